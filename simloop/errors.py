@@ -1,0 +1,88 @@
+"""Errors, named by whose fault they are: the author's, the loop's under test, or simloop's.
+
+Not here: simulated failures (a 429, a tool that fails). Those are values, never exceptions of ours.
+The rule to keep: every message says what is wrong, where, and what to do about it.
+"""
+
+from pathlib import Path
+from typing import ClassVar
+
+
+class SimloopError(Exception):
+    """Anything that simloop itself raises. `exit_code` is what the command line ends with."""
+
+    exit_code: ClassVar[int] = 3
+
+
+class ScenarioError(SimloopError):
+    """The author's file or call is wrong.
+
+    Printed as `path:line:column: key: message (hint)`, with the parts that are known. `line` and
+    `column` count from 1; `key` is the path inside the file, such as `model.1.http.status`.
+    """
+
+    exit_code = 2
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: str | Path | None = None,
+        line: int | None = None,
+        column: int | None = None,
+        key: str = "",
+        hint: str = "",
+    ) -> None:
+        self.message = message
+        self.path = path
+        self.line = line
+        self.column = column
+        self.key = key
+        self.hint = hint
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        """One line, so that an editor can jump to the place."""
+        place = ":".join(str(part) for part in (self.path, self.line, self.column) if part)
+        where = ": ".join(part for part in (place, self.key) if part)
+        text = f"{where}: {self.message}" if where else self.message
+        return f"{text} ({self.hint})" if self.hint else text
+
+
+class ScriptExhausted(ScenarioError):  # noqa: N818 - named as the state of the script
+    """The loop asked the fake model for one reply more than its script holds."""
+
+
+class ScriptUnused(ScenarioError):  # noqa: N818 - named as the state of the script
+    """The run ended with replies that nobody asked for."""
+
+
+class CheckFailed(SimloopError, AssertionError):  # noqa: N818 - a check failed, nothing broke
+    """The loop under test is wrong. `reproduce` is the one command that shows it again."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, reproduce: str = "") -> None:
+        self.message = message
+        self.reproduce = reproduce
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        """The finding, then the command that reproduces it."""
+        return f"{self.message}\nreproduce: {self.reproduce}" if self.reproduce else self.message
+
+
+class ExpectationFailed(CheckFailed):
+    """A run did not end as its scenario expects."""
+
+
+class Deadlock(CheckFailed):
+    """Nothing is ready to run and no timer is set: virtual time cannot move."""
+
+
+class RunawayRun(CheckFailed):
+    """A run passed the bound on transitions, callbacks or virtual time without an outcome."""
+
+
+class InternalError(SimloopError):
+    """simloop is wrong, not its user. Please report it with the message."""

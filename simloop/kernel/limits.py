@@ -1,0 +1,42 @@
+"""The bounds of a run. A limit that is reached ends the run with an outcome that says so."""
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from annotated_types import Ge
+
+from simloop.errors import ScenarioError
+
+_MINIMUM_ZERO = frozenset({"max_compaction_attempts"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What bounds a run, with the defaults of documents 000/002 where they give them.
+
+    Raises ScenarioError for a value below its minimum.
+    """
+
+    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True}
+
+    max_steps: Annotated[int, Ge(1)] = 100
+    """Steps of all replies together; tested with >= wherever the run would go on."""
+    max_steps_per_round: Annotated[int, Ge(1)] = 20
+    """Steps that one reply may report: a burst, told apart from accumulation (002 section 9)."""
+    max_error_count: Annotated[int, Ge(1)] = 3
+    """Failed or useless model calls; the last of them ends the run, so 3 means 2 retries."""
+    max_compaction_attempts: Annotated[int, Ge(0)] = 2
+    """Compactions tried, normal and forced together; 0 means never shorten the context."""
+    max_wall_clock_ms: Annotated[int, Ge(1)] | None = None
+    """Virtual milliseconds for the whole run (002 section 10)."""
+    first_part_timeout_ms: Annotated[int, Ge(1)] = 180_000
+    """Virtual milliseconds until the model's first part."""
+    model_call_timeout_ms: Annotated[int, Ge(1)] = 600_000
+    """Virtual milliseconds for one model call, stream included."""
+
+    def __post_init__(self) -> None:
+        """Refuse what pydantic would refuse, for limits that are built in Python."""
+        for name in self.__slots__:
+            value = getattr(self, name)
+            if value is not None and value < (0 if name in _MINIMUM_ZERO else 1):
+                raise ScenarioError(f"a limit of {value} is too small", key=f"limits.{name}")

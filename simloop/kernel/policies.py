@@ -1,0 +1,83 @@
+"""Replaceable decisions about hooks, tools and the context, as data. Retry has a file of its own.
+
+Not here: carrying them out (sim). The rule to keep: a policy holds settings, never state.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+from annotated_types import Ge, Le
+
+
+class OnHookFailure(StrEnum):
+    """What a hook that raises or takes too long does to the run (002 section 10)."""
+
+    ISOLATE = "isolate"  # go on as if it were not there
+    FAIL_RUN = "fail-run"  # the run ends: failed
+    BLOCK_CALL = "block-call"  # the model or tool call that it guards does not happen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookIsolation:
+    """How far a hook can reach. `timeout_ms` is virtual time and binds async hooks only.
+
+    `block-call` has no call to block at an `after_...` point; there it isolates.
+    """
+
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
+
+    on_failure: OnHookFailure = OnHookFailure.ISOLATE
+    timeout_ms: Annotated[int, Ge(1)] = 5_000
+
+
+class ToolOrder(StrEnum):
+    """How several calls of one reply are run."""
+
+    SEQUENTIAL = "sequential"  # the default of document 001: calls may depend on one another
+    PARALLEL = "parallel"  # results still go into the context in the order of the calls
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolExecution:
+    """How tools are run. `timeout_ms` is virtual time for one call; None waits for ever."""
+
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
+
+    order: ToolOrder = ToolOrder.SEQUENTIAL
+    timeout_ms: Annotated[int, Ge(1)] | None = None
+
+
+class CompactionStrategy(StrEnum):
+    """How the context is shortened."""
+
+    SUMMARISE = "summarise"  # older turns become one summary that the model writes
+    DROP_OLDEST = "drop-oldest"  # older turns go
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compaction:
+    """When and how the context is shortened. Sizes are estimated tokens.
+
+    A turn is a user message, or a reply with the results of its calls. The newest user message
+    always stays. A normal compaction keeps the newest `keep_turns` turns, a forced one the newest.
+    The defaults are those of the documented program (`documented-loops.md` section 1.1).
+    """
+
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
+
+    window: Annotated[int, Ge(1)] = 64_000
+    trigger_percent: Annotated[int, Ge(1), Le(100)] = 75
+    target_percent: Annotated[int, Ge(1), Le(100)] = 50
+    keep_turns: Annotated[int, Ge(1)] = 4
+    strategy: CompactionStrategy = CompactionStrategy.SUMMARISE
+
+    @property
+    def trigger(self) -> int:
+        """Tokens from which on the context is compacted at the top of a round."""
+        return self.window * self.trigger_percent // 100
+
+    @property
+    def target(self) -> int:
+        """Tokens that a compaction aims to get down to."""
+        return self.window * self.target_percent // 100

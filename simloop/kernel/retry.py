@@ -1,0 +1,121 @@
+"""When a failed model call is tried again, and after how long.
+
+Not here: counting failures (the loop) and waiting (the driver). The rule to keep: a policy is a
+pure function of the failure, its ordinal, the time of day and one number between 0 and 1.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from math import isfinite
+from typing import Annotated, ClassVar, Protocol
+
+from annotated_types import Ge, Le
+
+from simloop.kernel.errorclass import ErrorClass, classify
+from simloop.messages import Fault
+
+RETRYABLE = frozenset(
+    {
+        ErrorClass.RATE_LIMIT,
+        ErrorClass.OVERLOADED,
+        ErrorClass.SERVER,
+        ErrorClass.CONNECTION,
+        ErrorClass.TIMEOUT,
+        ErrorClass.INTERRUPTED,
+        ErrorClass.EMPTY_REPLY,
+        ErrorClass.MISSING_CALLS,
+    }
+)
+"""Documents 000/002 retry 429, 500, 502 and 503; 529, lost connections, timeouts and useless
+replies are the same trouble under other names. Quota and auth do not heal by waiting."""
+
+_NS_PER_MS = 1_000_000
+_NS_PER_S = 1_000_000_000
+
+
+class RetryPolicy(Protocol):
+    """Decides about a failed call; replaceable as document 002 section 10 asks for."""
+
+    def classify(self, fault: Fault) -> ErrorClass:
+        """The class of `fault`."""
+        ...
+
+    def retryable(self, error: ErrorClass) -> bool:
+        """Whether trying again can help."""
+        ...
+
+    def delay_ns(self, failures: int, fault: Fault | None, *, now_ns: int, draw: float) -> int:
+        """How long to wait after failure number `failures` (from 1), in nanoseconds.
+
+        `fault` is None for a reply that came through but is of no use. `now_ns` is Unix time, for
+        a Retry-After that is a date. `draw` is in [0, 1), for jitter.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExponentialBackoff:
+    """2 s, 4 s, 8 s ... up to 30 s (documents 000/002 section 7), or as long as Retry-After says.
+
+    `jitter` takes up to that share off the delay, as the OpenAI and Anthropic SDKs do; 0 is none.
+    """
+
+    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True}
+
+    initial_ms: Annotated[int, Ge(0)] = 2_000
+    max_ms: Annotated[int, Ge(0)] = 30_000
+    max_retry_after_ms: Annotated[int, Ge(0)] = 120_000
+    jitter: Annotated[float, Ge(0), Le(1)] = 0.0
+
+    def classify(self, fault: Fault) -> ErrorClass:
+        """By status and code: `errorclass.classify`."""
+        return classify(fault)
+
+    def retryable(self, error: ErrorClass) -> bool:
+        """Whether `error` is in `RETRYABLE`."""
+        return error in RETRYABLE
+
+    def delay_ns(self, failures: int, fault: Fault | None, *, now_ns: int, draw: float) -> int:
+        """Retry-After if there is a usable one, capped; else the exponential delay, less jitter."""
+        asked = None if fault is None else retry_after_ns(fault, now_ns)
+        if asked is not None:
+            return min(asked, self.max_retry_after_ms * _NS_PER_MS)
+        # The shift is bounded: 2**64 ms is past any maximum, 2**(10**6) would be a slow way there.
+        delay_ms = min(self.initial_ms << min(failures - 1, 64), self.max_ms)
+        return int(delay_ms * _NS_PER_MS * (1 - self.jitter * draw))
+
+
+def retry_after_ns(fault: Fault, now_ns: int) -> int | None:
+    """What the provider asks to wait, or None where it says nothing that can be used.
+
+    `retry-after-ms` goes first, as in the SDKs; then `retry-after` in seconds, then as an HTTP
+    date. Zero, negative, not finite, garbage or a date that is past: None, so back off instead.
+    """
+    milliseconds = _positive(fault.header("retry-after-ms"))
+    if milliseconds is not None:
+        return round(milliseconds * _NS_PER_MS)
+    value = fault.header("retry-after")
+    seconds = _positive(value)
+    if seconds is not None:
+        return round(seconds * _NS_PER_S)
+    return None if value is None else _until(value, now_ns)
+
+
+def _positive(value: str | None) -> float | None:
+    try:
+        number = float(value or "")
+    except ValueError:
+        return None
+    return number if isfinite(number) and number > 0 else None
+
+
+def _until(date: str, now_ns: int) -> int | None:
+    try:
+        moment = parsedate_to_datetime(date)
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    wait_ns = int(moment.timestamp()) * _NS_PER_S - now_ns
+    return wait_ns if wait_ns > 0 else None

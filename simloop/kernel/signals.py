@@ -1,0 +1,82 @@
+"""What the world tells a machine. A signal carries what decides, never text or time."""
+
+from msgspec import Struct
+
+from simloop.kernel.errorclass import ErrorClass
+from simloop.messages import FinishReason
+
+
+class Began(Struct, frozen=True, gc=False):
+    """There is a prompt."""
+
+
+class ContextMeasured(Struct, frozen=True, gc=False):
+    """`over`: the context has reached the compaction trigger."""
+
+    over: bool
+
+
+class ContextCompacted(Struct, frozen=True, gc=False):
+    """`shrunk`: the context is now smaller; anything else is no compaction."""
+
+    shrunk: bool
+
+
+class ModelReplied(Struct, frozen=True, gc=False):
+    """The stream ended. `steps` >= 1 is how many steps the reply reports."""
+
+    finish: FinishReason
+    text: bool
+    calls: bool
+    steps: int = 1
+
+
+class ModelFailed(Struct, frozen=True, gc=False):
+    """The call failed. `retryable` is the retry policy's word on this error."""
+
+    error: ErrorClass
+    retryable: bool
+
+
+class ToolsReturned(Struct, frozen=True, gc=False):
+    """Every call of the step has a result."""
+
+
+class StepClosed(Struct, frozen=True, gc=False):
+    """Callbacks and `after_llm_call` hooks have run."""
+
+
+class BackoffElapsed(Struct, frozen=True, gc=False):
+    """The wait is over."""
+
+
+class HookFailed(Struct, frozen=True, gc=False):
+    """A hook failed, and the isolation policy says that this ends the run."""
+
+
+class CallBlocked(Struct, frozen=True, gc=False):
+    """A `before_llm_call` hook forbade the model call."""
+
+
+class AbortRequested(Struct, frozen=True, gc=False):
+    """The user wants the run to stop. May arrive in any state but the last."""
+
+
+class WallClockExpired(Struct, frozen=True, gc=False):
+    """`max_wall_clock_ms` is over. May arrive in any state but the last."""
+
+
+Signal = (
+    Began
+    | ContextMeasured
+    | ContextCompacted
+    | ModelReplied
+    | ModelFailed
+    | ToolsReturned
+    | StepClosed
+    | BackoffElapsed
+    | HookFailed
+    | CallBlocked
+    | AbortRequested
+    | WallClockExpired
+)

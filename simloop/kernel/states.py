@@ -1,0 +1,67 @@
+"""Where a run can stand. Every state but `Finished` waits for exactly one thing of the world."""
+
+from msgspec import Struct
+
+from simloop.messages import FinishReason, Outcome
+
+
+class Reply(Struct, frozen=True, gc=False):
+    """What of a model's reply decides: never its text, only whether there is any."""
+
+    finish: FinishReason
+    text: bool
+    calls: bool
+    burst: bool = False  # it reported more steps than `max_steps_per_round`
+
+
+class Ready(Struct, frozen=True, gc=False):
+    """Nothing has happened yet."""
+
+
+class Measuring(Struct, frozen=True, gc=False):
+    """At the top of a round: how full is the context?"""
+
+
+class Compacting(Struct, frozen=True, gc=False):
+    """The context is being shortened: `forced` after `length` or an overflow error."""
+
+    forced: bool
+
+
+class CallingModel(Struct, frozen=True, gc=False):
+    """Hooks, request and stream of one model call."""
+
+
+class RunningTools(Struct, frozen=True, gc=False):
+    """The calls of `reply` are being answered, by running or by refusing them."""
+
+    reply: Reply
+
+
+class ClosingStep(Struct, frozen=True, gc=False):
+    """The step is reported to callbacks and hooks; then `reply` decides."""
+
+    reply: Reply
+
+
+class BackingOff(Struct, frozen=True, gc=False):
+    """Waiting before a retry."""
+
+
+class Finished(Struct, frozen=True, gc=False):
+    """The run is over. `limit` names the limit that ended it, if one did."""
+
+    outcome: Outcome
+    limit: str = ""
+
+
+State = (
+    Ready
+    | Measuring
+    | Compacting
+    | CallingModel
+    | RunningTools
+    | ClosingStep
+    | BackingOff
+    | Finished
+)

@@ -1,0 +1,1 @@
+"""One loop design per file, each a pure machine."""

@@ -1,0 +1,258 @@
+"""The documented loop (documents 000/002) as a Mealy machine, with its known risks mended.
+
+Every decision about where a run goes next is made in this file. Not here: how anything is done
+(sim), or how long to wait (kernel/retry.py). The rule to keep: every path that goes on spends some
+budget (steps, errors or compactions), so that the loop ends whatever the model does.
+
+Where it differs from the documented program on purpose (the numbers are those of the catalogue of
+real bugs; simloop/ARCHITECTURE.md says more about each):
+
+- `stop` that carries tool calls runs them and goes on (D13).
+- `length` with tool calls executes none of them; each gets an error result (A9, D11).
+- `tool-calls` without calls (A2), an empty reply (A11, A15) and a stream that ends without a finish
+  (C6) count as errors; an unknown finish reason with text completes the run (A1, A12).
+- an overflow error forces a compaction instead of counting as an error (B1, B17).
+- compactions are counted when tried, not when they succeed (B4).
+"""
+
+from collections.abc import Mapping
+from typing import assert_never
+
+from msgspec import Struct
+
+from simloop.kernel import effects, signals
+from simloop.kernel.errorclass import ErrorClass
+from simloop.kernel.limits import Limits
+from simloop.kernel.machine import LegalMap, Run, Transition, accepted, on_the_map
+from simloop.kernel.signals import Signal
+from simloop.kernel.states import (
+    BackingOff,
+    CallingModel,
+    ClosingStep,
+    Compacting,
+    Finished,
+    Measuring,
+    Ready,
+    Reply,
+    RunningTools,
+)
+from simloop.messages import FinishReason, Outcome
+
+_END: frozenset[type[Struct]] = frozenset({Finished})
+_ENDINGS: Mapping[type[Struct], frozenset[type[Struct]]] = {
+    signals.AbortRequested: _END,
+    signals.WallClockExpired: _END,
+}
+_AFTER_FAILURE: frozenset[type[Struct]] = frozenset({BackingOff, Compacting, Finished})
+
+LEGAL: LegalMap = {
+    Ready: {signals.Began: frozenset({Measuring}), **_ENDINGS},
+    Measuring: {signals.ContextMeasured: frozenset({Compacting, CallingModel}), **_ENDINGS},
+    Compacting: {
+        signals.ContextCompacted: frozenset({Measuring, CallingModel, Finished}),
+        **_ENDINGS,
+    },
+    CallingModel: {
+        signals.ModelReplied: frozenset({RunningTools, ClosingStep}),
+        signals.ModelFailed: _AFTER_FAILURE,
+        signals.HookFailed: _END,
+        signals.CallBlocked: _END,
+        **_ENDINGS,
+    },
+    RunningTools: {
+        signals.ToolsReturned: frozenset({ClosingStep}),
+        signals.HookFailed: _END,
+        **_ENDINGS,
+    },
+    ClosingStep: {
+        signals.StepClosed: frozenset({Measuring, BackingOff, Compacting, Finished}),
+        signals.HookFailed: _END,
+        **_ENDINGS,
+    },
+    BackingOff: {signals.BackoffElapsed: frozenset({Measuring}), **_ENDINGS},
+    Finished: {},
+}
+
+# States without data and the effects of every round are built once: they never change.
+_MEASURING, _CALLING, _BACKING_OFF = Measuring(), CallingModel(), BackingOff()
+_MEASURE = (effects.MeasureContext(),)
+_CALL = (effects.CallModel(),)
+_RUN_TOOLS = (effects.RunTools(),)
+_KEEP, _DROP = (effects.CloseStep(keep=True),), (effects.CloseStep(keep=False),)
+
+_RUNS_ITS_CALLS = frozenset({FinishReason.STOP, FinishReason.TOOL_CALLS, FinishReason.OTHER})
+_KEEPS_ITS_TEXT = _RUNS_ITS_CALLS - {FinishReason.TOOL_CALLS} | {FinishReason.CONTENT_FILTER}
+
+
+class ReferenceLoop:
+    """The machine. `limits` are part of it: equal runs of one machine behave equally."""
+
+    name = "reference"
+    legal = LEGAL
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        self.limits = limits or Limits()
+
+    def start(self) -> Run:
+        """The run before anything has happened."""
+        return Run(Ready())
+
+    def advance(self, run: Run, signal: Signal) -> Transition:
+        """Where `signal` leads `run`, and what is asked of the world: see `Machine.advance`."""
+        targets = accepted(LEGAL, run, signal)
+        return on_the_map(targets, run, signal, self._decide(run, signal))
+
+    def _decide(self, run: Run, signal: Signal) -> Transition:
+        match signal:
+            case signals.ContextMeasured(over=over):
+                return self._enter_round(run, over=over)
+            case signals.ModelReplied():
+                return self._take_reply(run, signal)
+            case signals.ToolsReturned():
+                return _move(run, ClosingStep(_reply_of(run))), _KEEP
+            case signals.StepClosed():
+                return self._follow(run, _reply_of(run))
+            case signals.Began() | signals.BackoffElapsed():
+                return _move(run, _MEASURING), _MEASURE
+            case signals.ContextCompacted(shrunk=shrunk):
+                return self._resume(run, shrunk=shrunk)
+            case signals.ModelFailed(error=error, retryable=retryable):
+                if error is ErrorClass.OVERFLOW:
+                    return self._make_room(run)
+                return self._recover(run, retryable=retryable)
+            case signals.AbortRequested():
+                return _finish(run, Outcome.ABORTED)
+            case signals.WallClockExpired():
+                return _finish(run, Outcome.TIMED_OUT, "max_wall_clock_ms")
+            case signals.HookFailed():
+                return _finish(run, Outcome.FAILED)
+            case signals.CallBlocked():
+                return _finish(run, Outcome.BLOCKED)
+            case _:
+                assert_never(signal)
+
+    def _enter_round(self, run: Run, *, over: bool) -> Transition:
+        """Compact if the context is over the trigger and an attempt is left, else call anyway.
+
+        Over the trigger is not over the window: the documents go on when attempts are used up.
+        """
+        if over and run.compaction_attempts < self.limits.max_compaction_attempts:
+            return _move(run, Compacting(forced=False)), (effects.Compact(forced=False),)
+        return _move(run, _CALLING), _CALL
+
+    def _resume(self, run: Run, *, shrunk: bool) -> Transition:
+        assert isinstance(run.state, Compacting)
+        forced = run.state.forced
+        tried = Run(run.state, run.error_count, run.total_steps, run.compaction_attempts + 1)
+        if shrunk:
+            return _move(tried, _MEASURING), _MEASURE
+        if forced:
+            return _finish(tried, Outcome.CONTEXT_LIMIT)
+        return _move(tried, _CALLING), _CALL
+
+    def _take_reply(self, run: Run, signal: signals.ModelReplied) -> Transition:
+        """Count its steps, answer its calls by running or refusing them, then close the step."""
+        burst = signal.steps > self.limits.max_steps_per_round
+        reply = Reply(signal.finish, signal.text, signal.calls, burst)
+        total_steps = run.total_steps + signal.steps
+        if not signal.calls:
+            closing = Run(ClosingStep(reply), run.error_count, total_steps, run.compaction_attempts)
+            return closing, _KEEP if signal.text and signal.finish in _KEEPS_ITS_TEXT else _DROP
+        tools = Run(RunningTools(reply), run.error_count, total_steps, run.compaction_attempts)
+        if signal.finish in _RUNS_ITS_CALLS:
+            return tools, _RUN_TOOLS
+        return tools, (effects.RefuseTools(signal.finish),)
+
+    def _follow(self, run: Run, reply: Reply) -> Transition:
+        """The table of documents 000/002 section 6."""
+        match reply.finish:
+            case FinishReason.CONTENT_FILTER:
+                return _finish(run, Outcome.CONTENT_FILTERED)
+            case FinishReason.ERROR:
+                return _finish(run, Outcome.MODEL_ERROR)
+            case FinishReason.LENGTH:
+                return self._exceeded(run) or self._make_room(run)
+            case FinishReason.INTERRUPTED:
+                return self._recover(run, retryable=True)
+            case FinishReason.STOP | FinishReason.TOOL_CALLS | FinishReason.OTHER:
+                if reply.calls:
+                    return self._exceeded(run) or (_move(run, _MEASURING), _MEASURE)
+                if reply.text and reply.finish is not FinishReason.TOOL_CALLS:
+                    return _finish(run, Outcome.COMPLETED)
+                return self._recover(run, retryable=True)
+            case _:
+                assert_never(reply.finish)
+
+    def _recover(self, run: Run, *, retryable: bool) -> Transition:
+        """Error count first, then the policy's word, then give up (documents, section 7)."""
+        failed = Run(run.state, run.error_count + 1, run.total_steps, run.compaction_attempts)
+        if failed.error_count >= self.limits.max_error_count:
+            return _finish(failed, Outcome.TOO_MANY_ERRORS, "max_error_count")
+        if not retryable:
+            return _finish(failed, Outcome.FAILED)
+        backoff = (effects.Backoff(failed.error_count),)
+        return self._exceeded(failed) or (_move(failed, _BACKING_OFF), backoff)
+
+    def _make_room(self, run: Run) -> Transition:
+        """Force a compaction: the context is too long to go on with, or was for the provider."""
+        if run.compaction_attempts >= self.limits.max_compaction_attempts:
+            return _finish(run, Outcome.CONTEXT_LIMIT, "max_compaction_attempts")
+        return _move(run, Compacting(forced=True)), (effects.Compact(forced=True),)
+
+    def _exceeded(self, run: Run) -> Transition | None:
+        """The end of a run that would go on, but has no steps left or reported too many at once."""
+        if isinstance(run.state, ClosingStep) and run.state.reply.burst:
+            return _finish(run, Outcome.MAX_STEPS, "max_steps_per_round")
+        if run.total_steps >= self.limits.max_steps:
+            return _finish(run, Outcome.MAX_STEPS, "max_steps")
+        return None
+
+    def alphabet(self, run: Run) -> tuple[Signal, ...]:
+        """One signal for every decision that the state can take, `Finished` excepted."""
+        arrivals = _ARRIVALS.get(type(run.state))
+        if arrivals is None:
+            return ()
+        burst = self.limits.max_steps_per_round + 1
+        bursts = tuple(
+            signals.ModelReplied(signal.finish, signal.text, signal.calls, burst)
+            for signal in arrivals
+            if isinstance(signal, signals.ModelReplied)
+        )
+        return (*arrivals, *bursts, signals.AbortRequested(), signals.WallClockExpired())
+
+
+def _move(run: Run, state: Measuring | CallingModel | ClosingStep | Compacting | BackingOff) -> Run:
+    return Run(state, run.error_count, run.total_steps, run.compaction_attempts)
+
+
+def _finish(run: Run, outcome: Outcome, limit: str = "") -> Transition:
+    ended = Finished(outcome, limit)
+    after = Run(ended, run.error_count, run.total_steps, run.compaction_attempts)
+    return after, (effects.Finish(outcome),)
+
+
+def _reply_of(run: Run) -> Reply:
+    assert isinstance(run.state, RunningTools | ClosingStep)
+    return run.state.reply
+
+
+_REPLIES: tuple[Signal, ...] = tuple(
+    signals.ModelReplied(finish, text, calls)
+    for finish in FinishReason
+    for text in (True, False)
+    for calls in (True, False)
+)
+_FAILURES: tuple[Signal, ...] = (
+    signals.ModelFailed(ErrorClass.RATE_LIMIT, retryable=True),
+    signals.ModelFailed(ErrorClass.AUTH, retryable=False),
+    signals.ModelFailed(ErrorClass.OVERFLOW, retryable=False),
+)
+_ARRIVALS: dict[type, tuple[Signal, ...]] = {
+    Ready: (signals.Began(),),
+    Measuring: (signals.ContextMeasured(over=False), signals.ContextMeasured(over=True)),
+    Compacting: (signals.ContextCompacted(shrunk=True), signals.ContextCompacted(shrunk=False)),
+    CallingModel: (*_REPLIES, *_FAILURES, signals.HookFailed(), signals.CallBlocked()),
+    RunningTools: (signals.ToolsReturned(), signals.HookFailed()),
+    ClosingStep: (signals.StepClosed(), signals.HookFailed()),
+    BackingOff: (signals.BackoffElapsed(),),
+}

@@ -1,0 +1,212 @@
+"""The nouns that everything speaks: messages, tool calls, stream parts, faults, outcomes.
+
+Not here: what becomes of them (kernel, loops) and how they are kept (trace). The rule to keep:
+everything is an immutable value, so a request, a trace and a view may share it without copying.
+Built on msgspec Structs with `gc=False`: they hold no cycles, and a kept trace of 100,000 of them
+must not make the garbage collector's work super-linear.
+"""
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+
+class FinishReason(StrEnum):
+    """Why the *model* stopped. The provider's raw word is kept beside it, in `Finish.raw`."""
+
+    STOP = "stop"
+    TOOL_CALLS = "tool-calls"
+    LENGTH = "length"
+    CONTENT_FILTER = "content-filter"
+    ERROR = "error"
+    OTHER = "other"
+    INTERRUPTED = "interrupted"  # the stream ended without saying why
+
+    @classmethod
+    def read(cls, raw: str) -> "FinishReason":
+        """Map a provider's word: a known one to itself, anything else to `OTHER`.
+
+        `interrupted` is not a word that a provider says; it is what silence means.
+        """
+        known = cls._value2member_map_.get(raw)
+        if isinstance(known, cls) and known is not cls.INTERRUPTED:
+            return known
+        return cls.OTHER
+
+
+class Outcome(StrEnum):
+    """How the *run* ended: a closed union, so that a caller can match on it exhaustively."""
+
+    COMPLETED = "completed"
+    MAX_STEPS = "max-steps"
+    CONTEXT_LIMIT = "context-limit"
+    CONTENT_FILTERED = "content-filtered"
+    MODEL_ERROR = "model-error"
+    FAILED = "failed"
+    TOO_MANY_ERRORS = "too-many-errors"
+    ABORTED = "aborted"
+    TIMED_OUT = "timed-out"
+    BLOCKED = "blocked"
+
+    def message(self, *, errors: int = 0, cause: str = "") -> str:
+        """What a user is told, in the words of documents 000/002 where they give them.
+
+        `errors` is the run's error count, `cause` the text of the error that ended it.
+        """
+        return _OUTCOME_MESSAGES[self].format(errors=errors, cause=cause or "unknown")
+
+
+_OUTCOME_MESSAGES: Mapping[Outcome, str] = {
+    Outcome.COMPLETED: "Task completed.",
+    Outcome.MAX_STEPS: "Max steps reached, task may be incomplete.",
+    Outcome.CONTEXT_LIMIT: "Context limit reached.",
+    Outcome.CONTENT_FILTERED: "Content filtered.",
+    Outcome.MODEL_ERROR: "Task failed.",
+    Outcome.FAILED: "Error: {cause}",
+    Outcome.TOO_MANY_ERRORS: "Failed after {errors} errors: {cause}",
+    Outcome.ABORTED: "Request aborted.",
+    Outcome.TIMED_OUT: "Time limit reached, task may be incomplete.",
+    Outcome.BLOCKED: "Blocked: {cause}",
+}
+
+
+class Usage(Struct, frozen=True, gc=False):
+    """Token counts as the provider reports them. Recorded, never trusted to decide (bug B8)."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+class ToolCall(Struct, frozen=True, gc=False):
+    """One call that a reply asks for. `arguments` is the JSON text as the model wrote it."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+class UserMessage(Struct, frozen=True, gc=False, tag_field="role", tag="user"):
+    """What the user said."""
+
+    text: str
+
+
+class AssistantMessage(
+    Struct, frozen=True, gc=False, omit_defaults=True, tag_field="role", tag="assistant"
+):
+    """A model's reply. Its calls are answered by the `ToolMessage`s right after it."""
+
+    text: str
+    calls: tuple[ToolCall, ...] = ()
+
+
+class ToolMessage(Struct, frozen=True, gc=False, omit_defaults=True, tag_field="role", tag="tool"):
+    """The result of one call, as the model sees it."""
+
+    call_id: str
+    text: str
+    is_error: bool = False
+
+
+class SummaryMessage(Struct, frozen=True, gc=False, tag_field="role", tag="summary"):
+    """What compaction put in the place of older messages.
+
+    A role of its own: providers take it as user text, and no invariant on user turns applies to it.
+    """
+
+    text: str
+
+
+Message = UserMessage | AssistantMessage | ToolMessage | SummaryMessage
+
+
+class ToolSpec(Struct, frozen=True, gc=False):
+    """A tool as the model is told of it. `parameters` is its JSON Schema, as canonical JSON."""
+
+    name: str
+    description: str
+    parameters: Raw
+
+
+class Request(Struct, frozen=True):
+    """One request to the model, exactly as sent.
+
+    `number` counts the run's requests from 1, `purpose` is `main` or `summary`. `messages` is a
+    read-only view of the history as it was; it never changes afterwards.
+    """
+
+    number: int
+    purpose: str
+    system_prompt: str
+    messages: Sequence[Message]
+    tools: tuple[ToolSpec, ...]
+
+
+class Fault(Struct, frozen=True, gc=False, omit_defaults=True):
+    """A failed model call, as a value: a status, or a `code` for what has no status.
+
+    `code` is `connection`, `timeout`, or the provider's word in an error body. `headers` are
+    lower-case name and value pairs.
+    """
+
+    message: str
+    status: int | UnsetType = UNSET
+    code: str = ""
+    headers: tuple[tuple[str, str], ...] = ()
+
+    def header(self, name: str) -> str | None:
+        """The value of the header `name` (lower case), or None."""
+        return next((value for key, value in self.headers if key == name), None)
+
+
+class TextDelta(Struct, frozen=True, gc=False):
+    """A piece of the reply's text."""
+
+    text: str
+
+
+class ReasoningDelta(Struct, frozen=True, gc=False):
+    """A piece of the model's reasoning: shown, never sent back."""
+
+    text: str
+
+
+class ToolCallDelta(Struct, frozen=True, gc=False):
+    """A piece of the JSON text of a call's arguments, before the call is whole."""
+
+    call_id: str
+    name: str
+    arguments: str
+
+
+class ToolCallPart(Struct, frozen=True, gc=False):
+    """A whole tool call."""
+
+    call: ToolCall
+
+
+class Finish(Struct, frozen=True, gc=False):
+    """The model says that it is done. `steps` is how many steps it reports for this reply."""
+
+    reason: FinishReason
+    raw: str
+    usage: Usage | None = None
+    steps: int = 1
+
+
+class StreamError(Struct, frozen=True, gc=False):
+    """The call failed, before, during or instead of its output. Nothing follows."""
+
+    fault: Fault
+
+
+Part = TextDelta | ReasoningDelta | ToolCallDelta | ToolCallPart | Finish | StreamError
+
+
+class ToolResult(Struct, frozen=True, omit_defaults=True):
+    """What a tool gave: `text` for the model, `details` for the interface (document 001)."""
+
+    text: str
+    is_error: bool = False
+    details: object = None

@@ -1,0 +1,1 @@
+"""Scenarios as files: the format, its reader, the catalog and the recorder."""

@@ -1,0 +1,1 @@
+"""The simulator: virtual time, seeds, fakes and the driver that runs a loop against them."""
