@@ -109,7 +109,9 @@ class ReferenceLoop:
             case signals.ModelReplied():
                 return self._take_reply(run, signal)
             case signals.ToolsReturned():
-                return _move(run, ClosingStep(_reply_of(run))), _KEEP
+                reply = _reply_of(run)
+                broken = reply.finish is FinishReason.INTERRUPTED
+                return _move(run, ClosingStep(reply)), _DROP if broken else _KEEP
             case signals.StepClosed():
                 return self._follow(run, _reply_of(run))
             case signals.Began() | signals.BackoffElapsed():

@@ -1,16 +1,16 @@
 """Reads one YAML 1.2 file into a plain tree, and knows the place of every key and value.
 
-Not here: what the tree means. The models of a scenario judge that and ask `Document` for the places.
+Not here: what the tree means. The models of a scenario judge that and ask `Document` for places.
 The rule to keep: whatever the bytes are, reading ends soon, with a `Document` or a `ScenarioError`.
 
-PyYAML's pure event stream does the parsing. Its C loader crashes on deep nesting, its composers
-recurse, expand aliases and keep the last of two equal keys; so the tree is built here, with a stack.
+PyYAML's pure event stream does the parsing. Its C loader crashes on deep nesting; its composers
+recurse, expand aliases and keep the last of two equal keys, so the tree is built here on a stack.
 """
 
 import re
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf, isinf, nan
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
@@ -28,40 +28,54 @@ Place: TypeAlias = tuple[int, int]
 Scalar: TypeAlias = str | int | float | bool | None
 
 _SNIPPET = 40
-# What neither YAML nor an eye can see, and U+0085, U+2028, U+2029: line ends for PyYAML (YAML 1.1),
-# but plain characters in YAML 1.2 and for every editor that counts lines.
+# What no eye can see, and U+0085, U+2028, U+2029: PyYAML (YAML 1.1) ends lines there, YAML 1.2 and
+# editors do not, so they would change values and places.
 _HIDDEN = re.compile(
     "[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
 )
 _LINE_END = re.compile(r"\r\n|\r|\n")
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_HALF = re.compile("[\ud800-\udfff]")
 _BARE_KEY = re.compile(r"[\w-]{1,40}")
 _INTEGER = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-# 64 bits, signed or not: what trace files and other languages can hold; 22 octal digits.
+# 64 bits, signed or not: what msgspec and most readers of a trace can hold. Octal needs 22 digits.
 _LOWEST, _HIGHEST, _MOST_DIGITS = -(2**63), 2**64 - 1, 22
-# The core schema's words, in the three spellings that it lists for each.
-_WORDS: dict[str, Scalar] = {"": None, "~": None} | {
-    spelling: value
-    for word, value in (
-        ("null", None),
-        ("true", True),
-        ("false", False),
-        (".inf", inf),
-        ("+.inf", inf),
-        ("-.inf", -inf),
-    )
-    for spelling in (word, word.title(), word.upper())
-}
-_WORDS |= dict.fromkeys((".nan", ".NaN", ".NAN"), nan)
+_WORDS: dict[str, Scalar] = {"": None, "~": None, ".nan": nan, ".NaN": nan, ".NAN": nan}
+for _word, _value in (("null", None), ("true", True), ("false", False), (".inf", inf)):
+    _WORDS |= dict.fromkeys((_word, _word.title(), _word.upper()), _value)
+_WORDS |= {sign + word: float(sign + "inf") for word in (".inf", ".Inf", ".INF") for sign in "+-"}
+
+# What PyYAML says (searched in "context: problem"), what we say, and how to mend it. A leading "^"
+# in our words: the place is where the unfinished thing begins, not where the parser gave up.
+_QUOTE = "put the text in quotes"
+_FAULTS = (
+    ("scanning an alias", "^an unquoted * starts an alias, and aliases are not read", _QUOTE),
+    ("scanning an anchor", "^an unquoted & starts an anchor, and anchors are not read", _QUOTE),
+    ("directive|version 1", "this % line is no directive of YAML 1.2", "remove the line"),
+    (r"a tag\b|tag handle", "an unquoted ! starts a tag, and tags are not read", _QUOTE),
+    (r"'\\t'", "a tab stands where YAML wants spaces", "replace it by spaces"),
+    (r"'\?'|keys are not", "an unquoted ? cannot stand here", _QUOTE),
+    ("quoted.*(end of|separator)", "^this quoted text is never closed", "add the same quote"),
+    ("escape", "YAML has no such escape", r"write \\ for a backslash, or use single quotes"),
+    ("block scalar", "only + - 1 to 9 or a comment follows | or >", "start the text a line below"),
+    ("cannot start any token", "a value cannot start with {found}", _QUOTE),
+    ("flow.*stream end", "^this bracket is never closed", "add its closing bracket"),
+    ("flow", "{found} does not fit into the bracket of line {line}", f"add ',' or {_QUOTE}"),
+    ("values are not", "': ' cannot stand here", f"check the indentation, or {_QUOTE}"),
+    ("expected ':'", "^no ':' follows this key", "add it, or indent the line to go on with a text"),
+    ("entries are not", "a list item cannot start here", "start it on its own line"),
+    ("<document start>", "text follows the end of the document", "remove the '...' line"),
+    ("", "{found} does not fit here", "align it with the block of line {line}, or quote all of it"),
+)
+_FOUND = re.compile(r"(?:but (?:found|got)|character) '(.+?)'(?: that|$)")
+_TOKENS = {"": "this", "scalar": "text", "block mapping start": "a key", "document start": "'---'"}
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One file: its tree, and where each part stands.
+    """One file: its tree, and the places of all its values and keys.
 
-    `positions` holds the place of every value, `key_positions` the place of every mapping key, both
-    by the path of keys and list indexes from the top. Lines and columns count from 1.
+    A place is (line, column), both from 1. A loc is the path of keys and list indexes from the top.
     """
 
     data: dict[str, Any]
@@ -72,95 +86,74 @@ class Document:
     def locate(self, loc: Loc, *, key: bool = False) -> Place:
         """Place of the value at `loc`, or of its key; of the nearest parent if it is not there."""
         known = self._known(loc)
-        if key and known in self.key_positions:
-            return self.key_positions[known]
-        return self.positions.get(known, (1, 1))
+        place = self.key_positions.get(known) if key else None
+        return place or self.positions.get(known, (1, 1))
 
     def key_path(self, loc: Loc) -> str:
         """`loc` as people write it, such as `model.1.http.status`, without what the file lacks."""
         return _dotted(self._known(loc))
 
     def _known(self, loc: Loc) -> Loc:
-        # Pydantic mixes union tags into its locations, and a tag may be spelled like a key. So each
-        # part is both taken and skipped; the longest path wins, then the one that took parts first.
+        # Pydantic mixes union tags into a loc, and a tag may be spelled like a key. So each part is
+        # both taken and skipped; the longest path wins, then the one that took its parts first.
         paths: list[Loc] = [()]
         for part in loc:
-            longer = ((path, (*path, part)) for path in paths)
-            paths = [p for pair in longer for p in pair if p in self.positions]
-            paths = list(dict.fromkeys(paths))
-        return max(paths, key=len, default=())
+            both = (choice for path in paths for choice in ((*path, part), path))
+            paths = [path for path in dict.fromkeys(both) if path in self.positions or not path]
+        return max(paths, key=len)
 
 
 def read_yaml_file(path: Path) -> Document:
-    """Read the file at `path`; a `ScenarioError` says why it cannot be read, and where."""
-    raw = _read_bytes(path)
+    """Read the file at `path`; every failure is a `ScenarioError`."""
+    name = str(path)
+    raw = _read_bytes(path, name)
     try:
-        text = raw.decode("utf-8")
+        text = raw.decode()
     except UnicodeDecodeError as error:
-        line, column = _place_after(raw[: error.start].decode("utf-8"))
-        raise ScenarioError(
-            f"byte 0x{raw[error.start]:02x} at offset {error.start} is not UTF-8",
-            path=str(path),
-            line=line,
-            column=column,
-            hint="save the file as UTF-8 text",
-        ) from error
-    return read_yaml(text, str(path))
+        message = f"byte 0x{raw[error.start]:02x} at offset {error.start} is not UTF-8"
+        place = _place_after(raw[: error.start].decode())
+        raise _error(message, name, place, "save the file as UTF-8 text") from error
+    return read_yaml(text, name)
 
 
 def read_yaml(text: str, path: str) -> Document:
-    """Read `text`; `path` only names it in errors. Raises `ScenarioError` for anything unclear."""
-    if len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
-        raise _too_large(path)
+    """Read `text`; `path` is only its name in errors. Every failure is a `ScenarioError`."""
+    _check_size(text.encode("utf-8", "surrogatepass"), path)
     text = text.removeprefix("\ufeff")
     if hidden := _HIDDEN.search(text):
-        raise _hidden_character(hidden, path)
+        message = f"the hidden character U+{ord(hidden.group()):04X} cannot stand in a file"
+        hint = r"remove it, or write it as an escape in double quotes, such as \x1b or \u2028"
+        raise _error(message, path, _place_after(text[: hidden.start()]), hint)
     tree = _Tree(path)
     for event in _events(text, path):
         tree.add(event)
     return tree.document()
 
 
-def _read_bytes(path: Path) -> bytes:
+def _read_bytes(path: Path, name: str) -> bytes:
     try:
-        status = path.stat()
-        if stat.S_ISDIR(status.st_mode):
-            raise ScenarioError("this is a directory", path=path, hint="name a file inside it")
-        if not stat.S_ISREG(status.st_mode):  # a pipe would block, a device would never end
-            raise ScenarioError("this is no regular file", path=path, hint="copy it into a file")
-        if status.st_size > MAX_BYTES:
-            raise _too_large(str(path))
+        if not stat.S_ISREG(path.stat().st_mode):  # a pipe would block, a device would never end
+            hint = "name a file, such as one inside this directory"
+            raise ScenarioError("this is no regular file", path=name, hint=hint)
         with path.open("rb") as file:
-            return file.read(MAX_BYTES + 1)  # it may have grown since
-    except FileNotFoundError as error:
-        hint = "check the name, and the directory you are in"
-        raise ScenarioError("there is no such file", path=path, hint=hint) from error
+            raw = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         reason = getattr(error, "strerror", None) or str(error)
-        hint = "check the name and the permissions"
-        raise ScenarioError(f"cannot read it: {reason}", path=path, hint=hint) from error
+        hint = "check the name, the directory you are in, and the permissions"
+        raise ScenarioError(f"cannot be read: {reason}", path=name, hint=hint) from error
+    _check_size(raw, name)
+    return raw
 
 
-def _too_large(path: str) -> ScenarioError:
-    return ScenarioError(
-        f"the file is larger than {MAX_BYTES:,} bytes",
-        path=path,
-        hint="split it, or let a rule or a generator in Python make the long parts",
-    )
+def _check_size(raw: bytes, path: str) -> None:
+    if len(raw) > MAX_BYTES:
+        hint = "let rules, or a scenario in Python, make the long parts"
+        raise ScenarioError(f"the file is over {MAX_BYTES:,} bytes", path=path, hint=hint)
 
 
-def _hidden_character(found: re.Match[str], path: str) -> ScenarioError:
-    line, column = _place_after(found.string[: found.start()])
-    code = ord(found.group())
-    escape = f"\\x{code:02x}" if code <= 0xFF else f"\\u{code:04x}"  # noqa: PLR2004 - two digits
-    surrogate = _SURROGATE.match(found.group())
-    return ScenarioError(
-        f"the hidden character U+{code:04X} cannot stand in a file",
-        path=path,
-        line=line,
-        column=column,
-        hint="remove it" if surrogate else f'remove it, or write "{escape}" in double quotes',
-    )
+def _error(message: str, path: str, at: Place, hint: str, loc: Loc = ()) -> ScenarioError:
+    line, column = at
+    return ScenarioError(message, path=path, line=line, column=column, hint=hint, key=_dotted(loc))
 
 
 def _place_after(text: str) -> Place:
@@ -168,9 +161,8 @@ def _place_after(text: str) -> Place:
     return len(lines), len(lines[-1]) + 1
 
 
-def _shown(text: str) -> str:
-    """Quote text from a file for an error: no character in it acts on a terminal."""
-    return f"'{_escaped(text)}'"
+def _place(mark: Any) -> Place:
+    return mark.line + 1, mark.column + 1
 
 
 def _escaped(text: str) -> str:
@@ -180,4 +172,192 @@ def _escaped(text: str) -> str:
 
 def _dotted(loc: Loc) -> str:
     parts = (str(part) for part in loc)
-    return ".".join(part if _BARE_KEY.fullmatch(part) else _shown(part) for part in parts)
+    return ".".join(part if _BARE_KEY.fullmatch(part) else f"'{_escaped(part)}'" for part in parts)
+
+
+class _Loader(yaml.SafeLoader):
+    """Only its event stream is used."""
+
+    def check_key(self) -> bool:
+        # YAML 1.1 reads [?a] as {a: null}. In 1.2 it is text, which PyYAML cannot scan: refused.
+        after: str = self.peek(1)
+        return after in "\0 \t\r\n" or (self.flow_level > 0 and after in ",[]{}")
+
+
+def _events(text: str, path: str) -> Iterator[yaml.Event]:
+    loader = _Loader(text)
+    try:
+        while loader.check_event():
+            event: yaml.Event = loader.get_event()  # type: ignore[no-untyped-call]  # bare in its stubs
+            yield event
+    except yaml.MarkedYAMLError as error:
+        raise _syntax_error(error, loader.marks, path) from error
+    except (OverflowError, ValueError) as error:  # PyYAML's bare chr(), and int() after %YAML
+        hint = r"the last character that an escape can name is \U0010FFFF"
+        raise _error("this number is out of range", path, _place(loader), hint) from error
+
+
+def _syntax_error(error: yaml.MarkedYAMLError, open_marks: list[Any], path: str) -> ScenarioError:
+    said = f"{error.context}: {error.problem}"
+    pattern, message, hint = next(fault for fault in _FAULTS if re.search(fault[0], said))
+    opening = open_marks[-1] if open_marks else error.problem_mark
+    found = _FOUND.search(said)
+    token = (found[1].strip("<>") or found[1]) if found else ""
+    shown = _TOKENS.get(token, f"'{_escaped(token)}'")
+    parts = {"found": shown, "line": _place(opening)[0]}
+    start = opening if "flow" in pattern else error.context_mark
+    mark = start if message.startswith("^") else error.problem_mark
+    message = message.removeprefix("^").format_map(parts)
+    return _error(message, path, _place(mark), hint.format_map(parts))
+
+
+def _scalar(event: yaml.ScalarEvent) -> Scalar:
+    text = event.value
+    if not event.implicit[0]:  # quoted, or a block of text
+        return _paired(text) if _HALF.search(text) else text
+    if text in _WORDS:
+        return _WORDS[text]
+    if _INTEGER.fullmatch(text):
+        return _integer(text)
+    if _FLOAT.fullmatch(text):
+        if isinf(number := float(text)):
+            raise OverflowError
+        return number
+    return text
+
+
+def _integer(text: str) -> int:
+    sign, digits = (-1 if text[0] == "-" else 1), text.lstrip("+-")
+    base = {"0o": 8, "0x": 16}.get(digits[:2], 10)
+    digits = digits.removeprefix("0o").removeprefix("0x").lstrip("0") or "0"
+    if len(digits) <= _MOST_DIGITS:  # int() itself gives up at 4,300 digits
+        number = sign * int(digits, base)
+        if _LOWEST <= number <= _HIGHEST:
+            return number
+    raise OverflowError
+
+
+def _paired(text: str) -> str:
+    # JSON writes a character beyond U+FFFF as two escapes; half of one fits into no UTF-8 trace.
+    return text.encode("utf-16", "surrogatepass").decode("utf-16")
+
+
+@dataclass(slots=True)
+class _Open:
+    """A list or mapping whose end has not come yet."""
+
+    node: Any
+    loc: Loc
+    key: str | None = None
+
+    def wants_key(self) -> bool:
+        return self.key is None and isinstance(self.node, dict)
+
+
+@dataclass(slots=True)
+class _Tree:
+    """Builds the tree from events, without recursion."""
+
+    path: str
+    root: Any = None
+    nodes: int = 0
+    open: list[_Open] = field(default_factory=list)
+    positions: dict[Loc, Place] = field(default_factory=dict)
+    key_positions: dict[Loc, Place] = field(default_factory=dict)
+
+    def document(self) -> Document:
+        self._check_top(self.root, (1, 1))
+        return Document(self.root, self.path, self.positions, self.key_positions)
+
+    def add(self, event: yaml.Event) -> None:
+        at = _place(event.start_mark)
+        match event:
+            case yaml.CollectionEndEvent():
+                self.open.pop()
+            case yaml.ScalarEvent():
+                self._check(event, at)
+                self._add_scalar(event, at)
+            case yaml.CollectionStartEvent():
+                self._check(event, at)
+                self._add_collection([] if isinstance(event, yaml.SequenceStartEvent) else {}, at)
+            case yaml.AliasEvent():
+                hint = f"write the value out where it is needed, or {_QUOTE}"
+                self._refuse(f"aliases are not read: *{_escaped(event.anchor or '')}", at, hint)
+            case yaml.DocumentStartEvent() if self.positions:
+                self._refuse("a second document starts here", at, "keep one scenario in a file")
+            case yaml.DocumentStartEvent() if event.version not in {None, (1, 2)}:
+                self._refuse("only YAML 1.2 is read", at, "remove the %YAML line")
+
+    def _check(self, event: yaml.ScalarEvent | yaml.CollectionStartEvent, at: Place) -> None:
+        self.nodes += 1
+        if self.nodes > MAX_NODES:
+            hint = "split the file, or write the scenario in Python"
+            self._refuse(f"the file has more than {MAX_NODES:,} keys and values", at, hint)
+        if event.anchor is not None:
+            hint = f"write the value out where it is needed, or {_QUOTE}"
+            self._refuse(f"anchors are not read: &{_escaped(event.anchor)}", at, hint)
+        if event.tag is not None:
+            self._refuse("tags are not read", at, f"remove what starts with !, or {_QUOTE}")
+
+    def _add_collection(self, node: Any, at: Place) -> None:
+        if len(self.open) == MAX_DEPTH:
+            self._refuse(f"this is nested more than {MAX_DEPTH} deep", at, "make it flatter")
+        if self.open and self.open[-1].wants_key():
+            self._refuse("a key must be text, not a list or a mapping", at, _QUOTE)
+        self.open.append(_Open(node, self._put(node, at)))
+
+    def _add_scalar(self, event: yaml.ScalarEvent, at: Place) -> None:
+        try:
+            value = _scalar(event)
+        except OverflowError:
+            self._refuse("this number is too large", at, f"use at most 64 bits, or {_QUOTE}")
+        except UnicodeDecodeError:
+            hint = "write both halves of the pair, or U+FFFD for a broken character"
+            self._refuse("this text holds half of a surrogate pair", at, hint)
+        if self.open and self.open[-1].wants_key():
+            self._add_key(event, value, at)
+        else:
+            self._put(value, at)
+
+    def _add_key(self, event: yaml.ScalarEvent, key: Scalar, at: Place) -> None:
+        top = self.open[-1]
+        if key == "<<" and event.implicit[0]:
+            self._refuse("merge keys (<<) are not read", at, "write the keys out")
+        if not isinstance(key, str):
+            spelled = _escaped(event.value) or "empty"
+            self._refuse(f"a key must be text, not {spelled}", at, "put it in quotes")
+        loc = (*top.loc, key)
+        if key in top.node:
+            first = self.key_positions[loc][0]
+            message = f"the key '{_escaped(key)}' stands on line {first} already"
+            self._refuse(message, at, "keep one of the two")
+        top.key = key
+        self.key_positions[loc] = at
+
+    def _put(self, value: Any, at: Place) -> Loc:
+        loc = self._next_loc()
+        if not self.open:
+            self._check_top(value, at)
+            self.root = value
+        elif (top := self.open[-1]).key is None:
+            top.node.append(value)
+        else:
+            top.node[top.key], top.key = value, None
+        self.positions[loc] = at
+        return loc
+
+    def _next_loc(self) -> Loc:
+        if not self.open:
+            return ()
+        top = self.open[-1]
+        if isinstance(top.node, list):
+            return (*top.loc, len(top.node))
+        return top.loc if top.key is None else (*top.loc, top.key)
+
+    def _check_top(self, value: Any, at: Place) -> None:
+        if not isinstance(value, dict):
+            message = "the file is empty" if value is None else "the file holds no mapping"
+            self._refuse(message, at, "start with keys at the left margin, such as 'title: ...'")
+
+    def _refuse(self, message: str, at: Place, hint: str) -> NoReturn:
+        raise _error(message, self.path, at, hint, self._next_loc())

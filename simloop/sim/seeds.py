@@ -17,27 +17,27 @@ LIMIT = 2**63
 class Seeds:
     """Named random generators derived from one seed; creating one costs nothing.
 
-    Raises ScenarioError unless `0 <= seed < 2**63`, the integers that JSON, YAML and SQLite all hold.
+    Raises ScenarioError unless `0 <= seed < 2**63`: what JSON, YAML and SQLite can all hold.
     """
 
     __slots__ = ("_streams", "seed")
 
     def __init__(self, seed: int) -> None:
-        if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < LIMIT:
+        if type(seed) is not int or not 0 <= seed < LIMIT:
             raise ScenarioError(
-                f"the seed is {seed!r}", hint="give an integer from 0 to 2**63 - 1", key="seed"
+                f"the seed is {seed!r}", key="seed", hint="give an integer from 0 to 2**63 - 1"
             )
         self.seed = seed
         self._streams: dict[str, random.Random] = {}
 
     def stream(self, name: str) -> random.Random:
-        """The generator of that name: the same object each time, so that it goes on where it was."""
+        """The generator of that name: the same object each time, so it goes on where it was."""
         stream = self._streams.get(name)
         if stream is None:
-            stream = self._streams[name] = random.Random(self.derive(name))  # noqa: S311 - simulated
+            stream = random.Random(self._derive(name))  # noqa: S311 - simulated, not secret
+            self._streams[name] = stream
         return stream
 
-    def derive(self, name: str) -> int:
-        """A seed of 64 bits for that name: what `stream` starts from, or a child's own seed."""
+    def _derive(self, name: str) -> int:
         text = f"{self.seed}:{name}".encode("utf-8", "surrogatepass")
         return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")

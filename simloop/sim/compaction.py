@@ -1,0 +1,164 @@
+"""Shortening the context: which messages go, and what stands in their place.
+
+Not here: deciding to compact (the loop). The rules
+to keep: a call and its results go or stay together (I1, bug B19), the newest user message always
+stays (I5), and a result that is not smaller is not a compaction.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from simloop.kernel.policies import Compaction, CompactionStrategy
+from simloop.messages import FinishReason, Message, SummaryMessage, ToolMessage, UserMessage
+from simloop.sim.context import History, TokenEstimator, message_tokens
+from simloop.sim.interrupts import Watch
+from simloop.sim.modelcalls import ModelCalls, ReplySoFar
+from simloop.sim.requests import Requests
+from simloop.trace import entries
+
+SUMMARY_SYSTEM_PROMPT = "Summarise a conversation between a user and an assistant that uses tools."
+SUMMARY_REQUEST = UserMessage(
+    "Summarise the conversation above: the user's goal, what was done and found, what is left to "
+    "do. Write the summary only."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A plan: `removed` goes, a summary may stand in its place, at index `at` of `kept`."""
+
+    removed: tuple[Message, ...]
+    kept: tuple[Message, ...]
+    at: int
+
+    def with_summary(self, text: str) -> tuple[Message, ...]:
+        """The history with a summary in the place of what was removed."""
+        return (*self.kept[: self.at], SummaryMessage(text), *self.kept[self.at :])
+
+
+def turns_of(messages: Sequence[Message]) -> list[list[Message]]:
+    """Split into turns: a message that is no tool result, with the results that follow it."""
+    turns: list[list[Message]] = []
+    for message in messages:
+        if isinstance(message, ToolMessage) and turns:
+            turns[-1].append(message)
+        else:
+            turns.append([message])
+    return turns
+
+
+def plan_cut(
+    messages: Sequence[Message],
+    policy: Compaction,
+    estimate: TokenEstimator,
+    *,
+    forced: bool,
+    down_to: int,
+) -> Cut:
+    """Take away the oldest turns that may go, until `down_to` tokens are left."""
+    turns = turns_of(messages)
+    users = [i for i, turn in enumerate(turns) if isinstance(turn[0], UserMessage)]
+    newest_user = users[-1] if users else -1
+    keep_turns = 1 if forced else policy.keep_turns
+    tokens = sum(message_tokens(message, estimate) for message in messages)
+    going: set[int] = set()
+    for index, turn in enumerate(turns[: max(0, len(turns) - keep_turns)]):
+        if tokens <= down_to:
+            break
+        if index != newest_user:
+            going.add(index)
+            tokens -= sum(message_tokens(message, estimate) for message in turn)
+    return _cut(turns, going)
+
+
+def _cut(turns: list[list[Message]], going: set[int]) -> Cut:
+    removed = [m for i, turn in enumerate(turns) if i in going for m in turn]
+    kept = [m for i, turn in enumerate(turns) if i not in going for m in turn]
+    first = min(going, default=0)
+    return Cut(tuple(removed), tuple(kept), sum(len(turn) for turn in turns[:first]))
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """What a compaction came to, in estimated tokens."""
+
+    tokens_before: int
+    tokens_after: int
+
+    @property
+    def shrunk(self) -> bool:
+        """Whether it helped."""
+        return self.tokens_after < self.tokens_before
+
+
+class Compactor:
+    """Carries out the compaction policy for one run."""
+
+    def __init__(
+        self,
+        policy: Compaction,
+        history: History,
+        requests: Requests,
+        model_calls: ModelCalls,
+        watch: Watch,
+    ) -> None:
+        self._policy = policy
+        self._history = history
+        self._requests = requests
+        self._model_calls = model_calls
+        self._watch = watch
+
+    async def shorten(self, *, forced: bool) -> Compacted:
+        """Shorten the history and record it.
+
+        A summary that fails, is empty, is cut off or gains nothing gives way to dropping the oldest
+        turns, so that a broken summary model does not end the run (bugs B4, B11, B14, B16).
+        """
+        history = self._history
+        before, count = history.tokens, len(history.messages)
+        strategy, detail = "", ""
+        if self._policy.strategy is CompactionStrategy.SUMMARISE:
+            detail = await self._summarise(forced=forced)
+            strategy = "" if detail else CompactionStrategy.SUMMARISE
+        if not strategy and self._drop_oldest(forced=forced):
+            strategy = CompactionStrategy.DROP_OLDEST
+        removed = count - len(history.messages)
+        record = self._requests.recorder.record
+        record(entries.Compaction, forced, strategy, before, history.tokens, removed, detail)
+        return Compacted(before, history.tokens)
+
+    def _drop_oldest(self, *, forced: bool) -> bool:
+        """Down to the target; a forced one at least by half, for the provider found it too long."""
+        history = self._history
+        target = min(self._policy.target, history.tokens // 2) if forced else self._policy.target
+        cut = self._plan(forced=forced, down_to=target)
+        if cut.removed:
+            history.replace(cut.kept)
+        return bool(cut.removed)
+
+    async def _summarise(self, *, forced: bool) -> str:
+        """Put a summary in the place of all turns that may go; else say why not."""
+        history = self._history
+        cut = self._plan(forced=forced, down_to=0)
+        if not cut.removed:
+            return "nothing may be removed"
+        conversation = History((*cut.removed, SUMMARY_REQUEST), history.estimate)
+        request = self._requests.summary(SUMMARY_SYSTEM_PROMPT, conversation)
+        reply = ReplySoFar()
+        await self._model_calls.read(request, reply, self._watch, quiet=True)
+        text = reply.text.strip()
+        if reply.fault is not None:
+            return f"the summary failed: {reply.fault.message}"
+        if reply.finish not in (FinishReason.STOP, FinishReason.OTHER) or not text:
+            return f"the summary is of no use: finish {reply.finish}, {len(text)} characters"
+        shorter = History(cut.with_summary(text), history.estimate)
+        if shorter.tokens >= history.tokens:
+            return "the summary is no shorter than what it replaces"
+        history.replace(shorter.messages)
+        return ""
+
+    def _plan(self, *, forced: bool, down_to: int) -> Cut:
+        history = self._history
+        return plan_cut(
+            history.messages, self._policy, history.estimate, forced=forced, down_to=down_to
+        )

@@ -1,0 +1,323 @@
+"""The driver: performs what a loop machine asks for, and tells it what came of it.
+
+Not here: any decision about where a run goes next (loops). The rules to keep: each effect is
+performed by one method and answered by one signal; whatever ends the run from outside arrives as a
+signal too, so there is one way out; and after that signal nothing new is started.
+"""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from simloop.errors import RunawayRun
+from simloop.kernel import effects, signals
+from simloop.kernel.errorclass import ErrorClass
+from simloop.kernel.machine import Machine, Run
+from simloop.kernel.retry import retry_after_ns
+from simloop.kernel.signals import Signal
+from simloop.kernel.states import Finished, State
+from simloop.messages import (
+    AssistantMessage,
+    Fault,
+    FinishReason,
+    Message,
+    Outcome,
+    UserMessage,
+)
+from simloop.sim.clock import VirtualLoop
+from simloop.sim.compaction import Compactor
+from simloop.sim.context import History
+from simloop.sim.hooks import AFTER_LLM_CALL, BEFORE_LLM_CALL, AfterLLMCall, BeforeLLMCall
+from simloop.sim.interrupts import Interrupts, Watch
+from simloop.sim.modelcalls import ModelCalls, ReplySoFar
+from simloop.sim.requests import Requests
+from simloop.sim.session import Session
+from simloop.sim.toolcalls import ToolCalls
+from simloop.sim.usercode import UserCode
+from simloop.sim.world import World
+from simloop.trace import entries
+from simloop.trace.entries import AnyEntry
+from simloop.trace.recorder import Recorder
+
+EPOCH_NS = 1_767_225_600 * 10**9
+"""2026-01-01T00:00:00Z: what the virtual clock shows when a run starts."""
+
+_REFUSED = {
+    FinishReason.LENGTH: "the reply was cut off by the output limit",
+    FinishReason.CONTENT_FILTER: "the reply was stopped by the content filter",
+    FinishReason.ERROR: "the model reported an error",
+    FinishReason.INTERRUPTED: "the stream ended early",
+}
+_USELESS = {
+    FinishReason.INTERRUPTED: (ErrorClass.INTERRUPTED, "the stream ended without a finish"),
+    FinishReason.TOOL_CALLS: (
+        ErrorClass.MISSING_CALLS,
+        "the reply announced tool calls and has none",
+    ),
+}
+_STOPPED = {
+    Outcome.ABORTED: "Error: not finished, the request was aborted",
+    Outcome.TIMED_OUT: "Error: not finished, the time limit of the run was reached",
+}
+_EMPTY = (ErrorClass.EMPTY_REPLY, "the reply is empty")
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a run ended. `text` is the model's last words, `cause` the error that ended it."""
+
+    run: Run
+    state: Finished
+    text: str
+    cause: str
+    messages: tuple[Message, ...]
+    elapsed_ns: int
+
+
+class Driver:
+    """Drives one run of `machine` in `world`. Entries go to `record` as things happen.
+
+    Must be created and driven inside a task of a VirtualLoop.
+    """
+
+    def __init__(self, machine: Machine, world: World, record: list[AnyEntry]) -> None:
+        loop = asyncio.get_running_loop()
+        task = asyncio.current_task()
+        assert isinstance(loop, VirtualLoop)
+        assert task is not None
+        self._loop = loop
+        self._machine = machine
+        self._world = world
+        self._recorder = Recorder(record, loop)
+        self.interrupts = Interrupts(loop, task)
+        self._watch = Watch(loop, task)
+        self._user_code = UserCode(world.hook_isolation, self._recorder, self.interrupts)
+        session = Session(
+            self._recorder, self.interrupts, self._user_code, world.hooks, world.callbacks
+        )
+        self._model_calls = ModelCalls(world.model, world.limits, session)
+        self._tool_calls = ToolCalls(world.tool_execution, session)
+        self._history = History((), world.estimate_tokens)
+        self._start_ns = loop.now_ns
+        self._requests = Requests(self._history, self._recorder)
+        self._compactor = Compactor(
+            world.compaction, self._history, self._requests, self._model_calls, self._watch
+        )
+        self._steps = 0
+        self._reply: ReplySoFar | None = None
+        self._text = ""
+        self._fault: Fault | None = None
+        self._error = ErrorClass.UNKNOWN
+        self._cause = ""
+        self._base_specs = {name: tool.spec for name, tool in world.tools.items()}
+        self._step_tools = world.tools
+        self._run = machine.start()
+        self._perform: dict[type, Callable[[Any], Awaitable[Signal | None]]] = {
+            effects.MeasureContext: self._measure,
+            effects.Compact: self._compact,
+            effects.CallModel: self._call_model,
+            effects.RunTools: self._run_tools,
+            effects.RefuseTools: self._refuse_tools,
+            effects.CloseStep: self._close_step,
+            effects.Backoff: self._back_off,
+            effects.Finish: self._finish,
+        }
+
+    async def drive(self, prompt: str) -> Ended:
+        """Run `prompt` to its outcome. Raises RunawayRun past `max_transitions`."""
+        self._history.append(UserMessage(prompt))
+        self._set_wall_clock()
+        signal: Signal | None = signals.Began()
+        for _ in range(self._world.max_transitions):
+            assert signal is not None
+            signal = await self._perform_all(self._advance(signal))
+            if type(self._run.state) is Finished:
+                return self._ended(self._run.state)
+        raise RunawayRun(
+            f"the run passed max_transitions={self._world.max_transitions} without an outcome, "
+            f"after {self._requests.count} requests, in state {_NAMES[type(self._run.state)]}"
+        )
+
+    def _set_wall_clock(self) -> None:
+        limit_ms = self._world.limits.max_wall_clock_ms
+        if limit_ms is not None:
+            when_ns = self._start_ns + limit_ms * 1_000_000
+            self._loop.call_at_ns(when_ns, self.interrupts.end_run, signals.WallClockExpired())
+
+    def _advance(self, signal: Signal) -> tuple[effects.Effect, ...]:
+        run, asked = self._machine.advance(self._run, signal)
+        self._run = run
+        record = self._recorder.entries
+        record.append(
+            entries.Transition(
+                len(record),
+                self._loop.now_ns,
+                _NAMES[type(signal)],
+                _NAMES[type(run.state)],
+                run.error_count,
+                run.total_steps,
+                run.compaction_attempts,
+            )
+        )
+        return asked
+
+    async def _perform_all(self, asked: tuple[effects.Effect, ...]) -> Signal | None:
+        """Perform effects in order. What interrupts them is the signal instead."""
+        signal: Signal | None = None
+        try:
+            for effect in asked:
+                signal = await self._perform[type(effect)](effect)
+        except asyncio.CancelledError:
+            if self.interrupts.pending is None:
+                raise  # not ours: whoever runs us wants us to stop
+        if self.interrupts.pending is not None:
+            return self.interrupts.take()
+        return signal
+
+    def _ended(self, state: Finished) -> Ended:
+        elapsed_ns = self._loop.now_ns - self._start_ns
+        messages = tuple(self._history.messages)
+        return Ended(self._run, state, self._text, self._cause, messages, elapsed_ns)
+
+    # ------------------------------------------------------------------ the model
+
+    async def _measure(self, _: effects.MeasureContext) -> Signal:
+        over = self._history.tokens >= self._world.compaction.trigger
+        return signals.ContextMeasured(over)
+
+    async def _call_model(self, _: effects.CallModel) -> Signal:
+        world = self._world
+        self._steps += 1
+        self._fault = None
+        system_prompt, specs, self._step_tools = world.system_prompt, self._base_specs, world.tools
+        if world.hooks.before_llm_call:
+            given = BeforeLLMCall(self._steps, self._history.view(), system_prompt, specs)
+            await self._user_code.fire(
+                BEFORE_LLM_CALL, world.hooks.before_llm_call, given, self._watch
+            )
+            if given.blocked is not None:
+                self._cause = given.blocked
+                return signals.CallBlocked()
+            system_prompt, specs = given.system_prompt, given.tools
+            self._step_tools = {n: tool for n, tool in world.tools.items() if n in specs}
+        self.interrupts.check()
+        request = self._requests.main(system_prompt, tuple(specs.values()))
+        reply = self._reply = ReplySoFar()
+        self._tool_calls.open(reply.calls)
+        await self._model_calls.read(request, reply, self._watch, quiet=False)
+        return await self._judge(reply)
+
+    async def _judge(self, reply: ReplySoFar) -> Signal:
+        """What the reply, or the lack of one, is to the machine."""
+        if reply.pieces:
+            self._text = reply.text or self._text
+        self._tool_calls.open(reply.calls)
+        if reply.fault is not None:
+            return await self._failed(reply.fault)
+        assert reply.finish is not None
+        text = bool(reply.text.strip())
+        if not reply.calls and (not text or reply.finish in _USELESS):
+            self._error, self._cause = _USELESS.get(reply.finish, _EMPTY)
+        return signals.ModelReplied(reply.finish, text, bool(reply.calls), reply.steps)
+
+    async def _failed(self, fault: Fault) -> Signal:
+        retry = self._world.retry
+        error = retry.classify(fault)
+        retryable = retry.retryable(error)
+        self._recorder.record(entries.Error, fault, error, retryable)
+        self._fault, self._error, self._cause = fault, error, fault.message
+        # Calls that came before the failure were announced, so they are answered, and forgotten.
+        await self._tool_calls.settle("Error: not executed, the model call failed", self._watch)
+        self._reply = None
+        return signals.ModelFailed(error, retryable)
+
+    async def _back_off(self, effect: effects.Backoff) -> Signal:
+        world = self._world
+        now_ns = EPOCH_NS + self._loop.now_ns
+        draw = world.seeds.stream("retry-jitter").random()
+        delay_ns = world.retry.delay_ns(effect.failures, self._fault, now_ns=now_ns, draw=draw)
+        asked = self._fault is not None and retry_after_ns(self._fault, now_ns) is not None
+        self._recorder.record(entries.Backoff, effect.failures, delay_ns, self._error, asked)
+        await asyncio.sleep(delay_ns / 1e9)
+        return signals.BackoffElapsed()
+
+    # ------------------------------------------------------------------ tools and the step
+
+    async def _run_tools(self, _: effects.RunTools) -> Signal:
+        await self._tool_calls.run(self._step_tools, self._watch)
+        return signals.ToolsReturned()
+
+    async def _refuse_tools(self, effect: effects.RefuseTools) -> Signal:
+        why = _REFUSED.get(effect.finish, f"the reply ended with {effect.finish}")
+        await self._tool_calls.settle(f"Error: not executed, {why}", self._watch)
+        return signals.ToolsReturned()
+
+    async def _close_step(self, effect: effects.CloseStep) -> Signal:
+        """Commit the reply, tell the callbacks, then the hooks: the documents' order."""
+        world, reply = self._world, self._reply
+        assert reply is not None
+        assert reply.finish is not None
+        added = self._commit(reply) if effect.keep else ()
+        self._reply = None
+        for callback, given in (
+            (world.callbacks.on_step_finish, (self._steps, reply.finish)),
+            (world.callbacks.on_response, (added,)),
+        ):
+            if callback is not None:
+                self.interrupts.check()
+                await self._user_code.notify(callback, given, self._watch)
+        if world.hooks.after_llm_call:
+            done = AfterLLMCall(
+                self._steps, reply.text, tuple(reply.calls), reply.finish, reply.raw, reply.usage
+            )
+            await self._user_code.fire(
+                AFTER_LLM_CALL, world.hooks.after_llm_call, done, self._watch
+            )
+        return signals.StepClosed()
+
+    def _commit(self, reply: ReplySoFar) -> tuple[Message, ...]:
+        """Add the reply and the answers to its calls to the context."""
+        answers = [answer for answer in self._tool_calls.answers if answer is not None]
+        assert len(answers) == len(reply.calls)
+        said = AssistantMessage(reply.text, tuple(reply.calls))
+        added: tuple[Message, ...] = (said, *answers)
+        for message in added:
+            self._history.append(message)
+        return added
+
+    async def _finish(self, effect: effects.Finish) -> None:
+        """Answer what is open and keep what was said; then nothing more happens in this run."""
+        if self._user_code.failure:
+            self._cause = self._user_code.failure
+        reply = self._reply
+        if reply is None:
+            return
+        self._text = reply.text or self._text
+        if len(self._tool_calls.answers) != len(reply.calls):
+            self._tool_calls.open(reply.calls)  # stopped before the stream had ended
+        await self._tool_calls.settle(
+            _STOPPED.get(effect.outcome, "Error: not executed, the run ended"), self._watch
+        )
+        if reply.pieces or reply.calls:
+            self._commit(reply)
+
+    async def _compact(self, effect: effects.Compact) -> Signal:
+        done = await self._compactor.shorten(forced=effect.forced)
+        callback = self._world.callbacks.on_compacted
+        if done.shrunk and callback is not None:
+            given = (done.tokens_before, done.tokens_after)
+            await self._user_code.notify(callback, given, self._watch)
+        return signals.ContextCompacted(done.shrunk)
+
+
+def _kebab_names() -> dict[type, str]:
+    """What traces call each state and signal: its class name in kebab case."""
+    names = {}
+    for kind in (*get_args(Signal), *get_args(State)):
+        names[kind] = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", kind.__name__).lower()
+    return names
+
+
+_NAMES = _kebab_names()

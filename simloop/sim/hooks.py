@@ -1,0 +1,159 @@
+"""The four hook points, what a hook is given, and the callbacks that only watch.
+
+Not here: calling them (usercode.py). The rules to keep: hooks of a point run in the order in which
+they are listed, each sees the changes of those before it, and a change made for one call is gone
+with that call. Whether a function is async is decided here, once, not at each call.
+"""
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from simloop.messages import FinishReason, Message, ToolCall, ToolResult, ToolSpec, Usage
+
+BEFORE_LLM_CALL = "before_llm_call"
+AFTER_LLM_CALL = "after_llm_call"
+BEFORE_TOOL_CALL = "before_tool_call"
+AFTER_TOOL_CALL = "after_tool_call"
+
+
+class Blockable:
+    """What a hook before a call is given; `block` forbids the call, later hooks do not run."""
+
+    blocked: str | None = None
+
+    def block(self, reason: str) -> None:
+        """Forbid the call. `reason` is what the user (or, for a tool, the model) is told."""
+        self.blocked = reason
+
+
+class BeforeLLMCall(Blockable):
+    """Before a request is sent. `system_prompt` and `tools` may be replaced, for this call only.
+
+    `tools` maps names to specs; what is left out cannot be called in this step.
+    """
+
+    def __init__(
+        self,
+        step_number: int,
+        messages: Sequence[Message],
+        system_prompt: str,
+        tools: Mapping[str, ToolSpec],
+    ) -> None:
+        self.step_number = step_number
+        self.messages = messages
+        self.system_prompt = system_prompt
+        self.tools = dict(tools)
+
+
+@dataclass(frozen=True, slots=True)
+class AfterLLMCall:
+    """After a step: what the model said. For reading only."""
+
+    step_number: int
+    text: str
+    calls: tuple[ToolCall, ...]
+    finish_reason: FinishReason
+    raw_finish_reason: str
+    usage: Usage | None
+
+
+class BeforeToolCall(Blockable):
+    """Before a tool runs. `arguments` may be changed or replaced; they are validated afterwards."""
+
+    def __init__(self, call: ToolCall, arguments: dict[str, Any]) -> None:
+        self.call = call
+        self.arguments = arguments
+
+
+class AfterToolCall:
+    """After a tool ran, or failed. `result` may be replaced."""
+
+    def __init__(self, call: ToolCall, arguments: dict[str, Any], result: ToolResult) -> None:
+        self.call = call
+        self.arguments = arguments
+        self.result = result
+
+
+class UserFunction:
+    """A function of the user's, its name as traces show it, and whether it must be awaited."""
+
+    __slots__ = ("function", "is_async", "name")
+
+    def __init__(self, function: Callable[..., Any], name: str = "") -> None:
+        self.function = function
+        self.name = name or getattr(function, "__name__", type(function).__name__)
+        call: Any = getattr(function, "__call__", None)  # noqa: B004 - an object may be async
+        self.is_async = any(map(inspect.iscoroutinefunction, (function, call)))
+
+
+HookList = Iterable[Callable[..., Any]]
+
+
+class Hooks:
+    """Hooks by point, in the order in which they run. Each is a plain or an async function."""
+
+    def __init__(
+        self,
+        *,
+        before_llm_call: HookList = (),
+        after_llm_call: HookList = (),
+        before_tool_call: HookList = (),
+        after_tool_call: HookList = (),
+    ) -> None:
+        self.before_llm_call = _functions(before_llm_call)
+        self.after_llm_call = _functions(after_llm_call)
+        self.before_tool_call = _functions(before_tool_call)
+        self.after_tool_call = _functions(after_tool_call)
+
+    def __bool__(self) -> bool:
+        return bool(
+            self.before_llm_call
+            or self.after_llm_call
+            or self.before_tool_call
+            or self.after_tool_call
+        )
+
+
+def _functions(hooks: HookList) -> tuple[UserFunction, ...]:
+    return tuple(hook if isinstance(hook, UserFunction) else UserFunction(hook) for hook in hooks)
+
+
+class Callbacks:
+    """The documents' callbacks. They watch: what they return is ignored, a failure is recorded.
+
+    on_chunk(part): every part of the stream, before the more particular ones.
+    on_text(text), on_tool_call(call), on_tool_result(call, result): as they happen.
+    on_step_finish(step_number, finish_reason): once per step, after its tools.
+    on_response(messages): the messages that the step adds to the context.
+    on_compacted(tokens_before, tokens_after): after a compaction that helped.
+    """
+
+    __slots__ = (
+        "on_chunk", "on_compacted", "on_response", "on_step_finish", "on_text", "on_tool_call",
+        "on_tool_result",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        *,
+        on_chunk: Callable[..., Any] | None = None,
+        on_text: Callable[..., Any] | None = None,
+        on_tool_call: Callable[..., Any] | None = None,
+        on_tool_result: Callable[..., Any] | None = None,
+        on_step_finish: Callable[..., Any] | None = None,
+        on_response: Callable[..., Any] | None = None,
+        on_compacted: Callable[..., Any] | None = None,
+    ) -> None:
+        self.on_chunk = _callback("on_chunk", on_chunk)
+        self.on_text = _callback("on_text", on_text)
+        self.on_tool_call = _callback("on_tool_call", on_tool_call)
+        self.on_tool_result = _callback("on_tool_result", on_tool_result)
+        self.on_step_finish = _callback("on_step_finish", on_step_finish)
+        self.on_response = _callback("on_response", on_response)
+        self.on_compacted = _callback("on_compacted", on_compacted)
+
+
+def _callback(name: str, function: Callable[..., Any] | None) -> UserFunction | None:
+    return None if function is None else UserFunction(function, name)

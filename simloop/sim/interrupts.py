@@ -1,0 +1,137 @@
+"""How a run is stopped from outside, wherever it happens to wait.
+
+Two mechanisms, both by cancelling a task that waits: `Interrupts` ends the run (abort, wall clock,
+a hook that must not fail), a `Watch` bounds one thing that a task waits for. Not here: what becomes
+of the run then (the loop). The rule to keep: whoever catches the CancelledError that we caused also
+takes it back (`uncancel`), so that a cancellation from outside is never swallowed.
+"""
+
+import asyncio
+from types import TracebackType
+from typing import Any, Self
+
+from simloop.kernel.signals import Signal
+from simloop.sim.clock import VirtualLoop
+
+_NS_PER_MS = 1_000_000
+
+
+class Interrupts:
+    """What ends the run at its next await, or at the driver's next check, whichever is first.
+
+    `pending` is the signal that waits to be taken. The first one counts: a run ends once.
+    """
+
+    def __init__(self, loop: VirtualLoop, task: asyncio.Task[Any]) -> None:
+        self._loop = loop
+        self._task = task
+        self._cancels = 0
+        self._closed = False
+        self.pending: Signal | None = None
+
+    def end_run(self, signal: Signal) -> None:
+        """Ask the run to end with `signal`; of no effect once one has been asked or it is over."""
+        if self.pending is not None or self._closed:
+            return
+        self.pending = signal
+        if asyncio.current_task(self._loop) is self._task:
+            # The run is not waiting, it is calling us. It checks before it starts anything more;
+            # this is for the case that what called us waits for something first.
+            self._loop.call_soon(self._cancel)
+        else:
+            self._cancel()
+
+    def _cancel(self) -> None:
+        if self.pending is not None:
+            self._task.cancel()
+            self._cancels += 1
+
+    def check(self) -> None:
+        """Raise CancelledError if the run is to end: called before anything new is started."""
+        if self.pending is not None:
+            raise asyncio.CancelledError
+
+    def take(self) -> Signal:
+        """The signal that ends the run; from here on nothing interrupts it any more."""
+        assert self.pending is not None
+        signal, self.pending, self._closed = self.pending, None, True
+        for _ in range(self._cancels):
+            self._task.uncancel()
+        return signal
+
+
+class Watch:
+    """The deadlines of one task. One timer serves them all: most are never reached, and time that
+    does not pass should cost nothing.
+    """  # noqa: D205 - one thought
+
+    def __init__(self, loop: VirtualLoop, task: asyncio.Task[Any]) -> None:
+        self.loop = loop
+        self.task = task
+        self.current: Deadline | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ns = 0
+
+    def deadline(self, timeout_ms: int) -> "Deadline":
+        """A `with` block that must not last longer than `timeout_ms` of virtual time."""
+        return Deadline(self, self.loop.now_ns + timeout_ms * _NS_PER_MS)
+
+    def arm(self, when_ns: int) -> None:
+        """Have the timer ring at `when_ns` or before."""
+        if self._timer is None or when_ns < self._timer_ns:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = self.loop.call_at_ns(when_ns, self._ring)
+            self._timer_ns = when_ns
+
+    def _ring(self) -> None:
+        self._timer = None
+        current = self.current
+        if current is None or current.expired:
+            return
+        if current.when_ns <= self.loop.now_ns:
+            current.expired = True
+            self.task.cancel()
+        else:
+            self.arm(current.when_ns)
+
+
+class Deadline:
+    """A bound on a `with` block. `expired` says afterwards whether it was reached.
+
+    The CancelledError of an expired deadline ends at the block; any other passes through. Code that
+    swallows it does not get away with it: `expired` stays true.
+    """
+
+    __slots__ = ("_outer", "_watch", "expired", "when_ns")
+
+    def __init__(self, watch: Watch, when_ns: int) -> None:
+        self._watch = watch
+        self.when_ns = when_ns
+        self.expired = False
+
+    def __enter__(self) -> Self:
+        self._outer = self._watch.current
+        self._watch.current = self
+        self._watch.arm(self.when_ns)
+        return self
+
+    def move(self, when_ns: int) -> None:
+        """Put the deadline elsewhere, for instance further away once the first part has come."""
+        self.when_ns = when_ns
+        self._watch.arm(when_ns)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        watch = self._watch
+        outer = watch.current = self._outer
+        if outer is not None:
+            watch.arm(outer.when_ns)
+        if not self.expired:
+            return False
+        others = watch.task.uncancel()
+        return kind is asyncio.CancelledError and not others

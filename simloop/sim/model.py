@@ -1,0 +1,184 @@
+"""The fake model: plays a script, keeps strict account of it, and remembers what it was asked.
+
+Not here: what the elements of a script are called in a file (scenario) or how they sound on a wire
+(adapters). The rule to keep: a reply is a list of timed parts and nothing else. Whatever a provider
+does wrong is a shorter list, a longer wait or a `StreamError`, so there is one way to play it all.
+"""
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from simloop.errors import ScenarioError, ScriptExhausted, ScriptUnused
+from simloop.messages import (
+    Finish,
+    FinishReason,
+    Part,
+    Request,
+    TextDelta,
+    ToolCallPart,
+)
+
+TimedPart = tuple[int, Part | None]
+"""Nanoseconds to wait, then a part; None waits for ever, which is what a stall is."""
+
+
+class Model(Protocol):
+    """Whatever answers requests. A failed call is a `StreamError` part, not an exception."""
+
+    def stream(self, request: Request) -> AsyncIterator[Part]:
+        """Answer one request, part by part."""
+        ...
+
+
+class Playable(Protocol):
+    """Something that can be played as a reply."""
+
+    def play(self, first_call: int) -> Sequence[TimedPart]:
+        """The timed parts. Calls without an id are `call-<first_call>` and on."""
+        ...
+
+
+class ScriptEntry(Struct, frozen=True):
+    """One entry of a script: what to play, how often, for which requests, and where it stands.
+
+    `times` None is any number, at least once. `matches` None is an ordered entry, else a rule.
+    """
+
+    reply: Playable
+    position: str
+    times: int | None = 1
+    matches: Callable[[Request], bool] | None = None
+
+
+class Script:
+    """Entries for one purpose. Rules go first, in order; then the next ordered entry."""
+
+    def __init__(self, entries: Iterable[ScriptEntry], name: str) -> None:
+        entries = tuple(entries)
+        self.name = name
+        self._rules = tuple(entry for entry in entries if entry.matches is not None)
+        self._ordered = tuple(entry for entry in entries if entry.matches is None)
+        self._next = 0
+        self._played = dict.fromkeys((entry.position for entry in entries), 0)
+
+    def choose(self, request: Request) -> Playable:
+        """The reply to `request`. Raises ScriptExhausted if the script has none."""
+        for rule in self._rules:
+            unspent = rule.times is None or self._played[rule.position] < rule.times
+            if unspent and rule.matches is not None and rule.matches(request):
+                self._played[rule.position] += 1
+                return rule.reply
+        while self._next < len(self._ordered):
+            entry = self._ordered[self._next]
+            if entry.times is None or self._played[entry.position] < entry.times:
+                self._played[entry.position] += 1
+                return entry.reply
+            self._next += 1
+        raise ScriptExhausted(
+            f"request {request.number} finds no reply: all {len(self._ordered)} are used",
+            key=self.name,
+            hint="add a reply, or let one play `times: always`",
+        )
+
+    def unused(self) -> list[str]:
+        """The positions of entries that were played less often than they should have been."""
+        wanted = {entry.position: entry.times for entry in (*self._rules, *self._ordered)}
+        return [
+            position
+            for position, played in self._played.items()
+            if played < (wanted[position] or 1)
+        ]
+
+
+class FakeModel:
+    """Plays one script to main requests and one to summary requests.
+
+    `requests` holds every request, as sent.
+    """
+
+    def __init__(self, main: Iterable[ScriptEntry], summary: Iterable[ScriptEntry] = ()) -> None:
+        self.requests: list[Request] = []
+        self._scripts = {"main": Script(main, "model"), "summary": Script(summary, "summaries")}
+        self._calls = 0
+
+    async def stream(self, request: Request) -> AsyncIterator[Part]:
+        """Play the reply that the script has for `request`."""
+        self.requests.append(request)
+        reply = self._scripts[request.purpose].choose(request)
+        for delay_ns, part in reply.play(self._calls + 1):
+            if delay_ns:
+                await asyncio.sleep(delay_ns / 1e9)
+            if part is None:
+                await _for_ever()
+                return
+            if type(part) is ToolCallPart:
+                self._calls += 1
+            yield part
+
+    def check_account(self) -> None:
+        """Raise ScriptUnused, naming the positions, if there are replies that nobody asked for."""
+        unused = [position for script in self._scripts.values() for position in script.unused()]
+        if unused:
+            raise ScriptUnused(
+                f"the run ended after {len(self.requests)} requests, and these replies were never "
+                f"asked for, or not often enough: {', '.join(unused)}",
+                key=unused[0],
+                hint="delete them, or find out why the run ended early",
+            )
+
+
+class FunctionModel:
+    """Asks a Python function for each reply.
+
+    The function gets the Request and returns text, a playable reply, or parts, all at once or from
+    a generator; it may be async, or an async generator.
+    """
+
+    def __init__(self, function: Callable[[Request], Any]) -> None:
+        self._function = function
+        self.requests: list[Request] = []
+        self._calls = 0
+
+    async def stream(self, request: Request) -> AsyncIterator[Part]:
+        """Play what the function returns for `request`."""
+        self.requests.append(request)
+        answer = self._function(request)
+        if inspect.isawaitable(answer):
+            answer = await answer
+        if hasattr(answer, "__aiter__"):
+            async for part in answer:
+                yield part
+            return
+        for delay_ns, part in self._timed(answer):
+            if delay_ns:
+                await asyncio.sleep(delay_ns / 1e9)
+            if part is None:
+                await _for_ever()
+                return
+            if type(part) is ToolCallPart:
+                self._calls += 1
+            yield part
+
+    def _timed(self, answer: Any) -> Iterable[TimedPart]:
+        if isinstance(answer, str):
+            stop = Finish(FinishReason.STOP, "stop")
+            return ((0, TextDelta(answer)), (0, stop)) if answer else ((0, stop),)
+        if hasattr(answer, "play"):
+            timed: Sequence[TimedPart] = answer.play(self._calls + 1)
+            return timed
+        if isinstance(answer, Iterable):
+            return ((0, part) for part in answer)
+        raise ScenarioError(
+            f"the model function returned {type(answer).__name__}",
+            key="model",
+            hint="return text, a Reply, or parts",
+        )
+
+
+async def _for_ever() -> None:
+    """Wait for what never comes: the loop's deadlock check or a deadline ends it."""
+    await asyncio.get_running_loop().create_future()

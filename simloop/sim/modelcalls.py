@@ -1,0 +1,168 @@
+"""One model call: send the request, read the stream, tell the callbacks, record it all.
+
+Not here: hooks around the call and what becomes of the reply (driver.py). The rule to keep: this
+is the hottest path, run once per part; no JSON, no copy, no look at the history.
+"""
+
+import asyncio
+
+from simloop.errors import SimloopError
+from simloop.kernel.limits import Limits
+from simloop.messages import (
+    Fault,
+    Finish,
+    FinishReason,
+    Part,
+    ReasoningDelta,
+    Request,
+    StreamError,
+    TextDelta,
+    ToolCall,
+    ToolCallDelta,
+    ToolCallPart,
+    Usage,
+)
+from simloop.sim.interrupts import Deadline, Watch
+from simloop.sim.model import Model
+from simloop.sim.session import Session
+from simloop.sim.usercode import describe
+from simloop.trace import entries
+
+_NS_PER_MS = 1_000_000
+
+
+class ReplySoFar:
+    """What has been received of a reply. `finish` is None until the stream says, or ends."""
+
+    __slots__ = ("calls", "fault", "finish", "pieces", "raw", "steps", "usage")
+
+    def __init__(self) -> None:
+        self.pieces: list[str] = []
+        self.calls: list[ToolCall] = []
+        self.finish: FinishReason | None = None
+        self.raw = ""
+        self.usage: Usage | None = None
+        self.steps = 1
+        self.fault: Fault | None = None
+
+    @property
+    def text(self) -> str:
+        """The text so far."""
+        return "".join(self.pieces)
+
+
+class ModelCalls:
+    """Makes model calls for one run."""
+
+    def __init__(self, model: Model, limits: Limits, session: Session) -> None:
+        self._model = model
+        self._limits = limits
+        self._callbacks = session.callbacks
+        self._recorder = session.recorder
+        self._user_code = session.user_code
+        self._interrupts = session.interrupts
+
+    async def read(self, request: Request, reply: ReplySoFar, watch: Watch, *, quiet: bool) -> None:
+        """Stream the answer to `request` into `reply`, in which it stays if the run is stopped.
+
+        `quiet` tells no callback: for a summary, which is no part of the conversation.
+        """
+        end_ns = watch.loop.now_ns + self._limits.model_call_timeout_ms * _NS_PER_MS
+        with watch.deadline(self._limits.first_part_timeout_ms) as deadline:
+            deadline.move(min(deadline.when_ns, end_ns))
+            try:
+                await self._read_parts(request, reply, watch, deadline, end_ns, quiet=quiet)
+            except SimloopError:
+                raise  # the script is wrong, or simloop is
+            except Exception as error:  # noqa: BLE001 - a model may be user code
+                reply.fault = _fault_of(error)
+        if deadline.expired:
+            reply.fault = Fault("the model did not answer in time", code="timeout")
+        elif reply.fault is None and reply.finish is None:
+            reply.finish = FinishReason.INTERRUPTED
+            self._recorder.record(entries.Finish, reply.finish, "")
+
+    async def _read_parts(
+        self,
+        request: Request,
+        reply: ReplySoFar,
+        watch: Watch,
+        deadline: Deadline,
+        end_ns: int,
+        *,
+        quiet: bool,
+    ) -> None:
+        callbacks, interrupts, recorder = self._callbacks, self._interrupts, self._recorder
+        record, clock = recorder.entries, watch.loop
+        notify = self._user_code.notify
+        on_chunk = None if quiet else callbacks.on_chunk
+        on_text = None if quiet else callbacks.on_text
+        first = True
+        stream = self._model.stream(request)
+        try:
+            async for part in stream:
+                if interrupts.pending is not None:
+                    raise asyncio.CancelledError
+                if first:
+                    deadline.move(end_ns)
+                    first = False
+                if on_chunk is not None:
+                    await notify(on_chunk, (part,), watch)
+                if type(part) is TextDelta:
+                    text = part.text if part.text.isascii() else writable(part.text)
+                    record.append(entries.TextDelta(len(record), clock.now_ns, text))
+                    reply.pieces.append(text)
+                    if on_text is not None:
+                        await notify(on_text, (text,), watch)
+                elif await self._take(part, reply, watch, quiet=quiet):
+                    break
+        finally:
+            close = getattr(stream, "aclose", None)
+            if close is not None:
+                await close()
+        interrupts.check()
+
+    async def _take(self, part: Part, reply: ReplySoFar, watch: Watch, *, quiet: bool) -> bool:
+        """Take a part that is no text; whether it is the last one."""
+        record = self._recorder.record
+        match part:
+            case ToolCallPart(call=ToolCall(id=call_id, name=name, arguments=arguments)):
+                call = ToolCall(writable(call_id), writable(name), writable(arguments))
+                record(entries.ToolCall, call.id, call.name, call.arguments)
+                reply.calls.append(call)
+                if not quiet and self._callbacks.on_tool_call is not None:
+                    await self._user_code.notify(self._callbacks.on_tool_call, (call,), watch)
+                return False
+            case Finish(reason=reason, raw=raw, usage=usage, steps=steps):
+                record(entries.Finish, reason, writable(raw), usage, steps)
+                reply.finish, reply.raw, reply.usage = reason, raw, usage
+                reply.steps = max(1, steps)  # a reply that reports no step would be free (I3)
+                return True
+            case StreamError(fault=fault):
+                reply.fault = fault
+                return True
+            case ReasoningDelta(text=text):
+                record(entries.ReasoningDelta, writable(text))
+            case ToolCallDelta(call_id=call_id, name=name, arguments=arguments):
+                record(entries.ToolCallDelta, call_id, name, writable(arguments))
+            case TextDelta():
+                raise AssertionError("text is taken on the hot path")
+        return False
+
+
+def writable(text: str) -> str:
+    """`text` with lone surrogates replaced: JSON can carry them in, UTF-8 cannot carry them out."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _fault_of(error: Exception) -> Fault:
+    """An exception of a model function or an SDK, as a fault: by its status, else by its type."""
+    message = writable(describe(error))
+    status = getattr(error, "status_code", getattr(error, "status", None))
+    if isinstance(status, int):
+        return Fault(message, status=status)
+    if isinstance(error, TimeoutError):
+        return Fault(message, code="timeout")
+    return Fault(message, code="connection" if isinstance(error, ConnectionError) else "")

@@ -1,0 +1,200 @@
+"""The calls of one reply: validated, guarded by hooks, run, and each answered exactly once.
+
+Not here: what a tool is (tools.py) and whether its calls are run at all (the loop). The rules to
+keep: every call gets exactly one result, in the order of the calls, whatever happens (I1, I12),
+and nothing that a tool raises leaves this file (I13).
+"""
+
+import asyncio
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from simloop.errors import SimloopError
+from simloop.kernel.policies import ToolExecution, ToolOrder
+from simloop.messages import ToolCall, ToolMessage, ToolResult
+from simloop.sim.hooks import (
+    AFTER_TOOL_CALL,
+    BEFORE_TOOL_CALL,
+    AfterToolCall,
+    BeforeToolCall,
+)
+from simloop.sim.interrupts import Watch
+from simloop.sim.modelcalls import writable
+from simloop.sim.session import Session
+from simloop.sim.tools import Tool, canonical_json, wrong_arguments
+from simloop.trace import entries
+
+
+class ToolCalls:
+    """Answers calls for one run. `answers` are those of the current step, None where open."""
+
+    def __init__(self, policy: ToolExecution, session: Session) -> None:
+        self._policy = policy
+        self._hooks = session.hooks
+        self._callbacks = session.callbacks
+        self._recorder = session.recorder
+        self._user_code = session.user_code
+        self._interrupts = session.interrupts
+        self._calls: Sequence[ToolCall] = ()
+        self.answers: list[ToolMessage | None] = []
+
+    def open(self, calls: Sequence[ToolCall]) -> None:
+        """Begin a step with these calls, all of them open."""
+        self._calls = calls
+        self.answers = [None] * len(calls)
+
+    async def run(self, tools: Mapping[str, Tool], watch: Watch) -> None:
+        """Run the open calls, one after the other or in parallel, as the policy says."""
+        if self._policy.order is ToolOrder.PARALLEL and len(self._calls) > 1:
+            await self._run_in_parallel(tools, watch)
+            return
+        for index in range(len(self._calls)):
+            await self._run_one(index, tools, watch)
+
+    async def settle(self, text: str, watch: Watch) -> None:
+        """Give every call that is still open an error result with this text."""
+        for index, answer in enumerate(self.answers):
+            if answer is None:
+                await self._reject(index, text, watch)
+
+    async def _run_in_parallel(self, tools: Mapping[str, Tool], watch: Watch) -> None:
+        async def run_one(index: int) -> None:
+            task = asyncio.current_task()
+            assert task is not None
+            await self._run_one(index, tools, Watch(watch.loop, task))
+
+        tasks = [watch.loop.create_task(run_one(index)) for index in range(len(self._calls))]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        self._interrupts.check()
+        for task in tasks:
+            task.result()
+
+    async def _run_one(self, index: int, tools: Mapping[str, Tool], watch: Watch) -> None:
+        self._interrupts.check()
+        call = self._calls[index]
+        tool = tools.get(call.name)
+        if tool is None:
+            await self._reject(index, f"Error: tool {call.name} not found", watch)
+            return
+        arguments, wrong = _parse(tool, call.arguments)
+        if wrong:
+            await self._reject(index, wrong, watch)
+            return
+        shown = call.arguments
+        if self._hooks.before_tool_call:
+            given = BeforeToolCall(call, arguments)
+            hooks = self._hooks.before_tool_call
+            await self._user_code.fire(BEFORE_TOOL_CALL, hooks, given, watch)
+            if given.blocked is not None:
+                await self._reject(index, f"Error: {given.blocked}", watch)
+                return
+            arguments, shown, wrong = _recheck(tool, given.arguments)
+            if wrong:
+                await self._reject(index, wrong, watch)
+                return
+        self._recorder.record(entries.ToolStarted, call.id, call.name, shown)
+        result = await self._execute(tool, arguments, watch)
+        if self._hooks.after_tool_call and self._interrupts.pending is None:
+            done = AfterToolCall(call, arguments, result)
+            await self._after(index, done, watch)
+            result = done.result
+        await self._answer(index, result, watch, ran=True)
+
+    async def _after(self, index: int, done: AfterToolCall, watch: Watch) -> None:
+        """Run the hooks. Stopped by the end of the run, the tool's own result still counts."""
+        try:
+            hooks = self._hooks.after_tool_call
+            await self._user_code.fire(AFTER_TOOL_CALL, hooks, done, watch)
+        except asyncio.CancelledError:
+            self._put(index, done.result, ran=True)
+            raise
+
+    async def _execute(self, tool: Tool, arguments: dict[str, Any], watch: Watch) -> ToolResult:
+        """What the tool gives; whatever it raises is an error result for the model."""
+        try:
+            value = tool.function.function(**arguments)
+            if tool.function.is_async or asyncio.iscoroutine(value):
+                return await self._wait_for(
+                    value, tool.timeout_ms or self._policy.timeout_ms, watch
+                )
+            return _result_of(value)
+        except SimloopError:
+            raise  # a wrong scenario or an escape from the simulation is not the tool's failure
+        except asyncio.CancelledError:
+            if self._interrupts.pending is not None or watch.task.cancelling():
+                raise
+            return _failed("the tool was cancelled")  # by itself: not an Exception, so bug D4
+        except Exception as error:  # noqa: BLE001 - a tool is user code
+            return _failed(str(error) or type(error).__name__)
+
+    async def _wait_for(
+        self, value: Awaitable[Any], timeout_ms: int | None, watch: Watch
+    ) -> ToolResult:
+        if timeout_ms is None:
+            return _result_of(await value)
+        with watch.deadline(timeout_ms) as deadline:
+            result = _result_of(await value)
+        # A result that comes after the deadline, from a tool that swallowed it, is too late.
+        return _failed(f"timed out after {timeout_ms} ms") if deadline.expired else result
+
+    async def _reject(self, index: int, text: str, watch: Watch) -> None:
+        """Answer a call in its tool's stead."""
+        await self._answer(index, ToolResult(text, is_error=True), watch, ran=False)
+
+    async def _answer(self, index: int, result: ToolResult, watch: Watch, *, ran: bool) -> None:
+        self._put(index, result, ran=ran)
+        if self._callbacks.on_tool_result is not None:
+            given = (self._calls[index], result)
+            await self._user_code.notify(self._callbacks.on_tool_result, given, watch)
+
+    def _put(self, index: int, result: ToolResult, *, ran: bool) -> None:
+        call = self._calls[index]
+        text = writable(result.text)
+        self.answers[index] = ToolMessage(call.id, text, result.is_error)
+        record = self._recorder.record
+        record(entries.ToolResult, call.id, call.name, text, result.is_error, ran)
+
+
+def _parse(tool: Tool, text: str) -> tuple[dict[str, Any], str]:
+    """The arguments, or what the model is told is wrong with them (document 001, step 3.1)."""
+    try:
+        arguments = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return {}, "Error: Invalid parameters\narguments: not valid JSON"
+    return arguments, _complaint(tool, arguments)
+
+
+def _recheck(tool: Tool, arguments: dict[str, Any]) -> tuple[dict[str, Any], str, str]:
+    """The same for arguments that hooks may have changed, and how they are recorded."""
+    try:
+        shown = canonical_json(arguments).decode()
+    except (TypeError, ValueError):
+        return {}, "", "Error: Invalid parameters\narguments: a hook made them no JSON"
+    return arguments, shown, _complaint(tool, arguments)
+
+
+def _complaint(tool: Tool, arguments: Any) -> str:
+    wrong = wrong_arguments(tool, arguments)
+    if not wrong and not isinstance(arguments, dict):
+        wrong = ["arguments: must be an object"]
+    return "\n".join(["Error: Invalid parameters", *wrong]) if wrong else ""
+
+
+def _failed(why: str) -> ToolResult:
+    return ToolResult(f"Error: {why}", is_error=True)
+
+
+def _result_of(value: Any) -> ToolResult:
+    """What a tool returned, as a result: text as it is, None as nothing, all else as JSON."""
+    if isinstance(value, str):
+        return ToolResult(value)
+    if isinstance(value, ToolResult):
+        return value
+    return ToolResult("" if value is None else canonical_json(value).decode())

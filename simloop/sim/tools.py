@@ -1,0 +1,124 @@
+"""Tools: a name, a JSON Schema for the arguments, a function.
+
+Not here: running them (toolcalls.py) and tools scripted in a file (scenario). The rule to keep:
+what the model reads about wrong arguments is worded here, not by the validator, so that the same
+run gives the same bytes with any version of that library.
+"""
+
+import functools
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, cast
+
+import jsonschema_rs
+import msgspec
+
+from simloop.errors import ScenarioError
+from simloop.messages import ToolSpec
+from simloop.sim.hooks import UserFunction
+
+Tools = Mapping[str, Any] | Iterable[Any]
+"""What a caller may give as tools: functions or Tools, in a list or by name."""
+
+_ANY_OBJECT: Mapping[str, Any] = {"type": "object"}
+
+
+class Tool:
+    """One tool. `function` takes the arguments by name and returns text, JSON or a ToolResult.
+
+    Without `parameters` the schema is read from the function's signature. `timeout_ms` overrides
+    the tool execution policy. Raises ScenarioError for a schema that is none.
+    """
+
+    __slots__ = ("function", "spec", "timeout_ms", "validator")
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        name: str = "",
+        description: str = "",
+        parameters: Mapping[str, Any] | None = None,
+        timeout_ms: int | None = None,
+    ) -> None:
+        self.function = UserFunction(function, name)
+        name = self.function.name
+        schema = canonical_json(_signature_schema(function) if parameters is None else parameters)
+        self.spec = ToolSpec(name, description or _first_line(function), msgspec.Raw(schema))
+        self.validator = _validator(schema, name)
+        self.timeout_ms = timeout_ms
+
+
+def toolbox(tools: Tools) -> dict[str, Tool]:
+    """Tools by name, from functions or Tools, in a list or a mapping from names."""
+    named: Iterable[tuple[str, Any]]
+    named = tools.items() if isinstance(tools, Mapping) else (("", tool) for tool in tools)
+    made = [tool if isinstance(tool, Tool) else Tool(tool, name=name) for name, tool in named]
+    return {tool.spec.name: tool for tool in made}
+
+
+def wrong_arguments(tool: Tool, arguments: Any) -> list[str]:
+    """What is wrong with the arguments, one line a finding, in an order that does not vary."""
+    if tool.validator.is_valid(arguments):
+        return []
+    schema = msgspec.json.decode(tool.spec.parameters)
+    return sorted(_finding(error, schema) for error in tool.validator.iter_errors(arguments))
+
+
+def canonical_json(value: Any) -> bytes:
+    """JSON with sorted keys and no spaces: equal values give equal bytes."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _first_line(function: Callable[..., Any]) -> str:
+    return (getattr(function, "__doc__", None) or "").strip().partition("\n")[0]
+
+
+def _signature_schema(function: Callable[..., Any]) -> Mapping[str, Any]:
+    # Only Python tools without a schema need pydantic; scripted ones must not pay its import.
+    from pydantic import PydanticUserError, TypeAdapter  # noqa: PLC0415
+    from pydantic.errors import PydanticSchemaGenerationError  # noqa: PLC0415
+
+    try:
+        schema = TypeAdapter[Any](cast("Any", function)).json_schema()
+    except (PydanticUserError, PydanticSchemaGenerationError, ValueError, NameError):
+        return _ANY_OBJECT
+    return schema if schema.get("type") == "object" else _ANY_OBJECT
+
+
+@functools.lru_cache(maxsize=1024)
+def _validator(schema: bytes, name: str) -> jsonschema_rs.Draft202012Validator:
+    """Building one costs milliseconds, so equal schemas share one."""
+    try:
+        return jsonschema_rs.Draft202012Validator(schema.decode(), retriever=_refuse_reference)
+    except (ValueError, jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError) as error:
+        raise ScenarioError(
+            f"the parameters of tool {name} are no JSON Schema: {str(error).splitlines()[0]}",
+            key=f"tools.{name}.parameters",
+        ) from error
+
+
+def _refuse_reference(uri: str) -> Any:
+    raise ValueError(f"remote references are refused: {uri}")
+
+
+def _finding(error: jsonschema_rs.ValidationError, schema: Any) -> str:
+    """One finding in our words: the place, then the keyword of the schema and its value."""
+    place = ".".join(str(part) for part in error.instance_path) or "arguments"
+    keyword = str(error.schema_path[-1]) if error.schema_path else "the schema"
+    if keyword == "required":
+        return f"{place}: {getattr(error.kind, 'property', 'a property')} is missing"
+    if keyword == "additionalProperties":
+        names = sorted(map(str, getattr(error.kind, "unexpected", ())))
+        return f"{place}: not known: {', '.join(names)}"
+    value = canonical_json(_follow(schema, error.schema_path)).decode()
+    return f"{place}: must have {keyword} {value[:200]}"
+
+
+def _follow(schema: Any, path: Iterable[str | int]) -> Any:
+    for part in path:
+        try:
+            schema = schema[part]
+        except (LookupError, TypeError):
+            return None  # the path went through a $ref
+    return schema

@@ -1,0 +1,37 @@
+"""Everything around the machine: who answers, who watches, and by which policies."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from simloop.kernel.limits import Limits
+from simloop.kernel.policies import Compaction, HookIsolation, ToolExecution
+from simloop.kernel.retry import ExponentialBackoff, RetryPolicy
+from simloop.sim.context import TokenEstimator, utf8_bytes_over_4
+from simloop.sim.hooks import Callbacks, Hooks
+from simloop.sim.model import Model
+from simloop.sim.seeds import Seeds
+from simloop.sim.tools import Tool
+
+MAX_TRANSITIONS = 1_000_000
+
+
+@dataclass(kw_only=True)
+class World:
+    """What a run is made of, besides its machine and its prompt.
+
+    `max_transitions` bounds loops that do not bound themselves: beyond it the run is a RunawayRun.
+    """
+
+    model: Model
+    tools: Mapping[str, Tool] = field(default_factory=dict)
+    hooks: Hooks = field(default_factory=Hooks)
+    callbacks: Callbacks = field(default_factory=Callbacks)
+    system_prompt: str = ""
+    limits: Limits = field(default_factory=Limits)
+    retry: RetryPolicy = field(default_factory=ExponentialBackoff)
+    compaction: Compaction = field(default_factory=Compaction)
+    tool_execution: ToolExecution = field(default_factory=ToolExecution)
+    hook_isolation: HookIsolation = field(default_factory=HookIsolation)
+    estimate_tokens: TokenEstimator = utf8_bytes_over_4
+    seeds: Seeds = field(default_factory=lambda: Seeds(0))
+    max_transitions: int = MAX_TRANSITIONS

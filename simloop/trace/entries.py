@@ -1,0 +1,195 @@
+"""The records of a trace, one Struct per kind.
+
+Not here: reading and writing (codec.py) and wording (timeline.py). The rule to keep: an entry
+holds virtual time and data of the run only. Real time, addresses and versions of libraries would
+make two equal runs differ.
+"""
+
+import re
+from collections.abc import Mapping
+
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from simloop.kernel.errorclass import ErrorClass
+from simloop.messages import Fault, FinishReason, Message, Outcome, ToolSpec, Usage
+
+
+def _kebab(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower()
+
+
+class Entry(
+    Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True,
+    tag_field="kind", tag=_kebab,
+):  # fmt: skip
+    """`seq` counts a trace's entries from 0; `at_ns` is virtual time since the start of the run."""
+
+    seq: int
+    at_ns: int
+
+
+class Transition(Entry, frozen=True, gc=False):
+    """The machine moved: the signal that arrived, the state it led to, the counters after it."""
+
+    signal: str
+    state: str
+    error_count: int
+    total_steps: int
+    compaction_attempts: int
+
+
+class Request(Entry, frozen=True, gc=False):
+    """A request was sent, recorded as what changed since the last one.
+
+    Its messages are the first `kept` of the last request with `added` after them; `digest` covers
+    all of them. `system_prompt` and `tools` are there when they changed. `tokens` is the estimate.
+    """
+
+    number: int
+    purpose: str
+    tokens: int
+    digest: str
+    kept: int
+    added: tuple[Message, ...] = ()
+    system_prompt: str | UnsetType = UNSET
+    tools: tuple[ToolSpec, ...] | UnsetType = UNSET
+
+
+class TextDelta(Entry, frozen=True, gc=False):
+    """A piece of text arrived."""
+
+    text: str
+
+
+class ReasoningDelta(Entry, frozen=True, gc=False):
+    """A piece of reasoning arrived."""
+
+    text: str
+
+
+class ToolCallDelta(Entry, frozen=True, gc=False):
+    """A piece of a call's arguments arrived."""
+
+    call_id: str
+    name: str
+    arguments: str
+
+
+class ToolCall(Entry, frozen=True, gc=False):
+    """A whole call arrived."""
+
+    call_id: str
+    name: str
+    arguments: str
+
+
+class Finish(Entry, frozen=True, gc=False):
+    """The reply ended: the finish reason, the provider's own word, what it reports."""
+
+    reason: FinishReason
+    raw: str
+    usage: Usage | None = None
+    steps: int = 1
+
+
+class Error(Entry, frozen=True, gc=False):
+    """The call failed: how, of what class, and whether the retry policy would try again."""
+
+    fault: Fault
+    error_class: ErrorClass
+    retryable: bool
+
+
+class Hook(Entry, frozen=True, gc=False):
+    """A hook ran for `took_ns`, and `did` what it did: ok, blocked, failed or timed-out."""
+
+    point: str
+    hook: str
+    did: str
+    took_ns: int = 0
+    detail: str = ""
+
+
+class Callback(Entry, frozen=True, gc=False):
+    """A callback failed; the run goes on, because a callback only watches."""
+
+    callback: str
+    detail: str
+
+
+class ToolStarted(Entry, frozen=True, gc=False):
+    """A tool runs, with the arguments that it really got."""
+
+    call_id: str
+    name: str
+    arguments: str
+
+
+class ToolResult(Entry, frozen=True, gc=False):
+    """A call was answered, by its tool or in its stead (`ran` is false)."""
+
+    call_id: str
+    name: str
+    text: str
+    is_error: bool = False
+    ran: bool = True
+
+
+class Compaction(Entry, frozen=True, gc=False):
+    """A compaction ended: `strategy` is the one that did it, or empty if nothing was gained."""
+
+    forced: bool
+    strategy: str
+    tokens_before: int
+    tokens_after: int
+    messages_removed: int = 0
+    detail: str = ""
+
+
+class Backoff(Entry, frozen=True, gc=False):
+    """A wait before a retry began. `retry_after`: the provider asked for it."""
+
+    failures: int
+    delay_ns: int
+    error_class: ErrorClass
+    retry_after: bool = False
+
+
+AnyEntry = (
+    Transition | Request | TextDelta | ReasoningDelta | ToolCallDelta | ToolCall | Finish | Error
+    | Hook | Callback | ToolStarted | ToolResult | Compaction | Backoff
+)  # fmt: skip
+
+
+class Header(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="header"):
+    """The first line: what was run. `scenario` is the whole scenario, so a trace can be replayed.
+
+    `scenario_digest` is the BLAKE2b of `scenario`, 16 bytes in hex.
+    """
+
+    format: str
+    version: int
+    title: str
+    loop: str
+    seed: int
+    limits: Mapping[str, int | None]
+    scenario_digest: str
+    scenario: Raw
+
+
+class Footer(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="footer"):
+    """The last line: how the run ended. `digest` is the BLAKE2b of all lines before it."""
+
+    outcome: Outcome
+    limit: str
+    message: str
+    text: str
+    error_count: int
+    total_steps: int
+    compaction_attempts: int
+    elapsed_ns: int
+    entries: int
+    digest: str = ""
+
+
+Line = Header | AnyEntry | Footer

@@ -1,0 +1,103 @@
+"""Limits carry the documents' defaults and refuse what bounds nothing."""
+
+import json
+from dataclasses import FrozenInstanceError, asdict, fields
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
+
+from simloop.errors import ScenarioError
+from simloop.kernel.limits import Limits
+
+SEEDED = settings(deadline=None, derandomize=True)
+MINIMA = {
+    "max_steps": 1,
+    "max_steps_per_round": 1,
+    "max_error_count": 1,
+    "max_compaction_attempts": 0,
+    "max_wall_clock_ms": 1,
+    "first_part_timeout_ms": 1,
+    "model_call_timeout_ms": 1,
+}
+
+
+def read(document: dict[str, object]) -> Limits:
+    """Read limits as a file gives them, by the rules of JSON."""
+    return TypeAdapter(Limits).validate_json(json.dumps(document))
+
+
+def test_the_defaults_are_those_of_the_documents() -> None:
+    assert asdict(Limits()) == {
+        "max_steps": 100,
+        "max_steps_per_round": 20,
+        "max_error_count": 3,
+        "max_compaction_attempts": 2,
+        "max_wall_clock_ms": None,
+        "first_part_timeout_ms": 180_000,
+        "model_call_timeout_ms": 600_000,
+    }
+
+
+def test_every_limit_has_its_minimum_tried_here() -> None:
+    assert {field.name for field in fields(Limits)} == set(MINIMA)
+
+
+@pytest.mark.parametrize(("name", "minimum"), MINIMA.items())
+def test_the_minimum_is_accepted(name: str, minimum: int) -> None:
+    assert asdict(Limits(**{name: minimum}))[name] == minimum
+
+
+@pytest.mark.parametrize(("name", "minimum"), MINIMA.items())
+def test_one_under_the_minimum_is_refused_by_name(name: str, minimum: int) -> None:
+    with pytest.raises(ScenarioError) as refused:
+        Limits(**{name: minimum - 1})
+    assert str(refused.value) == f"limits.{name}: a limit of {minimum - 1} is too small"
+
+
+@pytest.mark.parametrize("name", sorted(set(MINIMA) - {"max_wall_clock_ms"}))
+def test_only_the_wall_clock_can_be_without_a_limit(name: str) -> None:
+    with pytest.raises(ScenarioError):
+        Limits(**{name: None})  # type: ignore[arg-type]
+
+
+@SEEDED
+@given(name=st.sampled_from(sorted(MINIMA)), value=st.integers())
+def test_python_and_a_file_accept_the_same_numbers(name: str, value: int) -> None:
+    if value >= MINIMA[name]:
+        assert read({name: value}) == Limits(**{name: value})
+        return
+    with pytest.raises(ValidationError):
+        read({name: value})
+    with pytest.raises(ScenarioError):
+        Limits(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        pytest.param("max_step", 3, id="unknown-name"),
+        pytest.param("max_steps", "3", id="text"),
+        pytest.param("max_steps", 3.0, id="decimal"),
+        pytest.param("max_steps", True, id="yes"),
+        pytest.param("max_steps", None, id="null"),
+    ],
+)
+def test_a_file_cannot_set_a_limit_by_anything_but_a_whole_number(key: str, value: object) -> None:
+    with pytest.raises(ValidationError) as refused:
+        read({key: value})
+    assert [error["loc"] for error in refused.value.errors()] == [(key,)]
+
+
+def test_a_file_may_say_that_there_is_no_wall_clock() -> None:
+    assert read({"max_wall_clock_ms": None}) == Limits()
+
+
+def test_limits_cannot_be_changed() -> None:
+    with pytest.raises(FrozenInstanceError):
+        Limits().max_steps = 5  # type: ignore[misc]
+
+
+def test_equal_limits_are_one_key() -> None:
+    assert len({Limits(max_steps=5), Limits(max_steps=5), Limits(max_steps=6)}) == 2

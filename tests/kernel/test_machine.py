@@ -1,0 +1,122 @@
+"""The map is a check: it refuses signals and catches moves, and a run is a plain value."""
+
+import copy
+import pickle
+from typing import get_args
+
+import msgspec
+import pytest
+from msgspec import Struct
+
+from simloop.errors import InternalError
+from simloop.kernel import effects, signals, states
+from simloop.kernel.machine import IllegalSignal, LegalMap, Run, Transition, accepted, on_the_map
+from simloop.kernel.signals import Signal
+from simloop.kernel.states import State
+from simloop.messages import FinishReason, Outcome
+
+REPLY = states.Reply(FinishReason.STOP, text=True, calls=False)
+STATES: list[State] = [
+    states.Ready(),
+    states.Measuring(),
+    states.Compacting(forced=True),
+    states.CallingModel(),
+    states.RunningTools(REPLY),
+    states.ClosingStep(REPLY),
+    states.BackingOff(),
+    states.Finished(Outcome.MAX_STEPS, "max_steps"),
+]
+MEASURING: frozenset[type[Struct]] = frozenset({states.Measuring})
+MAP: LegalMap = {states.Ready: {signals.Began: MEASURING}, states.Measuring: {}}
+RUN, BEGAN = Run(states.Ready()), signals.Began()
+
+every_state = pytest.mark.parametrize("state", STATES, ids=lambda state: type(state).__name__)
+
+
+def test_every_state_is_tried_here() -> None:
+    assert {type(state) for state in STATES} == set(get_args(State))
+
+
+def test_the_map_says_where_a_signal_leads() -> None:
+    assert accepted(MAP, RUN, BEGAN) == MEASURING
+
+
+def test_a_signal_that_is_not_on_the_map_is_refused() -> None:
+    with pytest.raises(IllegalSignal):
+        accepted(MAP, RUN, signals.StepClosed())
+
+
+def test_a_refusal_names_the_state_and_the_signal() -> None:
+    with pytest.raises(IllegalSignal, match=r"Ready\(\) does not wait for StepClosed\(\)"):
+        accepted(MAP, RUN, signals.StepClosed())
+
+
+def test_a_refused_signal_is_our_fault_not_the_authors() -> None:
+    assert issubclass(IllegalSignal, InternalError)
+
+
+def test_a_move_on_the_map_is_returned_as_it_is() -> None:
+    moved: Transition = (Run(states.Measuring()), (effects.MeasureContext(),))
+    assert on_the_map(MEASURING, RUN, BEGAN, moved) is moved
+
+
+def test_a_move_that_is_not_on_the_map_is_an_internal_error() -> None:
+    with pytest.raises(InternalError, match=r"Ready\(\) -> BackingOff\(\) on Began\(\)"):
+        on_the_map(MEASURING, RUN, BEGAN, (Run(states.BackingOff()), ()))
+
+
+def test_a_run_starts_with_nothing_spent() -> None:
+    assert (RUN.error_count, RUN.total_steps, RUN.compaction_attempts) == (0, 0, 0)
+
+
+@every_state
+def test_a_run_is_equal_to_its_deep_copy_and_hashes_alike(state: State) -> None:
+    run = Run(state, 1, 2, 3)
+    twin = copy.deepcopy(run)
+    assert (twin, hash(twin)) == (run, hash(run))
+
+
+@every_state
+def test_a_run_is_equal_to_what_another_process_reads_of_it(state: State) -> None:
+    run = Run(state, 1, 2, 3)
+    twin = pickle.loads(pickle.dumps(run))
+    assert (twin, hash(twin)) == (run, hash(run))
+
+
+@every_state
+def test_a_run_is_equal_to_one_replaced_by_msgspec_without_change(state: State) -> None:
+    run = Run(state, 1, 2, 3)
+    twin = msgspec.structs.replace(run)
+    assert (twin, hash(twin)) == (run, hash(run))
+
+
+@every_state
+def test_a_state_survives_a_round_trip_through_json_when_its_type_is_known(state: State) -> None:
+    assert msgspec.json.decode(msgspec.json.encode(state), type=type(state)) == state
+
+
+def test_runs_in_different_states_are_different_runs() -> None:
+    assert len({Run(state) for state in STATES}) == len(STATES)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Run(states.Ready(), error_count=1),
+        Run(states.Ready(), total_steps=1),
+        Run(states.Ready(), compaction_attempts=1),
+    ],
+    ids=["error-count", "total-steps", "compaction-attempts"],
+)
+def test_runs_that_differ_in_a_counter_are_different_runs(other: Run) -> None:
+    assert len({RUN, other}) == 2
+
+
+def test_a_run_cannot_be_changed() -> None:
+    with pytest.raises(AttributeError):
+        RUN.error_count = 1  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("noun", [*get_args(State), *get_args(Signal), *get_args(effects.Effect)])
+def test_nothing_the_machine_speaks_can_be_changed(noun: type[Struct]) -> None:
+    assert noun.__struct_config__.frozen

@@ -1,0 +1,123 @@
+"""Policies are settings: the documents' defaults, read from a file as strictly as limits are."""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
+
+from simloop.kernel.policies import (
+    Compaction,
+    CompactionStrategy,
+    HookIsolation,
+    OnHookFailure,
+    ToolExecution,
+    ToolOrder,
+)
+
+SEEDED = settings(deadline=None, derandomize=True)
+PERCENT = st.integers(1, 100)
+
+
+def read(policy: type[object], document: dict[str, object]) -> object:
+    """Read a policy as a file gives it, by the rules of JSON."""
+    return TypeAdapter(policy).validate_json(json.dumps(document))
+
+
+def refused(policy: type[object], document: dict[str, object]) -> list[object]:
+    """List the keys that reading `document` complains about."""
+    with pytest.raises(ValidationError) as found:
+        read(policy, document)
+    return [error["loc"] for error in found.value.errors()]
+
+
+def test_the_context_is_compacted_from_three_quarters_of_64000_tokens() -> None:
+    assert Compaction().trigger == 48_000
+
+
+def test_a_compaction_aims_at_half_of_64000_tokens() -> None:
+    assert Compaction().target == 32_000
+
+
+def test_a_compaction_summarises_and_keeps_four_turns_unless_told() -> None:
+    policy = Compaction()
+    assert (policy.strategy, policy.keep_turns) == (CompactionStrategy.SUMMARISE, 4)
+
+
+@SEEDED
+@given(window=st.integers(1, 10**9), trigger=PERCENT, target=PERCENT)
+def test_trigger_and_target_lie_inside_the_window(window: int, trigger: int, target: int) -> None:
+    policy = Compaction(window=window, trigger_percent=trigger, target_percent=target)
+    assert 0 <= policy.trigger <= window
+    assert 0 <= policy.target <= window
+
+
+@SEEDED
+@given(window=st.integers(1, 10**9))
+def test_a_trigger_of_100_percent_is_the_window(window: int) -> None:
+    assert Compaction(window=window, trigger_percent=100).trigger == window
+
+
+def test_tools_run_one_after_another_and_without_a_timeout_unless_told() -> None:
+    policy = ToolExecution()
+    assert (policy.order, policy.timeout_ms) == (ToolOrder.SEQUENTIAL, None)
+
+
+def test_a_failing_hook_is_isolated_after_five_seconds_unless_told() -> None:
+    policy = HookIsolation()
+    assert (policy.on_failure, policy.timeout_ms) == (OnHookFailure.ISOLATE, 5_000)
+
+
+@pytest.mark.parametrize(
+    ("key", "word", "policy"),
+    [
+        ("strategy", "summarise", Compaction(strategy=CompactionStrategy.SUMMARISE)),
+        ("strategy", "drop-oldest", Compaction(strategy=CompactionStrategy.DROP_OLDEST)),
+        ("order", "sequential", ToolExecution(order=ToolOrder.SEQUENTIAL)),
+        ("order", "parallel", ToolExecution(order=ToolOrder.PARALLEL)),
+        ("on_failure", "isolate", HookIsolation(on_failure=OnHookFailure.ISOLATE)),
+        ("on_failure", "fail-run", HookIsolation(on_failure=OnHookFailure.FAIL_RUN)),
+        ("on_failure", "block-call", HookIsolation(on_failure=OnHookFailure.BLOCK_CALL)),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_file_names_a_choice_by_its_word(key: str, word: str, policy: object) -> None:
+    assert read(type(policy), {key: word}) == policy
+
+
+@pytest.mark.parametrize(
+    ("policy", "document"),
+    [
+        pytest.param(Compaction, {"window": 0}, id="no-window"),
+        pytest.param(Compaction, {"trigger_percent": 0}, id="trigger-0"),
+        pytest.param(Compaction, {"trigger_percent": 101}, id="trigger-101"),
+        pytest.param(Compaction, {"target_percent": 0}, id="target-0"),
+        pytest.param(Compaction, {"target_percent": 101}, id="target-101"),
+        pytest.param(Compaction, {"keep_turns": 0}, id="keep-0"),
+        pytest.param(Compaction, {"strategy": "forget"}, id="no-such-strategy"),
+        pytest.param(Compaction, {"windows": 1}, id="no-such-setting"),
+        pytest.param(HookIsolation, {"timeout_ms": 0}, id="hook-timeout-0"),
+        pytest.param(HookIsolation, {"on_failure": "panic"}, id="no-such-isolation"),
+        pytest.param(HookIsolation, {"timeout": 1}, id="no-such-hook-setting"),
+        pytest.param(ToolExecution, {"timeout_ms": 0}, id="tool-timeout-0"),
+        pytest.param(ToolExecution, {"order": "random"}, id="no-such-order"),
+        pytest.param(ToolExecution, {"orders": "parallel"}, id="no-such-tool-setting"),
+    ],
+)
+def test_a_file_cannot_set_a_policy_out_of_range(
+    policy: type[object], document: dict[str, object]
+) -> None:
+    assert refused(policy, document) == [tuple(document)]
+
+
+@pytest.mark.parametrize("value", ["64", True, 64.0], ids=["text", "yes", "decimal"])
+@pytest.mark.parametrize(
+    ("policy", "key"),
+    [(Compaction, "window"), (HookIsolation, "timeout_ms"), (ToolExecution, "timeout_ms")],
+    ids=["compaction", "hooks", "tools"],
+)
+def test_a_file_cannot_set_a_number_by_anything_but_a_whole_number(
+    policy: type[object], key: str, value: object
+) -> None:
+    assert refused(policy, {key: value}) == [(key,)]

@@ -1,0 +1,224 @@
+"""The finish-reason table of documents 000/002, every row with and without text and calls."""
+
+from itertools import product
+
+import pytest
+
+from simloop.kernel import effects, states
+from simloop.kernel.effects import Effect
+from simloop.kernel.limits import Limits
+from simloop.kernel.machine import Run, Transition
+from simloop.kernel.signals import Began, ContextMeasured, ModelReplied, StepClosed, ToolsReturned
+from simloop.kernel.states import State
+from simloop.loops.reference import ReferenceLoop
+from simloop.messages import FinishReason, Outcome
+
+RUN_TOOLS = effects.RunTools()
+KEEP, DROP = effects.CloseStep(keep=True), effects.CloseStep(keep=False)
+GO_ON, RETRY = states.Measuring(), states.BackingOff()
+MAKE_ROOM = states.Compacting(forced=True)
+COMPLETED = states.Finished(Outcome.COMPLETED)
+FILTERED = states.Finished(Outcome.CONTENT_FILTERED)
+BROKEN = states.Finished(Outcome.MODEL_ERROR)
+
+
+def refuse(finish: str) -> Effect:
+    return effects.RefuseTools(FinishReason(finish))
+
+
+# (finish reason, text, calls): what the reply asks for, and where its step leads.
+TABLE: dict[tuple[str, bool, bool], tuple[Effect, State]] = {
+    ("stop", True, False): (KEEP, COMPLETED),
+    ("stop", False, False): (DROP, RETRY),
+    ("stop", True, True): (RUN_TOOLS, GO_ON),
+    ("stop", False, True): (RUN_TOOLS, GO_ON),
+    ("tool-calls", True, False): (DROP, RETRY),
+    ("tool-calls", False, False): (DROP, RETRY),
+    ("tool-calls", True, True): (RUN_TOOLS, GO_ON),
+    ("tool-calls", False, True): (RUN_TOOLS, GO_ON),
+    ("length", True, False): (DROP, MAKE_ROOM),
+    ("length", False, False): (DROP, MAKE_ROOM),
+    ("length", True, True): (refuse("length"), MAKE_ROOM),
+    ("length", False, True): (refuse("length"), MAKE_ROOM),
+    ("content-filter", True, False): (KEEP, FILTERED),
+    ("content-filter", False, False): (DROP, FILTERED),
+    ("content-filter", True, True): (refuse("content-filter"), FILTERED),
+    ("content-filter", False, True): (refuse("content-filter"), FILTERED),
+    ("error", True, False): (DROP, BROKEN),
+    ("error", False, False): (DROP, BROKEN),
+    ("error", True, True): (refuse("error"), BROKEN),
+    ("error", False, True): (refuse("error"), BROKEN),
+    ("other", True, False): (KEEP, COMPLETED),
+    ("other", False, False): (DROP, RETRY),
+    ("other", True, True): (RUN_TOOLS, GO_ON),
+    ("other", False, True): (RUN_TOOLS, GO_ON),
+    ("interrupted", True, False): (DROP, RETRY),
+    ("interrupted", False, False): (DROP, RETRY),
+    ("interrupted", True, True): (refuse("interrupted"), RETRY),
+    ("interrupted", False, True): (refuse("interrupted"), RETRY),
+}
+OUT_OF_ERRORS = states.Finished(Outcome.TOO_MANY_ERRORS, "max_error_count")
+
+Row = tuple[str, bool, bool]
+
+
+def row_id(row: Row) -> str:
+    finish, text, calls = row
+    carried = [word for word, there in (("text", text), ("calls", calls)) if there]
+    return f"{finish}-with-{'-and-'.join(carried) or 'nothing'}"
+
+
+every_row = pytest.mark.parametrize("row", TABLE, ids=row_id)
+rows_with_calls = pytest.mark.parametrize("row", [row for row in TABLE if row[2]], ids=row_id)
+rows_without_calls = pytest.mark.parametrize(
+    "row", [row for row in TABLE if not row[2]], ids=row_id
+)
+
+
+def take(row: Row, steps: int = 1, **limits: int) -> tuple[ReferenceLoop, Transition]:
+    """Play a fresh run up to the reply of `row`."""
+    loop = ReferenceLoop(Limits(**limits))
+    run, _ = loop.advance(loop.start(), Began())
+    run, _ = loop.advance(run, ContextMeasured(over=False))
+    finish, text, calls = row
+    return loop, loop.advance(run, ModelReplied(FinishReason(finish), text, calls, steps))
+
+
+def close(row: Row, steps: int = 1, **limits: int) -> Transition:
+    """Play a fresh run to the decision after the reply of `row`."""
+    loop, (run, _) = take(row, steps, **limits)
+    if isinstance(run.state, states.RunningTools):
+        run, _ = loop.advance(run, ToolsReturned())
+    return loop.advance(run, StepClosed())
+
+
+def test_the_table_has_every_finish_reason_with_and_without_text_and_calls() -> None:
+    assert set(TABLE) == set(product(map(str, FinishReason), (True, False), (True, False)))
+
+
+@every_row
+def test_a_reply_asks_for_what_its_row_says(row: Row) -> None:
+    _, (_, asked) = take(row)
+    assert asked == (TABLE[row][0],)
+
+
+@every_row
+def test_a_step_leads_where_its_row_says(row: Row) -> None:
+    run, _ = close(row)
+    assert run.state == TABLE[row][1]
+
+
+@every_row
+def test_a_step_asks_for_what_the_state_it_leads_to_waits_for(row: Row) -> None:
+    run, asked = close(row)
+    expected: dict[State, Effect] = {
+        GO_ON: effects.MeasureContext(),
+        RETRY: effects.Backoff(failures=1),
+        MAKE_ROOM: effects.Compact(forced=True),
+        COMPLETED: effects.Finish(Outcome.COMPLETED),
+        FILTERED: effects.Finish(Outcome.CONTENT_FILTERED),
+        BROKEN: effects.Finish(Outcome.MODEL_ERROR),
+    }
+    assert asked == (expected[run.state],)
+
+
+@every_row
+def test_a_reply_counts_its_step_whatever_it_is(row: Row) -> None:
+    run, _ = close(row)
+    assert run.total_steps == 1
+
+
+@every_row
+def test_a_reply_counts_as_an_error_only_if_it_is_tried_again(row: Row) -> None:
+    run, _ = close(row)
+    assert run.error_count == (TABLE[row][1] == RETRY)
+
+
+@every_row
+def test_no_reply_counts_as_a_compaction(row: Row) -> None:
+    run, _ = close(row)
+    assert run.compaction_attempts == 0
+
+
+@rows_with_calls
+def test_a_reply_with_calls_waits_for_their_results(row: Row) -> None:
+    _, (run, _) = take(row)
+    finish, text, calls = row
+    assert run.state == states.RunningTools(states.Reply(FinishReason(finish), text, calls))
+
+
+@rows_with_calls
+def test_a_reply_whose_calls_have_results_stays_in_the_context_unless_broken(row: Row) -> None:
+    loop, (run, _) = take(row)
+    _, asked = loop.advance(run, ToolsReturned())
+    assert asked == (DROP if row[0] == "interrupted" else KEEP,)
+
+
+@rows_without_calls
+def test_a_reply_without_calls_closes_its_step_at_once(row: Row) -> None:
+    _, (run, _) = take(row)
+    finish, text, calls = row
+    assert run.state == states.ClosingStep(states.Reply(FinishReason(finish), text, calls))
+
+
+@every_row
+def test_at_the_last_step_a_reply_that_would_go_on_ends_the_run(row: Row) -> None:
+    state = TABLE[row][1]
+    ended = states.Finished(Outcome.MAX_STEPS, "max_steps")
+    run, _ = close(row, max_steps=1)
+    assert run.state == (state if isinstance(state, states.Finished) else ended)
+
+
+@every_row
+def test_a_burst_that_would_go_on_ends_the_run(row: Row) -> None:
+    state = TABLE[row][1]
+    ended = states.Finished(Outcome.MAX_STEPS, "max_steps_per_round")
+    run, _ = close(row, steps=3, max_steps_per_round=2)
+    assert run.state == (state if isinstance(state, states.Finished) else ended)
+
+
+@every_row
+def test_at_the_last_error_a_useless_reply_ends_the_run(row: Row) -> None:
+    state = TABLE[row][1]
+    run, _ = close(row, max_error_count=1)
+    assert run.state == (OUT_OF_ERRORS if state == RETRY else state)
+
+
+@every_row
+def test_without_compactions_a_reply_that_needs_room_ends_the_run(row: Row) -> None:
+    state = TABLE[row][1]
+    ended = states.Finished(Outcome.CONTEXT_LIMIT, "max_compaction_attempts")
+    run, _ = close(row, max_compaction_attempts=0)
+    assert run.state == (ended if state == MAKE_ROOM else state)
+
+
+@pytest.mark.parametrize(
+    ("row", "limits", "message"),
+    [
+        pytest.param(
+            ("tool-calls", False, True),
+            {"max_steps": 1},
+            "Max steps reached, task may be incomplete.",
+            id="tool-calls-at-the-step-limit",
+        ),
+        pytest.param(
+            ("length", True, False),
+            {"max_compaction_attempts": 0},
+            "Context limit reached.",
+            id="length-that-cannot-compact",
+        ),
+        pytest.param(("content-filter", False, False), {}, "Content filtered.", id="filtered"),
+        pytest.param(("error", False, False), {}, "Task failed.", id="error"),
+        pytest.param(("other", True, False), {}, "Task completed.", id="others"),
+    ],
+)
+def test_a_row_that_ends_the_run_tells_the_user_in_the_documents_words(
+    row: Row, limits: dict[str, int], message: str
+) -> None:
+    run, _ = close(row, **limits)
+    assert told(run) == message
+
+
+def told(run: Run) -> str:
+    assert isinstance(run.state, states.Finished)
+    return run.state.outcome.message()

@@ -1,0 +1,110 @@
+"""Errors say whose fault it is, where, and what to do."""
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from simloop.errors import (
+    CheckFailed,
+    Deadlock,
+    ExpectationFailed,
+    InternalError,
+    RunawayRun,
+    ScenarioError,
+    ScriptExhausted,
+    ScriptUnused,
+    SimloopError,
+)
+
+EXIT_CODES = [
+    (ScenarioError, 2),
+    (ScriptExhausted, 2),
+    (ScriptUnused, 2),
+    (CheckFailed, 1),
+    (ExpectationFailed, 1),
+    (Deadlock, 1),
+    (RunawayRun, 1),
+    (InternalError, 3),
+    (SimloopError, 3),
+]
+CHECKS = [CheckFailed, ExpectationFailed, Deadlock, RunawayRun]
+
+
+@pytest.mark.parametrize(("error", "code"), EXIT_CODES)
+def test_an_error_ends_the_command_line_with_the_code_of_whose_fault_it_is(
+    error: type[SimloopError], code: int
+) -> None:
+    assert error.exit_code == code
+
+
+@pytest.mark.parametrize("error", [error for error, _ in EXIT_CODES])
+def test_every_error_is_a_simloop_error(error: type[SimloopError]) -> None:
+    assert issubclass(error, SimloopError)
+
+
+@pytest.mark.parametrize("error", CHECKS)
+def test_a_failed_check_is_an_assertion_error(error: type[CheckFailed]) -> None:
+    assert issubclass(error, AssertionError)
+
+
+@pytest.mark.parametrize("error", [ScenarioError, InternalError])
+def test_a_fault_that_is_not_the_loops_is_no_assertion_error(error: type[SimloopError]) -> None:
+    assert not issubclass(error, AssertionError)
+
+
+def test_a_scenario_error_with_all_its_parts_names_place_key_and_hint() -> None:
+    error = ScenarioError(
+        "429.5 is not a status",
+        path=Path("a.simloop.yaml"),
+        line=7,
+        column=12,
+        key="model.1.http.status",
+        hint="write 429",
+    )
+    assert str(error) == (
+        "a.simloop.yaml:7:12: model.1.http.status: 429.5 is not a status (write 429)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        pytest.param(ScenarioError("no prompt"), "no prompt", id="nothing-known"),
+        pytest.param(ScenarioError("no prompt", path="a.yaml"), "a.yaml: no prompt", id="path"),
+        pytest.param(
+            ScenarioError("no prompt", path="a.yaml", line=3), "a.yaml:3: no prompt", id="line"
+        ),
+        pytest.param(ScenarioError("no prompt", key="prompt"), "prompt: no prompt", id="key"),
+        pytest.param(ScenarioError("no prompt", hint="add one"), "no prompt (add one)", id="hint"),
+    ],
+)
+def test_a_scenario_error_shows_the_parts_that_are_known(error: ScenarioError, text: str) -> None:
+    assert str(error) == text
+
+
+def test_a_scenario_error_is_one_line_whatever_the_file_says() -> None:
+    error = ScenarioError("unknown key 'a\nb'", path="a.yaml", line=1, column=1, key="a\nb")
+    assert len(str(error).splitlines()) == 1
+
+
+def test_a_failed_check_ends_with_the_command_that_reproduces_it() -> None:
+    error = ExpectationFailed("expected completed, got aborted", reproduce="simloop run a")
+    assert str(error) == "expected completed, got aborted\nreproduce: simloop run a"
+
+
+def test_a_failed_check_without_a_command_is_its_message() -> None:
+    assert str(Deadlock("nobody is ready")) == "nobody is ready"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(
+            ScenarioError("no", path="a.yaml", line=1, column=2, key="k", hint="h"), id="scenario"
+        ),
+        pytest.param(RunawayRun("1000000 callbacks", reproduce="simloop run a"), id="check"),
+    ],
+)
+def test_an_error_says_the_same_after_crossing_a_process_boundary(error: SimloopError) -> None:
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
