@@ -37,7 +37,8 @@ MAX_CALLBACKS = 10_000_000
 # From here on (146 years) a timer means "never": libraries write forever as inf or as centuries.
 NEVER_NS = 2**62
 _NEVER_S = NEVER_NS / SECOND_NS
-# Below this (24 days) sums of two doubles still round to the nanosecond that was meant.
+# Below this (24 days) sums of two doubles still round to the nanosecond that was meant; above it,
+# `timeout(1)` and `sleep(1)` must still meet in one instant.
 _EXACT_S = 2.0**21
 _NAMED_TASKS = 20
 # asyncio says these from `__del__`, so garbage collection decides whether and when.
@@ -183,11 +184,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return self.call_at_ns(self.now_ns + wait_ns, callback, *args, context=context)
 
     def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> Timer:
-        """As `call_later`.
-
-        Where a double is coarser than a nanosecond, the distance from `time()` counts, so that
-        `timeout(1)` and `sleep(1)` still meet in one instant.
-        """
+        """As `call_later`; where doubles are coarse, the distance from `time()` is what counts."""
         if 0 < when < _EXACT_S:
             return self.call_at_ns(round(when * 1e9), callback, *args, context=context)
         return self.call_later(when - self.time(), callback, *args, context=context)
@@ -271,7 +268,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def _wind_up(self, main: Task) -> list[Task]:
         """End what the run left behind and return the tasks that refuse."""
-        refused = [] if main.done() and len(self._tasks) == 1 else self._drain(set())
+        tidy = main.done() and len(self._tasks) == 1 and not self._ready
+        refused = [] if tidy else self._drain(set())
         for task in refused:
             task._log_destroy_pending = False  # type: ignore[attr-defined]
             with contextlib.suppress(Exception):
@@ -287,14 +285,15 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return refused
 
     def _drain(self, asked: set[Task]) -> list[Task]:
-        """Cancel every task once, but those in `asked`, and run until all are done or stuck."""
+        """Cancel tasks once, but those in `asked` or closing a generator, and run to the end."""
         unfinished = self._unfinished()
         self._callback_limit = self._callbacks + 10_000 + 100 * len(unfinished)
         self._time_limit_ns = self.now_ns + self.max_virtual_ns
         with contextlib.suppress(Deadlock, RunawayRun):
-            while unfinished:
+            while unfinished or self._ready:
                 for task in unfinished:
-                    if task not in asked:
+                    closing = type(task.get_coro()).__name__ == "async_generator_athrow"
+                    if task not in asked and not closing:
                         asked.add(task)
                         task.cancel()
                 self._run_once()
@@ -358,7 +357,7 @@ def _clock(now_ns: int) -> str:
 
 def _waiting(task: Task) -> str:
     """The innermost frame outside asyncio and anyio, and what it awaits."""
-    place, awaited = "not started", ""
+    place, awaited = "", ""
     for coroutine, frame in _chain(task.get_coro()):
         if frame.f_globals.get("__name__", "").partition(".")[0] not in {"asyncio", "anyio"}:
             code = frame.f_code
@@ -370,7 +369,7 @@ def _waiting(task: Task) -> str:
     if not awaited and future is not None:
         named = isinstance(future, asyncio.Task)
         awaited = future.get_name() if named else type(future).__name__.lstrip("_")
-    return f"{place}, awaiting {awaited}" if awaited else place
+    return ", ".join(filter(None, (place, awaited and f"awaiting {awaited}")))
 
 
 def _chain(awaitable: Any) -> Iterator[tuple[Any, Any]]:

@@ -88,7 +88,7 @@ class UserFunction:
         self.is_async = any(map(inspect.iscoroutinefunction, (function, call)))
 
 
-HookList = Iterable[Callable[..., Any]]
+HookList = Iterable[Callable[..., Any] | UserFunction]
 
 
 class Hooks:
@@ -106,6 +106,15 @@ class Hooks:
         self.after_llm_call = _functions(after_llm_call)
         self.before_tool_call = _functions(before_tool_call)
         self.after_tool_call = _functions(after_tool_call)
+
+    def __add__(self, other: "Hooks") -> "Hooks":
+        """Ours, then those of `other`."""
+        return Hooks(
+            before_llm_call=(*self.before_llm_call, *other.before_llm_call),
+            after_llm_call=(*self.after_llm_call, *other.after_llm_call),
+            before_tool_call=(*self.before_tool_call, *other.before_tool_call),
+            after_tool_call=(*self.after_tool_call, *other.after_tool_call),
+        )
 
     def __bool__(self) -> bool:
         return bool(

@@ -1,5 +1,6 @@
-"""Seeds: one number, many independent streams."""
+"""Seeds: one number, many independent streams, and the order of timers of one instant."""
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -7,6 +8,7 @@ import sys
 import pytest
 
 from simloop.errors import ScenarioError
+from simloop.sim.clock import run_virtual
 from simloop.sim.seeds import Seeds
 
 FIRST_DRAW = 'from simloop.sim.seeds import Seeds; print(Seeds(7).stream("ties").getrandbits(64))'
@@ -58,3 +60,27 @@ def test_the_bounds_are_seeds(seed: int) -> None:
 def test_another_value_is_the_authors_error(seed: int) -> None:
     with pytest.raises(ScenarioError, match=r"^seed: the seed is .*\(give an integer from 0 to"):
         Seeds(seed)
+
+
+async def order(*, timers: bool) -> list[int]:
+    called: list[int] = []
+    loop = asyncio.get_running_loop()
+    for number in range(12):
+        if timers:
+            loop.call_later(1, called.append, number)
+        else:
+            loop.call_soon(called.append, number)
+    await asyncio.sleep(2)
+    return called
+
+
+def test_a_seed_shuffles_timers_of_one_instant_and_the_same_seed_shuffles_them_the_same() -> None:
+    orders = [run_virtual(order(timers=True), shuffle_seed=seed) for seed in range(5)]
+    assert orders == [run_virtual(order(timers=True), shuffle_seed=seed) for seed in range(5)]
+    assert all(sorted(numbers) == list(range(12)) for numbers in orders)
+    assert len({tuple(numbers) for numbers in orders}) == 5
+    assert list(range(12)) not in orders
+
+
+def test_a_seed_does_not_shuffle_what_is_called_soon() -> None:
+    assert run_virtual(order(timers=False), shuffle_seed=3) == list(range(12))

@@ -1,0 +1,46 @@
+"""Lengths of virtual time as people write them: `120ms`, `5s`, `1.5h`.
+
+The rule to keep: exact integers of nanoseconds inside, never a float, so that `0.1s` ten times is
+one second.
+"""
+
+import re
+from decimal import Decimal
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+
+UNITS_NS = {"ns": 1, "us": 1_000, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3_600 * 10**9}
+
+PATTERN = r"^\d{1,12}(\.\d{1,9})?(ns|us|ms|s|m|h)$"
+_DURATION = re.compile(PATTERN)
+
+
+def parse_duration(value: Any) -> int:
+    """Nanoseconds from text such as `120ms`. Raises ValueError, saying how to write one."""
+    match = _DURATION.match(value) if isinstance(value, str) and value.isascii() else None
+    if match is None or not isinstance(value, str):
+        raise ValueError("a duration is a number and a unit (ns, us, ms, s, m, h), such as 120ms")
+    unit = match[2]
+    nanoseconds = Decimal(value.removesuffix(unit)) * UNITS_NS[unit]
+    if nanoseconds != int(nanoseconds):
+        raise ValueError("a duration cannot be finer than a nanosecond")
+    return int(nanoseconds)
+
+
+def format_duration(nanoseconds: int) -> str:
+    """The shortest way to write it in one unit of at most seconds: 5s, 5.12s, 120ms, 250us."""
+    for unit in ("s", "ms", "us"):
+        if nanoseconds >= UNITS_NS[unit]:
+            amount = (Decimal(nanoseconds) / UNITS_NS[unit]).normalize()
+            return f"{amount:f}{unit}"
+    return f"{nanoseconds}ns" if nanoseconds else "0s"
+
+
+Duration = Annotated[
+    int,
+    BeforeValidator(parse_duration),
+    PlainSerializer(format_duration, return_type=str, when_used="json"),
+    WithJsonSchema({"type": "string", "pattern": PATTERN, "examples": ["120ms", "5s", "1h"]}),
+]
+"""Nanoseconds; written and read as text with a unit."""

@@ -1,0 +1,102 @@
+"""From a file to a Scenario, with errors that name the place and the mend.
+
+Not here: YAML itself (yaml.py) and what the fields mean (schema.py). The rule to keep: a bad file
+gives one line, `path:line:column: key: what is wrong (how to mend it)`, and never a traceback.
+"""
+
+import dataclasses
+import difflib
+import json
+import typing
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from simloop.errors import ScenarioError
+from simloop.scenario.schema import Scenario
+from simloop.scenario.yaml import Document, Loc, read_yaml, read_yaml_file
+
+
+def load_scenario(path: str | Path) -> Scenario:
+    """Read a scenario file. Raises ScenarioError with its line and column."""
+    return _validate(read_yaml_file(Path(path)))
+
+
+def parse_scenario(text: str, path: str = "<text>") -> Scenario:
+    """Read a scenario from YAML text; `path` is what errors call it. Raises ScenarioError."""
+    return _validate(read_yaml(text, path))
+
+
+def _validate(document: Document) -> Scenario:
+    try:
+        # As JSON, because strict JSON takes a word for an enum member, and strict Python does not.
+        scenario = Scenario.model_validate_json(json.dumps(document.data))
+    except ValidationError as error:
+        raise _worst(document, error) from error
+    return scenario.read_from(document.path)
+
+
+def _worst(document: Document, invalid: ValidationError) -> ScenarioError:
+    """The first finding in the file, with a count of the others: one line for one file."""
+    findings = sorted(
+        (_finding(document, error) for error in invalid.errors(include_url=False)),
+        key=lambda finding: (finding.line or 0, finding.column or 0),
+    )
+    first = findings[0]
+    others = len({(f.line, f.column) for f in findings}) - 1
+    if others:
+        first.message += f" [and {others} more]"
+    return first
+
+
+def _finding(document: Document, error: Any) -> ScenarioError:
+    loc: Loc = tuple(error["loc"])
+    kind = error["type"]
+    unknown, missing = kind in _UNKNOWN_KEY, kind == "missing"
+    line, column = document.locate(loc, key=unknown)
+    key = document.key_path(loc)
+    message, hint = error["msg"].removeprefix("Value error, "), ""
+    if unknown:
+        message, hint = "unknown key", _nearest(loc)
+    elif missing:
+        message, hint = f"the key `{loc[-1]}` is missing", "add it"
+    return ScenarioError(message, path=document.path, line=line, column=column, key=key, hint=hint)
+
+
+_UNKNOWN_KEY = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
+
+
+def _nearest(loc: Loc) -> str:
+    """What may have been meant, or all that can stand there."""
+    known = list(dict.fromkeys(_keys_at(Scenario, loc[:-1])))
+    close = difflib.get_close_matches(str(loc[-1]), known, n=1)
+    return f"did you mean `{close[0]}`?" if close else f"known here: {', '.join(known)}"
+
+
+def _keys_at(model: Any, loc: Loc) -> Iterator[str]:
+    """The keys of the models that `loc` leads to, through lists, mappings and unions."""
+    fields = _fields(model)
+    if fields is None:
+        for argument in typing.get_args(model):
+            rest = loc[1:] if loc and _holds_items(model) else loc
+            yield from _keys_at(argument, rest)
+    elif not loc:
+        yield from fields
+    elif loc[0] in fields:
+        yield from _keys_at(fields[str(loc[0])], loc[1:])
+
+
+def _holds_items(model: Any) -> bool:
+    return typing.get_origin(model) in (list, dict)
+
+
+def _fields(model: Any) -> dict[str, Any] | None:
+    if not isinstance(model, type):
+        return None
+    if issubclass(model, BaseModel):
+        return {name: field.annotation for name, field in model.model_fields.items()}
+    if dataclasses.is_dataclass(model):
+        return {field.name: field.type for field in dataclasses.fields(model)}
+    return None

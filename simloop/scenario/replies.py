@@ -1,0 +1,232 @@
+"""What the fake model says: one entry of a script, as people write it.
+
+A reply is parts, then an end. Not here: playing it (sim/model.py). The rule to keep: whatever can
+be written here becomes a list of timed parts; the fake knows nothing of this file.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from simloop.messages import (
+    Fault,
+    Finish,
+    FinishReason,
+    Part,
+    ReasoningDelta,
+    Request,
+    StreamError,
+    TextDelta,
+    ToolCall,
+    ToolCallDelta,
+    ToolCallPart,
+    Usage,
+)
+from simloop.scenario.durations import Duration, format_duration
+from simloop.sim.context import utf8_bytes_over_4
+from simloop.sim.model import ScriptEntry, TimedPart
+from simloop.sim.tools import canonical_json
+
+Where = Literal["before-headers", "after-headers", "mid-output"]
+
+_PHRASES = {
+    400: "Bad Request", 401: "Unauthorized", 402: "Payment Required", 403: "Forbidden",
+    404: "Not Found", 408: "Request Timeout", 413: "Content Too Large", 429: "Too Many Requests",
+    500: "Internal Server Error", 502: "Bad Gateway", 503: "Service Unavailable",
+    504: "Gateway Timeout", 529: "Overloaded",
+}  # fmt: skip
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Http(_Model):
+    """The provider answers with a status instead of a reply."""
+
+    status: Annotated[int, Field(ge=400, le=599)] = Field(description="The HTTP status.")
+    code: str = Field("", description="The code in the error body, such as insufficient_quota.")
+    message: str = Field("", description="The message; by default the status in words.")
+    retry_after: Duration | None = Field(None, description="Retry-After, sent in seconds.")
+    headers: dict[str, str] = Field(default_factory=dict, description="More response headers.")
+
+    def fault(self) -> Fault:
+        """As the loop sees it."""
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        if self.retry_after is not None:
+            headers["retry-after"] = format_seconds(self.retry_after)
+        message = self.message or f"{self.status} {_PHRASES.get(self.status, 'Error')}"
+        pairs = tuple(sorted(headers.items()))
+        return Fault(message, status=self.status, code=self.code, headers=pairs)
+
+
+class StreamFault(_Model):
+    """The stream carries an error instead of going on."""
+
+    message: str = Field(description="The error's message.")
+    code: str = Field("", description="The error's code, such as overloaded_error.")
+
+
+class TokenUsage(_Model):
+    """What the provider says it counted."""
+
+    input: int = Field(0, ge=0, description="Input tokens.")
+    output: int = Field(0, ge=0, description="Output tokens.")
+
+
+class Pace(_Model):
+    """How fast parts come."""
+
+    first_part: Duration = Field(0, description="Time before the first part.")
+    per_part: Duration = Field(0, description="Time before each further part.")
+    per_token: Duration = Field(0, description="Time for each token of a text part, on top.")
+
+
+class When(_Model):
+    """Which requests a rule answers: all that is given must hold of the newest message."""
+
+    role: Literal["user", "assistant", "tool", "summary"] | None = Field(
+        None, description="Its role."
+    )
+    contains: str | None = Field(None, description="Text that it contains.")
+
+    def matches(self, request: Request) -> bool:
+        """Whether the rule answers `request`."""
+        newest = request.messages[-1]
+        role = type(newest).__struct_config__.tag
+        return (self.role is None or self.role == role) and (self.contains or "") in newest.text
+
+
+class Reply(_Model):
+    """One thing that the model does when it is asked: it says, calls, fails."""
+
+    say: str | list[str] = Field("", description="Text, streamed by word; a list: by item.")
+    think: str | list[str] = Field("", description="Reasoning, streamed in the same way.")
+    call: dict[str, Any] | list[dict[str, Any]] = Field(
+        default_factory=dict,
+        description="Tool calls: name and arguments. A text is sent as the arguments as it stands.",
+    )
+    ids: list[str] = Field(
+        default_factory=list, description="Ids of the calls; by default call-1, call-2 and so on."
+    )
+    fragments: int = Field(
+        0, ge=0, le=100, description="Stream the arguments of each call in so many pieces first."
+    )
+    finish: str | None = Field(
+        None, description="The finish reason, any word; by default stop, or tool-calls with calls."
+    )
+    usage: TokenUsage | None = Field(None, description="Token counts that the provider reports.")
+    steps: int = Field(1, ge=0, le=10_000, description="Steps that the provider reports.")
+    pace: Pace = Field(Pace(), description="How fast the parts come.")
+    http: Http | None = Field(None, description="Answer with an HTTP status instead.")
+    error: StreamFault | None = Field(None, description="End with an error part.")
+    lost: Where | None = Field(None, description="The connection is lost there.")
+    stall: Where | None = Field(None, description="From there on nothing comes any more.")
+    unfinished: bool = Field(default=False, description="The stream ends without a finish.")
+    times: Annotated[int, Field(ge=1)] | Literal["always"] | None = Field(
+        None, description="How often it may be used: by default once, a rule always."
+    )
+    when: When | None = Field(None, description="Makes it a rule: use it for such requests.")
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Self:
+        ends = [
+            name
+            for name in ("finish", "http", "error", "lost", "stall", "unfinished")
+            if getattr(self, name) not in (None, False)
+        ]
+        parts = bool(self.say or self.think or self.call)
+        if len(ends) > 1:
+            raise ValueError(f"a reply ends in one way, not in several: {', '.join(ends)}")
+        if not ends and not parts:
+            raise ValueError("a reply says, calls or fails; for an empty one write finish: stop")
+        if self.http is not None and parts:
+            raise ValueError("an HTTP status comes instead of a reply: split it in two entries")
+        place = self.lost or self.stall
+        if place is not None and (place == "mid-output") != parts:
+            raise ValueError(f"{place} {'has no' if parts else 'needs some'} output before it")
+        calls = self._calls()
+        if self.ids and len(self.ids) != len(calls):
+            raise ValueError(f"{len(self.ids)} ids for {len(calls)} calls")
+        return self
+
+    def entry(self, position: str) -> ScriptEntry:
+        """The reply as an entry of a script, standing at `position`."""
+        matches: Callable[[Request], bool] | None = self.when.matches if self.when else None
+        by_default = 1 if self.when is None else None
+        given = None if self.times == "always" else self.times
+        times = by_default if self.times is None else given
+        return ScriptEntry(self, position, times, matches)
+
+    def play(self, first_call: int) -> Sequence[TimedPart]:
+        """The timed parts. Calls without an id are `call-<first_call>` and on."""
+        return list(self._timed(first_call))
+
+    def _timed(self, first_call: int) -> Iterator[TimedPart]:
+        pace = self.pace
+        delay_ns = pace.first_part
+        for part in self._parts(first_call):
+            if pace.per_token and isinstance(part, TextDelta):
+                delay_ns += pace.per_token * utf8_bytes_over_4(part.text)
+            yield delay_ns, part
+            delay_ns = pace.per_part
+
+    def _parts(self, first_call: int) -> Iterator[Part | None]:
+        yield from (ReasoningDelta(text) for text in _pieces(self.think))
+        yield from (TextDelta(text) for text in _pieces(self.say))
+        for number, (name, arguments) in enumerate(self._calls()):
+            call_id = self.ids[number] if self.ids else f"call-{first_call + number}"
+            for piece in _split(arguments, self.fragments):
+                yield ToolCallDelta(call_id, name, piece)
+            yield ToolCallPart(ToolCall(call_id, name, arguments))
+        yield from self._end()
+
+    def _end(self) -> Iterator[Part | None]:
+        if self.http is not None:
+            yield StreamError(self.http.fault())
+        elif self.error is not None:
+            yield StreamError(Fault(self.error.message, code=self.error.code))
+        elif self.lost is not None:
+            where = self.lost.replace("-", " ")
+            yield StreamError(Fault(f"connection lost {where}", code="connection"))
+        elif self.stall is not None:
+            yield None
+        elif not self.unfinished:
+            raw = self.finish or ("tool-calls" if self.call else "stop")
+            usage = None if self.usage is None else Usage(self.usage.input, self.usage.output)
+            yield Finish(FinishReason.read(raw), raw, usage, self.steps)
+
+    def _calls(self) -> list[tuple[str, str]]:
+        """Names and the JSON text of the arguments."""
+        groups = [self.call] if isinstance(self.call, dict) else self.call
+        return [
+            (name, value if isinstance(value, str) else canonical_json(value or {}).decode())
+            for group in groups
+            for name, value in group.items()
+        ]
+
+
+def format_seconds(nanoseconds: int) -> str:
+    """Seconds as a header writes them: 5, or 0.25."""
+    text = format_duration(nanoseconds)
+    return text.removesuffix("s") if text[-2].isdigit() else f"{nanoseconds / 1e9:f}"
+
+
+def _pieces(text: str | list[str]) -> Iterator[str]:
+    """A list as it is; a text by word, each with the space before it, as tokens come."""
+    if isinstance(text, list):
+        yield from text
+        return
+    start = 0
+    while start < len(text):
+        end = text.find(" ", start + 1)
+        end = len(text) if end < 0 else end
+        yield text[start:end]
+        start = end
+
+
+def _split(text: str, pieces: int) -> Iterator[str]:
+    if pieces:
+        size = max(1, -(-len(text) // pieces))
+        yield from (text[start : start + size] for start in range(0, len(text), size))

@@ -1,0 +1,108 @@
+"""What a run came to, and whether that is what its scenario expects."""
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+from simloop.errors import ExpectationFailed
+from simloop.messages import Message, Outcome
+from simloop.scenario.durations import format_duration
+from simloop.scenario.schema import Expect
+from simloop.trace import entries
+from simloop.trace.looptrace import LoopTrace
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """The machine's counters at the end of a run; what they count: kernel/machine.py, `Run`."""
+
+    error_count: int
+    total_steps: int
+    compaction_attempts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """How a run ended.
+
+    `text` is the model's last words, whole or cut off; `message` is what the user is told: the text
+    of a completed run, or why there is none. `limit` names the limit that ended the run, or is
+    empty. `elapsed_ns` is virtual time. `failures` lists what the scenario expects and is not so.
+    """
+
+    outcome: Outcome
+    text: str
+    message: str
+    limit: str
+    counters: Counters
+    messages: tuple[Message, ...]
+    elapsed_ns: int
+    trace: LoopTrace
+    failures: tuple[str, ...] = ()
+    reproduce: str = ""
+
+    @property
+    def elapsed_s(self) -> float:
+        """Virtual seconds; `elapsed_ns` is exact."""
+        return self.elapsed_ns / 1e9
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything that the scenario expects is so."""
+        return not self.failures
+
+    def check(self) -> Self:
+        """Return the result. Raises ExpectationFailed if it is not what the scenario expects."""
+        if self.failures:
+            raise ExpectationFailed("\n".join(self.failures), reproduce=self.reproduce)
+        return self
+
+
+def failures(expect: Expect, result: Result) -> tuple[str, ...]:
+    """One line for each expectation that does not hold: what, expected, got."""
+    counters = expect.counters
+    pairs: list[tuple[str, Any, Any]] = [
+        ("outcome", expect.outcome, result.outcome),
+        ("limit", expect.limit, result.limit),
+        ("text", expect.text, result.text),
+        ("message", expect.message, result.message),
+        ("elapsed", _written(expect.elapsed), _written(result.elapsed_ns)),
+        ("counters.error_count", counters.error_count, result.counters.error_count),
+        ("counters.total_steps", counters.total_steps, result.counters.total_steps),
+        (
+            "counters.compaction_attempts",
+            counters.compaction_attempts,
+            result.counters.compaction_attempts,
+        ),
+        *_from_trace(expect, result.trace),
+    ]
+    return tuple(
+        f"expect.{name}: expected {_shown(wanted)}, got {_shown(got)}"
+        for name, wanted, got in pairs
+        if wanted is not None and wanted != got
+    )
+
+
+def _from_trace(expect: Expect, trace: LoopTrace) -> list[tuple[str, Any, Any]]:
+    kinds = trace.entries
+    backoffs = [e.delay_ns for e in kinds if isinstance(e, entries.Backoff)]
+    return [
+        ("requests", expect.requests, sum(isinstance(e, entries.Request) for e in kinds)),
+        (
+            "tools_run",
+            expect.tools_run,
+            [e.name for e in kinds if isinstance(e, entries.ToolStarted)],
+        ),
+        (
+            "backoffs",
+            None if expect.backoffs is None else [_written(ns) for ns in expect.backoffs],
+            [_written(ns) for ns in backoffs],
+        ),
+    ]
+
+
+def _written(nanoseconds: int | None) -> str | None:
+    return None if nanoseconds is None else format_duration(nanoseconds)
+
+
+def _shown(value: Any) -> str:
+    return str(value) if isinstance(value, Outcome) else repr(value)

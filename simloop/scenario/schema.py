@@ -1,0 +1,177 @@
+"""The scenario: everything that one run is made of, as people write it.
+
+The same models read files, build scenarios in Python and give the JSON Schema. Not here: replies
+(replies.py) and what the models are turned into (world.py). The rule to keep: every field says in
+one sentence what it does, because that sentence is what an editor shows.
+"""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
+
+from simloop.kernel.limits import Limits
+from simloop.kernel.policies import Compaction, HookIsolation, ToolExecution
+from simloop.kernel.retry import ExponentialBackoff
+from simloop.messages import Outcome
+from simloop.scenario.durations import Duration
+from simloop.scenario.replies import Reply
+
+HookPoint = Literal["before_llm_call", "after_llm_call", "before_tool_call", "after_tool_call"]
+
+TypeName = Literal[
+    "string", "integer", "number", "boolean", "array", "object",
+    "string?", "integer?", "number?", "boolean?", "array?", "object?",
+]  # fmt: skip
+
+
+class Model(BaseModel):
+    """What all models of a scenario share: no unknown keys, no guessing, no change afterwards."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class ScriptedTool(Model):
+    """A fake tool."""
+
+    description: str = Field("", description="What the model is told about the tool.")
+    parameters: dict[str, TypeName] = Field(
+        default_factory=dict,
+        description="The arguments and their types; a type that ends in ? may be left out.",
+    )
+    json_schema: dict[str, Any] | None = Field(
+        None, description="The arguments as a JSON Schema, in the place of `parameters`."
+    )
+    returns: Any = Field("", description="What the tool returns: text, or any value, sent as JSON.")
+    raises: str | None = Field(None, description="The tool raises an exception with this message.")
+    takes: Duration = Field(0, description="Virtual time that the tool takes.")
+    timeout_ms: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="Virtual milliseconds after which the call is given up."
+    )
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if self.parameters and self.json_schema is not None:
+            raise ValueError("give either parameters or json_schema")
+        if self.raises is not None and self.returns != "":
+            raise ValueError("a tool either returns or raises")
+        return self
+
+    def schema_of_arguments(self) -> dict[str, Any]:
+        """The JSON Schema of the arguments; the short form allows no other ones."""
+        if self.json_schema is not None:
+            return self.json_schema
+        properties = {name: {"type": kind.rstrip("?")} for name, kind in self.parameters.items()}
+        required = [name for name, kind in self.parameters.items() if not kind.endswith("?")]
+        return {
+            "type": "object",
+            "properties": properties,
+            "required": required,
+            "additionalProperties": False,
+        }
+
+
+class ScriptedHook(Model):
+    """A fake hook. It takes its time, then fails, or does what the other fields say."""
+
+    at: HookPoint = Field(description="Where the hook runs.")
+    name: str = Field("", description="What traces call the hook.")
+    tool: str | None = Field(None, description="Act on calls of this tool only.")
+    takes: Duration = Field(0, description="Virtual time that the hook takes.")
+    raises: str | None = Field(None, description="The hook raises an exception with this message.")
+    block: str | None = Field(None, description="Forbid the call, for this reason.")
+    system_prompt: str | None = Field(None, description="Replace the system prompt for this call.")
+    hide_tools: list[str] = Field(default_factory=list, description="Withhold these tools.")
+    arguments: dict[str, Any] = Field(
+        default_factory=dict, description="Set these arguments of the call."
+    )
+    result: str | None = Field(None, description="Replace the text of the tool's result.")
+
+    @model_validator(mode="after")
+    def _fits_its_point(self) -> Self:
+        fits = {
+            "block": self.at.startswith("before"),
+            "system_prompt": self.at == "before_llm_call",
+            "hide_tools": self.at == "before_llm_call",
+            "arguments": self.at == "before_tool_call",
+            "result": self.at == "after_tool_call",
+            "tool": self.at.endswith("tool_call"),
+        }
+        for field, fitting in fits.items():
+            if field in self.model_fields_set and not fitting:
+                raise ValueError(f"`{field}` has no meaning at {self.at}")
+        return self
+
+
+class Abort(Model):
+    """The user stops the run."""
+
+    at: Duration = Field(description="Virtual time after the start of the run.")
+
+
+class Counters(Model):
+    """The machine's counters at the end; only those that are given are checked."""
+
+    error_count: int | None = Field(None, description="Failed or useless model calls.")
+    total_steps: int | None = Field(None, description="Steps of all replies together.")
+    compaction_attempts: int | None = Field(None, description="Compactions tried.")
+
+
+class Expect(Model):
+    """What must hold at the end of the run; only what is given is checked."""
+
+    outcome: Outcome | None = Field(None, description="How the run ends.")
+    limit: str | None = Field(None, description="The limit that ended the run; empty for none.")
+    text: str | None = Field(None, description="The model's last words, exactly.")
+    message: str | None = Field(None, description="What the user is told, exactly.")
+    elapsed: Duration | None = Field(None, description="Virtual time that the run took.")
+    counters: Counters = Field(Counters(), description="The counters at the end.")
+    requests: int | None = Field(None, description="How many requests the model got.")
+    tools_run: list[str] | None = Field(None, description="Names of the tools run, in order.")
+    backoffs: list[Duration] | None = Field(None, description="The waits before retries, in order.")
+
+
+class Scenario(Model):
+    """One run: a prompt, what the model will say, the tools and hooks around it, the bounds."""
+
+    title: str = Field("", description="What must hold, as a sentence.")
+    loop: str = Field("reference", description="The loop design to run.")
+    seed: int = Field(0, ge=0, lt=2**63, description="The seed of everything random.")
+    limits: Limits = Field(default_factory=Limits, description="The bounds of the run.")
+    system_prompt: str = Field("", description="The system prompt.")
+    prompt: str = Field(description="What the user asks for.")
+    tools: dict[str, ScriptedTool] = Field(default_factory=dict, description="Fake tools by name.")
+    model: list[Reply] = Field(
+        default_factory=list, description="What the model says, in order or by rule."
+    )
+    summaries: list[Reply] = Field(
+        default_factory=list, description="What it says when asked for a summary."
+    )
+    hooks: list[ScriptedHook] = Field(
+        default_factory=list, description="Fake hooks, in the order in which they run."
+    )
+    abort: Abort | None = Field(None, description="The user stops the run.")
+    retry: ExponentialBackoff = Field(
+        default_factory=ExponentialBackoff, description="When and how model calls are retried."
+    )
+    compaction: Compaction = Field(
+        default_factory=Compaction, description="When and how the context is shortened."
+    )
+    tool_execution: ToolExecution = Field(
+        default_factory=ToolExecution, description="How tools are run."
+    )
+    hook_isolation: HookIsolation = Field(
+        default_factory=HookIsolation, description="How far a hook can reach."
+    )
+    expect: Expect = Field(Expect(), description="What must hold at the end.")
+
+    _path: str = PrivateAttr("")
+
+    @property
+    def path(self) -> str:
+        """The file that it was read from, or empty."""
+        return self._path
+
+    def read_from(self, path: str) -> Self:
+        """Note the file that it was read from; messages name it."""
+        self._path = path
+        return self

@@ -1,0 +1,200 @@
+"""Running a scenario: the public `run` and `arun`, and the Simulation behind them.
+
+Not here: what happens in a run (sim/driver.py) and what was expected of it (result.py). The rule
+to keep: a run is a pure function of the scenario, the seed and the functions that are given.
+"""
+
+import dataclasses
+import shlex
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from simloop.errors import CheckFailed, ScenarioError
+from simloop.kernel import signals
+from simloop.messages import Outcome
+from simloop.scenario.result import Counters, Result, failures
+from simloop.scenario.schema import Scenario
+from simloop.scenario.world import fake_model, machine_for, scripted_hooks, scripted_tools
+from simloop.sim.clock import run_virtual
+from simloop.sim.driver import Driver, Ended
+from simloop.sim.hooks import Callbacks, Hooks
+from simloop.sim.model import FakeModel, FunctionModel, Model
+from simloop.sim.seeds import Seeds
+from simloop.sim.simulate import running_loop, simulate
+from simloop.sim.tools import Tools, toolbox
+from simloop.sim.world import World
+from simloop.trace.codec import FORMAT, VERSION, digest
+from simloop.trace.entries import Footer, Header
+from simloop.trace.looptrace import LoopTrace
+
+
+class Simulation:
+    """One run of one scenario.
+
+    `trace` is there from the start and grows; whatever ends the run, nothing of it is lost.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        *,
+        seed: int | None = None,
+        loop: str | None = None,
+        tools: Tools = (),
+        hooks: Hooks | None = None,
+        callbacks: Callbacks | None = None,
+        model: Model | Callable[..., Any] | None = None,
+    ) -> None:
+        self.scenario = scenario
+        self.seeds = Seeds(scenario.seed if seed is None else seed)
+        self._machine = machine_for(loop or scenario.loop, scenario.limits)
+        self._model = _choose_model(scenario, model)
+        given = toolbox(tools)
+        self._has_user_code = bool(given or hooks or callbacks or model)
+        self._world = World(
+            model=self._model,
+            tools={**scripted_tools(scenario), **given},
+            hooks=scripted_hooks(scenario) + (hooks or Hooks()),
+            callbacks=callbacks or Callbacks(),
+            system_prompt=scenario.system_prompt,
+            limits=scenario.limits,
+            retry=scenario.retry,
+            compaction=scenario.compaction,
+            tool_execution=scenario.tool_execution,
+            hook_isolation=scenario.hook_isolation,
+            seeds=self.seeds,
+        )
+        self.trace = LoopTrace(_header(scenario, self._machine.name, self.seeds.seed))
+        self._driver: Driver | None = None
+
+    def run(self) -> Result:
+        """Run it on the virtual clock. Raises as the function `run` does."""
+        if self._has_user_code:
+            return simulate(self.arun(), seed=self.seeds.seed)
+        return run_virtual(self.arun())
+
+    async def arun(self) -> Result:
+        """Run it on the virtual clock that is already running. Raises as `run` does."""
+        loop = running_loop()
+        self._driver = Driver(self._machine, self._world, self.trace.entries)
+        if self.scenario.abort is not None:
+            loop.call_at_ns(loop.now_ns + self.scenario.abort.at, self.abort)
+        try:
+            ended = await self._driver.drive(self.scenario.prompt)
+        except CheckFailed as error:
+            error.reproduce = error.reproduce or self._reproduce()
+            raise
+        result = self._result(ended)
+        if isinstance(self._model, FakeModel):
+            self._model.check_account()
+        return result
+
+    def abort(self) -> None:
+        """Stop the run as its user would; callable from tools, hooks, callbacks and timers."""
+        if self._driver is not None:
+            self._driver.interrupts.end_run(signals.AbortRequested())
+
+    def _result(self, ended: Ended) -> Result:
+        run, state = ended.run, ended.state
+        message = state.outcome.message(errors=run.error_count, cause=ended.cause)
+        if state.outcome is Outcome.COMPLETED:
+            message = ended.text
+        counters = Counters(run.error_count, run.total_steps, run.compaction_attempts)
+        self.trace.footer = Footer(
+            outcome=state.outcome,
+            limit=state.limit,
+            message=message,
+            text=ended.text,
+            error_count=run.error_count,
+            total_steps=run.total_steps,
+            compaction_attempts=run.compaction_attempts,
+            elapsed_ns=ended.elapsed_ns,
+            entries=len(self.trace.entries),
+        )
+        result = Result(
+            outcome=state.outcome,
+            text=ended.text,
+            message=message,
+            limit=state.limit,
+            counters=counters,
+            messages=ended.messages,
+            elapsed_ns=ended.elapsed_ns,
+            trace=self.trace,
+            reproduce=self._reproduce(),
+        )
+        failed = failures(self.scenario.expect, result)
+        return dataclasses.replace(result, failures=failed) if failed else result
+
+    def _reproduce(self) -> str:
+        if not self.scenario.path:
+            return f"simloop.run(scenario, seed={self.seeds.seed})"
+        return f"simloop run {shlex.quote(self.scenario.path)} --seed {self.seeds.seed}"
+
+
+def run(
+    scenario: Scenario,
+    *,
+    seed: int | None = None,
+    loop: str | None = None,
+    tools: Tools = (),
+    hooks: Hooks | None = None,
+    callbacks: Callbacks | None = None,
+    model: Model | Callable[..., Any] | None = None,
+) -> Result:
+    """Run a scenario and return how it ended.
+
+    `seed` and `loop` replace those of the scenario. `tools` (functions or Tools), `hooks` and
+    `callbacks` are Python code that joins the scripted ones; `model` answers in the place of a
+    script. Such code runs sealed: time, dates and randomness are virtual.
+
+    Raises ScriptExhausted or ScriptUnused if the script does not fit the run, Deadlock or
+    RunawayRun if the run does not end, ScenarioError for what cannot be run. An expectation that
+    does not hold is no exception: see `Result.failures` and `Result.check`.
+    """
+    return Simulation(
+        scenario, seed=seed, loop=loop, tools=tools, hooks=hooks, callbacks=callbacks, model=model
+    ).run()
+
+
+async def arun(
+    scenario: Scenario,
+    *,
+    seed: int | None = None,
+    loop: str | None = None,
+    tools: Tools = (),
+    hooks: Hooks | None = None,
+    callbacks: Callbacks | None = None,
+    model: Model | Callable[..., Any] | None = None,
+) -> Result:
+    """As `run`, for a coroutine that is itself run by `simulate`, on whose clock it takes place."""
+    return await Simulation(
+        scenario, seed=seed, loop=loop, tools=tools, hooks=hooks, callbacks=callbacks, model=model
+    ).arun()
+
+
+def _choose_model(scenario: Scenario, model: Model | Callable[..., Any] | None) -> Model:
+    if model is None:
+        return fake_model(scenario)
+    if scenario.model:
+        raise ScenarioError(
+            "there are two models: a script in the scenario, and `model`",
+            key="model",
+            hint="leave one of them out",
+        )
+    return model if hasattr(model, "stream") else FunctionModel(model)
+
+
+def _header(scenario: Scenario, loop: str, seed: int) -> Header:
+    whole = scenario.model_dump_json(exclude_defaults=True).encode()
+    return Header(
+        format=FORMAT,
+        version=VERSION,
+        title=scenario.title,
+        loop=loop,
+        seed=seed,
+        limits=dataclasses.asdict(scenario.limits),
+        scenario_digest=digest(whole),
+        scenario=msgspec.Raw(whole),
+    )
