@@ -195,7 +195,7 @@ def test_a_deadlock_names_every_task_in_order_and_where_it_waits() -> None:
 
 @pytest.mark.parametrize("seconds", [math.inf, 1e10, NEVER_NS / SECOND])
 def test_waiting_for_ever_is_a_deadlock(seconds: float) -> None:
-    with pytest.raises(Deadlock, match="  main: awaiting sleep$"):
+    with pytest.raises(Deadlock, match=r"  main: awaiting sleep$"):
         run_virtual(asyncio.sleep(seconds))
 
 
