@@ -14,100 +14,83 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from simloop.errors import (
-        CheckFailed as CheckFailed,
+        CheckFailed,
+        Deadlock,
+        ExpectationFailed,
+        InternalError,
+        RunawayRun,
+        ScenarioError,
+        ScriptExhausted,
+        ScriptUnused,
+        SimloopError,
     )
-    from simloop.errors import (
-        Deadlock as Deadlock,
-    )
-    from simloop.errors import (
-        ExpectationFailed as ExpectationFailed,
-    )
-    from simloop.errors import (
-        InternalError as InternalError,
-    )
-    from simloop.errors import (
-        RunawayRun as RunawayRun,
-    )
-    from simloop.errors import (
-        ScenarioError as ScenarioError,
-    )
-    from simloop.errors import (
-        ScriptExhausted as ScriptExhausted,
-    )
-    from simloop.errors import (
-        ScriptUnused as ScriptUnused,
-    )
-    from simloop.errors import (
-        SimloopError as SimloopError,
-    )
-    from simloop.kernel.limits import Limits as Limits
+    from simloop.kernel.limits import Limits
     from simloop.kernel.policies import (
-        Compaction as Compaction,
+        Compaction,
+        HookIsolation,
+        ToolExecution,
     )
-    from simloop.kernel.policies import (
-        HookIsolation as HookIsolation,
-    )
-    from simloop.kernel.policies import (
-        ToolExecution as ToolExecution,
-    )
-    from simloop.kernel.retry import ExponentialBackoff as ExponentialBackoff
+    from simloop.kernel.retry import ExponentialBackoff
     from simloop.messages import (
-        FinishReason as FinishReason,
-    )
-    from simloop.messages import (
-        Outcome as Outcome,
-    )
-    from simloop.messages import (
-        ToolResult as ToolResult,
+        FinishReason,
+        Outcome,
+        ToolResult,
     )
     from simloop.scenario.loader import (
-        load_scenario as load_scenario,
+        load_scenario,
+        parse_scenario,
     )
-    from simloop.scenario.loader import (
-        parse_scenario as parse_scenario,
-    )
-    from simloop.scenario.replies import Http as Http
-    from simloop.scenario.replies import Reply as Reply
-    from simloop.scenario.result import Result as Result
+    from simloop.scenario.replies import Http, Reply
+    from simloop.scenario.result import Result
     from simloop.scenario.schema import (
-        Expect as Expect,
+        Expect,
+        Scenario,
+        ScriptedHook,
+        ScriptedTool,
     )
-    from simloop.scenario.schema import (
-        Scenario as Scenario,
-    )
-    from simloop.scenario.schema import (
-        ScriptedHook as ScriptedHook,
-    )
-    from simloop.scenario.schema import (
-        ScriptedTool as ScriptedTool,
-    )
-    from simloop.scenario.simulation import Simulation as Simulation
-    from simloop.scenario.simulation import arun as arun
-    from simloop.scenario.simulation import run as run
-    from simloop.sim.hooks import Callbacks as Callbacks
-    from simloop.sim.hooks import Hooks as Hooks
-    from simloop.sim.simulate import simulate as simulate
-    from simloop.sim.tools import Tool as Tool
-    from simloop.trace.codec import read_trace as read_trace
-    from simloop.trace.codec import write_trace as write_trace
+    from simloop.scenario.simulation import Simulation, arun, run
+    from simloop.sim.hooks import Callbacks, Hooks
+    from simloop.sim.simulate import simulate
+    from simloop.sim.tools import Tool
+    from simloop.trace.codec import read_trace, write_trace
 
-_MODULES = {
-    "simloop.errors": "CheckFailed Deadlock ExpectationFailed InternalError RunawayRun ScenarioError ScriptExhausted ScriptUnused SimloopError",
-    "simloop.kernel.limits": "Limits",
-    "simloop.kernel.policies": "Compaction HookIsolation ToolExecution",
-    "simloop.kernel.retry": "ExponentialBackoff",
-    "simloop.messages": "FinishReason Outcome ToolResult",
-    "simloop.scenario.loader": "load_scenario parse_scenario",
-    "simloop.scenario.replies": "Http Reply",
-    "simloop.scenario.result": "Result",
-    "simloop.scenario.schema": "Expect Scenario ScriptedHook ScriptedTool",
-    "simloop.scenario.simulation": "Simulation arun run",
-    "simloop.sim.hooks": "Callbacks Hooks",
-    "simloop.sim.simulate": "simulate",
-    "simloop.sim.tools": "Tool",
-    "simloop.trace.codec": "read_trace write_trace",
+_HOME = {
+    "Callbacks": "simloop.sim.hooks",
+    "CheckFailed": "simloop.errors",
+    "Compaction": "simloop.kernel.policies",
+    "Deadlock": "simloop.errors",
+    "Expect": "simloop.scenario.schema",
+    "ExpectationFailed": "simloop.errors",
+    "ExponentialBackoff": "simloop.kernel.retry",
+    "FinishReason": "simloop.messages",
+    "HookIsolation": "simloop.kernel.policies",
+    "Hooks": "simloop.sim.hooks",
+    "Http": "simloop.scenario.replies",
+    "InternalError": "simloop.errors",
+    "Limits": "simloop.kernel.limits",
+    "Outcome": "simloop.messages",
+    "Reply": "simloop.scenario.replies",
+    "Result": "simloop.scenario.result",
+    "RunawayRun": "simloop.errors",
+    "Scenario": "simloop.scenario.schema",
+    "ScenarioError": "simloop.errors",
+    "ScriptExhausted": "simloop.errors",
+    "ScriptUnused": "simloop.errors",
+    "ScriptedHook": "simloop.scenario.schema",
+    "ScriptedTool": "simloop.scenario.schema",
+    "SimloopError": "simloop.errors",
+    "Simulation": "simloop.scenario.simulation",
+    "Tool": "simloop.sim.tools",
+    "ToolExecution": "simloop.kernel.policies",
+    "ToolResult": "simloop.messages",
+    "arun": "simloop.scenario.simulation",
+    "load_scenario": "simloop.scenario.loader",
+    "parse_scenario": "simloop.scenario.loader",
+    "read_trace": "simloop.trace.codec",
+    "run": "simloop.scenario.simulation",
+    "simulate": "simloop.sim.simulate",
+    "write_trace": "simloop.trace.codec",
 }
-_HOME = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 __all__ = [
     "Callbacks",

@@ -1,4 +1,4 @@
-"""The protocol of a loop machine, and the check that keeps one on its map.
+"""The protocol of a loop machine, and the errors of one that leaves its map.
 
 A machine is a Mealy machine: `advance(run, signal) -> (run, effects)`. It reads no clock, draws no
 number and touches no world. The rule to keep: `run` is frozen and hashable, and equal runs of one
@@ -62,21 +62,13 @@ class IllegalSignal(InternalError):  # noqa: N818 - what it is, in the machine's
     """A signal arrived in a state that does not wait for it."""
 
 
-def accepted(legal: LegalMap, run: Run, signal: Signal) -> frozenset[type[Struct]]:
-    """Where the map lets `signal` lead. Raises IllegalSignal if the state does not accept it."""
-    targets = legal[type(run.state)].get(type(signal))
-    if targets is None:
-        raise IllegalSignal(f"{run.state} does not wait for {signal}: please report this")
-    return targets
+def not_accepted(run: Run, signal: Signal) -> IllegalSignal:
+    """The error for a signal that the map does not let in."""
+    return IllegalSignal(f"{run.state} does not wait for {signal}: please report this")
 
 
-def on_the_map(
-    targets: frozenset[type[Struct]], run: Run, signal: Signal, moved: Transition
-) -> Transition:
-    """Return `moved`. Raises InternalError if it ends in none of `targets`."""
-    after = moved[0].state
-    if type(after) not in targets:
-        raise InternalError(
-            f"{run.state} -> {after} on {signal} is not on the map: please report this"
-        )
-    return moved
+def not_on_the_map(run: Run, signal: Signal, after: Run) -> InternalError:
+    """The error for a move that the map does not have."""
+    return InternalError(
+        f"{run.state} -> {after.state} on {signal} is not on the map: please report this"
+    )

@@ -23,7 +23,7 @@ from msgspec import Struct
 from simloop.kernel import effects, signals
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.limits import Limits
-from simloop.kernel.machine import LegalMap, Run, Transition, accepted, on_the_map
+from simloop.kernel.machine import LegalMap, Run, Transition, not_accepted, not_on_the_map
 from simloop.kernel.signals import Signal
 from simloop.kernel.states import (
     BackingOff,
@@ -99,8 +99,13 @@ class ReferenceLoop:
 
     def advance(self, run: Run, signal: Signal) -> Transition:
         """Where `signal` leads `run`, and what is asked of the world: see `Machine.advance`."""
-        targets = accepted(LEGAL, run, signal)
-        return on_the_map(targets, run, signal, self._decide(run, signal))
+        targets = LEGAL[type(run.state)].get(type(signal))
+        if targets is None:
+            raise not_accepted(run, signal)
+        moved = self._decide(run, signal)
+        if type(moved[0].state) not in targets:
+            raise not_on_the_map(run, signal, moved[0])
+        return moved
 
     def _decide(self, run: Run, signal: Signal) -> Transition:
         match signal:

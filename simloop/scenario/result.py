@@ -1,5 +1,6 @@
 """What a run came to, and whether that is what its scenario expects."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -8,6 +9,7 @@ from simloop.messages import Message, Outcome
 from simloop.scenario.durations import format_duration
 from simloop.scenario.schema import Expect
 from simloop.trace import entries
+from simloop.trace.entries import AnyEntry
 from simloop.trace.looptrace import LoopTrace
 
 
@@ -73,7 +75,7 @@ def failures(expect: Expect, result: Result) -> tuple[str, ...]:
             counters.compaction_attempts,
             result.counters.compaction_attempts,
         ),
-        *_from_trace(expect, result.trace),
+        *_from_trace(expect, result.trace.entries),
     ]
     return tuple(
         f"expect.{name}: expected {_shown(wanted)}, got {_shown(got)}"
@@ -82,22 +84,17 @@ def failures(expect: Expect, result: Result) -> tuple[str, ...]:
     )
 
 
-def _from_trace(expect: Expect, trace: LoopTrace) -> list[tuple[str, Any, Any]]:
-    kinds = trace.entries
-    backoffs = [e.delay_ns for e in kinds if isinstance(e, entries.Backoff)]
-    return [
-        ("requests", expect.requests, sum(isinstance(e, entries.Request) for e in kinds)),
-        (
-            "tools_run",
-            expect.tools_run,
-            [e.name for e in kinds if isinstance(e, entries.ToolStarted)],
-        ),
-        (
-            "backoffs",
-            None if expect.backoffs is None else [_written(ns) for ns in expect.backoffs],
-            [_written(ns) for ns in backoffs],
-        ),
-    ]
+def _from_trace(expect: Expect, record: list[AnyEntry]) -> Iterator[tuple[str, Any, Any]]:
+    """What only the trace tells; it can be long, so it is read only if something is expected."""
+    if expect.requests is not None:
+        sent = sum(isinstance(entry, entries.Request) for entry in record)
+        yield "requests", expect.requests, sent
+    if expect.tools_run is not None:
+        run = [entry.name for entry in record if isinstance(entry, entries.ToolStarted)]
+        yield "tools_run", expect.tools_run, run
+    if expect.backoffs is not None:
+        waited = [entry.delay_ns for entry in record if isinstance(entry, entries.Backoff)]
+        yield "backoffs", [*map(_written, expect.backoffs)], [*map(_written, waited)]
 
 
 def _written(nanoseconds: int | None) -> str | None:

@@ -33,6 +33,7 @@ from simloop.sim.hooks import AFTER_LLM_CALL, BEFORE_LLM_CALL, AfterLLMCall, Bef
 from simloop.sim.interrupts import Interrupts, Watch
 from simloop.sim.modelcalls import ModelCalls, ReplySoFar
 from simloop.sim.requests import Requests
+from simloop.sim.sealed import EPOCH_NS
 from simloop.sim.session import Session
 from simloop.sim.toolcalls import ToolCalls
 from simloop.sim.usercode import UserCode
@@ -40,9 +41,6 @@ from simloop.sim.world import World
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 from simloop.trace.recorder import Recorder
-
-EPOCH_NS = 1_767_225_600 * 10**9
-"""2026-01-01T00:00:00Z: what the virtual clock shows when a run starts."""
 
 _REFUSED = {
     FinishReason.LENGTH: "the reply was cut off by the output limit",

@@ -28,6 +28,7 @@ from simloop.messages import FinishReason, Outcome
 SEEDED = settings(deadline=None, derandomize=True)
 BOTH = (True, False)
 MAX_STEPS_PER_ROUND = 2
+TOO_MANY_RUNS = 10_000  # the largest map here has 2,116
 
 WORLD: tuple[Signal, ...] = (
     signals.Began(),
@@ -82,6 +83,7 @@ def explore(loop: ReferenceLoop, arrivals: Alphabet) -> Explored:
             seen[run] = {signal: loop.advance(run, signal) for signal in arrivals(run)}
         reached = dict.fromkeys(after for run in frontier for after, _ in seen[run].values())
         frontier = [run for run in reached if run not in seen]
+        assert len(seen) < TOO_MANY_RUNS, "a budget grows without end"
     return seen
 
 

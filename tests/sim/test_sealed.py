@@ -84,10 +84,11 @@ CLOCKS: dict[str, tuple[Callable[[], object], object]] = {
 
 @pytest.mark.parametrize("name", CLOCKS)
 @pytest.mark.filterwarnings("ignore:datetime.datetime.utcnow:DeprecationWarning")
-def test_clocks_and_dates_answer_from_virtual_time_inside_and_are_real_again_after(
+def test_clocks_and_dates_answer_from_virtual_time_inside_and_are_real_before_and_after(
     name: str,
 ) -> None:
     ask, answer = CLOCKS[name]
+    assert ask() != answer
     assert in_seal(ask) == answer
     assert ask() != answer
 
@@ -98,6 +99,7 @@ def test_the_originals_are_back_after_the_seal_even_if_it_ended_with_an_error() 
         methods = [datetime.__dict__["now"], date.__dict__["today"], threading.Thread.start]
         return [*functions, *methods, random.Random.seed, random.getstate()]
 
+    random.random()  # away from where the seal of an earlier test may have left it
     before = originals()
     loop = VirtualLoop()
     with contextlib.suppress(KeyError), sealed(loop, Seeds(1)):
@@ -155,6 +157,8 @@ def test_a_generator_with_its_own_seed_is_left_alone() -> None:
 
 def test_an_identifier_made_from_the_clock_tells_virtual_time() -> None:
     made = in_seal(lambda: uuid.uuid1())
+    first, second = in_seal(lambda: (uuid.uuid1(1, 2), uuid.uuid1(1, 2)))
+    assert second.time == first.time + 1
     assert (made.version, made.variant) == (1, uuid.RFC_4122)
     assert (made.time - 0x01B21DD213814000) * 100 == EPOCH_NS + 90_500_000_000
 
@@ -259,6 +263,17 @@ def test_anyio_sleeps_in_virtual_time_and_its_worker_threads_run_inline() -> Non
         return running().time(), there == threading.get_ident()
 
     assert run_virtual(main()) == (90.0, True)
+
+
+def test_a_cancelled_scope_of_anyio_does_not_start_its_worker_thread() -> None:
+    async def main() -> list[int]:
+        started: list[int] = []
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await anyio.to_thread.run_sync(started.append, 1)
+        return started
+
+    assert run_virtual(main()) == []
 
 
 def test_anyio_worker_threads_stay_real_on_other_loops() -> None:

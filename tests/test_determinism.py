@@ -1,0 +1,58 @@
+"""The same bytes in another process, with another hash seed, on another Python."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TOP = Path(__file__).resolve().parent.parent
+VERSIONS = ("3.11", "3.12", "3.13", "3.14")
+
+DIGESTS = """
+from simloop import Simulation, load_scenario
+from simloop.scenario.catalog import bundled
+from simloop.trace.codec import digest, encode
+for listed in bundled():
+    simulation = Simulation(load_scenario(listed.path))
+    simulation.run()
+    print(listed.name, digest(encode(simulation.trace)))
+"""
+
+
+def digests(python: str | Path, hash_seed: str) -> list[str]:
+    """The name and digest of every bundled scenario's trace, as that interpreter makes them."""
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+    command = [str(python), "-c", DIGESTS]
+    run = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    return run.stdout.splitlines()
+
+
+def interpreter(version: str) -> Path | None:
+    """A working Python of that version: on the path, or kept by pyenv."""
+    name = f"python{version}"
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    found = [shutil.which(name), *sorted(pyenv.glob(f"versions/{version}.*/bin/{name}"))]
+    for candidate in found:
+        if candidate and subprocess.run([candidate, "-c", ""], capture_output=True).returncode == 0:  # noqa: PLW1510
+            return Path(candidate)
+    return None
+
+
+def test_the_hash_seed_changes_no_byte() -> None:
+    first = digests(sys.executable, "1")
+    assert len(first) >= 15
+    assert first == digests(sys.executable, "2")
+
+
+@pytest.mark.versions
+@pytest.mark.parametrize("version", [v for v in VERSIONS if interpreter(v) is not None])
+def test_another_python_changes_no_byte(version: str, tmp_path: Path) -> None:
+    python = interpreter(version)
+    subprocess.run([str(python), "-m", "venv", tmp_path / "venv"], check=True)
+    inside = tmp_path / "venv" / "bin" / "python"
+    install = [inside, "-m", "pip", "install", "-q", "-c", TOP / "constraints.txt", TOP]
+    subprocess.run(install, check=True)
+    assert digests(inside, "3") == digests(sys.executable, "4")

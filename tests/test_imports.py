@@ -1,0 +1,48 @@
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("pytest", "hypothesis", "textual", "httpx", "pydantic", "asyncio", "yaml", "msgspec")
+
+
+def modules_after(statement: str) -> set[str]:
+    script = f"import sys\n{statement}\nprint('\\n'.join(sys.modules))"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return set(run.stdout.splitlines())
+
+
+@pytest.mark.parametrize("name", HEAVY)
+def test_importing_simloop_does_not_import(name: str) -> None:
+    assert name not in modules_after("import simloop")
+
+
+@pytest.mark.parametrize("name", HEAVY)
+def test_importing_the_command_line_does_not_import(name: str) -> None:
+    assert name not in modules_after("import simloop.cli")
+
+
+@pytest.mark.parametrize("name", ("pytest", "hypothesis", "textual", "httpx", "rich"))
+def test_running_a_scenario_does_not_import(name: str) -> None:
+    run = "import simloop\nsimloop.run(simloop.Scenario(prompt='x', model=[simloop.Reply(say='y')]))"
+    assert name not in modules_after(run)
+
+
+def test_every_public_name_can_be_imported() -> None:
+    statement = "import simloop\nfor name in simloop.__all__: getattr(simloop, name)"
+    assert "simloop.scenario.simulation" in modules_after(statement)
+
+
+def test_a_name_that_is_not_public_is_an_attribute_error() -> None:
+    import simloop
+
+    with pytest.raises(AttributeError, match="no attribute 'runn'"):
+        simloop.runn  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_the_version_is_cheap_to_ask_for() -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "simloop", "--version"]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    imported = {line.rpartition("|")[2].strip() for line in run.stderr.splitlines()}
+    assert "click" in imported
+    assert not imported & set(HEAVY)
