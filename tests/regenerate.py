@@ -3,32 +3,39 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from click.testing import CliRunner
+
+from simloop.cli import main
 from simloop.kernel.diagram import mermaid
 from simloop.loops.reference import LEGAL
 from simloop.scenario.jsonschema import schema_text
 
 TOP = Path(__file__).resolve().parent.parent
-ARCHITECTURE = TOP / "simloop" / "ARCHITECTURE.md"
 
 
-def architecture() -> str:
-    """ARCHITECTURE.md with its diagrams drawn anew."""
-    return _between_marks(ARCHITECTURE.read_text("utf-8"), "reference", mermaid(LEGAL))
-
-
-def _between_marks(text: str, name: str, diagram: str) -> str:
-    begin, end = f"<!-- {name}: generated -->\n", f"<!-- {name}: end -->\n"
-    before, _, rest = text.partition(begin)
-    _, _, after = rest.partition(end)
-    return f"{before}{begin}```mermaid\n{diagram}\n```\n{end}{after}"
+def quickstart() -> str:
+    """What the README's first command prints."""
+    run = CliRunner(env={"NO_COLOR": "1"}).invoke(main, ["run", "quickstart"])
+    assert run.exit_code == 0, run.output
+    return run.stdout.strip()
 
 
 def generated() -> Mapping[Path, str]:
     """Every generated file with what it should hold."""
+    readme, architecture = TOP / "README.md", TOP / "simloop" / "ARCHITECTURE.md"
     return {
-        ARCHITECTURE: architecture(),
+        readme: _fill(readme, "quickstart", f"```\n{quickstart()}\n```"),
+        architecture: _fill(architecture, "reference", f"```mermaid\n{mermaid(LEGAL)}\n```"),
         TOP / "scenarios" / "schema.json": schema_text(),
     }
+
+
+def _fill(path: Path, name: str, block: str) -> str:
+    """The file with `block` between the marks of that name."""
+    begin, end = f"<!-- {name}: generated -->\n", f"<!-- {name}: end -->\n"
+    before, _, rest = path.read_text("utf-8").partition(begin)
+    _, _, after = rest.partition(end)
+    return f"{before}{begin}{block}\n{end}{after}"
 
 
 if __name__ == "__main__":

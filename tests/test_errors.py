@@ -83,11 +83,6 @@ def test_a_scenario_error_shows_the_parts_that_are_known(error: ScenarioError, t
     assert str(error) == text
 
 
-def test_a_scenario_error_is_one_line_whatever_the_file_says() -> None:
-    error = ScenarioError("unknown key 'a\nb'", path="a.yaml", line=1, column=1, key="a\nb")
-    assert len(str(error).splitlines()) == 1
-
-
 def test_a_failed_check_ends_with_the_command_that_reproduces_it() -> None:
     error = ExpectationFailed("expected completed, got aborted", reproduce="simloop run a")
     assert str(error) == "expected completed, got aborted\nreproduce: simloop run a"

@@ -38,5 +38,7 @@ class Limits:
         """Refuse what pydantic would refuse, for limits that are built in Python."""
         for name in self.__slots__:
             value = getattr(self, name)
-            if value is not None and value < (0 if name in _MINIMUM_ZERO else 1):
+            if value is None and name == "max_wall_clock_ms":
+                continue
+            if value is None or value < (0 if name in _MINIMUM_ZERO else 1):
                 raise ScenarioError(f"a limit of {value} is too small", key=f"limits.{name}")

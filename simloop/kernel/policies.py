@@ -25,7 +25,7 @@ class HookIsolation:
     `block-call` has no call to block at an `after_...` point; there it isolates.
     """
 
-    __pydantic_config__: ClassVar = {"extra": "forbid"}
+    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True}
 
     on_failure: OnHookFailure = OnHookFailure.ISOLATE
     timeout_ms: Annotated[int, Ge(1)] = 5_000
@@ -42,7 +42,7 @@ class ToolOrder(StrEnum):
 class ToolExecution:
     """How tools are run. `timeout_ms` is virtual time for one call; None waits for ever."""
 
-    __pydantic_config__: ClassVar = {"extra": "forbid"}
+    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True}
 
     order: ToolOrder = ToolOrder.SEQUENTIAL
     timeout_ms: Annotated[int, Ge(1)] | None = None
@@ -64,7 +64,7 @@ class Compaction:
     The defaults are those of the documented program (`documented-loops.md` section 1.1).
     """
 
-    __pydantic_config__: ClassVar = {"extra": "forbid"}
+    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True}
 
     window: Annotated[int, Ge(1)] = 64_000
     trigger_percent: Annotated[int, Ge(1), Le(100)] = 75

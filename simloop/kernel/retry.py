@@ -32,6 +32,7 @@ replies are the same trouble under other names. Quota and auth do not heal by wa
 
 _NS_PER_MS = 1_000_000
 _NS_PER_S = 1_000_000_000
+_LONGEST = 1e15
 
 
 class RetryPolicy(Protocol):
@@ -92,28 +93,28 @@ def retry_after_ns(fault: Fault, now_ns: int) -> int | None:
     `retry-after-ms` goes first, as in the SDKs; then `retry-after` in seconds, then as an HTTP
     date. Zero, negative, not finite, garbage or a date that is past: None, so back off instead.
     """
-    milliseconds = _positive(fault.header("retry-after-ms"))
-    if milliseconds is not None:
-        return round(milliseconds * _NS_PER_MS)
+    exact = _positive(fault.header("retry-after-ms"), _NS_PER_MS)
+    if exact is not None:
+        return exact
     value = fault.header("retry-after")
-    seconds = _positive(value)
-    if seconds is not None:
-        return round(seconds * _NS_PER_S)
-    return None if value is None else _until(value, now_ns)
+    return _positive(value, _NS_PER_S) or (None if value is None else _until(value, now_ns))
 
 
-def _positive(value: str | None) -> float | None:
+def _positive(value: str | None, unit_ns: int) -> int | None:
     try:
         number = float(value or "")
     except ValueError:
         return None
-    return number if isfinite(number) and number > 0 else None
+    # Bounded before it is multiplied: 1e308 seconds are a number, and infinitely many nanoseconds.
+    return (
+        round(min(number, _LONGEST) * unit_ns) or None if isfinite(number) and number > 0 else None
+    )
 
 
 def _until(date: str, now_ns: int) -> int | None:
     try:
         moment = parsedate_to_datetime(date)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)

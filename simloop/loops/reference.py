@@ -178,7 +178,7 @@ class ReferenceLoop:
             case FinishReason.ERROR:
                 return _finish(run, Outcome.MODEL_ERROR)
             case FinishReason.LENGTH:
-                return self._exceeded(run) or self._make_room(run)
+                return self._make_room(run)
             case FinishReason.INTERRUPTED:
                 return self._recover(run, retryable=True)
             case FinishReason.STOP | FinishReason.TOOL_CALLS | FinishReason.OTHER:
@@ -204,7 +204,8 @@ class ReferenceLoop:
         """Force a compaction: the context is too long to go on with, or was for the provider."""
         if run.compaction_attempts >= self.limits.max_compaction_attempts:
             return _finish(run, Outcome.CONTEXT_LIMIT, "max_compaction_attempts")
-        return _move(run, Compacting(forced=True)), (effects.Compact(forced=True),)
+        forced = (effects.Compact(forced=True),)
+        return self._exceeded(run) or (_move(run, Compacting(forced=True)), forced)
 
     def _exceeded(self, run: Run) -> Transition | None:
         """The end of a run that would go on, but has no steps left or reported too many at once."""

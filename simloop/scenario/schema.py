@@ -27,7 +27,9 @@ TypeName = Literal[
 class Model(BaseModel):
     """What all models of a scenario share: no unknown keys, no guessing, no change afterwards."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, revalidate_instances="always"
+    )
 
 
 class ScriptedTool(Model):

@@ -146,8 +146,8 @@ def _request(entry: entries.Request) -> Iterator[Line]:
 def _message(message: Message) -> str:
     role = str(type(message).__struct_config__.tag)
     if isinstance(message, AssistantMessage):
-        calls = "".join(f" {call.name}({call.arguments})" for call in message.calls)
-        return f"{role}: {message.text}{calls}"
+        calls = [f"{call.name}({call.arguments})" for call in message.calls]
+        return f"{role}: {' '.join(filter(None, [message.text, *calls]))}"
     if isinstance(message, ToolMessage) and message.is_error:
         role = "tool error"
     return f"{role}: {message.text}"

@@ -83,11 +83,6 @@ def test_the_words_of_the_message_never_decide(message: str) -> None:
     assert classify(Fault(message, status=400)) is ErrorClass.BAD_REQUEST
 
 
-@pytest.mark.parametrize("code", ["overloaded_error", "rate_limit_error"])
-def test_an_error_inside_a_reply_of_status_200_is_told_by_its_code(code: str) -> None:
-    assert classify(Fault("no", status=200, code=code)) is classify(Fault("no", code=code))
-
-
 @SEEDED
 @given(
     message=st.text(),

@@ -1,4 +1,4 @@
-"""The map is a check: it refuses signals and catches moves, and a run is a plain value."""
+"""A run is a plain value, and the errors of a machine that leaves its map say where and how."""
 
 import copy
 import pickle
@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from simloop.errors import InternalError
 from simloop.kernel import effects, signals, states
-from simloop.kernel.machine import IllegalSignal, LegalMap, Run, Transition, accepted, on_the_map
+from simloop.kernel.machine import IllegalSignal, Run, not_accepted, not_on_the_map
 from simloop.kernel.signals import Signal
 from simloop.kernel.states import State
 from simloop.messages import FinishReason, Outcome
@@ -26,8 +26,6 @@ STATES: list[State] = [
     states.BackingOff(),
     states.Finished(Outcome.MAX_STEPS, "max_steps"),
 ]
-MEASURING: frozenset[type[Struct]] = frozenset({states.Measuring})
-MAP: LegalMap = {states.Ready: {signals.Began: MEASURING}, states.Measuring: {}}
 RUN, BEGAN = Run(states.Ready()), signals.Began()
 
 every_state = pytest.mark.parametrize("state", STATES, ids=lambda state: type(state).__name__)
@@ -37,32 +35,18 @@ def test_every_state_is_tried_here() -> None:
     assert {type(state) for state in STATES} == set(get_args(State))
 
 
-def test_the_map_says_where_a_signal_leads() -> None:
-    assert accepted(MAP, RUN, BEGAN) == MEASURING
-
-
-def test_a_signal_that_is_not_on_the_map_is_refused() -> None:
-    with pytest.raises(IllegalSignal):
-        accepted(MAP, RUN, signals.StepClosed())
-
-
-def test_a_refusal_names_the_state_and_the_signal() -> None:
-    with pytest.raises(IllegalSignal, match=r"Ready\(\) does not wait for StepClosed\(\)"):
-        accepted(MAP, RUN, signals.StepClosed())
+def test_a_refused_signal_is_told_with_the_state_that_refused_it() -> None:
+    error = not_accepted(RUN, signals.StepClosed())
+    assert str(error) == "Ready() does not wait for StepClosed(): please report this"
 
 
 def test_a_refused_signal_is_our_fault_not_the_authors() -> None:
     assert issubclass(IllegalSignal, InternalError)
 
 
-def test_a_move_on_the_map_is_returned_as_it_is() -> None:
-    moved: Transition = (Run(states.Measuring()), (effects.MeasureContext(),))
-    assert on_the_map(MEASURING, RUN, BEGAN, moved) is moved
-
-
-def test_a_move_that_is_not_on_the_map_is_an_internal_error() -> None:
-    with pytest.raises(InternalError, match=r"Ready\(\) -> BackingOff\(\) on Began\(\)"):
-        on_the_map(MEASURING, RUN, BEGAN, (Run(states.BackingOff()), ()))
+def test_a_move_off_the_map_is_told_with_both_its_ends() -> None:
+    error = not_on_the_map(RUN, BEGAN, Run(states.BackingOff()))
+    assert str(error) == "Ready() -> BackingOff() on Began() is not on the map: please report this"
 
 
 def test_a_run_starts_with_nothing_spent() -> None:

@@ -4,7 +4,7 @@ from typing import get_args
 
 import pytest
 
-from simloop.errors import SimloopError
+from simloop.errors import InternalError, SimloopError
 from simloop.kernel import effects, states
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.limits import Limits
@@ -440,6 +440,19 @@ def test_a_finished_run_ends_only_once(signal: Signal) -> None:
 
 
 # A machine is a function
+
+
+class Lost(ReferenceLoop):
+    """A machine that backs off whatever happens."""
+
+    def _decide(self, run: Run, signal: Signal) -> Transition:  # noqa: ARG002
+        return Run(states.BackingOff()), ()
+
+
+def test_a_move_that_is_not_on_the_map_is_an_internal_error() -> None:
+    loop = Lost()
+    with pytest.raises(InternalError, match=r"Ready\(\) -> BackingOff\(\) on Began\(\)"):
+        loop.advance(loop.start(), Began())
 
 
 def test_a_refused_signal_leaves_the_run_as_it_was() -> None:

@@ -1,0 +1,159 @@
+"""The command line: one file per verb, each loaded when it is asked for.
+
+Exit codes: 0 all is well, 1 an expectation or check failed, 2 wrong usage or a bad file, 3 simloop
+itself is wrong, 130 interrupted, 141 the reader of our output went away (as other tools end there).
+Results go to stdout, everything else to stderr.
+
+Not here: what the verbs do. The rule to keep: this module and `terminal` import click and nothing
+heavy, so that `--version`, `--help` and a mistyped verb answer at once.
+"""
+
+import importlib
+import io
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import click
+
+from simloop.cli.terminal import abandon_stdout, note, plain, wants_colour
+
+INTERRUPTED = 130
+OUTPUT_CLOSED = 141
+
+VERBS = {
+    "run": ("run", "Run scenarios and judge what they expect."),
+    "show": ("show", "Show a recorded trace as a timeline."),
+    "list": ("listing", "List the bundled scenarios."),
+    "schema": ("schema", "Print the JSON Schema of scenario files."),
+    "new": ("new", "Write a starter scenario that passes."),
+    "doctor": ("doctor", "Check that simloop works on this machine."),
+}
+"""Of each verb its module and what `--help` says of it, which must not load the module."""
+
+
+class OutputClosed(Exception):  # noqa: N818 - what happened to the pipe, nothing broke
+    """Whoever read our output has stopped reading, as `head` does."""
+
+
+@contextmanager
+def _closed_output_told() -> Iterator[None]:
+    # Told before click sees it: click would exit with 1, which means that a check failed.
+    try:
+        yield
+    except BrokenPipeError as error:
+        abandon_stdout()
+        raise OutputClosed from error
+
+
+class Verbs(click.Group):
+    """A group that loads a verb when it is asked for, and maps whatever ends it to our codes.
+
+    A verb returns its exit code, or None for 0.
+    """
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The verbs in the order in which people meet them."""
+        return [*VERBS, *super().list_commands(ctx)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Load a verb."""
+        if cmd_name not in VERBS:
+            return super().get_command(ctx, cmd_name)
+        command = importlib.import_module(f"simloop.cli.{VERBS[cmd_name][0]}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does it, but a verb that is not there is answered with the nearest."""
+        verbs = self.list_commands(ctx)
+        if args[0] not in verbs and not ctx.resilient_parsing:
+            from difflib import get_close_matches  # noqa: PLC0415 - for the mistyped only
+
+            close = get_close_matches(args[0], verbs, n=1)
+            nearest = f"did you mean `{close[0]}`?" if close else f"there are {', '.join(verbs)}"
+            ctx.fail(f"no such command: {plain(args[0])} ({nearest})")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the verbs without loading them."""
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl([(verb, summary) for verb, (_, summary) in VERBS.items()])
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        """As click does it; `--help` and `--version` print here."""
+        with _closed_output_told():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """As click does it; verbs print here."""
+        with _closed_output_told():
+            return super().invoke(ctx)
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,  # noqa: FBT001, FBT002 - click's signature
+        windows_expand_args: bool = True,  # noqa: FBT001, FBT002 - click's signature
+        **extra: Any,
+    ) -> NoReturn:
+        """Run the command line and exit."""
+        del standalone_mode  # click's own would say 1 for Ctrl-C
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may know ASCII only
+        try:
+            extra |= {"complete_var": complete_var, "windows_expand_args": windows_expand_args}
+            code = super().main(args, prog_name, standalone_mode=False, **extra) or 0
+        except click.Abort:
+            note("interrupted")
+            code = INTERRUPTED
+        except OutputClosed:
+            code = OUTPUT_CLOSED
+        except click.ClickException as error:
+            error.show()
+            code = 2
+        except Exception as error:  # noqa: BLE001 - the top: every error becomes an exit code
+            from simloop.cli.faults import explain  # noqa: PLC0415 - loaded in case of need
+
+            code = explain(error)
+        sys.exit(code)
+
+
+def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:  # noqa: FBT001 - click's signature
+    if wanted and not ctx.resilient_parsing:
+        from importlib.metadata import version  # noqa: PLC0415 - costs a third of the answer
+
+        click.echo(f"simloop {version('agent-simloop')}")
+        ctx.exit()
+
+
+@click.group(
+    cls=Verbs,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit codes: 0 all is well, 1 an expectation or check failed, 2 wrong usage or a bad "
+    "file, 3 simloop itself is wrong, 130 interrupted. Colour heeds NO_COLOR and FORCE_COLOR.",
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version and exit.",
+)
+@click.pass_context
+def main(ctx: click.Context) -> None:
+    """Deterministic simulation testing for LLM agent loops."""
+    ctx.color = wants_colour()

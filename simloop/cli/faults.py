@@ -1,0 +1,33 @@
+"""What is said of an error, and which exit code it has.
+
+Not here: which errors there are (errors.py). The rule to keep: one line for the author's mistakes,
+and never a traceback unless SIMLOOP_DEBUG asks for it.
+"""
+
+import os
+import traceback
+
+from simloop.cli.terminal import note, plain
+from simloop.errors import InternalError, ScenarioError, SimloopError
+
+INTERNAL = 3
+
+
+def explain(error: Exception) -> int:
+    """Say on stderr what is wrong; return the exit code."""
+    if os.environ.get("SIMLOOP_DEBUG"):
+        note("".join(traceback.format_exception(error)).rstrip())
+    if isinstance(error, SimloopError) and not isinstance(error, InternalError):
+        note(describe(error))
+        return error.exit_code
+    note(
+        f"internal error: {type(error).__name__}: {plain(str(error))}; please report it, with what "
+        "the same command prints under SIMLOOP_DEBUG=1"
+    )
+    return INTERNAL
+
+
+def describe(error: SimloopError) -> str:
+    """The message, safe to print: one line for the author's error, several for a finding."""
+    lines = [str(error)] if isinstance(error, ScenarioError) else str(error).split("\n")
+    return "\n".join(plain(line) for line in lines)

@@ -1,0 +1,103 @@
+"""`simloop new`: a starter scenario, with the schema beside it for editors.
+
+The rule to keep: nothing is ever overwritten, not even in a race.
+"""
+
+from pathlib import Path
+
+import click
+
+from simloop.cli.schema import schema_text
+from simloop.cli.terminal import note, out, plain
+from simloop.errors import ScenarioError
+from simloop.scenario.catalog import SUFFIX
+
+# Beside the scenario, because a path into an installation would not be there for the next person.
+SCHEMA_FILE = "simloop.schema.json"
+
+STARTER = f"""\
+# yaml-language-server: $schema={SCHEMA_FILE}
+# What the model will say, the tools that it can call, and what must come of it.
+# All keys are in {SCHEMA_FILE}; an editor with a YAML language server completes them.
+
+title: A rate limit is waited out, and what the tool returns reaches the answer
+
+# What the user asks for.
+prompt: What does README.md say?
+
+# Bounds of the run; all have defaults.
+limits: {{max_steps: 20}}
+
+# Fake tools. One that fails has `raises: the message` in the place of `returns`.
+tools:
+  read_file:
+    description: Read a file.
+    parameters: {{path: string}}  # write `string?` for an argument that may be left out
+    returns: "# Hello"
+    takes: 120ms
+
+# What the model says, one entry for each request. All time is virtual: waiting costs nothing.
+model:
+  - http: {{status: 429, retry_after: 5s}}
+  - say: Let me look.
+    call: {{read_file: {{path: README.md}}}}
+  - say: It says Hello.
+
+# Let the user stop the run in the middle of the backoff, and see what fails below:
+# abort: {{at: 3s}}
+
+# What must hold at the end; leave out what does not matter.
+expect:
+  outcome: completed
+  text: It says Hello.
+  elapsed: 5.12s
+  requests: 3
+  tools_run: [read_file]
+  backoffs: [5s]
+  counters: {{error_count: 1, total_steps: 2}}
+"""
+
+
+@click.command("new")
+@click.argument("file", type=click.Path(path_type=Path))
+def command(file: Path) -> None:
+    """Write a starter scenario that passes.
+
+    FILE is created as it is named and never overwritten; call it something.simloop.yaml, so that
+    `simloop run FOLDER` finds it. Beside it goes simloop.schema.json, if there is none, for
+    completion and checks in an editor.
+    """
+    if not _create(file, STARTER):
+        hint = "choose another name, or delete it first"
+        raise ScenarioError("this file exists already", path=file, hint=hint)
+    out(plain(str(file)))
+    schema = file.with_name(SCHEMA_FILE)
+    if _create(schema, schema_text()):
+        out(plain(str(schema)))
+    if not file.name.endswith(SUFFIX):
+        note(f"its name does not end with {SUFFIX}, so `simloop run FOLDER` will not find it")
+
+
+def _create(path: Path, text: str) -> bool:
+    """Write a new file; false, and nothing done, if there is one. Raises ScenarioError."""
+    try:
+        file = path.open("x", encoding="utf-8", newline="\n")
+    except FileExistsError:
+        return False
+    except (OSError, ValueError) as error:
+        raise _not_created(path, error) from error
+    try:
+        with file:
+            file.write(text)
+    except BaseException as error:
+        path.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise _not_created(path, error) from error
+        raise
+    return True
+
+
+def _not_created(path: Path, error: OSError | ValueError) -> ScenarioError:
+    reason = getattr(error, "strerror", None) or str(error)
+    hint = "name a file in a folder that exists and may be written to"
+    return ScenarioError(f"cannot be created: {reason}", path=path, hint=hint)

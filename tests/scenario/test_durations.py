@@ -1,0 +1,91 @@
+import contextlib
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from simloop.scenario.durations import UNITS_NS, format_duration, parse_duration
+
+TEN_YEARS_NS = 10 * 365 * 24 * UNITS_NS["h"]
+
+
+@pytest.mark.parametrize(
+    ("written", "nanoseconds"),
+    [
+        ("0s", 0),
+        ("1ns", 1),
+        ("250us", 250_000),
+        ("120ms", 120_000_000),
+        ("5.12s", 5_120_000_000),
+        ("0.1s", 100_000_000),
+        ("007s", 7_000_000_000),
+        ("1.5m", 90_000_000_000),
+        ("1h", 3_600_000_000_000),
+        ("0.000000001h", 3_600),
+        ("87599.000000001h", 87_599 * 3_600_000_000_000 + 3_600),
+    ],
+)
+def test_a_number_and_a_unit_are_read_exactly(written: str, nanoseconds: int) -> None:
+    assert parse_duration(written) == nanoseconds
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        *("", "5", "s", "-1s", "+1s", "1 s", " 1s", "1s ", "5s\n", "1S", "1sec", "1d", "1e3s"),
+        *(".5s", "5.s", "1,5s", "1m30s", "1_000ms", "\u0665s", "NaNs", "infs", "9" * 13 + "s"),
+        *(5, 5.0, True, None, ["5s"]),
+    ],
+    ids=repr,
+)
+def test_what_is_no_number_and_unit_is_refused_with_an_example(written: object) -> None:
+    with pytest.raises(ValueError, match=r"a number and a unit .* such as 120ms"):
+        parse_duration(written)
+
+
+@pytest.mark.parametrize("written", ["0.5ns", "0.0001us", "1.000000001ms"])
+def test_what_is_finer_than_a_nanosecond_is_refused(written: str) -> None:
+    with pytest.raises(ValueError, match="finer than a nanosecond"):
+        parse_duration(written)
+
+
+@pytest.mark.parametrize("written", ["87601h", "999999999999h", "999999999999.999999999h"])
+def test_what_is_longer_than_the_clock_goes_is_refused(written: str) -> None:
+    with pytest.raises(ValueError, match="ten years"):
+        parse_duration(written)
+
+
+@pytest.mark.parametrize(
+    ("nanoseconds", "written"),
+    [
+        (0, "0s"),
+        (999, "999ns"),
+        (1_000, "1us"),
+        (1_500, "1.5us"),
+        (120_000_000, "120ms"),
+        (999_999_999, "999.999999ms"),
+        (5_120_000_000, "5.12s"),
+        (100_000_000_000, "100s"),
+        (3_600_000_000_000, "3600s"),
+    ],
+)
+def test_it_is_written_in_the_largest_unit_that_it_fills(nanoseconds: int, written: str) -> None:
+    assert format_duration(nanoseconds) == written
+
+
+@settings(deadline=None)
+@given(st.integers(0, TEN_YEARS_NS))
+def test_what_is_written_reads_back_as_the_same(nanoseconds: int) -> None:
+    assert parse_duration(format_duration(nanoseconds)) == nanoseconds
+
+
+@settings(deadline=None)
+@given(st.text(alphabet="0123456789.munsh \n-", max_size=24))
+@example("5s\n")
+def test_any_text_is_a_duration_or_a_value_error(text: str) -> None:
+    with contextlib.suppress(ValueError):
+        assert parse_duration(text) >= 0
+
+
+def test_a_tenth_of_a_second_ten_times_is_a_second() -> None:
+    assert 10 * parse_duration("0.1s") == parse_duration("1s")
