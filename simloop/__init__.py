@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         Outcome,
         ToolResult,
     )
+    from simloop.scenario.durations import duration
     from simloop.scenario.loader import (
         load_scenario,
         parse_scenario,
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from simloop.trace.codec import read_trace, write_trace
 
 _HOME = {
+    "duration": "simloop.scenario.durations",
     "Callbacks": "simloop.sim.hooks",
     "CheckFailed": "simloop.errors",
     "Compaction": "simloop.kernel.policies",
@@ -122,6 +124,7 @@ __all__ = [
     "ToolExecution",
     "ToolResult",
     "arun",
+    "duration",
     "load_scenario",
     "parse_scenario",
     "read_trace",

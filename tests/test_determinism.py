@@ -53,6 +53,7 @@ def test_another_python_changes_no_byte(version: str, tmp_path: Path) -> None:
     python = interpreter(version)
     subprocess.run([str(python), "-m", "venv", tmp_path / "venv"], check=True)
     inside = tmp_path / "venv" / "bin" / "python"
-    install = [inside, "-m", "pip", "install", "-q", "-c", TOP / "constraints.txt", TOP]
+    constraints = str(TOP / "constraints.txt")
+    install = [str(inside), "-m", "pip", "install", "-q", "-c", constraints, str(TOP)]
     subprocess.run(install, check=True)
     assert digests(inside, "3") == digests(sys.executable, "4")

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
-from simloop.cli.schema import schema_text
 from simloop.cli.terminal import note, out, plain
 from simloop.errors import ScenarioError
 from simloop.scenario.catalog import SUFFIX
+from simloop.scenario.jsonschema import schema_text
 
 # Beside the scenario, because a path into an installation would not be there for the next person.
 SCHEMA_FILE = "simloop.schema.json"

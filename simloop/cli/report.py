@@ -1,9 +1,10 @@
-"""What became of one scenario that `run` was asked for, as text and as JSON.
+"""What became of a scenario that `run` was asked for, as text and as JSON.
 
 Not here: running it. The rules to keep: `json_format` names every key, so that a consumer can rely
 on it, and `FORMAT_VERSION` grows when a key changes its meaning or goes.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -25,7 +26,10 @@ _WIDTH = max(len(word) for word in _WORDS)
 
 @dataclass(slots=True)
 class Report:
-    """One scenario and how far it came: found, read, run, judged."""
+    """One scenario and how far it came: found, read, run, judged.
+
+    `errors` are what kept it from the next stage, and a trace that could not be written.
+    """
 
     name: str
     path: Path | None = None
@@ -103,10 +107,9 @@ def _ended(footer: Footer | None) -> dict[str, Any]:
     }
 
 
-def count(reports: list[Report]) -> str:
-    """The closing line: `18 passed, 1 failed, 1 error`."""
-    words = [report.word for report in reports]
-    passed, failed, errors = (words.count(word) for word in _WORDS)
+def count(words: Counter[str]) -> str:
+    """The closing line, from the words of all reports: `18 passed, 1 failed, 1 error`."""
+    passed, failed, errors = (words[word] for word in _WORDS)
     parts = [f"{passed} passed"]
     if failed:
         parts.append(f"{failed} failed")

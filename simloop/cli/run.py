@@ -4,7 +4,9 @@ Not here: which files are meant (targets.py) and how a verdict reads (report.py)
 one bad scenario never keeps the others from running, and nothing of its trace is lost.
 """
 
+import contextlib
 import json
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,9 +14,9 @@ import click
 
 from simloop.cli.faults import explain
 from simloop.cli.report import FORMAT_VERSION, Report, count
-from simloop.cli.targets import files_for, name_of
-from simloop.cli.terminal import out, out_lines
-from simloop.errors import ScenarioError, SimloopError
+from simloop.cli.targets import Target, targets_of
+from simloop.cli.terminal import out, out_lines, plain
+from simloop.errors import InternalError, ScenarioError, SimloopError
 from simloop.kernel.limits import Limits
 from simloop.scenario.loader import load_scenario
 from simloop.scenario.simulation import Simulation
@@ -59,45 +61,34 @@ def command(
     """
     if loop is not None:
         machine_for(loop, Limits())  # an unknown name is one error, not one for each scenario
-    found = list(_found(targets))
+    found = list(targets_of(targets))
     if trace_file is not None:
         _check_trace_file(trace_file, found)
-    played = (_play(report, seed, loop, trace_file) for report in found)
+    reports = (_play(target, seed, loop, trace_file) for target in found)
     if output_format == "json":
-        return _print_json(played)
-    return _print_text(played, found)
+        return _print_json(reports)
+    if len(found) == 1:
+        return _print_one(next(reports))
+    return _print_all(reports, max(len(plain(target.name)) for target in found))
 
 
-def _found(targets: tuple[str, ...]) -> Iterator[Report]:
-    """A report for each scenario, once, and for each argument that means none."""
-    seen: set[Path] = set()
-    for target in targets:
-        try:
-            files = files_for(target)
-        except ScenarioError as error:
-            yield Report(target, errors=[error])
-            continue
-        for path in files:
-            if path not in seen:
-                seen.add(path)
-                yield Report(name_of(path), path)
-
-
-def _check_trace_file(trace_file: Path, found: list[Report]) -> None:
+def _check_trace_file(trace_file: Path, found: list[Target]) -> None:
     if len(found) != 1:
         message = f"--trace needs a single scenario, and these are {len(found)}"
         raise click.UsageError(message)
     path = found[0].path
-    if path is not None and trace_file.exists() and path.exists() and trace_file.samefile(path):
-        raise click.UsageError("--trace would overwrite the scenario")
+    with contextlib.suppress(OSError):  # one of them is not there, so they are not the same
+        if path is not None and trace_file.samefile(path):
+            raise click.UsageError("--trace would overwrite the scenario")
 
 
-def _play(report: Report, seed: int | None, loop: str | None, trace_file: Path | None) -> Report:
-    """Read and run the scenario of `report`, and note there what became of it."""
-    if report.path is None:
-        return report
+def _play(target: Target, seed: int | None, loop: str | None, trace_file: Path | None) -> Report:
+    """Read and run a scenario; whatever becomes of it stands in the report."""
+    report = Report(target.name, target.path)
     try:
-        report.scenario = load_scenario(report.path)
+        if target.path is None:
+            raise target.error or InternalError(f"a target without a path: {target.name}")
+        report.scenario = load_scenario(target.path)
         simulation = Simulation(report.scenario, seed=seed, loop=loop)
         report.trace = simulation.trace
         try:
@@ -107,7 +98,7 @@ def _play(report: Report, seed: int | None, loop: str | None, trace_file: Path |
                 _write(report, trace_file)
     except SimloopError as error:
         if isinstance(error, ScenarioError) and error.path is None:
-            error.path = report.path
+            error.path = target.path
         report.errors.append(error)
     return report
 
@@ -120,33 +111,38 @@ def _write(report: Report, trace_file: Path) -> None:
         report.errors.append(error)
 
 
-def _print_json(played: Iterator[Report]) -> int:
+def _print_json(reports: Iterator[Report]) -> int:
     """One object when all have ended; errors are also told on stderr, as they come."""
-    reports = []
-    for report in played:
-        reports.append(report)
+    runs, worst = [], 0
+    for report in reports:
+        runs.append(report.json_format())
+        worst = max(worst, report.exit_code)
         _explain(report)
-    runs = [report.json_format() for report in reports]
     # ASCII escapes, so that whatever a model says, a terminal shows text.
     out(json.dumps({"format_version": FORMAT_VERSION, "runs": runs}, indent=2))
-    return max(report.exit_code for report in reports)
+    return worst
 
 
-def _print_text(played: Iterator[Report], found: list[Report]) -> int:
-    """A single scenario with its timeline; of several one verdict each, and a count."""
-    if len(found) == 1:
-        report = next(played)
-        if report.trace is not None:
-            out_lines(timeline(report.trace))
-            out_lines(("", *report.verdict()))
+def _print_one(report: Report) -> int:
+    """The timeline, then the verdict; only the error for what was not run."""
+    if report.trace is not None:
+        out_lines(timeline(report.trace))
+        out_lines(("", *report.verdict()))
+    _explain(report)
+    return report.exit_code
+
+
+def _print_all(reports: Iterator[Report], name_width: int) -> int:
+    """A verdict as soon as each has ended, then a count."""
+    words: Counter[str] = Counter()
+    worst = 0
+    for report in reports:
+        words[report.word] += 1
+        worst = max(worst, report.exit_code)
+        out_lines(report.verdict(name_width))
         _explain(report)
-        return report.exit_code
-    width = max(len(report.name) for report in found)
-    for report in played:
-        out_lines(report.verdict(width))
-        _explain(report)
-    out(count(found))
-    return max(report.exit_code for report in found)
+    out(count(words))
+    return worst
 
 
 def _explain(report: Report) -> None:

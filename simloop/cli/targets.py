@@ -4,19 +4,50 @@ Not here: reading the files. The rule to keep: the order is that of the argument
 folder that of the paths, on every machine.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from simloop.errors import ScenarioError
 from simloop.scenario.catalog import SUFFIX, bundled_folder, find
 
 
-def files_for(argument: str) -> list[Path]:
-    """The scenario files meant by one argument. Raises ScenarioError if there are none."""
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One scenario to run; or an argument that means none, and why.
+
+    `name` is the bundled name or the path as it was given: what `run` would take again.
+    """
+
+    name: str
+    path: Path | None
+    error: ScenarioError | None = None
+
+
+def targets_of(arguments: Iterable[str]) -> Iterator[Target]:
+    """Each scenario that is meant, once."""
+    seen: set[Path] = set()
+    for argument in arguments:
+        try:
+            paths = _files(argument)
+        except ScenarioError as error:
+            yield Target(argument, None, error)
+            continue
+        for path in paths:
+            if path not in seen:
+                seen.add(path)
+                yield Target(_name(path), path)
+
+
+def _files(argument: str) -> list[Path]:
+    """The files meant by one argument. Raises ScenarioError if there are none."""
     folder = Path(argument)
-    if not folder.is_dir():
-        return [find(argument)]
-    files = sorted(_below(folder), key=Path.as_posix)
+    try:
+        if not folder.is_dir():
+            return [find(argument)]
+        files = sorted(_below(folder), key=Path.as_posix)
+    except OSError as error:  # a name that is too long, a folder that may not be read
+        raise ScenarioError(f"cannot be found: {error.strerror}", path=argument) from error
     if not files:
         raise ScenarioError(f"no *{SUFFIX} in this folder or below it", path=argument)
     return files
@@ -30,8 +61,7 @@ def _below(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def name_of(path: Path) -> str:
-    """The bundled name, or the path as it was given: what `run` would take again."""
+def _name(path: Path) -> str:
     try:
         inside = path.resolve().relative_to(bundled_folder())
     except (OSError, ValueError):

@@ -105,10 +105,10 @@ def _positive(value: str | None, unit_ns: int) -> int | None:
         number = float(value or "")
     except ValueError:
         return None
+    if not isfinite(number) or number <= 0:
+        return None
     # Bounded before it is multiplied: 1e308 seconds are a number, and infinitely many nanoseconds.
-    return (
-        round(min(number, _LONGEST) * unit_ns) or None if isfinite(number) and number > 0 else None
-    )
+    return round(min(number, _LONGEST) * unit_ns) or None
 
 
 def _until(date: str, now_ns: int) -> int | None:

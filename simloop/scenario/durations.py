@@ -8,7 +8,7 @@ import re
 from decimal import Decimal
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+from pydantic import BeforeValidator, PlainSerializer, ValidationInfo, WithJsonSchema
 
 UNITS_NS = {"ns": 1, "us": 1_000, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3_600 * 10**9}
 
@@ -16,7 +16,7 @@ PATTERN = r"^\d{1,12}(\.\d{1,9})?(ns|us|ms|s|m|h)$"
 _DURATION = re.compile(PATTERN)
 
 
-def parse_duration(value: Any) -> int:
+def duration(value: Any) -> int:
     """Nanoseconds from text such as `120ms`. Raises ValueError, saying how to write one."""
     match = _DURATION.match(value) if isinstance(value, str) and value.isascii() else None
     if match is None or not isinstance(value, str):
@@ -37,9 +37,16 @@ def format_duration(nanoseconds: int) -> str:
     return f"{nanoseconds}ns" if nanoseconds else "0s"
 
 
+def _read(value: Any, info: ValidationInfo) -> int:
+    """In Python, nanoseconds too, which is what the type says; a number in a file has no unit."""
+    if info.mode == "python" and type(value) is int and value >= 0:
+        return value
+    return duration(value)
+
+
 Duration = Annotated[
     int,
-    BeforeValidator(parse_duration),
+    BeforeValidator(_read),
     PlainSerializer(format_duration, return_type=str, when_used="json"),
     WithJsonSchema({"type": "string", "pattern": PATTERN, "examples": ["120ms", "5s", "1h"]}),
 ]

@@ -1,6 +1,6 @@
 """What a hook costs: 0, 1, 4 and 16 hooks that do nothing at each of the four points.
 
-    python -m pytest tests/benchmarks/bench_hooks.py
+python -m pytest tests/benchmarks/bench_hooks.py
 """
 
 import time
@@ -48,4 +48,4 @@ def test_marginal_cost(benchmark: BenchmarkFixture, hook: Callable[..., Any]) ->
         marginal_ns = (best[count] - best[0]) / hook_calls(count) * 1e9
         benchmark.extra_info[f"ns per call, {count} hooks"] = marginal_ns
         print(f"\n{hook.__name__}, {count} at each point: {marginal_ns:.0f} ns per hook call")
-    benchmark.pedantic(w, args=(ROUNDS,), rounds=1)
+    benchmark(w, ROUNDS)

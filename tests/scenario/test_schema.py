@@ -1,0 +1,222 @@
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import jsonschema_rs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from simloop.kernel.policies import (
+    Compaction,
+    CompactionStrategy,
+    HookIsolation,
+    OnHookFailure,
+    ToolExecution,
+    ToolOrder,
+)
+from simloop.kernel.retry import ExponentialBackoff
+from simloop.messages import Outcome
+from simloop.scenario.catalog import bundled_folder
+from simloop.scenario.durations import format_duration
+from simloop.scenario.loader import parse_scenario
+from simloop.scenario.schema import (
+    Expect,
+    HookPoint,
+    Limits,
+    Scenario,
+    ScriptedHook,
+    ScriptedTool,
+    TypeName,
+)
+from simloop.scenario.yaml import read_yaml_file
+
+BUNDLED = sorted(bundled_folder().rglob("*.simloop.yaml"))
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+NAMES = st.text("abcdefgh_", min_size=1, max_size=8)
+DURATIONS = st.integers(0, 10**15).map(format_duration)
+COUNTS = st.integers(1, 1000)
+
+REPLIES = st.one_of(
+    st.fixed_dictionaries(
+        {"say": TEXTS.filter(bool) | st.lists(TEXTS, min_size=1, max_size=3)},
+        optional={
+            "think": TEXTS,
+            "finish": st.sampled_from(["stop", "length", "other", "odd"]),
+            "steps": COUNTS,
+            "usage": st.fixed_dictionaries({"input": COUNTS}),
+            "pace": st.fixed_dictionaries({"first_part": DURATIONS, "per_token": DURATIONS}),
+            "times": COUNTS | st.just("always"),
+            "when": st.fixed_dictionaries({"role": st.sampled_from(["user", "tool"])}),
+        },
+    ),
+    st.fixed_dictionaries(
+        {"call": st.dictionaries(NAMES, st.dictionaries(NAMES, TEXTS), min_size=1, max_size=2)}
+    ),
+    st.fixed_dictionaries(
+        {
+            "http": st.fixed_dictionaries(
+                {"status": st.integers(400, 599)},
+                optional={"retry_after": DURATIONS, "code": NAMES},
+            )
+        }
+    ),
+    st.fixed_dictionaries({"stall": st.sampled_from(["before-headers", "after-headers"])}),
+)
+TOOLS = st.one_of(
+    st.fixed_dictionaries(
+        {"parameters": st.dictionaries(NAMES, st.sampled_from(get_args(TypeName)), max_size=3)},
+        optional={"returns": TEXTS | st.dictionaries(NAMES, st.integers()), "takes": DURATIONS},
+    ),
+    st.fixed_dictionaries({"raises": TEXTS}, optional={"timeout_ms": COUNTS}),
+)
+HOOKS = st.fixed_dictionaries(
+    {"at": st.sampled_from(get_args(HookPoint))}, optional={"takes": DURATIONS, "raises": TEXTS}
+)
+POLICIES: dict[str, st.SearchStrategy[Any]] = {
+    "limits": st.builds(Limits, max_steps=COUNTS, max_wall_clock_ms=COUNTS | st.none()),
+    "retry": st.builds(ExponentialBackoff, initial_ms=COUNTS, jitter=st.floats(0, 1)),
+    "compaction": st.builds(Compaction, window=COUNTS, strategy=st.sampled_from(CompactionStrategy)),
+    "tool_execution": st.builds(ToolExecution, order=st.sampled_from(ToolOrder)),
+    "hook_isolation": st.builds(HookIsolation, on_failure=st.sampled_from(OnHookFailure)),
+    "expect": st.builds(
+        Expect,
+        outcome=st.sampled_from(Outcome) | st.none(),
+        elapsed=DURATIONS | st.none(),
+        backoffs=st.lists(DURATIONS, max_size=3) | st.none(),
+    ),
+}
+SCENARIOS = st.fixed_dictionaries(
+    {"prompt": TEXTS},
+    optional={
+        "title": TEXTS,
+        "seed": st.integers(0, 2**63 - 1),
+        "model": st.lists(REPLIES, max_size=3),
+        "tools": st.dictionaries(NAMES, TOOLS, max_size=2),
+        "hooks": st.lists(HOOKS, max_size=2),
+        "abort": st.fixed_dictionaries({"at": DURATIONS}),
+        **POLICIES,
+    },
+).map(lambda fields: Scenario(**fields))
+
+
+@settings(deadline=None)
+@given(SCENARIOS, st.booleans())
+def test_a_scenario_dumped_to_json_loads_as_its_equal(
+    scenario: Scenario, exclude_defaults: bool  # noqa: FBT001 - drawn by Hypothesis
+) -> None:  # fmt: skip
+    dumped = scenario.model_dump_json(exclude_defaults=exclude_defaults)
+    assert Scenario.model_validate_json(dumped) == scenario
+
+
+@settings(deadline=None)
+@given(SCENARIOS)
+def test_a_scenario_dumped_to_json_is_a_scenario_file(scenario: Scenario) -> None:
+    dumped = json.dumps(json.loads(scenario.model_dump_json(exclude_defaults=True)))
+    assert parse_scenario(dumped) == scenario
+
+
+def test_a_scenario_needs_nothing_but_a_prompt() -> None:
+    assert Scenario(prompt="Hi").model_dump_json(exclude_defaults=True) == '{"prompt":"Hi"}'
+
+
+def test_a_scenario_cannot_be_changed() -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        Scenario(prompt="Hi").seed = 3  # type: ignore[misc]  # that is the claim
+
+
+def test_policies_may_be_given_as_mappings_in_python_too() -> None:
+    fields: dict[str, Any] = {"retry": {"initial_ms": 5}, "compaction": {"window": 9}}
+    scenario = Scenario(prompt="Hi", **fields)
+    assert (scenario.retry.initial_ms, scenario.compaction.window) == (5, 9)
+
+
+@pytest.mark.parametrize("model", [Scenario, ScriptedTool, ScriptedHook, Expect])
+def test_unknown_keys_are_refused_in_python_too(model: type[Any]) -> None:
+    with pytest.raises(ValidationError, match="Extra inputs are not permitted"):
+        model(prompt="Hi", promt="Hi", at="before_llm_call")
+
+
+MEANING: dict[str, set[str]] = {
+    "block": {"before_llm_call", "before_tool_call"},
+    "system_prompt": {"before_llm_call"},
+    "hide_tools": {"before_llm_call"},
+    "arguments": {"before_tool_call"},
+    "result": {"after_tool_call"},
+    "tool": {"before_tool_call", "after_tool_call"},
+    "takes": set(get_args(HookPoint)),
+    "raises": set(get_args(HookPoint)),
+    "name": set(get_args(HookPoint)),
+}
+VALUES: dict[str, Any] = {"hide_tools": ["x"], "arguments": {"x": 1}, "takes": "1s"}
+
+
+@pytest.mark.parametrize("point", get_args(HookPoint))
+@pytest.mark.parametrize("field", MEANING)
+def test_a_hook_does_only_what_has_a_meaning_at_its_point(field: str, point: str) -> None:
+    given_fields = {"at": point, field: VALUES.get(field, "x")}
+    if point in MEANING[field]:
+        assert ScriptedHook.model_validate(given_fields).at == point
+    else:
+        with pytest.raises(ValidationError, match=f"`{field}` has no meaning at {point}"):
+            ScriptedHook.model_validate(given_fields)
+
+
+def test_the_short_form_of_parameters_is_a_closed_object() -> None:
+    tool = ScriptedTool(parameters={"path": "string", "lines": "integer?"})
+    assert tool.schema_of_arguments() == {
+        "type": "object",
+        "properties": {"path": {"type": "string"}, "lines": {"type": "integer"}},
+        "required": ["path"],
+        "additionalProperties": False,
+    }
+
+
+def test_a_json_schema_of_a_tool_is_taken_as_it_stands() -> None:
+    schema = {"type": "object", "minProperties": 1}
+    assert ScriptedTool(json_schema=schema).schema_of_arguments() == schema
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), [float("-inf")]], ids=repr)
+def test_what_json_cannot_carry_is_no_result_of_a_tool(value: Any) -> None:
+    with pytest.raises(ValidationError):
+        ScriptedTool(returns=value)
+
+
+@pytest.mark.parametrize("field", ["requests", "counters"])
+def test_an_expectation_that_can_never_hold_is_refused(field: str) -> None:
+    impossible: Any = {"requests": -1, "counters": {"error_count": -1}}[field]
+    with pytest.raises(ValidationError, match="greater than or equal to 0"):
+        Expect(**{field: impossible})
+
+
+def properties(schema: Any, where: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(schema, dict):
+        for name, prop in schema.get("properties", {}).items():
+            yield f"{where}.{name}", prop
+        for key, inner in schema.items():
+            yield from properties(inner, inner.get("title", key) if type(inner) is dict else where)
+
+
+def test_an_editor_has_a_sentence_to_show_for_every_key() -> None:
+    silent = [
+        name
+        for name, prop in properties(Scenario.model_json_schema())
+        if not prop.get("description", "").endswith(".")
+    ]
+    assert silent == []
+
+
+def test_an_editor_refuses_unknown_keys_everywhere() -> None:
+    schema = Scenario.model_json_schema()
+    models = [schema, *schema["$defs"].values()]
+    open_ones = [m["title"] for m in models if m.get("additionalProperties", True) is not False]
+    assert [name for name in open_ones if not schema["$defs"].get(name, {}).get("enum")] == []
+
+
+@pytest.mark.parametrize("path", BUNDLED, ids=lambda path: f"{path.parent.name}/{path.name[:-13]}")
+def test_an_editor_accepts_every_bundled_scenario(path: Path) -> None:
+    validator = jsonschema_rs.validator_for(Scenario.model_json_schema())
+    assert [error.message for error in validator.iter_errors(read_yaml_file(path).data)] == []

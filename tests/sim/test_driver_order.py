@@ -1,0 +1,245 @@
+"""One step, in the order that a trace must show (DESIGN section 5), user code included."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from simloop import (
+    Callbacks,
+    Compaction,
+    Hooks,
+    Http,
+    Limits,
+    Reply,
+    Scenario,
+    Simulation,
+    Tool,
+    ToolExecution,
+)
+from simloop.kernel.policies import ToolOrder
+from simloop.messages import Request
+from simloop.scenario.replies import StreamFault
+from simloop.trace import entries
+from simloop.trace.entries import AnyEntry
+
+POINTS = ("before_llm_call", "after_llm_call", "before_tool_call", "after_tool_call")
+CALLBACKS = (
+    "on_chunk", "on_text", "on_tool_call", "on_tool_result", "on_step_finish", "on_response",
+    "on_compacted",
+)  # fmt: skip
+PAD = "word " * 40
+COMPACTS = Compaction(window=130, trigger_percent=80, target_percent=60, keep_turns=1)
+
+
+def script(*replies: Reply, summaries: Sequence[Reply] = ()) -> Callable[[Request], Reply]:
+    main, side = iter(replies), iter(summaries)
+    return lambda request: next(side if request.purpose == "summary" else main)
+
+
+class Journal:
+    """What user code saw, each note with the length of the trace at that moment."""
+
+    def __init__(self, scenario: Scenario, model: Any, *, tools: Sequence[str] = ()) -> None:
+        self.notes: list[tuple[int, str]] = []
+        self.simulation = Simulation(
+            scenario,
+            model=model,
+            tools=[Tool(self.noting(f"{name}()"), name=name) for name in tools],
+            hooks=Hooks(**{point: [self.noting(f"{point}!")] for point in POINTS}),
+            callbacks=Callbacks(**{name: self.noting(f"{name}!") for name in CALLBACKS}),
+        )
+
+    def noting(self, name: str) -> Callable[..., None]:
+        def note(*_: object, **__: object) -> None:
+            self.notes.append((len(self.simulation.trace.entries), name))
+
+        return note
+
+    def lines(self) -> list[str]:
+        """Trace entries and user code, in the order in which they happened."""
+        recorded = self.simulation.run().trace.entries
+        return list(self._merged(recorded))
+
+    def _merged(self, recorded: list[AnyEntry]) -> Iterator[str]:
+        notes = iter([*self.notes, (len(recorded), "")])
+        at, name = next(notes)
+        for index, entry in enumerate(recorded):
+            while at <= index:
+                yield name
+                at, name = next(notes)
+            yield said(entry)
+
+
+def said(entry: AnyEntry) -> str:
+    """A transition as signal and state, anything else as its kind."""
+    match entry:
+        case entries.Transition(signal=signal, state=state):
+            return f"{signal} -> {state}"
+        case entries.Request(purpose=purpose):
+            return f"request {purpose}"
+        case entries.ToolCall(name=name) | entries.ToolStarted(name=name):
+            return f"{kind(entry)} {name}"
+        case entries.ToolResult(name=name, ran=ran):
+            return f"{kind(entry)} {name}" if ran else f"{kind(entry)} {name}, not run"
+        case _:
+            return kind(entry)
+
+
+def kind(entry: AnyEntry) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", type(entry).__name__).lower()
+
+
+CALLED = ["before_llm_call!", "hook", "request main"]
+TEXT = ["on_chunk!", "text-delta", "on_text!"]
+FINISH = ["on_chunk!", "finish"]
+CLOSED = ["on_step_finish!", "on_response!", "after_llm_call!", "hook"]
+LAST_STEP = [
+    "context-measured -> calling-model",
+    *CALLED, *TEXT, *FINISH,
+    "model-replied -> closing-step",
+    *CLOSED,
+    "step-closed -> finished",
+]  # fmt: skip
+
+
+def call(name: str) -> list[str]:
+    return ["on_chunk!", f"tool-call {name}", "on_tool_call!"]
+
+
+def run_of(name: str) -> list[str]:
+    return [
+        "before_tool_call!", "hook", f"tool-started {name}", f"{name}()", "after_tool_call!",
+        "hook", f"tool-result {name}", "on_tool_result!",
+    ]  # fmt: skip
+
+
+def refusal_of(name: str) -> list[str]:
+    return [f"tool-result {name}, not run", "on_tool_result!"]
+
+
+def test_a_step_without_tools_is_measured_hooked_sent_streamed_closed_and_decided() -> None:
+    journal = Journal(Scenario(prompt="Go."), script(Reply(say="Done.")))
+    assert journal.lines() == ["began -> measuring", *LAST_STEP]
+
+
+def test_a_tool_round_follows_the_order_of_the_design() -> None:
+    rounds = script(Reply(say="Hm.", call={"look": {}}), Reply(say="Done."))
+    journal = Journal(Scenario(prompt="Go."), rounds, tools=["look"])
+    assert journal.lines() == [
+        "began -> measuring",
+        "context-measured -> calling-model",
+        *CALLED, *TEXT, *call("look"), *FINISH,
+        "model-replied -> running-tools",
+        *run_of("look"),
+        "tools-returned -> closing-step",
+        *CLOSED,
+        "step-closed -> measuring",
+        *LAST_STEP,
+    ]  # fmt: skip
+
+
+def test_all_calls_of_a_reply_are_announced_before_the_first_of_them_is_run() -> None:
+    rounds = script(Reply(call={"look": {}, "note": {}}), Reply(say="Done."))
+    lines = Journal(Scenario(prompt="Go."), rounds, tools=["look", "note"]).lines()
+    start = lines.index("request main") + 1
+    assert lines[start : lines.index("tools-returned -> closing-step")] == [
+        *call("look"), *call("note"), *FINISH,
+        "model-replied -> running-tools",
+        *run_of("look"), *run_of("note"),
+    ]  # fmt: skip
+
+
+def test_a_compaction_is_over_and_told_before_the_round_starts_again_at_the_top() -> None:
+    rounds = script(
+        Reply(say=[PAD], call={"look": {}}),
+        Reply(say=[PAD], call={"look": {}}),
+        Reply(say="Done."),
+        summaries=[Reply(say="Looked.")],
+    )
+    journal = Journal(Scenario(prompt="Go.", compaction=COMPACTS), rounds, tools=["look"])
+    lines = journal.lines()
+    assert lines[lines.index("context-measured -> compacting") :] == [
+        "context-measured -> compacting",
+        "request summary", "text-delta", "finish",
+        "compaction", "on_compacted!",
+        "context-compacted -> measuring",
+        *LAST_STEP,
+    ]  # fmt: skip
+
+
+def test_a_compaction_without_gain_is_not_told_and_does_not_start_the_round_again() -> None:
+    scenario = Scenario(prompt=PAD, compaction=Compaction(window=20))
+    lines = Journal(scenario, script(Reply(say="Done."))).lines()
+    assert lines[:5] == [
+        "began -> measuring",
+        "context-measured -> compacting",
+        "compaction",
+        "context-compacted -> calling-model",
+        "before_llm_call!",
+    ]
+
+
+def test_a_retry_records_the_failure_waits_and_starts_again_at_the_top() -> None:
+    rounds = script(Reply(http=Http(status=429)), Reply(say="Done."))
+    assert Journal(Scenario(prompt="Go."), rounds).lines() == [
+        "began -> measuring",
+        "context-measured -> calling-model",
+        *CALLED,
+        "on_chunk!", "error",
+        "model-failed -> backing-off",
+        "backoff",
+        "backoff-elapsed -> measuring",
+        *LAST_STEP,
+    ]  # fmt: skip
+
+
+def test_calls_of_a_reply_that_breaks_are_answered_without_being_run() -> None:
+    broken = Reply(say="Hm.", call={"look": {}}, error=StreamFault(message="overloaded"))
+    scenario = Scenario(prompt="Go.", limits=Limits(max_error_count=1))
+    assert Journal(scenario, script(broken), tools=["look"]).lines() == [
+        "began -> measuring",
+        "context-measured -> calling-model",
+        *CALLED, *TEXT, *call("look"),
+        "on_chunk!", "error",
+        *refusal_of("look"),
+        "model-failed -> finished",
+    ]  # fmt: skip
+
+
+def test_calls_of_a_reply_that_was_cut_off_are_refused_and_then_a_compaction_is_forced() -> None:
+    rounds = script(Reply(say="Hm.", call={"look": {}}, finish="length"))
+    journal = Journal(
+        Scenario(prompt="Go.", limits=Limits(max_compaction_attempts=1)), rounds, tools=["look"]
+    )
+    assert journal.lines() == [
+        "began -> measuring",
+        "context-measured -> calling-model",
+        *CALLED, *TEXT, *call("look"), *FINISH,
+        "model-replied -> running-tools",
+        *refusal_of("look"),
+        "tools-returned -> closing-step",
+        *CLOSED,
+        "step-closed -> compacting",
+        "compaction",
+        "context-compacted -> finished",
+    ]  # fmt: skip
+
+
+def test_an_unknown_tool_is_answered_without_hooks() -> None:
+    rounds = script(Reply(call={"gone": {}}), Reply(say="Done."))
+    lines = Journal(Scenario(prompt="Go."), rounds).lines()
+    start = lines.index("model-replied -> running-tools") + 1
+    assert lines[start : start + 3] == [*refusal_of("gone"), "tools-returned -> closing-step"]
+
+
+def test_parallel_calls_go_through_their_hooks_in_the_order_of_the_reply() -> None:
+    rounds = script(Reply(call={"look": {}, "note": {}}), Reply(say="Done."))
+    policy = ToolExecution(order=ToolOrder.PARALLEL)
+    journal = Journal(
+        Scenario(prompt="Go.", tool_execution=policy), rounds, tools=["look", "note"]
+    )
+    lines = journal.lines()
+    start = lines.index("model-replied -> running-tools") + 1
+    assert lines[start : lines.index("tools-returned -> closing-step")] == [
+        *run_of("look"), *run_of("note"),
+    ]  # fmt: skip
