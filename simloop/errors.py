@@ -76,6 +76,10 @@ class ExpectationFailed(CheckFailed):
     """A run did not end as its scenario expects."""
 
 
+class ReplayDiverged(CheckFailed):
+    """A run, made again, went another way."""
+
+
 class Deadlock(CheckFailed):
     """Nothing is ready to run and no timer is set: virtual time cannot move."""
 

@@ -16,7 +16,7 @@ from simloop.cli.faults import explain
 from simloop.cli.report import FORMAT_VERSION, Report, count
 from simloop.cli.targets import Target, targets_of
 from simloop.cli.terminal import out, out_lines, plain
-from simloop.errors import InternalError, ScenarioError, SimloopError
+from simloop.errors import ScenarioError, SimloopError
 from simloop.kernel.limits import Limits
 from simloop.scenario.loader import load_scenario
 from simloop.scenario.simulation import Simulation
@@ -76,19 +76,19 @@ def _check_trace_file(trace_file: Path, found: list[Target]) -> None:
     if len(found) != 1:
         message = f"--trace needs a single scenario, and these are {len(found)}"
         raise click.UsageError(message)
-    path = found[0].path
+    scenario_file = found[0].file
     with contextlib.suppress(OSError):  # one of them is not there, so they are not the same
-        if path is not None and trace_file.samefile(path):
+        if isinstance(scenario_file, Path) and trace_file.samefile(scenario_file):
             raise click.UsageError("--trace would overwrite the scenario")
 
 
 def _play(target: Target, seed: int | None, loop: str | None, trace_file: Path | None) -> Report:
     """Read and run a scenario; whatever becomes of it stands in the report."""
-    report = Report(target.name, target.path)
+    if isinstance(target.file, ScenarioError):
+        return Report(target.name, errors=[target.file])
+    report = Report(target.name, target.file)
     try:
-        if target.path is None:
-            raise target.error or InternalError(f"a target without a path: {target.name}")
-        report.scenario = load_scenario(target.path)
+        report.scenario = load_scenario(target.file)
         simulation = Simulation(report.scenario, seed=seed, loop=loop)
         report.trace = simulation.trace
         try:
@@ -98,7 +98,7 @@ def _play(target: Target, seed: int | None, loop: str | None, trace_file: Path |
                 _write(report, trace_file)
     except SimloopError as error:
         if isinstance(error, ScenarioError) and error.path is None:
-            error.path = target.path
+            error.path = target.file
         report.errors.append(error)
     return report
 

@@ -14,14 +14,13 @@ from simloop.scenario.catalog import SUFFIX, bundled_folder, find
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One scenario to run; or an argument that means none, and why.
+    """One scenario to run; or an argument that means none, with the reason as its `file`.
 
     `name` is the bundled name or the path as it was given: what `run` would take again.
     """
 
     name: str
-    path: Path | None
-    error: ScenarioError | None = None
+    file: Path | ScenarioError
 
 
 def targets_of(arguments: Iterable[str]) -> Iterator[Target]:
@@ -31,7 +30,7 @@ def targets_of(arguments: Iterable[str]) -> Iterator[Target]:
         try:
             paths = _files(argument)
         except ScenarioError as error:
-            yield Target(argument, None, error)
+            yield Target(argument, error)
             continue
         for path in paths:
             if path not in seen:

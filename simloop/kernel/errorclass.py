@@ -2,9 +2,11 @@
 
 Document 002 section 9 names the status list as a known risk. Not here: what to do about a class
 (retry.py, the loops). The rule to keep: a class comes from a status or a whole code word, never
-from a number or a word found somewhere in a sentence (bug C7: "15000 tokens" is not a 500).
+from a number or a word found somewhere in a sentence (bug C7: "15000 tokens" is not a 500). Only
+an overflow is known by whole phrases, for want of anything better.
 """
 
+import re
 from enum import StrEnum
 
 from simloop.messages import Fault
@@ -29,12 +31,16 @@ class ErrorClass(StrEnum):
     MISSING_CALLS = "missing-calls"  # it says `tool-calls` and there are none
 
 
+_OK, _TOO_LARGE, _SERVER = 200, 413, 500
+
 _BY_CODE = {
     "connection": ErrorClass.CONNECTION,
     "timeout": ErrorClass.TIMEOUT,
     "insufficient_quota": ErrorClass.QUOTA,
     "billing_error": ErrorClass.QUOTA,
     "context_length_exceeded": ErrorClass.OVERFLOW,
+    "exceed_context_size_error": ErrorClass.OVERFLOW,
+    "request_too_large": ErrorClass.OVERFLOW,
     "overloaded_error": ErrorClass.OVERLOADED,
     "rate_limit_error": ErrorClass.RATE_LIMIT,
     "rate_limit_exceeded": ErrorClass.RATE_LIMIT,
@@ -53,21 +59,57 @@ _BY_STATUS = {
     503: ErrorClass.OVERLOADED,
     504: ErrorClass.TIMEOUT,
     529: ErrorClass.OVERLOADED,
+    # A proxy that did not reach the provider, or not in time.
+    **dict.fromkeys((520, 521, 522, 523), ErrorClass.CONNECTION),
+    524: ErrorClass.TIMEOUT,
 }
 
 # What only the code can tell, because the status is shared: a 429 for want of money, a 400 for
-# want of room. Every other code yields to the status (bug C7: a 401 whose body says server_error).
+# want of room, a 413 for too many tokens a minute. Every other code yields to the status (bug C7:
+# a 401 whose body says server_error).
 _CODE_BEATS_STATUS = frozenset({ErrorClass.QUOTA, ErrorClass.OVERFLOW})
+_CODE_BEATS_413 = _CODE_BEATS_STATUS | {ErrorClass.RATE_LIMIT}
+
+# Most providers say only in a sentence that the context is too long, each in its own. These are
+# theirs, as whole phrases; `wire.md` section 3 of the project's notes names who says which.
+_OVERFLOW = re.compile(
+    r"maximum context length is|input tokens exceed the configured limit"
+    r"|exceeds the context window|prompt is too long|prompt too long; exceeded max context length"
+    r"|exceed context limit|exceeds the maximum number of tokens allowed"
+    r"|input is too long for requested model|maximum prompt length is|\[input_too_large\]"
+    r"|reduce the length of the messages|context length is only"
+    r"|longer than the model's context length|too large for model with \d+ maximum context length"
+    r"|exceeds the available context size|greater than the context length"
+    r"|prompt token count of \d+ exceeds the limit of|context window exceeds limit"
+    r"|exceeded model token limit|range of input length should be \[",
+    re.IGNORECASE,
+)
+# Sentences about tokens that are no overflow: waiting helps, shortening does not (bug C5).
+_THROTTLE = re.compile(r"^throttling|rate limit|too many requests|per minute", re.IGNORECASE)
+_MAY_BE_OVERFLOW = frozenset({None, 200, 400, 413})
 
 
 def classify(fault: Fault) -> ErrorClass:
-    """The class of a failed call: from its code where only that can tell, else from its status."""
+    """The class of a failed call: by a code that only it can tell, by the words of an overflow,
+    else by the status.
+    """  # noqa: D205 - one thought
     coded = _BY_CODE.get(fault.code)
-    if not isinstance(fault.status, int):
-        return coded or ErrorClass.UNKNOWN
-    if coded in _CODE_BEATS_STATUS and coded is not None:
+    status = fault.status if isinstance(fault.status, int) else None
+    beats = _CODE_BEATS_413 if status == _TOO_LARGE else _CODE_BEATS_STATUS
+    if coded is not None and (status in (None, _OK) or coded in beats):
         return coded
-    known = _BY_STATUS.get(fault.status)
+    if status in _MAY_BE_OVERFLOW:
+        if _THROTTLE.search(fault.message):
+            return ErrorClass.RATE_LIMIT
+        if _OVERFLOW.search(fault.message):
+            return ErrorClass.OVERFLOW
+    return _by_status(status)
+
+
+def _by_status(status: int | None) -> ErrorClass:
+    if status is None or status not in range(400, 600):
+        return ErrorClass.UNKNOWN
+    known = _BY_STATUS.get(status)
     if known is not None:
         return known
-    return ErrorClass.BAD_REQUEST if 400 <= fault.status < 500 else ErrorClass.UNKNOWN  # noqa: PLR2004
+    return ErrorClass.BAD_REQUEST if status < _SERVER else ErrorClass.UNKNOWN

@@ -6,7 +6,7 @@ to keep: a run is a pure function of the scenario, the seed and the functions th
 
 import dataclasses
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -23,7 +23,7 @@ from simloop.sim.hooks import Callbacks, Hooks
 from simloop.sim.model import FakeModel, FunctionModel, Model
 from simloop.sim.seeds import Seeds
 from simloop.sim.simulate import running_loop, simulate
-from simloop.sim.tools import Tools, toolbox
+from simloop.sim.tools import Tool, Tools, toolbox
 from simloop.sim.world import World
 from simloop.trace.codec import FORMAT, VERSION, digest
 from simloop.trace.entries import Footer, Header
@@ -52,7 +52,7 @@ class Simulation:
         self._machine = machine_for(loop or scenario.loop, scenario.limits)
         self._model = _choose_model(scenario, model)
         given = toolbox(tools)
-        self._has_user_code = bool(given or hooks or callbacks or model)
+        self._python = _python_code(given, hooks, callbacks, model)
         self._world = World(
             model=self._model,
             tools={**scripted_tools(scenario), **given},
@@ -66,12 +66,12 @@ class Simulation:
             hook_isolation=scenario.hook_isolation,
             seeds=self.seeds,
         )
-        self.trace = LoopTrace(_header(scenario, self._machine.name, self.seeds.seed))
+        self.trace = LoopTrace(_header(scenario, self._machine.name, self.seeds.seed, self._python))
         self._driver: Driver | None = None
 
     def run(self) -> Result:
         """Run it on the virtual clock. Raises as the function `run` does."""
-        if self._has_user_code:
+        if self._python:
             return simulate(self.arun(), seed=self.seeds.seed)
         return run_virtual(self.arun())
 
@@ -186,7 +186,15 @@ def _choose_model(scenario: Scenario, model: Model | Callable[..., Any] | None) 
     return model if hasattr(model, "stream") else FunctionModel(model)
 
 
-def _header(scenario: Scenario, loop: str, seed: int) -> Header:
+def _python_code(
+    tools: Mapping[str, Tool], hooks: Hooks | None, callbacks: Callbacks | None, model: object
+) -> tuple[str, ...]:
+    """What a trace has to name because it cannot hold it."""
+    given = {"hooks": hooks, "callbacks": callbacks, "model": model}
+    return (*(f"tool {name}" for name in tools), *(what for what, code in given.items() if code))
+
+
+def _header(scenario: Scenario, loop: str, seed: int, python: tuple[str, ...]) -> Header:
     whole = scenario.model_dump_json(exclude_defaults=True).encode()
     return Header(
         format=FORMAT,
@@ -197,4 +205,5 @@ def _header(scenario: Scenario, loop: str, seed: int) -> Header:
         limits=dataclasses.asdict(scenario.limits),
         scenario_digest=digest(whole),
         scenario=msgspec.Raw(whole),
+        python=python,
     )

@@ -161,10 +161,18 @@ AnyEntry = (
 )  # fmt: skip
 
 
-class Header(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="header"):
+class Header(
+    Struct,
+    frozen=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    tag_field="kind",
+    tag="header",
+):
     """The first line: what was run. `scenario` is the whole scenario, so a trace can be replayed.
 
-    `scenario_digest` is the BLAKE2b of `scenario`, 16 bytes in hex.
+    `scenario_digest` is the BLAKE2b of `scenario`, 16 bytes in hex. `python` names the Python code
+    that the run needed besides: tools, hooks, callbacks, a model.
     """
 
     format: str
@@ -175,6 +183,7 @@ class Header(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", 
     limits: Mapping[str, int | None]
     scenario_digest: str
     scenario: Raw
+    python: tuple[str, ...] = ()
 
 
 class Footer(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="footer"):

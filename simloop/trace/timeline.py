@@ -40,6 +40,15 @@ def timeline(trace: LoopTrace) -> Iterator[str]:
         yield f"{'':>12}  truncated     {trace.truncated}"
 
 
+def describe(entry: AnyEntry) -> str:
+    """One entry on one line, moves of the machine and pieces of text included."""
+    lines = list(_lines([entry]))
+    if isinstance(entry, entries.Transition):
+        counters = _counters(entry.error_count, entry.total_steps, entry.compaction_attempts)
+        lines = [(entry.at_ns, "->", f"{entry.state} on {entry.signal} ({counters})")]
+    return "; ".join(f"{what} {untrusted(text, _WIDTH)}".strip() for _, what, text in lines)
+
+
 def clock(at_ns: int) -> str:
     """Seconds with milliseconds, or with all digits where the time is finer."""
     seconds, rest = divmod(at_ns, 10**9)

@@ -1,0 +1,1 @@
+"""Checking runs: replay, determinism."""

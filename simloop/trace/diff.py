@@ -1,0 +1,110 @@
+"""The first place where two traces differ, and how to say so.
+
+Not here: making the second trace (check/replay.py). The rule to keep: only the first difference is
+told, because a run that has gone another way differs in everything after it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+import msgspec
+
+from simloop.trace.entries import AnyEntry, Footer
+from simloop.trace.looptrace import LoopTrace
+from simloop.trace.timeline import clock, describe
+from simloop.trace.untrusted import untrusted
+
+CONTEXT = 3
+_WIDTH = 200
+# Counted or covered by what comes before: never the first difference that says something.
+_DERIVED = frozenset({"digest", "entries"})
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """Where two traces part: entry number `seq` (None for the footer), at `field`.
+
+    `expected` and `got` are the values there, None where a trace has already ended. `context` is
+    the entries that both have before it, as timeline lines.
+    """
+
+    seq: int | None
+    field: str
+    expected: Any
+    got: Any
+    context: tuple[str, ...]
+
+    def lines(self, expected: str = "expected", got: str = "got") -> Iterator[str]:
+        """The divergence as text, naming the two sides."""
+        where = "the end of the run" if self.seq is None else f"entry {self.seq}"
+        yield f"the first difference is in {where}, {self.field}:"
+        yield from (f"    {line}" for line in self.context)
+        width = max(len(expected), len(got))
+        yield f"  - {expected:<{width}}  {_shown(self.expected)}"
+        yield f"  + {got:<{width}}  {_shown(self.got)}"
+
+
+def first_difference(expected: LoopTrace, got: LoopTrace) -> Divergence | None:
+    """Where `got` first differs from `expected`; None if the two are the same run."""
+    pairs = zip_longest(expected.entries, got.entries)
+    for seq, (one, other) in enumerate(pairs):
+        if one != other:
+            return _divergence(seq, one, other, expected.entries)
+    if expected.footer == got.footer or expected.footer is None or got.footer is None:
+        return None
+    return _footers(expected.footer, got.footer, expected.entries)
+
+
+def _divergence(
+    seq: int, one: AnyEntry | None, other: AnyEntry | None, record: list[AnyEntry]
+) -> Divergence:
+    context = _context(record, seq)
+    if one is None or other is None or type(one) is not type(other):
+        return Divergence(seq, "kind", _whole(one), _whole(other), context)
+    field, expected, got = _field(_plain(one), _plain(other))
+    return Divergence(seq, f"{_plain(one)['kind']}.{field}", expected, got, context)
+
+
+def _footers(one: Footer, other: Footer, record: list[AnyEntry]) -> Divergence | None:
+    expected = {k: v for k, v in _plain(one).items() if k not in _DERIVED}
+    got = {k: v for k, v in _plain(other).items() if k not in _DERIVED}
+    if expected == got:
+        return None
+    return Divergence(None, *_field(expected, got), _context(record, len(record)))
+
+
+def _field(one: dict[str, Any], other: dict[str, Any]) -> tuple[str, Any, Any]:
+    """The first field that differs, down to the innermost mapping."""
+    for name in dict.fromkeys((*one, *other)):
+        expected, got = one.get(name), other.get(name)
+        if expected == got:
+            continue
+        if isinstance(expected, dict) and isinstance(got, dict):
+            inner, expected, got = _field(expected, got)
+            return f"{name}.{inner}", expected, got
+        return name, expected, got
+    return "", one, other
+
+
+def _context(record: list[AnyEntry], seq: int) -> tuple[str, ...]:
+    shown = record[max(0, seq - CONTEXT) : seq]
+    return tuple(f"{clock(entry.at_ns)}  {describe(entry)}" for entry in shown)
+
+
+def _plain(entry: AnyEntry | Footer) -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(entry))
+    return plain
+
+
+def _whole(entry: AnyEntry | None) -> Any:
+    return None if entry is None else f"{clock(entry.at_ns)}  {describe(entry)}"
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "nothing: the run has ended, or the field is not there"
+    return untrusted(
+        value if isinstance(value, str) else msgspec.json.encode(value).decode(), _WIDTH
+    )
