@@ -4,8 +4,8 @@ Exit codes: 0 all is well, 1 an expectation or check failed, 2 wrong usage or a 
 itself is wrong, 130 interrupted, 141 the reader of our output went away (as other tools end there).
 Results go to stdout, everything else to stderr.
 
-Not here: what the verbs do. The rule to keep: this module and `terminal` import click and nothing
-heavy, so that `--version`, `--help` and a mistyped verb answer at once.
+Not here: what the verbs do. The rule to keep: this module and what it imports need nothing heavy but
+click, so that `--version`, `--help` and a mistyped verb answer at once.
 """
 
 import importlib
@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 
 import click
 
+from simloop.cli.interrupts import insistent_interrupts
 from simloop.cli.terminal import abandon_stdout, note, plain, wants_colour
 
 INTERRUPTED = 130
@@ -115,7 +116,8 @@ class Verbs(click.Group):
             sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may know ASCII only
         try:
             extra |= {"complete_var": complete_var, "windows_expand_args": windows_expand_args}
-            code = super().main(args, prog_name, standalone_mode=False, **extra) or 0
+            with insistent_interrupts():
+                code = super().main(args, prog_name, standalone_mode=False, **extra) or 0
         except click.Abort:
             note("interrupted")
             code = INTERRUPTED

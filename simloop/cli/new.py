@@ -43,10 +43,7 @@ model:
     call: {{read_file: {{path: README.md}}}}
   - say: It says Hello.
 
-# Let the user stop the run in the middle of the backoff, and see what fails below:
-# abort: {{at: 3s}}
-
-# What must hold at the end; leave out what does not matter.
+# What must hold at the end; leave out what does not matter. To see it fail, change `takes` above.
 expect:
   outcome: completed
   text: It says Hello.

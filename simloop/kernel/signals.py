@@ -43,7 +43,9 @@ class ToolsReturned(Struct, frozen=True, gc=False):
 
 
 class StepClosed(Struct, frozen=True, gc=False):
-    """Callbacks and `after_llm_call` hooks have run."""
+    """Callbacks and `after_llm_call` hooks have run. `queued`: the user has said more meanwhile."""
+
+    queued: bool = False
 
 
 class BackoffElapsed(Struct, frozen=True, gc=False):

@@ -13,6 +13,8 @@ real bugs; simloop/ARCHITECTURE.md says more about each):
   (C6) count as errors; an unknown finish reason with text completes the run (A1, A12).
 - an overflow error forces a compaction instead of counting as an error (B1, B17).
 - compactions are counted when tried, not when they succeed (B4).
+- a message that the user queues is sent with the next request; a run that would be completed goes
+  on with it instead (B12).
 """
 
 from collections.abc import Mapping
@@ -117,8 +119,8 @@ class ReferenceLoop:
                 reply = _reply_of(run)
                 broken = reply.finish is FinishReason.INTERRUPTED
                 return _move(run, ClosingStep(reply)), _DROP if broken else _KEEP
-            case signals.StepClosed():
-                return self._follow(run, _reply_of(run))
+            case signals.StepClosed(queued=queued):
+                return self._follow(run, _reply_of(run), queued=queued)
             case signals.Began() | signals.BackoffElapsed():
                 return _move(run, _MEASURING), _MEASURE
             case signals.ContextCompacted(shrunk=shrunk):
@@ -170,8 +172,8 @@ class ReferenceLoop:
             return tools, _RUN_TOOLS
         return tools, (effects.RefuseTools(signal.finish),)
 
-    def _follow(self, run: Run, reply: Reply) -> Transition:
-        """The table of documents 000/002 section 6."""
+    def _follow(self, run: Run, reply: Reply, *, queued: bool) -> Transition:
+        """The table of documents 000/002 section 6. A queued message goes on where it says stop."""
         match reply.finish:
             case FinishReason.CONTENT_FILTER:
                 return _finish(run, Outcome.CONTENT_FILTERED)
@@ -182,9 +184,10 @@ class ReferenceLoop:
             case FinishReason.INTERRUPTED:
                 return self._recover(run, retryable=True)
             case FinishReason.STOP | FinishReason.TOOL_CALLS | FinishReason.OTHER:
-                if reply.calls:
+                done = reply.text and reply.finish is not FinishReason.TOOL_CALLS
+                if reply.calls or (done and queued):
                     return self._exceeded(run) or (_move(run, _MEASURING), _MEASURE)
-                if reply.text and reply.finish is not FinishReason.TOOL_CALLS:
+                if done:
                     return _finish(run, Outcome.COMPLETED)
                 return self._recover(run, retryable=True)
             case _:
@@ -261,6 +264,6 @@ _ARRIVALS: dict[type, tuple[Signal, ...]] = {
     Compacting: (signals.ContextCompacted(shrunk=True), signals.ContextCompacted(shrunk=False)),
     CallingModel: (*_REPLIES, *_FAILURES, signals.HookFailed(), signals.CallBlocked()),
     RunningTools: (signals.ToolsReturned(), signals.HookFailed()),
-    ClosingStep: (signals.StepClosed(), signals.HookFailed()),
+    ClosingStep: (signals.StepClosed(), signals.StepClosed(queued=True), signals.HookFailed()),
     BackingOff: (signals.BackoffElapsed(),),
 }

@@ -4,7 +4,9 @@ A reply is parts, then an end. Not here: playing it (sim/model.py). The rule to 
 be written here becomes a list of timed parts; the fake knows nothing of this file.
 """
 
+import json
 from collections.abc import Callable, Iterator, Sequence
+from itertools import zip_longest
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -45,9 +47,12 @@ class _Model(BaseModel):
 class Http(_Model):
     """The provider answers with a status instead of a reply."""
 
-    status: Annotated[int, Field(ge=400, le=599)] = Field(description="The HTTP status.")
+    status: Annotated[int, Field(ge=300, le=599)] = Field(description="The HTTP status.")
     code: str = Field("", description="The code in the error body, such as insufficient_quota.")
-    message: str = Field("", description="The message; by default the status in words.")
+    message: str = Field("", description="The message; by default the body's, or the status.")
+    body: str | dict[str, Any] | None = Field(
+        None, description="The response body; code and message are read from it as SDKs do."
+    )
     retry_after: Duration | None = Field(None, description="Retry-After, sent in seconds.")
     headers: dict[str, str] = Field(default_factory=dict, description="More response headers.")
 
@@ -56,9 +61,14 @@ class Http(_Model):
         headers = {name.lower(): value for name, value in self.headers.items()}
         if self.retry_after is not None:
             headers["retry-after"] = format_seconds(self.retry_after)
-        message = self.message or f"{self.status} {_PHRASES.get(self.status, 'Error')}"
-        pairs = tuple(sorted(headers.items()))
-        return Fault(message, status=self.status, code=self.code, headers=pairs)
+        code, message = error_of(self.body)
+        words = f"{self.status} {_PHRASES.get(self.status, 'Error')}"
+        return Fault(
+            self.message or message or words,
+            status=self.status,
+            code=self.code or code,
+            headers=tuple(sorted(headers.items())),
+        )
 
 
 class StreamFault(_Model):
@@ -113,6 +123,12 @@ class Reply(_Model):
     fragments: int = Field(
         0, ge=0, le=100, description="Stream the arguments of each call in so many pieces first."
     )
+    interleave: bool = Field(
+        default=False, description="Let the pieces of several calls come in turn."
+    )
+    half_call: dict[str, str] = Field(
+        default_factory=dict, description="A call that breaks off: name and the text that came."
+    )
     finish: str | None = Field(
         None, description="The finish reason, any word; by default stop, or tool-calls with calls."
     )
@@ -136,7 +152,7 @@ class Reply(_Model):
             for name in ("finish", "http", "error", "lost", "stall", "unfinished")
             if getattr(self, name) not in (None, False)
         ]
-        parts = bool(self.say or self.think or self.call)
+        parts = bool(self.say or self.think or self.call or self.half_call)
         if len(ends) > 1:
             raise ValueError(f"a reply ends in one way, not in several: {', '.join(ends)}")
         if not ends and not parts:
@@ -175,12 +191,28 @@ class Reply(_Model):
     def _parts(self, first_call: int) -> Iterator[Part | None]:
         yield from (ReasoningDelta(text) for text in _pieces(self.think))
         yield from (TextDelta(text) for text in _pieces(self.say))
-        for number, (name, arguments) in enumerate(self._calls()):
-            call_id = self.ids[number] if self.ids else f"call-{first_call + number}"
-            for piece in _split(arguments, self.fragments):
-                yield ToolCallDelta(call_id, name, piece)
-            yield ToolCallPart(ToolCall(call_id, name, arguments))
+        calls = [
+            ToolCall(self.ids[n] if self.ids else f"call-{first_call + n}", name, arguments)
+            for n, (name, arguments) in enumerate(self._calls())
+        ]
+        yield from self._call_parts(calls)
+        for name, text in self.half_call.items():
+            yield ToolCallDelta(f"call-{first_call + len(calls)}", name, text)
         yield from self._end()
+
+    def _call_parts(self, calls: list[ToolCall]) -> Iterator[Part]:
+        """The calls with their pieces: one call after the other, or the pieces in turn."""
+        pieces = [_split(call.arguments, self.fragments) for call in calls]
+        if self.interleave:
+            for turn in zip_longest(*pieces):
+                for call, piece in zip(calls, turn, strict=True):
+                    if piece is not None:
+                        yield ToolCallDelta(call.id, call.name, piece)
+            yield from map(ToolCallPart, calls)
+            return
+        for call, own in zip(calls, pieces, strict=True):
+            yield from (ToolCallDelta(call.id, call.name, piece) for piece in own)
+            yield ToolCallPart(call)
 
     def _end(self) -> Iterator[Part | None]:
         if self.http is not None:
@@ -226,7 +258,30 @@ def _pieces(text: str | list[str]) -> Iterator[str]:
         start = end
 
 
-def _split(text: str, pieces: int) -> Iterator[str]:
-    if pieces:
-        size = max(1, -(-len(text) // pieces))
-        yield from (text[start : start + size] for start in range(0, len(text), size))
+def _split(text: str, pieces: int) -> list[str]:
+    if not pieces:
+        return []
+    size = max(1, -(-len(text) // pieces))
+    return [text[start : start + size] for start in range(0, len(text), size)]
+
+
+def error_of(body: str | dict[str, Any] | None) -> tuple[str, str]:
+    """Code and message of an error body, in each of the shapes in which providers send them."""
+    try:
+        parsed = json.loads(body) if isinstance(body, str) else body
+    except ValueError:
+        return "", ""  # an HTML page of a proxy
+    if not isinstance(parsed, dict):
+        return "", ""
+    inner = parsed.get("error", parsed)
+    if isinstance(inner, str):
+        return _word(parsed.get("code")), inner
+    if not isinstance(inner, dict):
+        return "", ""
+    code = inner.get("code")
+    word = code if isinstance(code, str) else inner.get("type") or inner.get("status")
+    return _word(word), _word(inner.get("message") or inner.get("detail"))
+
+
+def _word(value: Any) -> str:
+    return value if isinstance(value, str) else ""

@@ -15,6 +15,7 @@ from simloop.kernel.retry import ExponentialBackoff
 from simloop.messages import Outcome
 from simloop.scenario.durations import Duration
 from simloop.scenario.replies import Reply
+from simloop.sim.faults import ChanceFaults
 
 HookPoint = Literal["before_llm_call", "after_llm_call", "before_tool_call", "after_tool_call"]
 
@@ -45,7 +46,15 @@ class ScriptedTool(Model):
     )
     returns: Any = Field("", description="What the tool returns: text, or any value, sent as JSON.")
     raises: str | None = Field(None, description="The tool raises an exception with this message.")
+    returns_chars: Annotated[int, Field(ge=0, le=50_000_000)] | None = Field(
+        None, description="The tool returns a text of so many characters."
+    )
     takes: Duration = Field(0, description="Virtual time that the tool takes.")
+    hangs: bool = Field(default=False, description="The tool never returns.")
+    cancels: bool = Field(default=False, description="The tool raises CancelledError by itself.")
+    outlives_cancel: Duration = Field(
+        0, description="When cancelled it goes on for so long, then returns all the same."
+    )
     timeout_ms: Annotated[int, Field(ge=1)] | None = Field(
         None, description="Virtual milliseconds after which the call is given up."
     )
@@ -54,8 +63,10 @@ class ScriptedTool(Model):
     def _one_way(self) -> Self:
         if self.parameters and self.json_schema is not None:
             raise ValueError("give either parameters or json_schema")
-        if self.raises is not None and self.returns != "":
-            raise ValueError("a tool either returns or raises")
+        ways = ("returns", "returns_chars", "raises", "cancels", "hangs")
+        given = [way for way in ways if way in self.model_fields_set]
+        if len(given) > 1:
+            raise ValueError(f"a tool ends in one way, not in several: {', '.join(given)}")
         return self
 
     def schema_of_arguments(self) -> dict[str, Any]:
@@ -79,6 +90,7 @@ class ScriptedHook(Model):
     name: str = Field("", description="What traces call the hook.")
     tool: str | None = Field(None, description="Act on calls of this tool only.")
     takes: Duration = Field(0, description="Virtual time that the hook takes.")
+    hangs: bool = Field(default=False, description="The hook never returns.")
     raises: str | None = Field(None, description="The hook raises an exception with this message.")
     block: str | None = Field(None, description="Forbid the call, for this reason.")
     system_prompt: str | None = Field(None, description="Replace the system prompt for this call.")
@@ -104,10 +116,39 @@ class ScriptedHook(Model):
         return self
 
 
-class Abort(Model):
-    """The user stops the run."""
+Point = Literal[
+    "request", "text-delta", "reasoning-delta", "tool-call-delta", "tool-call", "finish", "error",
+    "hook", "tool-started", "tool-result", "compaction", "backoff", "transition",
+]  # fmt: skip
 
-    at: Duration = Field(description="Virtual time after the start of the run.")
+
+class Moment(Model):
+    """When something happens to a run: at a time, or when the trace shows something."""
+
+    at: Duration | None = Field(None, description="Virtual time after the start of the run.")
+    on: Point | Literal["part"] | None = Field(
+        None, description="When the trace shows this; part is any part of the model's stream."
+    )
+    nth: int = Field(1, ge=1, description="Not the first time it shows it, but this one.")
+
+    @model_validator(mode="after")
+    def _one_moment(self) -> Self:
+        if (self.at is None) == (self.on is None):
+            raise ValueError("give either at (a time) or on (what the trace shows)")
+        return self
+
+
+class Queued(Moment):
+    """The user says more while the run goes on."""
+
+    say: str = Field(description="What the user says.")
+
+
+class ClockSkew(Model):
+    """The clock of the loop is wrong against the provider's: dates in Retry-After tell."""
+
+    ahead: Duration = Field(0, description="It shows a later time.")
+    behind: Duration = Field(0, description="It shows an earlier time.")
 
 
 class Counters(Model):
@@ -151,7 +192,12 @@ class Scenario(Model):
     hooks: list[ScriptedHook] = Field(
         default_factory=list, description="Fake hooks, in the order in which they run."
     )
-    abort: Abort | None = Field(None, description="The user stops the run.")
+    abort: Moment | None = Field(None, description="The user stops the run.")
+    queue: list[Queued] = Field(default_factory=list, description="The user says more meanwhile.")
+    clock: ClockSkew = Field(default_factory=ClockSkew, description="A clock that is wrong.")
+    faults: ChanceFaults | None = Field(
+        None, description="Faults that nobody planned, drawn from the seed."
+    )
     retry: ExponentialBackoff = Field(
         default_factory=ExponentialBackoff, description="When and how model calls are retried."
     )

@@ -7,6 +7,7 @@ to keep: a run is a pure function of the scenario, the seed and the functions th
 import dataclasses
 import shlex
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -15,10 +16,12 @@ from simloop.errors import CheckFailed, ScenarioError
 from simloop.kernel import signals
 from simloop.messages import Outcome
 from simloop.scenario.result import Counters, Result, failures
-from simloop.scenario.schema import Scenario
+from simloop.scenario.schema import Moment, Scenario
+from simloop.scenario.tripwires import Tripwires
 from simloop.scenario.world import fake_model, machine_for, scripted_hooks, scripted_tools
-from simloop.sim.clock import run_virtual
+from simloop.sim.clock import VirtualLoop, run_virtual
 from simloop.sim.driver import Driver, Ended
+from simloop.sim.faults import FaultSites, FaultyModel, faulty_tool
 from simloop.sim.hooks import Callbacks, Hooks
 from simloop.sim.model import FakeModel, FunctionModel, Model
 from simloop.sim.seeds import Seeds
@@ -52,10 +55,16 @@ class Simulation:
         self._machine = machine_for(loop or scenario.loop, scenario.limits)
         self._model = _choose_model(scenario, model)
         given = toolbox(tools)
+        world_tools = {**scripted_tools(scenario), **given}
+        asked: Model = self._model
+        if scenario.faults is not None:
+            sites = FaultSites(scenario.faults, self.seeds)
+            asked = FaultyModel(asked, sites)
+            world_tools = {name: faulty_tool(tool, sites) for name, tool in world_tools.items()}
         self._python = _python_code(given, hooks, callbacks, model)
         self._world = World(
-            model=self._model,
-            tools={**scripted_tools(scenario), **given},
+            model=asked,
+            tools=world_tools,
             hooks=scripted_hooks(scenario) + (hooks or Hooks()),
             callbacks=callbacks or Callbacks(),
             system_prompt=scenario.system_prompt,
@@ -65,6 +74,7 @@ class Simulation:
             tool_execution=scenario.tool_execution,
             hook_isolation=scenario.hook_isolation,
             seeds=self.seeds,
+            clock_skew_ns=scenario.clock.ahead - scenario.clock.behind,
         )
         self.trace = LoopTrace(_header(scenario, self._machine.name, self.seeds.seed, self._python))
         self._driver: Driver | None = None
@@ -78,9 +88,10 @@ class Simulation:
     async def arun(self) -> Result:
         """Run it on the virtual clock that is already running. Raises as `run` does."""
         loop = running_loop()
+        if any(m.on for m in (*self.scenario.queue, self.scenario.abort) if m is not None):
+            self.trace.entries = Tripwires()
         self._driver = Driver(self._machine, self._world, self.trace.entries)
-        if self.scenario.abort is not None:
-            loop.call_at_ns(loop.now_ns + self.scenario.abort.at, self.abort)
+        self._schedule(loop)
         try:
             ended = await self._driver.drive(self.scenario.prompt)
         except CheckFailed as error:
@@ -90,6 +101,32 @@ class Simulation:
         if isinstance(self._model, FakeModel):
             self._model.check_account()
         return result
+
+    def _schedule(self, loop: VirtualLoop) -> None:
+        """Set up what the user does while the run goes on."""
+        scenario, driver = self.scenario, self._driver
+        assert driver is not None
+        moments = [(queued, partial(self.queue, queued.say)) for queued in scenario.queue]
+        if scenario.abort is not None:
+            if scenario.abort.at is not None:
+                when_ns = loop.now_ns + scenario.abort.at
+                driver.interrupts.plan(when_ns, signals.AbortRequested())
+            else:
+                self._on(scenario.abort, self.abort)
+        for moment, act in moments:
+            if moment.at is not None:
+                loop.call_at_ns(loop.now_ns + moment.at, act)
+            else:
+                self._on(moment, act)
+
+    def _on(self, moment: Moment, act: Callable[[], None]) -> None:
+        assert isinstance(self.trace.entries, Tripwires)
+        self.trace.entries.set(moment, act)
+
+    def queue(self, text: str) -> None:
+        """Say more, as the user would: it is sent with the next request."""
+        if self._driver is not None:
+            self._driver.queue(text)
 
     def abort(self) -> None:
         """Stop the run as its user would; callable from tools, hooks, callbacks and timers."""

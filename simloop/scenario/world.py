@@ -68,19 +68,32 @@ def _tool(name: str, spec: ScriptedTool) -> Tool:
     def answer(**_: Any) -> Any:
         if spec.raises is not None:
             raise ScriptedFailure(spec.raises)
-        return spec.returns
+        if spec.cancels:
+            raise asyncio.CancelledError
+        return spec.returns if spec.returns_chars is None else "x" * spec.returns_chars
 
     async def answer_later(**_: Any) -> Any:
-        await asyncio.sleep(spec.takes / 1e9)
+        try:
+            await _pause(spec.takes, hangs=spec.hangs)
+        except asyncio.CancelledError:
+            if not spec.outlives_cancel:
+                raise
+            await asyncio.sleep(spec.outlives_cancel / 1e9)
         return answer()
 
     return Tool(
-        answer_later if spec.takes else answer,
+        answer_later if spec.takes or spec.hangs else answer,
         name=name,
         description=spec.description,
         parameters=spec.schema_of_arguments(),
         timeout_ms=spec.timeout_ms,
     )
+
+
+async def _pause(takes_ns: int, *, hangs: bool) -> None:
+    await asyncio.sleep(takes_ns / 1e9)
+    if hangs:
+        await asyncio.get_running_loop().create_future()
 
 
 def _hook(spec: ScriptedHook, number: int) -> UserFunction:
@@ -93,10 +106,12 @@ def _hook(spec: ScriptedHook, number: int) -> UserFunction:
 
     async def act_later(given: Any) -> None:
         if spec.tool is None or given.call.name == spec.tool:
-            await asyncio.sleep(spec.takes / 1e9)
+            await _pause(spec.takes, hangs=spec.hangs)
             act(given)
 
-    return UserFunction(act_later if spec.takes else act, spec.name or f"hook-{number}")
+    return UserFunction(
+        act_later if spec.takes or spec.hangs else act, spec.name or f"hook-{number}"
+    )
 
 
 def _change(spec: ScriptedHook, given: Any) -> None:
@@ -107,6 +122,6 @@ def _change(spec: ScriptedHook, given: Any) -> None:
     for name in spec.hide_tools:
         given.tools.pop(name, None)
     if spec.arguments:
-        given.arguments = {**given.arguments, **spec.arguments}
+        given.arguments.update(spec.arguments)  # in place: what it must not reach is the reply
     if spec.result is not None:
         given.result = ToolResult(spec.result, given.result.is_error)

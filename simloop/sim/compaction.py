@@ -53,9 +53,13 @@ def plan_cut(
     estimate: TokenEstimator,
     *,
     forced: bool,
-    down_to: int,
+    down_to: int | None,
 ) -> Cut:
-    """Take away the oldest turns that may go, until `down_to` tokens are left."""
+    """Take away the oldest turns that may go, until `down_to` tokens are left.
+
+    Without `down_to` all that may go goes, earlier summaries too: for a new summary. Otherwise an
+    earlier summary stays: what it stands for is gone already (bug B10).
+    """
     turns = turns_of(messages)
     users = [i for i, turn in enumerate(turns) if isinstance(turn[0], UserMessage)]
     newest_user = users[-1] if users else -1
@@ -63,9 +67,10 @@ def plan_cut(
     tokens = sum(message_tokens(message, estimate) for message in messages)
     going: set[int] = set()
     for index, turn in enumerate(turns[: max(0, len(turns) - keep_turns)]):
-        if tokens <= down_to:
+        if down_to is not None and tokens <= down_to:
             break
-        if index != newest_user:
+        lasting = down_to is not None and isinstance(turn[0], SummaryMessage)
+        if index != newest_user and not lasting:
             going.add(index)
             tokens -= sum(message_tokens(message, estimate) for message in turn)
     return _cut(turns, going)
@@ -139,7 +144,7 @@ class Compactor:
     async def _summarise(self, *, forced: bool) -> str:
         """Put a summary in the place of all turns that may go; else say why not."""
         history = self._history
-        cut = self._plan(forced=forced, down_to=0)
+        cut = self._plan(forced=forced, down_to=None)
         if not cut.removed:
             return "nothing may be removed"
         conversation = History((*cut.removed, SUMMARY_REQUEST), history.estimate)
@@ -157,7 +162,7 @@ class Compactor:
         history.replace(shorter.messages)
         return ""
 
-    def _plan(self, *, forced: bool, down_to: int) -> Cut:
+    def _plan(self, *, forced: bool, down_to: int | None) -> Cut:
         history = self._history
         return plan_cut(
             history.messages, self._policy, history.estimate, forced=forced, down_to=down_to

@@ -41,6 +41,7 @@ from simloop.sim.world import World
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 from simloop.trace.recorder import Recorder
+from simloop.trace.untrusted import writable
 
 _REFUSED = {
     FinishReason.LENGTH: "the reply was cut off by the output limit",
@@ -103,6 +104,7 @@ class Driver:
         self._compactor = Compactor(
             world.compaction, self._history, self._requests, self._model_calls, self._watch
         )
+        self._queued: list[str] = []
         self._steps = 0
         self._reply: ReplySoFar | None = None
         self._text = ""
@@ -141,8 +143,7 @@ class Driver:
     def _set_wall_clock(self) -> None:
         limit_ms = self._world.limits.max_wall_clock_ms
         if limit_ms is not None:
-            when_ns = self._start_ns + limit_ms * 1_000_000
-            self._loop.call_at_ns(when_ns, self.interrupts.end_run, signals.WallClockExpired())
+            self.interrupts.plan(self._start_ns + limit_ms * 1_000_000, signals.WallClockExpired())
 
     def _advance(self, signal: Signal) -> tuple[effects.Effect, ...]:
         run, asked = self._machine.advance(self._run, signal)
@@ -181,7 +182,14 @@ class Driver:
 
     # ------------------------------------------------------------------ the model
 
+    def queue(self, text: str) -> None:
+        """Have the user say more: it goes into the context at the top of the next round."""
+        self._queued.append(text)
+
     async def _measure(self, _: effects.MeasureContext) -> Signal:
+        for text in self._queued:
+            self._history.append(UserMessage(text))
+        self._queued.clear()
         over = self._history.tokens >= self._world.compaction.trigger
         return signals.ContextMeasured(over)
 
@@ -196,9 +204,9 @@ class Driver:
                 BEFORE_LLM_CALL, world.hooks.before_llm_call, given, self._watch
             )
             if given.blocked is not None:
-                self._cause = given.blocked
+                self._cause = writable(given.blocked)
                 return signals.CallBlocked()
-            system_prompt, specs = given.system_prompt, given.tools
+            system_prompt, specs = writable(given.system_prompt), given.tools
             self._step_tools = {n: tool for n, tool in world.tools.items() if n in specs}
         self.interrupts.check()
         request = self._requests.main(system_prompt, tuple(specs.values()))
@@ -233,11 +241,12 @@ class Driver:
 
     async def _back_off(self, effect: effects.Backoff) -> Signal:
         world = self._world
-        now_ns = EPOCH_NS + self._loop.now_ns
+        now_ns = EPOCH_NS + world.clock_skew_ns + self._loop.now_ns
         draw = world.seeds.stream("retry-jitter").random()
         delay_ns = world.retry.delay_ns(effect.failures, self._fault, now_ns=now_ns, draw=draw)
         asked = self._fault is not None and retry_after_ns(self._fault, now_ns) is not None
         self._recorder.record(entries.Backoff, effect.failures, delay_ns, self._error, asked)
+        self.interrupts.check()
         await asyncio.sleep(delay_ns / 1e9)
         return signals.BackoffElapsed()
 
@@ -273,7 +282,7 @@ class Driver:
             await self._user_code.fire(
                 AFTER_LLM_CALL, world.hooks.after_llm_call, done, self._watch
             )
-        return signals.StepClosed()
+        return signals.StepClosed(bool(self._queued))
 
     def _commit(self, reply: ReplySoFar) -> tuple[Message, ...]:
         """Add the reply and the answers to its calls to the context."""

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from simloop.messages import FinishReason, Message, ToolCall, ToolResult, ToolSpec, Usage
 
 BEFORE_LLM_CALL = "before_llm_call"
@@ -25,7 +27,7 @@ class Blockable:
 
     def block(self, reason: str) -> None:
         """Forbid the call. `reason` is what the user (or, for a tool, the model) is told."""
-        self.blocked = reason
+        self.blocked = str(reason)
 
 
 class BeforeLLMCall(Blockable):
@@ -45,6 +47,23 @@ class BeforeLLMCall(Blockable):
         self.messages = messages
         self.system_prompt = system_prompt
         self.tools = dict(tools)
+        self.keep()
+
+    def keep(self) -> None:
+        """Make what a hook left the state to go on from. Raises TypeError if it is of no use."""
+        if not isinstance(self.system_prompt, str):
+            raise TypeError("system_prompt must be text")
+        if not isinstance(self.tools, dict):
+            raise TypeError("tools must be a mapping")
+        if not all(isinstance(spec, ToolSpec) for spec in self.tools.values()):
+            raise TypeError("tools must map names to ToolSpecs")
+        self._kept = self.system_prompt, dict(self.tools)
+
+    def restore(self) -> None:
+        """Undo what a failed hook left half done."""
+        self.blocked = None
+        self.system_prompt, tools = self._kept
+        self.tools = dict(tools)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +77,11 @@ class AfterLLMCall:
     raw_finish_reason: str
     usage: Usage | None
 
+    def keep(self) -> None:
+        """Nothing here can change."""
+
+    restore = keep
+
 
 class BeforeToolCall(Blockable):
     """Before a tool runs. `arguments` may be changed or replaced; they are validated afterwards."""
@@ -65,6 +89,18 @@ class BeforeToolCall(Blockable):
     def __init__(self, call: ToolCall, arguments: dict[str, Any]) -> None:
         self.call = call
         self.arguments = arguments
+        self.keep()
+
+    def keep(self) -> None:
+        """As for `BeforeLLMCall`. Arguments are kept as JSON, for a hook may change them inside."""
+        if not isinstance(self.arguments, dict):
+            raise TypeError("arguments must be a mapping")
+        self._kept = msgspec.json.encode(self.arguments)
+
+    def restore(self) -> None:
+        """Undo what a failed hook left half done."""
+        self.blocked = None
+        self.arguments = msgspec.json.decode(self._kept)
 
 
 class AfterToolCall:
@@ -74,6 +110,21 @@ class AfterToolCall:
         self.call = call
         self.arguments = arguments
         self.result = result
+        self.keep()
+
+    def keep(self) -> None:
+        """As for `BeforeLLMCall`."""
+        result: Any = self.result
+        if not isinstance(result, ToolResult) or not isinstance(result.text, str):
+            raise TypeError("result must be a ToolResult with a text")
+        self._kept = self.result
+
+    def restore(self) -> None:
+        """Undo what a failed hook left half done."""
+        self.result = self._kept
+
+
+Given = BeforeLLMCall | AfterLLMCall | BeforeToolCall | AfterToolCall
 
 
 class UserFunction:

@@ -11,9 +11,14 @@ from types import TracebackType
 from typing import Any, Self
 
 from simloop.kernel.signals import Signal
-from simloop.sim.clock import VirtualLoop
+from simloop.sim.clock import NEVER_NS, VirtualLoop
 
 _NS_PER_MS = 1_000_000
+# Code that is cancelled may clean up for so long; code that goes on is cancelled again. opencode
+# waits as long for its tools to settle (`documented-loops.md` 4.3).
+GRACE_NS = 250 * _NS_PER_MS
+# What has swallowed so many cancellations never ends: the clock's own bounds report it then.
+_TRIES = 100
 
 
 class Interrupts:
@@ -27,7 +32,15 @@ class Interrupts:
         self._task = task
         self._cancels = 0
         self._closed = False
+        self._planned: list[tuple[int, Signal]] = []
+        self._due_ns = NEVER_NS
         self.pending: Signal | None = None
+
+    def plan(self, when_ns: int, signal: Signal) -> None:
+        """Have the run end with `signal` at that time, also if time passes without any waiting."""
+        self._planned.append((when_ns, signal))
+        self._due_ns = min(self._due_ns, when_ns)
+        self._loop.call_at_ns(when_ns, self.end_run, signal)
 
     def end_run(self, signal: Signal) -> None:
         """Ask the run to end with `signal`; of no effect once one has been asked or it is over."""
@@ -42,12 +55,15 @@ class Interrupts:
             self._cancel()
 
     def _cancel(self) -> None:
-        if self.pending is not None:
+        if self.pending is not None and self._cancels < _TRIES:
             self._task.cancel()
             self._cancels += 1
+            self._loop.call_at_ns(self._loop.now_ns + GRACE_NS, self._cancel)
 
     def check(self) -> None:
         """Raise CancelledError if the run is to end: called before anything new is started."""
+        if self._loop.now_ns >= self._due_ns and self.pending is None:
+            self.end_run(min(self._planned, key=lambda plan: plan[0])[1])
         if self.pending is not None:
             raise asyncio.CancelledError
 
@@ -87,12 +103,13 @@ class Watch:
     def _ring(self) -> None:
         self._timer = None
         current = self.current
-        if current is None or current.expired:
+        if current is None:
             return
-        if current.when_ns <= self.loop.now_ns:
-            current.expired = True
+        if current.when_ns <= self.loop.now_ns and current.cancels < _TRIES:
+            current.cancels += 1
             self.task.cancel()
-        else:
+            self.arm(self.loop.now_ns + GRACE_NS)
+        elif not current.cancels:
             self.arm(current.when_ns)
 
 
@@ -103,12 +120,17 @@ class Deadline:
     swallows it does not get away with it: `expired` stays true.
     """
 
-    __slots__ = ("_outer", "_watch", "expired", "when_ns")
+    __slots__ = ("_outer", "_watch", "cancels", "when_ns")
 
     def __init__(self, watch: Watch, when_ns: int) -> None:
         self._watch = watch
         self.when_ns = when_ns
-        self.expired = False
+        self.cancels = 0
+
+    @property
+    def expired(self) -> bool:
+        """Whether it was reached."""
+        return self.cancels > 0
 
     def __enter__(self) -> Self:
         self._outer = self._watch.current
@@ -131,7 +153,7 @@ class Deadline:
         outer = watch.current = self._outer
         if outer is not None:
             watch.arm(outer.when_ns)
-        if not self.expired:
+        if not self.cancels:
             return False
-        others = watch.task.uncancel()
+        others = [watch.task.uncancel() for _ in range(self.cancels)][-1]
         return kind is asyncio.CancelledError and not others

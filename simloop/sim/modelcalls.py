@@ -27,6 +27,7 @@ from simloop.sim.model import Model
 from simloop.sim.session import Session
 from simloop.sim.usercode import describe
 from simloop.trace import entries
+from simloop.trace.untrusted import writable
 
 _NS_PER_MS = 1_000_000
 
@@ -61,6 +62,7 @@ class ModelCalls:
         self._recorder = session.recorder
         self._user_code = session.user_code
         self._interrupts = session.interrupts
+        self._call_ids: set[str] = set()
 
     async def read(self, request: Request, reply: ReplySoFar, watch: Watch, *, quiet: bool) -> None:
         """Stream the answer to `request` into `reply`, in which it stays if the run is stopped.
@@ -127,7 +129,8 @@ class ModelCalls:
         record = self._recorder.record
         match part:
             case ToolCallPart(call=ToolCall(id=call_id, name=name, arguments=arguments)):
-                call = ToolCall(writable(call_id), writable(name), writable(arguments))
+                call_id = self._unique(writable(call_id))
+                call = ToolCall(call_id, writable(name), writable(arguments))
                 record(entries.ToolCall, call.id, call.name, call.arguments)
                 reply.calls.append(call)
                 if not quiet and self._callbacks.on_tool_call is not None:
@@ -149,17 +152,22 @@ class ModelCalls:
                 raise AssertionError("text is taken on the hot path")
         return False
 
+    def _unique(self, call_id: str) -> str:
+        """The id, or one made from it if it is missing or was used before in this run (bug D14).
 
-def writable(text: str) -> str:
-    """`text` with lone surrogates replaced: JSON can carry them in, UTF-8 cannot carry them out."""
-    if text.isascii():
-        return text
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        A provider refuses a request in which two calls share an id, or have none.
+        """
+        unique, number = call_id, 1
+        while not unique or unique in self._call_ids:
+            number += 1
+            unique = f"{call_id or 'call'}#{number}"
+        self._call_ids.add(unique)
+        return unique
 
 
 def _fault_of(error: Exception) -> Fault:
     """An exception of a model function or an SDK, as a fault: by its status, else by its type."""
-    message = writable(describe(error))
+    message = describe(error)
     status = getattr(error, "status_code", getattr(error, "status", None))
     if isinstance(status, int):
         return Fault(message, status=status)

@@ -7,7 +7,7 @@ and nothing that a tool raises leaves this file (I13).
 
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -21,10 +21,11 @@ from simloop.sim.hooks import (
     BeforeToolCall,
 )
 from simloop.sim.interrupts import Watch
-from simloop.sim.modelcalls import writable
 from simloop.sim.session import Session
 from simloop.sim.tools import Tool, canonical_json, wrong_arguments
+from simloop.sim.usercode import message_of
 from simloop.trace import entries
+from simloop.trace.untrusted import writable
 
 
 class ToolCalls:
@@ -51,7 +52,9 @@ class ToolCalls:
             await self._run_in_parallel(tools, watch)
             return
         for index in range(len(self._calls)):
-            await self._run_one(index, tools, watch)
+            ready = await self._prepare(index, tools, watch)
+            if ready is not None:
+                await self._run_one(ready, watch)
 
     async def settle(self, text: str, watch: Watch) -> None:
         """Give every call that is still open an error result with this text."""
@@ -60,61 +63,67 @@ class ToolCalls:
                 await self._reject(index, text, watch)
 
     async def _run_in_parallel(self, tools: Mapping[str, Tool], watch: Watch) -> None:
-        async def run_one(index: int) -> None:
+        """Prepare one after the other, so that tools start in the order of the calls; then run."""
+        ready = [await self._prepare(index, tools, watch) for index in range(len(self._calls))]
+
+        async def run_one(one: Ready) -> None:
             task = asyncio.current_task()
             assert task is not None
-            await self._run_one(index, tools, Watch(watch.loop, task))
+            await self._run_one(one, Watch(watch.loop, task))
 
-        tasks = [watch.loop.create_task(run_one(index)) for index in range(len(self._calls))]
+        self._interrupts.check()
+        tasks = [watch.loop.create_task(run_one(one)) for one in ready if one is not None]
         try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+            if tasks:
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        self._interrupts.check()
         for task in tasks:
-            task.result()
+            error = None if task.cancelled() else task.exception()
+            if error is not None:
+                raise error
+        self._interrupts.check()
 
-    async def _run_one(self, index: int, tools: Mapping[str, Tool], watch: Watch) -> None:
+    async def _prepare(self, index: int, tools: Mapping[str, Tool], watch: Watch) -> "Ready | None":
+        """Find the tool, validate, run the hooks before it; None if the call is answered."""
         self._interrupts.check()
         call = self._calls[index]
         tool = tools.get(call.name)
         if tool is None:
             await self._reject(index, f"Error: tool {call.name} not found", watch)
-            return
+            return None
         arguments, wrong = _parse(tool, call.arguments)
-        if wrong:
-            await self._reject(index, wrong, watch)
-            return
         shown = call.arguments
-        if self._hooks.before_tool_call:
+        if not wrong and self._hooks.before_tool_call:
             given = BeforeToolCall(call, arguments)
             hooks = self._hooks.before_tool_call
             await self._user_code.fire(BEFORE_TOOL_CALL, hooks, given, watch)
             if given.blocked is not None:
                 await self._reject(index, f"Error: {given.blocked}", watch)
-                return
+                return None
             arguments, shown, wrong = _recheck(tool, given.arguments)
-            if wrong:
-                await self._reject(index, wrong, watch)
-                return
-        self._recorder.record(entries.ToolStarted, call.id, call.name, shown)
-        result = await self._execute(tool, arguments, watch)
+        if wrong:
+            await self._reject(index, wrong, watch)
+            return None
+        return Ready(index, tool, arguments, shown)
+
+    async def _run_one(self, ready: "Ready", watch: Watch) -> None:
+        self._interrupts.check()
+        index, call = ready.place, self._calls[ready.place]
+        self._recorder.record(entries.ToolStarted, call.id, call.name, ready.shown)
+        result = await self._execute(ready.tool, ready.arguments, watch)
         if self._hooks.after_tool_call and self._interrupts.pending is None:
-            done = AfterToolCall(call, arguments, result)
-            await self._after(index, done, watch)
+            done = AfterToolCall(call, ready.arguments, result)
+            try:
+                hooks = self._hooks.after_tool_call
+                await self._user_code.fire(AFTER_TOOL_CALL, hooks, done, watch)
+            except asyncio.CancelledError:
+                self._put(index, result, ran=True)  # the run ends, and the tool did run
+                raise
             result = done.result
         await self._answer(index, result, watch, ran=True)
-
-    async def _after(self, index: int, done: AfterToolCall, watch: Watch) -> None:
-        """Run the hooks. Stopped by the end of the run, the tool's own result still counts."""
-        try:
-            hooks = self._hooks.after_tool_call
-            await self._user_code.fire(AFTER_TOOL_CALL, hooks, done, watch)
-        except asyncio.CancelledError:
-            self._put(index, done.result, ran=True)
-            raise
 
     async def _execute(self, tool: Tool, arguments: dict[str, Any], watch: Watch) -> ToolResult:
         """What the tool gives; whatever it raises is an error result for the model."""
@@ -132,7 +141,7 @@ class ToolCalls:
                 raise
             return _failed("the tool was cancelled")  # by itself: not an Exception, so bug D4
         except Exception as error:  # noqa: BLE001 - a tool is user code
-            return _failed(str(error) or type(error).__name__)
+            return _failed(message_of(error) or type(error).__name__)
 
     async def _wait_for(
         self, value: Awaitable[Any], timeout_ms: int | None, watch: Watch
@@ -162,11 +171,20 @@ class ToolCalls:
         record(entries.ToolResult, call.id, call.name, text, result.is_error, ran)
 
 
+class Ready(NamedTuple):
+    """A call that may run: its place in the reply, its tool, the arguments, and their JSON."""
+
+    place: int
+    tool: Tool
+    arguments: dict[str, Any]
+    shown: str
+
+
 def _parse(tool: Tool, text: str) -> tuple[dict[str, Any], str]:
     """The arguments, or what the model is told is wrong with them (document 001, step 3.1)."""
     try:
         arguments = msgspec.json.decode(text)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return {}, "Error: Invalid parameters\narguments: not valid JSON"
     return arguments, _complaint(tool, arguments)
 
@@ -196,5 +214,7 @@ def _result_of(value: Any) -> ToolResult:
     if isinstance(value, str):
         return ToolResult(value)
     if isinstance(value, ToolResult):
+        if not isinstance(value.text, str):
+            raise TypeError("the text of a ToolResult must be text")
         return value
     return ToolResult("" if value is None else canonical_json(value).decode())

@@ -5,6 +5,7 @@ what the model reads about wrong arguments is worded here, not by the validator,
 run gives the same bytes with any version of that library.
 """
 
+import copy
 import functools
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -48,6 +49,12 @@ class Tool:
         self.validator = _validator(schema, name)
         self.timeout_ms = timeout_ms
 
+    def with_function(self, function: UserFunction) -> "Tool":
+        """The same tool, done by another function."""
+        other = copy.copy(self)
+        other.function = function
+        return other
+
 
 def toolbox(tools: Tools) -> dict[str, Tool]:
     """Tools by name, from functions or Tools, in a list or a mapping from names."""
@@ -66,8 +73,14 @@ def wrong_arguments(tool: Tool, arguments: Any) -> list[str]:
 
 
 def canonical_json(value: Any) -> bytes:
-    """JSON with sorted keys and no spaces: equal values give equal bytes."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    """JSON with sorted keys and no spaces: equal values give equal bytes.
+
+    Raises TypeError or ValueError for what JSON cannot say: objects, NaN, lone surrogates, cycles.
+    """
+    text = json.dumps(
+        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
+    return text.encode()
 
 
 def _first_line(function: Callable[..., Any]) -> str:

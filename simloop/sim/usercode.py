@@ -6,15 +6,17 @@ hangs costs its timeout, not the run (document 002 sections 9 and 10, bugs D15, 
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from simloop.errors import SimloopError
 from simloop.kernel.policies import HookIsolation, OnHookFailure
 from simloop.kernel.signals import HookFailed
-from simloop.sim.hooks import Blockable, UserFunction
+from simloop.sim.hooks import Blockable, Given, UserFunction
 from simloop.sim.interrupts import Interrupts, Watch
 from simloop.trace import entries
 from simloop.trace.recorder import Recorder
+from simloop.trace.untrusted import writable
 
 
 class UserCode:
@@ -29,28 +31,30 @@ class UserCode:
         self.failure = ""
 
     async def fire(
-        self, point: str, hooks: tuple[UserFunction, ...], given: Any, watch: Watch
+        self, point: str, hooks: tuple[UserFunction, ...], given: Given, watch: Watch
     ) -> None:
         """Run the hooks of one point in order. Stops at the first that blocks.
 
-        Raises CancelledError if the run is to end, by a hook's failure or for another reason.
+        A hook that fails leaves nothing half done: what it changed is taken back. Raises
+        CancelledError if the run is to end, by a hook's failure or for another reason.
         """
-        blockable = isinstance(given, Blockable)
         for hook in hooks:
             self._interrupts.check()
             start_ns = watch.loop.now_ns
-            did, detail = await self._call(hook, (given,), watch)
+            did, detail = await self._call(hook, (given,), watch, given.keep)
             if did != "ok":
+                given.restore()
                 self._apply_isolation(given, hook, detail)
-            if blockable and given.blocked is not None and did == "ok":
-                did, detail = "blocked", given.blocked
+            blocked = given.blocked if isinstance(given, Blockable) else None
+            if blocked is not None and did == "ok":
+                did, detail = "blocked", writable(blocked)
             took_ns = watch.loop.now_ns - start_ns
             self._recorder.record(entries.Hook, point, hook.name, did, took_ns, detail)
-            if blockable and given.blocked is not None:
+            if blocked is not None:
                 break
         self._interrupts.check()
 
-    def _apply_isolation(self, given: Any, hook: UserFunction, detail: str) -> None:
+    def _apply_isolation(self, given: Given, hook: UserFunction, detail: str) -> None:
         on_failure = self._isolation.on_failure
         if on_failure is OnHookFailure.FAIL_RUN:
             self.failure = f"hook {hook.name}: {detail}"
@@ -67,36 +71,44 @@ class UserCode:
             self._recorder.record(entries.Callback, callback.name, detail)
 
     async def _call(
-        self, user: UserFunction, arguments: tuple[Any, ...], watch: Watch
+        self,
+        user: UserFunction,
+        arguments: tuple[Any, ...],
+        watch: Watch,
+        afterwards: Callable[[], None] | None = None,
     ) -> tuple[str, str]:
-        """What the function did, and the detail of a failure."""
+        """What the function did, and the detail of a failure. `afterwards` fails on its account."""
         try:
-            if not user.is_async:
-                result = user.function(*arguments)
-                if result is None or not asyncio.iscoroutine(result):
-                    return "ok", ""
-                return await self._await(result, watch)
-            return await self._await(user.function(*arguments), watch)
+            result = user.function(*arguments)
+            if result is not None and (user.is_async or asyncio.iscoroutine(result)):
+                timeout_ms = self._isolation.timeout_ms
+                with watch.deadline(timeout_ms) as deadline:
+                    await result
+                if deadline.expired:
+                    return "timed-out", f"took longer than {timeout_ms} ms"
+            if afterwards is not None:
+                afterwards()
         except SimloopError:
             raise  # a wrong script or a deadlock is not the hook's failure
+        except asyncio.CancelledError:
+            if watch.task.cancelling() or self._interrupts.pending is not None:
+                raise
+            return "failed", "CancelledError"  # it cancelled itself; nobody asked (bug D4)
         except Exception as error:  # noqa: BLE001 - user code is isolated here
             return "failed", describe(error)
-
-    async def _await(self, awaitable: Any, watch: Watch) -> tuple[str, str]:
-        timeout_ms = self._isolation.timeout_ms
-        with watch.deadline(timeout_ms) as deadline:
-            try:
-                await awaitable
-            except asyncio.CancelledError:
-                if deadline.expired or watch.task.cancelling() or self._interrupts.pending:
-                    raise
-                return "failed", "CancelledError"  # it cancelled itself; nobody asked (bug D4)
-        if deadline.expired:
-            return "timed-out", f"took longer than {timeout_ms} ms"
         return "ok", ""
 
 
 def describe(error: BaseException) -> str:
     """An exception as one says it: the type's name and the message, never an address."""
-    text = str(error)
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    kind = type(error).__name__
+    text = message_of(error)
+    return f"{kind}: {text}" if text else kind
+
+
+def message_of(error: BaseException) -> str:
+    """The exception's own words, or nothing: an exception is user code, and wording it may fail."""
+    try:
+        return writable(str(error))
+    except Exception:  # noqa: BLE001 - see above
+        return ""

@@ -20,6 +20,7 @@ class World:
     """What a run is made of, besides its machine and its prompt.
 
     `max_transitions` bounds loops that do not bound themselves: beyond it the run is a RunawayRun.
+    `clock_skew_ns` is how far the loop's idea of the date is ahead of the provider's.
     """
 
     model: Model
@@ -34,4 +35,5 @@ class World:
     hook_isolation: HookIsolation = field(default_factory=HookIsolation)
     estimate_tokens: TokenEstimator = utf8_bytes_over_4
     seeds: Seeds = field(default_factory=lambda: Seeds(0))
+    clock_skew_ns: int = 0
     max_transitions: int = MAX_TRANSITIONS

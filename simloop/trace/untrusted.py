@@ -29,3 +29,10 @@ def _spell(match: re.Match[str]) -> str:
     if character in _SHORT:
         return _SHORT[character]
     return f"\\x{code:02x}" if code <= 0xFF else f"\\u{code:04x}"  # noqa: PLR2004 - one byte
+
+
+def writable(text: str) -> str:
+    """`text` with lone surrogates replaced: JSON can carry them in, UTF-8 cannot carry them out."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

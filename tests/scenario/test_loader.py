@@ -130,8 +130,8 @@ def test_every_key_is_recognised_with_one_wrong_letter(key: str) -> None:
 @pytest.mark.parametrize(
     ("text", "known"),
     [
-        ("hooks:\n  - {at: before_llm_call, zzz: 1}", "at, name, tool, takes, raises, block"),
-        ("abort: {zzz: 1}", "known here: at"),
+        ("hooks:\n  - {at: before_llm_call, zzz: 1}", "known here: at, name, tool, takes"),
+        ("abort: {at: 1s, zzz: 1}", "known here: at"),
         ("retry: {zzz: 1}", "initial_ms, max_ms, max_retry_after_ms, jitter"),
         ("expect: {counters: {zzz: 1}}", "error_count, total_steps, compaction_attempts"),
         ("tools: {clock: {zzz: 1}}", "description, parameters, json_schema, returns"),

@@ -1,8 +1,10 @@
+import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from simloop.errors import ExpectationFailed
+from simloop.errors import CheckFailed, Deadlock, ExpectationFailed, RunawayRun
 from simloop.scenario.loader import parse_scenario
 from simloop.scenario.result import Result
 from simloop.scenario.simulation import run
@@ -50,7 +52,7 @@ def test_an_expectation_that_holds_is_no_failure(expect: str) -> None:
         ("{text: Noon.}", "expect.text: expected 'Noon.', got 'It is noon.'"),
         ('{text: ""}', "expect.text: expected '', got 'It is noon.'"),
         ("{message: Noon.}", "expect.message: expected 'Noon.', got 'It is noon.'"),
-        ("{elapsed: 5s}", "expect.elapsed: expected 5s, got 5.12s"),
+        ("{elapsed: 5s}", "expect.elapsed: expected '5s', got '5.12s'"),
         ("{counters: {error_count: 0}}", "expect.counters.error_count: expected 0, got 1"),
         ("{counters: {total_steps: 1}}", "expect.counters.total_steps: expected 1, got 2"),
         (
@@ -58,8 +60,8 @@ def test_an_expectation_that_holds_is_no_failure(expect: str) -> None:
             "expect.counters.compaction_attempts: expected 1, got 0",
         ),
         ("{requests: 0}", "expect.requests: expected 0, got 3"),
-        ("{tools_run: []}", "expect.tools_run: expected [], got [clock]"),
-        ("{backoffs: [2s, 4s]}", "expect.backoffs: expected [2s, 4s], got [5s]"),
+        ("{tools_run: []}", "expect.tools_run: expected [], got ['clock']"),
+        ("{backoffs: [2s, 4s]}", "expect.backoffs: expected ['2s', '4s'], got ['5s']"),
     ],
 )
 def test_an_expectation_that_does_not_hold_says_what_was_expected_and_what_came(
@@ -76,11 +78,6 @@ def test_a_failure_is_reproduced_by_the_command_at_its_end() -> None:
         *sorted(result.failures, reverse=True),
         "reproduce: simloop run 'a b.yaml' --seed 0",
     ]
-
-
-def test_a_scenario_without_a_file_is_reproduced_in_python() -> None:
-    scenario = parse_scenario(f"{RUN}\nexpect: {{requests: 0}}\n").read_from("")
-    assert run(scenario, seed=9).reproduce == "simloop.run(scenario, seed=9)"
 
 
 @pytest.mark.parametrize(
@@ -101,3 +98,30 @@ def test_the_footer_of_the_trace_says_the_same_as_the_result() -> None:
         result.elapsed_ns,
         result.counters.total_steps,
     )
+
+
+async def hang() -> None:
+    await asyncio.get_running_loop().create_future()
+
+
+async def never_done() -> None:
+    await asyncio.sleep(11 * 365 * 86_400)
+
+
+@pytest.mark.parametrize(
+    ("tool", "failure"), [(hang, Deadlock), (never_done, RunawayRun)], ids=["deadlock", "runaway"]
+)
+def test_a_run_that_does_not_end_says_how_to_see_it_again(
+    tool: Callable[[], Any], failure: type[CheckFailed]
+) -> None:
+    scenario = parse_scenario(
+        f"prompt: x\nmodel: [{{call: {{{tool.__name__}: {{}}}}}}]", "a b.yaml"
+    )
+    with pytest.raises(failure) as caught:
+        run(scenario, tools=[tool], seed=5)
+    assert str(caught.value).splitlines()[-1] == "reproduce: simloop run 'a b.yaml' --seed 5"
+
+
+def test_a_scenario_of_text_is_reproduced_in_python() -> None:
+    result = run(parse_scenario("prompt: x\nmodel: [{say: x}]"), seed=5)
+    assert result.reproduce == "simloop.run(scenario, seed=5)"

@@ -2,12 +2,13 @@ from typing import Any, get_args
 
 import pytest
 
-from simloop.errors import ScenarioError
+from simloop.errors import ScenarioError, ScriptExhausted, ScriptUnused
 from simloop.kernel.limits import Limits
 from simloop.loops.reference import ReferenceLoop
 from simloop.messages import Finish, FinishReason, Request, TextDelta, UserMessage
 from simloop.scenario.loader import parse_scenario
 from simloop.scenario.schema import HookPoint, Scenario, ScriptedHook, ScriptedTool
+from simloop.scenario.simulation import run
 from simloop.scenario.world import (
     ScriptedFailure,
     fake_model,
@@ -82,7 +83,7 @@ def test_a_hook_for_one_tool_leaves_calls_of_others_alone() -> None:
     listed = [ScriptedHook(at="before_tool_call", tool="delete", block="no")]
     act = scripted_hooks(scenario_with(hooks=listed)).before_tool_call[0].function
     call = type("Call", (), {"name": "read"})()
-    given = BeforeToolCall(call, {})  # type: ignore[arg-type]  # only the name is read
+    given = BeforeToolCall(call, {})
     act(given)
     assert given.blocked is None
 
@@ -107,3 +108,46 @@ def test_the_fake_plays_model_and_summaries_from_their_own_scripts() -> None:
 
     stop = Finish(FinishReason.STOP, "stop")
     assert simulate(both()) == [[TextDelta("S"), stop], [TextDelta("M"), stop]]
+
+
+def test_replies_that_nobody_asked_for_are_named_by_position() -> None:
+    scenario = parse_scenario("""
+prompt: x
+model: [{say: a}, {say: b}, {say: c, when: {role: tool}}, {say: d, times: always}]
+summaries: [{say: e}]
+""")
+    with pytest.raises(ScriptUnused) as caught:
+        run(scenario)
+    assert "model.1, model.2, model.3, summaries.0" in str(caught.value)
+    assert caught.value.key == "model.1"
+
+
+def test_a_reply_used_less_often_than_it_says_is_named() -> None:
+    with pytest.raises(ScriptUnused, match=r"model\.0"):
+        run(parse_scenario("prompt: x\nmodel: [{say: a, times: 2}]"))
+
+
+def test_a_request_past_the_end_of_the_script_is_counted() -> None:
+    scenario = parse_scenario("prompt: x\nmodel: [{http: {status: 500}, times: 2}]", "a.yaml")
+    with pytest.raises(ScriptExhausted, match="request 3 finds no reply") as caught:
+        run(scenario)
+    assert (caught.value.key, caught.value.path) == ("model", "a.yaml")
+
+
+def test_a_summary_past_the_end_of_its_script_is_the_authors_fault() -> None:
+    scenario = parse_scenario("""
+prompt: x
+tools: {read: {returns: a long text that fills the small window of this run}}
+compaction: {window: 30, keep_turns: 1}
+model: [{call: {read: {}}, times: 2}, {say: x}]
+""")
+    with pytest.raises(ScriptExhausted) as caught:
+        run(scenario)
+    assert caught.value.key == "summaries"
+
+
+def test_the_fault_of_a_script_names_its_file() -> None:
+    scenario = parse_scenario("prompt: x\nmodel: [{say: a}, {say: b}]", "a.yaml")
+    with pytest.raises(ScriptUnused) as caught:
+        run(scenario)
+    assert str(caught.value).startswith("a.yaml: model.1: ")

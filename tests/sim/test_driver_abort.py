@@ -32,7 +32,7 @@ from simloop.kernel.policies import ToolOrder
 from simloop.kernel.retry import ExponentialBackoff
 from simloop.messages import AssistantMessage, Finish, Message, Request, ToolMessage
 from simloop.scenario.replies import Pace
-from simloop.scenario.schema import Abort
+from simloop.scenario.schema import Moment
 from simloop.sim.simulate import running_loop
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
@@ -554,13 +554,13 @@ def test_an_aborted_compaction_leaves_the_transcript_as_it_was() -> None:
 
 
 def test_an_abort_at_the_very_start_beats_a_model_that_answers_at_once() -> None:
-    scenario = Scenario(prompt="Go.", abort=Abort(at="0s"))
+    scenario = Scenario(prompt="Go.", abort=Moment(at="0s"))
     result = Simulation(scenario, model=lambda _: "Done.").run()
     assert result.outcome is Outcome.ABORTED
 
 
 def test_a_run_aborted_at_the_very_start_sends_no_request() -> None:
-    scenario = Scenario(prompt="Go.", abort=Abort(at="0s"))
+    scenario = Scenario(prompt="Go.", abort=Moment(at="0s"))
     trace = Simulation(scenario, model=lambda _: "Done.").run().trace
     assert not [entry for entry in trace.entries if isinstance(entry, entries.Request)]
 

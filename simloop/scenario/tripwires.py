@@ -1,0 +1,37 @@
+"""Acts at named moments of a run: when the trace shows something for the n-th time.
+
+The rule to keep: only a run that asks for it pays. Its trace is this list instead of a plain one;
+nothing else in the simulator knows.
+"""
+
+from collections.abc import Callable
+
+from simloop.scenario.schema import Moment
+from simloop.trace.entries import AnyEntry
+
+_PARTS = frozenset(
+    {"text-delta", "reasoning-delta", "tool-call-delta", "tool-call", "finish", "error"}
+)
+
+
+class Tripwires(list[AnyEntry]):
+    """A list of entries that acts when the entry that it waits for is appended."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._set: list[tuple[Moment, Callable[[], None]]] = []
+        self._seen: dict[str, int] = {}
+
+    def set(self, moment: Moment, act: Callable[[], None]) -> None:
+        """Have `act` called at `moment`, which says `on`."""
+        self._set.append((moment, act))
+
+    def append(self, entry: AnyEntry) -> None:
+        """Append, then act if this is a moment that was waited for."""
+        super().append(entry)
+        kind = str(type(entry).__struct_config__.tag)
+        for name in (kind, "part") if kind in _PARTS else (kind,):
+            self._seen[name] = self._seen.get(name, 0) + 1
+            for moment, act in self._set:
+                if moment.on == name and moment.nth == self._seen[name]:
+                    act()

@@ -1,0 +1,126 @@
+"""Faults that nobody planned: drawn from the seed, at named sites in the model and the tools.
+
+Two levels, as in FoundationDB's BUGGIFY: a site is switched on for a whole run or not at all, and
+while it is on it fires now and then. So one run suffers from a few faults often, and another one
+from others; faults that were all equally rare would hide what only a cluster of them shows.
+Not here: planned faults, which are written in the script. The rule to keep: each site draws from a
+stream of its own, so a new site changes nothing at the others.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+from annotated_types import Ge, Le
+
+from simloop.errors import ScenarioError
+from simloop.messages import Fault, Finish, Part, Request, StreamError
+from simloop.sim.hooks import UserFunction
+from simloop.sim.model import Model
+from simloop.sim.seeds import Seeds
+from simloop.sim.tools import Tool
+
+_SLOW_S = 20.0
+
+_BEFORE_OUTPUT: Mapping[str, Fault] = {
+    "model.rate-limit": Fault("429 Too Many Requests", status=429),
+    "model.rate-limit-with-wait": Fault(
+        "429 Too Many Requests", status=429, headers=(("retry-after", "7"),)
+    ),
+    "model.server-error": Fault("500 Internal Server Error", status=500),
+    "model.overloaded": Fault("529 Overloaded", status=529),
+    "model.lost-before-headers": Fault("connection lost before headers", code="connection"),
+    "model.overflow": Fault("400 prompt is too long", status=400, code="context_length_exceeded"),
+}
+_MID_OUTPUT: Mapping[str, Fault] = {
+    "model.lost-mid-output": Fault("connection lost mid output", code="connection"),
+    "model.error-part": Fault("Overloaded", code="overloaded_error"),
+}
+SITES = (
+    *_BEFORE_OUTPUT, *_MID_OUTPUT, "model.slow", "model.stall", "model.unfinished",
+    "tool.raises", "tool.slow",
+)  # fmt: skip
+"""The names of the sites, in the order in which they are asked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChanceFaults:
+    """How likely faults are. `activate`: a site is on in this run; `fire`: it acts when asked.
+
+    `sites` limits them to some of `SITES`; by default all take part. Raises ScenarioError for a
+    site that there is not.
+    """
+
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
+
+    activate: Annotated[float, Ge(0), Le(1)] = 0.25
+    fire: Annotated[float, Ge(0), Le(1)] = 0.25
+    sites: Sequence[str] = SITES
+
+
+class FaultSites:
+    """The sites of one run. `fires` asks one of them."""
+
+    def __init__(self, chances: ChanceFaults, seeds: Seeds) -> None:
+        for site in chances.sites:
+            if site not in SITES:
+                known = ", ".join(SITES)
+                raise ScenarioError(
+                    f"no fault site `{site}`", key="faults", hint=f"there are {known}"
+                )
+        self._chances = chances
+        self._seeds = seeds
+        self._active: dict[str, bool] = {}
+
+    def fires(self, site: str) -> bool:
+        """Whether the fault of that site happens now."""
+        if site not in self._chances.sites:
+            return False
+        draw = self._seeds.stream(f"fault:{site}").random
+        if site not in self._active:
+            self._active[site] = draw() < self._chances.activate
+        return self._active[site] and draw() < self._chances.fire
+
+
+class FaultyModel:
+    """A model that answers as `inner` does, when no fault comes between."""
+
+    def __init__(self, inner: Model, sites: FaultSites) -> None:
+        self.inner = inner
+        self._sites = sites
+
+    async def stream(self, request: Request) -> AsyncIterator[Part]:
+        """Answer, or fail instead, or fail on the way. A call that fails at once asks no more."""
+        for site, fault in _BEFORE_OUTPUT.items():
+            if self._sites.fires(site):
+                yield StreamError(fault)
+                return
+        if self._sites.fires("model.slow"):
+            await asyncio.sleep(_SLOW_S)
+        if self._sites.fires("model.stall"):
+            await asyncio.get_running_loop().create_future()
+        broken = next(
+            (fault for site, fault in _MID_OUTPUT.items() if self._sites.fires(site)), None
+        )
+        unfinished = self._sites.fires("model.unfinished")
+        async for part in self.inner.stream(request):
+            if isinstance(part, Finish) and broken is not None:
+                yield StreamError(broken)
+            elif not isinstance(part, Finish) or not unfinished:
+                yield part
+
+
+def faulty_tool(tool: Tool, sites: FaultSites) -> Tool:
+    """A tool that does as `tool` does, when no fault comes between."""
+    function = tool.function
+
+    async def call(**arguments: Any) -> Any:
+        if sites.fires("tool.slow"):
+            await asyncio.sleep(_SLOW_S)
+        if sites.fires("tool.raises"):
+            raise ConnectionError("the tool lost its connection")
+        result = function.function(**arguments)
+        return await result if function.is_async or asyncio.iscoroutine(result) else result
+
+    return tool.with_function(UserFunction(call, function.name))

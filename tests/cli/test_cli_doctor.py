@@ -1,0 +1,113 @@
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import simloop
+from simloop.cli.doctor import dependency_findings, python_finding
+
+SCENARIO = "prompt: Hi\nmodel: [{say: Hello.}]\n"
+
+
+@pytest.fixture
+def installation(tmp_path: Path) -> Path:
+    package = Path(simloop.__file__).parent
+    ignore = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(package, tmp_path / "simloop", ignore=ignore)
+    (tmp_path / "simloop" / "_scenarios").mkdir()
+    (tmp_path / "simloop" / "_scenarios" / "a.simloop.yaml").write_text(SCENARIO, "utf-8")
+    return tmp_path
+
+
+def doctor(folder: Path) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "simloop", "doctor"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(folder), "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_good_installation_is_all_ok(installation: Path) -> None:
+    result = doctor(installation)
+    *lines, last = result.stdout.splitlines()
+    assert result.returncode == 0
+    assert last == "all is well"
+    assert all(line.startswith("ok ") for line in lines)
+    assert result.stderr == ""
+    for subject in ("Python", "simloop", "click", "pydantic", "terminal", "NO_COLOR=1"):
+        assert subject in result.stdout
+    assert "1 in " in result.stdout
+    assert "two runs of a gave the same" in result.stdout
+    assert "an hour passed in" in result.stdout
+
+
+def test_missing_scenarios_are_told_and_the_other_checks_go_on(installation: Path) -> None:
+    (installation / "simloop" / "_scenarios" / "a.simloop.yaml").unlink()
+    result = doctor(installation)
+    assert result.returncode == 1
+    failed = [line.split()[1] for line in result.stdout.splitlines() if line.startswith("FAILED")]
+    assert failed == ["scenarios", "determinism"]
+    assert "an hour passed in" in result.stdout
+    assert result.stdout.splitlines()[-1].startswith("2 of ")
+
+
+def test_a_scenario_that_is_damaged_is_named(installation: Path) -> None:
+    damaged = installation / "simloop" / "_scenarios" / "a.simloop.yaml"
+    damaged.write_text("prompt: [", "utf-8")
+    result = doctor(installation)
+    assert result.returncode == 1
+    assert "a.simloop.yaml:1:9: " in result.stdout
+
+
+# A codec that never says the same twice.
+UNSTEADY = """
+_true, _calls = encode, []
+def encode(trace):
+    _calls.append(trace)
+    return _true(trace) + b"x" * len(_calls)
+"""
+
+
+def test_runs_that_differ_are_found(installation: Path) -> None:
+    codec = installation / "simloop" / "trace" / "codec.py"
+    codec.write_text(codec.read_text("utf-8") + UNSTEADY, "utf-8")
+    result = doctor(installation)
+    assert result.returncode == 1
+    assert "FAILED  determinism         two runs of a differ: please report it" in result.stdout
+
+
+def test_a_dependency_that_cannot_be_imported_is_told_without_a_traceback(
+    installation: Path,
+) -> None:
+    (installation / "msgspec.py").write_text("raise ImportError('msgspec is broken')", "utf-8")
+    result = doctor(installation)
+    assert result.returncode == 1
+    assert "FAILED  virtual clock" in result.stdout
+    assert "msgspec is broken" in result.stdout
+    assert result.stderr == ""
+
+
+def test_dependencies_are_judged_by_their_versions() -> None:
+    requirements = [
+        "click>=8.1",
+        "click>=999.0",
+        "no-such-distribution>=1.2",
+        'pytest>=999; extra == "test"',
+    ]
+    new_enough, too_old, missing = dependency_findings(requirements)
+    assert new_enough.ok
+    assert not too_old.ok
+    assert "too old; try: pip install 'click>=999.0'" in too_old.detail
+    assert not missing.ok
+    assert missing.detail == "not installed; try: pip install 'no-such-distribution>=1.2'"
+
+
+def test_a_python_that_is_too_old_is_told() -> None:
+    assert "simloop needs 3.11 or newer" in python_finding((3, 10)).detail
+    assert [python_finding(version).ok for version in ((3, 10), (3, 11), (3, 14))] == [0, 1, 1]

@@ -1,0 +1,343 @@
+import json
+import os
+import re
+import shlex
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from simloop.cli import main
+from simloop.trace.codec import encode, read_trace
+
+PASSES = """\
+title: It answers
+prompt: Hi
+model: [{say: Hello.}]
+expect: {outcome: completed, text: Hello.}
+"""
+FAILS = PASSES.replace("text: Hello.", "text: Bye.")
+EXHAUSTED = "prompt: Hi\ntools: {t: {}}\nmodel: [{call: {t: {}}}]\n"
+UNUSED = "prompt: Hi\nmodel: [{say: a}, {say: b}]\n"
+RUNAWAY = "prompt: Hi\ntools: {t: {takes: 100000h}}\nmodel: [{call: {t: {}}}]\n"
+# A million transitions, which is seconds of real time: what an interrupt can stop.
+LONG = """\
+prompt: Hi
+limits: {max_steps: 1000000000}
+compaction: {window: 1000000000000}
+tools: {t: {}}
+model: [{call: {t: {}}, times: always}]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(name: str, text: str) -> str:
+    path = Path(f"{name}.simloop.yaml")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+    return str(path)
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner(env={"NO_COLOR": "1"}).invoke(main, ["run", *arguments])
+
+
+def run_json(*arguments: str) -> tuple[Result, list[dict[str, Any]]]:
+    result = run(*arguments, "--format", "json")
+    document = json.loads(result.stdout)
+    assert list(document) == ["format_version", "runs"]
+    assert document["format_version"] == 1
+    return result, document["runs"]
+
+
+@pytest.mark.usefixtures("folder")
+class TestASingleScenario:
+    def test_is_shown_with_title_timeline_and_verdict(self) -> None:
+        result = run(write("a", PASSES))
+        lines = result.stdout.splitlines()
+        assert result.exit_code == 0
+        assert lines[0] == "It answers"
+        assert any("text          Hello." in line for line in lines)
+        assert lines[-1] == "ok      a.simloop.yaml  completed in 0s (virtual), 1 request"
+        assert result.stderr == ""
+
+    def test_that_fails_names_each_failure_and_the_command_that_reproduces_it(self) -> None:
+        result = run(write("a", FAILS), "--seed", "7")
+        assert result.exit_code == 1
+        assert result.stdout.splitlines()[-3:] == [
+            "FAILED  a.simloop.yaml  completed in 0s (virtual), 1 request",
+            "        expect.text: expected 'Bye.', got 'Hello.'",
+            "        reproduce: simloop run a.simloop.yaml --seed 7",
+        ]
+        assert result.stderr == ""
+
+    def test_that_expects_nothing_is_told_to(self) -> None:
+        result = run(write("a", "prompt: Hi\nmodel: [{say: Hello.}]\n"))
+        assert result.stdout.endswith("1 request, nothing was expected\n")
+
+    @pytest.mark.parametrize(
+        ("text", "code", "ending", "complaint"),
+        [
+            (
+                EXHAUSTED,
+                2,
+                "ERROR   a.simloop.yaml  no outcome after 0s",
+                "a.simloop.yaml: model: ",
+            ),
+            (UNUSED, 2, "ERROR   a.simloop.yaml  completed in 0s", "a.simloop.yaml: model.1: "),
+            (RUNAWAY, 1, "FAILED  a.simloop.yaml  no outcome after 0s", "max_virtual_ns="),
+        ],
+    )
+    def test_that_raises_is_shown_as_far_as_it_came(
+        self, text: str, code: int, ending: str, complaint: str
+    ) -> None:
+        result = run(write("a", text))
+        assert result.exit_code == code
+        assert "+ user: Hi" in result.stdout
+        assert result.stdout.splitlines()[-1].startswith(ending)
+        assert result.stderr.startswith(complaint)
+
+    @pytest.mark.parametrize("text", [FAILS, RUNAWAY], ids=["fails", "runaway"])
+    def test_that_is_wrong_ends_with_the_one_command_that_shows_it_again(self, text: str) -> None:
+        overridden = f"loop: unheard-of\n{text}"
+        first = run(write("a b", overridden), "--seed", "7", "--loop", "reference")
+        (command,) = re.findall("reproduce: simloop run (.+)", first.output)
+        again = run(*shlex.split(command))
+        assert (first.exit_code, first.output) == (1, again.output)
+
+    def test_that_cannot_be_read_prints_one_line_on_stderr_and_nothing_else(self) -> None:
+        result = run(write("a", "prompt: Hi\nmodell: []\n"))
+        assert result.exit_code == 2
+        assert result.stdout == ""
+        assert result.stderr.startswith("a.simloop.yaml:2:1: modell: unknown key (did you mean")
+        assert result.stderr.count("\n") == 1
+
+    def test_prints_no_control_character_of_a_model_or_a_title(self) -> None:
+        hostile = '"\\e[2J\\r\\u202Ex\\x9b1m"'
+        text = f"title: {hostile}\nprompt: Hi\nmodel: [{{say: {hostile}}}]\nexpect: {{text: x}}\n"
+        result = run(write("a", text))
+        assert result.exit_code == 1
+        assert not set(result.output) & {"\x1b", "\r", "\u202e", "\x9b"}
+        assert "\\x1b[2J" in result.stdout
+
+    def test_prints_no_control_character_of_a_name(self) -> None:
+        result = run("no\x1b[2Jsuch")
+        assert "\x1b" not in result.output
+        assert "\\x1b[2J" in result.stderr
+
+
+@pytest.mark.usefixtures("folder")
+class TestSeveralScenarios:
+    def test_get_one_verdict_each_and_a_count(self) -> None:
+        result = run(write("a", PASSES), write("bb", PASSES))
+        assert result.exit_code == 0
+        assert result.stdout.splitlines() == [
+            "ok      a.simloop.yaml   completed in 0s (virtual), 1 request",
+            "ok      bb.simloop.yaml  completed in 0s (virtual), 1 request",
+            "2 passed",
+        ]
+
+    def test_run_to_the_last_whatever_the_first_ones_do(self) -> None:
+        files = [write("a", "modell: ["), write("b", EXHAUSTED), write("c", RUNAWAY)]
+        result = run(*files, write("d", FAILS), "no-such-name", write("e", PASSES))
+        words = [line.split()[0] for line in result.stdout.splitlines() if line[0] != " "]
+        assert words == ["ERROR", "ERROR", "FAILED", "FAILED", "ERROR", "ok", "1"]
+        assert result.stdout.splitlines()[-1] == "1 passed, 2 failed, 3 errors"
+        assert result.exit_code == 2
+        complaints = ("a.simloop.yaml:", "b.simloop.yaml: model:", "there is no scenario")
+        assert all(complaint in result.stderr for complaint in complaints)
+
+    @pytest.mark.parametrize(
+        ("texts", "code"),
+        [((PASSES, PASSES), 0), ((PASSES, FAILS), 1), ((FAILS, "x"), 2), (("x", RUNAWAY), 2)],
+        ids=["passed", "failed", "failed-and-unreadable", "unreadable-and-runaway"],
+    )
+    def test_end_with_the_worst_exit_code(self, texts: tuple[str, ...], code: int) -> None:
+        files = [write(f"s{number}", text) for number, text in enumerate(texts)]
+        assert run(*files).exit_code == code
+        assert run(*files, "--format", "json").exit_code == code
+
+    def test_of_a_folder_are_those_below_it_in_order(self) -> None:
+        for name in ("f/z", "f/b/x", "f/a", "f/.venv/hidden"):
+            write(name, PASSES)
+        Path("f/a.yaml").write_text("not one of them", "utf-8")
+        _, runs = run_json("f")
+        paths = ["f/a.simloop.yaml", "f/b/x.simloop.yaml", "f/z.simloop.yaml"]
+        assert [one["path"] for one in runs] == paths
+
+    def test_are_run_once_each(self) -> None:
+        name = write("f/a", PASSES)
+        _, runs = run_json(name, "f", name)
+        assert len(runs) == 1
+
+    def test_a_folder_without_any_is_an_error(self, folder: Path) -> None:
+        (folder / "empty").mkdir()
+        result = run("empty")
+        assert result.exit_code == 2
+        assert result.stderr == "empty: no *.simloop.yaml in this folder or below it\n"
+
+    def test_a_name_that_is_too_long_is_an_error(self) -> None:
+        assert run("x" * 5_000).exit_code == 2
+
+
+@pytest.mark.usefixtures("folder")
+class TestTheTraceFile:
+    def test_holds_the_run(self) -> None:
+        result = run(write("a", PASSES), "--trace", "a.jsonl")
+        trace = read_trace(Path("a.jsonl"))
+        assert result.exit_code == 0
+        assert trace.footer is not None
+        assert trace.footer.text == "Hello."
+        assert encode(trace) == Path("a.jsonl").read_bytes()
+
+    @pytest.mark.parametrize(("text", "code"), [(FAILS, 1), (UNUSED, 2)], ids=["fails", "unused"])
+    def test_is_whole_when_the_run_ended_and_was_wrong(self, text: str, code: int) -> None:
+        assert run(write("a", text), "--trace", "a.jsonl").exit_code == code
+        assert read_trace(Path("a.jsonl")).footer is not None
+
+    @pytest.mark.parametrize(
+        ("text", "code"), [(EXHAUSTED, 2), (RUNAWAY, 1)], ids=["exhausted", "runaway"]
+    )
+    def test_is_written_when_the_run_raised(self, text: str, code: int) -> None:
+        assert run(write("a", text), "--trace", "a.jsonl").exit_code == code
+        trace = read_trace(Path("a.jsonl"))
+        assert trace.entries
+        assert trace.truncated
+
+    def test_is_written_when_the_run_was_interrupted(self) -> None:
+        name = write("a", LONG)
+        before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+        signal.setitimer(signal.ITIMER_REAL, 1.0)
+        try:
+            result = run(name, "--trace", "a.jsonl")
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        assert result.exit_code == 130
+        assert len(read_trace(Path("a.jsonl")).entries) > 100
+
+    def test_needs_a_single_scenario(self) -> None:
+        result = run(write("a", PASSES), write("b", PASSES), "--trace", "a.jsonl")
+        assert result.exit_code == 2
+        assert "--trace needs a single scenario, and these are 2" in result.stderr
+        assert result.stdout == ""
+        assert not Path("a.jsonl").exists()
+
+    def test_never_overwrites_the_scenario(self) -> None:
+        result = run(write("a", PASSES), "--trace", "./a.simloop.yaml")
+        assert result.exit_code == 2
+        assert "would overwrite the scenario" in result.stderr
+        assert Path("a.simloop.yaml").read_text("utf-8") == PASSES
+
+    def test_that_cannot_be_written_is_an_error_and_hides_no_verdict(self) -> None:
+        result = run(write("a", FAILS), "--trace", "no/such/folder/a.jsonl")
+        assert result.exit_code == 2
+        assert "expect.text" in result.stdout
+        assert "the trace cannot be written" in result.stderr
+
+
+@pytest.mark.usefixtures("folder")
+class TestJson:
+    def test_tells_how_a_run_ended(self) -> None:
+        text = PASSES.replace("prompt", "seed: 3\nprompt").replace(
+            "{say: Hello.}", "{http: {status: 500}}, {say: Hello.}"
+        )
+        result, runs = run_json(write("a", text))
+        assert result.exit_code == 0
+        assert runs == [
+            {
+                "name": "a.simloop.yaml",
+                "path": "a.simloop.yaml",
+                "title": "It answers",
+                "loop": "reference",
+                "seed": 3,
+                "outcome": "completed",
+                "limit": "",
+                "text": "Hello.",
+                "message": "Hello.",
+                "elapsed_ns": 2_000_000_000,
+                "counters": {"error_count": 1, "total_steps": 1, "compaction_attempts": 0},
+                "failures": [],
+            }
+        ]
+
+    def test_lists_failures(self) -> None:
+        result, runs = run_json(write("a", FAILS))
+        assert result.exit_code == 1
+        assert runs[0]["failures"] == ["expect.text: expected 'Bye.', got 'Hello.'"]
+        assert "error" not in runs[0]
+
+    def test_tells_the_error_of_a_run_that_raised(self) -> None:
+        result, runs = run_json(write("a", EXHAUSTED), write("b", "x"), "nosuch")
+        assert result.exit_code == 2
+        types = [one["error"]["type"] for one in runs]
+        assert types == ["ScriptExhausted", "ScenarioError", "ScenarioError"]
+        assert [one["loop"] for one in runs] == ["reference", None, None]
+        assert [one["path"] for one in runs] == ["a.simloop.yaml", "b.simloop.yaml", None]
+        assert all(one["outcome"] is None and one["counters"] is None for one in runs)
+        assert runs[2]["error"]["message"] in result.stderr
+
+    def test_keeps_what_a_run_with_unused_replies_came_to(self) -> None:
+        _, runs = run_json(write("a", UNUSED))
+        assert runs[0]["outcome"] == "completed"
+        assert runs[0]["error"]["type"] == "ScriptUnused"
+
+    def test_is_ascii_whatever_a_model_says(self) -> None:
+        result, runs = run_json(write("a", 'prompt: Hi\nmodel: [{say: "\\e[2Jé\\u202E"}]\n'))
+        assert result.stdout.isascii()
+        assert "\x1b" not in result.stdout
+        assert runs[0]["text"] == "\x1b[2Jé\u202e"
+
+
+@pytest.mark.usefixtures("folder")
+class TestOptions:
+    def test_the_seed_replaces_that_of_the_scenario(self) -> None:
+        _, runs = run_json(write("a", f"seed: 3\n{PASSES}"), "--seed", "9")
+        assert runs[0]["seed"] == 9
+
+    @pytest.mark.parametrize("seed", ["-1", str(2**63), "x"])
+    def test_a_seed_out_of_range_is_wrong_usage(self, seed: str) -> None:
+        result = run(write("a", PASSES), "--seed", seed)
+        assert result.exit_code == 2
+        assert "--seed" in result.stderr
+
+    def test_the_loop_replaces_that_of_the_scenario(self) -> None:
+        name = write("a", f"loop: unheard-of\n{PASSES}")
+        assert run(name).exit_code == 2
+        _, runs = run_json(name, "--loop", "reference")
+        assert runs[0]["loop"] == "reference"
+
+    def test_an_unknown_loop_is_one_error_for_all_scenarios(self) -> None:
+        result = run(write("a", PASSES), write("b", PASSES), "--loop", "nosuch")
+        assert result.exit_code == 2
+        assert result.stderr.count("nosuch") == 1
+        assert "known: " in result.stderr
+
+    def test_without_a_scenario_is_wrong_usage(self) -> None:
+        result = run()
+        assert result.exit_code == 2
+        assert result.stdout == ""
+        assert "Missing argument" in result.stderr
+
+
+def test_a_bundled_scenario_is_run_by_its_name_and_called_by_it_everywhere() -> None:
+    listed = json.loads(CliRunner().invoke(main, ["list", "--format", "json"]).stdout)
+    name, path = listed[0]["name"], listed[0]["path"]
+    assert [run_json(argument)[1][0]["name"] for argument in (name, path)] == [name, name]
+
+
+def test_waiting_is_virtual(folder: Path) -> None:
+    text = "prompt: Hi\ntools: {t: {takes: 1000h}}\nmodel: [{call: {t: {}}}, {say: Done.}]\n"
+    start_s = time.monotonic()
+    result = run(write("a", text))
+    assert "completed in 3600000s (virtual)" in result.stdout
+    assert time.monotonic() - start_s < 60
+    assert os.listdir(folder) == ["a.simloop.yaml"]  # noqa: PTH208 - names are what is claimed

@@ -1,0 +1,48 @@
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import jsonschema_rs
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from simloop.cli import main
+from simloop.cli.new import STARTER
+from simloop.scenario.jsonschema import schema_text
+
+
+@pytest.fixture(scope="module")
+def schema() -> Any:
+    result = CliRunner().invoke(main, ["schema"])
+    assert result.exit_code == 0
+    assert result.stderr == ""
+    return json.loads(result.stdout)
+
+
+def test_what_is_printed_is_the_text_that_is_committed() -> None:
+    assert CliRunner().invoke(main, ["schema"]).stdout == schema_text()
+
+
+def test_the_schema_is_the_same_for_every_hash_seed() -> None:
+    printed = {
+        subprocess.run(
+            [sys.executable, "-m", "simloop", "schema"],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("0", "1", "2")
+    }
+    assert len(printed) == 1
+
+
+def test_the_schema_accepts_the_starter_scenario(schema: Any) -> None:
+    jsonschema_rs.validate(schema, yaml.safe_load(STARTER))
+
+
+def test_the_schema_refuses_an_unknown_key(schema: Any) -> None:
+    with pytest.raises(jsonschema_rs.ValidationError):
+        jsonschema_rs.validate(schema, yaml.safe_load(f"{STARTER}\nmodell: []\n"))

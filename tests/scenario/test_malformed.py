@@ -1,0 +1,242 @@
+"""Every malformed file gives one line: its place, what is wrong, and how to mend it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from simloop.errors import ScenarioError
+from simloop.scenario.loader import load_scenario
+
+
+@dataclass(frozen=True)
+class Case:
+    """A file, the place and the words of its error. Without a leading `prompt:` it gets one."""
+
+    name: str
+    text: str
+    place: str
+    says: str
+    hint: str = ""
+
+
+CASES = [
+    # The YAML itself.
+    Case("empty", "", "1:1", "the file is empty", "title: ..."),
+    Case("only-a-comment", "# nothing yet\n", "1:1", "the file is empty"),
+    Case("list-at-the-top", "- prompt: x\n", "1:1", "the file holds no mapping"),
+    Case("text-at-the-top", "hello\n", "1:1", "the file holds no mapping"),
+    Case("two-documents", "prompt: x\n---\nprompt: y\n", "2:1", "a second document"),
+    Case("duplicate-key", "prompt: x\nprompt: y\n", "2:1", "on line 1 already", "keep one"),
+    Case("duplicate-key-inside", "limits: {max_steps: 1, max_steps: 2}\n", "2:24", "on line 2"),
+    Case("anchor", "title: &a x\n", "2:8", "anchors are not read: &a", "write the value out"),
+    Case("alias", "title: *a\n", "2:8", "aliases are not read: *a", "write the value out"),
+    Case("merge-key", "limits: {<<: {}}\n", "2:10", "merge keys (<<)", "write the keys out"),
+    Case("tag", "title: !!python/name:os.system x\n", "2:8", "tags are not read", "starts with !"),
+    Case("tab", "limits:\n\tmax_steps: 3\n", "3:1", "a tab stands", "by spaces"),
+    Case("open-bracket", "limits: {max_steps: 3\n", "2:9", "bracket is never closed", "closing"),
+    Case("open-quote", 'title: "x\n', "2:8", "quoted text is never closed", "same quote"),
+    Case("colon-in-text", "title: This: that\n", "2:12", "': ' cannot stand here", "in quotes"),
+    Case("indent", "limits:\n    max_steps: 3\n  max_error_count: 1\n", "4:3", "does not fit"),
+    Case("control", "title: \x1b[2J\n", "2:8", "U+001B", "an escape in double quotes"),
+    Case("number-as-key", "tools: {7: {}}\n", "2:9", "must be text, not 7", "in quotes"),
+    Case("huge-number", f"seed: {2**70}\n", "2:7", "number is too large", "64 bits"),
+    # Keys.
+    Case("missing-prompt", "title: x\n", "1:1", "the key `prompt` is missing", "add it"),
+    Case("misspelt-prompt", "title: x\npromt: y\n", "2:1", "promt: unknown key", "mean `prompt`?"),
+    Case("unknown-key", "modle: []\n", "2:1", "modle: unknown key", "did you mean `model`?"),
+    Case("far-from-any-key", "zzz: 1\n", "2:1", "zzz: unknown key", "known here: title, loop"),
+    Case("key-in-limits", "limits: {max_step: 3}\n", "2:10", "limits.max_step: ", "max_steps"),
+    Case("key-in-retry", "retry: {initial: 3}\n", "2:9", "retry.initial: ", "`initial_ms`?"),
+    Case(
+        "key-in-compaction", "compaction: {windows: 9}\n", "2:14", "compaction.windows: ", "window"
+    ),
+    Case(
+        "key-in-http", "model:\n  - http: {status: 429, retry-after: 5s}\n",
+        "3:25", "model.0.http.retry-after: unknown key", "did you mean `retry_after`?",
+    ),
+    Case(
+        "key-in-reply", "model:\n  - say: x\n  - text: y\n",
+        "4:5", "model.1.text: unknown key", "known here: say, think, call",
+    ),
+    Case(
+        "key-in-summary", "summaries:\n  - sya: x\n",
+        "3:5", "summaries.0.sya: unknown key", "did you mean `say`?",
+    ),
+    Case(
+        "key-in-pace", "model:\n  - {say: x, pace: {first: 3s}}\n",
+        "3:21", "model.0.pace.first: unknown key", "did you mean `first_part`?",
+    ),
+    Case(
+        "key-in-when", "model:\n  - {say: x, when: {contain: a}}\n",
+        "3:21", "model.0.when.contain: unknown key", "did you mean `contains`?",
+    ),
+    Case(
+        "key-in-tool", "tools: {clock: {return: x}}\n",
+        "2:17", "tools.clock.return: unknown key", "did you mean `returns`?",
+    ),
+    Case(
+        "key-in-hook", "hooks: [{at: after_llm_call, raise: x}]\n",
+        "2:30", "hooks.0.raise: unknown key", "did you mean `raises`?",
+    ),
+    Case(
+        "key-in-counters", "expect: {counters: {errors: 1}}\n",
+        "2:21", "expect.counters.errors: unknown key", "known here: error_count, total_steps",
+    ),
+    Case(
+        "several-findings", "seed: -1\nlimits: {max_steps: 0}\nmodle: []\n",
+        "2:7", "seed: must be at least 0 [and 2 more]",
+    ),
+    # Types.
+    Case("number-for-text", "title: 5\n", "2:8", "title: must be a text", "put it in quotes"),
+    Case("nothing-for-text", "prompt:\n", "1:8", "prompt: must be a text"),
+    Case("word-for-number", "limits: {max_steps: ten}\n", "2:21", "must be a whole number"),
+    Case("quoted-number", 'limits: {max_steps: "10"}\n', "2:21", "a whole number", "write 10"),
+    Case(
+        "python-number", "hook_isolation: {timeout_ms: 3_000}\n",
+        "2:30", "hook_isolation.timeout_ms: must be a whole number", "write 3000",
+    ),
+    Case("fraction", "limits: {max_steps: 1.5}\n", "2:21", "limits.max_steps: must be a whole"),
+    Case("truth-for-number", "compaction: {keep_turns: true}\n", "2:26", "must be a whole number"),
+    Case("word-for-truth", "model: [{unfinished: yes}]\n", "2:22", "must be true or false"),
+    Case("list-for-mapping", "limits: [3]\n", "2:9", "limits: must be a mapping", "{key: value}"),
+    Case("nothing-for-mapping", "limits:\n", "2:8", "limits: must be a mapping"),
+    Case("mapping-for-list", "model: {say: x}\n", "2:8", "model: must be a list", "start with -"),
+    Case("text-for-reply", "model:\n  - Hello\n", "3:5", "model.0: must be a mapping"),
+    Case("number-for-status", "model: [{http: 429}]\n", "2:16", "model.0.http: must be a mapping"),
+    Case("text-for-abort", "abort: 5s\n", "2:8", "abort: must be a mapping"),
+    Case(
+        "name-for-call", "model:\n  - call: read_file\n",
+        "3:11", "model.0.call: must be a mapping from tools to their arguments, or a list",
+        "such as {read_file: {path: README.md}}",
+    ),
+    Case("names-for-call", "model:\n  - call: [{a: {}}, b]\n", "3:21", "model.0.call.1: must be a"),
+    Case(
+        "number-for-say", "model: [{say: 5}]\n",
+        "2:15", "model.0.say: must be a text or a list of texts", "put it in quotes",
+    ),
+    Case("number-in-say", "model: [{say: [a, 5]}]\n", "2:19", "must be a text or a list of texts"),
+    Case(
+        "number-for-header", "model: [{http: {status: 429, headers: {retry-after-ms: 50}}}]\n",
+        "2:56", "headers.retry-after-ms: must be a text", "put it in quotes",
+    ),
+    # Ranges and words.
+    Case("below-minimum", "limits: {max_steps: 0}\n", "2:21", "max_steps: must be at least 1"),
+    Case("over-maximum", "retry: {jitter: 2}\n", "2:17", "retry.jitter: must be at most 1"),
+    Case("percent", "compaction: {trigger_percent: 101}\n", "2:31", "must be at most 100"),
+    Case("status-of-success", "model: [{http: {status: 200}}]\n", "2:25", "must be at least"),
+    Case("seed", f"seed: {2**63}\n", "2:7", "seed: must be less than 9223372036854775808"),
+    Case("never-true", "expect: {requests: -1}\n", "2:20", "expect.requests: must be at least 0"),
+    Case("times", "model: [{say: x, times: 0}]\n", "2:25", "a whole number from 1, or always"),
+    Case("times-word", "model: [{say: x, times: ever}]\n", "2:25", "number from 1, or always"),
+    Case(
+        "american-strategy", "compaction: {strategy: summarize}\n",
+        "2:24", "must be 'summarise' or 'drop-oldest'", "did you mean summarise?",
+    ),
+    Case(
+        "outcome", "expect: {outcome: complete}\n",
+        "2:19", "expect.outcome: must be 'completed', 'max-steps'", "did you mean completed?",
+    ),
+    Case("hook-point", "hooks: [{at: before_tool}]\n", "2:14", "hooks.0.at: ", "before_tool_call?"),
+    Case("no-hook-point", "hooks: [{block: x}]\n", "2:9", "the key `at` is missing", "add it"),
+    Case("role", "model: [{say: x, when: {role: system}}]\n", "2:31", "must be 'user'"),
+    Case("place", "model: [{lost: midway}]\n", "2:16", "must be 'before-headers'"),
+    Case(
+        "parameter-type", "tools: {clock: {parameters: {zone: str}}}\n",
+        "2:36", "tools.clock.parameters.zone: must be 'string', 'integer'", "did you mean string?",
+    ),
+    # Durations.
+    Case("no-unit", "abort: {at: 5}\n", "2:13", "abort.at: a duration is a number and a unit"),
+    Case("long-unit", "expect: {backoffs: [2s, 4sec]}\n", "2:25", "expect.backoffs.1: a duration"),
+    Case("negative", "abort: {at: -1s}\n", "2:13", "such as 120ms"),
+    Case("line-end", 'abort: {at: "5s\\n"}\n', "2:13", "such as 120ms"),
+    Case("too-fine", "abort: {at: 0.5ns}\n", "2:13", "cannot be finer than a nanosecond"),
+    Case("too-long", "abort: {at: 99999999h}\n", "2:13", "at most a hundred years"),
+    # What contradicts itself, at the key that does.
+    Case("two-ends", "model: [{say: x, finish: stop, lost: mid-output}]\n", "2:32", "finish, lost"),
+    Case("text-and-status", "model: [{say: x, http: {status: 500}}]\n", "2:18", "in two entries"),
+    Case("no-reply", "model: [{}]\n", "2:9", "for an empty one write finish: stop"),
+    Case("lost-too-early", "model: [{say: x, lost: before-headers}]\n", "2:18", "has no output"),
+    Case("lost-too-late", "model: [{lost: mid-output}]\n", "2:10", "needs some output"),
+    Case("ids", "model: [{call: {a: {}}, ids: [x, y]}]\n", "2:25", "2 ids for 1 call"),
+    Case("steps", "model: [{http: {status: 500}, steps: 3}]\n", "2:31", "reports steps"),
+    Case("interrupted", "model: [{finish: interrupted}]\n", "2:10", "write unfinished: true"),
+    Case("infinite-argument", "model: [{call: {a: {b: .inf}}}]\n", "2:10", "no NaN and no"),
+    Case("hook-field", "hooks: [{at: after_llm_call, block: x}]\n", "2:30", "no meaning at after"),
+    Case(
+        "two-schemas", "tools: {a: {parameters: {b: string}, json_schema: {}}}\n",
+        "2:38", "give either parameters or json_schema",
+    ),
+    Case("returns-and-raises", "tools: {a: {returns: x, raises: y}}\n", "2:25", "tools.a.raises: "),
+    Case("not-a-number", "tools: {a: {returns: .nan}}\n", "2:13", "tools.a.returns: this is no"),
+    Case("no-schema", "tools: {a: {json_schema: {type: strin}}}\n", "2:13", "is no JSON Schema"),
+    Case(
+        "remote-schema", "tools: {a: {json_schema: {$ref: 'http://a/b'}}}\n",
+        "2:13", "tools.a.json_schema: this is no JSON Schema", "",
+    ),
+]  # fmt: skip
+
+_WHOLE = {
+    *("empty", "only-a-comment", "list-at-the-top", "text-at-the-top", "missing-prompt"),
+    *("two-documents", "duplicate-key", "misspelt-prompt", "nothing-for-text"),
+}
+
+
+def refusal_of(path: Path) -> ScenarioError:
+    with pytest.raises(ScenarioError) as caught:
+        load_scenario(path)
+    return caught.value
+
+
+@pytest.fixture(params=CASES, ids=lambda case: case.name)
+def case(request: pytest.FixtureRequest) -> Case:
+    chosen: Case = request.param
+    return chosen
+
+
+@pytest.fixture
+def path(case: Case, tmp_path: Path) -> Path:
+    file = tmp_path / "bad.simloop.yaml"
+    file.write_text(case.text if case.name in _WHOLE else f"prompt: x\n{case.text}")
+    return file
+
+
+def test_it_is_one_line_with_its_place_what_is_wrong_and_the_mend(case: Case, path: Path) -> None:
+    error = refusal_of(path)
+    line = str(error)
+    assert line.startswith(f"{path}:{case.place}: ")
+    assert case.says in line
+    assert case.hint in error.hint
+    assert line.splitlines() == [line]
+
+
+def test_it_says_nothing_in_the_words_of_pydantic(path: Path) -> None:
+    assert "Input should" not in str(refusal_of(path))
+
+
+@pytest.mark.parametrize(
+    ("content", "place", "says"),
+    [
+        (b"prompt: x\n#" + b"x" * 1_000_000, "", "the file is over 1,000,000 bytes"),
+        (b"prompt: x\ntools: " + b"[" * 5000, ":2:71", "nested more than 64 deep"),
+        (b"prompt: x\nmodel: " + b"{a: " * 90 + b"}" * 90, ":2:260", "nested more than 64 deep"),
+        (b"\x7fELF\x02\x01\x01\x00", ":1:1", "the hidden character U+007F"),
+        (b"prompt: x\ntitle: \xff\xfe\n", ":2:8", "byte 0xff at offset 17 is not UTF-8"),
+        (b"prompt: x\x00\n", ":1:10", "the hidden character U+0000"),
+        (
+            b"prompt: x\nmodel: [" + b"{}," * 60_000 + b"]",
+            ":2:",
+            "more than 50,000 keys and values",
+        ),
+    ],
+    ids=["over-a-megabyte", "deep-list", "deep-mapping", "binary", "latin-1", "nul", "many-nodes"],
+)
+def test_a_hostile_file_is_refused_in_one_line(
+    content: bytes, place: str, says: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "bad.simloop.yaml"
+    path.write_bytes(content)
+    line = str(refusal_of(path))
+    assert line.startswith(f"{path}{place}")
+    assert says in line
+    assert len(line.splitlines()) == 1

@@ -1,0 +1,332 @@
+"""Two ways to stop a task that waits: the end of the run, and a deadline on one thing."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simloop.kernel.signals import AbortRequested, WallClockExpired
+from simloop.sim.clock import VirtualLoop, run_virtual
+from simloop.sim.interrupts import Interrupts, Watch
+from simloop.sim.simulate import running_loop
+
+T = TypeVar("T")
+MS = 1_000_000
+
+
+def current() -> tuple[VirtualLoop, asyncio.Task[Any]]:
+    task = asyncio.current_task()
+    assert task is not None
+    return running_loop(), task
+
+
+def play(main: Callable[[Interrupts, Watch], Coroutine[Any, Any, T]]) -> T:
+    """Run `main` in a task that can be interrupted and watched."""
+
+    async def inside() -> T:
+        loop, task = current()
+        return await main(Interrupts(loop, task), Watch(loop, task))
+
+    return run_virtual(inside())
+
+
+async def nap(milliseconds: float) -> None:
+    await asyncio.sleep(milliseconds / 1_000)
+
+
+def now_ms() -> float:
+    return running_loop().now_ns / MS
+
+
+async def is_stopped(awaitable: Awaitable[Any]) -> bool:
+    try:
+        await awaitable
+    except asyncio.CancelledError:
+        return True
+    return False
+
+
+# ------------------------------------------------------------------------- the end of the run
+
+
+def test_a_task_that_waits_is_stopped_there_and_then() -> None:
+    async def main(interrupts: Interrupts, _: Watch) -> tuple[bool, float]:
+        running_loop().call_later(0.005, interrupts.end_run, AbortRequested())
+        return await is_stopped(nap(10)), now_ms()
+
+    assert play(main) == (True, 5)
+
+
+def test_a_task_that_stops_itself_is_stopped_at_its_next_wait() -> None:
+    async def main(interrupts: Interrupts, _: Watch) -> tuple[bool, float]:
+        interrupts.end_run(AbortRequested())
+        return await is_stopped(nap(10)), now_ms()
+
+    assert play(main) == (True, 0)
+
+
+def test_a_check_stops_a_task_that_does_not_wait() -> None:
+    async def main(interrupts: Interrupts, _: Watch) -> None:
+        interrupts.end_run(AbortRequested())
+        with pytest.raises(asyncio.CancelledError):
+            interrupts.check()
+        interrupts.take()
+
+    play(main)
+
+
+def test_a_check_lets_a_run_pass_that_is_not_to_end() -> None:
+    async def main(interrupts: Interrupts, _: Watch) -> None:
+        interrupts.check()
+
+    play(main)
+
+
+def test_the_first_signal_counts() -> None:
+    async def main(interrupts: Interrupts, _: Watch) -> object:
+        interrupts.end_run(AbortRequested())
+        interrupts.end_run(WallClockExpired())
+        return interrupts.take()
+
+    assert play(main) == AbortRequested()
+
+
+def test_after_the_signal_is_taken_nothing_interrupts_any_more() -> None:
+    async def main(interrupts: Interrupts, _: Watch) -> bool:
+        interrupts.end_run(AbortRequested())
+        interrupts.take()
+        interrupts.end_run(WallClockExpired())
+        return await is_stopped(nap(1))
+
+    assert play(main) is False
+
+
+@pytest.mark.parametrize("stops", [1, 2, 3])
+def test_taking_the_signal_takes_back_every_cancellation(stops: int) -> None:
+    async def main(interrupts: Interrupts, _: Watch) -> int:
+        for _stop in range(stops):
+            running_loop().call_later(0.001, interrupts.end_run, AbortRequested())
+        await is_stopped(nap(10))
+        interrupts.take()
+        return current()[1].cancelling()
+
+    assert play(main) == 0
+
+
+def test_taking_the_signal_leaves_a_cancellation_from_outside_alone() -> None:
+    async def main(interrupts: Interrupts, _: Watch) -> int:
+        loop, task = current()
+        loop.call_later(0.001, interrupts.end_run, AbortRequested())
+        loop.call_later(0.001, task.cancel)
+        await is_stopped(nap(10))
+        interrupts.take()
+        return task.cancelling()
+
+    assert play(main) == 1
+
+
+def test_a_stop_asked_for_by_another_task_stops_ours() -> None:
+    async def main(interrupts: Interrupts, _: Watch) -> tuple[bool, float]:
+        async def other() -> None:
+            await nap(2)
+            interrupts.end_run(AbortRequested())
+
+        task = asyncio.create_task(other())
+        stopped = await is_stopped(nap(10)), now_ms()
+        await task
+        return stopped
+
+    assert play(main) == (True, 2)
+
+
+# ------------------------------------------------------------------------- deadlines
+
+
+def lasts(milliseconds: float, timeout_ms: int) -> tuple[bool, float]:
+    """Whether a deadline is reached by something that takes so long, and when it is over."""
+
+    async def main(_: Interrupts, watch: Watch) -> tuple[bool, float]:
+        with watch.deadline(timeout_ms) as deadline:
+            await nap(milliseconds)
+        return deadline.expired, now_ms()
+
+    return play(main)
+
+
+def test_what_ends_before_its_deadline_is_left_alone() -> None:
+    assert lasts(9, timeout_ms=10) == (False, 9)
+
+
+def test_what_takes_longer_than_its_deadline_ends_there() -> None:
+    assert lasts(11, timeout_ms=10) == (True, 10)
+
+
+def test_what_never_ends_ends_at_its_deadline() -> None:
+    assert lasts(float("inf"), timeout_ms=10) == (True, 10)
+
+
+def test_a_deadline_that_is_moved_away_does_not_strike_at_its_old_time() -> None:
+    async def main(_: Interrupts, watch: Watch) -> tuple[bool, float]:
+        with watch.deadline(10) as deadline:
+            await nap(5)
+            deadline.move(20 * MS)
+            await nap(10)
+        return deadline.expired, now_ms()
+
+    assert play(main) == (False, 15)
+
+
+def test_a_deadline_that_is_moved_away_strikes_at_its_new_time() -> None:
+    async def main(_: Interrupts, watch: Watch) -> tuple[bool, float]:
+        with watch.deadline(10) as deadline:
+            await nap(5)
+            deadline.move(20 * MS)
+            await nap(100)
+        return deadline.expired, now_ms()
+
+    assert play(main) == (True, 20)
+
+
+def test_a_deadline_that_is_moved_nearer_strikes_there() -> None:
+    async def main(_: Interrupts, watch: Watch) -> tuple[bool, float]:
+        with watch.deadline(100) as deadline:
+            deadline.move(3 * MS)
+            await nap(50)
+        return deadline.expired, now_ms()
+
+    assert play(main) == (True, 3)
+
+
+def test_a_deadline_of_the_past_has_no_effect_on_what_comes_after_it() -> None:
+    async def main(_: Interrupts, watch: Watch) -> float:
+        with watch.deadline(5):
+            await nap(1)
+        await nap(20)
+        return now_ms()
+
+    assert play(main) == 21
+
+
+def test_an_inner_deadline_strikes_before_the_outer_one() -> None:
+    async def main(_: Interrupts, watch: Watch) -> tuple[bool, bool, float]:
+        with watch.deadline(10) as outer:
+            with watch.deadline(3) as inner:
+                await nap(100)
+        return inner.expired, outer.expired, now_ms()
+
+    assert play(main) == (True, False, 3)
+
+
+def test_an_outer_deadline_still_strikes_after_an_inner_one_was_met() -> None:
+    async def main(_: Interrupts, watch: Watch) -> tuple[bool, bool, float]:
+        with watch.deadline(10) as outer:
+            with watch.deadline(50) as inner:
+                await nap(5)
+            await nap(100)
+        return inner.expired, outer.expired, now_ms()
+
+    assert play(main) == (False, True, 10)
+
+
+def test_an_outer_deadline_that_passes_within_an_inner_one_strikes_after_it() -> None:
+    async def main(_: Interrupts, watch: Watch) -> tuple[bool, bool, float]:
+        with watch.deadline(10) as outer:
+            with watch.deadline(50) as inner:
+                await nap(20)
+            await nap(100)
+        return inner.expired, outer.expired, now_ms()
+
+    assert play(main) == (False, True, 20)
+
+
+def test_code_that_swallows_a_deadline_does_not_hide_it() -> None:
+    async def main(_: Interrupts, watch: Watch) -> bool:
+        with watch.deadline(5) as deadline:
+            await is_stopped(nap(100))
+        return deadline.expired
+
+    assert play(main) is True
+
+
+def test_an_expired_deadline_takes_its_cancellation_back() -> None:
+    async def main(_: Interrupts, watch: Watch) -> int:
+        with watch.deadline(5):
+            await nap(100)
+        return current()[1].cancelling()
+
+    assert play(main) == 0
+
+
+def test_an_exception_in_a_deadline_passes_through() -> None:
+    async def main(_: Interrupts, watch: Watch) -> None:
+        with pytest.raises(ValueError, match="mine"), watch.deadline(5):
+            raise ValueError("mine")
+
+    play(main)
+
+
+def test_a_cancellation_of_ones_own_passes_through_a_deadline() -> None:
+    async def main(_: Interrupts, watch: Watch) -> None:
+        with pytest.raises(asyncio.CancelledError), watch.deadline(5):
+            raise asyncio.CancelledError
+
+    play(main)
+
+
+@pytest.mark.parametrize("order", ["deadline first", "cancel first"])
+def test_a_cancellation_from_outside_passes_through_a_deadline_of_the_same_instant(
+    order: str,
+) -> None:
+    async def main(_: Interrupts, watch: Watch) -> bool:
+        loop, task = current()
+        if order == "cancel first":
+            loop.call_at_ns(5 * MS, task.cancel)
+        with pytest.raises(asyncio.CancelledError), watch.deadline(5) as deadline:
+            if order == "deadline first":
+                loop.call_at_ns(5 * MS, task.cancel)
+            await nap(100)
+        return deadline.expired
+
+    play(main)
+
+
+def test_an_interrupt_passes_through_a_deadline_of_the_same_instant() -> None:
+    async def main(interrupts: Interrupts, watch: Watch) -> int:
+        running_loop().call_at_ns(5 * MS, interrupts.end_run, AbortRequested())
+        with pytest.raises(asyncio.CancelledError), watch.deadline(5):
+            await nap(100)
+        interrupts.take()
+        return current()[1].cancelling()
+
+    assert play(main) == 0
+
+
+@given(st.lists(st.tuples(st.integers(1, 20), st.integers(0, 25)), max_size=6))
+@settings(deadline=None, max_examples=60)
+def test_deadlines_one_after_the_other_end_as_timeouts_of_asyncio_do(
+    blocks: list[tuple[int, int]],
+) -> None:
+    async def ours(_: Interrupts, watch: Watch) -> list[tuple[bool, float]]:
+        seen = []
+        for timeout_ms, takes_ms in blocks:
+            with watch.deadline(timeout_ms) as deadline:
+                await nap(takes_ms)
+            seen.append((deadline.expired, now_ms()))
+        return seen
+
+    async def asyncios() -> list[tuple[bool, float]]:
+        seen = []
+        for timeout_ms, takes_ms in blocks:
+            expired = False
+            try:
+                async with asyncio.timeout(timeout_ms / 1_000):
+                    await nap(takes_ms)
+            except TimeoutError:
+                expired = True
+            seen.append((expired, now_ms()))
+        return seen
+
+    assert play(ours) == run_virtual(asyncios())

@@ -1,0 +1,368 @@
+"""One model call: read part by part, bounded in time, and a failure is a value."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simloop import Callbacks, Http, Limits, Outcome, Reply, Result, Scenario, Simulation
+from simloop.kernel.errorclass import ErrorClass
+from simloop.messages import (
+    Fault,
+    Finish,
+    FinishReason,
+    Part,
+    ReasoningDelta,
+    Request,
+    StreamError,
+    TextDelta,
+    ToolCall,
+    ToolCallDelta,
+    ToolCallPart,
+)
+from simloop.scenario.replies import Pace
+from simloop.sim.modelcalls import writable
+from simloop.trace import entries
+from simloop.trace.codec import encode
+
+MS = 1_000_000
+STOP = Finish(FinishReason.STOP, "stop")
+
+
+def play(model: Callable[[Request], Any], *, callbacks: Callbacks | None = None, **limits: int) -> Result:  # fmt: skip
+    scenario = Scenario(prompt="Go.", limits=Limits(**{"max_error_count": 1, **limits}))
+    return Simulation(scenario, model=model, callbacks=callbacks).run()
+
+
+def says(*parts: Part) -> Callable[[Request], Any]:
+    return lambda _: parts
+
+
+def error_of(result: Result) -> entries.Error:
+    (error,) = [entry for entry in result.trace.entries if isinstance(entry, entries.Error)]
+    return error
+
+
+# ------------------------------------------------------------------------- timeouts
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply(stall="before-headers"),
+        Reply(say="late", pace=Pace(first_part="1h")),
+        Reply(http=Http(status=503), pace=Pace(first_part="1h")),
+    ],
+)
+def test_a_first_part_that_does_not_come_in_time_fails_the_call(reply: Reply) -> None:
+    result = play(lambda _: reply, first_part_timeout_ms=30)
+    assert (error_of(result).error_class, result.elapsed_ns) == (ErrorClass.TIMEOUT, 30 * MS)
+
+
+def test_a_first_part_in_time_ends_the_wait_for_it() -> None:
+    pace = Pace(first_part="29ms", per_part="100ms")
+    result = play(lambda _: Reply(say="a b", pace=pace), first_part_timeout_ms=30)
+    assert result.outcome is Outcome.COMPLETED
+
+
+@pytest.mark.parametrize("part", [ReasoningDelta("Hm."), ToolCallDelta("a", "look", "{")])
+def test_any_part_ends_the_wait_for_the_first_one(part: Part) -> None:
+    async def model(_: Request) -> AsyncIterator[Part]:
+        yield part
+        await asyncio.sleep(0.05)
+        yield TextDelta("Done.")
+        yield STOP
+
+    assert play(model, first_part_timeout_ms=30).outcome is Outcome.COMPLETED
+
+
+def test_a_call_that_takes_too_long_as_a_whole_fails() -> None:
+    pace = Pace(per_part="20ms")
+    result = play(lambda _: Reply(say="a b c d", pace=pace), model_call_timeout_ms=50)
+    assert (error_of(result).error_class, result.elapsed_ns) == (ErrorClass.TIMEOUT, 50 * MS)
+
+
+def test_a_call_that_is_cut_by_its_timeout_keeps_the_text_so_far() -> None:
+    pace = Pace(per_part="20ms")
+    result = play(lambda _: Reply(say="a b c d", pace=pace), model_call_timeout_ms=50)
+    assert result.text == "a b c"
+
+
+def test_the_whole_call_bounds_the_first_part_too() -> None:
+    result = play(
+        lambda _: Reply(stall="before-headers"), first_part_timeout_ms=90, model_call_timeout_ms=40
+    )
+    assert result.elapsed_ns == 40 * MS
+
+
+def test_each_try_has_the_whole_time() -> None:
+    replies = iter([Reply(stall="before-headers"), Reply(say="Done.", pace=Pace(first_part="29ms"))])
+    result = play(lambda _: next(replies), first_part_timeout_ms=30, max_error_count=2)
+    assert result.elapsed_ns == (30 + 2_000 + 29) * MS
+
+
+@given(
+    st.integers(1, 40), st.integers(1, 40), st.integers(0, 50),
+    st.lists(st.integers(0, 30), max_size=3),
+)  # fmt: skip
+@settings(deadline=None, max_examples=80)
+def test_a_call_ends_at_the_first_bound_that_it_passes(
+    first_ms: int, whole_ms: int, wait_ms: int, gaps_ms: list[int]
+) -> None:
+    async def model(_: Request) -> AsyncIterator[Part]:
+        await asyncio.sleep(wait_ms / 1_000)
+        yield TextDelta("a")
+        for gap_ms in gaps_ms:
+            await asyncio.sleep(gap_ms / 1_000)
+            yield TextDelta("b")
+        yield STOP
+
+    result = play(model, first_part_timeout_ms=first_ms, model_call_timeout_ms=whole_ms)
+    total_ms = wait_ms + sum(gaps_ms)
+    bound_ms = min(first_ms, whole_ms) if wait_ms >= first_ms else whole_ms
+    if wait_ms < first_ms and total_ms < whole_ms:
+        assert (result.outcome, result.elapsed_ns) == (Outcome.COMPLETED, total_ms * MS)
+    elif result.outcome is Outcome.COMPLETED:  # in one instant the end of the stream may win
+        assert total_ms in {whole_ms, first_ms}
+    else:
+        assert result.elapsed_ns == bound_ms * MS
+
+
+# ------------------------------------------------------------------------- faults
+
+
+class StatusError(Exception):
+    def __init__(self, status: object, name: str = "status_code") -> None:
+        super().__init__("said the provider")
+        setattr(self, name, status)
+
+
+class Unreadable(Exception):  # noqa: N818 - it is the message that is wrong with it
+    def __str__(self) -> str:
+        raise ValueError("no message")
+
+
+@pytest.mark.parametrize(
+    ("error", "error_class"),
+    [
+        (StatusError(429), ErrorClass.RATE_LIMIT),
+        (StatusError(503, "status"), ErrorClass.OVERLOADED),
+        (StatusError(401), ErrorClass.AUTH),
+        (StatusError("429"), ErrorClass.UNKNOWN),
+        (TimeoutError("slow"), ErrorClass.TIMEOUT),
+        (ConnectionError("lost"), ErrorClass.CONNECTION),
+        (ConnectionResetError("lost"), ErrorClass.CONNECTION),
+        (ValueError("else"), ErrorClass.UNKNOWN),
+        (asyncio.CancelledError(), ErrorClass.UNKNOWN),
+        (Unreadable(), ErrorClass.UNKNOWN),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else str(value),
+)
+@pytest.mark.parametrize("when", ["at once", "later", "mid-output"])
+def test_an_exception_of_a_model_is_a_failed_call(
+    error: BaseException, error_class: ErrorClass, when: str
+) -> None:
+    def at_once(_: Request) -> str:
+        raise error
+
+    async def later(_: Request) -> str:
+        await asyncio.sleep(0.001)
+        raise error
+
+    async def mid_output(_: Request) -> AsyncIterator[Part]:
+        yield TextDelta("Half.")
+        raise error
+
+    model = {"at once": at_once, "later": later, "mid-output": mid_output}[when]
+    assert error_of(play(model)).error_class == error_class
+
+
+@pytest.mark.parametrize(
+    ("error", "tries"),
+    [(StatusError(429), 3), (TimeoutError(), 3), (ConnectionError(), 3), (StatusError(401), 1)],
+    ids=["429", "timeout", "connection", "401"],
+)
+def test_an_exception_of_a_model_is_retried_as_a_fault_is(error: Exception, tries: int) -> None:
+    asked = 0
+
+    def model(_: Request) -> str:
+        nonlocal asked
+        asked += 1
+        raise error
+
+    play(model, max_error_count=3)
+    assert asked == tries
+
+
+def test_the_message_of_an_exception_is_the_message_of_the_fault() -> None:
+    def model(_: Request) -> str:
+        raise ValueError("no \ud800")
+
+    assert error_of(play(model)).fault.message == "ValueError: no \ufffd"
+
+
+def test_what_ends_the_program_is_no_failed_call() -> None:
+    def model(_: Request) -> str:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        play(model)
+
+
+def test_text_before_a_failure_is_kept() -> None:
+    fault = StreamError(Fault("lost", code="connection"))
+    assert play(says(TextDelta("Half."), fault)).text == "Half."
+
+
+def test_a_failure_records_the_fault_as_it_is() -> None:
+    fault = Fault("no", status=429, code="insufficient_quota", headers=(("retry-after", "5"),))
+    error = error_of(play(says(StreamError(fault))))
+    assert (error.fault, error.error_class, error.retryable) == (fault, ErrorClass.QUOTA, False)
+
+
+# ------------------------------------------------------------------------- the end of a stream
+
+
+@pytest.mark.parametrize("after", [TextDelta(" More."), StreamError(Fault("late")), STOP])
+def test_what_comes_after_the_finish_is_not_read(after: Part) -> None:
+    assert play(says(TextDelta("Done."), STOP, after)).text == "Done."
+
+
+def test_a_stream_that_ends_without_a_finish_is_interrupted() -> None:
+    trace = play(says(TextDelta("Half."))).trace
+    (finish,) = [entry for entry in trace.entries if isinstance(entry, entries.Finish)]
+    assert finish.reason is FinishReason.INTERRUPTED
+
+
+@pytest.mark.parametrize(
+    ("reply", "error_class", "cause"),
+    [
+        (Reply(say="Half.", unfinished=True), "interrupted", "the stream ended without a finish"),
+        (Reply(call={"look": {}}, unfinished=True), "interrupted",
+         "the stream ended without a finish"),
+        (Reply(finish="stop"), "empty-reply", "the reply is empty"),
+        (Reply(say="Hm.", finish="tool-calls"), "missing-calls",
+         "the reply announced tool calls and has none"),
+    ],
+)  # fmt: skip
+def test_a_useless_reply_says_what_is_wrong_with_it(
+    reply: Reply, error_class: str, cause: str
+) -> None:
+    result = play(lambda _: reply, max_error_count=2)
+    (backoff,) = [entry for entry in result.trace.entries if isinstance(entry, entries.Backoff)]
+    assert backoff.error_class == error_class
+    assert result.message == f"Failed after 2 errors: {cause}"
+
+
+@pytest.mark.parametrize(("steps", "counted"), [(0, 1), (1, 1), (3, 3), (-2, 1)])
+def test_a_reply_counts_at_least_as_one_step(steps: int, counted: int) -> None:
+    finish = Finish(FinishReason.STOP, "stop", steps=steps)
+    assert play(says(TextDelta("Done."), finish)).counters.total_steps == counted
+
+
+def test_a_generator_is_closed_before_the_run_goes_on() -> None:
+    log: list[str] = []
+
+    async def model(_: Request) -> AsyncIterator[Part]:
+        try:
+            yield TextDelta("Done.")
+            yield STOP
+            yield STOP
+        finally:
+            log.append("closed")
+
+    play(model, callbacks=Callbacks(on_step_finish=lambda *_: log.append("step")))
+    assert log == ["closed", "step"]
+
+
+def test_a_plain_generator_is_closed_before_the_run_goes_on() -> None:
+    log: list[str] = []
+
+    def model(_: Request) -> Iterator[Part]:
+        try:
+            yield TextDelta("Done.")
+            yield STOP
+            yield STOP
+        finally:
+            log.append("closed")
+
+    play(model, callbacks=Callbacks(on_step_finish=lambda *_: log.append("step")))
+    assert log == ["closed", "step"]
+
+
+# ------------------------------------------------------------------------- parts
+
+
+def test_every_part_is_recorded_in_order() -> None:
+    call = ToolCall("a", "look", "{}")
+    trace = play(
+        says(ReasoningDelta("r"), TextDelta("t"), ToolCallDelta("a", "look", "{"),
+             ToolCallPart(call), Finish(FinishReason.LENGTH, "max_tokens"))
+    ).trace  # fmt: skip
+    kinds = (
+        entries.ReasoningDelta, entries.TextDelta, entries.ToolCallDelta, entries.ToolCall,
+        entries.Finish,
+    )  # fmt: skip
+    assert [type(e) for e in trace.entries if isinstance(e, kinds)] == list(kinds)
+
+
+def test_on_chunk_is_told_every_part() -> None:
+    parts = (ReasoningDelta("r"), TextDelta("t"), ToolCallDelta("a", "look", "{"), STOP)
+    heard: list[Part] = []
+    play(says(*parts), callbacks=Callbacks(on_chunk=heard.append))
+    assert heard == list(parts)
+
+
+def test_reasoning_is_no_part_of_the_text() -> None:
+    assert play(says(ReasoningDelta("Hm."), TextDelta("Done."), STOP)).text == "Done."
+
+
+def test_reasoning_alone_is_an_empty_reply() -> None:
+    result = play(says(ReasoningDelta("Hm."), STOP))
+    assert result.message == "Failed after 1 errors: the reply is empty"
+
+
+def test_on_text_is_told_every_piece() -> None:
+    heard: list[str] = []
+    play(says(TextDelta("a"), TextDelta(""), TextDelta("b"), STOP),
+         callbacks=Callbacks(on_text=heard.append))  # fmt: skip
+    assert heard == ["a", "", "b"]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        (TextDelta("\ud800"), STOP),
+        (ReasoningDelta("\ud800"), TextDelta("a"), STOP),
+        (ToolCallDelta("\ud800", "a", "a"), TextDelta("a"), STOP),
+        (ToolCallDelta("a", "\ud800", "a"), TextDelta("a"), STOP),
+        (ToolCallDelta("a", "a", "\ud800"), TextDelta("a"), STOP),
+        (ToolCallPart(ToolCall("\ud800", "\ud800", "\ud800")),
+         Finish(FinishReason.LENGTH, "length")),
+        (TextDelta("a"), Finish(FinishReason.OTHER, "\ud800")),
+        (StreamError(Fault("\ud800")),),
+        (StreamError(Fault("a", code="\ud800")),),
+        (StreamError(Fault("a", headers=(("a", "\ud800"),))),),
+    ],
+)  # fmt: skip
+def test_a_trace_of_a_hostile_stream_can_be_written(parts: tuple[Part, ...]) -> None:
+    assert encode(play(says(*parts)).trace)
+
+
+@given(st.text())
+@settings(deadline=None, max_examples=80)
+def test_writable_text_can_be_written_and_keeps_its_length(text: str) -> None:
+    assert len(writable(text).encode()) >= len(text)
+
+
+@given(st.text(st.characters(codec="utf-8")))
+@settings(deadline=None, max_examples=60)
+def test_text_that_can_be_written_stays_as_it_is(text: str) -> None:
+    assert writable(text) == text
+
+
+def test_a_pair_of_surrogates_becomes_the_character_that_it_spells() -> None:
+    assert writable("\ud83d\ude00") == "\U0001f600"
