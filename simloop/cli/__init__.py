@@ -4,8 +4,8 @@ Exit codes: 0 all is well, 1 an expectation or check failed, 2 wrong usage or a 
 itself is wrong, 130 interrupted, 141 the reader of our output went away (as other tools end there).
 Results go to stdout, everything else to stderr.
 
-Not here: what the verbs do. The rule to keep: this module and what it imports need nothing heavy but
-click, so that `--version`, `--help` and a mistyped verb answer at once.
+Not here: what the verbs do. The rule to keep: click is the heaviest that this module
+imports, so that `--version`, `--help` and a mistyped verb answer at once.
 """
 
 import importlib

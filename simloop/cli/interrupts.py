@@ -3,7 +3,7 @@
 Python raises KeyboardInterrupt wherever the main thread happens to be. In a `__del__` or a weakref
 callback, which garbage collection calls between any two steps of a run, it is printed as ignored
 and lost; in a function that pydantic calls it becomes an error of pydantic's. Measured: one Ctrl-C
-in 25 during a long run. The rule to keep: an interrupt ends the command, and never as anything else.
+in 25 during a long run. The rule to keep: an interrupt ends the command, and as an interrupt.
 """
 
 import signal

@@ -17,7 +17,11 @@ class Limits:
     Raises ScenarioError for a value below its minimum.
     """
 
-    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True}
+    __pydantic_config__: ClassVar = {
+        "extra": "forbid",
+        "strict": True,
+        "use_attribute_docstrings": True,
+    }
 
     max_steps: Annotated[int, Ge(1)] = 100
     """Steps of all replies together; tested with >= wherever the run would go on."""

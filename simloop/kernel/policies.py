@@ -25,7 +25,11 @@ class HookIsolation:
     `block-call` has no call to block at an `after_...` point; there it isolates.
     """
 
-    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True}
+    __pydantic_config__: ClassVar = {
+        "extra": "forbid",
+        "strict": True,
+        "use_attribute_docstrings": True,
+    }
 
     on_failure: OnHookFailure = OnHookFailure.ISOLATE
     timeout_ms: Annotated[int, Ge(1)] = 5_000
@@ -42,7 +46,11 @@ class ToolOrder(StrEnum):
 class ToolExecution:
     """How tools are run. `timeout_ms` is virtual time for one call; None waits for ever."""
 
-    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True}
+    __pydantic_config__: ClassVar = {
+        "extra": "forbid",
+        "strict": True,
+        "use_attribute_docstrings": True,
+    }
 
     order: ToolOrder = ToolOrder.SEQUENTIAL
     timeout_ms: Annotated[int, Ge(1)] | None = None
@@ -64,7 +72,11 @@ class Compaction:
     The defaults are those of the documented program (`documented-loops.md` section 1.1).
     """
 
-    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True}
+    __pydantic_config__: ClassVar = {
+        "extra": "forbid",
+        "strict": True,
+        "use_attribute_docstrings": True,
+    }
 
     window: Annotated[int, Ge(1)] = 64_000
     trigger_percent: Annotated[int, Ge(1), Le(100)] = 75

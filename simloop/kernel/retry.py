@@ -62,7 +62,11 @@ class ExponentialBackoff:
     `jitter` takes up to that share off the delay, as the OpenAI and Anthropic SDKs do; 0 is none.
     """
 
-    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True}
+    __pydantic_config__: ClassVar = {
+        "extra": "forbid",
+        "strict": True,
+        "use_attribute_docstrings": True,
+    }
 
     initial_ms: Annotated[int, Ge(0)] = 2_000
     max_ms: Annotated[int, Ge(0)] = 30_000

@@ -47,9 +47,9 @@ def find(name: str) -> Path:
 
     Raises ScenarioError, naming the nearest, if there is none or more than one.
     """
-    if Path(name).exists() or name.endswith((".yaml", ".yml")):
-        return Path(name)
     paths = _paths()
+    if name.endswith((".yaml", ".yml")) or (name not in paths and _exists(name)):
+        return Path(name)
     if name in paths:
         return paths[name]
     same_stem = [known for known in sorted(paths) if known.rpartition("/")[2] == name]
@@ -63,6 +63,13 @@ def find(name: str) -> Path:
     raise ScenarioError(
         f"there is no scenario `{name}`", hint=f"{nearest}see them with: simloop list"
     )
+
+
+def _exists(name: str) -> bool:
+    try:
+        return Path(name).exists()
+    except (OSError, ValueError):  # longer than a file's name can be, or with a NUL in it
+        return False
 
 
 def _paths() -> dict[str, Path]:

@@ -12,6 +12,7 @@ def schema_text() -> str:
     """The schema (draft 2020-12) as the text that `simloop schema` prints."""
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": "urn:simloop:scenario",
         **Scenario.model_json_schema(),
         "title": "simloop scenario",
     }

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from simloop.errors import CheckFailed, ScenarioError
+from simloop.errors import CheckFailed, ScenarioError, ScriptUnused
 from simloop.kernel import signals
 from simloop.messages import Outcome
 from simloop.scenario.result import Counters, Result, failures
@@ -81,9 +81,13 @@ class Simulation:
 
     def run(self) -> Result:
         """Run it on the virtual clock. Raises as the function `run` does."""
-        if self._python:
-            return simulate(self.arun(), seed=self.seeds.seed)
-        return run_virtual(self.arun())
+        try:
+            if self._python:
+                return simulate(self.arun(), seed=self.seeds.seed)
+            return run_virtual(self.arun())
+        except CheckFailed as error:  # the clock's own findings do not pass through `arun`
+            error.reproduce = error.reproduce or self._reproduce()
+            raise
 
     async def arun(self) -> Result:
         """Run it on the virtual clock that is already running. Raises as `run` does."""
@@ -99,8 +103,17 @@ class Simulation:
             raise
         result = self._result(ended)
         if isinstance(self._model, FakeModel):
-            self._model.check_account()
+            self._check_account(self._model, result)
         return result
+
+    def _check_account(self, model: FakeModel, result: Result) -> None:
+        """As the model does, but saying how the run ended, which is often why."""
+        try:
+            model.check_account()
+        except ScriptUnused as error:
+            error.message += f"; it ended with {result.outcome}: {result.message}"
+            error.message += "".join(f"; {failure}" for failure in result.failures)
+            raise
 
     def _schedule(self, loop: VirtualLoop) -> None:
         """Set up what the user does while the run goes on."""
@@ -167,7 +180,9 @@ class Simulation:
     def _reproduce(self) -> str:
         if not self.scenario.path:
             return f"simloop.run(scenario, seed={self.seeds.seed})"
-        return f"simloop run {shlex.quote(self.scenario.path)} --seed {self.seeds.seed}"
+        loop = self._machine.name
+        other = f" --loop {shlex.quote(loop)}" if loop != self.scenario.loop else ""
+        return f"simloop run {shlex.quote(self.scenario.path)} --seed {self.seeds.seed}{other}"
 
 
 def run(

@@ -202,7 +202,8 @@ class TestExitCodes:
         assert process.returncode == 130
         assert first.startswith("ok      a.simloop.yaml")
         assert rest == ""
-        assert complaint.split() == ["interrupted"]
+        assert "interrupted" in complaint.split()
+        assert "Traceback" not in complaint
 
     def test_ctrl_c_while_garbage_is_collected_is_not_lost(self) -> None:
         class Interrupting:

@@ -68,7 +68,10 @@ REPLIES = st.one_of(
 TOOLS = st.one_of(
     st.fixed_dictionaries(
         {"parameters": st.dictionaries(NAMES, st.sampled_from(get_args(TypeName)), max_size=3)},
-        optional={"returns": TEXTS | st.dictionaries(NAMES, st.integers()), "takes": DURATIONS},
+        optional={
+            "returns": TEXTS | st.dictionaries(NAMES, st.integers(-(2**63), 2**63)),
+            "takes": DURATIONS,
+        },
     ),
     st.fixed_dictionaries({"raises": TEXTS}, optional={"timeout_ms": COUNTS}),
 )

@@ -45,6 +45,10 @@ DONE = Reply(say="Done.")
 HANGS = Reply(stall="before-headers")
 
 
+def paced(**waits: str) -> Pace:
+    return Pace.model_validate(waits)
+
+
 def look() -> str:
     return "seen"
 
@@ -168,13 +172,12 @@ def test_to_abort_a_run_that_is_over_has_no_effect() -> None:
     assert simulate(goes_on_after(scenario, Simulation.abort)) == 10
 
 
-def test_a_run_whose_timers_are_set_takes_no_time_of_the_next_one() -> None:
-    scenario = Scenario(prompt="Go.", limits=Limits(max_wall_clock_ms=5), model=[DONE])
-    slow = Scenario(prompt="Go.", model=[Reply(say="Done.", pace=Pace(first_part="10ms"))])
+def test_the_wall_clock_of_one_run_does_not_stop_the_next_one() -> None:
+    bounded = Scenario(prompt="Go.", limits=Limits(max_wall_clock_ms=5), model=[DONE])
 
     async def main() -> Outcome:
-        await arun(scenario)
-        return (await arun(slow)).outcome
+        await arun(bounded)
+        return (await arun(slow("10ms"))).outcome
 
     assert simulate(main()) is Outcome.COMPLETED
 
@@ -210,7 +213,8 @@ async def hangs() -> None:
 @pytest.mark.parametrize("tool", [None, hangs], ids=["in the model", "in a tool"])
 @pytest.mark.parametrize("also_abort", [False, True], ids=["alone", "with an abort"])
 def test_a_cancellation_from_outside_is_never_swallowed(
-    also_abort: bool, tool: Callable[..., Any] | None  # noqa: FBT001
+    also_abort: bool,  # noqa: FBT001
+    tool: Callable[..., Any] | None,
 ) -> None:
     assert cancelled_from_outside(also_abort=also_abort, tool=tool).cancelled()
 
@@ -224,12 +228,13 @@ def test_a_timeout_from_outside_ends_a_run() -> None:
     assert simulate(main()) == 3
 
 
-def test_two_runs_at_once_do_not_disturb_each_other() -> None:
-    def paced(wait: str) -> Scenario:
-        return Scenario(prompt="Go.", model=[Reply(say=wait, pace=Pace(first_part=wait))])
+def slow(wait: str) -> Scenario:
+    return Scenario(prompt="Go.", model=[Reply(say=wait, pace=paced(first_part=wait))])
 
+
+def test_two_runs_at_once_do_not_disturb_each_other() -> None:
     async def main() -> list[tuple[str, int]]:
-        results = await asyncio.gather(arun(paced("3s")), arun(paced("2s")))
+        results = await asyncio.gather(arun(slow("3s")), arun(slow("2s")))
         return [(result.text, result.elapsed_ns) for result in results]
 
     assert simulate(main()) == [("3s", 3 * S), ("2s", 2 * S)]
@@ -238,8 +243,7 @@ def test_two_runs_at_once_do_not_disturb_each_other() -> None:
 def test_time_of_a_run_is_counted_from_its_own_start() -> None:
     async def main() -> int:
         await asyncio.sleep(100)
-        paced = Scenario(prompt="Go.", model=[Reply(say="a", pace=Pace(first_part="1s"))])
-        return (await arun(paced)).elapsed_ns
+        return (await arun(slow("1s"))).elapsed_ns
 
     assert simulate(main()) == S
 
@@ -267,12 +271,16 @@ def test_a_run_waits_as_long_as_the_backoff_says() -> None:
 
 
 def test_retry_after_is_kept_to_the_nanosecond() -> None:
-    result = play(Reply(http=Http(status=429, retry_after="1.5s")), DONE)
+    result = play(Reply(http=Http.model_validate({"status": 429, "retry_after": "1.5s"})), DONE)
     assert (backoffs(result), result.elapsed_ns) == ([3 * S // 2], 3 * S // 2)
 
 
 def test_a_wait_that_the_provider_asked_for_is_recorded_as_such() -> None:
-    result = play(Reply(http=Http(status=429, retry_after="1s")), Reply(http=Http(status=503)), DONE)
+    result = play(
+        Reply(http=Http.model_validate({"status": 429, "retry_after": "1s"})),
+        Reply(http=Http(status=503)),
+        DONE,
+    )
     asked = [e.retry_after for e in result.trace.entries if isinstance(e, entries.Backoff)]
     assert asked == [True, False]
 
@@ -284,7 +292,9 @@ def test_retry_after_as_a_date_is_read_by_the_virtual_clock() -> None:
 
 def test_a_useless_reply_after_a_rate_limit_does_not_wait_as_the_rate_limit_asked() -> None:
     result = play(
-        Reply(http=Http(status=429, retry_after="100s")), Reply(finish="stop"), DONE
+        Reply(http=Http.model_validate({"status": 429, "retry_after": "100s"})),
+        Reply(finish="stop"),
+        DONE,
     )
     assert backoffs(result) == [100 * S, 4 * S]
 
@@ -356,7 +366,9 @@ def test_a_loop_that_does_not_bound_itself_is_stopped_after_max_transitions() ->
 def test_the_context_is_compacted_from_the_trigger_on() -> None:
     def compactions(window: int) -> int:
         scenario = Scenario(
-            prompt="x" * 384, compaction=Compaction(window=window, trigger_percent=100), model=[DONE]
+            prompt="x" * 384,
+            compaction=Compaction(window=window, trigger_percent=100),
+            model=[DONE],
         )
         return run(scenario).counters.compaction_attempts
 
@@ -370,7 +382,7 @@ REPLIES = st.sampled_from(
     [
         LOOK,
         Reply(call=[{"look": {}}, {"gone": {}}, {"look": "{"}]),
-        Reply(say="a b c", call={"look": {}}, pace=Pace(first_part="3ms", per_part="1ms")),
+        Reply(say="a b c", call={"look": {}}, pace=paced(first_part="3ms", per_part="1ms")),
         Reply(http=Http(status=503)),
         Reply(finish="stop"),
         Reply(say="Half.", finish="length"),
@@ -417,9 +429,7 @@ def test_the_footer_repeats_what_the_result_says(replies: list[Reply]) -> None:
 def test_the_work_of_a_run_is_bounded_by_its_limits(
     replies: list[Reply], steps: int, errors: int, compactions: int
 ) -> None:
-    limits = Limits(
-        max_steps=steps, max_error_count=errors, max_compaction_attempts=compactions
-    )
+    limits = Limits(max_steps=steps, max_error_count=errors, max_compaction_attempts=compactions)
     result = play(*replies, *[LOOK] * 10, limits=limits)
     main = [
         e for e in result.trace.entries if isinstance(e, entries.Request) and e.purpose == "main"

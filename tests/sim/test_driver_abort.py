@@ -6,7 +6,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -32,7 +33,7 @@ from simloop.kernel.policies import ToolOrder
 from simloop.kernel.retry import ExponentialBackoff
 from simloop.messages import AssistantMessage, Finish, Message, Request, ToolMessage
 from simloop.scenario.replies import Pace
-from simloop.scenario.schema import Moment
+from simloop.sim.interrupts import GRACE_NS
 from simloop.sim.simulate import running_loop
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
@@ -91,6 +92,10 @@ def play(scenario: Scenario, stop: Stop, *, at_ns: int | None = None, **code: An
         return Stopped(result, stop.at_ns, stop.mark, len(asyncio.all_tasks()) - 1)
 
     return simulate(main())
+
+
+def paced(**waits: str) -> Pace:
+    return Pace.model_validate(waits)
 
 
 def script(*replies: Reply, summaries: Sequence[Reply] = ()) -> Callable[[Request], Reply]:
@@ -206,11 +211,11 @@ def long_story() -> dict[str, Any]:
     }
 
 
-def in_a_hook(point: str, how: str, *, parallel: bool = False) -> Stopped:
+def in_a_hook(point: str, how: str, policy: ToolExecution | None = None) -> Stopped:
     stop = Stop()
     hooks = Hooks(**{point: [stopper(stop, how)]})
-    policy = PARALLEL if parallel else ToolExecution()
-    scenario = Scenario(prompt="Go.", compaction=COMPACTS, tool_execution=policy)
+    order = policy or ToolExecution()
+    scenario = Scenario(prompt="Go.", compaction=COMPACTS, tool_execution=order)
     return play(scenario, stop, hooks=hooks, **long_story())
 
 
@@ -233,7 +238,7 @@ def at_the_last_part(name: str) -> Stopped:
     return play(Scenario(prompt="Go."), stop, callbacks=callbacks, **long_story())
 
 
-SLOW = Pace(first_part="10ms", per_part="10ms")
+SLOW = paced(first_part="10ms", per_part="10ms")
 NOTE_AND_LOOK = Reply(say="I note.", call={"note": {}, "look": {}})
 
 
@@ -404,33 +409,22 @@ TOOLS_THAT = (
 )  # fmt: skip
 
 SITUATIONS: dict[str, Callable[[], Stopped]] = {
+    **{f"{point} {how}": partial(in_a_hook, point, how) for point in POINTS for how in HOW},
     **{
-        f"{point} {how}": lambda point=point, how=how: in_a_hook(point, how)
-        for point in POINTS
-        for how in HOW
-    },
-    **{
-        f"parallel {point} {how}": lambda point=point, how=how: in_a_hook(point, how, parallel=True)
+        f"parallel {point} {how}": partial(in_a_hook, point, how, PARALLEL)
         for point in POINTS[2:]
         for how in HOW
     },
+    **{f"{name} {how}": partial(in_a_callback, name, how) for name in CALLBACKS for how in HOW},
+    "the finish in on_chunk": partial(at_the_last_part, "on_chunk"),
+    "the last call in on_tool_call": partial(at_the_last_part, "on_tool_call"),
+    **{place: partial(by_the_user, place) for place in PLACES},
+    **{f"{place}, twice": partial(by_the_user, place, presses=2) for place in PLACES},
     **{
-        f"{name} {how}": lambda name=name, how=how: in_a_callback(name, how)
-        for name in CALLBACKS
-        for how in HOW
+        f"a tool that {does}": partial(in_a_tool_that, does, ToolExecution()) for does in TOOLS_THAT
     },
     **{
-        f"last part, {name}": lambda name=name: at_the_last_part(name)
-        for name in ("on_chunk", "on_tool_call")
-    },
-    **{place: lambda place=place: by_the_user(place) for place in PLACES},
-    **{f"{place}, twice": lambda place=place: by_the_user(place, presses=2) for place in PLACES},
-    **{
-        f"a tool that {does}": lambda does=does: in_a_tool_that(does, ToolExecution())
-        for does in TOOLS_THAT
-    },
-    **{
-        f"a parallel tool that {does}": lambda does=does: in_a_tool_that(does, PARALLEL)
+        f"a parallel tool that {does}": partial(in_a_tool_that, does, PARALLEL)
         for does in TOOLS_THAT
     },
     "after the wait is over": after_the_wait_is_over,
@@ -554,13 +548,13 @@ def test_an_aborted_compaction_leaves_the_transcript_as_it_was() -> None:
 
 
 def test_an_abort_at_the_very_start_beats_a_model_that_answers_at_once() -> None:
-    scenario = Scenario(prompt="Go.", abort=Moment(at="0s"))
+    scenario = Scenario.model_validate({"prompt": "Go.", "abort": {"at": "0s"}})
     result = Simulation(scenario, model=lambda _: "Done.").run()
     assert result.outcome is Outcome.ABORTED
 
 
 def test_a_run_aborted_at_the_very_start_sends_no_request() -> None:
-    scenario = Scenario(prompt="Go.", abort=Moment(at="0s"))
+    scenario = Scenario.model_validate({"prompt": "Go.", "abort": {"at": "0s"}})
     trace = Simulation(scenario, model=lambda _: "Done.").run().trace
     assert not [entry for entry in trace.entries if isinstance(entry, entries.Request)]
 
@@ -589,7 +583,7 @@ def stubborn_tool(policy: ToolExecution) -> Stopped:
 @in_any_order
 def test_a_tool_that_sleeps_on_does_not_hold_up_an_aborted_run(policy: ToolExecution) -> None:
     stopped = stubborn_tool(policy)
-    assert stopped.result.elapsed_ns == stopped.at_ns
+    assert stopped.result.elapsed_ns <= stopped.at_ns + GRACE_NS
 
 
 @in_any_order
@@ -616,12 +610,12 @@ def test_a_hook_that_sleeps_on_holds_up_an_aborted_run_for_its_timeout_at_most()
 
 
 def test_an_async_on_tool_result_does_not_hold_up_an_aborted_run() -> None:
-    async def dawdles(*_: object) -> None:
-        await nap(10)
+    async def hangs(*_: object) -> None:
+        await asyncio.Event().wait()
 
-    code = {**while_tools_run(), "callbacks": Callbacks(on_tool_result=dawdles)}
+    code = {**while_tools_run(), "callbacks": Callbacks(on_tool_result=hangs)}
     stopped = play(Scenario(prompt="Go."), Stop(), at_ns=5 * MS, **code)
-    assert stopped.result.elapsed_ns == stopped.at_ns
+    assert stopped.result.elapsed_ns <= stopped.at_ns + GRACE_NS
 
 
 async def blocks_in_a_thread() -> str:
@@ -636,17 +630,17 @@ def blocks() -> str:
 
 @pytest.mark.parametrize("tool", [blocks, blocks_in_a_thread])
 @pytest.mark.parametrize(
-    ("how", "limit_ms"), [("abort", None), ("wall clock", 1_000)], ids=["abort", "wall clock"]
+    "bound",
+    [{"abort": {"at": "1s"}}, {"limits": Limits(max_wall_clock_ms=1_000)}],
+    ids=["abort", "wall clock"],
 )
 def test_time_that_passes_without_waiting_does_not_outrun_the_end_of_the_run(
-    tool: Callable[[], Any], how: str, limit_ms: int | None
+    tool: Callable[[], Any], bound: dict[str, Any]
 ) -> None:
-    limits = Limits(max_wall_clock_ms=limit_ms)
-    stop = Stop(presses=1 if how == "abort" else 0)
     reply = Reply(call={tool.__name__: {}})
-    code: dict[str, Any] = {"tools": [tool], "model": script(reply, reply, Reply(say="Done."))}
-    stopped = play(Scenario(prompt="Go.", limits=limits), stop, at_ns=1_000 * MS, **code)
-    started = [e for e in stopped.entries if isinstance(e, entries.ToolStarted)]
+    scenario = Scenario(prompt="Go.", **bound)
+    run = Simulation(scenario, tools=[tool], model=script(reply, reply, Reply(say="Done."))).run()
+    started = [e for e in run.trace.entries if isinstance(e, entries.ToolStarted)]
     assert len(started) == 1
 
 
@@ -661,7 +655,7 @@ def rich_story() -> dict[str, Any]:
 
     hooks = Hooks(**{point: [waits, waits] for point in POINTS})
     waiting = [name for name in CALLBACKS if name != "on_tool_result"]
-    pace = Pace(first_part="4ms", per_part="4ms")
+    pace = paced(first_part="4ms", per_part="4ms")
     return {
         "hooks": hooks,
         "callbacks": Callbacks(**dict.fromkeys(waiting, waits)),
@@ -693,7 +687,7 @@ def rich_instants(order: ToolExecution) -> tuple[int, ...]:
     assert result.outcome is Outcome.COMPLETED
     assert result.counters.compaction_attempts == 1
     happens = sorted({entry.at_ns // MS for entry in result.trace.entries})
-    between = {(a + b) // 2 for a, b in zip(happens, happens[1:], strict=False)}
+    between = {(a + b) // 2 for a, b in pairwise(happens)}
     return tuple(sorted({*happens, *between, result.elapsed_ns // MS}))
 
 
@@ -719,7 +713,7 @@ class TestAtEveryInstant:
     def test_the_run_ends_once_and_says_how(self, order: ToolExecution, by: str) -> None:
         signal = {"abort": "abort-requested", "wall clock": "wall-clock-expired"}[by]
         found = {s.at_ns: endings(s.result.trace) for s in rich_runs(order, by)}
-        assert found == dict.fromkeys(found, [signal])
+        assert [at_ns for at_ns, signals in found.items() if signals != [signal]] == []
 
     def test_the_run_ends_there_and_then(self, order: ToolExecution, by: str) -> None:
         found = [(s.at_ns, s.result.elapsed_ns) for s in rich_runs(order, by)]
@@ -778,17 +772,27 @@ async def fails() -> str:
 TOOLS: tuple[Callable[[], Any], ...] = (note, look, swallows, cancels_itself, fails)
 waits = st.integers(0, 4)
 paces = st.builds(
-    lambda first, each: Pace(first_part=f"{first}ms", per_part=f"{each}ms"), waits, waits
+    lambda first, each: paced(first_part=f"{first}ms", per_part=f"{each}ms"), waits, waits
 )
 names = st.sampled_from([*(tool.__name__ for tool in TOOLS), "unknown"])
-calls = st.lists(names.map(lambda name: {name: {}}), min_size=1, max_size=3)
-broken_calls = names.map(lambda name: [{name: '{"broken'}])
+Calls = list[dict[str, Any]]
+
+
+def call(name: str) -> dict[str, Any]:
+    return {name: {}}
+
+
+def broken_call(name: str) -> Calls:
+    return [{name: '{"broken'}]
+
+
+calls: st.SearchStrategy[Calls] = st.lists(names.map(call), min_size=1, max_size=3)
 replies = st.one_of(
-    st.builds(Reply, say=st.just([PAD]), call=calls | broken_calls, pace=paces),
+    st.builds(Reply, say=st.just([PAD]), call=calls | names.map(broken_call), pace=paces),
     st.builds(
         Reply, call=calls, finish=st.sampled_from(["stop", "length", "tool-calls"]), pace=paces
     ),
-    st.builds(Reply, say=st.just("Half."), call=calls, unfinished=st.just(True), pace=paces),
+    st.builds(Reply, say=st.just("Half."), call=calls, unfinished=st.just(value=True), pace=paces),
     st.builds(Reply, say=st.just("Half."), call=calls, lost=st.just("mid-output"), pace=paces),
     st.builds(Reply, http=st.just(Http(status=503)), pace=paces),
     st.builds(Reply, finish=st.just("stop"), pace=paces),

@@ -347,7 +347,8 @@ async def async_function(_: Any) -> None:
     ],
 )
 def test_whether_a_function_is_async_is_known_at_registration(
-    function: Callable[..., Any], is_async: bool  # noqa: FBT001
+    function: Callable[..., Any],
+    is_async: bool,  # noqa: FBT001
 ) -> None:
     assert UserFunction(function).is_async is is_async
 

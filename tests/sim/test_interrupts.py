@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from simloop.kernel.signals import AbortRequested, WallClockExpired
 from simloop.sim.clock import VirtualLoop, run_virtual
-from simloop.sim.interrupts import Interrupts, Watch
+from simloop.sim.interrupts import GRACE_NS, Interrupts, Watch
 from simloop.sim.simulate import running_loop
 
 T = TypeVar("T")
@@ -212,9 +212,8 @@ def test_a_deadline_of_the_past_has_no_effect_on_what_comes_after_it() -> None:
 
 def test_an_inner_deadline_strikes_before_the_outer_one() -> None:
     async def main(_: Interrupts, watch: Watch) -> tuple[bool, bool, float]:
-        with watch.deadline(10) as outer:
-            with watch.deadline(3) as inner:
-                await nap(100)
+        with watch.deadline(10) as outer, watch.deadline(3) as inner:
+            await nap(100)
         return inner.expired, outer.expired, now_ms()
 
     assert play(main) == (True, False, 3)
@@ -251,6 +250,78 @@ def test_code_that_swallows_a_deadline_does_not_hide_it() -> None:
     assert play(main) is True
 
 
+def test_code_that_swallows_a_deadline_and_goes_on_is_stopped_again_after_the_grace() -> None:
+    async def main(_: Interrupts, watch: Watch) -> tuple[float, int]:
+        with watch.deadline(5):
+            await is_stopped(nap(100))
+            await nap(10_000)
+        return now_ms() - GRACE_NS / MS, current()[1].cancelling()
+
+    assert play(main) == (5, 0)
+
+
+def test_code_that_cleans_up_within_the_grace_is_left_to_it() -> None:
+    async def main(_: Interrupts, watch: Watch) -> float:
+        with watch.deadline(5):
+            await is_stopped(nap(100))
+            await nap(GRACE_NS / MS - 1)
+        return now_ms() - GRACE_NS / MS
+
+    assert play(main) == 4
+
+
+def test_code_that_swallows_the_end_of_the_run_is_stopped_again_after_the_grace() -> None:
+    async def main(interrupts: Interrupts, _: Watch) -> tuple[bool, float, int]:
+        running_loop().call_later(0.005, interrupts.end_run, AbortRequested())
+        await is_stopped(nap(100))
+        stopped = await is_stopped(nap(10_000))
+        interrupts.take()
+        return stopped, now_ms() - GRACE_NS / MS, current()[1].cancelling()
+
+    assert play(main) == (True, 5, 0)
+
+
+def test_after_the_signal_is_taken_no_grace_runs_on() -> None:
+    async def main(interrupts: Interrupts, _: Watch) -> bool:
+        running_loop().call_later(0.005, interrupts.end_run, AbortRequested())
+        await is_stopped(nap(100))
+        interrupts.take()
+        return await is_stopped(nap(10_000))
+
+    assert play(main) is False
+
+
+def test_a_planned_end_stops_a_task_that_waits() -> None:
+    async def main(interrupts: Interrupts, _: Watch) -> tuple[bool, float]:
+        interrupts.plan(5 * MS, WallClockExpired())
+        return await is_stopped(nap(10)), now_ms()
+
+    assert play(main) == (True, 5)
+
+
+def test_a_planned_end_stops_a_task_for_which_time_passes_without_waiting() -> None:
+    async def main(interrupts: Interrupts, _: Watch) -> object:
+        interrupts.plan(5 * MS, WallClockExpired())
+        running_loop().advance_ns(6 * MS)
+        with pytest.raises(asyncio.CancelledError):
+            interrupts.check()
+        return interrupts.take()
+
+    assert play(main) == WallClockExpired()
+
+
+def test_of_two_planned_ends_the_earlier_one_counts() -> None:
+    async def main(interrupts: Interrupts, _: Watch) -> object:
+        interrupts.plan(5 * MS, WallClockExpired())
+        interrupts.plan(3 * MS, AbortRequested())
+        running_loop().advance_ns(6 * MS)
+        with pytest.raises(asyncio.CancelledError):
+            interrupts.check()
+        return interrupts.take()
+
+    assert play(main) == AbortRequested()
+
+
 def test_an_expired_deadline_takes_its_cancellation_back() -> None:
     async def main(_: Interrupts, watch: Watch) -> int:
         with watch.deadline(5):
@@ -280,17 +351,19 @@ def test_a_cancellation_of_ones_own_passes_through_a_deadline() -> None:
 def test_a_cancellation_from_outside_passes_through_a_deadline_of_the_same_instant(
     order: str,
 ) -> None:
-    async def main(_: Interrupts, watch: Watch) -> bool:
+    async def bounded(watch: Watch) -> None:
         loop, task = current()
         if order == "cancel first":
             loop.call_at_ns(5 * MS, task.cancel)
-        with pytest.raises(asyncio.CancelledError), watch.deadline(5) as deadline:
+        with watch.deadline(5):
             if order == "deadline first":
                 loop.call_at_ns(5 * MS, task.cancel)
             await nap(100)
-        return deadline.expired
 
-    play(main)
+    async def main(_: Interrupts, watch: Watch) -> bool:
+        return await is_stopped(bounded(watch))
+
+    assert play(main) is True
 
 
 def test_an_interrupt_passes_through_a_deadline_of_the_same_instant() -> None:

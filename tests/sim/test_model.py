@@ -30,7 +30,6 @@ from simloop.messages import (
     Request,
     StreamError,
     TextDelta,
-    ToolCall,
     ToolCallDelta,
     ToolCallPart,
     UserMessage,
@@ -43,6 +42,10 @@ from simloop.trace import entries
 MS = 1_000_000
 LOOK = Reply(say="I look.", call={"look": {}})
 STOP = Finish(FinishReason.STOP, "stop")
+
+
+def paced(**waits: str) -> Pace:
+    return Pace.model_validate(waits)
 
 
 def request(text: str = "Go.", purpose: str = "main") -> Request:
@@ -118,11 +121,11 @@ def test_a_fault_is_a_part_and_no_exception() -> None:
 @pytest.mark.parametrize(
     ("pace", "at_ms"),
     [
-        (Pace(), [0, 0, 0]),
-        (Pace(first_part="5ms"), [5, 5, 5]),
-        (Pace(per_part="3ms"), [0, 3, 6]),
-        (Pace(first_part="5ms", per_part="3ms"), [5, 8, 11]),
-        (Pace(per_token="2ms"), [2, 6, 6]),
+        (paced(), [0, 0, 0]),
+        (paced(first_part="5ms"), [5, 5, 5]),
+        (paced(per_part="3ms"), [0, 3, 6]),
+        (paced(first_part="5ms", per_part="3ms"), [5, 8, 11]),
+        (paced(per_token="2ms"), [2, 6, 6]),
     ],
 )
 def test_parts_come_at_the_pace_of_the_reply(pace: Pace, at_ms: list[int]) -> None:

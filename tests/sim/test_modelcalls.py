@@ -1,6 +1,7 @@
 """One model call: read part by part, bounded in time, and a failure is a value."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
@@ -24,15 +25,22 @@ from simloop.messages import (
     ToolCallPart,
 )
 from simloop.scenario.replies import Pace
-from simloop.sim.modelcalls import writable
+from simloop.sim.interrupts import GRACE_NS
 from simloop.trace import entries
 from simloop.trace.codec import encode
+from simloop.trace.untrusted import writable
 
 MS = 1_000_000
 STOP = Finish(FinishReason.STOP, "stop")
 
 
-def play(model: Callable[[Request], Any], *, callbacks: Callbacks | None = None, **limits: int) -> Result:  # fmt: skip
+def paced(**waits: str) -> Pace:
+    return Pace.model_validate(waits)
+
+
+def play(
+    model: Callable[[Request], Any], *, callbacks: Callbacks | None = None, **limits: int
+) -> Result:
     scenario = Scenario(prompt="Go.", limits=Limits(**{"max_error_count": 1, **limits}))
     return Simulation(scenario, model=model, callbacks=callbacks).run()
 
@@ -53,8 +61,8 @@ def error_of(result: Result) -> entries.Error:
     "reply",
     [
         Reply(stall="before-headers"),
-        Reply(say="late", pace=Pace(first_part="1h")),
-        Reply(http=Http(status=503), pace=Pace(first_part="1h")),
+        Reply(say="late", pace=paced(first_part="1h")),
+        Reply(http=Http(status=503), pace=paced(first_part="1h")),
     ],
 )
 def test_a_first_part_that_does_not_come_in_time_fails_the_call(reply: Reply) -> None:
@@ -63,7 +71,7 @@ def test_a_first_part_that_does_not_come_in_time_fails_the_call(reply: Reply) ->
 
 
 def test_a_first_part_in_time_ends_the_wait_for_it() -> None:
-    pace = Pace(first_part="29ms", per_part="100ms")
+    pace = paced(first_part="29ms", per_part="100ms")
     result = play(lambda _: Reply(say="a b", pace=pace), first_part_timeout_ms=30)
     assert result.outcome is Outcome.COMPLETED
 
@@ -80,13 +88,13 @@ def test_any_part_ends_the_wait_for_the_first_one(part: Part) -> None:
 
 
 def test_a_call_that_takes_too_long_as_a_whole_fails() -> None:
-    pace = Pace(per_part="20ms")
+    pace = paced(per_part="20ms")
     result = play(lambda _: Reply(say="a b c d", pace=pace), model_call_timeout_ms=50)
     assert (error_of(result).error_class, result.elapsed_ns) == (ErrorClass.TIMEOUT, 50 * MS)
 
 
 def test_a_call_that_is_cut_by_its_timeout_keeps_the_text_so_far() -> None:
-    pace = Pace(per_part="20ms")
+    pace = paced(per_part="20ms")
     result = play(lambda _: Reply(say="a b c d", pace=pace), model_call_timeout_ms=50)
     assert result.text == "a b c"
 
@@ -99,9 +107,25 @@ def test_the_whole_call_bounds_the_first_part_too() -> None:
 
 
 def test_each_try_has_the_whole_time() -> None:
-    replies = iter([Reply(stall="before-headers"), Reply(say="Done.", pace=Pace(first_part="29ms"))])
+    replies = iter(
+        [Reply(stall="before-headers"), Reply(say="Done.", pace=paced(first_part="29ms"))]
+    )
     result = play(lambda _: next(replies), first_part_timeout_ms=30, max_error_count=2)
     assert result.elapsed_ns == (30 + 2_000 + 29) * MS
+
+
+@pytest.mark.parametrize("goes_on", ["silent", "with a part"])
+def test_a_model_that_swallows_its_timeout_does_not_outlast_it(goes_on: str) -> None:
+    async def model(_: Request) -> AsyncIterator[Part]:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(3_600)
+        if goes_on == "with a part":
+            yield TextDelta("late")
+        await asyncio.sleep(3_600)
+        yield STOP
+
+    result = play(model, first_part_timeout_ms=30, model_call_timeout_ms=1_000)
+    assert result.elapsed_ns <= 1_000 * MS + GRACE_NS
 
 
 @given(

@@ -37,9 +37,7 @@ def replay(recorded: Sequence[AnyEntry]) -> Iterator[Sent]:
             yield entry.number, entry.purpose, str(entry.system_prompt), list(entry.added), ()
             continue
         messages = [*messages[: entry.kept], *entry.added]
-        system_prompt = (
-            system_prompt if entry.system_prompt is UNSET else str(entry.system_prompt)
-        )
+        system_prompt = system_prompt if entry.system_prompt is UNSET else str(entry.system_prompt)
         tools = tools if isinstance(entry.tools, type(UNSET)) else entry.tools
         yield entry.number, entry.purpose, system_prompt, messages, tools
 
