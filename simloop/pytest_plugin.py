@@ -88,7 +88,9 @@ class ScenarioItem(pytest.Function):
         """Where it is, for reports."""
         return self.path, 0, self.name
 
-    def repr_failure(self, excinfo: "ExceptionInfo[BaseException]") -> "str | TerminalRepr":
+    def repr_failure(  # type: ignore[override] - as pytest's own Function has it
+        self, excinfo: "ExceptionInfo[BaseException]"
+    ) -> "str | TerminalRepr":
         """What is wrong, without our frames; any other exception as pytest shows it."""
         from simloop.errors import SimloopError  # noqa: PLC0415 - see the module docstring
 

@@ -32,7 +32,9 @@ class HookIsolation:
     }
 
     on_failure: OnHookFailure = OnHookFailure.ISOLATE
+    """What a hook that fails or takes too long does to the run."""
     timeout_ms: Annotated[int, Ge(1)] = 5_000
+    """Virtual milliseconds that an async hook or callback may take."""
 
 
 class ToolOrder(StrEnum):
@@ -53,7 +55,9 @@ class ToolExecution:
     }
 
     order: ToolOrder = ToolOrder.SEQUENTIAL
+    """One call after the other, or all at once."""
     timeout_ms: Annotated[int, Ge(1)] | None = None
+    """Virtual milliseconds that one call may take; without it, for ever."""
 
 
 class CompactionStrategy(StrEnum):
@@ -79,10 +83,15 @@ class Compaction:
     }
 
     window: Annotated[int, Ge(1)] = 64_000
+    """The size of the context, in estimated tokens."""
     trigger_percent: Annotated[int, Ge(1), Le(100)] = 75
+    """Share of the window from which on a normal compaction is tried."""
     target_percent: Annotated[int, Ge(1), Le(100)] = 50
+    """Share of the window that dropping turns aims to get down to."""
     keep_turns: Annotated[int, Ge(1)] = 4
+    """How many of the newest turns a normal compaction keeps."""
     strategy: CompactionStrategy = CompactionStrategy.SUMMARISE
+    """A summary by the model, or dropping the oldest turns."""
 
     @property
     def trigger(self) -> int:

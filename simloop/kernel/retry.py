@@ -69,9 +69,13 @@ class ExponentialBackoff:
     }
 
     initial_ms: Annotated[int, Ge(0)] = 2_000
+    """Milliseconds after the first failure; twice as long after each further one."""
     max_ms: Annotated[int, Ge(0)] = 30_000
+    """Milliseconds that the delay does not exceed."""
     max_retry_after_ms: Annotated[int, Ge(0)] = 120_000
+    """Milliseconds that are waited at most when Retry-After asks for more."""
     jitter: Annotated[float, Ge(0), Le(1)] = 0.0
+    """Share of the delay that chance may take off, drawn from the seed."""
 
     def classify(self, fault: Fault) -> ErrorClass:
         """By status and code: `errorclass.classify`."""

@@ -52,11 +52,14 @@ class ChanceFaults:
     site that there is not.
     """
 
-    __pydantic_config__: ClassVar = {"extra": "forbid"}
+    __pydantic_config__: ClassVar = {"extra": "forbid", "use_attribute_docstrings": True}
 
     activate: Annotated[float, Ge(0), Le(1)] = 0.25
+    """How likely a site is to take part in a run at all."""
     fire: Annotated[float, Ge(0), Le(1)] = 0.25
+    """How likely a site that takes part is to act, each time it is asked."""
     sites: Sequence[str] = SITES
+    """The sites that may take part."""
 
 
 class FaultSites:
