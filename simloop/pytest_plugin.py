@@ -88,7 +88,8 @@ class ScenarioItem(pytest.Function):
         """Where it is, for reports."""
         return self.path, 0, self.name
 
-    def repr_failure(  # type: ignore[override] - as pytest's own Function has it
+    # As pytest's own Function has it; Node has one parameter more.
+    def repr_failure(  # type: ignore[override]
         self, excinfo: "ExceptionInfo[BaseException]"
     ) -> "str | TerminalRepr":
         """What is wrong, without our frames; any other exception as pytest shows it."""

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, PlainSerializer, ValidationInfo, WithJsonSchema
 
 UNITS_NS = {"ns": 1, "us": 1_000, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3_600 * 10**9}
+LONGEST_NS = 100 * 365 * 24 * UNITS_NS["h"]
 
 PATTERN = r"^\d{1,12}(\.\d{1,9})?(ns|us|ms|s|m|h)$"
 _DURATION = re.compile(PATTERN)
@@ -18,11 +19,13 @@ _DURATION = re.compile(PATTERN)
 
 def duration(value: Any) -> int:
     """Nanoseconds from text such as `120ms`. Raises ValueError, saying how to write one."""
-    match = _DURATION.match(value) if isinstance(value, str) and value.isascii() else None
+    match = _DURATION.fullmatch(value) if isinstance(value, str) and value.isascii() else None
     if match is None or not isinstance(value, str):
         raise ValueError("a duration is a number and a unit (ns, us, ms, s, m, h), such as 120ms")
     unit = match[2]
     nanoseconds = Decimal(value.removesuffix(unit)) * UNITS_NS[unit]
+    if nanoseconds > LONGEST_NS:
+        raise ValueError("a duration is at most a hundred years")
     if nanoseconds != int(nanoseconds):
         raise ValueError("a duration cannot be finer than a nanosecond")
     return int(nanoseconds)

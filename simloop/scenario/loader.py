@@ -16,6 +16,7 @@ from pydantic import BaseModel, ValidationError
 
 from simloop.errors import ScenarioError
 from simloop.scenario.schema import Scenario
+from simloop.scenario.wording import either, wording
 from simloop.scenario.yaml import Document, Loc, read_yaml, read_yaml_file
 
 
@@ -24,9 +25,9 @@ def load_scenario(path: str | Path) -> Scenario:
     return _validate(read_yaml_file(Path(path)))
 
 
-def parse_scenario(text: str, path: str = "<text>") -> Scenario:
+def parse_scenario(text: str, path: str = "") -> Scenario:
     """Read a scenario from YAML text; `path` is what errors call it. Raises ScenarioError."""
-    return _validate(read_yaml(text, path))
+    return _validate(read_yaml(text, path or "<text>")).read_from(path)
 
 
 def _validate(document: Document) -> Scenario:
@@ -40,29 +41,59 @@ def _validate(document: Document) -> Scenario:
 
 def _worst(document: Document, invalid: ValidationError) -> ScenarioError:
     """The first finding in the file, with a count of the others: one line for one file."""
-    findings = sorted(
-        (_finding(document, error) for error in invalid.errors(include_url=False)),
-        key=lambda finding: (finding.line or 0, finding.column or 0),
-    )
-    first = findings[0]
-    others = len({(f.line, f.column) for f in findings}) - 1
+    errors = _one_form_each(document, invalid.errors(include_url=False))
+    # A key that is missing goes last: often it is there, misspelt, and that is what to say.
+    errors.sort(key=lambda error: (error["type"] == "missing", _place(document, error)))
+    first = _finding(document, errors[0])
+    others = len({_place(document, error) for error in errors}) - 1
     if others:
         first.message += f" [and {others} more]"
     return first
 
 
+def _one_form_each(document: Document, errors: list[Any]) -> list[Any]:
+    """Of the errors about a key with two forms, the one that got furthest."""
+    furthest: dict[Loc, Any] = {}
+    for error in errors:
+        loc = tuple(error["loc"])
+        group = either(loc) or loc
+        best = furthest.get(group)
+        depth = len(document.key_path(loc).split("."))
+        if best is None or depth > len(document.key_path(tuple(best["loc"])).split(".")):
+            furthest[group] = error
+    return list(furthest.values())
+
+
+def _place(document: Document, error: Any) -> tuple[int, int]:
+    return document.locate(_loc(error), key=_about_the_key(error))
+
+
+def _loc(error: Any) -> Loc:
+    """Where it is; a check of a whole model names the key that it objects to."""
+    key = error.get("ctx", {}).get("key")
+    return (*error["loc"], key) if key else tuple(error["loc"])
+
+
+def _about_the_key(error: Any) -> bool:
+    return error["type"] in _UNKNOWN_KEY or "key" in error.get("ctx", {})
+
+
 def _finding(document: Document, error: Any) -> ScenarioError:
-    loc: Loc = tuple(error["loc"])
-    kind = error["type"]
-    unknown, missing = kind in _UNKNOWN_KEY, kind == "missing"
-    line, column = document.locate(loc, key=unknown)
-    key = document.key_path(loc)
-    message, hint = error["msg"].removeprefix("Value error, "), ""
-    if unknown:
+    loc, kind = _loc(error), error["type"]
+    line, column = _place(document, error)
+    message, hint = wording(error)
+    if kind in _UNKNOWN_KEY:
         message, hint = "unknown key", _nearest(loc)
-    elif missing:
+    elif kind == "missing":
         message, hint = f"the key `{loc[-1]}` is missing", "add it"
-    return ScenarioError(message, path=document.path, line=line, column=column, key=key, hint=hint)
+    return ScenarioError(
+        message,
+        path=document.path,
+        line=line,
+        column=column,
+        key=document.key_path(loc),
+        hint=hint,
+    )
 
 
 _UNKNOWN_KEY = frozenset({"extra_forbidden", "unexpected_keyword_argument"})

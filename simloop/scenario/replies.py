@@ -6,10 +6,12 @@ be written here becomes a list of timed parts; the fake knows nothing of this fi
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
 from itertools import zip_longest
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from simloop.messages import (
     Fault,
@@ -25,7 +27,7 @@ from simloop.messages import (
     ToolCallPart,
     Usage,
 )
-from simloop.scenario.durations import Duration, format_duration
+from simloop.scenario.durations import Duration
 from simloop.sim.context import utf8_bytes_over_4
 from simloop.sim.model import ScriptEntry, TimedPart
 from simloop.sim.tools import canonical_json
@@ -44,6 +46,20 @@ class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
+def wrong(key: str, message: str) -> PydanticCustomError:
+    """The objection of a whole model to one of its keys, which is where a file is marked."""
+    return PydanticCustomError("contradiction", "{says}", {"key": key, "says": message})
+
+
+def differs(model: BaseModel, field: str) -> bool:
+    """Whether the field has another value than its default.
+
+    Not `model_fields_set`: a scenario that is dumped with its defaults must load again.
+    """
+    default = type(model).model_fields[field].get_default(call_default_factory=True)
+    return bool(getattr(model, field) != default)
+
+
 class Http(_Model):
     """The provider answers with a status instead of a reply."""
 
@@ -60,7 +76,7 @@ class Http(_Model):
         """As the loop sees it."""
         headers = {name.lower(): value for name, value in self.headers.items()}
         if self.retry_after is not None:
-            headers["retry-after"] = format_seconds(self.retry_after)
+            headers["retry-after"] = _seconds(self.retry_after)
         code, message = error_of(self.body)
         words = f"{self.status} {_PHRASES.get(self.status, 'Error')}"
         return Fault(
@@ -154,18 +170,35 @@ class Reply(_Model):
         ]
         parts = bool(self.say or self.think or self.call or self.half_call)
         if len(ends) > 1:
-            raise ValueError(f"a reply ends in one way, not in several: {', '.join(ends)}")
+            raise wrong(ends[1], f"a reply ends in one way, not in several: {', '.join(ends)}")
         if not ends and not parts:
-            raise ValueError("a reply says, calls or fails; for an empty one write finish: stop")
+            raise wrong("", "a reply says, calls or fails; for an empty one write finish: stop")
         if self.http is not None and parts:
-            raise ValueError("an HTTP status comes instead of a reply: split it in two entries")
-        place = self.lost or self.stall
-        if place is not None and (place == "mid-output") != parts:
-            raise ValueError(f"{place} {'has no' if parts else 'needs some'} output before it")
-        calls = self._calls()
-        if self.ids and len(self.ids) != len(calls):
-            raise ValueError(f"{len(self.ids)} ids for {len(calls)} calls")
+            raise wrong("http", "an HTTP status comes instead of a reply: split it in two entries")
+        if self.finish == FinishReason.INTERRUPTED:
+            raise wrong("finish", "no provider says interrupted: write unfinished: true instead")
+        for name in ("steps", "usage"):
+            if differs(self, name) and ends not in ([], ["finish"]):
+                raise wrong(name, f"only a reply that finishes reports {name}")
+        self._check_place(parts=parts)
+        self._check_calls()
         return self
+
+    def _check_place(self, *, parts: bool) -> None:
+        key = "stall" if self.lost is None else "lost"
+        place = self.lost or self.stall
+        if place == "mid-output" and not parts:
+            raise wrong(key, "mid-output needs some output before it: add say, think or call")
+        if place not in (None, "mid-output") and parts:
+            raise wrong(key, f"{place} has no output before it: write mid-output")
+
+    def _check_calls(self) -> None:
+        try:
+            calls = len(self._calls())
+        except ValueError:
+            raise wrong("call", "JSON has no NaN and no infinity") from None
+        if self.ids and len(self.ids) != calls:
+            raise wrong("ids", f"{len(self.ids)} ids for {calls} call{'s' * (calls != 1)}")
 
     def entry(self, position: str) -> ScriptEntry:
         """The reply as an entry of a script, standing at `position`."""
@@ -225,7 +258,7 @@ class Reply(_Model):
         elif self.stall is not None:
             yield None
         elif not self.unfinished:
-            raw = self.finish or ("tool-calls" if self.call else "stop")
+            raw = ("tool-calls" if self.call else "stop") if self.finish is None else self.finish
             usage = None if self.usage is None else Usage(self.usage.input, self.usage.output)
             yield Finish(FinishReason.read(raw), raw, usage, self.steps)
 
@@ -233,16 +266,15 @@ class Reply(_Model):
         """Names and the JSON text of the arguments."""
         groups = [self.call] if isinstance(self.call, dict) else self.call
         return [
-            (name, value if isinstance(value, str) else canonical_json(value or {}).decode())
+            (name, value if isinstance(value, str) else _json(value))
             for group in groups
             for name, value in group.items()
         ]
 
 
-def format_seconds(nanoseconds: int) -> str:
-    """Seconds as a header writes them: 5, or 0.25."""
-    text = format_duration(nanoseconds)
-    return text.removesuffix("s") if text[-2].isdigit() else f"{nanoseconds / 1e9:f}"
+def _seconds(nanoseconds: int) -> str:
+    """Seconds as a header writes them: 5, or 0.25; exact."""
+    return f"{Decimal(nanoseconds).scaleb(-9).normalize():f}"
 
 
 def _pieces(text: str | list[str]) -> Iterator[str]:
@@ -285,3 +317,7 @@ def error_of(body: str | dict[str, Any] | None) -> tuple[str, str]:
 
 def _word(value: Any) -> str:
     return value if isinstance(value, str) else ""
+
+
+def _json(value: Any) -> str:
+    return "{}" if value is None else canonical_json(value).decode()

@@ -1,14 +1,17 @@
 """What a run came to, and whether that is what its scenario expects."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
-from simloop.errors import ExpectationFailed
-from simloop.messages import Message, Outcome
+from pydantic import ValidationError
+
+from simloop.errors import ExpectationFailed, ScenarioError
+from simloop.messages import Message, Outcome, Request
 from simloop.scenario.durations import format_duration
 from simloop.scenario.schema import Expect
-from simloop.trace import entries
+from simloop.trace import views
 from simloop.trace.entries import AnyEntry
 from simloop.trace.looptrace import LoopTrace
 
@@ -52,6 +55,45 @@ class Result:
         """Whether everything that the scenario expects is so."""
         return not self.failures
 
+    @property
+    def requests(self) -> list[Request]:
+        """The requests exactly as sent, summaries too."""
+        return list(views.requests(self.trace.entries))
+
+    @property
+    def calls(self) -> list[views.Call]:
+        """The tool calls that were run: name and arguments, in the order of the starts."""
+        return list(views.calls(self.trace.entries))
+
+    @property
+    def backoffs_s(self) -> list[float]:
+        """The waits before retries, in virtual seconds."""
+        return [delay_ns / 1e9 for delay_ns in views.backoffs_ns(self.trace.entries)]
+
+    @property
+    def hook_log(self) -> list[views.HookRun]:
+        """The hooks that ran: point, name and what they did."""
+        return list(views.hook_log(self.trace.entries))
+
+    def expect(self, **expected: Any) -> Self:
+        """Check what is given, in the words of `expect` in a scenario file; return the result.
+
+            result.expect(outcome="completed", elapsed="5.12s", calls=[{"read": {"path": "a"}}])
+
+        Raises ExpectationFailed, one line for each that does not hold, and ScenarioError for what
+        cannot be expected.
+        """
+        try:
+            wanted = Expect.model_validate_json(json.dumps(expected))
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            key = ".".join(str(part) for part in first["loc"])
+            raise ScenarioError(f"this cannot be expected: {first['msg']}", key=key) from error
+        found = failures(wanted, self)
+        if found:
+            raise ExpectationFailed("\n".join(found), reproduce=self.reproduce)
+        return self
+
     def check(self) -> Self:
         """Return the result. Raises ExpectationFailed if it is not what the scenario expects."""
         if self.failures:
@@ -87,14 +129,23 @@ def failures(expect: Expect, result: Result) -> tuple[str, ...]:
 def _from_trace(expect: Expect, record: list[AnyEntry]) -> Iterator[tuple[str, Any, Any]]:
     """What only the trace tells; it can be long, so it is read only if something is expected."""
     if expect.requests is not None:
-        sent = sum(isinstance(entry, entries.Request) for entry in record)
-        yield "requests", expect.requests, sent
+        yield "requests", expect.requests, len(list(views.requests(record)))
     if expect.tools_run is not None:
-        run = [entry.name for entry in record if isinstance(entry, entries.ToolStarted)]
-        yield "tools_run", expect.tools_run, run
+        yield "tools_run", expect.tools_run, [call.name for call in views.calls(record)]
+    if expect.calls is not None:
+        got = [{call.name: call.arguments} for call in views.calls(record)]
+        yield "calls", expect.calls, got
     if expect.backoffs is not None:
-        waited = [entry.delay_ns for entry in record if isinstance(entry, entries.Backoff)]
-        yield "backoffs", [*map(_written, expect.backoffs)], [*map(_written, waited)]
+        waited = [_written(delay_ns) for delay_ns in views.backoffs_ns(record)]
+        yield "backoffs", [_written(delay_ns) for delay_ns in expect.backoffs], waited
+    if expect.hooks is not None:
+        yield "hooks", expect.hooks, [" ".join(run) for run in views.hook_log(record)]
+    if expect.sent is not None:
+        yield "sent", expect.sent, [_roles(request) for request in views.requests(record)]
+
+
+def _roles(request: Request) -> str:
+    return " ".join(str(type(message).__struct_config__.tag) for message in request.messages)
 
 
 def _written(nanoseconds: int | None) -> str | None:

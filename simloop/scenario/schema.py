@@ -9,13 +9,15 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
+from simloop.errors import ScenarioError
 from simloop.kernel.limits import Limits
 from simloop.kernel.policies import Compaction, HookIsolation, ToolExecution
 from simloop.kernel.retry import ExponentialBackoff
 from simloop.messages import Outcome
 from simloop.scenario.durations import Duration
-from simloop.scenario.replies import Reply
+from simloop.scenario.replies import Reply, differs, wrong
 from simloop.sim.faults import ChanceFaults
+from simloop.sim.tools import Tool, canonical_json
 
 HookPoint = Literal["before_llm_call", "after_llm_call", "before_tool_call", "after_tool_call"]
 
@@ -62,12 +64,26 @@ class ScriptedTool(Model):
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         if self.parameters and self.json_schema is not None:
-            raise ValueError("give either parameters or json_schema")
+            raise wrong("json_schema", "give either parameters or json_schema")
         ways = ("returns", "returns_chars", "raises", "cancels", "hangs")
-        given = [way for way in ways if way in self.model_fields_set]
+        given = [way for way in ways if differs(self, way)]
         if len(given) > 1:
-            raise ValueError(f"a tool ends in one way, not in several: {', '.join(given)}")
+            raise wrong(given[1], f"a tool ends in one way, not in several: {', '.join(given)}")
+        try:
+            canonical_json(self.returns)
+        except (TypeError, ValueError):
+            raise wrong("returns", "this is no JSON: it has no NaN and no infinity") from None
+        if self.json_schema is not None:
+            self._check_schema(self.json_schema)
         return self
+
+    def _check_schema(self, schema: dict[str, Any]) -> None:
+        try:
+            Tool(lambda: None, name="tool", parameters=schema)
+        except ScenarioError as error:
+            raise wrong(
+                "json_schema", f"this is no JSON Schema{error.message.partition('JSON Schema')[2]}"
+            ) from error
 
     def schema_of_arguments(self) -> dict[str, Any]:
         """The JSON Schema of the arguments; the short form allows no other ones."""
@@ -111,8 +127,8 @@ class ScriptedHook(Model):
             "tool": self.at.endswith("tool_call"),
         }
         for field, fitting in fits.items():
-            if field in self.model_fields_set and not fitting:
-                raise ValueError(f"`{field}` has no meaning at {self.at}")
+            if differs(self, field) and not fitting:
+                raise wrong(field, f"`{field}` has no meaning at {self.at}")
         return self
 
 
@@ -154,9 +170,9 @@ class ClockSkew(Model):
 class Counters(Model):
     """The machine's counters at the end; only those that are given are checked."""
 
-    error_count: int | None = Field(None, description="Failed or useless model calls.")
-    total_steps: int | None = Field(None, description="Steps of all replies together.")
-    compaction_attempts: int | None = Field(None, description="Compactions tried.")
+    error_count: int | None = Field(None, ge=0, description="Failed or useless model calls.")
+    total_steps: int | None = Field(None, ge=0, description="Steps of all replies together.")
+    compaction_attempts: int | None = Field(None, ge=0, description="Compactions tried.")
 
 
 class Expect(Model):
@@ -168,15 +184,28 @@ class Expect(Model):
     message: str | None = Field(None, description="What the user is told, exactly.")
     elapsed: Duration | None = Field(None, description="Virtual time that the run took.")
     counters: Counters = Field(Counters(), description="The counters at the end.")
-    requests: int | None = Field(None, description="How many requests the model got.")
+    requests: int | None = Field(None, ge=0, description="How many requests the model got.")
     tools_run: list[str] | None = Field(None, description="Names of the tools run, in order.")
+    calls: list[dict[str, Any]] | None = Field(
+        None, description="The tools run, in order, with the arguments that they got."
+    )
     backoffs: list[Duration] | None = Field(None, description="The waits before retries, in order.")
+    hooks: list[str] | None = Field(
+        None, description="The hooks that ran: point, name, and ok, blocked, failed or timed-out."
+    )
+    sent: list[str] | None = Field(
+        None, description="The requests as sent: for each the roles of its messages."
+    )
 
 
 class Scenario(Model):
     """One run: a prompt, what the model will say, the tools and hooks around it, the bounds."""
 
     title: str = Field("", description="What must hold, as a sentence.")
+    bugs: list[Annotated[str, Field(pattern=r"^[A-F]\d{1,2}$")]] = Field(
+        default_factory=list,
+        description="Rows of the catalogue of real bugs that it guards against.",
+    )
     loop: str = Field("reference", description="The loop design to run.")
     seed: int = Field(0, ge=0, lt=2**63, description="The seed of everything random.")
     limits: Limits = Field(default_factory=Limits, description="The bounds of the run.")
@@ -218,6 +247,12 @@ class Scenario(Model):
     def path(self) -> str:
         """The file that it was read from, or empty."""
         return self._path
+
+    def __eq__(self, other: object) -> bool:
+        """Of equal content, wherever it was read from."""
+        return type(other) is type(self) and self.__dict__ == other.__dict__
+
+    __hash__ = None  # type: ignore[assignment]  # it holds lists
 
     def read_from(self, path: str) -> Self:
         """Note the file that it was read from; messages name it."""

@@ -52,7 +52,11 @@ class Simulation:
     ) -> None:
         self.scenario = scenario
         self.seeds = Seeds(scenario.seed if seed is None else seed)
-        self._machine = machine_for(loop or scenario.loop, scenario.limits)
+        try:
+            self._machine = machine_for(loop or scenario.loop, scenario.limits)
+        except ScenarioError as error:
+            error.path = scenario.path or None
+            raise
         self._model = _choose_model(scenario, model)
         given = toolbox(tools)
         world_tools = {**scripted_tools(scenario), **given}
@@ -77,6 +81,8 @@ class Simulation:
             clock_skew_ns=scenario.clock.ahead - scenario.clock.behind,
         )
         self.trace = LoopTrace(_header(scenario, self._machine.name, self.seeds.seed, self._python))
+        if any(moment.on for moment in (*scenario.queue, scenario.abort) if moment is not None):
+            self.trace.entries = Tripwires()
         self._driver: Driver | None = None
 
     def run(self) -> Result:
@@ -92,18 +98,18 @@ class Simulation:
     async def arun(self) -> Result:
         """Run it on the virtual clock that is already running. Raises as `run` does."""
         loop = running_loop()
-        if any(m.on for m in (*self.scenario.queue, self.scenario.abort) if m is not None):
-            self.trace.entries = Tripwires()
         self._driver = Driver(self._machine, self._world, self.trace.entries)
         self._schedule(loop)
         try:
-            ended = await self._driver.drive(self.scenario.prompt)
+            result = self._result(await self._driver.drive(self.scenario.prompt))
+            if isinstance(self._model, FakeModel):
+                self._check_account(self._model, result)
         except CheckFailed as error:
             error.reproduce = error.reproduce or self._reproduce()
             raise
-        result = self._result(ended)
-        if isinstance(self._model, FakeModel):
-            self._check_account(self._model, result)
+        except ScenarioError as error:
+            error.path = error.path or self.scenario.path or None
+            raise
         return result
 
     def _check_account(self, model: FakeModel, result: Result) -> None:
@@ -229,7 +235,7 @@ async def arun(
 def _choose_model(scenario: Scenario, model: Model | Callable[..., Any] | None) -> Model:
     if model is None:
         return fake_model(scenario)
-    if scenario.model:
+    if scenario.model or scenario.summaries:
         raise ScenarioError(
             "there are two models: a script in the scenario, and `model`",
             key="model",

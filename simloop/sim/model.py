@@ -79,7 +79,8 @@ class Script:
                 return entry.reply
             self._next += 1
         raise ScriptExhausted(
-            f"request {request.number} finds no reply: all {len(self._ordered)} are used",
+            f"request {request.number} finds no reply: {len(self._ordered)} in order used up"
+            f"{f', {len(self._rules)} rules do not fit' if self._rules else ''}",
             key=self.name,
             hint="add a reply, or let one play `times: always`",
         )
@@ -124,10 +125,10 @@ class FakeModel:
         unused = [position for script in self._scripts.values() for position in script.unused()]
         if unused:
             raise ScriptUnused(
-                f"the run ended after {len(self.requests)} requests, and these replies were never "
+                f"after {len(self.requests)} request(s) the run ended, and these replies were not "
                 f"asked for, or not often enough: {', '.join(unused)}",
                 key=unused[0],
-                hint="delete them, or find out why the run ended early",
+                hint="delete them, or find out why it ended early",
             )
 
 

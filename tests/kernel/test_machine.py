@@ -37,7 +37,7 @@ def test_every_state_is_tried_here() -> None:
 
 def test_a_refused_signal_is_told_with_the_state_that_refused_it() -> None:
     error = not_accepted(RUN, signals.StepClosed())
-    assert str(error) == "Ready() does not wait for StepClosed(): please report this"
+    assert str(error) == "Ready() does not wait for StepClosed(queued=False): please report this"
 
 
 def test_a_refused_signal_is_our_fault_not_the_authors() -> None:

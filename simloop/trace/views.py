@@ -1,0 +1,68 @@
+"""What tests ask of a trace: the requests as sent, the calls, the waits, the hooks.
+
+The rule to keep: a view is computed from entries alone, so it works for a trace read from a file
+as for one just made.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from simloop.messages import Message, Request, ToolSpec
+from simloop.trace import entries
+from simloop.trace.entries import AnyEntry
+
+
+class Call(NamedTuple):
+    """A tool call that was run, with the arguments that the tool got."""
+
+    name: str
+    arguments: dict[str, Any]
+
+
+class HookRun(NamedTuple):
+    """A hook that ran: where, which, and what it did (ok, blocked, failed, timed-out)."""
+
+    point: str
+    hook: str
+    did: str
+
+
+def requests(record: Iterable[AnyEntry]) -> Iterator[Request]:
+    """Every request, exactly as it was sent."""
+    system_prompt = ""
+    messages: tuple[Message, ...] = ()
+    tools: tuple[ToolSpec, ...] = ()
+    for entry in record:
+        if not isinstance(entry, entries.Request):
+            continue
+        if entry.purpose != "main":
+            prompt = entry.system_prompt if isinstance(entry.system_prompt, str) else ""
+            yield Request(entry.number, entry.purpose, prompt, entry.added, ())
+            continue
+        messages = (*messages[: entry.kept], *entry.added)
+        if isinstance(entry.system_prompt, str):
+            system_prompt = entry.system_prompt
+        if isinstance(entry.tools, tuple):
+            tools = entry.tools
+        yield Request(entry.number, entry.purpose, system_prompt, messages, tools)
+
+
+def calls(record: Iterable[AnyEntry]) -> Iterator[Call]:
+    """Every tool call that was run, in the order of the starts."""
+    for entry in record:
+        if isinstance(entry, entries.ToolStarted):
+            yield Call(entry.name, msgspec.json.decode(entry.arguments))
+
+
+def backoffs_ns(record: Iterable[AnyEntry]) -> list[int]:
+    """The waits before retries, in order."""
+    return [entry.delay_ns for entry in record if isinstance(entry, entries.Backoff)]
+
+
+def hook_log(record: Iterable[AnyEntry]) -> Iterator[HookRun]:
+    """Every hook that ran, in order."""
+    for entry in record:
+        if isinstance(entry, entries.Hook):
+            yield HookRun(entry.point, entry.hook, entry.did)
