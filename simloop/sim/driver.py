@@ -30,7 +30,7 @@ from simloop.sim.clock import VirtualLoop
 from simloop.sim.compaction import Compactor
 from simloop.sim.context import History
 from simloop.sim.hooks import AFTER_LLM_CALL, BEFORE_LLM_CALL, AfterLLMCall, BeforeLLMCall
-from simloop.sim.interrupts import Interrupts, Watch
+from simloop.sim.interrupts import GRACE_MS, Interrupts, Watch
 from simloop.sim.modelcalls import ModelCalls, ReplySoFar
 from simloop.sim.requests import Requests
 from simloop.sim.sealed import EPOCH_NS
@@ -40,7 +40,7 @@ from simloop.sim.usercode import UserCode
 from simloop.sim.world import World
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
-from simloop.trace.recorder import Recorder
+from simloop.trace.recorder import Recorder, Since
 from simloop.trace.untrusted import writable
 
 _REFUSED = {
@@ -89,7 +89,7 @@ class Driver:
         self._loop = loop
         self._machine = machine
         self._world = world
-        self._recorder = Recorder(record, loop)
+        self._recorder = Recorder(record, loop if loop.now_ns == 0 else Since(loop))
         self.interrupts = Interrupts(loop, task)
         self._watch = Watch(loop, task)
         self._user_code = UserCode(world.hook_isolation, self._recorder, self.interrupts)
@@ -134,6 +134,7 @@ class Driver:
             assert signal is not None
             signal = await self._perform_all(self._advance(signal))
             if type(self._run.state) is Finished:
+                self.interrupts.close()
                 return self._ended(self._run.state)
         raise RunawayRun(
             f"the run passed max_transitions={self._world.max_transitions} without an outcome, "
@@ -152,7 +153,7 @@ class Driver:
         record.append(
             entries.Transition(
                 len(record),
-                self._loop.now_ns,
+                self._recorder.clock.now_ns,
                 _NAMES[type(signal)],
                 _NAMES[type(run.state)],
                 run.error_count,
@@ -224,7 +225,9 @@ class Driver:
             return await self._failed(reply.fault)
         assert reply.finish is not None
         text = bool(reply.text.strip())
-        if not reply.calls and (not text or reply.finish in _USELESS):
+        if reply.finish is FinishReason.INTERRUPTED or (
+            not reply.calls and (not text or reply.finish is FinishReason.TOOL_CALLS)
+        ):
             self._error, self._cause = _USELESS.get(reply.finish, _EMPTY)
         return signals.ModelReplied(reply.finish, text, bool(reply.calls), reply.steps)
 
@@ -304,9 +307,10 @@ class Driver:
         self._text = reply.text or self._text
         if len(self._tool_calls.answers) != len(reply.calls):
             self._tool_calls.open(reply.calls)  # stopped before the stream had ended
-        await self._tool_calls.settle(
-            _STOPPED.get(effect.outcome, "Error: not executed, the run ended"), self._watch
-        )
+        why = _STOPPED.get(effect.outcome, "Error: not executed, the run ended")
+        with self._watch.deadline(GRACE_MS):  # for what callbacks make of it
+            await self._tool_calls.settle(why, self._watch)
+        self._tool_calls.settle_quietly(why)
         if reply.pieces or reply.calls:
             self._commit(reply)
 

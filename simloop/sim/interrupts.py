@@ -16,7 +16,8 @@ from simloop.sim.clock import NEVER_NS, VirtualLoop
 _NS_PER_MS = 1_000_000
 # Code that is cancelled may clean up for so long; code that goes on is cancelled again. opencode
 # waits as long for its tools to settle (`documented-loops.md` 4.3).
-GRACE_NS = 250 * _NS_PER_MS
+GRACE_MS = 250
+GRACE_NS = GRACE_MS * _NS_PER_MS
 # What has swallowed so many cancellations never ends: the clock's own bounds report it then.
 _TRIES = 100
 
@@ -32,7 +33,9 @@ class Interrupts:
         self._task = task
         self._cancels = 0
         self._closed = False
+        self._outside = task.cancelling()
         self._planned: list[tuple[int, Signal]] = []
+        self._timers: list[asyncio.TimerHandle] = []
         self._due_ns = NEVER_NS
         self.pending: Signal | None = None
 
@@ -40,7 +43,7 @@ class Interrupts:
         """Have the run end with `signal` at that time, also if time passes without any waiting."""
         self._planned.append((when_ns, signal))
         self._due_ns = min(self._due_ns, when_ns)
-        self._loop.call_at_ns(when_ns, self.end_run, signal)
+        self._timers.append(self._loop.call_at_ns(when_ns, self.end_run, signal))
 
     def end_run(self, signal: Signal) -> None:
         """Ask the run to end with `signal`; of no effect once one has been asked or it is over."""
@@ -58,7 +61,8 @@ class Interrupts:
         if self.pending is not None and self._cancels < _TRIES:
             self._task.cancel()
             self._cancels += 1
-            self._loop.call_at_ns(self._loop.now_ns + GRACE_NS, self._cancel)
+            again_ns = self._loop.now_ns + GRACE_NS
+            self._timers.append(self._loop.call_at_ns(again_ns, self._cancel))
 
     def check(self) -> None:
         """Raise CancelledError if the run is to end: called before anything new is started."""
@@ -68,12 +72,21 @@ class Interrupts:
             raise asyncio.CancelledError
 
     def take(self) -> Signal:
-        """The signal that ends the run; from here on nothing interrupts it any more."""
+        """The signal that ends the run. Raises CancelledError if others cancelled the task too."""
         assert self.pending is not None
-        signal, self.pending, self._closed = self.pending, None, True
+        signal = self.pending
+        self.close()
         for _ in range(self._cancels):
             self._task.uncancel()
+        if self._task.cancelling() > self._outside:
+            raise asyncio.CancelledError
         return signal
+
+    def close(self) -> None:
+        """Let nothing interrupt the task any more: the run is over, its task may go on."""
+        self.pending, self._closed = None, True
+        for timer in self._timers:
+            timer.cancel()
 
 
 class Watch:
@@ -89,8 +102,13 @@ class Watch:
         self._timer_ns = 0
 
     def deadline(self, timeout_ms: int) -> "Deadline":
-        """A `with` block that must not last longer than `timeout_ms` of virtual time."""
-        return Deadline(self, self.loop.now_ns + timeout_ms * _NS_PER_MS)
+        """A `with` block that must not last longer than `timeout_ms` of virtual time.
+
+        Nor longer than the block around it.
+        """
+        when_ns = self.loop.now_ns + timeout_ms * _NS_PER_MS
+        outer = self.current
+        return Deadline(self, when_ns if outer is None else min(when_ns, outer.when_ns))
 
     def arm(self, when_ns: int) -> None:
         """Have the timer ring at `when_ns` or before."""

@@ -6,6 +6,7 @@ does wrong is a shorter list, a longer wait or a `StreamError`, so there is one 
 """
 
 import asyncio
+import contextlib
 import inspect
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Any, Protocol
@@ -151,8 +152,9 @@ class FunctionModel:
         if inspect.isawaitable(answer):
             answer = await answer
         if hasattr(answer, "__aiter__"):
-            async for part in answer:
-                yield part
+            async with contextlib.aclosing(answer) as parts:
+                async for part in parts:
+                    yield part
             return
         for delay_ns, part in self._timed(answer):
             if delay_ns:

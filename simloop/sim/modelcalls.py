@@ -6,7 +6,7 @@ is the hottest path, run once per part; no JSON, no copy, no look at the history
 
 import asyncio
 
-from simloop.errors import SimloopError
+from simloop.errors import ScenarioError, SimloopError
 from simloop.kernel.limits import Limits
 from simloop.messages import (
     Fault,
@@ -76,6 +76,10 @@ class ModelCalls:
                 await self._read_parts(request, reply, watch, deadline, end_ns, quiet=quiet)
             except SimloopError:
                 raise  # the script is wrong, or simloop is
+            except asyncio.CancelledError:
+                if watch.task.cancelling() or self._interrupts.pending is not None:
+                    raise
+                reply.fault = Fault("the model was cancelled")  # by itself: bug D4
             except Exception as error:  # noqa: BLE001 - a model may be user code
                 reply.fault = _fault_of(error)
         if deadline.expired:
@@ -95,7 +99,7 @@ class ModelCalls:
         quiet: bool,
     ) -> None:
         callbacks, interrupts, recorder = self._callbacks, self._interrupts, self._recorder
-        record, clock = recorder.entries, watch.loop
+        record, clock = recorder.entries, recorder.clock
         notify = self._user_code.notify
         on_chunk = None if quiet else callbacks.on_chunk
         on_text = None if quiet else callbacks.on_text
@@ -105,6 +109,8 @@ class ModelCalls:
             async for part in stream:
                 if interrupts.pending is not None:
                     raise asyncio.CancelledError
+                if deadline.cancels:
+                    break  # it swallowed the deadline, and comes too late
                 if first:
                     deadline.move(end_ns)
                     first = False
@@ -142,14 +148,19 @@ class ModelCalls:
                 reply.steps = max(1, steps)  # a reply that reports no step would be free (I3)
                 return True
             case StreamError(fault=fault):
-                reply.fault = fault
+                reply.fault = _writable_fault(fault)
                 return True
             case ReasoningDelta(text=text):
                 record(entries.ReasoningDelta, writable(text))
             case ToolCallDelta(call_id=call_id, name=name, arguments=arguments):
-                record(entries.ToolCallDelta, call_id, name, writable(arguments))
-            case TextDelta():
-                raise AssertionError("text is taken on the hot path")
+                given = (writable(call_id), writable(name), writable(arguments))
+                record(entries.ToolCallDelta, *given)
+            case _:
+                raise ScenarioError(
+                    f"the model gave a {type(part).__name__}, which is no part of a stream",
+                    key="model",
+                    hint="return text, a Reply, or parts such as TextDelta and Finish",
+                )
         return False
 
     def _unique(self, call_id: str) -> str:
@@ -163,6 +174,14 @@ class ModelCalls:
             unique = f"{call_id or 'call'}#{number}"
         self._call_ids.add(unique)
         return unique
+
+
+def _writable_fault(fault: Fault) -> Fault:
+    """The fault, with text that can be written."""
+    headers = tuple((writable(name), writable(value)) for name, value in fault.headers)
+    return Fault(
+        writable(fault.message), status=fault.status, code=writable(fault.code), headers=headers
+    )
 
 
 def _fault_of(error: Exception) -> Fault:

@@ -62,6 +62,12 @@ class ToolCalls:
             if answer is None:
                 await self._reject(index, text, watch)
 
+    def settle_quietly(self, text: str) -> None:
+        """The same without telling a callback."""
+        for index, answer in enumerate(self.answers):
+            if answer is None:
+                self._put(index, ToolResult(text, is_error=True), ran=False)
+
     async def _run_in_parallel(self, tools: Mapping[str, Tool], watch: Watch) -> None:
         """Prepare one after the other, so that tools start in the order of the calls; then run."""
         ready = [await self._prepare(index, tools, watch) for index in range(len(self._calls))]

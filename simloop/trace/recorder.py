@@ -12,7 +12,25 @@ from simloop.trace.entries import AnyEntry
 class Clock(Protocol):
     """Whatever knows the virtual time."""
 
-    now_ns: int
+    @property
+    def now_ns(self) -> int:
+        """Virtual nanoseconds."""
+        ...
+
+
+class Since:
+    """The time since a run began, for one that begins in the middle of a simulation."""
+
+    __slots__ = ("_clock", "_start_ns")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._start_ns = clock.now_ns
+
+    @property
+    def now_ns(self) -> int:
+        """Virtual nanoseconds since then."""
+        return self._clock.now_ns - self._start_ns
 
 
 class Recorder:

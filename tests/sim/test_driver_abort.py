@@ -547,6 +547,26 @@ def test_an_aborted_compaction_leaves_the_transcript_as_it_was() -> None:
     ]  # fmt: skip
 
 
+def test_a_compaction_whose_model_stops_the_run_is_not_carried_out() -> None:
+    stop = Stop()
+    rounds = script(*[Reply(say=[PAD], call={"note": {}})] * 2)
+
+    def model(request: Request) -> Reply:
+        if request.purpose == "main":
+            return rounds(request)
+        stop()
+        return Reply(say="Two notes.")
+
+    stopped = play(Scenario(prompt="Go.", compaction=COMPACTS), stop, model=model)
+    assert not [e for e in stopped.entries if isinstance(e, entries.Compaction)]
+
+
+def test_a_lost_reply_stays_out_of_the_transcript_of_a_run_that_is_aborted_in_backoff() -> None:
+    model = script(Reply(say="Half.", call={"note": {}}, lost="mid-output"))
+    stopped = play(Scenario(prompt="Go."), Stop(), at_ns=5 * MS, model=model)
+    assert [type(message).__name__ for message in stopped.result.messages] == ["UserMessage"]
+
+
 def test_an_abort_at_the_very_start_beats_a_model_that_answers_at_once() -> None:
     scenario = Scenario.model_validate({"prompt": "Go.", "abort": {"at": "0s"}})
     result = Simulation(scenario, model=lambda _: "Done.").run()
