@@ -24,7 +24,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, TypeVar, cast
 
 from simloop.errors import Deadlock, RunawayRun, ScenarioError
-from simloop.sim.sealed import REFUSED, run_anyio_threads_inline
+from simloop.sim.outside import REFUSED, run_anyio_threads_inline
 
 T = TypeVar("T")
 Task = asyncio.Task[Any]

@@ -8,7 +8,6 @@ everything after the seal, gets the originals. So stand-ins ask which loop is ru
 
 import asyncio
 import contextlib
-import contextvars
 import ctypes
 import datetime as dt
 import functools
@@ -34,25 +33,6 @@ if TYPE_CHECKING:
 EPOCH_NS = 1_767_225_600 * 10**9
 _UNIX = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _UUID_EPOCH = 0x01B21DD213814000  # 1582-10-15 to 1970 in units of 100 ns (RFC 9562, 5.1)
-
-# Advice -> the loop methods that it stands for.
-REFUSED = {
-    "put a fake transport (such as httpx.MockTransport) or a fake tool in its place": (
-        "create_connection create_server create_unix_connection create_unix_server"
-        " create_datagram_endpoint connect_accepted_socket start_tls sendfile"
-        " getaddrinfo getnameinfo add_reader remove_reader add_writer remove_writer"
-        " sock_recv sock_recv_into sock_recvfrom sock_recvfrom_into"
-        " sock_sendall sock_sendto sock_connect sock_accept sock_sendfile"
-    ),
-    "put a fake tool in its place": (
-        "subprocess_exec subprocess_shell connect_read_pipe connect_write_pipe"
-    ),
-    "call the handler itself, for instance with loop.call_later": (
-        "add_signal_handler remove_signal_handler"
-    ),
-    "return from the main coroutine": "stop",
-    "give the coroutine to simloop.sim.clock.run_virtual": "run_forever run_until_complete",
-}
 
 # Their clocks must stay real: they wait in the operating system, or measure the simulation.
 _SKIPPED = {
@@ -274,32 +254,3 @@ def sealed(loop: "VirtualLoop", seeds: Seeds, epoch_ns: int = EPOCH_NS) -> Itera
         else:
             _worlds[loop] = outer
         _border.leave()
-
-
-def run_anyio_threads_inline(virtual: type[asyncio.AbstractEventLoop]) -> None:
-    """Make anyio's worker threads inline on loops of that class; only once.
-
-    `anyio.from_thread` does not work in there: no thread is waiting for the loop.
-    """
-    from anyio._backends._asyncio import AsyncIOBackend  # noqa: PLC0415 - not everyone's dependency
-
-    original = AsyncIOBackend.run_sync_in_worker_thread
-    if hasattr(original, "runs_inline"):
-        return
-
-    async def run_sync_in_worker_thread(
-        cls: type[AsyncIOBackend],
-        func: Callable[..., Any],
-        args: tuple[Any, ...],
-        abandon_on_cancel: bool = False,  # noqa: FBT001, FBT002 - anyio's signature
-        limiter: Any = None,
-    ) -> Any:
-        if not isinstance(asyncio.get_running_loop(), virtual):
-            return await original(func, args, abandon_on_cancel, limiter)
-        await cls.checkpoint()
-        async with limiter or contextlib.nullcontext():
-            return contextvars.copy_context().run(func, *args)
-
-    run_sync_in_worker_thread.runs_inline = True  # type: ignore[attr-defined]
-    patched: Any = classmethod(run_sync_in_worker_thread)
-    AsyncIOBackend.run_sync_in_worker_thread = patched  # type: ignore[method-assign]
