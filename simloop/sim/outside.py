@@ -1,6 +1,6 @@
 """What asyncio would do in the real world, and what a simulation does in its stead.
 
-Not here: clocks and randomness (sealed.py). The rule to keep: whatever would wait for the real world
+Not here: clocks and randomness (sealed.py). The rule to keep: what would wait for the real world
 is refused with advice, or runs inline; nothing of it is silently ignored.
 """
 
