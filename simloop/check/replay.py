@@ -1,16 +1,34 @@
 """Running a recorded run again, and running one twice: is it still the same?
 
-Not here: comparing (trace/diff.py). The rule to keep: a trace holds all that its run needs, so a
-replay asks nothing of the disk, and a run that needed Python code says so instead of diverging.
+Not here: comparing entries (trace/diff.py). The rule to keep: a trace holds all that its run needs,
+so a replay asks nothing of the disk, and a run that needed Python code says so instead of
+diverging.
 """
+
+import dataclasses
+import shlex
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from simloop.errors import ReplayDiverged, ScenarioError, SimloopError
+from simloop.errors import InternalError, ReplayDiverged, ScenarioError, SimloopError
 from simloop.scenario.schema import Scenario
 from simloop.scenario.simulation import Simulation
+from simloop.trace.codec import encode
 from simloop.trace.diff import Divergence, first_difference
+from simloop.trace.entries import Header
 from simloop.trace.looptrace import LoopTrace
+
+_SETTINGS = ("loop", "seed", "python", "scenario_digest")
+
+
+class Setting(NamedTuple):
+    """Something that was not the same before two runs began, so that they may well differ."""
+
+    name: str
+    one: Any
+    other: Any
 
 
 def recorded_scenario(trace: LoopTrace) -> Scenario:
@@ -39,18 +57,53 @@ def replay(trace: LoopTrace) -> Divergence | None:
 
     A trace that was cut is compared as far as it goes. Raises as `recorded_scenario`.
     """
+    return compare(trace, rerun(trace))
+
+
+def rerun(trace: LoopTrace) -> LoopTrace:
+    """The recorded scenario, run again; as far as `trace` goes, if that was cut.
+
+    Raises as `recorded_scenario`.
+    """
     scenario = recorded_scenario(trace)
     again = run_to_the_end(scenario, seed=trace.header.seed, loop=trace.header.loop)
-    if trace.footer is None:
-        del again.entries[len(trace.entries) :]
-    return first_difference(trace, again)
+    return as_far_as(trace, again)
+
+
+def as_far_as(cut: LoopTrace, trace: LoopTrace) -> LoopTrace:
+    """`trace`, but no longer than `cut` if that has no end."""
+    if cut.footer is not None:
+        return trace
+    return dataclasses.replace(trace, entries=trace.entries[: len(cut.entries)], footer=None)
+
+
+def compare(expected: LoopTrace, got: LoopTrace) -> Divergence | None:
+    """Where `got` first differs from `expected`, also in that only one of them came to an end."""
+    found = first_difference(expected, got)
+    if found is None and (expected.footer is None) != (got.footer is None):
+        one, other = (trace.footer and trace.footer.outcome for trace in (expected, got))
+        return Divergence(None, "outcome", one, other, ())
+    return found
+
+
+def different_settings(one: Header, other: Header) -> Iterator[Setting]:
+    """What was not the same before two runs began: the loop, the seed, limits, the scenario."""
+    settings = [Setting(name, getattr(one, name), getattr(other, name)) for name in _SETTINGS]
+    for name in dict.fromkeys((*one.limits, *other.limits)):
+        settings.append(Setting(f"limits.{name}", one.limits.get(name), other.limits.get(name)))
+    return (setting for setting in settings if setting.one != setting.other)
 
 
 def run_to_the_end(scenario: Scenario, *, seed: int, loop: str) -> LoopTrace:
-    """The trace of a run, however it ended: a script that does not fit is no difference."""
+    """The trace of a run, however it ended: a script that does not fit is no difference.
+
+    Raises ScenarioError if the run cannot begin, and InternalError.
+    """
     simulation = Simulation(scenario, seed=seed, loop=loop)
     try:
         simulation.run()
+    except InternalError:
+        raise
     except SimloopError:
         if not simulation.trace.entries:
             raise
@@ -65,6 +118,17 @@ def check_determinism(trace: LoopTrace, scenario: Scenario) -> None:
     """
     header = trace.header
     again = run_to_the_end(scenario, seed=header.seed, loop=header.loop)
-    found = first_difference(trace, again)
+    if encode(trace) == encode(again):  # faster than comparing, and sees 1 and true apart
+        return
+    found = compare(trace, again)
+    lines = ["two runs of the same scenario with the same seed differ"]
     if found is not None:
-        raise ReplayDiverged("\n".join(found.lines("first run", "second run")))
+        lines.extend(found.lines("first run", "second run"))
+    raise ReplayDiverged("\n".join(lines), reproduce=_reproduce(scenario, header))
+
+
+def _reproduce(scenario: Scenario, header: Header) -> str:
+    if not scenario.path:
+        return f"simloop.check.verify.verify(scenario, seed={header.seed})"
+    other = f" --loop {shlex.quote(header.loop)}" if header.loop != scenario.loop else ""
+    return f"simloop check {shlex.quote(scenario.path)} --seed {header.seed}{other}"

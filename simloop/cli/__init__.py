@@ -25,6 +25,10 @@ OUTPUT_CLOSED = 141
 
 VERBS = {
     "run": ("run", "Run scenarios and judge what they expect."),
+    "check": ("check", "Check scenarios: what they expect, and that they run the same twice."),
+    "record": ("record", "Write the traces of scenarios to files."),
+    "replay": ("replay", "Run recorded traces again: is it still the same?"),
+    "diff": ("diff", "Show where two recorded traces first differ."),
     "show": ("show", "Show a recorded trace as a timeline."),
     "list": ("listing", "List the bundled scenarios."),
     "schema": ("schema", "Print the JSON Schema of scenario files."),

@@ -1,23 +1,26 @@
-"""What became of a scenario that `run` was asked for, as text and as JSON.
+"""What became of a scenario that a verb was asked for, as text and as JSON.
 
-Not here: running it. The rules to keep: `json_format` names every key, so that a consumer can rely
-on it, and `FORMAT_VERSION` grows when a key changes its meaning or goes.
+Not here: running it (check/verify.py). The rules to keep: `json_format` names every key, so that a
+consumer can rely on it, and `FORMAT_VERSION` grows when a key changes its meaning or goes.
 """
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from simloop.check.verify import Verdict
+from simloop.cli.faults import explain
+from simloop.cli.targets import Target
 from simloop.cli.terminal import plain, verdict_word
-from simloop.errors import SimloopError
+from simloop.errors import ScenarioError
 from simloop.scenario.durations import format_duration
-from simloop.scenario.result import Counters, Result
-from simloop.scenario.schema import Expect, Scenario
+from simloop.scenario.result import Counters
+from simloop.scenario.schema import Expect
 from simloop.trace import entries
 from simloop.trace.entries import Footer
-from simloop.trace.looptrace import LoopTrace
 
 FORMAT_VERSION = 1
 _WORDS = ("ok", "FAILED", "ERROR")
@@ -26,69 +29,79 @@ _WIDTH = max(len(word) for word in _WORDS)
 
 @dataclass(slots=True)
 class Report:
-    """One scenario and how far it came: found, read, run, judged.
-
-    `errors` are what kept it from the next stage, and a trace that could not be written.
-    """
+    """One scenario, by the name that the user knows, and its verdict."""
 
     name: str
     path: Path | None = None
-    scenario: Scenario | None = None
-    trace: LoopTrace | None = None
-    result: Result | None = None
-    errors: list[SimloopError] = field(default_factory=list)
+    verdict: Verdict = field(default_factory=Verdict)
 
-    @property
-    def failures(self) -> tuple[str, ...]:
-        """The expectations that do not hold."""
-        return self.result.failures if self.result else ()
+    @classmethod
+    def on(cls, target: Target) -> "Report":
+        """A report on what has yet to be run; on an argument that means nothing, the final one."""
+        if isinstance(target.file, ScenarioError):
+            return cls(target.name, verdict=Verdict(errors=[target.file]))
+        return cls(target.name, target.file)
 
     @property
     def exit_code(self) -> int:
         """The worst of what happened."""
-        return max([1 if self.failures else 0, *(error.exit_code for error in self.errors)])
+        return self.verdict.exit_code
 
     @property
     def word(self) -> str:
         """`ok`, `FAILED` (the loop is wrong) or `ERROR` (the file, the call or simloop is)."""
-        return _WORDS[min(self.exit_code, 2)]
+        return word_for(self.exit_code)
 
-    def verdict(self, name_width: int = 0) -> Iterator[str]:
+    @property
+    def elapsed_ns(self) -> int:
+        """Virtual time of the run, as far as it came."""
+        trace = self.verdict.trace
+        if trace is None or not trace.entries:
+            return 0
+        return trace.footer.elapsed_ns if trace.footer else trace.entries[-1].at_ns
+
+    def lines(self, name_width: int = 0) -> Iterator[str]:
         """One line, and below it one for each expectation that does not hold."""
-        word = verdict_word(self.word, _WIDTH)
-        yield f"{word}  {plain(self.name).ljust(name_width)}  {self._ending()}"
-        if self.result and self.failures:
-            indent = " " * (_WIDTH + 2)
-            for line in (*self.failures, f"reproduce: {self.result.reproduce}"):
-                yield f"{indent}{plain(line)}"
+        yield verdict_line(self.word, self.name, self._ending(), name_width)
+        yield from indented(self.findings())
+
+    def findings(self) -> Iterator[str]:
+        """The expectations that do not hold, and the command that shows it again."""
+        result = self.verdict.result
+        if result and result.failures:
+            yield from result.failures
+            yield f"reproduce: {result.reproduce}"
+
+    def explain(self) -> None:
+        """Say on stderr what went wrong."""
+        for error in self.verdict.errors:
+            explain(error)
 
     def _ending(self) -> str:
-        if self.scenario is None or self.trace is None:
+        scenario, trace = self.verdict.scenario, self.verdict.trace
+        if scenario is None or trace is None:
             return "not run"
-        kinds = self.trace.entries
-        requests = sum(isinstance(entry, entries.Request) for entry in kinds)
-        footer = self.trace.footer
-        last_ns = kinds[-1].at_ns if kinds else 0
-        ended = f"{footer.outcome} in" if footer else "no outcome after"
-        time = format_duration(footer.elapsed_ns if footer else last_ns)
+        requests = sum(isinstance(entry, entries.Request) for entry in trace.entries)
+        ended = f"{trace.footer.outcome} in" if trace.footer else "no outcome after"
         asked = f"{requests} request{'s' * (requests != 1)}"
-        nothing = ", nothing was expected" if self.scenario.expect == Expect() else ""
-        return f"{ended} {time} (virtual), {asked}{nothing}"
+        nothing = ", nothing was expected" if scenario.expect == Expect() else ""
+        return f"{ended} {format_duration(self.elapsed_ns)} (virtual), {asked}{nothing}"
 
     def json_format(self) -> dict[str, Any]:
         """One of `runs`: null for what is not known; `error` only where there is one."""
-        header = self.trace.header if self.trace else None
+        verdict = self.verdict
+        header = verdict.trace.header if verdict.trace else None
         document: dict[str, Any] = {
             "name": self.name,
             "path": str(self.path) if self.path else None,
-            "title": self.scenario.title if self.scenario else None,
+            "title": verdict.scenario.title if verdict.scenario else None,
             "loop": header.loop if header else None,
             "seed": header.seed if header else None,
-            **_ended(self.trace.footer if self.trace else None),
-            "failures": list(self.failures),
+            **_ended(verdict.trace.footer if verdict.trace else None),
+            "failures": list(verdict.failures),
         }
-        if self.errors:
-            worst = max(self.errors, key=lambda error: error.exit_code)
+        if verdict.errors:
+            worst = max(verdict.errors, key=lambda error: error.exit_code)
             document["error"] = {"type": type(worst).__name__, "message": str(worst)}
         return document
 
@@ -107,12 +120,45 @@ def _ended(footer: Footer | None) -> dict[str, Any]:
     }
 
 
-def count(words: Counter[str]) -> str:
-    """The closing line, from the words of all reports: `18 passed, 1 failed, 1 error`."""
-    passed, failed, errors = (words[word] for word in _WORDS)
-    parts = [f"{passed} passed"]
-    if failed:
-        parts.append(f"{failed} failed")
-    if errors:
-        parts.append(f"{errors} error{'s' * (errors != 1)}")
-    return ", ".join(parts)
+def json_text(runs: list[dict[str, Any]]) -> str:
+    """The one object that is printed when all have ended."""
+    # ASCII escapes, so that whatever a model says, a terminal shows text.
+    return json.dumps({"format_version": FORMAT_VERSION, "runs": runs}, indent=2)
+
+
+def word_for(exit_code: int) -> str:
+    """What is said of something that ends with this code."""
+    return _WORDS[min(exit_code, 2)]
+
+
+def verdict_line(word: str, name: str, ending: str, name_width: int = 0) -> str:
+    """`ok      retry/rate-limit  completed in 5s`, safe to print."""
+    return f"{verdict_word(word, _WIDTH)}  {plain(name).ljust(name_width)}  {plain(ending)}"
+
+
+def indented(lines: Iterator[str]) -> Iterator[str]:
+    """What stands below a verdict, safe to print."""
+    return (f"{'':{_WIDTH}}  {plain(line)}" for line in lines)
+
+
+@dataclass(slots=True)
+class Tally:
+    """How many of several things ended how."""
+
+    words: Counter[str] = field(default_factory=Counter)
+    exit_code: int = 0
+
+    def add(self, exit_code: int) -> None:
+        """Count one more."""
+        self.words[word_for(exit_code)] += 1
+        self.exit_code = max(self.exit_code, exit_code)
+
+    def __str__(self) -> str:
+        """The closing line: `18 passed, 1 failed, 1 error`."""
+        passed, failed, errors = (self.words[word] for word in _WORDS)
+        parts = [f"{passed} passed"]
+        if failed:
+            parts.append(f"{failed} failed")
+        if errors:
+            parts.append(f"{errors} error{'s' * (errors != 1)}")
+        return ", ".join(parts)

@@ -1,4 +1,4 @@
-"""What the arguments of `run` mean: files, folders, names of bundled scenarios.
+"""What the arguments PATH|NAME mean: files, folders, names of bundled scenarios.
 
 Not here: reading the files. The rule to keep: the order is that of the arguments, and inside a
 folder that of the paths, on every machine.
@@ -16,11 +16,13 @@ from simloop.scenario.catalog import SUFFIX, bundled_folder, find
 class Target:
     """One scenario to run; or an argument that means none, with the reason as its `file`.
 
-    `name` is the bundled name or the path as it was given: what `run` would take again.
+    `name` is the bundled name or the path as it was given: what `run` would take again. `argument`
+    is what brought it here: the file, a folder that it is in, or a name.
     """
 
     name: str
     file: Path | ScenarioError
+    argument: str
 
 
 def targets_of(arguments: Iterable[str]) -> Iterator[Target]:
@@ -30,12 +32,12 @@ def targets_of(arguments: Iterable[str]) -> Iterator[Target]:
         try:
             paths = _files(argument)
         except ScenarioError as error:
-            yield Target(argument, error)
+            yield Target(argument, error, argument)
             continue
         for path in paths:
             if path not in seen:
                 seen.add(path)
-                yield Target(_name(path), path)
+                yield Target(_name(path), path, argument)
 
 
 def _files(argument: str) -> list[Path]:

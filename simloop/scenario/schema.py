@@ -202,10 +202,6 @@ class Scenario(Model):
     """One run: a prompt, what the model will say, the tools and hooks around it, the bounds."""
 
     title: str = Field("", description="What must hold, as a sentence.")
-    bugs: list[Annotated[str, Field(pattern=r"^[A-F]\d{1,2}$")]] = Field(
-        default_factory=list,
-        description="Rows of the catalogue of real bugs that it guards against.",
-    )
     loop: str = Field("reference", description="The loop design to run.")
     seed: int = Field(0, ge=0, lt=2**63, description="The seed of everything random.")
     limits: Limits = Field(default_factory=Limits, description="The bounds of the run.")
@@ -238,6 +234,10 @@ class Scenario(Model):
     )
     hook_isolation: HookIsolation = Field(
         default_factory=HookIsolation, description="How far a hook can reach."
+    )
+    bugs: list[Annotated[str, Field(pattern=r"^[A-F]\d{1,2}$")]] = Field(
+        default_factory=list,
+        description="Rows of the catalogue of real bugs that it guards against.",
     )
     expect: Expect = Field(Expect(), description="What must hold at the end.")
 

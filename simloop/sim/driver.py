@@ -129,12 +129,17 @@ class Driver:
         """Run `prompt` to its outcome. Raises RunawayRun past `max_transitions`."""
         self._history.append(UserMessage(prompt))
         self._set_wall_clock()
+        try:
+            return await self._drive_on()
+        finally:
+            self.interrupts.close()
+
+    async def _drive_on(self) -> Ended:
         signal: Signal | None = signals.Began()
         for _ in range(self._world.max_transitions):
             assert signal is not None
             signal = await self._perform_all(self._advance(signal))
             if type(self._run.state) is Finished:
-                self.interrupts.close()
                 return self._ended(self._run.state)
         raise RunawayRun(
             f"the run passed max_transitions={self._world.max_transitions} without an outcome, "

@@ -8,7 +8,8 @@ stream of its own, so a new site changes nothing at the others.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+import contextlib
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
@@ -92,8 +93,9 @@ class FaultyModel:
     def __init__(self, inner: Model, sites: FaultSites) -> None:
         self.inner = inner
         self._sites = sites
+        self._unheard: dict[str, list[Part]] = {}
 
-    async def stream(self, request: Request) -> AsyncIterator[Part]:
+    async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
         """Answer, or fail instead, or fail on the way. A call that fails at once asks no more."""
         for site, fault in _BEFORE_OUTPUT.items():
             if self._sites.fires(site):
@@ -103,15 +105,27 @@ class FaultyModel:
             await asyncio.sleep(_SLOW_S)
         if self._sites.fires("model.stall"):
             await asyncio.get_running_loop().create_future()
-        broken = next(
-            (fault for site, fault in _MID_OUTPUT.items() if self._sites.fires(site)), None
-        )
+        broken = next((f for site, f in _MID_OUTPUT.items() if self._sites.fires(site)), None)
         unfinished = self._sites.fires("model.unfinished")
-        async for part in self.inner.stream(request):
-            if isinstance(part, Finish) and broken is not None:
-                yield StreamError(broken)
-            elif not isinstance(part, Finish) or not unfinished:
+        said: list[Part] = []
+        async for part in self._parts(request):
+            said.append(part)
+            if isinstance(part, Finish) and (unfinished or broken is not None):
+                self._unheard[request.purpose] = said
+                if broken is not None:
+                    yield StreamError(broken)
+            else:
                 yield part
+
+    async def _parts(self, request: Request) -> AsyncGenerator[Part, None]:
+        """What the inner model says; what a fault cut off is said again when it is asked again."""
+        unheard = self._unheard.pop(request.purpose, None)
+        if unheard is None:
+            async with contextlib.aclosing(self.inner.stream(request)) as parts:
+                async for part in parts:
+                    yield part
+        for part in unheard or ():
+            yield part
 
 
 def faulty_tool(tool: Tool, sites: FaultSites) -> Tool:

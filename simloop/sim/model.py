@@ -8,7 +8,7 @@ does wrong is a shorter list, a longer wait or a `StreamError`, so there is one 
 import asyncio
 import contextlib
 import inspect
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -30,7 +30,7 @@ TimedPart = tuple[int, Part | None]
 class Model(Protocol):
     """Whatever answers requests. A failed call is a `StreamError` part, not an exception."""
 
-    def stream(self, request: Request) -> AsyncIterator[Part]:
+    def stream(self, request: Request) -> AsyncGenerator[Part, None]:
         """Answer one request, part by part."""
         ...
 
@@ -107,7 +107,7 @@ class FakeModel:
         self._scripts = {"main": Script(main, "model"), "summary": Script(summary, "summaries")}
         self._calls = 0
 
-    async def stream(self, request: Request) -> AsyncIterator[Part]:
+    async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
         """Play the reply that the script has for `request`."""
         self.requests.append(request)
         reply = self._scripts[request.purpose].choose(request)
@@ -145,7 +145,7 @@ class FunctionModel:
         self.requests: list[Request] = []
         self._calls = 0
 
-    async def stream(self, request: Request) -> AsyncIterator[Part]:
+    async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
         """Play what the function returns for `request`."""
         self.requests.append(request)
         answer = self._function(request)
@@ -156,7 +156,13 @@ class FunctionModel:
                 async for part in parts:
                     yield part
             return
-        for delay_ns, part in self._timed(answer):
+        if isinstance(answer, str):
+            answer = self._said(answer)
+        if not hasattr(answer, "play"):
+            for part in self._parts(answer):
+                yield part
+            return
+        for delay_ns, part in answer.play(self._calls + 1):
             if delay_ns:
                 await asyncio.sleep(delay_ns / 1e9)
             if part is None:
@@ -166,15 +172,13 @@ class FunctionModel:
                 self._calls += 1
             yield part
 
-    def _timed(self, answer: Any) -> Iterable[TimedPart]:
-        if isinstance(answer, str):
-            stop = Finish(FinishReason.STOP, "stop")
-            return ((0, TextDelta(answer)), (0, stop)) if answer else ((0, stop),)
-        if hasattr(answer, "play"):
-            timed: Sequence[TimedPart] = answer.play(self._calls + 1)
-            return timed
+    def _said(self, text: str) -> Iterable[Part]:
+        stop = Finish(FinishReason.STOP, "stop")
+        return (TextDelta(text), stop) if text else (stop,)
+
+    def _parts(self, answer: Any) -> Iterable[Part]:
         if isinstance(answer, Iterable):
-            return ((0, part) for part in answer)
+            return answer
         raise ScenarioError(
             f"the model function returned {type(answer).__name__}",
             key="model",

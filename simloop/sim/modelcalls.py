@@ -5,8 +5,9 @@ is the hottest path, run once per part; no JSON, no copy, no look at the history
 """
 
 import asyncio
+from collections.abc import AsyncIterator
 
-from simloop.errors import ScenarioError, SimloopError
+from simloop.errors import RunawayRun, ScenarioError, SimloopError
 from simloop.kernel.limits import Limits
 from simloop.messages import (
     Fault,
@@ -30,6 +31,8 @@ from simloop.trace import entries
 from simloop.trace.untrusted import writable
 
 _NS_PER_MS = 1_000_000
+# A stream that never ends and never waits passes no bound on time: this one stops it.
+MAX_ENTRIES = 10_000_000
 
 
 class ReplySoFar:
@@ -52,6 +55,44 @@ class ReplySoFar:
         return "".join(self.pieces)
 
 
+class _Stream:
+    """The parts of a model, which may be user code: what it raises is a failed call."""
+
+    __slots__ = ("_model", "_next", "_parts", "_reply", "_request", "_watch")
+
+    def __init__(self, model: Model, request: Request, reply: ReplySoFar, watch: Watch) -> None:
+        self._model = model
+        self._request = request
+        self._reply = reply
+        self._watch = watch
+        self._parts: AsyncIterator[Part] | None = None
+
+    async def next(self) -> Part | None:
+        """The next part; None at the end, which a failure is too."""
+        try:
+            if self._parts is None:
+                self._parts = aiter(self._model.stream(self._request))
+                self._next = self._parts.__anext__
+            return await self._next()
+        except StopAsyncIteration:
+            return None
+        except SimloopError:
+            raise  # the script is wrong, or simloop is
+        except asyncio.CancelledError:
+            if self._watch.task.cancelling():
+                raise
+            self._reply.fault = Fault("the model was cancelled")  # by itself: bug D4
+        except Exception as error:  # noqa: BLE001 - a model may be user code
+            self._reply.fault = _fault_of(error)
+        return None
+
+    async def close(self) -> None:
+        """Let the model clean up before the run goes on."""
+        close = getattr(self._parts, "aclose", None)
+        if close is not None:
+            await close()
+
+
 class ModelCalls:
     """Makes model calls for one run."""
 
@@ -72,16 +113,7 @@ class ModelCalls:
         end_ns = watch.loop.now_ns + self._limits.model_call_timeout_ms * _NS_PER_MS
         with watch.deadline(self._limits.first_part_timeout_ms) as deadline:
             deadline.move(min(deadline.when_ns, end_ns))
-            try:
-                await self._read_parts(request, reply, watch, deadline, end_ns, quiet=quiet)
-            except SimloopError:
-                raise  # the script is wrong, or simloop is
-            except asyncio.CancelledError:
-                if watch.task.cancelling() or self._interrupts.pending is not None:
-                    raise
-                reply.fault = Fault("the model was cancelled")  # by itself: bug D4
-            except Exception as error:  # noqa: BLE001 - a model may be user code
-                reply.fault = _fault_of(error)
+            await self._read_parts(request, reply, watch, deadline, end_ns, quiet=quiet)
         if deadline.expired:
             reply.fault = Fault("the model did not answer in time", code="timeout")
         elif reply.fault is None and reply.finish is None:
@@ -98,15 +130,15 @@ class ModelCalls:
         *,
         quiet: bool,
     ) -> None:
-        callbacks, interrupts, recorder = self._callbacks, self._interrupts, self._recorder
+        interrupts, recorder = self._interrupts, self._recorder
         record, clock = recorder.entries, recorder.clock
         notify = self._user_code.notify
-        on_chunk = None if quiet else callbacks.on_chunk
-        on_text = None if quiet else callbacks.on_text
+        on_chunk = None if quiet else self._callbacks.on_chunk
+        on_text = None if quiet else self._callbacks.on_text
         first = True
-        stream = self._model.stream(request)
+        stream = _Stream(self._model, request, reply, watch)
         try:
-            async for part in stream:
+            while (part := await stream.next()) is not None:
                 if interrupts.pending is not None:
                     raise asyncio.CancelledError
                 if deadline.cancels:
@@ -114,6 +146,8 @@ class ModelCalls:
                 if first:
                     deadline.move(end_ns)
                     first = False
+                if len(record) > MAX_ENTRIES:
+                    raise RunawayRun(f"the trace passed {MAX_ENTRIES} entries without an outcome")
                 if on_chunk is not None:
                     await notify(on_chunk, (part,), watch)
                 if type(part) is TextDelta:
@@ -125,9 +159,7 @@ class ModelCalls:
                 elif await self._take(part, reply, watch, quiet=quiet):
                     break
         finally:
-            close = getattr(stream, "aclose", None)
-            if close is not None:
-                await close()
+            await stream.close()
         interrupts.check()
 
     async def _take(self, part: Part, reply: ReplySoFar, watch: Watch, *, quiet: bool) -> bool:

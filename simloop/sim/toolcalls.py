@@ -196,12 +196,13 @@ def _parse(tool: Tool, text: str) -> tuple[dict[str, Any], str]:
 
 
 def _recheck(tool: Tool, arguments: dict[str, Any]) -> tuple[dict[str, Any], str, str]:
-    """The same for arguments that hooks may have changed, and how they are recorded."""
+    """The same for arguments that hooks may have changed. The tool gets what the trace shows."""
     try:
-        shown = canonical_json(arguments).decode()
-    except (TypeError, ValueError):
+        shown = canonical_json(arguments)
+    except (TypeError, ValueError, RecursionError):
         return {}, "", "Error: Invalid parameters\narguments: a hook made them no JSON"
-    return arguments, shown, _complaint(tool, arguments)
+    arguments = msgspec.json.decode(shown)
+    return arguments, shown.decode(), _complaint(tool, arguments)
 
 
 def _complaint(tool: Tool, arguments: Any) -> str:

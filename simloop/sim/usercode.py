@@ -81,11 +81,12 @@ class UserCode:
         try:
             result = user.function(*arguments)
             if result is not None and (user.is_async or asyncio.iscoroutine(result)):
-                timeout_ms = self._isolation.timeout_ms
-                with watch.deadline(timeout_ms) as deadline:
+                start_ns = watch.loop.now_ns
+                with watch.deadline(self._isolation.timeout_ms) as deadline:
                     await result
                 if deadline.expired:
-                    return "timed-out", f"took longer than {timeout_ms} ms"
+                    allowed_ms = (deadline.when_ns - start_ns) // 1_000_000
+                    return "timed-out", f"took longer than {allowed_ms} ms"
             if afterwards is not None:
                 afterwards()
         except SimloopError:

@@ -39,10 +39,11 @@ class Transition(Entry, frozen=True, gc=False):
 
 
 class Request(Entry, frozen=True, gc=False):
-    """A request was sent, recorded as what changed since the last one.
+    """A request was sent, recorded as what changed since the last main one.
 
-    Its messages are the first `kept` of the last request with `added` after them; `digest` covers
-    all of them. `system_prompt` and `tools` are there when they changed. `tokens` is the estimate.
+    Its messages are the first `kept` of the last main request with `added` after them; `digest`
+    covers all of them. `system_prompt` and `tools` are there when they changed. `tokens` is the
+    estimate. A summary request is recorded whole, and is not the last one for those after it.
     """
 
     number: int

@@ -20,6 +20,7 @@ from simloop import (
     Result,
     RunawayRun,
     Scenario,
+    ScriptExhausted,
     Simulation,
     arun,
     run,
@@ -165,6 +166,34 @@ async def goes_on_after(scenario: Scenario, end: Callable[[Simulation], None]) -
 def test_a_run_that_is_over_does_not_stop_its_caller_later(options: dict[str, Any]) -> None:
     scenario = Scenario(prompt="Go.", model=[DONE], **options)
     assert simulate(goes_on_after(scenario, lambda _: None)) == 10
+
+
+def test_a_run_that_raised_does_not_stop_its_caller_later() -> None:
+    bounded = Scenario(prompt="Go.", limits=Limits(max_wall_clock_ms=1_000))
+
+    async def main() -> float:
+        with pytest.raises(ScriptExhausted):
+            await arun(bounded)
+        await asyncio.sleep(10)
+        return time.monotonic()
+
+    assert simulate(main()) == 10
+
+
+def test_a_run_that_was_cancelled_does_not_stop_its_caller_later() -> None:
+    bounded = Scenario(prompt="Go.", limits=Limits(max_wall_clock_ms=5_000), model=[HANGS])
+
+    async def give_up() -> None:
+        async with asyncio.timeout(3):
+            await arun(bounded)
+
+    async def main() -> float:
+        with pytest.raises(TimeoutError):
+            await give_up()
+        await asyncio.sleep(10)
+        return time.monotonic()
+
+    assert simulate(main()) == 13
 
 
 def test_to_abort_a_run_that_is_over_has_no_effect() -> None:

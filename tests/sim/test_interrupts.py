@@ -129,6 +129,28 @@ def test_taking_the_signal_does_not_hide_a_cancellation_from_outside() -> None:
     assert play(main) == 1
 
 
+def test_a_task_that_was_being_cancelled_before_the_run_may_still_run() -> None:
+    async def inside() -> object:
+        loop, task = current()
+        task.cancel()
+        await is_stopped(nap(1))
+        interrupts = Interrupts(loop, task)
+        interrupts.end_run(AbortRequested())
+        return interrupts.take()
+
+    assert run_virtual(inside()) == AbortRequested()
+
+
+def test_after_the_end_of_the_run_nothing_interrupts_the_task_any_more() -> None:
+    async def main(interrupts: Interrupts, _: Watch) -> bool:
+        interrupts.plan(5 * MS, WallClockExpired())
+        interrupts.close()
+        interrupts.end_run(AbortRequested())
+        return await is_stopped(nap(10))
+
+    assert play(main) is False
+
+
 def test_a_stop_asked_for_by_another_task_stops_ours() -> None:
     async def main(interrupts: Interrupts, _: Watch) -> tuple[bool, float]:
         async def other() -> None:

@@ -128,6 +128,24 @@ def test_a_model_that_swallows_its_timeout_does_not_outlast_it(goes_on: str) -> 
     assert result.elapsed_ns <= 1_000 * MS + GRACE_NS
 
 
+def held_up_by_a_callback() -> Result:
+    async def dawdles(_: object) -> None:
+        await asyncio.sleep(4)
+
+    callbacks = Callbacks(on_text=dawdles)
+    return play(says(TextDelta("a"), STOP), callbacks=callbacks, model_call_timeout_ms=1_000)
+
+
+def test_a_callback_does_not_hold_up_a_model_call_beyond_its_end() -> None:
+    assert held_up_by_a_callback().elapsed_ns == 1_000 * MS
+
+
+def test_a_callback_cut_by_the_end_of_the_call_is_not_said_to_have_had_its_own_time() -> None:
+    recorded = held_up_by_a_callback().trace.entries
+    details = [entry.detail for entry in recorded if isinstance(entry, entries.Callback)]
+    assert "took longer than 5000 ms" not in details
+
+
 @given(
     st.integers(1, 40), st.integers(1, 40), st.integers(0, 50),
     st.lists(st.integers(0, 30), max_size=3),

@@ -624,6 +624,15 @@ def test_a_hook_that_makes_no_json_of_the_arguments_counts_as_failed(arguments: 
     assert (did, results(run)[0].text) == (["failed"], "9")
 
 
+@pytest.mark.parametrize("arguments", [{1: 2}, {"n": 3, None: 1}, {"n": (3,)}], ids=repr)
+def test_arguments_that_a_hook_made_of_python_values_do_not_crash_the_run(arguments: Any) -> None:
+    def hook(given: Any) -> None:
+        given.arguments = arguments
+
+    run = answer(Reply(call={"square": {"n": 3}}), square, hooks=before(hook))
+    assert run.outcome is Outcome.COMPLETED
+
+
 def test_arguments_that_a_hook_makes_wrong_do_not_start_the_tool() -> None:
     def hook(given: Any) -> None:
         given.arguments = {"n": "x"}

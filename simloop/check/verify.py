@@ -1,0 +1,83 @@
+"""Running a scenario and judging the run: what it expects, and whether it comes out the same twice.
+
+Not here: what is said of it (cli/report.py). The rule to keep: whatever becomes of a scenario
+stands in its verdict, so that one bad file never keeps the others from being checked.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from simloop.check.replay import check_determinism
+from simloop.errors import InternalError, ScenarioError, SimloopError
+from simloop.scenario.loader import load_scenario
+from simloop.scenario.result import Result
+from simloop.scenario.schema import Scenario
+from simloop.scenario.simulation import Simulation
+from simloop.trace.looptrace import LoopTrace
+
+
+@dataclass(slots=True)
+class Verdict:
+    """One scenario and how far it came: read, run, judged, run again.
+
+    `errors` are what kept it from the next stage, or was found there. `deterministic` is None where
+    there was no second run.
+    """
+
+    scenario: Scenario | None = None
+    trace: LoopTrace | None = None
+    result: Result | None = None
+    deterministic: bool | None = None
+    errors: list[SimloopError] = field(default_factory=list)
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """The expectations that do not hold."""
+        return self.result.failures if self.result else ()
+
+    @property
+    def exit_code(self) -> int:
+        """The worst of what happened."""
+        return max([1 if self.failures else 0, *(error.exit_code for error in self.errors)])
+
+    def play(
+        self, source: Scenario | Path, *, seed: int | None = None, loop: str | None = None
+    ) -> None:
+        """Read and run a scenario. Whatever ends it, Ctrl-C too, what there is of it stands here."""
+        try:
+            self.scenario = load_scenario(source) if isinstance(source, Path) else source
+            simulation = Simulation(self.scenario, seed=seed, loop=loop)
+            self.trace = simulation.trace
+            self.result = simulation.run()
+        except SimloopError as error:
+            if isinstance(error, ScenarioError) and error.path is None:
+                error.path = source if isinstance(source, Path) else source.path or None
+            self.errors.append(error)
+
+    def play_again(self) -> None:
+        """Run what was run once more, and compare."""
+        if self.scenario is None or self.trace is None or not self.trace.entries:
+            return
+        if any(isinstance(error, InternalError) for error in self.errors):
+            return  # a second report of the same fault of ours would help nobody
+        try:
+            check_determinism(self.trace, self.scenario)
+        except SimloopError as error:
+            self.deterministic = False
+            self.errors.append(error)
+        else:
+            self.deterministic = True
+
+
+def verify(
+    source: Scenario | Path, *, seed: int | None = None, loop: str | None = None
+) -> Verdict:
+    """Read and run a scenario, judge what it expects, and run it again: is it the same?
+
+    `seed` and `loop` replace those of the scenario. Raises nothing for what is wrong with the
+    scenario or the loop: see `Verdict.errors`.
+    """
+    verdict = Verdict()
+    verdict.play(source, seed=seed, loop=loop)
+    verdict.play_again()
+    return verdict

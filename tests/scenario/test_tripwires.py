@@ -1,0 +1,107 @@
+import pytest
+
+from simloop import Outcome, Reply, Result, Scenario, ScriptedTool, ScriptUnused, Simulation, run
+from simloop.scenario.schema import Moment, Queued
+from simloop.trace.entries import Request, ToolStarted, Transition
+
+
+def scenario(abort: Moment | None = None) -> Scenario:
+    return Scenario(
+        prompt="Look.",
+        tools={"look": ScriptedTool(returns="found", takes=1_000_000_000)},
+        model=[
+            Reply(say=["I ", "look."], call=[{"look": {}}, {"look": {}}]),
+            Reply(say="Done."),
+        ],
+        abort=abort,
+    )
+
+
+def stopped(moment: Moment) -> Simulation:
+    simulation = Simulation(scenario(abort=moment))
+    with pytest.raises(ScriptUnused):
+        simulation.run()
+    return simulation
+
+
+@pytest.mark.parametrize(
+    ("moment", "last"),
+    [
+        (Moment(on="part"), "text-delta"),
+        (Moment(on="part", nth=2), "text-delta"),
+        (Moment(on="part", nth=5), "finish"),
+        (Moment(on="request"), "request"),
+        (Moment(on="tool-call", nth=2), "tool-call"),
+        (Moment(on="tool-started"), "tool-started"),
+        (Moment(on="tool-result"), "tool-result"),
+        (Moment(on="transition", nth=4), "transition"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else f"{value.on}-{value.nth}",
+)
+def test_an_abort_comes_when_the_trace_shows_it(moment: Moment, last: str) -> None:
+    entries = stopped(moment).trace.entries
+    end = next(
+        i for i, e in enumerate(entries) if isinstance(e, Transition) and e.state == "finished"
+    )
+    kinds = [str(type(e).__struct_config__.tag) for e in entries[:end]]
+    seen = [k for k in kinds if k == last]
+    assert seen
+    assert kinds[-1] in {last, "tool-result", "tool-started"}
+
+
+def test_an_abort_at_the_second_tool_lets_the_first_one_finish() -> None:
+    started = [
+        e
+        for e in stopped(Moment(on="tool-started", nth=2)).trace.entries
+        if isinstance(e, ToolStarted)
+    ]
+    assert [entry.call_id for entry in started] == ["call-1", "call-2"]
+
+
+def test_a_moment_that_never_comes_changes_nothing() -> None:
+    assert run(scenario(abort=Moment(on="backoff"))).outcome is Outcome.COMPLETED
+
+
+@pytest.mark.parametrize("moment", [{}, {"at": "1s", "on": "part"}], ids=["neither", "both"])
+def test_a_moment_is_a_time_or_something_that_the_trace_shows(moment: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match="give either at"):
+        Moment.model_validate(moment)
+
+
+def told(**when: object) -> Result:
+    plan = Queued.model_validate({"say": "And the tests?", **when})
+    world = Scenario(
+        prompt="Look.",
+        tools={"look": ScriptedTool(returns="found", takes=1_000_000_000)},
+        model=[
+            Reply(call={"look": {}}),
+            Reply(say="Done."),
+            *([Reply(say="Fine.")] if when.get("on") == "finish" else []),
+        ],
+        queue=[plan],
+    )
+    return run(world)
+
+
+def texts(result: Result) -> list[list[str]]:
+    return [[message.text for message in request.messages] for request in result.requests]
+
+
+def test_a_message_queued_during_a_tool_goes_with_the_next_request() -> None:
+    assert texts(told(on="tool-started"))[1] == ["Look.", "", "found", "And the tests?"]
+
+
+def test_a_message_queued_at_a_time_goes_with_the_next_request() -> None:
+    assert texts(told(at="500ms"))[1][-1] == "And the tests?"
+
+
+def test_a_run_that_would_be_done_goes_on_with_what_is_queued() -> None:
+    result = told(on="finish", nth=2)
+    assert result.text == "Fine."
+    assert texts(result)[2][-2:] == ["Done.", "And the tests?"]
+
+
+def test_a_queued_message_is_sent_once() -> None:
+    result = told(on="tool-started")
+    added = [m.text for e in result.trace.entries if isinstance(e, Request) for m in e.added]
+    assert added.count("And the tests?") == 1

@@ -1,0 +1,138 @@
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simloop import Reply, Scenario, ScenarioError, ScriptedTool, read_trace, run, write_trace
+from simloop.scenario.catalog import Listed, bundled
+from simloop.scenario.loader import load_scenario
+from simloop.scenario.simulation import Simulation
+from simloop.trace.codec import decode, encode
+from simloop.trace.looptrace import LoopTrace
+
+
+def a_trace(say: str = "Hello.") -> LoopTrace:
+    scenario = Scenario(
+        title="A run",
+        prompt="Hi",
+        tools={"look": ScriptedTool(returns=[1, 2], takes=120_000_000)},
+        model=[Reply(call={"look": {}}), Reply(say=say)],
+    )
+    return run(scenario).trace
+
+
+def refusal(data: bytes) -> str:
+    with pytest.raises(ScenarioError) as refused:
+        decode(data, "some.jsonl")
+    return str(refused.value)
+
+
+@pytest.mark.parametrize("listed", list(bundled()), ids=lambda listed: listed.name)
+def test_a_trace_reads_back_as_it_was_written(listed: Listed) -> None:
+    simulation = Simulation(load_scenario(listed.path))
+    simulation.run()
+    data = encode(simulation.trace)
+    assert encode(decode(data)) == data
+
+
+def test_the_first_line_is_the_header_and_the_last_one_the_footer() -> None:
+    first, *_, last = encode(a_trace()).splitlines()
+    assert msgspec.json.decode(first)["kind"] == "header"
+    assert msgspec.json.decode(last)["kind"] == "footer"
+
+
+def test_entries_are_numbered_from_zero_and_their_time_never_goes_back() -> None:
+    entries = a_trace().entries
+    assert [entry.seq for entry in entries] == list(range(len(entries)))
+    assert [entry.at_ns for entry in entries] == sorted(entry.at_ns for entry in entries)
+
+
+def test_a_trace_grows_with_the_run_and_not_with_its_square() -> None:
+    def size(rounds: int) -> int:
+        calls = [Reply(say="word " * 20, call={"look": {}})] * rounds
+        tools = {"look": ScriptedTool(returns="found")}
+        scenario = Scenario(prompt="Hi", tools=tools, model=[*calls, Reply(say="Done.")])
+        return len(encode(run(scenario).trace))
+
+    per_round = (size(40) - size(20)) / 20
+    assert (size(80) - size(40)) / 40 == pytest.approx(per_round, rel=0.05)
+
+
+@given(cut=st.integers(min_value=1, max_value=3000))
+@settings(deadline=None, max_examples=60)
+def test_a_file_that_was_cut_loads_up_to_its_last_whole_line(cut: int) -> None:
+    whole = a_trace()
+    data = encode(whole)
+    header_end = data.index(b"\n") + 1
+    kept = data[: max(header_end, len(data) - cut)]
+    loaded = decode(kept)
+    assert loaded.entries == whole.entries[: len(loaded.entries)]
+    if loaded.footer is None:
+        assert f"after {len(loaded.entries)} whole entries" in loaded.truncated
+
+
+def test_a_piece_of_a_line_is_told() -> None:
+    assert "and a piece of one" in decode(encode(a_trace())[:-20]).truncated
+
+
+def test_a_whole_trace_is_not_called_truncated() -> None:
+    assert decode(encode(a_trace())).truncated == ""
+
+
+@pytest.mark.parametrize("data", [b"", b"\n", b"hello", b"\xff\xfe", b"{}", b"[]\n"])
+def test_what_is_no_trace_is_refused_with_how_to_record_one(data: bytes) -> None:
+    assert refusal(data) == (
+        "some.jsonl:1: this is not a simloop trace "
+        "(record one with: simloop run SCENARIO --trace FILE)"
+    )
+
+
+def test_another_version_is_refused_by_its_number() -> None:
+    data = encode(a_trace()).replace(b'"version":1', b'"version":99', 1)
+    assert refusal(data) == "some.jsonl:1: trace format version 99; this simloop reads version 1"
+
+
+def test_a_damaged_line_is_refused_with_its_number() -> None:
+    lines = encode(a_trace()).splitlines(keepends=True)
+    lines[3] = b'{"kind":"transition"}\n'
+    assert refusal(b"".join(lines)).startswith(
+        "some.jsonl:4: this line of the trace cannot be read"
+    )
+
+
+def test_a_line_after_the_footer_is_refused() -> None:
+    data = encode(a_trace())
+    assert "a line after the footer" in refusal(data + data.splitlines()[1] + b"\n")
+
+
+def test_a_change_is_found_by_the_digest() -> None:
+    data = encode(a_trace("Hello.")).replace(b'"text":"Hello."', b'"text":"Jello."', 1)
+    assert refusal(data) == "some.jsonl: the digest does not match: the file was changed"
+
+
+def test_writing_replaces_the_old_file_whole(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text("old")
+    write_trace(a_trace(), path)
+    assert encode(read_trace(path)) == path.read_bytes()
+    assert [file.name for file in tmp_path.iterdir()] == ["a.jsonl"]
+
+
+def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError, match="the trace cannot be written: No such file"):
+        write_trace(a_trace(), tmp_path / "nowhere" / "a.jsonl")
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.mkdir()
+    with pytest.raises(ScenarioError, match="cannot be written"):
+        write_trace(a_trace(), path)
+    assert [file.name for file in tmp_path.iterdir()] == ["a.jsonl"]
+
+
+def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError, match="cannot be read: No such file"):
+        read_trace(tmp_path / "a.jsonl")

@@ -1,0 +1,138 @@
+import asyncio
+
+import pytest
+
+from simloop import Hooks, Http, Limits, Reply, Scenario, ScriptedTool, run
+from simloop.scenario.catalog import Listed, bundled
+from simloop.scenario.loader import load_scenario
+from simloop.scenario.simulation import Simulation
+from simloop.trace.codec import decode, encode
+from simloop.trace.looptrace import LoopTrace
+from simloop.trace.timeline import clock, describe, timeline
+
+
+def lines(scenario: Scenario) -> list[str]:
+    return list(timeline(run(scenario).trace))
+
+
+def test_a_run_reads_from_its_title_to_its_outcome() -> None:
+    assert lines(Scenario(title="It answers", prompt="Hi", model=[Reply(say="Hello there.")])) == [
+        "It answers",
+        "loop reference, seed 0, default limits",
+        "",
+        "      0.000s  request       #1: 1 message, about 5 tokens",
+        "                              + user: Hi",
+        "              text          Hello there.",
+        "              finish        stop",
+        "              ->            closing-step (errors 0, steps 1, compactions 0)",
+        "      0.000s  completed     Hello there.",
+        "                            errors 0, steps 1, compactions 0",
+    ]
+
+
+def test_time_is_shown_when_it_has_moved() -> None:
+    scenario = Scenario(
+        prompt="Hi", model=[Reply(http=Http(status=500)), Reply(say="Hello.")], title="x"
+    )
+    assert [line[:12].strip() for line in lines(scenario) if line[:12].strip()][2:] == [
+        "0.000s",
+        "2.000s",
+        "2.000s",
+    ]
+
+
+def test_a_limit_that_is_not_the_default_is_named() -> None:
+    scenario = Scenario(prompt="Hi", limits=Limits(max_steps=7), model=[Reply(say="Hello.")])
+    assert lines(scenario)[0] == "loop reference, seed 0, max_steps 7"
+
+
+def test_the_limit_that_ended_the_run_is_named() -> None:
+    scenario = Scenario(
+        prompt="Hi", limits=Limits(max_error_count=1), model=[Reply(http=Http(status=500))]
+    )
+    assert lines(scenario)[-1].endswith(
+        "errors 1, steps 0, compactions 0; ended by max_error_count"
+    )
+
+
+def test_hostile_text_is_spelled_out_wherever_it_comes_from() -> None:
+    scenario = Scenario(
+        title="\x1b[2J title",
+        prompt="\x1b[2J prompt",
+        system_prompt="\x1b[2J system",
+        tools={"look": ScriptedTool(returns="\x1b[2J result")},
+        model=[Reply(say="\x1b[2J text", think="\x1b[2J", call={"look": {}}), Reply(say="\x07")],
+    )
+    text = "\n".join(lines(scenario))
+    assert "\x1b" not in text
+    assert "\x07" not in text
+    assert text.count("\\x1b[2J") >= 6
+
+
+def test_a_hook_says_what_it_did() -> None:
+    def refuse(_: object) -> None:
+        raise ValueError("no")
+
+    trace = run(
+        Scenario(prompt="Hi", model=[Reply(say="Hello.")]), hooks=Hooks(after_llm_call=[refuse])
+    ).trace
+    assert any(
+        "hook          after_llm_call refuse failed: ValueError: no" in line
+        for line in timeline(trace)
+    )
+
+
+def test_a_trace_that_was_cut_says_so_at_its_end() -> None:
+    trace = run(Scenario(prompt="Hi", model=[Reply(say="Hello.")])).trace
+    cut = decode(encode(trace).rsplit(b"\n", 2)[0] + b"\n")
+    assert list(timeline(cut))[-1].strip().startswith("truncated")
+
+
+@pytest.mark.parametrize("listed", list(bundled()), ids=lambda listed: listed.name)
+def test_every_entry_of_a_bundled_scenario_has_words(listed: Listed) -> None:
+    simulation = Simulation(load_scenario(listed.path))
+    simulation.run()
+    assert all(describe(entry) for entry in simulation.trace.entries)
+    assert all(line == line.rstrip() for line in timeline(simulation.trace))
+
+
+@pytest.mark.parametrize(
+    ("at_ns", "shown"),
+    [
+        (0, "0.000s"),
+        (120_000_000, "0.120s"),
+        (3_600_000_000_001, "3600.000000001s"),
+        (1500, "0.0000015s"),
+    ],
+)
+def test_the_clock_shows_milliseconds_or_all_there_is(at_ns: int, shown: str) -> None:
+    assert clock(at_ns) == shown
+
+
+def rounds(trace: LoopTrace) -> list[tuple[int, str | None, tuple[str, ...]]]:
+    return [(r.request_number, r.finish_reason, r.tools) for r in trace.rounds()]
+
+
+def test_rounds_summarise_each_call_of_the_model() -> None:
+    scenario = Scenario(
+        prompt="Hi",
+        tools={"look": ScriptedTool(returns="x")},
+        model=[Reply(http=Http(status=500)), Reply(call={"look": {}}), Reply(say="Done.")],
+    )
+    assert rounds(run(scenario).trace) == [
+        (1, None, ()),
+        (2, "tool-calls", ("look",)),
+        (3, "stop", ()),
+    ]
+
+
+def test_a_round_knows_its_size_and_the_time_of_its_hooks() -> None:
+    async def slow(_: object) -> None:
+        await asyncio.sleep(0.25)
+
+    trace = run(
+        Scenario(prompt="Hi", model=[Reply(say="Hello.")]),
+        hooks=Hooks(before_llm_call=[slow], after_llm_call=[slow]),
+    ).trace
+    (only,) = trace.rounds()
+    assert (only.messages, only.tokens, only.hooks_ns) == (1, 5, 500_000_000)
