@@ -1,10 +1,17 @@
 """The pytest plugin: scenario files are test items, and tests can run scenarios.
 
+A file `*.simloop.yaml` is an item with fixtures, so a conftest can do with it what it does with
+tests: give `pytestmark`s in `pytest_collection_modifyitems`, or override `simloop_run` to add its
+own tools. `-k` knows it by the names of its file and its folders.
+
 Not here: running and judging (scenario). The rule to keep: every pytest on a machine that has
 simloop imports this module, so it imports nothing of simloop before a test asks for it.
 """
 
+import dataclasses
+import hashlib
 import re
+import sys
 import time
 from collections.abc import Callable, Coroutine, Generator, Iterator
 from pathlib import Path
@@ -13,31 +20,45 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from _pytest._code.code import ExceptionInfo, TerminalRepr
+    from _pytest._code.code import TerminalRepr
 
     from simloop.scenario.replies import Reply
     from simloop.scenario.result import Result
     from simloop.scenario.schema import Scenario
     from simloop.sim.model import FakeModel
+    from simloop.trace.looptrace import LoopTrace
 
 SUFFIX = ".simloop.yaml"
-TRACES = Path("test-results")
-_RUNS: pytest.StashKey[list["Played"]] = pytest.StashKey()
+TRACES = "test-results"
+_MEASURES = ("simloop_runs", "simloop_virtual_ns", "simloop_wall_ns")
 
 
+@dataclasses.dataclass(slots=True)
 class Played:
-    """One run that a test made: what the summary counts and what can be written."""
+    """What the runs of one test came to, and their traces if they may be wanted."""
 
-    def __init__(self, result: "Result", wall_ns: int) -> None:
-        self.result = result
-        self.wall_ns = wall_ns
+    keeps_traces: bool
+    runs: int = 0
+    virtual_ns: int = 0
+    wall_ns: int = 0
+    traces: list["LoopTrace"] = dataclasses.field(default_factory=list)
+    failed: bool = False
+
+    def add(self, virtual_ns: int, wall_ns: int) -> None:
+        """Count one run."""
+        self.runs += 1
+        self.virtual_ns += virtual_ns
+        self.wall_ns += wall_ns
+
+
+_PLAYED: pytest.StashKey[Played] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the flags."""
     group = parser.getgroup("simloop")
     group.addoption(
-        "--simloop-seed", type=int, metavar="N", help="replace the seed of every scenario"
+        "--simloop-seed", type=_seed, metavar="N", help="replace the seed of every scenario"
     )
     group.addoption(
         "--simloop-trace",
@@ -45,6 +66,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="off",
         help=f"write the trace of every run, or of failed tests, to {TRACES}/",
     )
+
+
+def _seed(text: str) -> int:
+    """A seed; what seeds can be is also said in sim/seeds.py, which costs an import."""
+    if not (text.isdecimal() and int(text) < 2**63):
+        raise pytest.UsageError(f"--simloop-seed is an integer from 0 to 2**63 - 1, not {text!r}")
+    return int(text)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -90,14 +118,24 @@ class ScenarioItem(pytest.Function):
 
     # As pytest's own Function has it; Node has one parameter more.
     def repr_failure(  # type: ignore[override]
-        self, excinfo: "ExceptionInfo[BaseException]"
+        self, excinfo: pytest.ExceptionInfo[BaseException]
     ) -> "str | TerminalRepr":
-        """What is wrong, without our frames; any other exception as pytest shows it."""
-        from simloop.errors import SimloopError  # noqa: PLC0415 - see the module docstring
+        """What is wrong, without any frames; an exception that is no finding as pytest shows it."""
+        if not _is_finding(excinfo.value) or self.config.getoption("fulltrace"):
+            return super().repr_failure(excinfo)
+        shown = excinfo.getrepr(style="value", chain=False)
+        if shown.reprcrash is not None:  # what summaries and junit files quote
+            first_line = str(excinfo.value).partition("\n")[0]
+            shown.reprcrash = dataclasses.replace(
+                shown.reprcrash, path=str(self.path), lineno=1, message=first_line
+            )
+        return shown
 
-        if isinstance(excinfo.value, SimloopError):
-            return str(excinfo.value)
-        return super().repr_failure(excinfo)
+
+def _is_finding(error: BaseException) -> bool:
+    """Whether it speaks for itself: an error of the author or the loop, not one of simloop."""
+    errors = sys.modules.get("simloop.errors")
+    return errors is not None and isinstance(error, errors.CheckFailed | errors.ScenarioError)
 
 
 # ------------------------------------------------------------------ fixtures
@@ -105,49 +143,77 @@ class ScenarioItem(pytest.Function):
 
 @pytest.fixture
 def simloop_run(request: pytest.FixtureRequest) -> Callable[..., "Result"]:
-    """Run a scenario, given as a Scenario or a path, and check what it expects.
+    """Run a scenario and check what it expects: `simloop_run("retry.simloop.yaml")`.
 
-    Takes what `simloop.run` takes, and `check=False` to only look at the result. `--simloop-seed`
-    and the marker `simloop(seed=..., loop=...)` replace the scenario's settings.
+    The scenario is a Scenario or a path, which is relative to the file of the test. Takes what
+    `simloop.run` takes, and `check=False` to only look at the result. The scenario's settings give
+    way to the marker `simloop(seed=..., loop=...)`, the marker to `--simloop-seed`, and all to
+    what the call says.
     """
-    from simloop.scenario.loader import load_scenario  # noqa: PLC0415 - see the module docstring
-    from simloop.scenario.simulation import run  # noqa: PLC0415
+    from simloop.scenario.simulation import Simulation  # noqa: PLC0415 - see the module docstring
 
-    played = request.node.stash.setdefault(_RUNS, [])
+    played = _played(request.node)
     settings = _settings(request.node)
 
     def play(scenario: "Scenario | str | Path", *, check: bool = True, **given: Any) -> "Result":
-        chosen = load_scenario(scenario) if isinstance(scenario, str | Path) else scenario
+        if isinstance(scenario, str | Path):
+            scenario = _load(request.path.parent / scenario)
+        simulation = Simulation(scenario, **{**settings, **given})
         start_ns = time.perf_counter_ns()
-        result = run(chosen, **{**settings, **given})
-        played.append(Played(result, time.perf_counter_ns() - start_ns))
+        try:
+            result = simulation.run()
+        finally:
+            played.add(_elapsed_ns(simulation.trace), time.perf_counter_ns() - start_ns)
+            if played.keeps_traces:
+                played.traces.append(simulation.trace)
         return result.check() if check else result
 
     return play
 
 
 @pytest.fixture
-def virtual_clock(request: pytest.FixtureRequest) -> Callable[[Coroutine[Any, Any, Any]], Any]:
-    """Run a coroutine on the virtual clock: `virtual_clock(main())` returns what it returns."""
-    from simloop.sim.simulate import simulate  # noqa: PLC0415 - see the module docstring
+def virtual_clock(request: pytest.FixtureRequest) -> Callable[..., Any]:
+    """Run a coroutine on the virtual clock: `virtual_clock(main())` returns what it returns.
 
-    seed = _settings(request.node).get("seed") or 0
+    Takes what `simloop.simulate` takes; the seed is as `simloop_run` has it, or 0.
+    """
+    from simloop.sim.simulate import running_loop, simulate  # noqa: PLC0415 - as above
 
-    def run_virtually(main: Coroutine[Any, Any, Any]) -> Any:
-        return simulate(main, seed=seed)
+    played = _played(request.node)
+    settings = _settings(request.node)
+    seed = {"seed": settings["seed"]} if "seed" in settings else {}
+
+    def run_virtually(main: Coroutine[Any, Any, Any], **given: Any) -> Any:
+        elapsed_ns = 0
+
+        async def timed() -> Any:
+            nonlocal elapsed_ns
+            loop = running_loop()
+            try:
+                return await main
+            finally:
+                elapsed_ns = loop.now_ns
+
+        start_ns = time.perf_counter_ns()
+        try:
+            return simulate(timed(), **{**seed, **given})
+        finally:
+            played.add(elapsed_ns, time.perf_counter_ns() - start_ns)
 
     return run_virtually
 
 
 @pytest.fixture
-def fake_model() -> Iterator[Callable[..., "FakeModel"]]:
+def fake_model(request: pytest.FixtureRequest) -> Iterator[Callable[..., "FakeModel"]]:
     """Make a fake model of replies: `fake_model(Reply(say="Hi"))`, for `run(..., model=...)`.
 
-    When the test has ended, a reply that nobody asked for is a failure.
+    When a test has passed, a reply that nobody asked for is an error.
     """
-    from simloop.sim.model import FakeModel  # noqa: PLC0415 - see the module docstring
+    from simloop.errors import ScriptUnused  # noqa: PLC0415 - see the module docstring
+    from simloop.sim.model import FakeModel  # noqa: PLC0415
 
     made: list[FakeModel] = []
+    played = _played(request.node)
 
     def make(*replies: "Reply", summaries: "tuple[Reply, ...]" = ()) -> "FakeModel":
         main = [reply.entry(f"model.{index}") for index, reply in enumerate(replies)]
@@ -156,72 +222,144 @@ def fake_model() -> Iterator[Callable[..., "FakeModel"]]:
         return made[-1]
 
     yield make
-    for model in made:
-        model.check_account()
+    for model in () if played.failed else made:
+        try:
+            model.check_account()
+        except ScriptUnused as error:
+            pytest.fail(str(error), pytrace=False)
 
 
-def _settings(node: pytest.Item) -> dict[str, Any]:
-    """The marker's settings under the flag's: who types a flag means it."""
-    mark = node.get_closest_marker("simloop")
-    settings = {} if mark is None else dict(mark.kwargs)
-    seed = node.config.getoption("--simloop-seed")
+def _played(item: pytest.Item) -> Played:
+    wanted = item.config.getoption("--simloop-trace") != "off"
+    return item.stash.setdefault(_PLAYED, Played(keeps_traces=wanted))
+
+
+def _load(path: Path) -> "Scenario":
+    """Read it, under the name by which whoever started pytest would call it."""
+    from simloop.errors import ScenarioError  # noqa: PLC0415 - see the module docstring
+    from simloop.scenario.loader import load_scenario  # noqa: PLC0415
+
+    here = Path.cwd()
+    try:
+        return load_scenario(path.relative_to(here) if path.is_relative_to(here) else path)
+    except ScenarioError as error:
+        raise error from None  # what the reader of YAML met says nothing that this does not
+
+
+def _settings(item: pytest.Item) -> dict[str, Any]:
+    """The markers' settings, the closest last, under the flag's: who types a flag means it."""
+    settings: dict[str, Any] = {}
+    for mark in reversed(list(item.iter_markers("simloop"))):
+        unknown = [*map(repr, mark.args), *(mark.kwargs.keys() - {"seed", "loop"})]
+        if unknown:
+            wrong = ", ".join(sorted(unknown))
+            pytest.fail(f"the marker simloop takes seed=, loop=, not {wrong}", pytrace=False)
+        settings.update(mark.kwargs)
+    seed = item.config.getoption("--simloop-seed")
     return settings if seed is None else {**settings, "seed": seed}
+
+
+def _elapsed_ns(trace: "LoopTrace") -> int:
+    if trace.footer is not None:
+        return trace.footer.elapsed_ns
+    return trace.entries[-1].at_ns if trace.entries else 0
 
 
 # ------------------------------------------------------------------ traces and the summary
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
-    """When a test's body has run: note its numbers, and write its traces if that is wanted."""
-    report = yield
-    played = item.stash.get(_RUNS, None)
-    if played and report.when == "call":
-        virtual_ns = sum(one.result.elapsed_ns for one in played)
-        wall_ns = sum(one.wall_ns for one in played)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Note a test's numbers, hide our frames, and write its traces if that is wanted."""
+    played = item.stash.get(_PLAYED, None)
+    if played is None:
+        return (yield)
+    if call.excinfo is not None and not item.config.getoption("fulltrace"):
+        _hide_our_frames(call.excinfo)
+    if call.when == "teardown":
         # User properties survive xdist and stand in junit files; the stash does not.
-        report.user_properties.append(("simloop", [len(played), virtual_ns, wall_ns]))
-        wanted = item.config.getoption("--simloop-trace")
-        if wanted == "on" or (wanted == "retain-on-failure" and report.failed):
-            report.sections.append(("simloop traces", "\n".join(_write(item, played))))
+        measured = (played.runs, played.virtual_ns, played.wall_ns)
+        item.user_properties.extend(zip(_MEASURES, measured, strict=True))
+        del item.stash[_PLAYED]  # items live as long as the session, and traces can be long
+    report = yield
+    played.failed |= report.failed
+    always = report.when == "call" and item.config.getoption("--simloop-trace") == "on"
+    if played.traces and (report.failed or always):
+        report.sections.append(("simloop traces", "\n".join(_write(item, played.traces))))
     return report
 
 
-def _write(item: pytest.Item, played: list[Played]) -> Iterator[str]:
-    from simloop.trace.codec import write_trace  # noqa: PLC0415 - see the module docstring
+def _hide_our_frames(excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+    """A finding speaks for itself: of its traceback only what the user wrote helps."""
+    if not _is_finding(excinfo.value):
+        return
+    theirs = excinfo.traceback.filter(
+        lambda entry: (
+            entry.frame.f_globals.get("__name__", "").partition(".")[0]
+            not in ("simloop", "asyncio")
+        )
+    )
+    excinfo.traceback = theirs or excinfo.traceback
+
+
+def _write(item: pytest.Item, traces: "list[LoopTrace]") -> Iterator[str]:
+    """Write the traces; for each the command that shows it, or why it could not be written."""
+    from simloop.errors import ScenarioError  # noqa: PLC0415 - see the module docstring
+    from simloop.trace.codec import write_trace  # noqa: PLC0415
 
     folder = item.config.rootpath / TRACES
-    folder.mkdir(exist_ok=True)
-    name = re.sub(r"[^\w.\[\]-]+", "-", item.nodeid)
-    for number, one in enumerate(played, start=1):
-        path = folder / f"{name}{f'.{number}' if len(played) > 1 else ''}.trace.jsonl"
-        write_trace(one.result.trace, path)
-        yield f"simloop show {path.relative_to(item.config.rootpath)}"
+    for number, trace in enumerate(traces, start=1):
+        path = folder / f"{_file_name(item.nodeid)}{f'.{number}' if number > 1 else ''}.trace.jsonl"
+        try:
+            folder.mkdir(exist_ok=True)
+            write_trace(trace, path)
+        except (OSError, ScenarioError) as error:
+            yield f"{error}"
+        else:
+            yield f"simloop show {path.relative_to(item.config.rootpath)}"
+
+
+def _file_name(node_id: str) -> str:
+    """A name that people recognise, and that no other test has."""
+    plain = re.sub(rf"{re.escape(SUFFIX)}::[^:]*$", "", node_id).replace("::", ".")
+    name = re.sub(r"[^\w.=\[\]-]+", "_", plain.replace("/", "."), flags=re.ASCII).lstrip(".")
+    if re.fullmatch(r"(?!\.)[\w./=\[\]-]{1,150}", plain, re.ASCII):
+        return name
+    return f"{name[:150]}-{hashlib.blake2b(node_id.encode(), digest_size=4).hexdigest()}"
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Say how many runs there were, how long they took, and how long they would have taken."""
-    reports = [report for group in terminalreporter.stats.values() for report in group]
-    numbers = [
-        value
-        for report in reports
-        for key, value in getattr(report, "user_properties", ())
-        if key == "simloop"
-    ]
-    if numbers:
-        runs, virtual_ns, wall_ns = (sum(column) for column in zip(*numbers, strict=True))
+    totals = dict.fromkeys(_MEASURES, 0)
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if getattr(report, "when", None) == "teardown":
+                for name, value in report.user_properties:
+                    if name in totals:
+                        totals[name] += value
+    runs, virtual_ns, wall_ns = totals.values()
+    if runs:
         terminalreporter.write_line(
-            f"simloop: {runs} runs, {virtual_ns / 1e9:.3f}s of virtual time in {wall_ns / 1e9:.3f}s"
+            f"simloop: {runs} {'run' if runs == 1 else 'runs'}, "
+            f"{virtual_ns / 1e9:,.3f}s of virtual time in {wall_ns / 1e9:,.3f}s"
         )
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Keep syrupy from deleting the snapshots of tests that were never reached.
+# A wrapper, because syrupy's own hook asks to be first too.
+@pytest.hookimpl(wrapper=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> Generator[None, None, None]:
+    """Keep syrupy from deleting snapshots that this session had no chance to ask for.
 
-    syrupy 7.0 takes a session that was cut short (an error in collection, `-x`, Ctrl-C) for a whole
-    one, and `--snapshot-update` then removes what it did not see.
+    With `--snapshot-update` syrupy 7.0 removes whatever was not asked for, also when tests did not
+    get that far: a failure before the assertion, `-x`, an error in collection, Ctrl-C, a worker
+    that crashed, `--collect-only`. So only a session in which all went well may remove any.
     """
-    cut_short = exitstatus not in (0, 1) or session.shouldstop or session.shouldfail
-    if cut_short and hasattr(session.config.option, "no_cleanup"):
-        session.config.option.no_cleanup = True
+    option = session.config.option
+    only_looked = any(
+        getattr(option, name, False) for name in ("collectonly", "setuponly", "setupplan")
+    )
+    if (exitstatus != pytest.ExitCode.OK or only_looked) and hasattr(option, "no_cleanup"):
+        option.no_cleanup = True
+    return (yield)

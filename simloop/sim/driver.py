@@ -111,7 +111,7 @@ class Driver:
         self._fault: Fault | None = None
         self._error = ErrorClass.UNKNOWN
         self._cause = ""
-        self._base_specs = {name: tool.spec for name, tool in world.tools.items()}
+        self._base_tools = tuple(tool.spec for tool in world.tools.values())
         self._step_tools = world.tools
         self._run = machine.start()
         self._perform: dict[type, Callable[[Any], Awaitable[Signal | None]]] = {
@@ -203,8 +203,9 @@ class Driver:
         world = self._world
         self._steps += 1
         self._fault = None
-        system_prompt, specs, self._step_tools = world.system_prompt, self._base_specs, world.tools
+        system_prompt, tools, self._step_tools = world.system_prompt, self._base_tools, world.tools
         if world.hooks.before_llm_call:
+            specs = {name: tool.spec for name, tool in world.tools.items()}
             given = BeforeLLMCall(self._steps, self._history.view(), system_prompt, specs)
             await self._user_code.fire(
                 BEFORE_LLM_CALL, world.hooks.before_llm_call, given, self._watch
@@ -212,10 +213,10 @@ class Driver:
             if given.blocked is not None:
                 self._cause = writable(given.blocked)
                 return signals.CallBlocked()
-            system_prompt, specs = writable(given.system_prompt), given.tools
-            self._step_tools = {n: tool for n, tool in world.tools.items() if n in specs}
+            system_prompt, tools = writable(given.system_prompt), tuple(given.tools.values())
+            self._step_tools = {n: tool for n, tool in world.tools.items() if n in given.tools}
         self.interrupts.check()
-        request = self._requests.main(system_prompt, tuple(specs.values()))
+        request = self._requests.main(system_prompt, tools)
         reply = self._reply = ReplySoFar()
         self._tool_calls.open(reply.calls)
         await self._model_calls.read(request, reply, self._watch, quiet=False)
@@ -223,13 +224,14 @@ class Driver:
 
     async def _judge(self, reply: ReplySoFar) -> Signal:
         """What the reply, or the lack of one, is to the machine."""
-        if reply.pieces:
-            self._text = reply.text or self._text
+        words = reply.text
+        reply.pieces = [words]  # joined once, here
+        self._text = words or self._text
         self._tool_calls.open(reply.calls)
         if reply.fault is not None:
             return await self._failed(reply.fault)
         assert reply.finish is not None
-        text = bool(reply.text.strip())
+        text = bool(words.strip())
         if reply.finish is FinishReason.INTERRUPTED or (
             not reply.calls and (not text or reply.finish is FinishReason.TOOL_CALLS)
         ):
@@ -316,7 +318,7 @@ class Driver:
         with self._watch.deadline(GRACE_MS):  # for what callbacks make of it
             await self._tool_calls.settle(why, self._watch)
         self._tool_calls.settle_quietly(why)
-        if reply.pieces or reply.calls:
+        if reply.text or reply.calls:
             self._commit(reply)
 
     async def _compact(self, effect: effects.Compact) -> Signal:

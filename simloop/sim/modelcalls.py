@@ -5,7 +5,6 @@ is the hottest path, run once per part; no JSON, no copy, no look at the history
 """
 
 import asyncio
-from collections.abc import AsyncIterator
 
 from simloop.errors import RunawayRun, ScenarioError, SimloopError
 from simloop.kernel.limits import Limits
@@ -55,44 +54,6 @@ class ReplySoFar:
         return "".join(self.pieces)
 
 
-class _Stream:
-    """The parts of a model, which may be user code: what it raises is a failed call."""
-
-    __slots__ = ("_model", "_next", "_parts", "_reply", "_request", "_watch")
-
-    def __init__(self, model: Model, request: Request, reply: ReplySoFar, watch: Watch) -> None:
-        self._model = model
-        self._request = request
-        self._reply = reply
-        self._watch = watch
-        self._parts: AsyncIterator[Part] | None = None
-
-    async def next(self) -> Part | None:
-        """The next part; None at the end, which a failure is too."""
-        try:
-            if self._parts is None:
-                self._parts = aiter(self._model.stream(self._request))
-                self._next = self._parts.__anext__
-            return await self._next()
-        except StopAsyncIteration:
-            return None
-        except SimloopError:
-            raise  # the script is wrong, or simloop is
-        except asyncio.CancelledError:
-            if self._watch.task.cancelling():
-                raise
-            self._reply.fault = Fault("the model was cancelled")  # by itself: bug D4
-        except Exception as error:  # noqa: BLE001 - a model may be user code
-            self._reply.fault = _fault_of(error)
-        return None
-
-    async def close(self) -> None:
-        """Let the model clean up before the run goes on."""
-        close = getattr(self._parts, "aclose", None)
-        if close is not None:
-            await close()
-
-
 class ModelCalls:
     """Makes model calls for one run."""
 
@@ -104,6 +65,7 @@ class ModelCalls:
         self._user_code = session.user_code
         self._interrupts = session.interrupts
         self._call_ids: set[str] = set()
+        self._first_ms = min(limits.first_part_timeout_ms, limits.model_call_timeout_ms)
 
     async def read(self, request: Request, reply: ReplySoFar, watch: Watch, *, quiet: bool) -> None:
         """Stream the answer to `request` into `reply`, in which it stays if the run is stopped.
@@ -111,8 +73,7 @@ class ModelCalls:
         `quiet` tells no callback: for a summary, which is no part of the conversation.
         """
         end_ns = watch.loop.now_ns + self._limits.model_call_timeout_ms * _NS_PER_MS
-        with watch.deadline(self._limits.first_part_timeout_ms) as deadline:
-            deadline.move(min(deadline.when_ns, end_ns))
+        with watch.deadline(self._first_ms) as deadline:
             await self._read_parts(request, reply, watch, deadline, end_ns, quiet=quiet)
         if deadline.expired:
             reply.fault = Fault("the model did not answer in time", code="timeout")
@@ -120,7 +81,7 @@ class ModelCalls:
             reply.finish = FinishReason.INTERRUPTED
             self._recorder.record(entries.Finish, reply.finish, "")
 
-    async def _read_parts(
+    async def _read_parts(  # noqa: C901 - one loop: a call per part would cost a tenth
         self,
         request: Request,
         reply: ReplySoFar,
@@ -132,34 +93,45 @@ class ModelCalls:
     ) -> None:
         interrupts, recorder = self._interrupts, self._recorder
         record, clock = recorder.entries, recorder.clock
-        notify = self._user_code.notify
         on_chunk = None if quiet else self._callbacks.on_chunk
         on_text = None if quiet else self._callbacks.on_text
-        first = True
-        stream = _Stream(self._model, request, reply, watch)
+        first, ours, stream = True, False, None
         try:
-            while (part := await stream.next()) is not None:
+            stream = self._model.stream(request)
+            async for part in stream:
+                ours = True
                 if interrupts.pending is not None:
-                    raise asyncio.CancelledError
+                    interrupts.check()
                 if deadline.cancels:
                     break  # it swallowed the deadline, and comes too late
                 if first:
                     deadline.move(end_ns)
                     first = False
                 if len(record) > MAX_ENTRIES:
-                    raise RunawayRun(f"the trace passed {MAX_ENTRIES} entries without an outcome")
+                    _refuse_to_go_on()
                 if on_chunk is not None:
-                    await notify(on_chunk, (part,), watch)
+                    await self._user_code.notify(on_chunk, (part,), watch)
                 if type(part) is TextDelta:
                     text = part.text if part.text.isascii() else writable(part.text)
                     record.append(entries.TextDelta(len(record), clock.now_ns, text))
                     reply.pieces.append(text)
                     if on_text is not None:
-                        await notify(on_text, (text,), watch)
+                        await self._user_code.notify(on_text, (text,), watch)
                 elif await self._take(part, reply, watch, quiet=quiet):
                     break
+                ours = False
+        except asyncio.CancelledError:
+            if ours or watch.task.cancelling():
+                raise
+            reply.fault = Fault("the model was cancelled")  # by itself: bug D4
+        except Exception as error:
+            if ours or isinstance(error, SimloopError):
+                raise  # simloop is wrong, or the script
+            reply.fault = _fault_of(error)  # a model may be user code
         finally:
-            await stream.close()
+            close = getattr(stream, "aclose", None)
+            if close is not None:
+                await close()
         interrupts.check()
 
     async def _take(self, part: Part, reply: ReplySoFar, watch: Watch, *, quiet: bool) -> bool:
@@ -206,6 +178,10 @@ class ModelCalls:
             unique = f"{call_id or 'call'}#{number}"
         self._call_ids.add(unique)
         return unique
+
+
+def _refuse_to_go_on() -> None:
+    raise RunawayRun(f"the trace passed {MAX_ENTRIES} entries without an outcome")
 
 
 def _writable_fault(fault: Fault) -> Fault:
