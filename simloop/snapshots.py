@@ -28,9 +28,10 @@ from simloop.trace.codec import decode, encode
 from simloop.trace.diff import first_difference
 from simloop.trace.looptrace import LoopTrace
 
-# pytest cuts an explanation after 8 lines (it lets 10 pass) or 640 characters, unless -vv is given,
-# and the command to replay comes last.
-_LINE = 76
+# Without -vv pytest cuts an explanation after 8 lines (it lets 10 pass) or 640 characters, and the
+# command to replay comes last.
+_CONTEXT = 72
+_VALUE = 108
 
 
 class TraceSnapshotExtension(SingleFileSnapshotExtension):
@@ -58,18 +59,20 @@ class TraceSnapshotExtension(SingleFileSnapshotExtension):
 
     def diff_lines(self, serialized_data: Any, snapshot_data: Any) -> Iterator[str]:
         """The first entry that differs, with what comes before it, and how to see it again."""
-        path = _short(Path(self._location))
+        path = _short(self._location)
         if not snapshot_data:
-            yield f"there is no {path}"
-            yield "record it: pytest --snapshot-update"
+            yield f"there is no {path}; record it with: pytest --snapshot-update"
             return
         try:
-            expected = decode(snapshot_data, str(path))
+            expected = decode(snapshot_data, path)
         except ScenarioError as error:
             yield f"the snapshot cannot be read: {error}"
             return
         yield from (_cut(line) for line in _difference(expected, decode(serialized_data)))
-        yield f"replay the snapshot: simloop replay {shlex.quote(str(path))}"
+        if expected.header.python:  # a trace does not hold it, so it cannot be replayed
+            yield f"look at the snapshot: simloop show {shlex.quote(path)}"
+        else:
+            yield f"replay the snapshot: simloop replay {shlex.quote(path)}"
 
 
 def _difference(expected: LoopTrace, got: LoopTrace) -> Iterator[str]:
@@ -83,10 +86,11 @@ def _difference(expected: LoopTrace, got: LoopTrace) -> Iterator[str]:
 
 
 def _cut(line: str) -> str:
-    return line if len(line) <= _LINE else f"{line[: _LINE - 3]}..."
+    width = _VALUE if line.startswith(("  - ", "  + ")) else _CONTEXT
+    return line if len(line) <= width else f"{line[: width - 3]}..."
 
 
-def _short(path: Path) -> Path:
+def _short(location: str) -> str:
     """As whoever started pytest would write it."""
-    here = Path.cwd()
-    return path.relative_to(here) if path.is_relative_to(here) else path
+    here, path = Path.cwd(), Path(location)
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)

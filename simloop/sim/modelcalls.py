@@ -81,7 +81,7 @@ class ModelCalls:
             reply.finish = FinishReason.INTERRUPTED
             self._recorder.record(entries.Finish, reply.finish, "")
 
-    async def _read_parts(  # noqa: C901 - one loop: a call per part would cost a tenth
+    async def _read_parts(
         self,
         request: Request,
         reply: ReplySoFar,
