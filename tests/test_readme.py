@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,17 +17,21 @@ def blocks(language: str) -> list[str]:
 
 
 @pytest.mark.parametrize("number", range(len(blocks("python"))))
-def test_a_python_block_runs(number: int) -> None:
-    exec(blocks("python")[number], {})
+def test_a_python_block_runs(number: int, simloop_run: object) -> None:
+    names: dict[str, Any] = {}
+    exec(blocks("python")[number], names)
+    for name, test in names.items():
+        if name.startswith("test_"):
+            test(simloop_run)
 
 
-def test_the_scenario_passes() -> None:
-    (text,) = blocks("yaml")
-    simloop.run(simloop.parse_scenario(text)).check()
+@pytest.mark.parametrize("number", range(len(blocks("yaml"))))
+def test_a_scenario_passes(number: int) -> None:
+    simloop.run(simloop.parse_scenario(blocks("yaml")[number])).check()
 
 
 def test_a_mistake_in_it_gives_the_line_that_the_readme_shows() -> None:
-    (text,) = blocks("yaml")
+    text = blocks("yaml")[0]
     wrong = text.replace("http:", "htpp:")
     with pytest.raises(simloop.ScenarioError) as raised:
         simloop.parse_scenario(wrong, "my-first.simloop.yaml")

@@ -6,9 +6,9 @@ to keep: a run is a pure function of the scenario, the seed and the functions th
 
 import dataclasses
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 import msgspec
 
@@ -18,16 +18,19 @@ from simloop.messages import Outcome
 from simloop.scenario.result import Counters, Result, failures
 from simloop.scenario.schema import Moment, Scenario
 from simloop.scenario.tripwires import Tripwires
-from simloop.scenario.world import fake_model, machine_for, scripted_hooks, scripted_tools
+from simloop.scenario.world import (
+    Given,
+    check_names,
+    fake_model,
+    machine_for,
+    python_code,
+    world_of,
+)
 from simloop.sim.clock import VirtualLoop, run_virtual
 from simloop.sim.driver import Driver, Ended
-from simloop.sim.faults import FaultSites, FaultyModel, faulty_tool
-from simloop.sim.hooks import Callbacks, Hooks
 from simloop.sim.model import FakeModel, FunctionModel, Model
 from simloop.sim.seeds import Seeds
 from simloop.sim.simulate import running_loop, simulate
-from simloop.sim.tools import Tool, Tools, toolbox
-from simloop.sim.world import World
 from simloop.trace.codec import FORMAT, VERSION, digest
 from simloop.trace.entries import Footer, Header
 from simloop.trace.looptrace import LoopTrace
@@ -39,47 +42,19 @@ class Simulation:
     `trace` is there from the start and grows; whatever ends the run, nothing of it is lost.
     """
 
-    def __init__(
-        self,
-        scenario: Scenario,
-        *,
-        seed: int | None = None,
-        loop: str | None = None,
-        tools: Tools = (),
-        hooks: Hooks | None = None,
-        callbacks: Callbacks | None = None,
-        model: Model | Callable[..., Any] | None = None,
-    ) -> None:
+    def __init__(self, scenario: Scenario, **given: Unpack[Given]) -> None:
+        check_names(given)
+        seed = given.get("seed")
         self.scenario = scenario
         self.seeds = Seeds(scenario.seed if seed is None else seed)
         try:
-            self._machine = machine_for(loop or scenario.loop, scenario.limits)
+            self._machine = machine_for(given.get("loop") or scenario.loop, scenario.limits)
         except ScenarioError as error:
             error.path = scenario.path or None
             raise
-        self._model = _choose_model(scenario, model)
-        given = toolbox(tools)
-        world_tools = {**scripted_tools(scenario), **given}
-        asked: Model = self._model
-        if scenario.faults is not None:
-            sites = FaultSites(scenario.faults, self.seeds)
-            asked = FaultyModel(asked, sites)
-            world_tools = {name: faulty_tool(tool, sites) for name, tool in world_tools.items()}
-        self._python = _python_code(given, hooks, callbacks, model)
-        self._world = World(
-            model=asked,
-            tools=world_tools,
-            hooks=scripted_hooks(scenario) + (hooks or Hooks()),
-            callbacks=callbacks or Callbacks(),
-            system_prompt=scenario.system_prompt,
-            limits=scenario.limits,
-            retry=scenario.retry,
-            compaction=scenario.compaction,
-            tool_execution=scenario.tool_execution,
-            hook_isolation=scenario.hook_isolation,
-            seeds=self.seeds,
-            clock_skew_ns=scenario.clock.ahead - scenario.clock.behind,
-        )
+        self._model = _choose_model(scenario, given.get("model"))
+        self._world = world_of(scenario, given, self._model, self.seeds)
+        self._python = python_code(given)
         self.trace = LoopTrace(_header(scenario, self._machine.name, self.seeds.seed, self._python))
         if any(moment.on for moment in (*scenario.queue, scenario.abort) if moment is not None):
             self.trace.entries = Tripwires()
@@ -191,45 +166,19 @@ class Simulation:
         return f"simloop run {shlex.quote(self.scenario.path)} --seed {self.seeds.seed}{other}"
 
 
-def run(
-    scenario: Scenario,
-    *,
-    seed: int | None = None,
-    loop: str | None = None,
-    tools: Tools = (),
-    hooks: Hooks | None = None,
-    callbacks: Callbacks | None = None,
-    model: Model | Callable[..., Any] | None = None,
-) -> Result:
-    """Run a scenario and return how it ended.
-
-    `seed` and `loop` replace those of the scenario. `tools` (functions or Tools), `hooks` and
-    `callbacks` are Python code that joins the scripted ones; `model` answers in the place of a
-    script. Such code runs sealed: time, dates and randomness are virtual.
+def run(scenario: Scenario, **given: Unpack[Given]) -> Result:
+    """Run a scenario and return how it ended. What else may be given: see `Given`.
 
     Raises ScriptExhausted or ScriptUnused if the script does not fit the run, Deadlock or
     RunawayRun if the run does not end, ScenarioError for what cannot be run. An expectation that
     does not hold is no exception: see `Result.failures` and `Result.check`.
     """
-    return Simulation(
-        scenario, seed=seed, loop=loop, tools=tools, hooks=hooks, callbacks=callbacks, model=model
-    ).run()
+    return Simulation(scenario, **given).run()
 
 
-async def arun(
-    scenario: Scenario,
-    *,
-    seed: int | None = None,
-    loop: str | None = None,
-    tools: Tools = (),
-    hooks: Hooks | None = None,
-    callbacks: Callbacks | None = None,
-    model: Model | Callable[..., Any] | None = None,
-) -> Result:
+async def arun(scenario: Scenario, **given: Unpack[Given]) -> Result:
     """As `run`, for a coroutine that is itself run by `simulate`, on whose clock it takes place."""
-    return await Simulation(
-        scenario, seed=seed, loop=loop, tools=tools, hooks=hooks, callbacks=callbacks, model=model
-    ).arun()
+    return await Simulation(scenario, **given).arun()
 
 
 def _choose_model(scenario: Scenario, model: Model | Callable[..., Any] | None) -> Model:
@@ -242,14 +191,6 @@ def _choose_model(scenario: Scenario, model: Model | Callable[..., Any] | None) 
             hint="leave one of them out",
         )
     return model if hasattr(model, "stream") else FunctionModel(model)
-
-
-def _python_code(
-    tools: Mapping[str, Tool], hooks: Hooks | None, callbacks: Callbacks | None, model: object
-) -> tuple[str, ...]:
-    """What a trace has to name because it cannot hold it."""
-    given = {"hooks": hooks, "callbacks": callbacks, "model": model}
-    return (*(f"tool {name}" for name in tools), *(what for what, code in given.items() if code))
 
 
 def _header(scenario: Scenario, loop: str, seed: int, python: tuple[str, ...]) -> Header:

@@ -6,18 +6,24 @@ async, so that it costs nothing.
 """
 
 import asyncio
+import difflib
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypedDict
 
 from simloop.errors import ScenarioError
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Machine
+from simloop.kernel.retry import RetryPolicy
 from simloop.loops.reference import ReferenceLoop
 from simloop.messages import ToolResult
 from simloop.scenario.schema import HookPoint, Scenario, ScriptedHook, ScriptedTool
-from simloop.sim.hooks import Hooks, UserFunction
-from simloop.sim.model import FakeModel
-from simloop.sim.tools import Tool
+from simloop.sim.context import TokenEstimator, utf8_bytes_over_4
+from simloop.sim.faults import FaultSites, FaultyModel, faulty_tool
+from simloop.sim.hooks import Callbacks, Hooks, UserFunction
+from simloop.sim.model import FakeModel, Model
+from simloop.sim.seeds import Seeds
+from simloop.sim.tools import Tool, Tools, toolbox
+from simloop.sim.world import World
 
 LOOPS: dict[str, Callable[[Limits], Machine]] = {ReferenceLoop.name: ReferenceLoop}
 """The loop designs by name."""
@@ -57,6 +63,66 @@ def scripted_hooks(scenario: Scenario) -> Hooks:
         after_llm_call=at("after_llm_call"),
         before_tool_call=at("before_tool_call"),
         after_tool_call=at("after_tool_call"),
+    )
+
+
+class Given(TypedDict, total=False):
+    """What a caller may give besides the scenario; all of it is optional.
+
+    `seed` and `loop` replace those of the scenario. `tools` (functions or Tools), `hooks` and
+    `callbacks` are Python code that joins the scripted ones. `model` (a function, or an object with
+    `stream`) answers in the place of a script. `retry` and `estimate_tokens` replace the policy
+    and the estimate. Such code runs sealed: time, dates and randomness are virtual.
+    """
+
+    seed: int | None
+    loop: str | None
+    tools: Tools
+    hooks: Hooks | None
+    callbacks: Callbacks | None
+    model: Model | Callable[..., Any] | None
+    retry: RetryPolicy | None
+    estimate_tokens: TokenEstimator | None
+
+
+def check_names(given: Given) -> None:
+    """Raise ScenarioError for an argument that there is not; Python does not check a TypedDict."""
+    known = list(Given.__annotations__)
+    for name in given:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean `{close[0]}`?" if close else f"there are {', '.join(known)}"
+            raise ScenarioError(f"there is no argument `{name}`", hint=hint)
+
+
+def python_code(given: Given) -> tuple[str, ...]:
+    """What a trace has to name because it cannot hold it."""
+    names = ("hooks", "callbacks", "model", "retry", "estimate_tokens")
+    tools = (f"tool {name}" for name in toolbox(given.get("tools", ())))
+    return (*tools, *(name for name in names if given.get(name)))
+
+
+def world_of(scenario: Scenario, given: Given, model: Model, seeds: Seeds) -> World:
+    """The world of a scenario, with what was given joined to it."""
+    tools = {**scripted_tools(scenario), **toolbox(given.get("tools", ()))}
+    if scenario.faults is not None:
+        sites = FaultSites(scenario.faults, seeds)
+        model = FaultyModel(model, sites)
+        tools = {name: faulty_tool(tool, sites) for name, tool in tools.items()}
+    return World(
+        model=model,
+        tools=tools,
+        hooks=scripted_hooks(scenario) + (given.get("hooks") or Hooks()),
+        callbacks=given.get("callbacks") or Callbacks(),
+        system_prompt=scenario.system_prompt,
+        limits=scenario.limits,
+        retry=given.get("retry") or scenario.retry,
+        compaction=scenario.compaction,
+        tool_execution=scenario.tool_execution,
+        hook_isolation=scenario.hook_isolation,
+        estimate_tokens=given.get("estimate_tokens") or utf8_bytes_over_4,
+        seeds=seeds,
+        clock_skew_ns=scenario.clock.ahead - scenario.clock.behind,
     )
 
 

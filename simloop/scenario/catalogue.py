@@ -1,0 +1,67 @@
+"""The page `scenarios/README.md`: what ships with simloop, at a glance.
+
+Not here: finding scenarios by name (catalog.py). The rule to keep: the page is a function of the
+scenario files alone, of what they expect and not of a run, so that it is current when they are.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+from simloop.scenario.catalog import Listed, bundled
+from simloop.scenario.loader import load_scenario
+
+_INTRO = """\
+# Scenarios
+
+{count} runs in {themes} themes. Each is one file that can be read in a minute, and must end as its
+table says:
+
+    simloop run retry/rate-limit
+
+The numbers under *bugs* are rows of simloop's catalogue of real bugs of agent loops: A are loops
+that never end, B is compaction, C retries, D calls and their results, abort and order, E limits and
+counters. `tests/scenario/test_catalogue.py` lists the rows that no scenario answers, and why.
+
+This page is generated: `python tests/regenerate.py`.
+"""
+_COLUMNS = ("name", "what must hold", "loop", "outcome", "bugs")
+# Whatever Markdown or a table would take for more than a character.
+_MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~])")
+
+
+def catalogue_text() -> str:
+    """The whole page. Raises ScenarioError if a bundled scenario cannot be read."""
+    listed = list(bundled())
+    themes = [(theme, list(group)) for theme, group in groupby(listed, key=_theme)]
+    parts = [_INTRO.format(count=len(listed), themes=len(themes))]
+    for theme, group in themes:
+        parts.append(f"## {escaped(theme)}\n\n{_table(_rows(group))}")
+    return "\n".join(parts)
+
+
+def escaped(text: str) -> str:
+    """The text on one line, with nothing in it that Markdown takes for markup."""
+    return _MARKUP.sub(r"\\\1", " ".join(text.split()))
+
+
+def _theme(listed: Listed) -> str:
+    return listed.name.partition("/")[0]
+
+
+def _rows(group: Iterable[Listed]) -> Iterable[Sequence[str]]:
+    for listed in group:
+        scenario = load_scenario(listed.path)
+        stem = listed.path.relative_to(listed.path.parent.parent).as_posix()
+        yield (
+            f"[{escaped(listed.name.rpartition('/')[2])}]({stem})",
+            escaped(listed.title),
+            escaped(listed.loop),
+            scenario.expect.outcome or "",
+            " ".join(scenario.bugs),
+        )
+
+
+def _table(rows: Iterable[Sequence[str]]) -> str:
+    lines = (_COLUMNS, ("---",) * len(_COLUMNS), *rows)
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)

@@ -1,0 +1,49 @@
+import pytest
+
+from simloop import Compaction, Http, Outcome, Reply, Scenario, ScenarioError, run
+from simloop.kernel.errorclass import ErrorClass
+from simloop.kernel.retry import ExponentialBackoff
+from simloop.messages import Fault
+
+
+class EverySecond(ExponentialBackoff):
+    """Tries again after a second, whatever went wrong."""
+
+    def retryable(self, error: ErrorClass) -> bool:
+        return True
+
+    def delay_ns(self, failures: int, fault: Fault | None, *, now_ns: int, draw: float) -> int:
+        return 10**9
+
+
+def test_a_retry_policy_of_ones_own_decides() -> None:
+    scenario = Scenario(prompt="Hi", model=[Reply(http=Http(status=401)), Reply(say="Hello.")])
+    result = run(scenario, retry=EverySecond())
+    assert (result.outcome, result.backoffs_s) == (Outcome.COMPLETED, [1.0])
+
+
+def test_a_token_estimate_of_ones_own_decides() -> None:
+    scenario = Scenario(prompt="Hi", model=[Reply(say="Hello.")], compaction=Compaction(window=100))
+    result = run(scenario, estimate_tokens=lambda text: 90)
+    assert result.counters.compaction_attempts == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("tols", "did you mean `tools`?"), ("xyz", "there are seed, loop, tools, hooks")],
+)
+def test_an_argument_that_there_is_not_is_refused_with_the_nearest(name: str, hint: str) -> None:
+    scenario = Scenario(prompt="Hi", model=[Reply(say="Hello.")])
+    with pytest.raises(ScenarioError) as refused:
+        run(scenario, **{name: []})  # type: ignore[arg-type]
+    assert refused.value.message == f"there is no argument `{name}`"
+    assert refused.value.hint.startswith(hint)
+
+
+def test_a_trace_names_the_python_code_that_its_run_needed() -> None:
+    def look() -> str:
+        return "found"
+
+    scenario = Scenario(prompt="Hi", model=[Reply(say="Hello.")])
+    result = run(scenario, tools=[look], retry=EverySecond())
+    assert result.trace.header.python == ("tool look", "retry")
