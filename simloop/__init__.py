@@ -55,6 +55,8 @@ if TYPE_CHECKING:
     from simloop.sim.tools import Tool
     from simloop.trace.codec import read_trace, write_trace
 
+__version__ = "0.1.0"
+
 _HOME = {
     "duration": "simloop.scenario.durations",
     "Callbacks": "simloop.sim.hooks",

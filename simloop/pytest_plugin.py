@@ -8,6 +8,7 @@ Not here: running and judging (scenario). The rule to keep: every pytest on a ma
 simloop imports this module, so it imports nothing of simloop before a test asks for it.
 """
 
+import contextlib
 import dataclasses
 import hashlib
 import re
@@ -15,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Coroutine, Generator, Iterator
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -44,11 +46,18 @@ class Played:
     traces: list["LoopTrace"] = dataclasses.field(default_factory=list)
     failed: bool = False
 
-    def add(self, virtual_ns: int, wall_ns: int) -> None:
-        """Count one run."""
-        self.runs += 1
-        self.virtual_ns += virtual_ns
-        self.wall_ns += wall_ns
+    @contextlib.contextmanager
+    def run(self, trace: "LoopTrace | None" = None) -> Iterator[None]:
+        """Count one run, however it ends, and keep what it has written into its trace."""
+        start_ns = time.perf_counter_ns()
+        try:
+            yield
+        finally:
+            self.runs += 1
+            self.wall_ns += time.perf_counter_ns() - start_ns
+            if trace is not None:
+                self.virtual_ns += _elapsed_ns(trace)
+                self.traces += [trace] if self.keeps_traces else []
 
 
 _PLAYED: pytest.StashKey[Played] = pytest.StashKey()
@@ -150,23 +159,23 @@ def simloop_run(request: pytest.FixtureRequest) -> Callable[..., "Result"]:
     way to the marker `simloop(seed=..., loop=...)`, the marker to `--simloop-seed`, and all to
     what the call says.
     """
-    from simloop.scenario.simulation import Simulation  # noqa: PLC0415 - see the module docstring
+    from simloop.errors import CheckFailed, ScenarioError  # noqa: PLC0415 - see the module docstring
+    from simloop.scenario.simulation import Simulation  # noqa: PLC0415
 
     played = _played(request.node)
     settings = _settings(request.node)
 
     def play(scenario: "Scenario | str | Path", *, check: bool = True, **given: Any) -> "Result":
-        if isinstance(scenario, str | Path):
-            scenario = _load(request.path.parent / scenario)
-        simulation = Simulation(scenario, **{**settings, **given})
-        start_ns = time.perf_counter_ns()
+        __tracebackhide__ = not request.config.getoption("fulltrace")
         try:
-            result = simulation.run()
-        finally:
-            played.add(_elapsed_ns(simulation.trace), time.perf_counter_ns() - start_ns)
-            if played.keeps_traces:
-                played.traces.append(simulation.trace)
-        return result.check() if check else result
+            if isinstance(scenario, str | Path):
+                scenario = _load(request.path.parent / scenario)
+            simulation = Simulation(scenario, **{**settings, **given})
+            with played.run(simulation.trace):
+                result = simulation.run()
+            return result.check() if check else result
+        except (CheckFailed, ScenarioError) as error:
+            raise error.with_traceback(_their_frames(error, request.config)) from error.__cause__
 
     return play
 
@@ -177,28 +186,28 @@ def virtual_clock(request: pytest.FixtureRequest) -> Callable[..., Any]:
 
     Takes what `simloop.simulate` takes; the seed is as `simloop_run` has it, or 0.
     """
-    from simloop.sim.simulate import running_loop, simulate  # noqa: PLC0415 - as above
+    from simloop.errors import CheckFailed, ScenarioError  # noqa: PLC0415 - see the module docstring
+    from simloop.sim.simulate import running_loop, simulate  # noqa: PLC0415
 
     played = _played(request.node)
     settings = _settings(request.node)
     seed = {"seed": settings["seed"]} if "seed" in settings else {}
 
     def run_virtually(main: Coroutine[Any, Any, Any], **given: Any) -> Any:
-        elapsed_ns = 0
+        __tracebackhide__ = not request.config.getoption("fulltrace")
 
         async def timed() -> Any:
-            nonlocal elapsed_ns
             loop = running_loop()
             try:
                 return await main
             finally:
-                elapsed_ns = loop.now_ns
+                played.virtual_ns += loop.now_ns
 
-        start_ns = time.perf_counter_ns()
         try:
-            return simulate(timed(), **{**seed, **given})
-        finally:
-            played.add(elapsed_ns, time.perf_counter_ns() - start_ns)
+            with played.run():
+                return simulate(timed(), **{**seed, **given})
+        except (CheckFailed, ScenarioError) as error:
+            raise error.with_traceback(_their_frames(error, request.config)) from error.__cause__
 
     return run_virtually
 
@@ -222,11 +231,14 @@ def fake_model(request: pytest.FixtureRequest) -> Iterator[Callable[..., "FakeMo
         return made[-1]
 
     yield make
-    for model in () if played.failed else made:
+    unheard: list[str] = []
+    for model in made:
         try:
             model.check_account()
         except ScriptUnused as error:
-            pytest.fail(str(error), pytrace=False)
+            unheard.append(str(error))
+    if unheard and not played.failed:
+        pytest.fail("\n".join(unheard), pytrace=False)
 
 
 def _played(item: pytest.Item) -> Played:
@@ -259,6 +271,23 @@ def _settings(item: pytest.Item) -> dict[str, Any]:
     return settings if seed is None else {**settings, "seed": seed}
 
 
+def _their_frames(error: BaseException, config: pytest.Config) -> TracebackType | None:
+    """A finding speaks for itself: of its traceback only what the user wrote helps."""
+    if config.getoption("fulltrace"):
+        return error.__traceback__
+    frames = []
+    frame = error.__traceback__
+    while frame is not None:
+        frames.append(frame)
+        frame = frame.tb_next
+    theirs = None
+    for frame in reversed(frames):
+        module = str(frame.tb_frame.f_globals.get("__name__"))
+        if module.partition(".")[0] not in ("simloop", "asyncio"):
+            theirs = TracebackType(theirs, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
+    return theirs
+
+
 def _elapsed_ns(trace: "LoopTrace") -> int:
     if trace.footer is not None:
         return trace.footer.elapsed_ns
@@ -272,12 +301,10 @@ def _elapsed_ns(trace: "LoopTrace") -> int:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Note a test's numbers, hide our frames, and write its traces if that is wanted."""
+    """When a test has ended note its numbers, and write its traces if that is wanted."""
     played = item.stash.get(_PLAYED, None)
     if played is None:
         return (yield)
-    if call.excinfo is not None and not item.config.getoption("fulltrace"):
-        _hide_our_frames(call.excinfo)
     if call.when == "teardown":
         # User properties survive xdist and stand in junit files; the stash does not.
         measured = (played.runs, played.virtual_ns, played.wall_ns)
@@ -289,19 +316,6 @@ def pytest_runtest_makereport(
     if played.traces and (report.failed or always):
         report.sections.append(("simloop traces", "\n".join(_write(item, played.traces))))
     return report
-
-
-def _hide_our_frames(excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-    """A finding speaks for itself: of its traceback only what the user wrote helps."""
-    if not _is_finding(excinfo.value):
-        return
-    theirs = excinfo.traceback.filter(
-        lambda entry: (
-            entry.frame.f_globals.get("__name__", "").partition(".")[0]
-            not in ("simloop", "asyncio")
-        )
-    )
-    excinfo.traceback = theirs or excinfo.traceback
 
 
 def _write(item: pytest.Item, traces: "list[LoopTrace]") -> Iterator[str]:

@@ -69,9 +69,7 @@ class Verdict:
             self.deterministic = True
 
 
-def verify(
-    source: Scenario | Path, *, seed: int | None = None, loop: str | None = None
-) -> Verdict:
+def verify(source: Scenario | Path, *, seed: int | None = None, loop: str | None = None) -> Verdict:
     """Read and run a scenario, judge what it expects, and run it again: is it the same?
 
     `seed` and `loop` replace those of the scenario. Raises nothing for what is wrong with the

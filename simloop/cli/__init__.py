@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 
 import click
 
+from simloop import __version__
 from simloop.cli.interrupts import insistent_interrupts
 from simloop.cli.terminal import abandon_stdout, note, plain, wants_colour
 
@@ -139,13 +140,7 @@ class Verbs(click.Group):
 
 def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:  # noqa: FBT001 - click's signature
     if wanted and not ctx.resilient_parsing:
-        from importlib import metadata  # noqa: PLC0415 - costs as much as a quarter of click
-
-        try:
-            version = metadata.version("agent-simloop")
-        except metadata.PackageNotFoundError:
-            version = "(not installed)"
-        click.echo(f"simloop {version}")
+        click.echo(f"simloop {__version__}")
         ctx.exit()
 
 

@@ -1,86 +1,31 @@
 """The reference loop: what each counter counts, what each limit ends, and who goes first."""
 
-from typing import get_args
-
 import pytest
+from arrivals import (
+    ANSWER,
+    EMPTY,
+    FITS,
+    LENGTH,
+    OVER,
+    RATE_LIMITED,
+    REFUSED,
+    SHRUNK,
+    TOOLS,
+    WAITED,
+    Signals,
+    ending,
+    play,
+    replied,
+    state_after,
+)
 
-from simloop.errors import InternalError, SimloopError
 from simloop.kernel import effects, states
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.limits import Limits
-from simloop.kernel.machine import IllegalSignal, Run, Transition
-from simloop.kernel.signals import (
-    AbortRequested,
-    BackoffElapsed,
-    Began,
-    CallBlocked,
-    ContextCompacted,
-    ContextMeasured,
-    HookFailed,
-    ModelFailed,
-    ModelReplied,
-    Signal,
-    StepClosed,
-    ToolsReturned,
-    WallClockExpired,
-)
-from simloop.kernel.states import State
+from simloop.kernel.machine import Run
+from simloop.kernel.signals import ModelFailed
 from simloop.loops.reference import ReferenceLoop
-from simloop.messages import FinishReason, Outcome
-
-Signals = tuple[Signal, ...]
-
-FITS, OVER = ContextMeasured(over=False), ContextMeasured(over=True)
-SHRUNK, NO_GAIN = ContextCompacted(shrunk=True), ContextCompacted(shrunk=False)
-WAITED = BackoffElapsed()
-RATE_LIMITED: Signals = (FITS, ModelFailed(ErrorClass.RATE_LIMIT, retryable=True))
-REFUSED: Signals = (FITS, ModelFailed(ErrorClass.AUTH, retryable=False))
-OVERFLOW: Signals = (FITS, ModelFailed(ErrorClass.OVERFLOW, retryable=False))
-
-
-def replied(finish: str, *, text: bool = True, calls: bool = False, steps: int = 1) -> Signals:
-    """Play one whole step."""
-    answered = (ToolsReturned(),) if calls else ()
-    reply = ModelReplied(FinishReason(finish), text, calls, steps)
-    return (FITS, reply, *answered, StepClosed())
-
-
-TOOLS = replied("tool-calls", calls=True)
-ANSWER = replied("stop")
-LENGTH = replied("length")
-EMPTY = replied("stop", text=False)
-
-# One way into each state, without `Began`.
-WAYS: dict[type, Signals] = {
-    states.Measuring: (),
-    states.Compacting: (OVER,),
-    states.CallingModel: (FITS,),
-    states.RunningTools: TOOLS[:2],
-    states.ClosingStep: TOOLS[:3],
-    states.BackingOff: RATE_LIMITED,
-}
-
-
-def play(*arrivals: Signal, **limits: int) -> Transition:
-    """Take a run from its beginning through `arrivals`; the last transition."""
-    loop = ReferenceLoop(Limits(**limits))
-    moved = loop.advance(loop.start(), Began())
-    for signal in arrivals:
-        moved = loop.advance(moved[0], signal)
-    return moved
-
-
-def ending(*arrivals: Signal, **limits: int) -> states.Finished:
-    """Where the run ended, which it must."""
-    run, asked = play(*arrivals, **limits)
-    assert isinstance(run.state, states.Finished)
-    assert asked == (effects.Finish(run.state.outcome),)
-    return run.state
-
-
-def state_after(*arrivals: Signal, **limits: int) -> State:
-    return play(*arrivals, **limits)[0].state
-
+from simloop.messages import Outcome
 
 # The beginning
 
@@ -258,225 +203,3 @@ def test_accumulation_is_not_called_a_burst() -> None:
 def test_a_burst_that_answers_completes_the_run() -> None:
     reply = replied("stop", steps=6)
     assert ending(*reply, max_steps_per_round=5).outcome is Outcome.COMPLETED
-
-
-# Compaction
-
-
-def test_a_context_over_the_trigger_is_compacted() -> None:
-    assert play(OVER) == (
-        Run(states.Compacting(forced=False)),
-        (effects.Compact(forced=False),),
-    )
-
-
-@pytest.mark.parametrize(
-    "cause", [LENGTH, replied("length", calls=True), OVERFLOW], ids=["length", "calls", "overflow"]
-)
-class TestACauseOfForcedCompaction:
-    def test_forces_one(self, cause: Signals) -> None:
-        run, asked = play(*cause)
-        assert (run.state, asked) == (
-            states.Compacting(forced=True),
-            (effects.Compact(forced=True),),
-        )
-
-    def test_is_no_error(self, cause: Signals) -> None:
-        assert play(*cause)[0].error_count == 0
-
-    def test_ends_the_run_when_the_attempts_are_used_up(self, cause: Signals) -> None:
-        ended = states.Finished(Outcome.CONTEXT_LIMIT, "max_compaction_attempts")
-        assert ending(OVER, SHRUNK, *cause, max_compaction_attempts=1) == ended
-
-    def test_ends_the_run_without_a_compaction_where_none_is_allowed(self, cause: Signals) -> None:
-        assert ending(*cause, max_compaction_attempts=0).outcome is Outcome.CONTEXT_LIMIT
-
-    def test_ends_the_run_when_compaction_gains_nothing(self, cause: Signals) -> None:
-        assert ending(*cause, NO_GAIN).outcome is Outcome.CONTEXT_LIMIT
-
-    def test_starts_the_round_again_when_compaction_gains(self, cause: Signals) -> None:
-        run, asked = play(*cause, SHRUNK)
-        assert (run.state, asked) == (states.Measuring(), (effects.MeasureContext(),))
-
-    def test_for_ever_ends_the_run_by_the_attempts(self, cause: Signals) -> None:
-        arrivals = (*cause, SHRUNK, *cause, SHRUNK, *cause)
-        assert ending(*arrivals, max_compaction_attempts=2).limit == "max_compaction_attempts"
-
-
-def test_an_overflow_makes_room_even_if_the_policy_would_retry_it() -> None:
-    overflow = ModelFailed(ErrorClass.OVERFLOW, retryable=True)
-    assert state_after(FITS, overflow) == states.Compacting(forced=True)
-
-
-def test_a_compacted_context_is_measured_again() -> None:
-    assert play(OVER, SHRUNK) == (
-        Run(states.Measuring(), compaction_attempts=1),
-        (effects.MeasureContext(),),
-    )
-
-
-def test_a_normal_compaction_without_gain_goes_on_to_the_model() -> None:
-    assert play(OVER, NO_GAIN) == (
-        Run(states.CallingModel(), compaction_attempts=1),
-        (effects.CallModel(),),
-    )
-
-
-@pytest.mark.parametrize("cause", [(OVER,), LENGTH], ids=["normal", "forced"])
-@pytest.mark.parametrize("result", [SHRUNK, NO_GAIN], ids=["shrunk", "no-gain"])
-def test_a_compaction_counts_whether_or_not_it_helps(
-    cause: Signals, result: ContextCompacted
-) -> None:
-    assert play(*cause, result)[0].compaction_attempts == 1
-
-
-def test_when_the_attempts_are_used_up_an_oversized_context_is_sent() -> None:
-    assert state_after(OVER, SHRUNK, OVER, max_compaction_attempts=1) == states.CallingModel()
-
-
-def test_with_no_attempts_an_oversized_context_is_sent() -> None:
-    assert play(OVER, max_compaction_attempts=0) == (
-        Run(states.CallingModel()),
-        (effects.CallModel(),),
-    )
-
-
-def test_the_last_attempt_is_still_made() -> None:
-    arrivals = (OVER, SHRUNK, OVER)
-    assert state_after(*arrivals, max_compaction_attempts=2) == states.Compacting(forced=False)
-
-
-def test_the_last_attempt_may_be_a_forced_one() -> None:
-    arrivals = (OVER, SHRUNK, *LENGTH)
-    assert state_after(*arrivals, max_compaction_attempts=2) == states.Compacting(forced=True)
-
-
-def test_normal_and_forced_compactions_share_their_attempts() -> None:
-    assert play(OVER, SHRUNK, *LENGTH, SHRUNK)[0].compaction_attempts == 2
-
-
-def test_a_success_does_not_reset_the_attempts() -> None:
-    assert play(OVER, SHRUNK, *TOOLS)[0].compaction_attempts == 1
-
-
-def test_length_at_the_last_step_does_not_compact_for_nothing() -> None:
-    assert ending(*LENGTH, max_steps=1) == states.Finished(Outcome.MAX_STEPS, "max_steps")
-
-
-@pytest.mark.parametrize(
-    "limits", [{"max_steps": 1}, {"max_steps_per_round": 1}], ids=["last-step", "burst"]
-)
-def test_length_that_could_not_go_on_anyway_ends_by_the_context(limits: dict[str, int]) -> None:
-    length = replied("length", steps=2)
-    ended = ending(*length, max_compaction_attempts=0, **limits)
-    assert ended.outcome is Outcome.CONTEXT_LIMIT
-
-
-# Hooks, abort, wall clock
-
-
-@pytest.mark.parametrize("state", [states.CallingModel, states.RunningTools, states.ClosingStep])
-def test_a_hook_that_fails_the_run_ends_it(state: type) -> None:
-    assert ending(*WAYS[state], HookFailed()) == states.Finished(Outcome.FAILED)
-
-
-def test_a_hook_that_fails_the_run_is_no_error_of_the_model() -> None:
-    assert play(FITS, HookFailed())[0].error_count == 0
-
-
-def test_a_call_that_a_hook_forbids_ends_the_run_as_blocked() -> None:
-    assert ending(FITS, CallBlocked()) == states.Finished(Outcome.BLOCKED)
-
-
-def test_every_state_but_the_first_and_the_last_has_a_way_into_it() -> None:
-    assert set(WAYS) == set(get_args(State)) - {states.Ready, states.Finished}
-
-
-@pytest.mark.parametrize("state", WAYS)
-def test_the_way_into_a_state_leads_there(state: type) -> None:
-    assert isinstance(state_after(*WAYS[state]), state)
-
-
-@pytest.mark.parametrize("state", WAYS)
-def test_an_abort_ends_the_run_in_any_state(state: type) -> None:
-    assert ending(*WAYS[state], AbortRequested()) == states.Finished(Outcome.ABORTED)
-
-
-@pytest.mark.parametrize("state", WAYS)
-def test_the_wall_clock_ends_the_run_in_any_state(state: type) -> None:
-    ended = states.Finished(Outcome.TIMED_OUT, "max_wall_clock_ms")
-    assert ending(*WAYS[state], WallClockExpired()) == ended
-
-
-@pytest.mark.parametrize(
-    ("signal", "outcome"),
-    [(AbortRequested(), Outcome.ABORTED), (WallClockExpired(), Outcome.TIMED_OUT)],
-    ids=["abort", "wall-clock"],
-)
-def test_a_run_may_end_before_it_began(signal: Signal, outcome: Outcome) -> None:
-    loop = ReferenceLoop()
-    run, asked = loop.advance(loop.start(), signal)
-    assert isinstance(run.state, states.Finished)
-    assert (run.state.outcome, asked) == (outcome, (effects.Finish(outcome),))
-
-
-@pytest.mark.parametrize("signal", [AbortRequested(), WallClockExpired()], ids=["abort", "clock"])
-def test_an_early_end_keeps_what_was_spent(signal: Signal) -> None:
-    spent = (*RATE_LIMITED, WAITED, OVER, SHRUNK, *TOOLS)
-    run, _ = play(*spent, signal)
-    assert (run.error_count, run.total_steps, run.compaction_attempts) == (1, 1, 1)
-
-
-def test_an_abort_during_a_compaction_does_not_count_it() -> None:
-    assert play(OVER, AbortRequested())[0].compaction_attempts == 0
-
-
-@pytest.mark.parametrize(
-    "signal", [AbortRequested(), WallClockExpired(), Began(), FITS, WAITED], ids=str
-)
-def test_a_finished_run_ends_only_once(signal: Signal) -> None:
-    with pytest.raises(IllegalSignal):
-        play(*ANSWER, signal)
-
-
-# A machine is a function
-
-
-class Lost(ReferenceLoop):
-    """A machine that backs off whatever happens."""
-
-    def _decide(self, run: Run, signal: Signal) -> Transition:  # noqa: ARG002
-        return Run(states.BackingOff()), ()
-
-
-def test_a_move_that_is_not_on_the_map_is_an_internal_error() -> None:
-    loop = Lost()
-    with pytest.raises(InternalError, match=r"Ready\(\) -> BackingOff\(\) on Began\(\)"):
-        loop.advance(loop.start(), Began())
-
-
-def test_a_refused_signal_leaves_the_run_as_it_was() -> None:
-    loop = ReferenceLoop()
-    run = loop.start()
-    with pytest.raises(SimloopError):
-        loop.advance(run, WAITED)
-    assert run == loop.start()
-
-
-def test_the_same_signal_leads_the_same_run_to_the_same_place_every_time() -> None:
-    loop = ReferenceLoop()
-    run, _ = play(*RATE_LIMITED)
-    assert loop.advance(run, WAITED) == loop.advance(run, WAITED)
-
-
-def test_two_loops_with_equal_limits_are_the_same_machine() -> None:
-    run, _ = play(*TOOLS[:3], max_steps=1)
-    one, other = (ReferenceLoop(Limits(max_steps=1)) for _ in range(2))
-    assert one.advance(run, StepClosed()) == other.advance(run, StepClosed())
-
-
-def test_two_runs_of_one_loop_do_not_touch_each_other() -> None:
-    loop = ReferenceLoop(Limits(max_error_count=1))
-    run, _ = loop.advance(loop.start(), Began())
-    loop.advance(loop.advance(run, FITS)[0], RATE_LIMITED[1])
-    assert loop.advance(run, FITS)[0].error_count == 0

@@ -1,10 +1,20 @@
+import functools
 import time
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
-from simloop.messages import FinishReason, Outcome
+from simloop.messages import (
+    AssistantMessage,
+    FinishReason,
+    Message,
+    Outcome,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
 from simloop.scenario.catalog import SUFFIX, bundled_folder, find
 from simloop.scenario.loader import load_scenario
 from simloop.scenario.result import Result
@@ -14,13 +24,37 @@ from simloop.trace.codec import decode, encode
 
 PATHS = sorted(bundled_folder().rglob(f"*{SUFFIX}"))
 THEMES = {
-    *("abort", "compaction", "finish-reasons", "hooks", "limits", "retry", "start", "streams"),
-    "tools",
+    *("abort", "calls", "chance", "clock", "compaction", "finish-reasons", "hooks", "limits"),
+    *("providers", "queue", "retry", "start", "streams", "tools", "usage"),
 }
+
+
+@functools.cache
+def ran(path: Path) -> Result:
+    return run(load_scenario(path))
 
 
 def name_of(path: Path) -> str:
     return f"{path.parent.name}/{path.name.removesuffix(SUFFIX)}"
+
+
+def unpaired(messages: Iterable[Message]) -> list[str]:
+    """The ids of calls that have not one result each right after them, and of results alone (I1).
+
+    The ids of calls that share one count too.
+    """
+    wrong, seen, open_ids = [], set[str](), list[str]()
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            if message.call_id not in open_ids[:1]:
+                wrong.append(message.call_id)
+            del open_ids[:1]
+            continue
+        wrong += open_ids
+        open_ids = [call.id for call in message.calls] if hasattr(message, "calls") else []
+        wrong += [one for one in open_ids if one in seen or not one or open_ids.count(one) > 1]
+        seen.update(open_ids)
+    return wrong + open_ids
 
 
 @pytest.fixture(params=PATHS, ids=name_of)
@@ -31,20 +65,26 @@ def path(request: pytest.FixtureRequest) -> Path:
 
 @pytest.fixture(scope="module")
 def results() -> list[Result]:
-    return [run(load_scenario(path)) for path in PATHS]
+    return [ran(path) for path in PATHS]
 
 
 def test_it_does_what_it_expects(path: Path) -> None:
-    assert run(load_scenario(path)).failures == ()
+    assert ran(path).failures == ()
+
+
+def test_each_call_has_one_result_in_its_requests_and_at_its_end(path: Path) -> None:
+    result = ran(path)
+    transcripts = [*(request.messages for request in result.requests), result.messages]
+    assert [unpaired(messages) for messages in transcripts] == [[] for _ in transcripts]
 
 
 def test_it_gives_the_same_bytes_each_time(path: Path) -> None:
-    first, second = (encode(run(load_scenario(path)).trace) for _ in range(2))
-    assert first == second
+    again = run(load_scenario(path))
+    assert encode(again.trace) == encode(ran(path).trace)
 
 
 def test_its_trace_reads_back_as_it_was_written(path: Path) -> None:
-    written = encode(run(load_scenario(path)).trace)
+    written = encode(ran(path).trace)
     assert encode(decode(written)) == written
 
 
@@ -123,3 +163,31 @@ def test_fifty_retries_and_an_hour_in_a_tool_take_next_to_no_time() -> None:
     result = run(scenario)
     assert time.perf_counter() - start < 1
     assert result.elapsed_s == 5100
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("between-tools", ["built", "Error: not finished, the request was aborted"]),
+        ("before-the-finish", ["Error: not finished, the request was aborted"] * 2),
+        ("in-parallel-tools", ["Error: not finished", "found", "Error: not finished"]),
+    ],
+)
+def test_after_an_abort_the_transcript_says_what_was_done_and_what_was_not(
+    name: str, told: list[str]
+) -> None:
+    messages = run(load_scenario(find(name))).messages
+    results = [message.text for message in messages if isinstance(message, ToolMessage)]
+    assert len(results) == len(told)
+    assert all(result.startswith(start) for result, start in zip(results, told, strict=True))
+
+
+def test_pairing_is_seen_to_be_broken_where_it_is() -> None:
+    call, answer = ToolCall("a", "x", "{}"), ToolMessage("a", "")
+    said = AssistantMessage("", (call,))
+    assert unpaired([said, answer]) == []
+    assert unpaired([said]) == ["a"]
+    assert unpaired([answer]) == ["a"]
+    assert unpaired([said, UserMessage("?"), answer]) == ["a", "a"]
+    assert unpaired([said, answer, said, answer]) == ["a"]
+    assert unpaired([AssistantMessage("", (call, call)), answer, answer]) == ["a", "a"]

@@ -1,0 +1,38 @@
+"""`simloop diff`: where two recorded traces first differ.
+
+Not here: comparing (trace/diff.py).
+"""
+
+from pathlib import Path
+
+import click
+
+from simloop.check.replay import as_far_as, compare, different_settings
+from simloop.cli.terminal import note, out, out_lines, plain
+from simloop.errors import CheckFailed
+from simloop.trace.codec import read_trace
+
+
+@click.command("diff")
+@click.argument("one", metavar="A", type=click.Path(path_type=Path))
+@click.argument("other", metavar="B", type=click.Path(path_type=Path))
+def command(one: Path, other: Path) -> int:
+    """Show where two recorded traces first differ.
+
+    Compared are the runs, entry by entry; a scenario, loop, seed or limit that differs is told on
+    stderr and is no difference by itself. Exit code 0 if the runs are the same, 1 if they differ.
+    A trace that was cut is compared as far as it goes.
+    """
+    first, second = read_trace(one), read_trace(other)
+    for what, a, b in different_settings(first.header, second.header):
+        note(plain(f"{what} differs: {a} and {b}"))
+    for path, trace in ((one, first), (other, second)):
+        if trace.truncated:
+            note(plain(f"{path}: the trace is truncated: {trace.truncated}"))
+    first, second = as_far_as(second, first), as_far_as(first, second)
+    found = compare(first, second)
+    if found is None:
+        out(f"the runs are the same, {len(first.entries)} entries")
+        return 0
+    out_lines(plain(line) for line in found.lines(str(one), str(other)))
+    return CheckFailed.exit_code

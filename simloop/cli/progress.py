@@ -1,0 +1,59 @@
+"""A bar on stderr for what takes long, where somebody watches.
+
+The rules to keep: nothing is ever written unless stderr is a terminal, and whoever prints anything
+else calls `clear` first, so that the bar is the last line or is not there.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+PATIENCE_S = 1.0
+_BETWEEN_S = 0.1
+_WIDTH = 30
+
+T = TypeVar("T")
+
+
+class Progress:
+    """How many of `total` things are done. Shown when it has taken longer than a second."""
+
+    def __init__(self, total: int, now: Callable[[], float] = time.monotonic) -> None:
+        self._total = total
+        self._now = now
+        self._due_s = now() + PATIENCE_S
+        self._shown = ""
+        self._stream: Any = sys.stderr  # None where there is none
+        self._watched = self._stream is not None and self._stream.isatty()
+
+    def through(self, things: Iterable[T]) -> Iterator[T]:
+        """The things, one by one; the bar moves when the next one is asked for."""
+        try:
+            for done, thing in enumerate(things):
+                self._show(done)
+                yield thing
+        finally:
+            self.clear()
+
+    def clear(self) -> None:
+        """Take the bar away."""
+        if self._shown:
+            # Spaces, not an escape sequence: any terminal knows them.
+            self._write(f"\r{' ' * len(self._shown)}\r")
+            self._shown = ""
+
+    def _show(self, done: int) -> None:
+        now_s = self._now()
+        if not self._watched or now_s < self._due_s:
+            return
+        self._due_s = now_s + _BETWEEN_S
+        filled = _WIDTH * done // self._total
+        bar = "#" * filled + "." * (_WIDTH - filled)
+        self.clear()
+        self._shown = f"[{bar}] {done} of {self._total}"
+        self._write(self._shown)
+
+    def _write(self, text: str) -> None:
+        self._stream.write(text)
+        self._stream.flush()

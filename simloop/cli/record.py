@@ -1,0 +1,102 @@
+"""`simloop record`: the traces of scenarios as files, to be compared with later.
+
+Not here: the file format (trace/codec.py). The rules to keep: only a run that came to an end is
+recorded, so that a broken scenario never replaces a good trace, and no two scenarios of one
+command share a file.
+"""
+
+from pathlib import Path, PurePath
+
+import click
+
+from simloop.cli.report import Report, Tally
+from simloop.cli.settings import scenario_settings
+from simloop.cli.targets import Target, targets_of
+from simloop.cli.terminal import note, out, out_lines, plain
+from simloop.errors import ScenarioError
+from simloop.scenario.catalog import SUFFIX
+from simloop.trace.codec import write_trace
+
+TRACE_SUFFIX = ".trace.jsonl"
+
+
+@click.command("record")
+@scenario_settings
+@click.option(
+    "--to",
+    "folder",
+    metavar="FOLDER",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Write there, not beside the scenarios. Created if it is not there.",
+)
+def command(
+    targets: tuple[str, ...], seed: int | None, loop: str | None, folder: Path | None
+) -> int:
+    """Write the traces of scenarios to files.
+
+    The trace of x.simloop.yaml is x.trace.jsonl beside it; that of a bundled NAME is written to the
+    current folder. In FOLDER are the same folders as below a PATH that is one. An old trace is
+    replaced, also by that of a run that ended otherwise than expected (exit code 1); a run without
+    an outcome is not recorded. `simloop replay` runs a recorded trace again.
+    """
+    found = [(target, _trace_file(target, folder)) for target in targets_of(targets)]
+    width = max(len(plain(str(file or target.name))) for target, file in found)
+    written: dict[Path, str] = {}
+    tally = Tally()
+    for target, file in found:
+        report = Report.on(target)
+        if report.path is not None and file is not None:
+            report.verdict.play(report.path, seed=seed, loop=loop)
+            _record(report, file, written)
+        tally.add(report.exit_code)
+        out_lines(report.lines(width))
+        report.explain()
+    if len(found) > 1:
+        out(str(tally))
+    return tally.exit_code
+
+
+def _trace_file(target: Target, folder: Path | None) -> Path | None:
+    """Where the trace of a target goes; None if it is no scenario."""
+    if isinstance(target.file, ScenarioError):
+        return None
+    name = target.file.name
+    stem = name.removesuffix(SUFFIX) if name.endswith(SUFFIX) else target.file.stem
+    argument = PurePath(target.argument)
+    if not target.file.is_relative_to(argument):  # the name of a bundled scenario
+        return (folder or Path()) / f"{stem}{TRACE_SUFFIX}"
+    beside = target.file.parent
+    if folder is not None:
+        beside = folder / target.file.relative_to(argument).parent
+    return beside / f"{stem}{TRACE_SUFFIX}"
+
+
+def _record(report: Report, file: Path, written: dict[Path, str]) -> None:
+    """Write the trace; from then on the report is called by its file."""
+    verdict = report.verdict
+    if verdict.trace is None:
+        return
+    if verdict.trace.footer is None:
+        keep = "keep what there is of it with: simloop run PATH --trace FILE"
+        note(f"{plain(report.name)}: not recorded, because the run has no outcome ({keep})")
+        return
+    try:
+        if file in written:
+            hint = "record them one after the other, with another --to"
+            raise ScenarioError(f"{written[file]} is recorded there", path=file, hint=hint)
+        _create_folder(file.parent)
+        write_trace(verdict.trace, file)
+    except ScenarioError as error:
+        verdict.errors.append(error)
+    else:
+        written[file] = report.name
+        report.name = str(file)
+
+
+def _create_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        hint = "name a folder that may be written to"
+        message = f"the folder cannot be created: {error.strerror}"
+        raise ScenarioError(message, path=folder, hint=hint) from error

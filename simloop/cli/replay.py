@@ -1,0 +1,67 @@
+"""`simloop replay`: recorded runs, run again. Is it still the same?
+
+Not here: running and comparing (check/replay.py). The rule to keep: one trace that cannot be
+replayed never keeps the others from it.
+"""
+
+import shlex
+from pathlib import Path
+
+import click
+
+from simloop.check.replay import compare, different_settings, rerun
+from simloop.cli.faults import explain
+from simloop.cli.report import Tally, indented, verdict_line, word_for
+from simloop.cli.terminal import note, out, out_lines, plain
+from simloop.errors import CheckFailed, ScenarioError, SimloopError
+from simloop.trace.codec import read_trace
+from simloop.trace.looptrace import LoopTrace
+
+
+@click.command("replay")
+@click.argument(
+    "traces", metavar="TRACE...", nargs=-1, required=True, type=click.Path(path_type=Path)
+)
+def command(traces: tuple[Path, ...]) -> int:
+    """Run recorded traces again: is it still the same?
+
+    A TRACE is a file that `simloop record` or `simloop run --trace` has written; it holds all that
+    its run needs. Told is the first entry that differs, after the three before it (exit code 1). A
+    trace that was cut is compared as far as it goes.
+    """
+    width = max(len(plain(str(path))) for path in traces)
+    tally = Tally()
+    for path in traces:
+        tally.add(_replay(path, width))
+    if len(traces) > 1:
+        out(str(tally))
+    return tally.exit_code
+
+
+def _replay(path: Path, width: int) -> int:
+    """Replay one trace, say what came of it, and return the exit code."""
+    name = str(path)
+    try:
+        recorded = read_trace(path)
+        again = rerun(recorded)
+    except SimloopError as error:
+        if isinstance(error, ScenarioError):
+            error.path = error.path or path
+        out(verdict_line(word_for(error.exit_code), name, "not replayed", width))
+        return explain(error)
+    found = compare(recorded, again)
+    code = CheckFailed.exit_code if found else 0
+    ending = "diverged" if found else f"identical, {len(recorded.entries)} entries"
+    out(verdict_line(word_for(code), name, ending, width))
+    if found:
+        out_lines(indented(found.lines("recorded", "replayed")))
+        out_lines(indented(iter([f"see it: simloop show {shlex.quote(name)}"])))
+    _tell_circumstances(name, recorded, again)
+    return code
+
+
+def _tell_circumstances(name: str, recorded: LoopTrace, again: LoopTrace) -> None:
+    if recorded.truncated:
+        note(plain(f"{name}: the trace is truncated: {recorded.truncated}"))
+    for what, one, other in different_settings(recorded.header, again.header):
+        note(plain(f"{name}: {what} differs: recorded {one}, replayed {other}"))

@@ -1,0 +1,73 @@
+"""Signals that take a run of the reference loop from place to place."""
+
+from simloop.kernel import effects, states
+from simloop.kernel.errorclass import ErrorClass
+from simloop.kernel.limits import Limits
+from simloop.kernel.machine import Transition
+from simloop.kernel.signals import (
+    BackoffElapsed,
+    Began,
+    ContextCompacted,
+    ContextMeasured,
+    ModelFailed,
+    ModelReplied,
+    Signal,
+    StepClosed,
+    ToolsReturned,
+)
+from simloop.kernel.states import State
+from simloop.loops.reference import ReferenceLoop
+from simloop.messages import FinishReason
+
+Signals = tuple[Signal, ...]
+
+FITS, OVER = ContextMeasured(over=False), ContextMeasured(over=True)
+SHRUNK, NO_GAIN = ContextCompacted(shrunk=True), ContextCompacted(shrunk=False)
+WAITED = BackoffElapsed()
+RATE_LIMITED: Signals = (FITS, ModelFailed(ErrorClass.RATE_LIMIT, retryable=True))
+REFUSED: Signals = (FITS, ModelFailed(ErrorClass.AUTH, retryable=False))
+OVERFLOW: Signals = (FITS, ModelFailed(ErrorClass.OVERFLOW, retryable=False))
+
+
+def replied(finish: str, *, text: bool = True, calls: bool = False, steps: int = 1) -> Signals:
+    """Play one whole step."""
+    answered = (ToolsReturned(),) if calls else ()
+    reply = ModelReplied(FinishReason(finish), text, calls, steps)
+    return (FITS, reply, *answered, StepClosed())
+
+
+TOOLS = replied("tool-calls", calls=True)
+ANSWER = replied("stop")
+LENGTH = replied("length")
+EMPTY = replied("stop", text=False)
+
+# One way into each state, without `Began`.
+WAYS: dict[type, Signals] = {
+    states.Measuring: (),
+    states.Compacting: (OVER,),
+    states.CallingModel: (FITS,),
+    states.RunningTools: TOOLS[:2],
+    states.ClosingStep: TOOLS[:3],
+    states.BackingOff: RATE_LIMITED,
+}
+
+
+def play(*arrivals: Signal, **limits: int) -> Transition:
+    """Take a run from its beginning through `arrivals`; the last transition."""
+    loop = ReferenceLoop(Limits(**limits))
+    moved = loop.advance(loop.start(), Began())
+    for signal in arrivals:
+        moved = loop.advance(moved[0], signal)
+    return moved
+
+
+def ending(*arrivals: Signal, **limits: int) -> states.Finished:
+    """Where the run ended, which it must."""
+    run, asked = play(*arrivals, **limits)
+    assert isinstance(run.state, states.Finished)
+    assert asked == (effects.Finish(run.state.outcome),)
+    return run.state
+
+
+def state_after(*arrivals: Signal, **limits: int) -> State:
+    return play(*arrivals, **limits)[0].state

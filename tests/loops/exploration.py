@@ -1,0 +1,93 @@
+"""Every run that the reference loop can reach under small limits, visited one by one.
+
+The walks here use a world of their own, wider than the machine's alphabet: every signal with every
+value that decides, so that the alphabet itself can be judged.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from itertools import product
+
+import pytest
+
+from simloop.kernel import signals
+from simloop.kernel.effects import Effect
+from simloop.kernel.errorclass import ErrorClass
+from simloop.kernel.limits import Limits
+from simloop.kernel.machine import Run, Transition
+from simloop.kernel.signals import Signal
+from simloop.loops.reference import LEGAL, ReferenceLoop
+from simloop.messages import FinishReason
+
+BOTH = (True, False)
+MAX_STEPS_PER_ROUND = 2
+TOO_MANY_RUNS = 10_000  # the largest map here has 2,116
+
+WORLD: tuple[Signal, ...] = (
+    signals.Began(),
+    *(signals.ContextMeasured(over) for over in BOTH),
+    *(signals.ContextCompacted(shrunk) for shrunk in BOTH),
+    *(
+        signals.ModelReplied(*reply)
+        for reply in product(FinishReason, BOTH, BOTH, range(1, MAX_STEPS_PER_ROUND + 2))
+    ),
+    *(signals.ModelFailed(*failure) for failure in product(ErrorClass, BOTH)),
+    signals.ToolsReturned(),
+    signals.StepClosed(),
+    signals.BackoffElapsed(),
+    signals.HookFailed(),
+    signals.CallBlocked(),
+    signals.AbortRequested(),
+    signals.WallClockExpired(),
+)
+
+Alphabet = Callable[[Run], Iterable[Signal]]
+Explored = Mapping[Run, Mapping[Signal, Transition]]
+
+
+def small(steps: int, errors: int, compactions: int, burst: int = MAX_STEPS_PER_ROUND) -> Limits:
+    return Limits(
+        max_steps=steps,
+        max_error_count=errors,
+        max_compaction_attempts=compactions,
+        max_steps_per_round=burst,
+    )
+
+
+LIMITS = [
+    pytest.param(small(*budget), id="-".join(map(str, budget)))
+    for budget in [(1, 1, 0), (1, 3, 2), (2, 2, 1), (3, 1, 2), (4, 3, 0), (3, 2, 2)]
+]
+ROOMY = small(3, 2, 2)
+
+
+under_every_limit = pytest.mark.parametrize("limits", LIMITS)
+
+
+def world(run: Run) -> Iterable[Signal]:
+    """List every signal that the map lets arrive."""
+    return [signal for signal in WORLD if type(signal) in LEGAL[type(run.state)]]
+
+
+def explore(loop: ReferenceLoop, arrivals: Alphabet) -> Explored:
+    """Visit every run that `arrivals` can lead to, breadth first."""
+    seen: dict[Run, Mapping[Signal, Transition]] = {}
+    frontier = [loop.start()]
+    while frontier:
+        for run in frontier:
+            seen[run] = {signal: loop.advance(run, signal) for signal in arrivals(run)}
+        reached = dict.fromkeys(after for run in frontier for after, _ in seen[run].values())
+        frontier = [run for run in reached if run not in seen]
+        assert len(seen) < TOO_MANY_RUNS, "a budget grows without end"
+    return seen
+
+
+@cache
+def visited(limits: Limits) -> Explored:
+    return explore(ReferenceLoop(limits), world)
+
+
+def moves(limits: Limits) -> Iterable[tuple[Run, Signal, Run, tuple[Effect, ...]]]:
+    for run, arrivals in visited(limits).items():
+        for signal, (after, asked) in arrivals.items():
+            yield run, signal, after, asked

@@ -1,0 +1,118 @@
+"""Compaction in a run: what the model, the callbacks and the counters see of it."""
+
+from typing import Any
+
+import pytest
+from histories import PAD
+
+from simloop import (
+    Callbacks,
+    Compaction,
+    Http,
+    Limits,
+    Outcome,
+    Reply,
+    Result,
+    Scenario,
+    ScriptExhausted,
+    Simulation,
+    run,
+)
+from simloop.messages import Request, SummaryMessage
+from simloop.sim.model import FunctionModel
+from simloop.trace import entries
+
+
+def tell(*summaries: Reply, rounds: int, **options: Any) -> tuple[Result, list[Request]]:
+    """A run of long tool rounds that is over the trigger again and again."""
+    main = iter([Reply(say=[f"{n} {PAD}"], call={"gone": {}}) for n in range(rounds)])
+    side = iter(summaries)
+
+    def answer(request: Request) -> Any:
+        return next(side if request.purpose == "summary" else main, "Done.")
+
+    model = FunctionModel(answer)
+    policy = Compaction(window=200, trigger_percent=80, keep_turns=1)
+    scenario = Scenario(prompt="Go.", compaction=policy, **options)
+    callbacks = Callbacks(on_compacted=lambda *_: None)
+    return Simulation(scenario, model=model, callbacks=callbacks).run(), model.requests
+
+
+def test_the_second_summary_is_made_from_the_first_one() -> None:
+    _, requests = tell(Reply(say="First."), Reply(say="Second."), rounds=6)
+    second = [request for request in requests if request.purpose == "summary"][1]
+    assert SummaryMessage("First.") in second.messages
+
+
+def test_the_second_summary_takes_the_place_of_the_first_one() -> None:
+    result, _ = tell(Reply(say="First."), Reply(say="Second."), rounds=6)
+    summaries = [m for m in result.messages if isinstance(m, SummaryMessage)]
+    assert summaries == [SummaryMessage("Second.")]
+
+
+def test_a_second_summary_that_fails_does_not_lose_the_first_one() -> None:
+    result, _ = tell(Reply(say="First."), Reply(http=Http(status=500)), rounds=6)
+    assert SummaryMessage("First.") in result.messages
+
+
+def test_a_summary_is_no_step_and_no_error() -> None:
+    result, _ = tell(Reply(http=Http(status=500)), Reply(http=Http(status=500)), rounds=3)
+    assert (result.counters.total_steps, result.counters.error_count) == (4, 0)
+
+
+def test_a_summary_is_told_to_no_callback() -> None:
+    heard: list[str] = []
+    callbacks = Callbacks(
+        on_chunk=lambda part: heard.append(getattr(part, "text", "")), on_text=heard.append
+    )
+    replies = [Reply(say=[PAD], call={"gone": {}})] * 2 + [Reply(say="Done.")]
+    scenario = Scenario(
+        prompt="Go.",
+        compaction=Compaction(window=130, trigger_percent=80, keep_turns=1),
+        model=replies,
+        summaries=[Reply(say="Secret.")],
+    )
+    Simulation(scenario, callbacks=callbacks).run()
+    assert "Secret." not in heard
+
+
+def test_on_compacted_is_told_the_tokens_before_and_after() -> None:
+    told: list[tuple[int, int]] = []
+    replies = [Reply(say=[PAD], call={"gone": {}})] * 2 + [Reply(say="Done.")]
+    scenario = Scenario(
+        prompt="Go.",
+        compaction=Compaction(window=130, trigger_percent=80, keep_turns=1),
+        model=replies,
+        summaries=[Reply(say="S")],
+    )
+    callbacks = Callbacks(on_compacted=lambda before, after: told.append((before, after)))
+    trace = Simulation(scenario, callbacks=callbacks).run().trace
+    recorded = [e for e in trace.entries if isinstance(e, entries.Compaction)]
+    assert told == [(e.tokens_before, e.tokens_after) for e in recorded]
+
+
+def test_a_summary_that_the_script_does_not_have_is_an_error_of_the_script() -> None:
+    scenario = Scenario(
+        prompt="Go.",
+        compaction=Compaction(window=130, trigger_percent=80, keep_turns=1),
+        model=[Reply(say=[PAD], call={"gone": {}})] * 2 + [Reply(say="Done.")],
+    )
+    with pytest.raises(ScriptExhausted, match="summaries"):
+        run(scenario)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply(say="Half.", finish="length"),
+        Reply(http=Http(status=400, code="context_length_exceeded")),
+    ],
+    ids=["length", "overflow"],
+)
+def test_a_forced_compaction_that_gains_nothing_is_the_context_limit(reply: Reply) -> None:
+    assert run(Scenario(prompt="Go.", model=[reply])).outcome is Outcome.CONTEXT_LIMIT
+
+
+def test_a_context_over_the_trigger_without_attempts_left_is_sent_as_it_is() -> None:
+    result, _ = tell(rounds=4, limits=Limits(max_compaction_attempts=0))
+    assert (result.outcome, len(result.messages)) == (Outcome.COMPLETED, 10)

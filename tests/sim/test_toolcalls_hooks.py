@@ -1,0 +1,153 @@
+"""Hooks around a call: they change it, forbid it, or change its result."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from toolcalling import INVALID, answer, fail, result_of, results, square, started
+
+from simloop import Callbacks, Hooks, Outcome, Reply, ToolResult
+from simloop.messages import ToolMessage
+from simloop.trace import entries
+
+
+def before(change: Callable[[Any], None]) -> Hooks:
+    return Hooks(before_tool_call=[change])
+
+
+def after(change: Callable[[Any], None]) -> Hooks:
+    return Hooks(after_tool_call=[change])
+
+
+def test_arguments_that_a_hook_replaces_reach_the_tool() -> None:
+    def hook(given: Any) -> None:
+        given.arguments = {"n": 5}
+
+    assert result_of(square, {"n": 3}, hooks=before(hook)).text == "25"
+
+
+def test_arguments_that_a_hook_changes_in_place_reach_the_tool() -> None:
+    def hook(given: Any) -> None:
+        given.arguments["n"] += 1
+
+    assert result_of(square, {"n": 3}, hooks=before(hook)).text == "16"
+
+
+def test_arguments_that_a_hook_changes_are_those_that_the_trace_shows_as_run() -> None:
+    def hook(given: Any) -> None:
+        given.arguments["n"] += 1
+
+    run = answer(Reply(call={"square": {"n": 3}}), square, hooks=before(hook))
+    shown = [e.arguments for e in run.trace.entries if isinstance(e, entries.ToolStarted)]
+    assert shown == ['{"n":4}']
+
+
+def test_arguments_that_a_hook_changes_leave_the_call_in_the_transcript_alone() -> None:
+    def hook(given: Any) -> None:
+        given.arguments["n"] += 1
+
+    run = answer(Reply(call={"square": {"n": 3}}), square, hooks=before(hook))
+    calls = [e.arguments for e in run.trace.entries if isinstance(e, entries.ToolCall)]
+    assert calls == ['{"n":3}']
+
+
+@pytest.mark.parametrize("arguments", [{"n": "x"}, {}, {"n": 3, "m": 4}])
+def test_arguments_that_a_hook_makes_wrong_are_an_error_result(arguments: Any) -> None:
+    def hook(given: Any) -> None:
+        given.arguments = arguments
+
+    assert result_of(square, {"n": 3}, hooks=before(hook)).text.startswith(INVALID)
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], None, "text", {"n": object()}], ids=["list", "none", "text", "object"]
+)
+def test_a_hook_that_makes_no_json_of_the_arguments_counts_as_failed(arguments: Any) -> None:
+    def hook(given: Any) -> None:
+        given.arguments = arguments
+
+    run = answer(Reply(call={"square": {"n": 3}}), square, hooks=before(hook))
+    did = [e.did for e in run.trace.entries if isinstance(e, entries.Hook)]
+    assert (did, results(run)[0].text) == (["failed"], "9")
+
+
+@pytest.mark.parametrize("arguments", [{1: 2}, {"n": 3, None: 1}, {"n": (3,)}], ids=repr)
+def test_arguments_that_a_hook_made_of_python_values_do_not_crash_the_run(arguments: Any) -> None:
+    def hook(given: Any) -> None:
+        given.arguments = arguments
+
+    run = answer(Reply(call={"square": {"n": 3}}), square, hooks=before(hook))
+    assert run.outcome is Outcome.COMPLETED
+
+
+def test_arguments_that_a_hook_makes_wrong_do_not_start_the_tool() -> None:
+    def hook(given: Any) -> None:
+        given.arguments = {"n": "x"}
+
+    run = answer(Reply(call={"square": {"n": 3}}), square, hooks=before(hook))
+    assert started(run) == []
+
+
+def test_arguments_that_were_wrong_are_refused_before_a_hook_sees_them() -> None:
+    seen: list[Any] = []
+    result_of(square, {"n": "x"}, hooks=before(seen.append))
+    assert seen == []
+
+
+def test_a_blocked_call_is_an_error_result_with_the_reason() -> None:
+    message = result_of(square, {"n": 3}, hooks=before(lambda given: given.block("not today")))
+    assert message == ToolMessage("call-1", "Error: not today", is_error=True)
+
+
+def test_a_blocked_call_does_not_start_its_tool() -> None:
+    hooks = before(lambda given: given.block("not today"))
+    assert started(answer(Reply(call={"square": {"n": 3}}), square, hooks=hooks)) == []
+
+
+def test_a_blocked_call_goes_to_no_after_hook() -> None:
+    seen: list[Any] = []
+    hooks = before(lambda given: given.block("not today")) + after(seen.append)
+    result_of(square, {"n": 3}, hooks=hooks)
+    assert seen == []
+
+
+def test_only_the_call_that_a_hook_blocks_is_blocked() -> None:
+    def hook(given: Any) -> None:
+        if given.arguments["n"] == 2:
+            given.block("not two")
+
+    reply = Reply(call=[{"square": {"n": n}} for n in (1, 2, 3)])
+    run = answer(reply, square, hooks=before(hook))
+    assert [message.text for message in results(run)] == ["1", "Error: not two", "9"]
+
+
+def test_a_result_that_a_hook_replaces_is_what_the_model_is_told() -> None:
+    def hook(given: Any) -> None:
+        given.result = ToolResult("masked")
+
+    assert result_of(square, {"n": 3}, hooks=after(hook)).text == "masked"
+
+
+def test_a_result_that_a_hook_replaces_is_what_the_callback_is_told() -> None:
+    def hook(given: Any) -> None:
+        given.result = ToolResult("masked")
+
+    told: list[str] = []
+    callbacks = Callbacks(on_tool_result=lambda _, result: told.append(result.text))
+    result_of(square, {"n": 3}, hooks=after(hook), callbacks=callbacks)
+    assert told == ["masked"]
+
+
+@pytest.mark.parametrize("wrong", ["masked", None, 5, ToolResult(5)])  # type: ignore[arg-type]
+def test_a_result_that_a_hook_makes_wrong_does_not_end_the_run(wrong: Any) -> None:
+    def hook(given: Any) -> None:
+        given.result = wrong
+
+    run = answer(Reply(call={"square": {"n": 3}}), square, hooks=after(hook))
+    assert run.outcome is Outcome.COMPLETED
+
+
+def test_a_tool_that_fails_goes_to_the_after_hooks_as_an_error() -> None:
+    seen: list[bool] = []
+    result_of(fail(ValueError("no")), hooks=after(lambda given: seen.append(given.result.is_error)))
+    assert seen == [True]

@@ -1,0 +1,176 @@
+"""What a tool returns or raises, and what the model is told of it."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from pacing import nap
+from toolcalling import EVERY_ORDER, answer, result_of, results, square
+
+from simloop import Callbacks, Reply, ScenarioError, Tool, ToolExecution, ToolResult
+from simloop.messages import ToolMessage
+from simloop.trace.codec import encode
+
+# ------------------------------------------------------------------- what comes out
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("text", "text"),
+        ("", ""),
+        (None, ""),
+        ({"b": 1, "a": [True, None]}, '{"a":[true,null],"b":1}'),
+        ([], "[]"),
+        (0, "0"),
+        ("é\x00", "é\x00"),
+        ("\ud800", "\ufffd"),
+        (ToolResult("told", details={"not": "told"}), "told"),
+    ],
+)
+def test_what_a_tool_returns_is_told_as_text(value: Any, text: str) -> None:
+    def tool() -> Any:
+        return value
+
+    assert result_of(tool) == ToolMessage("call-1", text)
+
+
+class Unreadable(Exception):  # noqa: N818 - it is the message that is wrong with it
+    def __str__(self) -> str:
+        raise ValueError("no message")
+
+
+CIRCLE: list[Any] = []
+CIRCLE.append(CIRCLE)
+
+
+@pytest.mark.parametrize("value", [object, b"bytes", {1, 2}, {"a": 1, 2: "b"}, CIRCLE])
+def test_a_result_that_is_no_json_is_an_error_result(value: Any) -> None:
+    def tool() -> Any:
+        return value
+
+    assert result_of(tool).is_error
+
+
+@pytest.mark.parametrize("value", [5, None, b"bytes"])
+def test_a_tool_result_whose_text_is_no_text_is_an_error_result(value: Any) -> None:
+    def tool() -> ToolResult:
+        return ToolResult(value)
+
+    assert result_of(tool).is_error
+
+
+def test_a_result_may_say_itself_that_it_is_an_error() -> None:
+    def tool() -> ToolResult:
+        return ToolResult("no such file", is_error=True)
+
+    assert result_of(tool) == ToolMessage("call-1", "no such file", is_error=True)
+
+
+def test_details_of_a_result_reach_the_callback_untouched() -> None:
+    details, seen = {"lines": [1]}, []
+    callbacks = Callbacks(on_tool_result=lambda _, result: seen.append(result.details))
+
+    def tool() -> ToolResult:
+        return ToolResult("told", details=details)
+
+    result_of(tool, callbacks=callbacks)
+    assert seen == [details]
+
+
+def test_ten_megabytes_are_a_result_like_any_other() -> None:
+    def tool() -> str:
+        return "x" * 10_000_000
+
+    assert len(result_of(tool).text) == 10_000_000
+
+
+# ------------------------------------------------------------------- what goes wrong
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (ValueError("bad value"), "Error: bad value"),
+        (ValueError(), "Error: ValueError"),
+        (KeyError("key"), "Error: 'key'"),
+        (StopIteration(), "Error: StopIteration"),
+        (AssertionError("must hold"), "Error: must hold"),
+        (TimeoutError(), "Error: TimeoutError"),
+        (ExceptionGroup("both", [ValueError()]), "Error: both (1 sub-exception)"),
+        (ValueError("\ud800"), "Error: \ufffd"),
+        (asyncio.CancelledError(), "Error: the tool was cancelled"),
+    ],
+    ids=repr,
+)
+def test_an_exception_of_a_tool_is_an_error_result(error: BaseException, text: str) -> None:
+    def tool() -> None:
+        raise error
+
+    assert result_of(tool) == ToolMessage("call-1", text, is_error=True)
+
+
+@pytest.mark.parametrize("error", [ValueError("bad"), asyncio.CancelledError()], ids=repr)
+@EVERY_ORDER
+def test_an_exception_of_an_async_tool_is_an_error_result(
+    error: BaseException, policy: ToolExecution
+) -> None:
+    async def tool() -> None:
+        await nap(1)
+        raise error
+
+    run = answer(Reply(call={"tool": {}, "square": {"n": 2}}), tool, square, policy=policy)
+    assert [message.is_error for message in results(run)] == [True, False]
+
+
+def test_an_exception_that_cannot_be_worded_is_an_error_result() -> None:
+    def tool() -> None:
+        raise Unreadable
+
+    assert result_of(tool).is_error
+
+
+def test_a_tool_that_is_not_callable_as_its_schema_says_is_an_error_result() -> None:
+    message = result_of(Tool(square, name="square", parameters={"type": "object"}), {"m": 1})
+    assert message.is_error
+
+
+def test_a_coroutine_from_a_plain_function_is_awaited() -> None:
+    def tool() -> Any:
+        return nap(1, "slept")
+
+    assert result_of(tool).text == "slept"
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+@EVERY_ORDER
+def test_what_ends_the_program_is_no_failure_of_a_tool(
+    error: type[BaseException], policy: ToolExecution
+) -> None:
+    async def slow() -> str:
+        return str(await nap(1_000, "slow"))
+
+    def tool() -> None:
+        raise error
+
+    with pytest.raises(error):
+        answer(Reply(call={"slow": {}, "tool": {}}), slow, tool, policy=policy)
+
+
+@EVERY_ORDER
+def test_an_error_of_ours_in_a_tool_is_raised_as_it_is(policy: ToolExecution) -> None:
+    async def slow() -> str:
+        return str(await nap(1_000, "slow"))
+
+    def tool() -> None:
+        raise ScenarioError("the author is wrong")
+
+    with pytest.raises(ScenarioError, match="the author is wrong"):
+        answer(Reply(call={"slow": {}, "tool": {}}), slow, tool, policy=policy)
+
+
+def test_a_trace_with_hostile_results_can_be_written() -> None:
+    def tool() -> str:
+        return "\ud800 \x1b[31m \x00 \u202e"
+
+    assert encode(answer(Reply(call={"tool": {}}), tool).trace)

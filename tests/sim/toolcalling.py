@@ -1,0 +1,64 @@
+"""A reply with calls, and the results that the model is told."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pacing import nap
+
+from simloop import HookIsolation, Reply, Result, Scenario, Simulation, Tool, ToolExecution
+from simloop.kernel.policies import ToolOrder
+from simloop.messages import ToolMessage
+from simloop.trace import entries
+
+PARALLEL = ToolExecution(order=ToolOrder.PARALLEL)
+EVERY_ORDER = pytest.mark.parametrize(
+    "policy", [ToolExecution(), PARALLEL], ids=["sequential", "parallel"]
+)
+INVALID = "Error: Invalid parameters\n"
+
+
+def answer(
+    reply: Reply,
+    *tools: Callable[..., Any] | Tool,
+    policy: ToolExecution | None = None,
+    isolation: HookIsolation | None = None,
+    **code: Any,
+) -> Result:
+    """A run whose first reply is `reply` and whose second ends it."""
+    scenario = Scenario(
+        prompt="Go.",
+        model=[reply, Reply(say="Done.")],
+        tool_execution=policy or ToolExecution(),
+        hook_isolation=isolation or HookIsolation(),
+    )
+    return Simulation(scenario, tools=tools, **code).run()
+
+
+def results(result: Result) -> list[ToolMessage]:
+    return [message for message in result.messages if isinstance(message, ToolMessage)]
+
+
+def result_of(
+    tool: Callable[..., Any] | Tool, arguments: Any = None, **options: Any
+) -> ToolMessage:
+    """What the model is told after one call of `tool`."""
+    name = tool.spec.name if isinstance(tool, Tool) else tool.__name__
+    (message,) = results(answer(Reply(call={name: arguments}), tool, **options))
+    return message
+
+
+def started(result: Result) -> list[str]:
+    return [e.name for e in result.trace.entries if isinstance(e, entries.ToolStarted)]
+
+
+def square(n: int) -> str:
+    return str(n * n)
+
+
+def fail(error: BaseException) -> Tool:
+    async def tool() -> None:
+        await nap(2)
+        raise error
+
+    return Tool(tool, name="fails")

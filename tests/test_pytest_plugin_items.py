@@ -1,0 +1,242 @@
+"""Scenario files are test items like any other."""
+
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from simloop.scenario.simulation import Simulation
+
+GREETING = """\
+prompt: Say hello.
+model:
+  - http: {status: 429}
+  - say: Hello.
+expect: {text: Hello., backoffs: [2s]}
+"""
+WRONG = GREETING.replace("text: Hello.", "text: Goodbye.")
+BAD = "prompt: Say hello.\nmodel:\n  - htpp: {status: 429}\n"
+
+
+@pytest.fixture
+def project(project: pytest.Pytester) -> pytest.Pytester:
+    write(project, "scenarios/retry/greeting", GREETING)
+    write(project, "scenarios/retry/other", GREETING)
+    write(project, "scenarios/tools/third", GREETING)
+    return project
+
+
+def write(project: pytest.Pytester, name: str, text: str) -> None:
+    path = project.path / f"{name}.simloop.yaml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def play(project: pytest.Pytester, *args: str) -> pytest.RunResult:
+    """In this process, without syrupy, which keeps its session in a global."""
+    return project.runpytest_inprocess("-p", "no:syrupy", *args)
+
+
+def failure(result: pytest.RunResult) -> list[str]:
+    """What stands under the title of the only failure."""
+    lines = result.outlines
+    start = next(index for index, line in enumerate(lines) if line.startswith("____"))
+    end = next(index for index, line in enumerate(lines) if "short test summary info" in line)
+    return lines[start + 1 : end]
+
+
+def test_a_scenario_file_is_an_item_named_by_its_stem(project: pytest.Pytester) -> None:
+    result = play(project, "--collect-only", "-q")
+    assert result.outlines[:3] == [
+        "scenarios/retry/greeting.simloop.yaml::greeting",
+        "scenarios/retry/other.simloop.yaml::other",
+        "scenarios/tools/third.simloop.yaml::third",
+    ]
+
+
+def test_other_yaml_files_are_left_alone(project: pytest.Pytester) -> None:
+    (project.path / "values.yaml").write_text(GREETING)
+    assert play(project, "values.yaml").ret == pytest.ExitCode.USAGE_ERROR
+
+
+def test_scenarios_that_do_as_they_expect_pass(project: pytest.Pytester) -> None:
+    play(project).assert_outcomes(passed=3)
+
+
+def test_one_is_chosen_by_its_node_id(project: pytest.Pytester) -> None:
+    chosen = "scenarios/retry/greeting.simloop.yaml::greeting"
+    play(project, chosen).assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize(("words", "passed"), [("greeting", 1), ("retry", 2), ("not retry", 1)])
+def test_k_chooses_by_the_name_and_by_the_folder(
+    project: pytest.Pytester, words: str, passed: int
+) -> None:
+    play(project, "-k", words).assert_outcomes(passed=passed, deselected=3 - passed)
+
+
+def test_a_conftest_marks_scenarios_as_it_marks_tests(project: pytest.Pytester) -> None:
+    project.makeconftest("""
+        def pytest_configure(config):
+            config.addinivalue_line("markers", "slow: takes long")
+
+        def pytest_collection_modifyitems(items):
+            for item in items:
+                if item.path.parent.name == "tools":
+                    item.add_marker("slow")
+    """)
+    play(project, "-m", "slow").assert_outcomes(passed=1, deselected=2)
+    play(project, "-m", "not slow").assert_outcomes(passed=2, deselected=1)
+
+
+def test_a_scenario_can_be_expected_to_fail(project: pytest.Pytester) -> None:
+    write(project, "scenarios/tools/third", WRONG)
+    project.makeconftest("""
+        import pytest
+
+        def pytest_collection_modifyitems(items):
+            items[-1].add_marker(pytest.mark.xfail(reason="not mended yet"))
+    """)
+    play(project).assert_outcomes(passed=2, xfailed=1)
+
+
+def test_last_failed_runs_the_one_that_failed(project: pytest.Pytester) -> None:
+    write(project, "scenarios/retry/other", WRONG)
+    play(project).assert_outcomes(passed=2, failed=1)
+    play(project, "--lf").assert_outcomes(failed=1)
+    write(project, "scenarios/retry/other", GREETING)
+    play(project, "--lf").assert_outcomes(passed=1)
+
+
+def test_the_marker_is_known_and_described(project: pytest.Pytester) -> None:
+    play(project, "--markers").stdout.fnmatch_lines(["@pytest.mark.simloop(seed=None, loop=None)*"])
+
+
+def test_fixtures_of_the_project_surround_a_scenario(project: pytest.Pytester) -> None:
+    project.makeconftest("""
+        import pytest
+
+        @pytest.fixture(autouse=True)
+        def around(request):
+            yield
+            print("after", request.node.name)
+    """)
+    result = play(project, "-s", "-k", "greeting")
+    assert "after greeting" in result.stdout.str()
+
+
+def test_the_project_gives_its_own_tools_to_scenario_files(project: pytest.Pytester) -> None:
+    project.makeconftest("""
+        import functools
+        import pytest
+
+        def lookup(word: str) -> str:
+            return word.upper()
+
+        @pytest.fixture
+        def simloop_run(simloop_run):
+            return functools.partial(simloop_run, tools=[lookup])
+    """)
+    text = "prompt: x\nmodel: [{call: {lookup: {word: a}}}, {say: A.}]\nexpect: {tools_run: [lookup]}"
+    write(project, "own", text)
+    play(project, "own.simloop.yaml").assert_outcomes(passed=1)
+
+
+def test_an_expectation_that_fails_shows_our_lines_and_nothing_else(
+    project: pytest.Pytester,
+) -> None:
+    write(project, "scenarios/retry/other", WRONG)
+    result = play(project, "-k", "other")
+    assert failure(result)[:-1] == [
+        "expect.text: expected 'Goodbye.', got 'Hello.'",
+        "reproduce: simloop run scenarios/retry/other.simloop.yaml --seed 0",
+    ]
+
+
+def test_the_summary_says_what_is_wrong(project: pytest.Pytester) -> None:
+    write(project, "other", WRONG)
+    result = play(project, "other.simloop.yaml")
+    assert result.outlines[-2].startswith(
+        "FAILED other.simloop.yaml::other - expect.text: expected 'Goodbye.'"
+    )
+
+
+def test_a_bad_file_is_one_failed_item_with_its_place(project: pytest.Pytester) -> None:
+    write(project, "scenarios/retry/other", BAD)
+    result = play(project)
+    result.assert_outcomes(passed=2, failed=1)
+    (line, *_) = failure(result)
+    assert line == (
+        "scenarios/retry/other.simloop.yaml:3:5: model.0.htpp: unknown key (did you mean `http`?)"
+    )
+
+
+def test_a_file_that_is_not_even_yaml_is_no_error_of_collection(project: pytest.Pytester) -> None:
+    write(project, "other", "prompt: [")
+    result = play(project, "other.simloop.yaml")
+    result.assert_outcomes(failed=1)
+    assert failure(result)[0].startswith("other.simloop.yaml:")
+
+
+def test_the_place_is_whole_when_pytest_runs_elsewhere(
+    project: pytest.Pytester, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    write(project, "other", BAD)
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    project.makeconftest(f"""
+        import pytest
+
+        @pytest.fixture(autouse=True)
+        def chdir(monkeypatch):
+            monkeypatch.chdir({str(elsewhere)!r})
+    """)
+    result = play(project, "other.simloop.yaml")
+    assert failure(result)[0].startswith(f"{project.path / 'other.simloop.yaml'}:3:5: ")
+
+
+def test_a_script_that_does_not_fit_says_so_with_the_file(project: pytest.Pytester) -> None:
+    write(project, "other", f"{GREETING}summaries: [{{say: Short.}}]")
+    result = play(project, "other.simloop.yaml")
+    (line, *_) = failure(result)
+    assert line.startswith("other.simloop.yaml: summaries.0: after 2 request(s) the run ended")
+
+
+def test_full_trace_shows_the_frames_all_the_same(project: pytest.Pytester) -> None:
+    write(project, "other", WRONG)
+    result = play(project, "other.simloop.yaml", "--full-trace")
+    assert "def check(self) -> Self:" in result.stdout.str()
+
+
+def test_a_fault_of_simloop_keeps_its_traceback(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: Simulation) -> None:
+        raise RuntimeError("something is broken")
+
+    monkeypatch.setattr(Simulation, "run", broken)
+    result = play(project, "-k", "greeting")
+    result.stdout.fnmatch_lines(["E*RuntimeError: something is broken", "*RuntimeError"])
+
+
+def test_a_junit_file_holds_the_item_its_numbers_and_its_failure(project: pytest.Pytester) -> None:
+    write(project, "scenarios/tools/third", WRONG)
+    play(project, "--junit-xml=report.xml", "scenarios/retry/greeting.simloop.yaml")
+    (case,) = ET.parse(project.path / "report.xml").iter("testcase")
+    assert case.attrib["name"] == "greeting"
+    properties = {p.attrib["name"]: p.attrib["value"] for p in case.iter("property")}
+    assert properties["simloop_runs"] == "1"
+    assert properties["simloop_virtual_ns"] == "2000000000"
+    play(project, "--junit-xml=report.xml", "scenarios/tools")
+    (failed,) = ET.parse(project.path / "report.xml").iter("failure")
+    assert failed.attrib["message"] == "expect.text: expected 'Goodbye.', got 'Hello.'"
+
+
+def test_without_the_plugin_there_are_no_such_items(project: pytest.Pytester) -> None:
+    project.makepyfile("def test_it(): pass")
+    play(project, "-p", "no:simloop").assert_outcomes(passed=1)
+
+
+def test_our_own_scenarios_are_collected_and_pass(project: pytest.Pytester) -> None:
+    scenarios = Path(__file__).resolve().parent.parent / "scenarios"
+    count = len(list(scenarios.rglob("*.simloop.yaml")))
+    play(project, str(scenarios), "--rootdir", str(project.path)).assert_outcomes(passed=count)
