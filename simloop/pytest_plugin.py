@@ -135,9 +135,12 @@ class ScenarioItem(pytest.Function):
         shown = excinfo.getrepr(style="value", chain=False)
         if shown.reprcrash is not None:  # what summaries and junit files quote
             first_line = str(excinfo.value).partition("\n")[0]
-            shown.reprcrash = dataclasses.replace(
+            crash = dataclasses.replace(
                 shown.reprcrash, path=str(self.path), lineno=1, message=first_line
             )
+            shown.reprcrash = crash
+            if hasattr(shown, "chain"):  # what xdist sends
+                shown.chain = [(shown.reprtraceback, crash, None)]
         return shown
 
 

@@ -2,11 +2,6 @@
 
 import pytest
 
-from simloop.scenario.simulation import Simulation
-from simloop.sim.model import FakeModel
-
-assert Simulation, FakeModel  # loaded here, so that the runs below do not load them each anew
-
 GREETING = """\
 prompt: Say hello.
 model: [{say: Hello.}]
@@ -67,8 +62,7 @@ def test_simloop_run_fails_the_test_at_the_line_that_called_it(project: pytest.P
     assert lines[start : start + 6] == [
         '>       result = simloop_run("greeting.simloop.yaml")',
         "                 ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^",
-        "E       simloop.errors.ExpectationFailed: "
-        "expect.text: expected 'Goodbye.', got 'Hello.'",
+        "E       simloop.errors.ExpectationFailed: expect.text: expected 'Goodbye.', got 'Hello.'",
         "E       reproduce: simloop run greeting.simloop.yaml --seed 0",
         "",
         "test_module.py:2: ExpectationFailed",
@@ -122,7 +116,9 @@ def test_user_code_on_the_way_to_an_error_is_shown(project: pytest.Pytester) -> 
 def test_a_seed_gives_way_to(
     project: pytest.Pytester, mark: str, flags: list[str], call: str, seed: int
 ) -> None:
-    source = f"import pytest\n{mark}\ndef test_it(simloop_run):\n" + (SEED % call).partition("\n")[2]
+    source = (
+        f"import pytest\n{mark}\ndef test_it(simloop_run):\n" + (SEED % call).partition("\n")[2]
+    )
     play(project, source, *flags).stdout.fnmatch_lines([f"seed {seed}"])
 
 
@@ -230,14 +226,8 @@ def test_fake_model_that_nobody_asked_is_an_error_on_one_line(project: pytest.Py
     result = play(project, MODEL % ("summaries=(Reply(say='Short.'),)", "return"))
     result.assert_outcomes(passed=1, errors=1)
     assert "During handling" not in result.stdout.str()
-    result.stdout.fnmatch_lines(
-        [
-            "*ERROR at teardown of test_it*",
-            "model.0: after 0 request(s) the run ended, and these replies were not asked for, or "
-            "not often enough: model.0, summaries.0 (*)",
-            "*PASSES*",
-        ],
-    )
+    unheard = "model.0: after 0 request(s) the run ended, and these replies were not asked for, *"
+    result.stdout.fnmatch_lines(["*ERROR at teardown of test_it*", unheard, "*= PASSES =*"])
 
 
 def test_fake_model_adds_nothing_to_a_test_that_failed_already(project: pytest.Pytester) -> None:

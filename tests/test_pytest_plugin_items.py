@@ -137,7 +137,9 @@ def test_the_project_gives_its_own_tools_to_scenario_files(project: pytest.Pytes
         def simloop_run(simloop_run):
             return functools.partial(simloop_run, tools=[lookup])
     """)
-    text = "prompt: x\nmodel: [{call: {lookup: {word: a}}}, {say: A.}]\nexpect: {tools_run: [lookup]}"
+    text = (
+        "prompt: x\nmodel: [{call: {lookup: {word: a}}}, {say: A.}]\nexpect: {tools_run: [lookup]}"
+    )
     write(project, "own", text)
     play(project, "own.simloop.yaml").assert_outcomes(passed=1)
 

@@ -1,6 +1,7 @@
 """The catalogue page, and what the bundled scenarios cover: rows, keys, words, faults."""
 
 import dataclasses
+import re
 import typing
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -120,6 +121,12 @@ def test_every_row_of_the_real_bugs_has_a_scenario_or_a_reason_why_not() -> None
     answered = {row for scenario in SCENARIOS for row in scenario.bugs}
     assert answered.isdisjoint(ROWS_WITHOUT_A_SCENARIO)
     assert answered | set(ROWS_WITHOUT_A_SCENARIO) == ROWS
+
+
+def test_a_reason_that_names_a_test_file_names_one_that_there_is() -> None:
+    named = re.findall(r"tests/\S+\.py", " ".join(ROWS_WITHOUT_A_SCENARIO.values()))
+    top = Path(__file__).resolve().parents[2]
+    assert [path for path in named if not (top / path).is_file()] == []
 
 
 def test_no_row_is_named_twice_in_one_scenario() -> None:

@@ -1,0 +1,217 @@
+"""Snapshots of runs in somebody's project: recorded, compared, and not deleted by accident."""
+
+import pytest
+import syrupy
+
+from simloop import Reply, Scenario, parse_scenario, run, write_trace
+from simloop.snapshots import TraceSnapshotExtension
+from simloop.trace.codec import encode, read_trace
+
+CONFTEST = """
+    import pytest
+    from simloop.snapshots import TraceSnapshotExtension
+
+    @pytest.fixture
+    def snapshot(snapshot):
+        return snapshot.use_extension(TraceSnapshotExtension)
+"""
+GREETING = "prompt: x\nmodel: [{http: {status: 429}}, {say: Hello there.}]\n"
+TESTS = """
+    from simloop import load_scenario, run
+
+    def test_first(snapshot):
+        assert run(load_scenario("greeting.simloop.yaml")) == snapshot
+
+    def test_last(snapshot):
+        assert run(load_scenario("greeting.simloop.yaml")) == snapshot
+"""
+OTHER = """
+    from simloop import load_scenario, run
+
+    def test_other(snapshot):
+        assert run(load_scenario("greeting.simloop.yaml")).trace == snapshot
+"""
+RECORDED = [
+    "test_a/test_first.trace.jsonl",
+    "test_a/test_last.trace.jsonl",
+    "test_b/test_other.trace.jsonl",
+]
+UPDATE = "--snapshot-update"
+
+
+@pytest.fixture
+def project(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """Three tests in two files, with their snapshots."""
+    # Sessions in this process replace what syrupy keeps of ours.
+    monkeypatch.setattr(syrupy, "_syrupy", syrupy._syrupy)
+    project.makefile(".simloop.yaml", greeting=GREETING)
+    project.makeconftest(CONFTEST)
+    project.makepyfile(test_a=TESTS, test_b=OTHER)
+    trace = run(parse_scenario(GREETING)).trace
+    for name in RECORDED:
+        path = project.path / "__snapshots__" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_trace(trace, path)
+    return project
+
+
+def kept(project: pytest.Pytester) -> list[str]:
+    folder = project.path / "__snapshots__"
+    return sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())
+
+
+def edit(project: pytest.Pytester, text: str) -> None:
+    (project.path / "greeting.simloop.yaml").write_text(text)
+
+
+def difference(result: pytest.RunResult) -> list[str]:
+    """What the only failed assertion explains, without pytest's margin."""
+    margin = "E         "
+    return [line.removeprefix(margin) for line in result.outlines if line.startswith(margin)]
+
+
+def test_an_update_records_canonical_trace_files(project: pytest.Pytester) -> None:
+    for name in RECORDED:
+        (project.path / "__snapshots__" / name).unlink()
+    project.runpytest_inprocess().assert_outcomes(passed=1, failed=3)
+    project.runpytest_inprocess(UPDATE).assert_outcomes(passed=4)
+    project.runpytest_inprocess().assert_outcomes(passed=4)
+    assert kept(project) == RECORDED
+    path = project.path / "__snapshots__" / RECORDED[0]
+    trace = read_trace(path)
+    assert trace.footer is not None
+    assert encode(trace) == path.read_bytes()
+
+
+def test_an_edited_reply_fails_with_the_first_entry_that_differs(
+    project: pytest.Pytester,
+) -> None:
+    edit(project, GREETING.replace("Hello", "Goodbye"))
+    result = project.runpytest_inprocess("test_b.py")
+    result.assert_outcomes(failed=1)
+    assert difference(result) == [
+        "the first difference is in entry 9, text-delta.text:",
+        "    2.000s  -> measuring on backoff-elapsed (errors 1, steps 0, compa...",
+        "    2.000s  -> calling-model on context-measured (errors 1, steps 0, ...",
+        "    2.000s  request #2: 1 message, about 5 tokens, nothing new",
+        "  - snapshot  Hello",
+        "  + this run  Goodbye",
+        "replay the snapshot: simloop replay __snapshots__/test_b/test_other.trace.jsonl",
+    ]
+
+
+def test_a_difference_between_long_texts_is_not_cut_before_its_command(
+    project: pytest.Pytester,
+) -> None:
+    tools = 'tools: {read: {returns: "%s"}}\nprompt: x\nmodel: [{call: {read: {}}}, {say: Done.}]\n'
+    trace = run(parse_scenario(tools % ("word " * 200))).trace
+    write_trace(trace, project.path / "__snapshots__" / RECORDED[2])
+    edit(project, tools % ("other " * 200))
+    result = project.runpytest_inprocess("test_b.py")
+    assert difference(result)[0].endswith("tool-result.text:")
+    assert difference(result)[-1].startswith("replay the snapshot: simloop replay __snapshots__/")
+
+
+def test_another_title_is_no_difference_between_the_runs(project: pytest.Pytester) -> None:
+    edit(project, f"title: New\n{GREETING}")
+    assert difference(project.runpytest_inprocess("test_b.py")) == [
+        "the runs are the same, what was run is not: title, scenario",
+        "replay the snapshot: simloop replay __snapshots__/test_b/test_other.trace.jsonl",
+    ]
+
+
+def test_a_run_with_python_code_is_shown_because_it_cannot_be_replayed() -> None:
+    def look() -> str:
+        return "nothing"
+
+    extension = TraceSnapshotExtension()
+    one, two = (
+        extension.serialize(
+            run(
+                Scenario(prompt="x", model=[Reply(call={"look": {}}), Reply(say=last)]),
+                tools=[look],
+            )
+        )
+        for last in ("y", "z")
+    )
+    assert list(extension.diff_lines(one, two))[-1].startswith("look at the snapshot: simloop show")
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        (b"nonsense", "*test_other.trace.jsonl:1: this is not a simloop trace*"),
+        (b"", "there is no __snapshots__/test_b/test_other.trace.jsonl; record it with: pytest *"),
+        (None, "there is no __snapshots__/test_b/test_other.trace.jsonl; record it with: pytest *"),
+    ],
+    ids=["no trace", "empty", "none"],
+)
+def test_a_snapshot_that_cannot_be_read_says_why(
+    project: pytest.Pytester, damage: bytes | None, told: str
+) -> None:
+    path = project.path / "__snapshots__" / "test_b" / "test_other.trace.jsonl"
+    if damage is None:
+        path.unlink()
+    else:
+        path.write_bytes(damage)
+    project.runpytest_inprocess("test_b.py").stdout.fnmatch_lines([f"E   *{told}"])
+
+
+def test_what_is_no_run_is_refused_in_one_line() -> None:
+    with pytest.raises(TypeError, match="holds a Result or a LoopTrace, not 'text'"):
+        TraceSnapshotExtension().serialize("text")
+
+
+# ------------------------------------------------------------------ what an update may delete
+
+
+def test_an_update_deletes_the_snapshot_of_a_test_that_is_gone(project: pytest.Pytester) -> None:
+    project.makepyfile(test_a=TESTS.partition("def test_last")[0])
+    project.runpytest_inprocess(UPDATE).assert_outcomes(passed=3)
+    assert kept(project) == ["test_a/test_first.trace.jsonl", "test_b/test_other.trace.jsonl"]
+
+
+def test_and_it_does_so_under_xdist(project: pytest.Pytester) -> None:
+    (project.path / "test_b.py").unlink()
+    project.runpytest_subprocess(UPDATE, "-n2").assert_outcomes(passed=3)
+    assert kept(project) == ["test_a/test_first.trace.jsonl", "test_a/test_last.trace.jsonl"]
+
+
+FAILS = "def test_fails():\n    assert False\n"
+FAILS_EARLY = TESTS.replace(
+    "test_last(simloop_run, snapshot):", "test_last(snapshot):\n        0 / 0"
+)
+CRASHES = "import os, time\ndef test_crashes():\n    time.sleep(0.5)\n    os._exit(1)\n"
+
+
+# Each deletes something without the guard: see the test below.
+UNREACHED = [
+    ("x", "test_0", FAILS, ["-x"]),
+    ("x-xdist", "test_0", FAILS, ["-x", "-n2"]),
+    ("collection-error", "test_0", "syntax error", []),
+    ("collection-error-continued", "test_b", "syntax error", ["--continue-on-collection-errors"]),
+    ("failure-before-the-assertion", "test_a", FAILS_EARLY, []),
+    ("interrupt", "test_0", "def test_it(): raise KeyboardInterrupt", []),
+    ("worker-crash", "test_c", CRASHES, ["-n2"]),
+    ("collect-only", "test_c", "", ["--collect-only"]),
+    ("setup-only", "test_c", "", ["--setup-only"]),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "flags"), [case[1:] for case in UNREACHED], ids=[c[0] for c in UNREACHED]
+)
+def test_an_update_keeps_what_the_session_had_no_chance_to_ask_for(
+    project: pytest.Pytester, name: str, source: str, flags: list[str]
+) -> None:
+    project.makepyfile(**{name: source})
+    apart = "-n2" in flags or "Interrupt" in source
+    (project.runpytest_subprocess if apart else project.runpytest_inprocess)(UPDATE, *flags)
+    assert kept(project) == RECORDED
+
+
+def test_without_the_guard_an_update_deletes_them(project: pytest.Pytester) -> None:
+    """When this fails syrupy has mended it, and the guard can go."""
+    project.makepyfile(test_0="syntax error")
+    project.runpytest_inprocess(UPDATE, "-p", "no:simloop", "test_0.py", "test_a.py", "test_b.py")
+    assert kept(project) == []
