@@ -25,14 +25,28 @@ class FinishReason(StrEnum):
 
     @classmethod
     def read(cls, raw: str) -> "FinishReason":
-        """Map a provider's word: a known one to itself, anything else to `OTHER`.
+        """What a provider's word means; a word that nobody knows is `OTHER`.
 
-        `interrupted` is not a word that a provider says; it is what silence means.
+        Our own words and those of OpenAI, Anthropic and Gemini (`wire.md` section 4), in any case.
+        `interrupted` is not a word that a provider says; it is what silence means, and what a
+        gateway that lost the provider says in its own way (bug C6).
         """
-        known = cls._value2member_map_.get(raw)
-        if isinstance(known, cls) and known is not cls.INTERRUPTED:
-            return known
-        return cls.OTHER
+        return _FINISH_WORDS.get(raw.lower().replace("-", "_"), cls.OTHER)
+
+
+_FINISH_WORDS = {
+    word: reason
+    for reason, words in {
+        FinishReason.STOP: "stop end_turn stop_sequence",
+        FinishReason.TOOL_CALLS: "tool_calls tool_use function_call",
+        FinishReason.LENGTH: "length max_tokens model_context_window_exceeded",
+        FinishReason.CONTENT_FILTER: "content_filter refusal safety recitation blocklist"
+        " prohibited_content spii image_safety",
+        FinishReason.ERROR: "error malformed_function_call unexpected_tool_call",
+        FinishReason.INTERRUPTED: "network_error",
+    }.items()
+    for word in words.split()
+}
 
 
 class Outcome(StrEnum):

@@ -162,23 +162,18 @@ def simloop_run(request: pytest.FixtureRequest) -> Callable[..., "Result"]:
     way to the marker `simloop(seed=..., loop=...)`, the marker to `--simloop-seed`, and all to
     what the call says.
     """
-    from simloop.errors import CheckFailed, ScenarioError  # noqa: PLC0415 - see the module docstring
-    from simloop.scenario.simulation import Simulation  # noqa: PLC0415
+    from simloop.scenario.simulation import Simulation  # noqa: PLC0415 - see the module docstring
 
     played = _played(request.node)
     settings = _settings(request.node)
 
     def play(scenario: "Scenario | str | Path", *, check: bool = True, **given: Any) -> "Result":
-        __tracebackhide__ = not request.config.getoption("fulltrace")
-        try:
-            if isinstance(scenario, str | Path):
-                scenario = _load(request.path.parent / scenario)
-            simulation = Simulation(scenario, **{**settings, **given})
-            with played.run(simulation.trace):
-                result = simulation.run()
-            return result.check() if check else result
-        except (CheckFailed, ScenarioError) as error:
-            raise error.with_traceback(_their_frames(error, request.config)) from error.__cause__
+        if isinstance(scenario, str | Path):
+            scenario = _load(request.path.parent / scenario)
+        simulation = Simulation(scenario, **{**settings, **given})
+        with played.run(simulation.trace):
+            result = simulation.run()
+        return result.check() if check else result
 
     return play
 
@@ -189,16 +184,13 @@ def virtual_clock(request: pytest.FixtureRequest) -> Callable[..., Any]:
 
     Takes what `simloop.simulate` takes; the seed is as `simloop_run` has it, or 0.
     """
-    from simloop.errors import CheckFailed, ScenarioError  # noqa: PLC0415 - see the module docstring
-    from simloop.sim.simulate import running_loop, simulate  # noqa: PLC0415
+    from simloop.sim.simulate import running_loop, simulate  # noqa: PLC0415 - see the module docstring
 
     played = _played(request.node)
     settings = _settings(request.node)
     seed = {"seed": settings["seed"]} if "seed" in settings else {}
 
     def run_virtually(main: Coroutine[Any, Any, Any], **given: Any) -> Any:
-        __tracebackhide__ = not request.config.getoption("fulltrace")
-
         async def timed() -> Any:
             loop = running_loop()
             try:
@@ -206,11 +198,8 @@ def virtual_clock(request: pytest.FixtureRequest) -> Callable[..., Any]:
             finally:
                 played.virtual_ns += loop.now_ns
 
-        try:
-            with played.run():
-                return simulate(timed(), **{**seed, **given})
-        except (CheckFailed, ScenarioError) as error:
-            raise error.with_traceback(_their_frames(error, request.config)) from error.__cause__
+        with played.run():
+            return simulate(timed(), **{**seed, **given})
 
     return run_virtually
 
@@ -254,7 +243,7 @@ def _load(path: Path) -> "Scenario":
     from simloop.errors import ScenarioError  # noqa: PLC0415 - see the module docstring
     from simloop.scenario.loader import load_scenario  # noqa: PLC0415
 
-    here = Path.cwd()
+    path, here = path.resolve(), Path.cwd()
     try:
         return load_scenario(path.relative_to(here) if path.is_relative_to(here) else path)
     except ScenarioError as error:
@@ -274,23 +263,6 @@ def _settings(item: pytest.Item) -> dict[str, Any]:
     return settings if seed is None else {**settings, "seed": seed}
 
 
-def _their_frames(error: BaseException, config: pytest.Config) -> TracebackType | None:
-    """A finding speaks for itself: of its traceback only what the user wrote helps."""
-    if config.getoption("fulltrace"):
-        return error.__traceback__
-    frames = []
-    frame = error.__traceback__
-    while frame is not None:
-        frames.append(frame)
-        frame = frame.tb_next
-    theirs = None
-    for frame in reversed(frames):
-        module = str(frame.tb_frame.f_globals.get("__name__"))
-        if module.partition(".")[0] not in ("simloop", "asyncio"):
-            theirs = TracebackType(theirs, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
-    return theirs
-
-
 def _elapsed_ns(trace: "LoopTrace") -> int:
     if trace.footer is not None:
         return trace.footer.elapsed_ns
@@ -304,10 +276,12 @@ def _elapsed_ns(trace: "LoopTrace") -> int:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """When a test has ended note its numbers, and write its traces if that is wanted."""
+    """Shorten what a test raised, note its numbers, write its traces if that is wanted."""
     played = item.stash.get(_PLAYED, None)
     if played is None:
         return (yield)
+    if call.excinfo is not None and not item.config.getoption("fulltrace"):
+        call.excinfo = _without_our_frames(call.excinfo)
     if call.when == "teardown":
         # User properties survive xdist and stand in junit files; the stash does not.
         measured = (played.runs, played.virtual_ns, played.wall_ns)
@@ -319,6 +293,26 @@ def pytest_runtest_makereport(
     if played.traces and (report.failed or always):
         report.sections.append(("simloop traces", "\n".join(_write(item, played.traces))))
     return report
+
+
+def _without_our_frames(
+    excinfo: pytest.ExceptionInfo[BaseException],
+) -> pytest.ExceptionInfo[BaseException]:
+    """A finding speaks for itself: of its traceback only what the user wrote helps."""
+    error = excinfo.value
+    if not _is_finding(error):
+        return excinfo
+    frames = []
+    frame = error.__traceback__
+    while frame is not None:
+        frames.append(frame)
+        frame = frame.tb_next
+    theirs = None
+    for frame in reversed(frames):
+        module = str(frame.tb_frame.f_globals.get("__name__"))
+        if module.partition(".")[0] not in ("simloop", "asyncio"):
+            theirs = TracebackType(theirs, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
+    return pytest.ExceptionInfo.from_exception(error.with_traceback(theirs))
 
 
 def _write(item: pytest.Item, traces: "list[LoopTrace]") -> Iterator[str]:

@@ -1,8 +1,15 @@
 import importlib
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
 
 import pytest
 
 pytest_plugins = ["pytester"]
+
+TOP = Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture
@@ -21,3 +28,35 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytes
         addopts = ["-p", "no:hypothesispytest", "-p", "no:benchmark", "-p", "no:anyio"]
     """)
     return pytester
+
+
+def build(what: str, source: Path, into: Path) -> Path:
+    script = f"import sys, hatchling.build as b; print(b.build_{what}(sys.argv[1]))"
+    command = [sys.executable, "-c", script, str(into)]
+    run = subprocess.run(command, cwd=source, capture_output=True, text=True, check=True)
+    return into / run.stdout.split()[-1]
+
+
+@pytest.fixture(scope="session")
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The source distribution of this checkout."""
+    return build("sdist", TOP, tmp_path_factory.mktemp("sdist"))
+
+
+@pytest.fixture(scope="session")
+def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built from the source distribution, as whoever installs that does."""
+    folder = tmp_path_factory.mktemp("wheel")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(folder, filter="data")
+    (source,) = folder.iterdir()
+    return build("wheel", source, folder)
+
+
+@pytest.fixture(scope="session")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for the module path that holds what installing the wheel puts there."""
+    folder = tmp_path_factory.mktemp("installed")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    return folder

@@ -8,6 +8,7 @@ from click.testing import CliRunner
 from simloop.cli import main
 from simloop.kernel.diagram import mermaid
 from simloop.loops.reference import LEGAL
+from simloop.scenario.catalogue import catalogue_text
 from simloop.scenario.jsonschema import schema_text
 
 TOP = Path(__file__).resolve().parent.parent
@@ -26,6 +27,7 @@ def generated() -> Mapping[Path, str]:
     return {
         readme: _fill(readme, "quickstart", f"```\n{quickstart()}\n```"),
         architecture: _fill(architecture, "reference", f"```mermaid\n{mermaid(LEGAL)}\n```"),
+        TOP / "scenarios" / "README.md": catalogue_text(),
         TOP / "scenarios" / "schema.json": schema_text(),
     }
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from regenerate import generated
 
-FILES = ("README.md", "simloop/ARCHITECTURE.md", "scenarios/schema.json")
+FILES = ("README.md", "simloop/ARCHITECTURE.md", "scenarios/README.md", "scenarios/schema.json")
 
 
 def test_these_files_are_generated() -> None:

@@ -44,8 +44,24 @@ def test_a_known_finish_reason_is_read_as_itself(word: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "word", ["weird_reason", "network_error", "unknown", "", "STOP", "tool_calls", " stop"]
+    ("word", "reason"),
+    [
+        ("STOP", FinishReason.STOP),
+        ("end_turn", FinishReason.STOP),
+        ("tool_calls", FinishReason.TOOL_CALLS),
+        ("tool_use", FinishReason.TOOL_CALLS),
+        ("MAX_TOKENS", FinishReason.LENGTH),
+        ("refusal", FinishReason.CONTENT_FILTER),
+        ("SAFETY", FinishReason.CONTENT_FILTER),
+        ("MALFORMED_FUNCTION_CALL", FinishReason.ERROR),
+        ("network_error", FinishReason.INTERRUPTED),
+    ],
 )
+def test_the_words_of_the_providers_are_known(word: str, reason: FinishReason) -> None:
+    assert FinishReason.read(word) is reason
+
+
+@pytest.mark.parametrize("word", ["weird_reason", "unknown", "", " stop", "pause_turn"])
 def test_an_unknown_finish_reason_is_read_as_other(word: str) -> None:
     assert FinishReason.read(word) is FinishReason.OTHER
 

@@ -178,9 +178,7 @@ def test_and_it_does_so_under_xdist(project: pytest.Pytester) -> None:
 
 
 FAILS = "def test_fails():\n    assert False\n"
-FAILS_EARLY = TESTS.replace(
-    "test_last(simloop_run, snapshot):", "test_last(snapshot):\n        0 / 0"
-)
+FAILS_EARLY = TESTS.replace("test_last(snapshot):", "test_last(snapshot):\n        0 / 0")
 CRASHES = "import os, time\ndef test_crashes():\n    time.sleep(0.5)\n    os._exit(1)\n"
 
 

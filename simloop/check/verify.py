@@ -43,7 +43,7 @@ class Verdict:
     def play(
         self, source: Scenario | Path, *, seed: int | None = None, loop: str | None = None
     ) -> None:
-        """Read and run a scenario. Whatever ends it, Ctrl-C too, what there is of it stands here."""
+        """Read and run a scenario; whatever ends it, Ctrl-C too, what there is of it is kept."""
         try:
             self.scenario = load_scenario(source) if isinstance(source, Path) else source
             simulation = Simulation(self.scenario, seed=seed, loop=loop)

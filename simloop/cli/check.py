@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 
 import click
 
+from simloop.check.verify import verify
 from simloop.cli.progress import Progress
 from simloop.cli.report import Report, Tally, json_text
 from simloop.cli.settings import scenario_settings
@@ -42,42 +43,41 @@ def command(
     give the same bytes.
     """
     found = list(targets_of(targets))
-    progress = Progress(len(found))
-    reports = (_verify(target, seed, loop) for target in progress.through(found))
-    if output_format == "json":
-        return _print_json(reports, progress)
-    if output_format == "junit":
-        return _print_junit(reports, progress)
-    width = max(len(plain(target.name)) for target in found)
-    return _print_text(reports, progress, width, verbose=verbose)
+    with Progress(len(found)) as progress:
+        reports = (_verify(target, seed, loop) for target in progress.through(found))
+        if output_format == "json":
+            return _print_json(reports, progress)
+        if output_format == "junit":
+            return _print_junit(reports, progress)
+        width = max(len(plain(target.name)) for target in found)
+        return _print_text(reports, progress, width, verbose=verbose)
 
 
 def _verify(target: Target, seed: int | None, loop: str | None) -> Report:
     report = Report.on(target)
     if report.path is not None:
-        report.verdict.play(report.path, seed=seed, loop=loop)
-        report.verdict.play_again()
+        report.verdict = verify(report.path, seed=seed, loop=loop)
     return report
 
 
-def _told(reports: Iterable[Report], progress: Progress, tally: Tally) -> Iterator[Report]:
-    """The reports, counted, and their errors told on stderr as they come."""
+def _counted(reports: Iterable[Report], progress: Progress, tally: Tally) -> Iterator[Report]:
+    """The reports; after each has been used, its errors are told on stderr."""
     for report in reports:
         tally.add(report.exit_code)
         yield report
         if report.verdict.errors:
             progress.clear()
             report.explain()
+    progress.clear()
 
 
 def _print_json(reports: Iterable[Report], progress: Progress) -> int:
     tally = Tally()
-    told = _told(reports, progress, tally)
-    out(
-        json_text(
-            [{**one.json_format(), "deterministic": one.verdict.deterministic} for one in told]
-        )
-    )
+    runs = [
+        {**report.json_format(), "deterministic": report.verdict.deterministic}
+        for report in _counted(reports, progress, tally)
+    ]
+    out(json_text(runs))
     return tally.exit_code
 
 
@@ -85,7 +85,7 @@ def _print_junit(reports: Iterable[Report], progress: Progress) -> int:
     from simloop.cli.junit import Suite  # noqa: PLC0415 - XML, for those who ask for it
 
     suite, tally = Suite(), Tally()
-    for report in _told(reports, progress, tally):
+    for report in _counted(reports, progress, tally):
         suite.add(report)
     out(suite.text())
     return tally.exit_code
@@ -96,16 +96,13 @@ def _print_text(
 ) -> int:
     """What failed, as soon as it has; then a count."""
     tally, virtual_ns, start_s = Tally(), 0, time.perf_counter()
-    for report in _told(reports, progress, tally):
+    for report in _counted(reports, progress, tally):
         virtual_ns += report.elapsed_ns
         if report.exit_code or verbose:
             progress.clear()
             out_lines(report.lines(name_width))
+    took_s = time.perf_counter() - start_s
     out(f"{tally} ({virtual_ns / 1e9:,.3f}s virtual)")
-    _tell_speed(tally.words.total(), time.perf_counter() - start_s)
+    speed = tally.words.total() / took_s
+    note(f"took {took_s:.2f}s: {speed:,.0f} scenarios/s, two runs each")
     return tally.exit_code
-
-
-def _tell_speed(scenarios: int, took_s: float) -> None:
-    count = f"{scenarios} scenario{'s' * (scenarios != 1)}"
-    note(f"{count}, each run twice, in {took_s:.2f}s: {scenarios / took_s:,.0f}/s")

@@ -7,7 +7,7 @@ else calls `clear` first, so that the bar is the last line or is not there.
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 PATIENCE_S = 1.0
 _BETWEEN_S = 0.1
@@ -27,14 +27,17 @@ class Progress:
         self._stream: Any = sys.stderr  # None where there is none
         self._watched = self._stream is not None and self._stream.isatty()
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.clear()
+
     def through(self, things: Iterable[T]) -> Iterator[T]:
         """The things, one by one; the bar moves when the next one is asked for."""
-        try:
-            for done, thing in enumerate(things):
-                self._show(done)
-                yield thing
-        finally:
-            self.clear()
+        for done, thing in enumerate(things):
+            self._show(done)
+            yield thing
 
     def clear(self) -> None:
         """Take the bar away."""
@@ -49,9 +52,8 @@ class Progress:
             return
         self._due_s = now_s + _BETWEEN_S
         filled = _WIDTH * done // self._total
-        bar = "#" * filled + "." * (_WIDTH - filled)
         self.clear()
-        self._shown = f"[{bar}] {done} of {self._total}"
+        self._shown = f"[{'#' * filled:.<{_WIDTH}}] {done} of {self._total}"
         self._write(self._shown)
 
     def _write(self, text: str) -> None:

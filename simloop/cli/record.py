@@ -80,10 +80,12 @@ def _record(report: Report, file: Path, written: dict[Path, str]) -> None:
         keep = "keep what there is of it with: simloop run PATH --trace FILE"
         note(f"{plain(report.name)}: not recorded, because the run has no outcome ({keep})")
         return
+    if file in written:
+        hint = "record them one after the other, with another --to"
+        taken = ScenarioError(f"{written[file]} is recorded there", path=file, hint=hint)
+        verdict.errors.append(taken)
+        return
     try:
-        if file in written:
-            hint = "record them one after the other, with another --to"
-            raise ScenarioError(f"{written[file]} is recorded there", path=file, hint=hint)
         _create_folder(file.parent)
         write_trace(verdict.trace, file)
     except ScenarioError as error:

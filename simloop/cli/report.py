@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from simloop.check.verify import Verdict
 from simloop.cli.faults import explain
@@ -36,7 +36,7 @@ class Report:
     verdict: Verdict = field(default_factory=Verdict)
 
     @classmethod
-    def on(cls, target: Target) -> "Report":
+    def on(cls, target: Target) -> Self:
         """A report on what has yet to be run; on an argument that means nothing, the final one."""
         if isinstance(target.file, ScenarioError):
             return cls(target.name, verdict=Verdict(errors=[target.file]))
@@ -85,7 +85,9 @@ class Report:
         ended = f"{trace.footer.outcome} in" if trace.footer else "no outcome after"
         asked = f"{requests} request{'s' * (requests != 1)}"
         nothing = ", nothing was expected" if scenario.expect == Expect() else ""
-        return f"{ended} {format_duration(self.elapsed_ns)} (virtual), {asked}{nothing}"
+        differs = ", not the same when run again" if self.verdict.deterministic is False else ""
+        time = format_duration(self.elapsed_ns)
+        return f"{ended} {time} (virtual), {asked}{nothing}{differs}"
 
     def json_format(self) -> dict[str, Any]:
         """One of `runs`: null for what is not known; `error` only where there is one."""

@@ -11,7 +11,7 @@ class Began(Struct, frozen=True, gc=False):
 
 
 class ContextMeasured(Struct, frozen=True, gc=False):
-    """`over`: the context has reached the compaction trigger."""
+    """`over`: the context has reached the compaction trigger, and something may be taken away."""
 
     over: bool
 

@@ -1,7 +1,7 @@
 """What a run came to, and whether that is what its scenario expects."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -117,6 +117,7 @@ def failures(expect: Expect, result: Result) -> tuple[str, ...]:
             counters.compaction_attempts,
             result.counters.compaction_attempts,
         ),
+        ("messages", expect.messages, _roles(result.messages)),
         *_from_trace(expect, result.trace.entries),
     ]
     return tuple(
@@ -141,11 +142,11 @@ def _from_trace(expect: Expect, record: list[AnyEntry]) -> Iterator[tuple[str, A
     if expect.hooks is not None:
         yield "hooks", expect.hooks, [" ".join(run) for run in views.hook_log(record)]
     if expect.sent is not None:
-        yield "sent", expect.sent, [_roles(request) for request in views.requests(record)]
+        yield "sent", expect.sent, [_roles(request.messages) for request in views.requests(record)]
 
 
-def _roles(request: Request) -> str:
-    return " ".join(str(type(message).__struct_config__.tag) for message in request.messages)
+def _roles(messages: Sequence[Message]) -> str:
+    return " ".join(str(type(message).__struct_config__.tag) for message in messages)
 
 
 def _written(nanoseconds: int | None) -> str | None:

@@ -193,6 +193,7 @@ class Expect(Model):
     hooks: list[str] | None = Field(
         None, description="The hooks that ran: point, name, and ok, blocked, failed or timed-out."
     )
+    messages: str | None = Field(None, description="The roles of the messages at the end.")
     sent: list[str] | None = Field(
         None, description="The requests as sent: for each the roles of its messages."
     )

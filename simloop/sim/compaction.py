@@ -113,6 +113,23 @@ class Compactor:
         self._model_calls = model_calls
         self._watch = watch
 
+    def may_help(self) -> bool:
+        """Whether a normal compaction has anything to take away; if not, none is tried.
+
+        Looks at the newest turns only: this is asked at the top of every round that is too long.
+        """
+        messages, turns, start = self._history.messages, 0, len(self._history.messages)
+        while start and turns < self._policy.keep_turns:
+            start -= 1
+            turns += not isinstance(messages[start], ToolMessage)
+        head = messages[:start]
+        if any(not isinstance(message, UserMessage | SummaryMessage) for message in head):
+            return True
+        # Only users and summaries are left: the newest user stays, a summary alone gains nothing.
+        users = sum(isinstance(message, UserMessage) for message in head)
+        newer = any(isinstance(message, UserMessage) for message in messages[start:])
+        return users > (0 if newer else 1)
+
     async def shorten(self, *, forced: bool) -> Compacted:
         """Shorten the history and record it.
 

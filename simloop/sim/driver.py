@@ -197,7 +197,7 @@ class Driver:
             self._history.append(UserMessage(text))
         self._queued.clear()
         over = self._history.tokens >= self._world.compaction.trigger
-        return signals.ContextMeasured(over)
+        return signals.ContextMeasured(over and self._compactor.may_help())
 
     async def _call_model(self, _: effects.CallModel) -> Signal:
         world = self._world

@@ -1,6 +1,6 @@
 import pytest
 
-from simloop import Compaction, Http, Outcome, Reply, Scenario, ScenarioError, run
+from simloop import Http, Outcome, Reply, Scenario, ScenarioError, run
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.retry import ExponentialBackoff
 from simloop.messages import Fault
@@ -23,9 +23,9 @@ def test_a_retry_policy_of_ones_own_decides() -> None:
 
 
 def test_a_token_estimate_of_ones_own_decides() -> None:
-    scenario = Scenario(prompt="Hi", model=[Reply(say="Hello.")], compaction=Compaction(window=100))
-    result = run(scenario, estimate_tokens=lambda text: 90)
-    assert result.counters.compaction_attempts == 1
+    scenario = Scenario(prompt="Hi", model=[Reply(say="Hello.")])
+    (only,) = run(scenario, estimate_tokens=lambda text: 90).trace.rounds()
+    assert only.tokens == 94
 
 
 @pytest.mark.parametrize(

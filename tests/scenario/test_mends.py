@@ -112,7 +112,7 @@ MENDS = (
     ),
     mend(
         "an empty reply is an error",
-        "empty-replies network-error",
+        "empty-replies",
         edit(Loop, "_follow", "done = reply.text and", "done ="),
     ),
     mend(
@@ -176,7 +176,7 @@ MENDS = (
     ),
     mend(
         "compactions are counted when they are tried",
-        "identical-prompt refilled",
+        "identical-prompt",
         edit(Loop, "_resume", "run.compaction_attempts + 1", "run.compaction_attempts + shrunk"),
     ),
     mend(

@@ -126,7 +126,7 @@ def test_fragments_make_the_arguments_again(arguments: str, fragments: int) -> N
         ({"call": {"a": {}}}, Finish(FinishReason.TOOL_CALLS, "tool-calls")),
         ({"call": {"a": {}}, "finish": "stop"}, Finish(FinishReason.STOP, "stop")),
         ({"finish": "length"}, Finish(FinishReason.LENGTH, "length")),
-        ({"finish": "network_error"}, Finish(FinishReason.OTHER, "network_error")),
+        ({"finish": "weird_reason"}, Finish(FinishReason.OTHER, "weird_reason")),
         ({"finish": ""}, Finish(FinishReason.OTHER, "")),
         (
             {"say": "x", "usage": {"input": 3, "output": 1}, "steps": 4},

@@ -16,7 +16,7 @@ from simloop import (
     Tool,
     ToolExecution,
 )
-from simloop.kernel.policies import ToolOrder
+from simloop.kernel.policies import CompactionStrategy, ToolOrder
 from simloop.messages import Request
 from simloop.scenario.replies import StreamFault
 from simloop.trace import entries
@@ -168,10 +168,14 @@ def test_a_compaction_is_over_and_told_before_the_round_starts_again_at_the_top(
 
 
 def test_a_compaction_without_gain_is_not_told_and_does_not_start_the_round_again() -> None:
-    scenario = Scenario(prompt=PAD, compaction=Compaction(window=20))
-    lines = Journal(scenario, script(Reply(say="Done."))).lines()
-    assert lines[:5] == [
-        "began -> measuring",
+    policy = Compaction(
+        window=1000, trigger_percent=1, target_percent=100, keep_turns=1,
+        strategy=CompactionStrategy.DROP_OLDEST,
+    )  # fmt: skip
+    rounds = script(Reply(call={"look": {}}), Reply(call={"look": {}}), Reply(say="Done."))
+    lines = Journal(Scenario(prompt="Go.", compaction=policy), rounds, tools=["look"]).lines()
+    start = lines.index("context-measured -> compacting")
+    assert lines[start : start + 4] == [
         "context-measured -> compacting",
         "compaction",
         "context-compacted -> calling-model",
