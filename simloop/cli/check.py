@@ -4,6 +4,7 @@ Not here: judging (check/verify.py) and how a verdict reads (report.py, junit.py
 stdout is a function of the scenarios alone; how long it took is told on stderr.
 """
 
+import sys
 import time
 from collections.abc import Iterable, Iterator
 
@@ -43,7 +44,7 @@ def command(
     give the same bytes.
     """
     found = list(targets_of(targets))
-    with Progress(len(found)) as progress:
+    with Progress(len(found), sys.stderr) as progress:
         reports = (_verify(target, seed, loop) for target in progress.through(found))
         if output_format == "json":
             return _print_json(reports, progress)

@@ -1,13 +1,12 @@
 """A bar on stderr for what takes long, where somebody watches.
 
-The rules to keep: nothing is ever written unless stderr is a terminal, and whoever prints anything
+The rules to keep: nothing is ever written unless the stream is a terminal, and whoever prints anything
 else calls `clear` first, so that the bar is the last line or is not there.
 """
 
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Self, TypeVar
+from typing import Self, TextIO, TypeVar
 
 PATIENCE_S = 1.0
 _BETWEEN_S = 0.1
@@ -17,15 +16,19 @@ T = TypeVar("T")
 
 
 class Progress:
-    """How many of `total` things are done. Shown when it has taken longer than a second."""
+    """How many of `total` things are done. Shown when it has taken longer than a second.
 
-    def __init__(self, total: int, now: Callable[[], float] = time.monotonic) -> None:
+    `stream` is None where there is none, as in a program without a console.
+    """
+
+    def __init__(
+        self, total: int, stream: TextIO | None, now: Callable[[], float] = time.monotonic
+    ) -> None:
         self._total = total
         self._now = now
         self._due_s = now() + PATIENCE_S
         self._shown = ""
-        self._stream: Any = sys.stderr  # None where there is none
-        self._watched = self._stream is not None and self._stream.isatty()
+        self._terminal = stream if stream is not None and stream.isatty() else None
 
     def __enter__(self) -> Self:
         return self
@@ -48,7 +51,7 @@ class Progress:
 
     def _show(self, done: int) -> None:
         now_s = self._now()
-        if not self._watched or now_s < self._due_s:
+        if self._terminal is None or now_s < self._due_s:
             return
         self._due_s = now_s + _BETWEEN_S
         filled = _WIDTH * done // self._total
@@ -57,5 +60,6 @@ class Progress:
         self._write(self._shown)
 
     def _write(self, text: str) -> None:
-        self._stream.write(text)
-        self._stream.flush()
+        assert self._terminal is not None
+        self._terminal.write(text)
+        self._terminal.flush()

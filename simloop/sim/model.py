@@ -107,19 +107,12 @@ class FakeModel:
         self._scripts = {"main": Script(main, "model"), "summary": Script(summary, "summaries")}
         self._calls = 0
 
-    async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
-        """Play the reply that the script has for `request`."""
+    def stream(self, request: Request) -> AsyncGenerator[Part, None]:
+        """Play the reply that the script has for `request`. Raises ScriptExhausted if none."""
         self.requests.append(request)
-        reply = self._scripts[request.purpose].choose(request)
-        for delay_ns, part in reply.play(self._calls + 1):
-            if delay_ns:
-                await asyncio.sleep(delay_ns / 1e9)
-            if part is None:
-                await _for_ever()
-                return
-            if type(part) is ToolCallPart:
-                self._calls += 1
-            yield part
+        timed = self._scripts[request.purpose].choose(request).play(self._calls + 1)
+        self._calls += _count_calls(timed)
+        return play(timed)
 
     def check_account(self) -> None:
         """Raise ScriptUnused, naming the positions, if there are replies that nobody asked for."""
@@ -151,25 +144,16 @@ class FunctionModel:
         answer = self._function(request)
         if inspect.isawaitable(answer):
             answer = await answer
+        if hasattr(answer, "play"):
+            timed = answer.play(self._calls + 1)
+            self._calls += _count_calls(timed)
+            answer = play(timed)
         if hasattr(answer, "__aiter__"):
             async with contextlib.aclosing(answer) as parts:
                 async for part in parts:
                     yield part
             return
-        if isinstance(answer, str):
-            answer = self._said(answer)
-        if not hasattr(answer, "play"):
-            for part in self._parts(answer):
-                yield part
-            return
-        for delay_ns, part in answer.play(self._calls + 1):
-            if delay_ns:
-                await asyncio.sleep(delay_ns / 1e9)
-            if part is None:
-                await _for_ever()
-                return
-            if type(part) is ToolCallPart:
-                self._calls += 1
+        for part in self._said(answer) if isinstance(answer, str) else self._parts(answer):
             yield part
 
     def _said(self, text: str) -> Iterable[Part]:
@@ -186,6 +170,18 @@ class FunctionModel:
         )
 
 
-async def _for_ever() -> None:
-    """Wait for what never comes: the loop's deadlock check or a deadline ends it."""
-    await asyncio.get_running_loop().create_future()
+async def play(timed: Iterable[TimedPart]) -> AsyncGenerator[Part, None]:
+    """Timed parts at their time. A stall waits for what never comes: a deadline or the loop's own
+    deadlock check ends it.
+    """  # noqa: D205 - one thought
+    for delay_ns, part in timed:
+        if delay_ns:
+            await asyncio.sleep(delay_ns / 1e9)
+        if part is None:
+            await asyncio.get_running_loop().create_future()
+        else:
+            yield part
+
+
+def _count_calls(timed: Iterable[TimedPart]) -> int:
+    return sum(type(part) is ToolCallPart for _, part in timed)
