@@ -1,8 +1,9 @@
 """The pytest plugin: scenario files are test items, and tests can run scenarios.
 
 A file `*.simloop.yaml` is an item with fixtures, so a conftest can do with it what it does with
-tests: give `pytestmark`s in `pytest_collection_modifyitems`, or override `simloop_run` to add its
-own tools. `-k` knows it by the names of its file and its folders.
+tests: mark it in `pytest_collection_modifyitems`, or override `simloop_run` to add its own tools.
+`-k` knows it by the names of its file and of its folders, not by its title: it is read when it
+runs, so that a bad file is one failed test.
 
 Not here: running and judging (scenario). The rule to keep: every pytest on a machine that has
 simloop imports this module, so it imports nothing of simloop before a test asks for it.
@@ -44,7 +45,7 @@ class Played:
     virtual_ns: int = 0
     wall_ns: int = 0
     traces: list["LoopTrace"] = dataclasses.field(default_factory=list)
-    failed: bool = False
+    passed: bool = False
 
     @contextlib.contextmanager
     def run(self, trace: "LoopTrace | None" = None) -> Iterator[None]:
@@ -57,7 +58,8 @@ class Played:
             self.wall_ns += time.perf_counter_ns() - start_ns
             if trace is not None:
                 self.virtual_ns += _elapsed_ns(trace)
-                self.traces += [trace] if self.keeps_traces else []
+            if trace is not None and self.keeps_traces:
+                self.traces.append(trace)
 
 
 _PLAYED: pytest.StashKey[Played] = pytest.StashKey()
@@ -103,7 +105,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> "ScenarioF
 
 
 class ScenarioFile(pytest.File):
-    """A scenario file, with one item. It is read when the item runs: a bad file fails one test."""
+    """A scenario file, with one item."""
 
     def collect(self) -> Iterator["ScenarioItem"]:
         """The item."""
@@ -229,7 +231,7 @@ def fake_model(request: pytest.FixtureRequest) -> Iterator[Callable[..., "FakeMo
             model.check_account()
         except ScriptUnused as error:
             unheard.append(str(error))
-    if unheard and not played.failed:
+    if unheard and played.passed:
         pytest.fail("\n".join(unheard), pytrace=False)
 
 
@@ -288,7 +290,7 @@ def pytest_runtest_makereport(
         item.user_properties.extend(zip(_MEASURES, measured, strict=True))
         del item.stash[_PLAYED]  # items live as long as the session, and traces can be long
     report = yield
-    played.failed |= report.failed
+    played.passed |= report.when == "call" and report.passed
     always = report.when == "call" and item.config.getoption("--simloop-trace") == "on"
     if played.traces and (report.failed or always):
         report.sections.append(("simloop traces", "\n".join(_write(item, played.traces))))

@@ -1,4 +1,3 @@
-import importlib
 import subprocess
 import sys
 import tarfile
@@ -7,9 +6,15 @@ from pathlib import Path
 
 import pytest
 
+import simloop
+
 pytest_plugins = ["pytester"]
 
 TOP = Path(__file__).resolve().parent.parent
+
+# When pytester has run a session in this process it forgets the modules that were imported first
+# there, and classes of the same name from before and after would not be the same.
+LOADED = [getattr(simloop, name) for name in simloop.__all__]
 
 
 @pytest.fixture
@@ -18,8 +23,6 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytes
     # What a CI service and xdist tell the pytest that runs this, and not the one in the project.
     for name in ("CI", "BUILD_NUMBER", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
         monkeypatch.delenv(name, raising=False)
-    # A run in this process forgets the modules that it was the first to import.
-    importlib.import_module("simloop.scenario.simulation")
     # Hypothesis would be imported anew in each run, for a second, to say nothing.
     pytester.makepyprojecttoml("""
         [tool.pytest]
@@ -33,7 +36,8 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytes
 def build(what: str, source: Path, into: Path) -> Path:
     script = f"import sys, hatchling.build as b; print(b.build_{what}(sys.argv[1]))"
     command = [sys.executable, "-c", script, str(into)]
-    run = subprocess.run(command, cwd=source, capture_output=True, text=True, check=True)
+    run = subprocess.run(command, cwd=source, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
     return into / run.stdout.split()[-1]
 
 

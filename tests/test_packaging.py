@@ -79,7 +79,7 @@ def test_the_metadata_name_the_distribution_its_licence_and_its_python(
     assert metadata["License-Expression"] == "MIT"
     assert metadata["Requires-Python"] == ">=3.11"
     assert "Framework :: Pytest" in metadata.get_all("Classifier", [])
-    assert str(metadata.get_payload()).startswith("# simloop")
+    assert metadata["Summary"] == "Deterministic simulation testing for LLM agent loops"
 
 
 def test_a_command_and_a_pytest_plugin_are_installed(distribution: Distribution) -> None:

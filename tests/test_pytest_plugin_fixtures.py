@@ -230,6 +230,11 @@ def test_fake_model_that_nobody_asked_is_an_error_on_one_line(project: pytest.Py
     result.stdout.fnmatch_lines(["*ERROR at teardown of test_it*", unheard, "*= PASSES =*"])
 
 
-def test_fake_model_adds_nothing_to_a_test_that_failed_already(project: pytest.Pytester) -> None:
-    result = play(project, MODEL % ("", "assert False"))
-    result.assert_outcomes(failed=1)
+@pytest.mark.parametrize(
+    ("ending", "outcome"), [("assert False", "failed"), ("pytest.skip()", "skipped")]
+)
+def test_fake_model_adds_nothing_to_a_test_that_did_not_pass(
+    project: pytest.Pytester, ending: str, outcome: str
+) -> None:
+    result = play(project, MODEL % ("", f"import pytest; {ending}"))
+    assert result.parseoutcomes() == {outcome: 1}

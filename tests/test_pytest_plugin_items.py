@@ -89,6 +89,17 @@ def test_a_conftest_marks_scenarios_as_it_marks_tests(project: pytest.Pytester) 
     play(project, "-m", "not slow").assert_outcomes(passed=2, deselected=1)
 
 
+def test_the_marker_of_the_plugin_works_on_scenario_files(project: pytest.Pytester) -> None:
+    write(project, "other", WRONG)
+    project.makeconftest("""
+        import pytest
+
+        def pytest_collection_modifyitems(items):
+            items[-1].add_marker(pytest.mark.simloop(seed=4))
+    """)
+    assert failure(play(project, "other.simloop.yaml"))[1].endswith(" --seed 4")
+
+
 def test_a_scenario_can_be_expected_to_fail(project: pytest.Pytester) -> None:
     write(project, "scenarios/tools/third", WRONG)
     project.makeconftest("""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+CLAIM = '    result.expect(elapsed="120ms", text="It says Hello.", requests=2)'
 FILES = {
     "pyproject.toml": """\
 [tool.pytest]
@@ -33,7 +34,7 @@ model:
   - say: It says Hello.
 expect: {outcome: completed, text: It says Hello.}
 """,
-    "tests/test_agent.py": """\
+    "tests/test_agent.py": f"""\
 import simloop
 
 
@@ -44,10 +45,10 @@ def test_it_is_this_simloop():
 def test_the_file_is_read_before_the_answer(simloop_run):
     result = simloop_run("../scenarios/read-file.simloop.yaml", check=False)
     assert result.outcome == "completed"
-    assert result.calls == [("read_file", {"path": "README.md"})]
+    assert result.calls == [("read_file", {{"path": "README.md"}})]
     assert result.backoffs_s == []
     assert [len(request.messages) for request in result.requests] == [1, 3]
-    result.expect(elapsed="120ms", text="It says Hello.", requests=2)
+{CLAIM}
 """,
 }
 
@@ -115,12 +116,19 @@ def test_an_edited_reply_fails_readably(project: Project) -> None:
     project.write(name, FILES[name].replace("- say: It says Hello.", "- say: It says Goodbye."))
     code, lines = project.pytest()
     assert code == 1
+    finding = "expect.text: expected 'It says Hello.', got 'It says Goodbye.'"
     assert part(lines, "read-file") == [
-        "expect.text: expected 'It says Hello.', got 'It says Goodbye.'",
+        finding,
         "reproduce: simloop run scenarios/read-file.simloop.yaml --seed 0",
     ]
-    python = part(lines, "test_the_file_is_read_before_the_answer")
-    assert [line for line in python if line.startswith(("E ", ">", "tests/"))] == [
-        '>       result.expect(elapsed="120ms", text="It says Hello.", requests=2)',
-        "X",
+    test = part(lines, "test_the_file_is_read_before_the_answer")
+    at = FILES["tests/test_agent.py"].splitlines().index(CLAIM) + 1
+    assert test[-5:] == [
+        f">   {CLAIM}",
+        f"E       simloop.errors.ExpectationFailed: {finding}",
+        "E       reproduce: simloop run scenarios/read-file.simloop.yaml --seed 0",
+        "",
+        f"tests/test_agent.py:{at}: ExpectationFailed",
     ]
+    assert not [line for line in lines if "simloop/scenario" in line]
+    assert "2 failed, 2 passed in" in lines[-1]

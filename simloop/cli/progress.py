@@ -1,7 +1,7 @@
 """A bar on stderr for what takes long, where somebody watches.
 
-The rules to keep: nothing is ever written unless the stream is a terminal, and whoever prints anything
-else calls `clear` first, so that the bar is the last line or is not there.
+The rules to keep: nothing is ever written unless the stream is a terminal, and whoever prints
+anything else calls `clear` first, so that the bar is the last line or is not there.
 """
 
 import time

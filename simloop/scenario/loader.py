@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from simloop.errors import ScenarioError
-from simloop.scenario.schema import Scenario
+from simloop.scenario.schema import Expect, Scenario
 from simloop.scenario.wording import either, wording
 from simloop.scenario.yaml import Document, Loc, read_yaml, read_yaml_file
 
@@ -76,6 +76,22 @@ def _loc(error: Any) -> Loc:
 
 def _about_the_key(error: Any) -> bool:
     return error["type"] in _UNKNOWN_KEY or "key" in error.get("ctx", {})
+
+
+def expected(given: dict[str, Any]) -> Expect:
+    """What a caller expects, in the words of a file's `expect`. Raises ScenarioError."""
+    try:
+        return Expect.model_validate_json(json.dumps(given))
+    except TypeError as error:
+        raise ScenarioError(f"this cannot be expected: {error}", key="expect") from error
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        loc: Loc = tuple(first["loc"])
+        message, hint = wording(first)
+        if first["type"] in _UNKNOWN_KEY:
+            message, hint = "unknown key", _nearest(("expect", *loc))
+        key = ".".join(str(part) for part in ("expect", *loc))
+        raise ScenarioError(message, key=key, hint=hint) from error
 
 
 def _finding(document: Document, error: Any) -> ScenarioError:

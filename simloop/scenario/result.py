@@ -1,14 +1,12 @@
 """What a run came to, and whether that is what its scenario expects."""
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from pydantic import ValidationError
-
-from simloop.errors import ExpectationFailed, ScenarioError
+from simloop.errors import ExpectationFailed
 from simloop.messages import Message, Outcome, Request
+from simloop.scenario import loader
 from simloop.scenario.durations import format_duration
 from simloop.scenario.schema import Expect
 from simloop.trace import views
@@ -83,13 +81,7 @@ class Result:
         Raises ExpectationFailed, one line for each that does not hold, and ScenarioError for what
         cannot be expected.
         """
-        try:
-            wanted = Expect.model_validate_json(json.dumps(expected))
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            key = ".".join(str(part) for part in first["loc"])
-            raise ScenarioError(f"this cannot be expected: {first['msg']}", key=key) from error
-        found = failures(wanted, self)
+        found = failures(loader.expected(expected), self)
         if found:
             raise ExpectationFailed("\n".join(found), reproduce=self.reproduce)
         return self

@@ -42,8 +42,10 @@ class Divergence:
         yield f"the first difference is in {where}, {self.field}:"
         yield from (f"    {line}" for line in self.context)
         width = max(len(expected), len(got))
-        yield f"  - {expected:<{width}}  {_shown(self.expected)}"
-        yield f"  + {got:<{width}}  {_shown(self.got)}"
+        one, other = _text(self.expected), _text(self.got)
+        start = _window(one, other)
+        yield f"  - {expected:<{width}}  {_cut(one, start)}"
+        yield f"  + {got:<{width}}  {_cut(other, start)}"
 
 
 def first_difference(expected: LoopTrace, got: LoopTrace) -> Divergence | None:
@@ -102,9 +104,20 @@ def _whole(entry: AnyEntry | None) -> Any:
     return None if entry is None else f"{clock(entry.at_ns)}  {describe(entry)}"
 
 
-def _shown(value: Any) -> str:
+def _text(value: Any) -> str:
     if value is None:
         return "nothing: the run has ended, or the field is not there"
-    return untrusted(
-        value if isinstance(value, str) else msgspec.json.encode(value).decode(), _WIDTH
-    )
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _window(one: str, other: str) -> int:
+    """From where to show two long texts, so that what differs can be seen."""
+    if max(len(one), len(other)) <= _WIDTH:
+        return 0
+    same = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), 0)
+    return max(0, same - _WIDTH // 4)
+
+
+def _cut(text: str, start: int) -> str:
+    shown = untrusted(text[start:], _WIDTH)
+    return f"…{shown}" if start else shown

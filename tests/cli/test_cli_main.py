@@ -292,7 +292,7 @@ class TestColour:
         with os.fdopen(theirs, "wb") as terminal:
             env = environment(**changes)
             subprocess.run(self.COMMAND, env=env, stdout=terminal, check=False)
-            shown = os.read(ours, 100_000).decode()
+        shown = os.read(ours, 100_000).decode()  # fails if there is nothing: no one has it open
         os.close(ours)
         return shown.replace("\r\n", "\n")
 

@@ -1,0 +1,155 @@
+import itertools
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simloop.check.verify import Verdict, verify
+from simloop.errors import (
+    InternalError,
+    ReplayDiverged,
+    ScenarioError,
+    ScriptExhausted,
+    ScriptUnused,
+    SimloopError,
+)
+from simloop.kernel.retry import ExponentialBackoff
+from simloop.scenario.loader import parse_scenario
+from simloop.scenario.simulation import Simulation
+
+PASSES = "prompt: Hi\nmodel: [{http: {status: 500}}, {say: Hello.}]\nexpect: {text: Hello.}\n"
+FAILS = PASSES.replace("text: Hello.", "text: Bye.")
+EXHAUSTED = "prompt: Hi\ntools: {t: {}}\nmodel: [{call: {t: {}}}]\n"
+UNUSED = "prompt: Hi\nmodel: [{say: a}, {say: b}]\n"
+RUNAWAY = "prompt: Hi\ntools: {t: {takes: 100000h}}\nmodel: [{call: {t: {}}}]\n"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "a.simloop.yaml"
+    path.write_text(PASSES, "utf-8")
+    return path
+
+
+def types(verdict: Verdict) -> list[type[SimloopError]]:
+    return [type(error) for error in verdict.errors]
+
+
+class TestAScenario:
+    def test_that_passes_twice_the_same_is_well(self, file: Path) -> None:
+        verdict = verify(file)
+        assert verdict.scenario is not None
+        assert verdict.result is not None
+        assert verdict.result.text == "Hello."
+        assert verdict.trace is verdict.result.trace
+        assert (verdict.exit_code, verdict.deterministic, verdict.failures) == (0, True, ())
+
+    def test_may_be_one_that_was_made_in_python(self) -> None:
+        assert verify(parse_scenario(PASSES)).deterministic is True
+
+    def test_that_fails_is_still_run_twice(self) -> None:
+        verdict = verify(parse_scenario(FAILS))
+        assert verdict.failures == ("expect.text: expected 'Bye.', got 'Hello.'",)
+        assert (verdict.exit_code, verdict.deterministic, verdict.errors) == (1, True, [])
+
+    @pytest.mark.parametrize(
+        ("text", "kind", "code"),
+        [(EXHAUSTED, ScriptExhausted, 2), (UNUSED, ScriptUnused, 2)],
+        ids=["exhausted", "unused"],
+    )
+    def test_whose_script_does_not_fit_is_an_error_and_the_same_twice(
+        self, file: Path, text: str, kind: type[SimloopError], code: int
+    ) -> None:
+        file.write_text(text, "utf-8")
+        verdict = verify(file)
+        assert (types(verdict), verdict.exit_code, verdict.deterministic) == ([kind], code, True)
+        assert str(verdict.errors[0]).startswith(f"{file}: ")
+
+    def test_that_never_ends_is_a_failed_check_and_the_same_twice(self) -> None:
+        verdict = verify(parse_scenario(RUNAWAY))
+        assert (verdict.exit_code, verdict.deterministic, verdict.result) == (1, True, None)
+        assert verdict.trace is not None
+        assert verdict.trace.entries
+
+    def test_that_cannot_be_read_is_an_error_that_names_the_file(self, file: Path) -> None:
+        file.write_text("modell: []", "utf-8")
+        verdict = verify(file)
+        assert (types(verdict), verdict.exit_code) == ([ScenarioError], 2)
+        assert str(verdict.errors[0]).startswith(f"{file}:1:1: ")
+        assert (verdict.scenario, verdict.trace, verdict.deterministic) == (None, None, None)
+
+    def test_of_an_unknown_loop_is_an_error_that_names_the_file(self, file: Path) -> None:
+        verdict = verify(file, loop="gone")
+        assert str(verdict.errors[0]).startswith(f"{file}: loop: there is no loop `gone`")
+        assert verdict.deterministic is None
+
+    def test_is_run_with_the_seed_and_the_loop_that_are_given(self) -> None:
+        scenario = parse_scenario(f"loop: unheard-of\n{PASSES}")
+        verdict = verify(scenario, seed=9, loop="reference")
+        assert verdict.trace is not None
+        assert (verdict.trace.header.seed, verdict.trace.header.loop) == (9, "reference")
+        assert verdict.deterministic is True
+
+
+class TestARunThatIsNotTheSameTwice:
+    @pytest.fixture(autouse=True)
+    def counting(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A retry policy that remembers: each wait is longer, also in the next run."""
+        numbers = itertools.count(10**9)
+        monkeypatch.setattr(ExponentialBackoff, "delay_ns", lambda *_, **__: next(numbers))
+
+    def test_fails_though_what_it_expects_is_so(self) -> None:
+        verdict = verify(parse_scenario(PASSES))
+        assert (verdict.failures, verdict.deterministic) == ((), False)
+        assert (types(verdict), verdict.exit_code) == ([ReplayDiverged], 1)
+
+    def test_keeps_the_trace_and_the_result_of_the_first(self) -> None:
+        verdict = verify(parse_scenario(PASSES))
+        assert verdict.trace is not None
+        assert verdict.result is not None
+        assert verdict.result.backoffs_s == [1.0]
+
+
+class TestAFaultOfOurs:
+    @pytest.fixture
+    def runs(self, monkeypatch: pytest.MonkeyPatch) -> list[Simulation]:
+        """Every run is noted, then ends as none should."""
+        made: list[Simulation] = []
+        run = Simulation.run
+
+        def break_down(self: Simulation) -> Any:
+            made.append(self)
+            run(self)
+            raise InternalError("broken")
+
+        monkeypatch.setattr(Simulation, "run", break_down)
+        return made
+
+    def test_is_reported_once_and_not_looked_for_again(self, runs: list[Simulation]) -> None:
+        verdict = verify(parse_scenario(PASSES))
+        assert (types(verdict), verdict.exit_code) == ([InternalError], 3)
+        assert len(runs) == 1
+        assert verdict.deterministic is None
+
+
+def test_what_ends_a_run_from_outside_leaves_what_there_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupt(*_: Any, **__: Any) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ExponentialBackoff, "delay_ns", interrupt)
+    verdict = Verdict()
+    with pytest.raises(KeyboardInterrupt):
+        verdict.play(parse_scenario(PASSES))
+    assert verdict.trace is not None
+    assert verdict.trace.entries
+    assert verdict.trace.footer is None
+
+
+def test_an_hour_is_checked_in_a_moment() -> None:
+    text = "prompt: Hi\ntools: {t: {takes: 1000h}}\nmodel: [{call: {t: {}}}, {say: Done.}]\n"
+    start_s = time.monotonic()
+    assert verify(parse_scenario(text)).deterministic is True
+    assert time.monotonic() - start_s < 60

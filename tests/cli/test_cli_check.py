@@ -1,0 +1,334 @@
+import itertools
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+from click.testing import CliRunner, Result
+
+from simloop.cli import main
+from simloop.errors import InternalError
+from simloop.kernel.retry import ExponentialBackoff
+from simloop.scenario.simulation import Simulation
+
+PASSES = """\
+title: It answers
+prompt: Hi
+model: [{http: {status: 500}}, {say: Hello.}]
+expect: {text: Hello.}
+"""
+FAILS = PASSES.replace("text: Hello.", "text: Bye.")
+EXHAUSTED = "prompt: Hi\ntools: {t: {}}\nmodel: [{call: {t: {}}}]\n"
+RUNAWAY = "prompt: Hi\ntools: {t: {takes: 100000h}}\nmodel: [{call: {t: {}}}]\n"
+# A million transitions, which is seconds of real time: what an interrupt can stop.
+LONG = """\
+prompt: Hi
+limits: {max_steps: 1000000000}
+compaction: {window: 1000000000000}
+tools: {t: {}}
+model: [{call: {t: {}}, times: always}]
+"""
+HOSTILE = '"\\e[2J\\0\\r\\u202Ex\\x9b1m\\uFFFE<&>é"'
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def counting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A retry policy that remembers: each wait is longer, also in the next run."""
+    numbers = itertools.count(2 * 10**9)
+    monkeypatch.setattr(ExponentialBackoff, "delay_ns", lambda *_, **__: next(numbers))
+
+
+def write(name: str, text: str) -> str:
+    path = Path(f"{name}.simloop.yaml")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+    return str(path)
+
+
+def check(*arguments: str) -> Result:
+    return CliRunner(env={"NO_COLOR": "1"}).invoke(main, ["check", *arguments])
+
+
+def check_json(*arguments: str) -> list[dict[str, Any]]:
+    document = json.loads(check(*arguments, "--format", "json").stdout)
+    assert list(document) == ["format_version", "runs"]
+    runs: list[dict[str, Any]] = document["runs"]
+    return runs
+
+
+def suite(result: Result) -> ET.Element:
+    (only,) = ET.fromstring(result.stdout)
+    assert only.tag == "testsuite"
+    return only
+
+
+class TestText:
+    def test_of_scenarios_that_pass_is_a_count_with_virtual_time(self) -> None:
+        result = check(write("a", PASSES), write("b", PASSES))
+        assert (result.exit_code, result.stdout) == (0, "2 passed (4.000s virtual)\n")
+
+    def test_names_them_when_asked_to(self) -> None:
+        result = check(write("a", PASSES), write("bb", PASSES), "--verbose")
+        assert result.stdout.splitlines() == [
+            "ok      a.simloop.yaml   completed in 2s (virtual), 2 requests",
+            "ok      bb.simloop.yaml  completed in 2s (virtual), 2 requests",
+            "2 passed (4.000s virtual)",
+        ]
+
+    def test_names_those_that_fail_and_why_and_how_to_see_it(self) -> None:
+        result = check(write("a", PASSES), write("b", FAILS), "--seed", "7")
+        assert result.exit_code == 1
+        assert result.stdout.splitlines() == [
+            "FAILED  b.simloop.yaml  completed in 2s (virtual), 2 requests",
+            "        expect.text: expected 'Bye.', got 'Hello.'",
+            "        reproduce: simloop run b.simloop.yaml --seed 7",
+            "1 passed, 1 failed (4.000s virtual)",
+        ]
+
+    def test_tells_real_time_on_stderr_only(self) -> None:
+        result = check(write("a", PASSES))
+        assert re.fullmatch(r"took \d+\.\d\ds: [\d,]+ scenarios/s, two runs each\n", result.stderr)
+        assert check("a.simloop.yaml").stdout == result.stdout
+
+    def test_goes_on_to_the_last_whatever_the_first_ones_do(self) -> None:
+        files = [write("a", "modell: ["), write("b", EXHAUSTED), write("c", RUNAWAY)]
+        result = check(*files, write("d", FAILS), "no-such-name", write("e", PASSES))
+        assert result.exit_code == 2
+        words = [line.split()[0] for line in result.stdout.splitlines() if line[0] != " "]
+        assert words == ["ERROR", "ERROR", "FAILED", "FAILED", "ERROR", "1"]
+        assert result.stdout.splitlines()[-1].startswith("1 passed, 2 failed, 3 errors (")
+        complaints = ("a.simloop.yaml:1:", "b.simloop.yaml: model:", "there is no scenario")
+        assert all(complaint in result.stderr for complaint in complaints)
+
+    def test_prints_no_control_character(self) -> None:
+        text = f"title: x\nprompt: Hi\nmodel: [{{say: {HOSTILE}}}]\nexpect: {{text: x}}\n"
+        result = check(write("a\x1b[2J", text), "no\x1b[2Jsuch")
+        assert result.exit_code == 2
+        assert not set(result.output) & {"\x1b", "\r", "\u202e", "\x9b"}
+
+
+class TestARunThatIsNotTheSameTwice:
+    pytestmark = pytest.mark.usefixtures("counting")
+
+    def test_fails_and_shows_where_the_runs_part(self) -> None:
+        result = check(write("a", PASSES))
+        assert result.exit_code == 1
+        assert result.stdout.splitlines()[0] == (
+            "FAILED  a.simloop.yaml  completed in 2s (virtual), 2 requests, "
+            "not the same when run again"
+        )
+        lines = result.stderr.splitlines()
+        assert lines[0] == "two runs of the same scenario with the same seed differ"
+        assert lines[1].endswith("backoff.delay_ns:")
+        assert lines[5:8] == [
+            "  - first run   2000000000",
+            "  + second run  2000000001",
+            "reproduce: simloop check a.simloop.yaml --seed 0",
+        ]
+
+    def test_is_named_with_the_command_that_shows_it_again(self) -> None:
+        name = write("a b", f"loop: unheard-of\n{PASSES}")
+        first = check(name, "--seed", "7", "--loop", "reference")
+        (command,) = re.findall("reproduce: simloop check (.+)", first.stderr)
+        again = check(*shlex.split(command))
+        assert (first.exit_code, again.exit_code) == (1, 1)
+        assert again.stdout.startswith("FAILED  a b.simloop.yaml")
+
+    def test_is_false_in_json_and_an_error_with_its_message(self) -> None:
+        (run,) = check_json(write("a", PASSES))
+        assert run["deterministic"] is False
+        assert run["failures"] == []
+        assert run["error"]["type"] == "ReplayDiverged"
+        assert "backoff.delay_ns" in run["error"]["message"]
+
+    def test_is_a_failure_in_junit(self) -> None:
+        (case,) = suite(check(write("a", PASSES), "--format", "junit"))
+        (failure,) = case
+        assert (failure.tag, failure.get("type")) == ("failure", "ReplayDiverged")
+        assert "second run" in (failure.text or "")
+
+
+class TestJson:
+    def test_is_as_that_of_run_and_says_whether_it_is_deterministic(self) -> None:
+        name = write("a", PASSES)
+        ran = json.loads(CliRunner().invoke(main, ["run", name, "--format", "json"]).stdout)
+        (run,) = check_json(name)
+        assert run.pop("deterministic") is True
+        assert run == ran["runs"][0]
+
+    def test_of_what_was_not_run_knows_nothing_of_that(self) -> None:
+        runs = check_json(write("a", "modell: ["), "no-such-name", write("b", FAILS))
+        assert [one["deterministic"] for one in runs] == [None, None, True]
+        assert [one.get("error", {}).get("type") for one in runs] == [
+            "ScenarioError",
+            "ScenarioError",
+            None,
+        ]
+
+    def test_is_ascii_whatever_a_model_says(self) -> None:
+        name = write("a", f"prompt: Hi\nmodel: [{{say: {HOSTILE}}}]\n")
+        assert check(name, "--format", "json").stdout.isascii()
+
+
+class TestJunit:
+    def test_has_a_testcase_for_each_scenario(self) -> None:
+        result = check(write("f/g/a", PASSES), write("b", PASSES), "--format", "junit")
+        assert (result.exit_code, result.stderr) == (0, "")
+        only = suite(result)
+        assert only.attrib == {
+            "name": "simloop",
+            "tests": "2",
+            "failures": "0",
+            "errors": "0",
+            "skipped": "0",
+            "time": "4.000",
+        }
+        assert [case.attrib for case in only] == [
+            {
+                "classname": "f/g",
+                "name": "a",
+                "time": "2.000",
+                "file": "f/g/a.simloop.yaml",
+            },
+            {
+                "classname": "simloop",
+                "name": "b",
+                "time": "2.000",
+                "file": "b.simloop.yaml",
+            },
+        ]
+        assert not any(len(case) for case in only)
+
+    def test_calls_a_bundled_scenario_by_its_theme(self) -> None:
+        (case,) = suite(check("start/quickstart", "--format", "junit"))
+        assert (case.get("classname"), case.get("name")) == ("start", "quickstart")
+
+    def test_tells_failures_from_errors(self) -> None:
+        files = [write("a", FAILS), write("b", "modell: ["), write("c", RUNAWAY)]
+        result = check(*files, "no-such-name", "--format", "junit")
+        only = suite(result)
+        assert result.exit_code == 2
+        assert (only.get("tests"), only.get("failures"), only.get("errors")) == ("4", "2", "2")
+        found = [case[0] for case in only]
+        assert [(one.tag, one.get("type")) for one in found] == [
+            ("failure", "ExpectationFailed"),
+            ("error", "ScenarioError"),
+            ("failure", "RunawayRun"),
+            ("error", "ScenarioError"),
+        ]
+        assert found[0].get("message") == "expect.text: expected 'Bye.', got 'Hello.'"
+        assert "reproduce: simloop run a.simloop.yaml --seed 0" in (found[0].text or "")
+        assert (found[1].get("message") or "").startswith("b.simloop.yaml:1:")
+
+    def test_says_all_that_is_wrong_with_a_scenario_in_one_element(self) -> None:
+        text = f"{FAILS.replace('{say: Hello.}', '{say: Hello.}, {say: Late.}')}"
+        (case,) = suite(check(write("a", text), "--format", "junit"))
+        (error,) = case
+        assert (error.tag, error.get("type")) == ("error", "ScriptUnused")
+        assert "expect.text" in (error.text or "").splitlines()[0]
+        assert "a.simloop.yaml: model.2" in (error.text or "")
+
+    def test_is_xml_and_ascii_whatever_a_model_or_a_file_name_says(self) -> None:
+        text = f"prompt: Hi\nmodel: [{{say: {HOSTILE}}}]\nexpect: {{text: x}}\n"
+        names = [write("a\x1b\x01<&>é\ufffe", text), "no\x01\ufffesuch", os.fsdecode(b"no\xffsuch")]
+        result = check(*names, "--format", "junit")
+        assert result.stdout.isascii()
+        only = suite(result)
+        assert only[0].get("name") == "a\\x1b\\x01<&>é"
+        message = only[0][0].get("message") or ""
+        assert message.startswith("expect.text: expected 'x', got '")
+        assert "<&>é" in message
+
+    def test_is_the_same_each_time(self) -> None:
+        files = [write("a", PASSES), write("b", FAILS)]
+        first, second = (check(*files, "--format", "junit").stdout for _ in range(2))
+        assert first == second
+
+
+class TestExitCodes:
+    @pytest.mark.parametrize("output_format", ["text", "json", "junit"])
+    @pytest.mark.parametrize(
+        ("texts", "code"),
+        [((PASSES, PASSES), 0), ((PASSES, FAILS), 1), ((FAILS, "x"), 2), (("x", RUNAWAY), 2)],
+        ids=["passed", "failed", "failed-and-unreadable", "unreadable-and-runaway"],
+    )
+    def test_are_the_worst_of_all(
+        self, texts: tuple[str, ...], code: int, output_format: str
+    ) -> None:
+        files = [write(f"s{number}", text) for number, text in enumerate(texts)]
+        assert check(*files, "--format", output_format).exit_code == code
+
+    def test_say_2_where_nothing_is_found(self, folder: Path) -> None:
+        (folder / "empty").mkdir()
+        for arguments in (["empty"], ["no-such-name"], []):
+            assert check(*arguments).exit_code == 2
+
+    def test_say_2_once_for_an_unknown_loop_and_a_bad_seed(self) -> None:
+        name = write("a", PASSES)
+        for arguments in (["--loop", "nosuch"], ["--seed", "-1"]):
+            result = check(name, name, *arguments)
+            assert (result.exit_code, result.stdout) == (2, "")
+
+    def test_say_3_where_simloop_is_wrong_and_check_the_others(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        run = Simulation.run
+
+        def break_down(self: Simulation) -> Any:
+            if self.scenario.path == "a.simloop.yaml":
+                raise InternalError("broken")
+            return run(self)
+
+        monkeypatch.setattr(Simulation, "run", break_down)
+        result = check(write("a", PASSES), write("b", PASSES))
+        assert result.exit_code == 3
+        assert result.stdout.splitlines()[-1].startswith("1 passed, 1 error")
+        assert "please report it" in result.stderr
+
+    def test_say_130_after_ctrl_c_and_what_was_found_so_far(self) -> None:
+        files = [write("a", FAILS), write("long", LONG)]
+        command = [sys.executable, "-m", "simloop", "check", *files]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as process:
+            assert process.stdout is not None
+            first = process.stdout.readline()  # so the second one is about to run, or runs
+            process.send_signal(signal.SIGINT)
+            _, complaint = process.communicate(timeout=60)
+        assert process.returncode == 130
+        assert first.startswith("FAILED  a.simloop.yaml")
+        assert "interrupted" in complaint.split()
+
+
+class TestSettings:
+    def test_replace_those_of_the_scenario(self) -> None:
+        name = write("a", f"loop: unheard-of\nseed: 3\n{PASSES}")
+        (run,) = check_json(name, "--seed", "9", "--loop", "reference")
+        assert (run["seed"], run["loop"], run["deterministic"]) == (9, "reference", True)
+
+
+def test_every_bundled_scenario_passes_and_is_the_same_twice() -> None:
+    names = [
+        one["name"]
+        for one in json.loads(CliRunner().invoke(main, ["list", "--format", "json"]).stdout)
+    ]
+    runs = check_json(*names)
+    assert [run["name"] for run in runs] == names
+    assert [run["name"] for run in runs if not run["deterministic"] or run["failures"]] == []
+
+
+def test_nothing_is_written_beside_the_scenarios(folder: Path) -> None:
+    check(write("a", PASSES))
+    assert [path.name for path in folder.iterdir()] == ["a.simloop.yaml"]

@@ -1,0 +1,153 @@
+import contextlib
+import io
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from simloop.cli.progress import Progress
+
+PASSES = "prompt: Hi\nmodel: [{say: Hello.}]\n"
+FAILS = f"{PASSES}expect: {{text: Bye.}}\n"
+# Patience is for people; the test has none.
+AT_ONCE = (
+    "import sys\n"
+    "from simloop.cli import main, progress\n"
+    "progress.PATIENCE_S = progress._BETWEEN_S = 0.0\n"
+    "main(sys.argv[1:])"
+)
+
+
+class Watched(io.StringIO):
+    """A terminal that remembers."""
+
+    def isatty(self) -> bool:
+        return True
+
+    @property
+    def line(self) -> str:
+        """What stands in the last line."""
+        shown = ""
+        for piece in self.getvalue().split("\r"):
+            shown = piece + shown[len(piece) :]
+        return shown.rstrip()
+
+
+class Clock:
+    now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def terminal() -> Watched:
+    return Watched()
+
+
+def working(clock: Clock, times_s: list[float]) -> Iterator[float]:
+    """Each thing takes its time before the next one is asked for."""
+    for took_s in times_s:
+        yield took_s
+        clock.now_s += took_s
+
+
+class TestTheBar:
+    def test_is_not_there_for_what_takes_no_longer_than_a_second(self, terminal: Watched) -> None:
+        clock = Clock()
+        with Progress(5, terminal, clock) as progress:
+            assert len(list(progress.through(working(clock, [0.19] * 5)))) == 5
+        assert terminal.getvalue() == ""
+
+    def test_says_how_much_is_done_when_it_takes_longer(self, terminal: Watched) -> None:
+        clock, lines = Clock(), []
+        with Progress(4, terminal, clock) as progress:
+            for _ in progress.through(working(clock, [0.6] * 4)):
+                lines.append(terminal.line)  # noqa: PERF401 - one look for each step
+        assert lines == [
+            "",
+            "",
+            f"[{'#' * 15}{'.' * 15}] 2 of 4",
+            f"[{'#' * 22}{'.' * 8}] 3 of 4",
+        ]
+
+    def test_is_drawn_ten_times_a_second_at_most(self, terminal: Watched) -> None:
+        clock = Clock()
+        with Progress(3_000, terminal, clock) as progress:
+            list(progress.through(working(clock, [0.001] * 3_000)))
+        assert 15 <= terminal.getvalue().count(" of 3000") <= 20
+
+    def test_is_gone_at_the_end_and_when_something_else_is_said(self, terminal: Watched) -> None:
+        clock = Clock()
+        with Progress(2, terminal, clock) as progress:
+            for _ in progress.through(working(clock, [2.0, 2.0])):
+                progress.clear()
+                assert terminal.line == ""
+        assert " of 2" in terminal.getvalue()
+        assert terminal.line == ""
+
+    def test_is_gone_when_it_ends_with_an_exception(self, terminal: Watched) -> None:
+        clock = Clock()
+        with contextlib.suppress(KeyboardInterrupt), Progress(2, terminal, clock) as progress:
+            for _ in progress.through(working(clock, [2.0, 2.0])):
+                if terminal.line:
+                    raise KeyboardInterrupt
+        assert " 1 of 2" in terminal.getvalue()
+        assert terminal.line == ""
+
+    @pytest.mark.parametrize("stream", [None, io.StringIO()], ids=["none", "a file"])
+    def test_is_never_there_without_a_terminal(self, stream: io.StringIO | None) -> None:
+        clock = Clock()
+        with Progress(2, stream, clock) as progress:
+            assert len(list(progress.through(working(clock, [2.0, 2.0])))) == 2
+        assert stream is None or stream.getvalue() == ""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, text in (("a", PASSES), ("b", FAILS), ("c", PASSES)):
+        (tmp_path / f"{name}.simloop.yaml").write_text(text, "utf-8")
+    return tmp_path
+
+
+def check_on_a_terminal(folder: Path, *arguments: str) -> tuple[bytes, bytes]:
+    """What goes to stdout, which is a pipe, and to stderr, which is a terminal."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-c", AT_ONCE, "check", ".", *arguments]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=folder, stdout=pipe, stderr=theirs) as process:
+        os.close(theirs)
+        shown = b"".join(iter(lambda: read(ours), b""))
+        stdout, _ = process.communicate(timeout=60)
+    os.close(ours)
+    return stdout, shown
+
+
+def read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 4096)
+    except OSError:  # nobody has it open any more
+        return b""
+
+
+@pytest.mark.parametrize("output_format", ["text", "json", "junit"])
+def test_check_has_a_bar_where_stderr_is_a_terminal(folder: Path, output_format: str) -> None:
+    stdout, shown = check_on_a_terminal(folder, "--format", output_format)
+    assert b"] 0 of 3" in shown
+    assert b"] 2 of 3" in shown
+    assert b" of 3" not in stdout
+    assert b"\x1b" not in shown
+    after = shown.rpartition(b" of 3")[2]
+    assert after.startswith(b"\r ")  # wiped before anything else is said
+
+
+def test_check_has_no_bar_where_stderr_is_a_pipe(folder: Path) -> None:
+    command = [sys.executable, "-c", AT_ONCE, "check", "."]
+    ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert " of 3" not in ended.stderr
+    assert "\r" not in ended.stderr

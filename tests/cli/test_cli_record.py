@@ -1,0 +1,202 @@
+import errno
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from simloop.cli import main
+from simloop.scenario.catalog import SUFFIX, bundled_folder
+from simloop.scenario.loader import load_scenario
+from simloop.scenario.simulation import run
+from simloop.trace.codec import encode, read_trace
+
+PASSES = "title: It answers\nprompt: Hi\nmodel: [{say: Hello.}]\nexpect: {text: Hello.}\n"
+FAILS = PASSES.replace("expect: {text: Hello.}", "expect: {text: Bye.}")
+EXHAUSTED = "prompt: Hi\ntools: {t: {}}\nmodel: [{call: {t: {}}}]\n"
+UNUSED = "prompt: Hi\nmodel: [{say: a}, {say: b}]\n"
+RUNAWAY = "prompt: Hi\ntools: {t: {takes: 100000h}}\nmodel: [{call: {t: {}}}]\n"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(name: str, text: str) -> str:
+    path = Path(f"{name}.simloop.yaml")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+    return str(path)
+
+
+def record(*arguments: str) -> Result:
+    return CliRunner(env={"NO_COLOR": "1"}).invoke(main, ["record", *arguments])
+
+
+def traces() -> list[str]:
+    return sorted(path.as_posix() for path in Path().rglob("*.trace.jsonl"))
+
+
+class TestATraceFile:
+    def test_is_beside_the_scenario_and_named_with_its_outcome(self) -> None:
+        result = record(write("f/a", PASSES))
+        assert result.exit_code == 0
+        assert result.stderr == ""
+        assert result.stdout == "ok      f/a.trace.jsonl  completed in 0s (virtual), 1 request\n"
+        assert traces() == ["f/a.trace.jsonl"]
+
+    def test_holds_the_run_byte_for_byte(self) -> None:
+        name = write("a", PASSES)
+        record(name)
+        assert Path("a.trace.jsonl").read_bytes() == encode(run(load_scenario(name)).trace)
+
+    def test_of_a_file_with_another_ending_is_named_without_it(self) -> None:
+        Path(write("a", PASSES)).rename("b.yaml")
+        assert record("b.yaml").exit_code == 0
+        assert traces() == ["b.trace.jsonl"]
+
+    def test_of_a_folder_are_beside_each_scenario(self) -> None:
+        for name in ("f/a", "f/b/x"):
+            write(name, PASSES)
+        result = record("f")
+        assert traces() == ["f/a.trace.jsonl", "f/b/x.trace.jsonl"]
+        assert result.stdout.splitlines() == [
+            "ok      f/a.trace.jsonl    completed in 0s (virtual), 1 request",
+            "ok      f/b/x.trace.jsonl  completed in 0s (virtual), 1 request",
+            "2 passed",
+        ]
+
+    def test_of_a_bundled_name_is_in_the_current_folder(self) -> None:
+        path = next(iter(sorted(bundled_folder().rglob(f"*{SUFFIX}"))))
+        name = path.relative_to(bundled_folder()).as_posix().removesuffix(SUFFIX)
+        before = sorted(bundled_folder().rglob("*"))
+        assert record(name).exit_code == 0
+        assert traces() == [f"{name.rpartition('/')[2]}.trace.jsonl"]
+        assert sorted(bundled_folder().rglob("*")) == before
+
+    def test_that_is_there_is_replaced(self) -> None:
+        Path("a.trace.jsonl").write_text("old", "utf-8")
+        record(write("a", PASSES))
+        assert read_trace(Path("a.trace.jsonl")).footer is not None
+
+    def test_has_the_seed_and_the_loop_that_are_given(self) -> None:
+        name = write("a", f"loop: unheard-of\n{PASSES}")
+        assert record(name, "--seed", "9", "--loop", "reference").exit_code == 0
+        header = read_trace(Path("a.trace.jsonl")).header
+        assert (header.seed, header.loop) == (9, "reference")
+
+    def test_is_what_replay_takes(self) -> None:
+        record(write("a", PASSES))
+        assert CliRunner().invoke(main, ["replay", "a.trace.jsonl"]).exit_code == 0
+
+
+class TestAnotherFolder:
+    def test_is_created_and_takes_the_traces_of_files(self) -> None:
+        assert record(write("f/a", PASSES), "--to", "x/y").exit_code == 0
+        assert traces() == ["x/y/a.trace.jsonl"]
+
+    def test_has_the_same_folders_as_a_path_that_is_one(self) -> None:
+        for name in ("f/a", "f/b/a", "f/c/a"):
+            write(name, PASSES)
+        assert record("f", "--to", "x").exit_code == 0
+        assert traces() == ["x/a.trace.jsonl", "x/b/a.trace.jsonl", "x/c/a.trace.jsonl"]
+
+    def test_takes_the_traces_of_bundled_names(self) -> None:
+        assert record("start/quickstart", "--to", "x").exit_code == 0
+        assert traces() == ["x/quickstart.trace.jsonl"]
+
+    def test_has_room_for_one_trace_of_a_name(self) -> None:
+        first, second = write("f/a", PASSES), write("g/a", PASSES.replace("Hi", "Ho"))
+        result = record(first, second, "--to", "x")
+        assert result.exit_code == 2
+        assert result.stdout.splitlines()[-1] == "1 passed, 1 error"
+        assert f"x/a.trace.jsonl: {first} is recorded there" in result.stderr
+        header = read_trace(Path("x/a.trace.jsonl")).header
+        assert b'"Hi"' in bytes(header.scenario)
+
+    def test_that_is_a_file_is_wrong_usage(self) -> None:
+        Path("x").touch()
+        result = record(write("a", PASSES), "--to", "x")
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert "--to" in result.stderr
+
+    def test_that_cannot_be_created_is_an_error_that_names_it(self) -> None:
+        Path("x").touch()
+        result = record(write("a", PASSES), "--to", "x/y")
+        assert result.exit_code == 2
+        assert result.stdout.startswith("ERROR   a.simloop.yaml")
+        assert result.stderr.startswith("x/y: the folder cannot be created: ")
+
+
+class TestWhatIsWrong:
+    def test_with_an_expectation_is_recorded_all_the_same_and_said(self) -> None:
+        result = record(write("a", FAILS))
+        assert result.exit_code == 1
+        assert result.stdout.splitlines() == [
+            "FAILED  a.trace.jsonl  completed in 0s (virtual), 1 request",
+            "        expect.text: expected 'Bye.', got 'Hello.'",
+            "        reproduce: simloop run a.simloop.yaml --seed 0",
+        ]
+        assert read_trace(Path("a.trace.jsonl")).footer is not None
+
+    def test_with_a_file_never_keeps_the_others_from_being_recorded(self) -> None:
+        files = [write("a", "modell: ["), write("b", FAILS), "no-such-name", write("c", PASSES)]
+        result = record(*files)
+        assert result.exit_code == 2
+        words = [line.split()[0] for line in result.stdout.splitlines() if line[0] != " "]
+        assert words == ["ERROR", "FAILED", "ERROR", "ok", "1"]
+        assert result.stdout.splitlines()[-1] == "1 passed, 1 failed, 2 errors"
+        assert traces() == ["b.trace.jsonl", "c.trace.jsonl"]
+
+    @pytest.mark.parametrize(
+        ("text", "code"), [(EXHAUSTED, 2), (RUNAWAY, 1)], ids=["exhausted", "runaway"]
+    )
+    def test_with_a_run_that_has_no_outcome_never_replaces_a_good_trace(
+        self, text: str, code: int
+    ) -> None:
+        name = write("a", PASSES)
+        record(name)
+        good = Path("a.trace.jsonl").read_bytes()
+        result = record(write("a", text))
+        assert result.exit_code == code
+        assert "a.simloop.yaml: not recorded, because the run has no outcome" in result.stderr
+        assert Path("a.trace.jsonl").read_bytes() == good
+
+    def test_with_the_script_of_a_run_that_ended_is_recorded_and_an_error(self) -> None:
+        result = record(write("a", UNUSED))
+        assert result.exit_code == 2
+        assert result.stdout.startswith("ERROR   a.trace.jsonl  completed")
+        assert traces() == ["a.trace.jsonl"]
+
+    def test_with_the_disk_leaves_the_old_trace_as_it_was(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        name = write("a", PASSES)
+        Path("a.trace.jsonl").write_text("old", "utf-8")
+
+        def full(_: int) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(os, "fsync", full)
+        result = record(name)
+        assert result.exit_code == 2
+        assert "the trace cannot be written: No space left on device" in result.stderr
+        assert Path("a.trace.jsonl").read_text("utf-8") == "old"
+        assert sorted(path.name for path in folder.iterdir()) == ["a.simloop.yaml", "a.trace.jsonl"]
+
+    def test_with_a_loop_is_one_error_before_anything_is_written(self) -> None:
+        result = record(write("a", PASSES), write("b", PASSES), "--loop", "nosuch")
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert result.stderr.count("nosuch") == 1
+        assert traces() == []
+
+    def test_with_a_name_prints_no_control_character(self) -> None:
+        result = record(write("a\x1b[2J", PASSES), "no\x1b[2Jsuch")
+        assert "\x1b" not in result.output
+        assert "a\\x1b[2J.trace.jsonl" in result.stdout
+
+    def test_without_a_scenario_is_wrong_usage(self) -> None:
+        result = record()
+        assert (result.exit_code, result.stdout) == (2, "")

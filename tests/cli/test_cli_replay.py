@@ -1,0 +1,171 @@
+import shlex
+from pathlib import Path
+
+import msgspec
+import pytest
+from click.testing import CliRunner, Result
+
+from simloop.cli import main
+from simloop.errors import InternalError
+from simloop.scenario.loader import parse_scenario
+from simloop.scenario.simulation import Simulation, run
+from simloop.trace import entries
+from simloop.trace.codec import encode, read_trace, write_trace
+from simloop.trace.looptrace import LoopTrace
+
+SCENARIO = "prompt: Hi\nmodel: [{http: {status: 500}}, {say: Hello there.}]\n"
+
+
+@pytest.fixture(autouse=True)
+def _(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def played() -> LoopTrace:
+    return run(parse_scenario(SCENARIO)).trace
+
+
+def write(name: str, trace: LoopTrace) -> str:
+    write_trace(trace, Path(name))
+    return name
+
+
+def rewritten(name: str) -> str:
+    """A trace that says that the model said something else."""
+    trace = played()
+    record = trace.entries
+    seq = next(at for at, entry in enumerate(record) if isinstance(entry, entries.TextDelta))
+    record[seq] = msgspec.structs.replace(record[seq], text="Bye")
+    return write(name, trace)
+
+
+def replay(*traces: str) -> Result:
+    return CliRunner(env={"NO_COLOR": "1"}).invoke(main, ["replay", *traces])
+
+
+class TestARecordedRun:
+    def test_that_is_still_the_same_is_identical(self) -> None:
+        count = len(played().entries)
+        result = replay(write("a.jsonl", played()))
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert result.stdout == f"ok      a.jsonl  identical, {count} entries\n"
+
+    def test_that_is_not_is_shown_where_it_diverges_and_how_to_see_it(self) -> None:
+        result = replay(rewritten("a b.jsonl"))
+        assert (result.exit_code, result.stderr) == (1, "")
+        first, where, *context, recorded, replayed, command = result.stdout.splitlines()
+        assert first == "FAILED  a b.jsonl  diverged"
+        assert where == "        the first difference is in entry 9, text-delta.text:"
+        assert len(context) == 3
+        assert context[-1].endswith("request #2: 1 message, about 5 tokens, nothing new")
+        assert recorded == "          - recorded  Bye"
+        assert replayed == "          + replayed  Hello"
+        assert command == "        see it: simloop show 'a b.jsonl'"
+
+    def test_can_be_seen_with_the_command_that_is_named(self) -> None:
+        line = replay(rewritten("a b.jsonl")).stdout.splitlines()[-1]
+        command = shlex.split(line.removeprefix("        see it: simloop "))
+        shown = CliRunner().invoke(main, command)
+        assert shown.exit_code == 0
+        assert "Bye" in shown.stdout
+
+    def test_that_was_cut_is_compared_as_far_as_it_goes_and_said_to_be(self) -> None:
+        lines = encode(played()).splitlines(keepends=True)
+        Path("a.jsonl").write_bytes(b"".join(lines[:5]) + lines[5][:10])
+        result = replay("a.jsonl")
+        assert result.exit_code == 0
+        assert result.stdout == "ok      a.jsonl  identical, 4 entries\n"
+        assert result.stderr.startswith("a.jsonl: the trace is truncated: the file ends after 4 ")
+
+    def test_under_other_limits_is_told_on_stderr(self) -> None:
+        trace = played()
+        limits = {**trace.header.limits, "max_steps": 7}
+        trace.header = msgspec.structs.replace(trace.header, limits=limits)
+        result = replay(write("a.jsonl", trace))
+        usual = played().header.limits["max_steps"]
+        assert result.exit_code == 0
+        said = f"a.jsonl: limits.max_steps differs: recorded 7, replayed {usual}\n"
+        assert result.stderr == said
+
+    def test_prints_no_control_character_of_a_trace(self) -> None:
+        trace = played()
+        said = entries.TextDelta(len(trace.entries), 0, "\x1b[2J\r\u202e")
+        trace.entries.append(said)
+        result = replay(write("a\x1b[2J.jsonl", trace))
+        assert result.exit_code == 1
+        assert not set(result.output) & {"\x1b", "\r", "\u202e"}
+        assert "\\x1b[2J" in result.stdout
+
+
+class TestWhatCannotBeReplayed:
+    def test_is_a_run_that_needed_python_code_and_the_way_out_is_named(self) -> None:
+        def look() -> str:
+            return "x"
+
+        trace = run(parse_scenario(SCENARIO), tools=[look]).trace
+        result = replay(write("a.jsonl", trace))
+        assert result.exit_code == 2
+        assert result.stdout == "ERROR   a.jsonl  not replayed\n"
+        assert result.stderr.startswith("a.jsonl: this run needed Python code")
+        assert "tool look" in result.stderr
+        assert "simloop diff" in result.stderr
+
+    def test_is_a_file_that_was_changed(self) -> None:
+        name = write("a.jsonl", played())
+        Path(name).write_bytes(Path(name).read_bytes().replace(b" there.", b" where."))
+        result = replay(name)
+        assert result.exit_code == 2
+        assert "the digest does not match: the file was changed" in result.stderr
+
+    @pytest.mark.parametrize("content", [b"", b"prompt: Hi\n", b"\x00\xff\x1b[2J"])
+    def test_is_what_is_no_trace(self, content: bytes) -> None:
+        Path("a.jsonl").write_bytes(content)
+        result = replay("a.jsonl")
+        assert result.exit_code == 2
+        assert result.stderr.startswith("a.jsonl:1: this is not a simloop trace")
+
+    def test_is_a_file_that_is_not_there_or_a_folder(self) -> None:
+        Path("folder").mkdir()
+        result = replay("nosuch.jsonl", "folder")
+        assert result.exit_code == 2
+        assert "nosuch.jsonl: cannot be read: " in result.stderr
+        assert "folder: cannot be read: " in result.stderr
+
+    def test_is_a_run_of_a_loop_that_is_not_there(self) -> None:
+        trace = played()
+        trace.header = msgspec.structs.replace(trace.header, loop="gone")
+        result = replay(write("a.jsonl", trace))
+        assert result.exit_code == 2
+        assert result.stderr.startswith("a.jsonl: loop: there is no loop `gone`")
+
+    def test_never_keeps_the_others_from_it(self) -> None:
+        Path("b.jsonl").touch()
+        result = replay(rewritten("a.jsonl"), "b.jsonl", write("c.jsonl", played()))
+        assert result.exit_code == 2
+        words = [line.split()[0] for line in result.stdout.splitlines() if line[0] != " "]
+        assert words == ["FAILED", "ERROR", "ok", "1"]
+        assert result.stdout.splitlines()[-1] == "1 passed, 1 failed, 1 error"
+
+    def test_nothing_at_all_is_wrong_usage(self) -> None:
+        result = replay()
+        assert (result.exit_code, result.stdout) == (2, "")
+
+
+def test_a_fault_of_ours_is_3(monkeypatch: pytest.MonkeyPatch) -> None:
+    def break_down(_: Simulation) -> None:
+        raise InternalError("broken")
+
+    name = write("a.jsonl", played())
+    monkeypatch.setattr(Simulation, "run", break_down)
+    result = replay(name)
+    assert result.exit_code == 3
+    assert "please report it" in result.stderr
+
+
+def test_an_edited_scenario_is_no_divergence_of_its_old_trace() -> None:
+    scenario = Path("a.simloop.yaml")
+    scenario.write_text(SCENARIO, "utf-8")
+    assert CliRunner().invoke(main, ["record", str(scenario)]).exit_code == 0
+    scenario.write_text(SCENARIO.replace("Hello", "Bye"), "utf-8")
+    assert replay("a.trace.jsonl").exit_code == 0
+    assert read_trace(Path("a.trace.jsonl")).footer is not None

@@ -1,0 +1,48 @@
+"""libyaml and PyYAML read the same file alike, wherever the fast reader trusts itself."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simloop.errors import ScenarioError
+from simloop.scenario import yaml
+from simloop.scenario.catalog import Listed, bundled
+from simloop.scenario.yaml import Document, read_yaml
+
+PIECES = st.sampled_from(
+    ["a", "b: ", "- ", "\n", "  ", "{", "}", "[", "]", ", ", ": ", "#", "'", '"', "x y", "0x1", "~",
+     "a?\n", "? ", "null", "{a: b}", "[1, 2]", "''", "say: Let me look.\n", "- x: 1\n", "k: v\n"]
+)  # fmt: skip
+
+
+def slowly(text: str) -> Document:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(yaml, "_C_LOADER", None)
+        return read_yaml(text, "a.yaml")
+
+
+@pytest.mark.parametrize("listed", list(bundled()), ids=lambda listed: listed.name)
+def test_a_bundled_scenario_is_read_alike(listed: Listed) -> None:
+    text = Path(listed.path).read_text("utf-8")
+    assert read_yaml(text, "a.yaml") == slowly(text)
+
+
+@given(st.lists(PIECES, max_size=14).map("".join))
+@settings(deadline=None, max_examples=400)
+def test_any_text_is_read_alike_or_refused_alike(text: str) -> None:
+    try:
+        expected = slowly(text)
+    except ScenarioError as refusal:
+        with pytest.raises(ScenarioError) as refused:
+            read_yaml(text, "a.yaml")
+        assert str(refused.value) == str(refusal)
+    else:
+        assert read_yaml(text, "a.yaml") == expected
+
+
+def test_most_bundled_scenarios_are_read_fast() -> None:
+    texts = [listed.path.read_text("utf-8") for listed in bundled()]
+    fast = [text for text in texts if yaml._read_fast(text, "a.yaml") is not None]
+    assert len(fast) > 0.7 * len(texts)

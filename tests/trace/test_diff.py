@@ -1,0 +1,179 @@
+import dataclasses
+from typing import Any
+
+import msgspec
+import pytest
+
+from simloop.errors import ScenarioError
+from simloop.scenario.loader import parse_scenario
+from simloop.scenario.simulation import run
+from simloop.trace import entries
+from simloop.trace.codec import decode, encode
+from simloop.trace.diff import CONTEXT, Divergence, first_difference
+from simloop.trace.entries import AnyEntry
+from simloop.trace.looptrace import LoopTrace
+
+SCENARIO = """\
+prompt: Hi
+tools: {look: {parameters: {path: string}, returns: "# Hello"}}
+model:
+  - {http: {status: 500}}
+  - {say: Let me look., call: {look: {path: a.md}}}
+  - say: It says Hello.
+"""
+
+
+@pytest.fixture(scope="module")
+def trace() -> LoopTrace:
+    return run(parse_scenario(SCENARIO)).trace
+
+
+def place(trace: LoopTrace, kind: type[AnyEntry]) -> int:
+    """Where the trace has its first entry of this kind."""
+    return next(seq for seq, entry in enumerate(trace.entries) if isinstance(entry, kind))
+
+
+def with_entry(trace: LoopTrace, seq: int, entry: AnyEntry) -> LoopTrace:
+    record = [*trace.entries[:seq], entry, *trace.entries[seq + 1 :]]
+    return dataclasses.replace(trace, entries=record)
+
+
+def changed(trace: LoopTrace, seq: int, **fields: Any) -> LoopTrace:
+    return with_entry(trace, seq, msgspec.structs.replace(trace.entries[seq], **fields))
+
+
+def difference(expected: LoopTrace, got: LoopTrace) -> Divergence:
+    found = first_difference(expected, got)
+    assert found is not None
+    return found
+
+
+class TestRunsThatAreTheSame:
+    def test_have_no_difference(self, trace: LoopTrace) -> None:
+        assert first_difference(trace, run(parse_scenario(SCENARIO)).trace) is None
+
+    def test_are_so_after_one_was_written_and_read(self, trace: LoopTrace) -> None:
+        # The file's footer has a digest, that of a run just made has none yet.
+        read = decode(encode(trace))
+        assert read.footer != trace.footer
+        assert first_difference(trace, read) is None
+        assert first_difference(read, trace) is None
+
+    def test_may_have_other_headers(self, trace: LoopTrace) -> None:
+        header = msgspec.structs.replace(trace.header, seed=7)
+        assert first_difference(trace, dataclasses.replace(trace, header=header)) is None
+
+
+class TestADifference:
+    def test_in_a_field_is_named_with_the_kind_of_its_entry(self, trace: LoopTrace) -> None:
+        seq = place(trace, entries.ToolResult)
+        found = difference(trace, changed(trace, seq, text="# Bye"))
+        assert (found.seq, found.field) == (seq, "tool-result.text")
+        assert (found.expected, found.got) == ("# Hello", "# Bye")
+
+    def test_inside_a_field_is_named_down_to_the_innermost(self, trace: LoopTrace) -> None:
+        seq = place(trace, entries.Error)
+        error = trace.entries[seq]
+        assert isinstance(error, entries.Error)
+        fault = msgspec.structs.replace(error.fault, status=503)
+        found = difference(trace, changed(trace, seq, fault=fault))
+        assert (found.field, found.expected, found.got) == ("error.fault.status", 500, 503)
+
+    def test_in_a_field_that_only_one_has_is_nothing_on_the_other_side(
+        self, trace: LoopTrace
+    ) -> None:
+        seq = place(trace, entries.ToolResult)
+        found = difference(trace, changed(trace, seq, is_error=True))
+        assert (found.field, found.expected, found.got) == ("tool-result.is_error", None, True)
+
+    def test_of_kind_shows_both_entries_whole(self, trace: LoopTrace) -> None:
+        seq = place(trace, entries.TextDelta)
+        at_ns = trace.entries[seq].at_ns
+        found = difference(trace, with_entry(trace, seq, entries.ReasoningDelta(seq, at_ns, "Hm")))
+        assert (found.seq, found.field) == (seq, "kind")
+        assert found.expected == "2.000s  text Let"
+        assert found.got == "2.000s  reasoning Hm"
+
+    @pytest.mark.parametrize("side", ["expected", "got"])
+    def test_of_length_shows_the_entry_that_the_other_run_lacks(
+        self, trace: LoopTrace, side: str
+    ) -> None:
+        short = dataclasses.replace(trace, entries=trace.entries[:-1])
+        pair = (short, trace) if side == "expected" else (trace, short)
+        found = difference(*pair)
+        assert (found.seq, found.field) == (len(trace.entries) - 1, "kind")
+        assert getattr(found, side) is None
+        assert (found.expected, found.got).count(None) == 1
+        assert "nothing: the run has ended" in "\n".join(found.lines())
+
+    @pytest.mark.parametrize(
+        ("field", "value"),
+        [("text", "Bye"), ("error_count", 4), ("elapsed_ns", 1), ("limit", "max_steps")],
+    )
+    def test_in_the_footer_is_at_the_end_of_the_run(
+        self, trace: LoopTrace, field: str, value: Any
+    ) -> None:
+        assert trace.footer is not None
+        footer = msgspec.structs.replace(trace.footer, **{field: value})
+        found = difference(trace, dataclasses.replace(trace, footer=footer))
+        assert (found.seq, found.field, found.got) == (None, field, value)
+        assert next(found.lines()) == f"the first difference is in the end of the run, {field}:"
+        assert len(found.context) == CONTEXT
+
+    def test_that_is_told_is_the_first_one(self, trace: LoopTrace) -> None:
+        seq = place(trace, entries.TextDelta)
+        last = len(trace.entries) - 1
+        other = changed(changed(trace, seq, text="Well"), last, error_count=9)
+        assert difference(trace, other).seq == seq
+
+
+class TestTheContext:
+    def test_is_the_three_entries_before_it(self, trace: LoopTrace) -> None:
+        seq = place(trace, entries.ToolStarted)
+        found = difference(trace, changed(trace, seq, name="other"))
+        assert found.context == (
+            '2.000s  call look {"path":"a.md"} [call-1]',
+            "2.000s  finish tool-calls",
+            "2.000s  -> running-tools on model-replied (errors 1, steps 1, compactions 0)",
+        )
+
+    def test_is_shorter_at_the_beginning(self, trace: LoopTrace) -> None:
+        assert difference(trace, changed(trace, 0, error_count=9)).context == ()
+        assert len(difference(trace, changed(trace, 1, error_count=9)).context) == 1
+
+
+class TestTheText:
+    def test_names_both_sides_and_aligns_them(self) -> None:
+        found = Divergence(7, "finish.reason", "stop", "length", ("0.000s  text Hi",))
+        assert list(found.lines("recorded", "now")) == [
+            "the first difference is in entry 7, finish.reason:",
+            "    0.000s  text Hi",
+            "  - recorded  stop",
+            "  + now       length",
+        ]
+
+    def test_shows_values_as_json_and_text_as_it_is(self) -> None:
+        *_, one, other = Divergence(0, "x", {"a": [1]}, "1", ()).lines()
+        assert one.endswith('{"a":[1]}')
+        assert other.endswith("  1")
+
+    def test_of_long_texts_shows_where_they_differ(self) -> None:
+        long = "x" * 5_000
+        *_, one, other = Divergence(0, "text", f"{long}a{long}", f"{long}b{long}", ()).lines()
+        assert "xa" in one
+        assert "xb" in other
+        assert len(one) == len(other) < 300
+
+    def test_prints_no_control_character_and_no_endless_line(self, trace: LoopTrace) -> None:
+        seq = place(trace, entries.TextDelta)
+        hostile = "\x1b[2J\r\u202e" + "x" * 10_000_000
+        context = changed(trace, seq, text=hostile)
+        found = difference(context, changed(context, seq + 1, text="\x9b1m"))
+        lines = list(found.lines())
+        assert all(line.isprintable() and len(line) < 300 for line in lines)
+        assert "\\x1b[2J" in "\n".join(lines)
+
+
+def test_a_changed_file_is_refused_before_it_is_compared(trace: LoopTrace) -> None:
+    with pytest.raises(ScenarioError, match="the file was changed"):
+        decode(encode(trace).replace(b"# Hello", b"# Bye.."))
