@@ -31,6 +31,7 @@ from simloop.sim.driver import Driver, Ended
 from simloop.sim.model import FakeModel, FunctionModel, Model
 from simloop.sim.seeds import Seeds
 from simloop.sim.simulate import running_loop, simulate
+from simloop.sim.tools import toolbox
 from simloop.trace.codec import FORMAT, VERSION, digest
 from simloop.trace.entries import Footer, Header
 from simloop.trace.looptrace import LoopTrace
@@ -53,8 +54,9 @@ class Simulation:
             error.path = scenario.path or None
             raise
         self._model = _choose_model(scenario, given.get("model"))
-        self._world = world_of(scenario, given, self._model, self.seeds)
-        self._python = python_code(given)
+        tools = toolbox(given.get("tools", ()))
+        self._world = world_of(scenario, given, tools, self._model, self.seeds)
+        self._python = python_code(given, tools)
         self.trace = LoopTrace(_header(scenario, self._machine.name, self.seeds.seed, self._python))
         if any(moment.on for moment in (*scenario.queue, scenario.abort) if moment is not None):
             self.trace.entries = Tripwires()
@@ -201,7 +203,7 @@ def _header(scenario: Scenario, loop: str, seed: int, python: tuple[str, ...]) -
         title=scenario.title,
         loop=loop,
         seed=seed,
-        limits=dataclasses.asdict(scenario.limits),
+        limits={name: getattr(scenario.limits, name) for name in scenario.limits.__slots__},
         scenario_digest=digest(whole),
         scenario=msgspec.Raw(whole),
         python=python,

@@ -22,7 +22,7 @@ from simloop.sim.faults import FaultSites, FaultyModel, faulty_tool
 from simloop.sim.hooks import Callbacks, Hooks, UserFunction
 from simloop.sim.model import FakeModel, Model
 from simloop.sim.seeds import Seeds
-from simloop.sim.tools import Tool, Tools, toolbox
+from simloop.sim.tools import Tool, Tools
 from simloop.sim.world import World
 
 LOOPS: dict[str, Callable[[Limits], Machine]] = {ReferenceLoop.name: ReferenceLoop}
@@ -95,16 +95,17 @@ def check_names(given: Given) -> None:
             raise ScenarioError(f"there is no argument `{name}`", hint=hint)
 
 
-def python_code(given: Given) -> tuple[str, ...]:
+def python_code(given: Given, tools: Iterable[str]) -> tuple[str, ...]:
     """What a trace has to name because it cannot hold it."""
     names = ("hooks", "callbacks", "model", "retry", "estimate_tokens")
-    tools = (f"tool {name}" for name in toolbox(given.get("tools", ())))
-    return (*tools, *(name for name in names if given.get(name)))
+    return (*(f"tool {name}" for name in tools), *(name for name in names if given.get(name)))
 
 
-def world_of(scenario: Scenario, given: Given, model: Model, seeds: Seeds) -> World:
+def world_of(
+    scenario: Scenario, given: Given, own_tools: dict[str, Tool], model: Model, seeds: Seeds
+) -> World:
     """The world of a scenario, with what was given joined to it."""
-    tools = {**scripted_tools(scenario), **toolbox(given.get("tools", ()))}
+    tools = {**scripted_tools(scenario), **own_tools}
     if scenario.faults is not None:
         sites = FaultSites(scenario.faults, seeds)
         model = FaultyModel(model, sites)

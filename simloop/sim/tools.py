@@ -87,6 +87,7 @@ def _first_line(function: Callable[..., Any]) -> str:
     return (getattr(function, "__doc__", None) or "").strip().partition("\n")[0]
 
 
+@functools.lru_cache(maxsize=256)
 def _signature_schema(function: Callable[..., Any]) -> Mapping[str, Any]:
     # Only Python tools without a schema need pydantic; scripted ones must not pay its import.
     from pydantic import PydanticUserError, TypeAdapter  # noqa: PLC0415

@@ -84,6 +84,12 @@ class TestAScenario:
         assert str(verdict.errors[0]).startswith(f"{file}: loop: there is no loop `gone`")
         assert verdict.deterministic is None
 
+    def test_with_a_fault_site_that_is_not_there_is_an_error_that_names_the_file(
+        self, file: Path
+    ) -> None:
+        file.write_text(f"faults: {{sites: [gone]}}\n{PASSES}", "utf-8")
+        assert str(verify(file).errors[0]).startswith(f"{file}: faults: no fault site `gone`")
+
     def test_is_run_with_the_seed_and_the_loop_that_are_given(self) -> None:
         scenario = parse_scenario(f"loop: unheard-of\n{PASSES}")
         verdict = verify(scenario, seed=9, loop="reference")

@@ -115,9 +115,11 @@ class TestText:
 
     def test_prints_no_control_character(self) -> None:
         text = f"title: x\nprompt: Hi\nmodel: [{{say: {HOSTILE}}}]\nexpect: {{text: x}}\n"
-        result = check(write("a\x1b[2J", text), "no\x1b[2Jsuch")
+        # Also one that click does not take away by itself: a bell.
+        result = check(write("a\x1b[2J\a", text), "no\x1b[2J\asuch")
         assert result.exit_code == 2
-        assert not set(result.output) & {"\x1b", "\r", "\u202e", "\x9b"}
+        assert not set(result.output) & {"\x1b", "\a", "\r", "\u202e", "\x9b"}
+        assert "reproduce: simloop run 'a\\x1b[2J\\x07.simloop.yaml'" in result.stdout
 
 
 class TestARunThatIsNotTheSameTwice:

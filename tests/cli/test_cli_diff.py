@@ -120,7 +120,7 @@ def test_it_takes_two_traces(arguments: list[str]) -> None:
 
 def test_no_control_character_of_a_trace_is_printed() -> None:
     hostile = SCENARIO.replace("Hello there.", '"\\e[2J\\r\\u202E"')
-    result = diff(write("a.jsonl", SCENARIO), write("b\x1b[2J.jsonl", hostile))
+    result = diff(write("a.jsonl", SCENARIO), write("b\x1b[2J\a.jsonl", hostile))
     assert result.exit_code == 1
-    assert not set(result.output) & {"\x1b", "\r", "\u202e"}
+    assert not set(result.output) & {"\x1b", "\a", "\r", "\u202e"}
     assert "\\x1b[2J\\r" in result.stdout

@@ -114,12 +114,15 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def check_on_a_terminal(folder: Path, *arguments: str) -> tuple[bytes, bytes]:
-    """What goes to stdout, which is a pipe, and to stderr, which is a terminal."""
+def check_on_a_terminal(
+    folder: Path, *arguments: str, both: bool = False
+) -> tuple[bytes | None, bytes]:
+    """What goes to stdout, which is a pipe (or `both`), and to stderr, which is a terminal."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-c", AT_ONCE, "check", ".", *arguments]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, cwd=folder, stdout=pipe, stderr=theirs) as process:
+    stdout_to = theirs if both else subprocess.PIPE
+    env = {**os.environ, "NO_COLOR": "1"}
+    with subprocess.Popen(command, cwd=folder, env=env, stdout=stdout_to, stderr=theirs) as process:
         os.close(theirs)
         shown = b"".join(iter(lambda: read(ours), b""))
         stdout, _ = process.communicate(timeout=60)
@@ -139,10 +142,19 @@ def test_check_has_a_bar_where_stderr_is_a_terminal(folder: Path, output_format:
     stdout, shown = check_on_a_terminal(folder, "--format", output_format)
     assert b"] 0 of 3" in shown
     assert b"] 2 of 3" in shown
+    assert stdout is not None
     assert b" of 3" not in stdout
     assert b"\x1b" not in shown
     after = shown.rpartition(b" of 3")[2]
     assert after.startswith(b"\r ")  # wiped before anything else is said
+
+
+def test_no_result_is_printed_behind_the_bar(folder: Path) -> None:
+    _, shown = check_on_a_terminal(folder, "--verbose", both=True)
+    results = (b"ok      a", b"FAILED  b", b"ok      c", b"2 passed")
+    assert [shown.count(result) for result in results] == [1, 1, 1, 1]
+    for result in results:
+        assert shown.partition(result)[0][-1:] in {b"\r", b"\n"}
 
 
 def test_check_has_no_bar_where_stderr_is_a_pipe(folder: Path) -> None:

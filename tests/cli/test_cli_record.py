@@ -193,9 +193,9 @@ class TestWhatIsWrong:
         assert traces() == []
 
     def test_with_a_name_prints_no_control_character(self) -> None:
-        result = record(write("a\x1b[2J", PASSES), "no\x1b[2Jsuch")
-        assert "\x1b" not in result.output
-        assert "a\\x1b[2J.trace.jsonl" in result.stdout
+        result = record(write("a\x1b[2J\a", PASSES), "no\x1b[2J\asuch")
+        assert not set(result.output) & {"\x1b", "\a"}
+        assert "a\\x1b[2J\\x07.trace.jsonl" in result.stdout
 
     def test_without_a_scenario_is_wrong_usage(self) -> None:
         result = record()

@@ -89,11 +89,11 @@ class TestARecordedRun:
 
     def test_prints_no_control_character_of_a_trace(self) -> None:
         trace = played()
-        said = entries.TextDelta(len(trace.entries), 0, "\x1b[2J\r\u202e")
+        said = entries.TextDelta(len(trace.entries), 0, "\x1b[2J\a\r\u202e")
         trace.entries.append(said)
-        result = replay(write("a\x1b[2J.jsonl", trace))
+        result = replay(write("a\x1b[2J\a.jsonl", trace))
         assert result.exit_code == 1
-        assert not set(result.output) & {"\x1b", "\r", "\u202e"}
+        assert not set(result.output) & {"\x1b", "\a", "\r", "\u202e"}
         assert "\\x1b[2J" in result.stdout
 
 
