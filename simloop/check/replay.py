@@ -58,7 +58,7 @@ def replay(trace: LoopTrace) -> Divergence | None:
 
     A trace that was cut is compared as far as it goes. Raises as `recorded_scenario`.
     """
-    return compare(trace, rerun(trace))
+    return first_difference(trace, rerun(trace))
 
 
 def rerun(trace: LoopTrace) -> LoopTrace:
@@ -76,15 +76,6 @@ def as_far_as(cut: LoopTrace, trace: LoopTrace) -> LoopTrace:
     if cut.footer is not None:
         return trace
     return dataclasses.replace(trace, entries=trace.entries[: len(cut.entries)], footer=None)
-
-
-def compare(expected: LoopTrace, got: LoopTrace) -> Divergence | None:
-    """Where `got` first differs from `expected`, also in that only one of them came to an end."""
-    found = first_difference(expected, got)
-    if found is None and (expected.footer is None) != (got.footer is None):
-        one, other = (trace.footer and trace.footer.outcome for trace in (expected, got))
-        return Divergence(None, "outcome", one, other, ())
-    return found
 
 
 def different_settings(one: Header, other: Header) -> Iterator[Setting]:
@@ -123,7 +114,7 @@ def check_determinism(trace: LoopTrace, scenario: Scenario) -> None:
     again = run_to_the_end(scenario, seed=header.seed, loop=header.loop)
     if _lines(trace) == _lines(again):  # sees more than a comparison would: 1 and true, 0 and -0
         return
-    found = compare(trace, again)
+    found = first_difference(trace, again)
     lines = ["two runs of the same scenario with the same seed differ"]
     if found is not None:
         lines.extend(found.lines("first run", "second run"))

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import click
 
-from simloop.check.replay import as_far_as, compare, different_settings
+from simloop.check.replay import as_far_as, different_settings
 from simloop.cli.terminal import note, out, out_lines, plain
 from simloop.errors import CheckFailed
 from simloop.trace.codec import read_trace
+from simloop.trace.diff import first_difference
 
 
 @click.command("diff")
@@ -30,7 +31,7 @@ def command(one: Path, other: Path) -> int:
         if trace.truncated:
             note(plain(f"{path}: the trace is truncated: {trace.truncated}"))
     first, second = as_far_as(second, first), as_far_as(first, second)
-    found = compare(first, second)
+    found = first_difference(first, second)
     if found is None:
         out(f"the runs are the same, {len(first.entries)} entries")
         return 0

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import click
 
-from simloop.check.replay import compare, different_settings, rerun
+from simloop.check.replay import different_settings, rerun
 from simloop.cli.faults import explain
 from simloop.cli.report import Tally, indented, verdict_line, word_for
 from simloop.cli.terminal import note, out, out_lines, plain
 from simloop.errors import CheckFailed, ScenarioError, SimloopError
 from simloop.trace.codec import read_trace
+from simloop.trace.diff import first_difference
 from simloop.trace.looptrace import LoopTrace
 
 
@@ -49,7 +50,7 @@ def _replay(path: Path, width: int) -> int:
             error.path = error.path or path
         out(verdict_line(word_for(error.exit_code), name, "not replayed", width))
         return explain(error)
-    found = compare(recorded, again)
+    found = first_difference(recorded, again)
     code = CheckFailed.exit_code if found else 0
     ending = "diverged" if found else f"identical, {len(recorded.entries)} entries"
     out(verdict_line(word_for(code), name, ending, width))

@@ -47,8 +47,10 @@ def find(name: str) -> Path:
 
     Raises ScenarioError, naming the nearest, if there is none or more than one.
     """
+    if name.endswith((".yaml", ".yml")):
+        return Path(name)
     paths = _paths()
-    if name.endswith((".yaml", ".yml")) or (name not in paths and _exists(name)):
+    if name not in paths and _exists(name):
         return Path(name)
     if name in paths:
         return paths[name]

@@ -112,7 +112,7 @@ def _read_header(line: bytes, path: str) -> Header:
     except msgspec.DecodeError:
         probe = {}
     if probe.get("format") != FORMAT:
-        hint = "record one with: simloop run SCENARIO --trace FILE"
+        hint = "record one with: simloop record SCENARIO"
         raise ScenarioError("this is not a simloop trace", path=path, line=1, hint=hint)
     if probe.get("version") != VERSION:
         raise ScenarioError(

@@ -49,14 +49,19 @@ class Divergence:
 
 
 def first_difference(expected: LoopTrace, got: LoopTrace) -> Divergence | None:
-    """Where `got` first differs from `expected`; None if the two are the same run."""
+    """Where `got` first differs from `expected`, be it that only one came to an end; else None."""
     pairs = zip_longest(expected.entries, got.entries)
     for seq, (one, other) in enumerate(pairs):
         if one != other:
             return _divergence(seq, one, other, expected.entries)
-    if expected.footer == got.footer or expected.footer is None or got.footer is None:
+    one_end, other_end = expected.footer, got.footer
+    if one_end is not None and other_end is not None:
+        return _footers(one_end, other_end, expected.entries)
+    if one_end is other_end:
         return None
-    return _footers(expected.footer, got.footer, expected.entries)
+    context = _context(expected.entries, len(expected.entries))
+    one_outcome, other_outcome = (end and end.outcome for end in (one_end, other_end))
+    return Divergence(None, "outcome", one_outcome, other_outcome, context)
 
 
 def _divergence(
@@ -114,7 +119,8 @@ def _window(one: str, other: str) -> int:
     """From where to show two long texts, so that what differs can be seen."""
     if max(len(one), len(other)) <= _WIDTH:
         return 0
-    same = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), 0)
+    pairs = enumerate(zip(one, other, strict=False))
+    same = next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
     return max(0, same - _WIDTH // 4)
 
 

@@ -10,7 +10,6 @@ from simloop.check.replay import (
     Setting,
     as_far_as,
     check_determinism,
-    compare,
     different_settings,
     recorded_scenario,
     replay,
@@ -27,6 +26,7 @@ from simloop.scenario.simulation import Simulation, run
 from simloop.sim.hooks import Hooks
 from simloop.trace import entries
 from simloop.trace.codec import decode, encode
+from simloop.trace.diff import first_difference
 from simloop.trace.looptrace import LoopTrace
 
 ANSWERS = "seed: 3\nprompt: Hi\nmodel: [{http: {status: 500}}, {say: Hello there.}]\n"
@@ -167,10 +167,10 @@ def test_runs_of_which_only_one_came_to_an_end_differ_in_the_outcome() -> None:
         ((trace, endless), ("completed", None)),
         ((endless, trace), (None, "completed")),
     ):
-        found = compare(*pair)
+        found = first_difference(*pair)
         assert found is not None
         assert (found.seq, found.field, found.expected, found.got) == (None, "outcome", *sides)
-    assert compare(endless, endless) is None
+    assert first_difference(endless, endless) is None
 
 
 class TestDifferentSettings:

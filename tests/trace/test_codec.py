@@ -84,8 +84,7 @@ def test_a_whole_trace_is_not_called_truncated() -> None:
 @pytest.mark.parametrize("data", [b"", b"\n", b"hello", b"\xff\xfe", b"{}", b"[]\n"])
 def test_what_is_no_trace_is_refused_with_how_to_record_one(data: bytes) -> None:
     assert refusal(data) == (
-        "some.jsonl:1: this is not a simloop trace "
-        "(record one with: simloop run SCENARIO --trace FILE)"
+        "some.jsonl:1: this is not a simloop trace (record one with: simloop record SCENARIO)"
     )
 
 
