@@ -22,11 +22,25 @@ from typing import assert_never
 
 from msgspec import Struct
 
-from simloop.kernel import effects, signals
+from simloop.kernel import effects
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import LegalMap, Run, Transition, not_accepted, not_on_the_map
-from simloop.kernel.signals import Signal
+from simloop.kernel.signals import (
+    AbortRequested,
+    BackoffElapsed,
+    Began,
+    CallBlocked,
+    ContextCompacted,
+    ContextMeasured,
+    HookFailed,
+    ModelFailed,
+    ModelReplied,
+    Signal,
+    StepClosed,
+    ToolsReturned,
+    WallClockExpired,
+)
 from simloop.kernel.states import (
     BackingOff,
     CallingModel,
@@ -42,36 +56,36 @@ from simloop.messages import FinishReason, Outcome
 
 _END: frozenset[type[Struct]] = frozenset({Finished})
 _ENDINGS: Mapping[type[Struct], frozenset[type[Struct]]] = {
-    signals.AbortRequested: _END,
-    signals.WallClockExpired: _END,
+    AbortRequested: _END,
+    WallClockExpired: _END,
 }
 _AFTER_FAILURE: frozenset[type[Struct]] = frozenset({BackingOff, Compacting, Finished})
 
 LEGAL: LegalMap = {
-    Ready: {signals.Began: frozenset({Measuring}), **_ENDINGS},
-    Measuring: {signals.ContextMeasured: frozenset({Compacting, CallingModel}), **_ENDINGS},
+    Ready: {Began: frozenset({Measuring}), **_ENDINGS},
+    Measuring: {ContextMeasured: frozenset({Compacting, CallingModel}), **_ENDINGS},
     Compacting: {
-        signals.ContextCompacted: frozenset({Measuring, CallingModel, Finished}),
+        ContextCompacted: frozenset({Measuring, CallingModel, Finished}),
         **_ENDINGS,
     },
     CallingModel: {
-        signals.ModelReplied: frozenset({RunningTools, ClosingStep}),
-        signals.ModelFailed: _AFTER_FAILURE,
-        signals.HookFailed: _END,
-        signals.CallBlocked: _END,
+        ModelReplied: frozenset({RunningTools, ClosingStep}),
+        ModelFailed: _AFTER_FAILURE,
+        HookFailed: _END,
+        CallBlocked: _END,
         **_ENDINGS,
     },
     RunningTools: {
-        signals.ToolsReturned: frozenset({ClosingStep}),
-        signals.HookFailed: _END,
+        ToolsReturned: frozenset({ClosingStep}),
+        HookFailed: _END,
         **_ENDINGS,
     },
     ClosingStep: {
-        signals.StepClosed: frozenset({Measuring, BackingOff, Compacting, Finished}),
-        signals.HookFailed: _END,
+        StepClosed: frozenset({Measuring, BackingOff, Compacting, Finished}),
+        HookFailed: _END,
         **_ENDINGS,
     },
-    BackingOff: {signals.BackoffElapsed: frozenset({Measuring}), **_ENDINGS},
+    BackingOff: {BackoffElapsed: frozenset({Measuring}), **_ENDINGS},
     Finished: {},
 }
 
@@ -111,31 +125,31 @@ class ReferenceLoop:
 
     def _decide(self, run: Run, signal: Signal) -> Transition:
         match signal:
-            case signals.ContextMeasured(over=over):
+            case ContextMeasured(over=over):
                 return self._enter_round(run, over=over)
-            case signals.ModelReplied():
+            case ModelReplied():
                 return self._take_reply(run, signal)
-            case signals.ToolsReturned():
+            case ToolsReturned():
                 reply = _reply_of(run)
                 broken = reply.finish is FinishReason.INTERRUPTED
                 return _move(run, ClosingStep(reply)), _DROP if broken else _KEEP
-            case signals.StepClosed(queued=queued):
+            case StepClosed(queued=queued):
                 return self._follow(run, _reply_of(run), queued=queued)
-            case signals.Began() | signals.BackoffElapsed():
+            case Began() | BackoffElapsed():
                 return _move(run, _MEASURING), _MEASURE
-            case signals.ContextCompacted(shrunk=shrunk):
+            case ContextCompacted(shrunk=shrunk):
                 return self._resume(run, shrunk=shrunk)
-            case signals.ModelFailed(error=error, retryable=retryable):
+            case ModelFailed(error=error, retryable=retryable):
                 if error is ErrorClass.OVERFLOW:
                     return self._make_room(run)
                 return self._recover(run, retryable=retryable)
-            case signals.AbortRequested():
+            case AbortRequested():
                 return _finish(run, Outcome.ABORTED)
-            case signals.WallClockExpired():
+            case WallClockExpired():
                 return _finish(run, Outcome.TIMED_OUT, "max_wall_clock_ms")
-            case signals.HookFailed():
+            case HookFailed():
                 return _finish(run, Outcome.FAILED)
-            case signals.CallBlocked():
+            case CallBlocked():
                 return _finish(run, Outcome.BLOCKED)
             case _:
                 assert_never(signal)
@@ -159,7 +173,7 @@ class ReferenceLoop:
             return _finish(tried, Outcome.CONTEXT_LIMIT)
         return _move(tried, _CALLING), _CALL
 
-    def _take_reply(self, run: Run, signal: signals.ModelReplied) -> Transition:
+    def _take_reply(self, run: Run, signal: ModelReplied) -> Transition:
         """Count its steps, answer its calls by running or refusing them, then close the step."""
         burst = signal.steps > self.limits.max_steps_per_round
         reply = Reply(signal.finish, signal.text, signal.calls, burst)
@@ -225,11 +239,11 @@ class ReferenceLoop:
             return ()
         burst = self.limits.max_steps_per_round + 1
         bursts = tuple(
-            signals.ModelReplied(signal.finish, signal.text, signal.calls, burst)
+            ModelReplied(signal.finish, signal.text, signal.calls, burst)
             for signal in arrivals
-            if isinstance(signal, signals.ModelReplied)
+            if isinstance(signal, ModelReplied)
         )
-        return (*arrivals, *bursts, signals.AbortRequested(), signals.WallClockExpired())
+        return (*arrivals, *bursts, AbortRequested(), WallClockExpired())
 
 
 def _move(run: Run, state: Measuring | CallingModel | ClosingStep | Compacting | BackingOff) -> Run:
@@ -248,22 +262,22 @@ def _reply_of(run: Run) -> Reply:
 
 
 _REPLIES: tuple[Signal, ...] = tuple(
-    signals.ModelReplied(finish, text, calls)
+    ModelReplied(finish, text, calls)
     for finish in FinishReason
     for text in (True, False)
     for calls in (True, False)
 )
 _FAILURES: tuple[Signal, ...] = (
-    signals.ModelFailed(ErrorClass.RATE_LIMIT, retryable=True),
-    signals.ModelFailed(ErrorClass.AUTH, retryable=False),
-    signals.ModelFailed(ErrorClass.OVERFLOW, retryable=False),
+    ModelFailed(ErrorClass.RATE_LIMIT, retryable=True),
+    ModelFailed(ErrorClass.AUTH, retryable=False),
+    ModelFailed(ErrorClass.OVERFLOW, retryable=False),
 )
 _ARRIVALS: dict[type, tuple[Signal, ...]] = {
-    Ready: (signals.Began(),),
-    Measuring: (signals.ContextMeasured(over=False), signals.ContextMeasured(over=True)),
-    Compacting: (signals.ContextCompacted(shrunk=True), signals.ContextCompacted(shrunk=False)),
-    CallingModel: (*_REPLIES, *_FAILURES, signals.HookFailed(), signals.CallBlocked()),
-    RunningTools: (signals.ToolsReturned(), signals.HookFailed()),
-    ClosingStep: (signals.StepClosed(), signals.StepClosed(queued=True), signals.HookFailed()),
-    BackingOff: (signals.BackoffElapsed(),),
+    Ready: (Began(),),
+    Measuring: (ContextMeasured(over=False), ContextMeasured(over=True)),
+    Compacting: (ContextCompacted(shrunk=True), ContextCompacted(shrunk=False)),
+    CallingModel: (*_REPLIES, *_FAILURES, HookFailed(), CallBlocked()),
+    RunningTools: (ToolsReturned(), HookFailed()),
+    ClosingStep: (StepClosed(), StepClosed(queued=True), HookFailed()),
+    BackingOff: (BackoffElapsed(),),
 }

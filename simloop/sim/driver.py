@@ -89,7 +89,9 @@ class Driver:
         self._loop = loop
         self._machine = machine
         self._world = world
-        self._recorder = Recorder(record, loop if loop.now_ns == 0 else Since(loop))
+        self._clock = loop if loop.now_ns == 0 else Since(loop)
+        self._record = record
+        self._recorder = Recorder(record, self._clock)
         self.interrupts = Interrupts(loop, task)
         self._watch = Watch(loop, task)
         self._user_code = UserCode(world.hook_isolation, self._recorder, self.interrupts)
@@ -154,11 +156,11 @@ class Driver:
     def _advance(self, signal: Signal) -> tuple[effects.Effect, ...]:
         run, asked = self._machine.advance(self._run, signal)
         self._run = run
-        record = self._recorder.entries
+        record = self._record
         record.append(
             entries.Transition(
                 len(record),
-                self._recorder.clock.now_ns,
+                self._clock.now_ns,
                 _NAMES[type(signal)],
                 _NAMES[type(run.state)],
                 run.error_count,

@@ -4,7 +4,7 @@ Not here: sending them (modelcalls.py). The rule to keep: a request is recorded 
 since the last one, so that a trace grows with the run and not with its square.
 """
 
-from typing import Any
+from msgspec import UNSET
 
 from simloop.messages import Request, ToolSpec
 from simloop.sim.context import History, View
@@ -24,22 +24,24 @@ class Requests:
 
     def main(self, system_prompt: str, tools: tuple[ToolSpec, ...]) -> Request:
         """The request that carries the conversation as it is now."""
-        history = self._history
+        history, record = self._history, self.recorder.entries
         self.count += 1
-        changed: dict[str, Any] = {}
-        if system_prompt != self._system_prompt:
-            changed["system_prompt"] = self._system_prompt = system_prompt
-        if tools != self._tools:
-            changed["tools"] = self._tools = tools
         kept, added = history.since_last_sent()
-        record = self.recorder.entries
-        now_ns = self.recorder.clock.now_ns
-        size, digest = history.tokens, history.digest
         record.append(
             entries.Request(
-                len(record), now_ns, self.count, "main", size, digest, kept, added, **changed
+                len(record),
+                self.recorder.clock.now_ns,
+                self.count,
+                "main",
+                history.tokens,
+                history.digest,
+                kept,
+                added,
+                UNSET if system_prompt == self._system_prompt else system_prompt,
+                UNSET if tools == self._tools else tools,
             )
         )
+        self._system_prompt, self._tools = system_prompt, tools
         return Request(self.count, "main", system_prompt, history.view(), tools)
 
     def summary(self, system_prompt: str, conversation: History) -> Request:
