@@ -20,11 +20,12 @@ import sys
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar, cast
 
 from simloop.errors import Deadlock, RunawayRun, ScenarioError
 from simloop.sim.outside import REFUSED, run_anyio_threads_inline
+from simloop.sim.waiting import where_it_waits
 
 T = TypeVar("T")
 Task = asyncio.Task[Any]
@@ -158,7 +159,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def _jump(self) -> None:
         """Move time to the next timer that is still wanted."""
         timers = self._timers
-        while timers and timers[0][3]._cancelled:
+        while timers and (timers[0][3]._cancelled or _is_idle(timers[0][3])):
             self._pop_timer()
         if not timers:
             raise Deadlock(self._report("nothing can run and no timer is set"))
@@ -315,7 +316,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def _report(self, finding: str) -> str:
         tasks = self._unfinished()
-        lines = [f"  {task.get_name()}: {_waiting(task)}" for task in tasks[:_NAMED_TASKS]]
+        lines = [f"  {task.get_name()}: {where_it_waits(task)}" for task in tasks[:_NAMED_TASKS]]
         count = f"{len(tasks)} unfinished task{'s' * (len(tasks) != 1)}"
         return "\n".join((f"{finding}, at {_clock(self.now_ns)} with {count}:", *lines))
 
@@ -355,28 +356,10 @@ def _clock(now_ns: int) -> str:
     return f"{seconds}.{rest:09d}".rstrip("0").rstrip(".") + " s"
 
 
-def _waiting(task: Task) -> str:
-    """The innermost frame outside asyncio and anyio, and what it awaits."""
-    place, awaited = "", ""
-    for coroutine, frame in _chain(task.get_coro()):
-        if frame.f_globals.get("__name__", "").partition(".")[0] not in {"asyncio", "anyio"}:
-            code = frame.f_code
-            file = code.co_filename.replace("\\", "/").rpartition("/")[2]
-            place, awaited = f"{file}:{frame.f_lineno} in {code.co_qualname}", ""
-        else:
-            awaited = awaited or coroutine.__qualname__
-    future: Any = getattr(task, "_fut_waiter", None)
-    if not awaited and future is not None:
-        named = isinstance(future, asyncio.Task)
-        awaited = future.get_name() if named else type(future).__name__.lstrip("_")
-    return ", ".join(filter(None, (place, awaited and f"awaiting {awaited}")))
-
-
-def _chain(awaitable: Any) -> Iterator[tuple[Any, Any]]:
-    """A coroutine and what it awaits, down to the innermost that has a frame, with the frames."""
-    while frame := getattr(awaitable, "cr_frame", None) or getattr(awaitable, "gi_frame", None):
-        yield awaitable, frame
-        awaitable = getattr(awaitable, "cr_await", None) or getattr(awaitable, "gi_yieldfrom", None)
+def _is_idle(handle: Any) -> bool:
+    """Whether the timer's owner has nothing left to wait for: asked before time moves for it."""
+    let_go = getattr(getattr(handle._callback, "__self__", None), "let_go", None)
+    return let_go is not None and let_go()
 
 
 _spare = threading.local()

@@ -118,6 +118,12 @@ class Watch:
             self._timer = self.loop.call_at_ns(when_ns, self._ring)
             self._timer_ns = when_ns
 
+    def let_go(self) -> bool:
+        """Asked by the clock before it moves time for our timer: it must not, for nothing."""
+        if self.current is None:
+            self._timer = None
+        return self.current is None
+
     def _ring(self) -> None:
         self._timer = None
         current = self.current

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from simloop.errors import ScenarioError
+from simloop.errors import CheckFailed, ScenarioError
 from simloop.sim.clock import MAX_VIRTUAL_NS, VirtualLoop, run_virtual
 from simloop.sim.sealed import sealed
 from simloop.sim.seeds import Seeds
@@ -34,7 +34,13 @@ def simulate(
             return await main
 
     ties = seeds.stream("ties").getrandbits(64) if shuffle_ties else None
-    return run_virtual(inside(), shuffle_seed=ties, max_virtual_ns=round(max_virtual_s * 1e9))
+    try:
+        return run_virtual(inside(), shuffle_seed=ties, max_virtual_ns=round(max_virtual_s * 1e9))
+    except CheckFailed as error:
+        name = getattr(main, "__qualname__", "main")
+        shuffled = ", shuffle_ties=True" if shuffle_ties else ""
+        error.reproduce = error.reproduce or f"simloop.simulate({name}(), seed={seed}{shuffled})"
+        raise
 
 
 def running_loop() -> VirtualLoop:
