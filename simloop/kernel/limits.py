@@ -5,9 +5,7 @@ from typing import Annotated, ClassVar
 
 from annotated_types import Ge
 
-from simloop.errors import ScenarioError
-
-_MINIMUM_ZERO = frozenset({"max_compaction_attempts"})
+from simloop.kernel.checked import check_settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,10 +37,5 @@ class Limits:
     """Virtual milliseconds for one model call, stream included."""
 
     def __post_init__(self) -> None:
-        """Refuse what pydantic would refuse, for limits that are built in Python."""
-        for name in self.__slots__:
-            value = getattr(self, name)
-            if value is None and name == "max_wall_clock_ms":
-                continue
-            if value is None or value < (0 if name in _MINIMUM_ZERO else 1):
-                raise ScenarioError(f"a limit of {value} is too small", key=f"limits.{name}")
+        """Refuse what a file could not say either: see `check_settings`."""
+        check_settings(self, "limits")

@@ -9,6 +9,8 @@ from typing import Annotated, ClassVar
 
 from annotated_types import Ge, Le
 
+from simloop.kernel.checked import check_settings
+
 
 class OnHookFailure(StrEnum):
     """What a hook that raises or takes too long does to the run (002 section 10)."""
@@ -36,6 +38,10 @@ class HookIsolation:
     timeout_ms: Annotated[int, Ge(1)] = 5_000
     """Virtual milliseconds that an async hook or callback may take."""
 
+    def __post_init__(self) -> None:
+        """Refuse what a file could not say either: see `check_settings`."""
+        check_settings(self, "hook_isolation")
+
 
 class ToolOrder(StrEnum):
     """How several calls of one reply are run."""
@@ -58,6 +64,10 @@ class ToolExecution:
     """One call after the other, or all at once."""
     timeout_ms: Annotated[int, Ge(1)] | None = None
     """Virtual milliseconds that one call may take; without it, for ever."""
+
+    def __post_init__(self) -> None:
+        """Refuse what a file could not say either: see `check_settings`."""
+        check_settings(self, "tool_execution")
 
 
 class CompactionStrategy(StrEnum):
@@ -92,6 +102,10 @@ class Compaction:
     """How many of the newest turns a normal compaction keeps."""
     strategy: CompactionStrategy = CompactionStrategy.SUMMARISE
     """A summary by the model, or dropping the oldest turns."""
+
+    def __post_init__(self) -> None:
+        """Refuse what a file could not say either: see `check_settings`."""
+        check_settings(self, "compaction")
 
     @property
     def trigger(self) -> int:

@@ -12,6 +12,7 @@ from typing import Annotated, ClassVar, Protocol
 
 from annotated_types import Ge, Le
 
+from simloop.kernel.checked import check_settings
 from simloop.kernel.errorclass import ErrorClass, classify
 from simloop.messages import Fault
 
@@ -76,6 +77,10 @@ class ExponentialBackoff:
     """Milliseconds that are waited at most when Retry-After asks for more."""
     jitter: Annotated[float, Ge(0), Le(1)] = 0.0
     """Share of the delay that chance may take off, drawn from the seed."""
+
+    def __post_init__(self) -> None:
+        """Refuse what a file could not say either: see `check_settings`."""
+        check_settings(self, "retry")
 
     def classify(self, fault: Fault) -> ErrorClass:
         """By status and code: `errorclass.classify`."""

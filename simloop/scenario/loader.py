@@ -17,6 +17,7 @@ from pydantic import BaseModel, ValidationError
 from simloop.errors import ScenarioError
 from simloop.scenario.schema import Expect, Scenario
 from simloop.scenario.wording import either, wording
+from simloop.scenario.world import check_names_in
 from simloop.scenario.yaml import Document, Loc, read_yaml, read_yaml_file
 
 
@@ -36,6 +37,13 @@ def _validate(document: Document) -> Scenario:
         scenario = Scenario.model_validate_json(json.dumps(document.data))
     except ValidationError as error:
         raise _worst(document, error) from error
+    try:
+        check_names_in(scenario)
+    except ScenarioError as error:
+        loc = tuple(error.key.split("."))
+        error.path = document.path
+        error.line, error.column = document.locate(loc)
+        raise
     return scenario.read_from(document.path)
 
 

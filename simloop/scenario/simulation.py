@@ -69,12 +69,14 @@ class Simulation:
                 return simulate(self.arun(), seed=self.seeds.seed)
             return run_virtual(self.arun())
         except CheckFailed as error:  # the clock's own findings do not pass through `arun`
-            error.reproduce = error.reproduce or self._reproduce()
+            error.reproduce = self._reproduce()
             raise
 
     async def arun(self) -> Result:
         """Run it on the virtual clock that is already running. Raises as `run` does."""
         loop = running_loop()
+        if self._driver is not None:
+            raise ScenarioError("this simulation has been run", hint="make another one")
         self._driver = Driver(self._machine, self._world, self.trace.entries)
         self._schedule(loop)
         try:

@@ -38,6 +38,15 @@ def machine_for(loop: str, limits: Limits) -> Machine:
     return make(limits)
 
 
+def check_names_in(scenario: Scenario) -> None:
+    """Raise ScenarioError for a fault site that there is not.
+
+    The loop is not looked at: a caller may replace it, for a file that was made for another one.
+    """
+    if scenario.faults is not None:
+        FaultSites(scenario.faults, Seeds(scenario.seed))
+
+
 def fake_model(scenario: Scenario) -> FakeModel:
     """A fake that plays the scenario's script."""
     return FakeModel(

@@ -173,7 +173,7 @@ def _read_bytes(path: Path, name: str) -> bytes:
 def _check_size(raw: bytes, path: str) -> None:
     if len(raw) > MAX_BYTES:
         hint = "let rules, or a scenario in Python, make the long parts"
-        raise ScenarioError(f"the file is over {MAX_BYTES:,} bytes", path=path, hint=hint)
+        raise _error(f"the file is over {MAX_BYTES:,} bytes", path, (1, 1), hint)
 
 
 def _error(message: str, path: str, at: Place, hint: str, loc: Loc = ()) -> ScenarioError:

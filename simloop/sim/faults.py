@@ -23,6 +23,8 @@ from simloop.sim.seeds import Seeds
 from simloop.sim.tools import Tool
 
 _SLOW_S = 20.0
+# A reply that is lost on the way is lost after so many parts at most.
+_MOST_HEARD = 4
 
 _BEFORE_OUTPUT: Mapping[str, Fault] = {
     "model.rate-limit": Fault("429 Too Many Requests", status=429),
@@ -49,8 +51,7 @@ SITES = (
 class ChanceFaults:
     """How likely faults are. `activate`: a site is on in this run; `fire`: it acts when asked.
 
-    `sites` limits them to some of `SITES`; by default all take part. Raises ScenarioError for a
-    site that there is not.
+    `sites` limits them to some of `SITES`; by default all take part.
     """
 
     __pydantic_config__: ClassVar = {"extra": "forbid", "use_attribute_docstrings": True}
@@ -64,14 +65,17 @@ class ChanceFaults:
 
 
 class FaultSites:
-    """The sites of one run. `fires` asks one of them."""
+    """The sites of one run. `fires` asks one of them.
+
+    Raises ScenarioError for a site that there is not.
+    """
 
     def __init__(self, chances: ChanceFaults, seeds: Seeds) -> None:
         for site in chances.sites:
             if site not in SITES:
                 known = ", ".join(SITES)
                 raise ScenarioError(
-                    f"no fault site `{site}`", key="faults", hint=f"there are {known}"
+                    f"no fault site `{site}`", key="faults.sites", hint=f"there are {known}"
                 )
         self._chances = chances
         self._seeds = seeds
@@ -85,6 +89,10 @@ class FaultSites:
         if site not in self._active:
             self._active[site] = draw() < self._chances.activate
         return self._active[site] and draw() < self._chances.fire
+
+    def draw_up_to(self, name: str, most: int) -> int:
+        """A number from 1 to `most`."""
+        return self._seeds.stream(f"fault:{name}").randint(1, most)
 
 
 class FaultyModel:
@@ -107,15 +115,17 @@ class FaultyModel:
             await asyncio.get_running_loop().create_future()
         broken = next((f for site, f in _MID_OUTPUT.items() if self._sites.fires(site)), None)
         unfinished = self._sites.fires("model.unfinished")
+        heard = self._sites.draw_up_to("model.heard", _MOST_HEARD) if broken is not None else None
         said: list[Part] = []
         async for part in self._parts(request):
             said.append(part)
-            if isinstance(part, Finish) and (unfinished or broken is not None):
-                self._unheard[request.purpose] = said
-                if broken is not None:
-                    yield StreamError(broken)
-            else:
+            last = isinstance(part, Finish)
+            if not (last and unfinished) and (heard is None or (len(said) <= heard and not last)):
                 yield part
+        if broken is not None or unfinished:
+            self._unheard[request.purpose] = said
+        if broken is not None:
+            yield StreamError(broken)
 
     async def _parts(self, request: Request) -> AsyncGenerator[Part, None]:
         """What the inner model says; what a fault cut off is said again when it is asked again."""

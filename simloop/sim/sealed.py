@@ -105,7 +105,10 @@ class _World:
         _seed(generator, value, version)
 
     def start_thread(self, _thread: threading.Thread) -> None:
-        raise self.loop.refuse("a real thread", "use asyncio.to_thread, which runs inline")
+        raise self.loop.refuse(
+            "a real thread",
+            "use asyncio.to_thread, which runs inline; import anyio before the simulation starts",
+        )
 
 
 _worlds: dict[Any, _World] = {}

@@ -88,7 +88,9 @@ class TestAScenario:
         self, file: Path
     ) -> None:
         file.write_text(f"faults: {{sites: [gone]}}\n{PASSES}", "utf-8")
-        assert str(verify(file).errors[0]).startswith(f"{file}: faults: no fault site `gone`")
+        assert str(verify(file).errors[0]).startswith(
+            f"{file}:1:17: faults.sites: no fault site `gone`"
+        )
 
     def test_is_run_with_the_seed_and_the_loop_that_are_given(self) -> None:
         scenario = parse_scenario(f"loop: unheard-of\n{PASSES}")

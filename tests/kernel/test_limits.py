@@ -53,7 +53,10 @@ def test_the_minimum_is_accepted(name: str, minimum: int) -> None:
 def test_one_under_the_minimum_is_refused_by_name(name: str, minimum: int) -> None:
     with pytest.raises(ScenarioError) as refused:
         Limits(**{name: minimum - 1})
-    assert str(refused.value) == f"limits.{name}: a limit of {minimum - 1} is too small"
+    assert (
+        str(refused.value)
+        == f"limits.{name}: {minimum - 1} is too small: must be at least {minimum}"
+    )
 
 
 @pytest.mark.parametrize("name", sorted(set(MINIMA) - {"max_wall_clock_ms"}))

@@ -1,0 +1,63 @@
+"""Settings given in Python are checked as those of a file are.
+
+A file goes through pydantic; a call such as `ToolExecution(order="parallel")` does not. The rule to
+keep: a word becomes its enum member and a number out of range is refused, or a policy would be
+compared with what it is not, and silently do nothing.
+"""
+
+import functools
+import typing
+from enum import Enum
+from types import NoneType
+from typing import Any
+
+from annotated_types import Ge, Le
+
+from simloop.errors import ScenarioError
+
+
+def check_settings(settings: object, where: str) -> None:
+    """Check the fields of a frozen dataclass by their annotations; words become enum members.
+
+    Raises ScenarioError with the key `where.field`.
+    """
+    kind: Any = type(settings)
+    for name, hint in _hints(kind).items():
+        value = getattr(settings, name)
+        kinds, bounds = _taken_apart(hint)
+        enum = next((kind for kind in kinds if issubclass(kind, Enum)), None)
+        try:
+            if enum is not None:
+                object.__setattr__(settings, name, enum(value))
+            elif value is not None or NoneType not in kinds:
+                _check_number(value, kinds, bounds)
+        except (TypeError, ValueError) as error:
+            raise ScenarioError(str(error), key=f"{where}.{name}") from None
+
+
+@functools.lru_cache(maxsize=32)
+def _hints(kind: Any) -> dict[str, Any]:
+    hints = typing.get_type_hints(kind, include_extras=True)
+    return {name: hint for name, hint in hints.items() if not name.startswith("__")}
+
+
+@functools.lru_cache(maxsize=128)
+def _taken_apart(hint: Any) -> tuple[tuple[type, ...], tuple[Any, ...]]:
+    """The plain types of an annotation, and the bounds on its numbers."""
+    if isinstance(hint, type):
+        return (hint,), ()
+    bounds = getattr(hint, "__metadata__", ())
+    parts = [_taken_apart(part) for part in typing.get_args(hint) if not isinstance(part, Ge | Le)]
+    kinds = tuple(kind for part in parts for kind in part[0])
+    return kinds, (*bounds, *(bound for part in parts for bound in part[1]))
+
+
+def _check_number(value: Any, kinds: tuple[type, ...], bounds: tuple[Any, ...]) -> None:
+    wanted = (int, float) if float in kinds else (int,)
+    if isinstance(value, bool) or not isinstance(value, wanted):
+        raise TypeError(f"{value!r} is no number that fits here")
+    for bound in bounds:
+        if isinstance(bound, Ge) and not value >= bound.ge:  # type: ignore[operator]
+            raise ValueError(f"{value} is too small: must be at least {bound.ge}")
+        if isinstance(bound, Le) and not value <= bound.le:  # type: ignore[operator]
+            raise ValueError(f"{value} is too large: must be at most {bound.le}")

@@ -1,0 +1,44 @@
+from collections.abc import Callable
+
+import pytest
+
+from simloop import Compaction, ExponentialBackoff, HookIsolation, Limits, ScenarioError
+from simloop import ToolExecution as Execution
+from simloop.kernel.policies import CompactionStrategy, OnHookFailure, ToolOrder
+
+
+def test_a_word_becomes_the_member_that_it_names() -> None:
+    assert Execution(order="parallel").order is ToolOrder.PARALLEL  # type: ignore[arg-type]
+    assert HookIsolation(on_failure="fail-run").on_failure is OnHookFailure.FAIL_RUN  # type: ignore[arg-type]
+    policy = Compaction(strategy="drop-oldest")  # type: ignore[arg-type]
+    assert policy.strategy is CompactionStrategy.DROP_OLDEST
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: HookIsolation(on_failure="fail"), "hook_isolation.on_failure: 'fail' is not"),  # type: ignore[arg-type]
+        (lambda: Compaction(window=-5), "compaction.window: -5 is too small: must be at least 1"),
+        (lambda: Compaction(trigger_percent=101), "compaction.trigger_percent: 101 is too large"),
+        (lambda: ExponentialBackoff(jitter=5), "retry.jitter: 5 is too large: must be at most 1"),
+        (lambda: ExponentialBackoff(jitter=float("nan")), "retry.jitter: nan is too small"),
+        (lambda: Limits(max_steps="3"), "limits.max_steps: '3' is no number that fits here"),  # type: ignore[arg-type]
+        (lambda: Limits(max_steps=True), "limits.max_steps: True is no number that fits here"),
+        (lambda: Execution(timeout_ms=0), "tool_execution.timeout_ms: 0 is too small"),
+    ],
+)
+def test_what_a_file_could_not_say_is_refused_in_python_too(
+    make: Callable[[], object], says: str
+) -> None:
+    with pytest.raises(ScenarioError) as refused:
+        make()
+    assert str(refused.value).startswith(says)
+
+
+def test_what_may_be_left_out_may_be_none() -> None:
+    assert Execution(timeout_ms=None).timeout_ms is None
+    assert Limits(max_wall_clock_ms=None).max_wall_clock_ms is None
+
+
+def test_a_share_may_be_a_whole_number() -> None:
+    assert ExponentialBackoff(jitter=1).jitter == 1
