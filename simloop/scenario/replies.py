@@ -29,7 +29,7 @@ from simloop.messages import (
 )
 from simloop.scenario.durations import Duration
 from simloop.sim.context import utf8_bytes_over_4
-from simloop.sim.model import ScriptEntry, TimedPart
+from simloop.sim.model import ScriptedFailure, ScriptEntry, TimedPart
 from simloop.sim.tools import canonical_json
 
 Where = Literal["before-headers", "after-headers", "mid-output"]
@@ -156,6 +156,9 @@ class Reply(_Model):
     lost: Where | None = Field(None, description="The connection is lost there.")
     stall: Where | None = Field(None, description="From there on nothing comes any more.")
     unfinished: bool = Field(default=False, description="The stream ends without a finish.")
+    raises: str | None = Field(
+        None, description="The model's code raises an exception with this message."
+    )
     times: Annotated[int, Field(ge=1)] | Literal["always"] | None = Field(
         None, description="How often it may be used: by default once, a rule always."
     )
@@ -165,7 +168,7 @@ class Reply(_Model):
     def _makes_sense(self) -> Self:
         ends = [
             name
-            for name in ("finish", "http", "error", "lost", "stall", "unfinished")
+            for name in ("finish", "http", "error", "lost", "stall", "unfinished", "raises")
             if getattr(self, name) not in (None, False)
         ]
         parts = bool(self.say or self.think or self.call or self.half_call)
@@ -221,7 +224,7 @@ class Reply(_Model):
             yield delay_ns, part
             delay_ns = pace.per_part
 
-    def _parts(self, first_call: int) -> Iterator[Part | None]:
+    def _parts(self, first_call: int) -> Iterator[Part | Exception | None]:
         yield from (ReasoningDelta(text) for text in _pieces(self.think))
         yield from (TextDelta(text) for text in _pieces(self.say))
         calls = [
@@ -247,7 +250,7 @@ class Reply(_Model):
             yield from (ToolCallDelta(call.id, call.name, piece) for piece in own)
             yield ToolCallPart(call)
 
-    def _end(self) -> Iterator[Part | None]:
+    def _end(self) -> Iterator[Part | Exception | None]:
         if self.http is not None:
             yield StreamError(self.http.fault())
         elif self.error is not None:
@@ -257,6 +260,8 @@ class Reply(_Model):
             yield StreamError(Fault(f"connection lost {where}", code="connection"))
         elif self.stall is not None:
             yield None
+        elif self.raises is not None:
+            yield ScriptedFailure(self.raises)
         elif not self.unfinished:
             raw = ("tool-calls" if self.call else "stop") if self.finish is None else self.finish
             usage = None if self.usage is None else Usage(self.usage.input, self.usage.output)

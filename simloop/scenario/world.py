@@ -20,7 +20,7 @@ from simloop.scenario.schema import HookPoint, Scenario, ScriptedHook, ScriptedT
 from simloop.sim.context import TokenEstimator, utf8_bytes_over_4
 from simloop.sim.faults import FaultSites, FaultyModel, faulty_tool
 from simloop.sim.hooks import Callbacks, Hooks, UserFunction
-from simloop.sim.model import FakeModel, Model
+from simloop.sim.model import FakeModel, Model, ScriptedFailure
 from simloop.sim.seeds import Seeds
 from simloop.sim.tools import Tool, Tools
 from simloop.sim.world import World
@@ -134,10 +134,6 @@ def world_of(
         seeds=seeds,
         clock_skew_ns=scenario.clock.ahead - scenario.clock.behind,
     )
-
-
-class ScriptedFailure(Exception):  # noqa: N818 - a tool or hook that the script lets fail
-    """What a scripted tool or hook raises; user code, as far as the simulator knows."""
 
 
 def _tool(name: str, spec: ScriptedTool) -> Tool:

@@ -23,8 +23,13 @@ from simloop.messages import (
     ToolCallPart,
 )
 
-TimedPart = tuple[int, Part | None]
-"""Nanoseconds to wait, then a part; None waits for ever, which is what a stall is."""
+TimedPart = tuple[int, Part | Exception | None]
+"""Nanoseconds to wait, then a part; None waits for ever, which is what a stall is, and an exception
+is raised, as the code of a model may do."""
+
+
+class ScriptedFailure(Exception):  # noqa: N818 - something that the script lets fail
+    """What a scripted model, tool or hook raises; user code, as far as the simulator knows."""
 
 
 class Model(Protocol):
@@ -179,6 +184,8 @@ async def play(timed: Iterable[TimedPart]) -> AsyncGenerator[Part, None]:
             await asyncio.sleep(delay_ns / 1e9)
         if part is None:
             await asyncio.get_running_loop().create_future()
+        elif isinstance(part, Exception):
+            raise part
         else:
             yield part
 

@@ -111,8 +111,6 @@ ROWS = {
     for number in range(1, count + 1)
 }
 ROWS_WITHOUT_A_SCENARIO = {
-    "D16": "a formatter is a callback, which is Python code: tests/sim/test_usercode.py",
-    "D17": "a model that raises is Python code: tests/sim/test_modelcalls.py",
     "E5": "the reference loop has no sub-agents",
 }
 

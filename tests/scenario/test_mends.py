@@ -25,11 +25,11 @@ from simloop.messages import FinishReason
 from simloop.scenario.catalog import find
 from simloop.scenario.loader import load_scenario
 from simloop.scenario.simulation import run
-from simloop.scenario.world import ScriptedFailure
 from simloop.sim import compaction
 from simloop.sim.compaction import Compacted, Compactor
 from simloop.sim.driver import Driver
 from simloop.sim.interrupts import Interrupts
+from simloop.sim.model import ScriptedFailure
 from simloop.sim.modelcalls import ModelCalls
 from simloop.sim.toolcalls import ToolCalls
 from simloop.sim.usercode import UserCode

@@ -36,7 +36,7 @@ def reply_of(**fields: Any) -> Reply:
     return Reply.model_validate(fields)
 
 
-def parts_of(first_call: int = 1, **fields: Any) -> list[Part | None]:
+def parts_of(first_call: int = 1, **fields: Any) -> list[Part | Exception | None]:
     return [part for _, part in reply_of(**fields).play(first_call)]
 
 

@@ -10,13 +10,13 @@ from simloop.scenario.loader import parse_scenario
 from simloop.scenario.schema import HookPoint, Scenario, ScriptedHook, ScriptedTool
 from simloop.scenario.simulation import run
 from simloop.scenario.world import (
-    ScriptedFailure,
     fake_model,
     machine_for,
     scripted_hooks,
     scripted_tools,
 )
 from simloop.sim.hooks import BeforeToolCall
+from simloop.sim.model import ScriptedFailure
 from simloop.sim.simulate import running_loop, simulate
 
 
