@@ -205,7 +205,7 @@ class Scenario(Model):
     title: str = Field("", description="What must hold, as a sentence.")
     loop: str = Field("reference", description="The loop design to run.")
     seed: int = Field(0, ge=0, lt=2**63, description="The seed of everything random.")
-    limits: Limits = Field(default_factory=Limits, description="The bounds of the run.")
+    limits: Limits = Field(Limits(), description="The bounds of the run.")
     system_prompt: str = Field("", description="The system prompt.")
     prompt: str = Field(description="What the user asks for.")
     tools: dict[str, ScriptedTool] = Field(default_factory=dict, description="Fake tools by name.")
@@ -220,22 +220,18 @@ class Scenario(Model):
     )
     abort: Moment | None = Field(None, description="The user stops the run.")
     queue: list[Queued] = Field(default_factory=list, description="The user says more meanwhile.")
-    clock: ClockSkew = Field(default_factory=ClockSkew, description="A clock that is wrong.")
+    clock: ClockSkew = Field(ClockSkew(), description="A clock that is wrong.")
     faults: ChanceFaults | None = Field(
         None, description="Faults that nobody planned, drawn from the seed."
     )
     retry: ExponentialBackoff = Field(
-        default_factory=ExponentialBackoff, description="When and how model calls are retried."
+        ExponentialBackoff(), description="When and how model calls are retried."
     )
     compaction: Compaction = Field(
-        default_factory=Compaction, description="When and how the context is shortened."
+        Compaction(), description="When and how the context is shortened."
     )
-    tool_execution: ToolExecution = Field(
-        default_factory=ToolExecution, description="How tools are run."
-    )
-    hook_isolation: HookIsolation = Field(
-        default_factory=HookIsolation, description="How far a hook can reach."
-    )
+    tool_execution: ToolExecution = Field(ToolExecution(), description="How tools are run.")
+    hook_isolation: HookIsolation = Field(HookIsolation(), description="How far a hook can reach.")
     bugs: list[Annotated[str, Field(pattern=r"^[A-F]\d{1,2}$")]] = Field(
         default_factory=list,
         description="Rows of the catalogue of real bugs that it guards against.",
