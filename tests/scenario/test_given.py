@@ -1,6 +1,15 @@
 import pytest
 
-from simloop import Http, Outcome, Reply, Scenario, ScenarioError, run
+from simloop import (
+    Http,
+    Outcome,
+    Reply,
+    Scenario,
+    ScenarioError,
+    Simulation,
+    parse_scenario,
+    run,
+)
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.retry import ExponentialBackoff
 from simloop.messages import Fault
@@ -47,3 +56,16 @@ def test_a_trace_names_the_python_code_that_its_run_needed() -> None:
     scenario = Scenario(prompt="Hi", model=[Reply(say="Hello.")])
     result = run(scenario, tools=[look], retry=EverySecond())
     assert result.trace.header.python == ("tool look", "retry")
+
+
+def test_an_unknown_fault_site_is_refused_at_its_place() -> None:
+    with pytest.raises(ScenarioError) as caught:
+        parse_scenario("prompt: x\nfaults: {sites: [model.slwo]}\n", "a.yaml")
+    assert str(caught.value).startswith("a.yaml:2:17: faults.sites: no fault site `model.slwo`")
+
+
+def test_a_simulation_runs_once() -> None:
+    simulation = Simulation(Scenario(prompt="x", model=[Reply(say="y")]))
+    simulation.run()
+    with pytest.raises(ScenarioError, match="this simulation has been run"):
+        simulation.run()

@@ -146,19 +146,6 @@ def test_an_unknown_loop_is_refused_with_the_file_that_names_it() -> None:
     assert str(caught.value) == "a.yaml: loop: there is no loop `refrence` (known: reference)"
 
 
-def test_an_unknown_fault_site_is_refused_at_its_place() -> None:
-    with pytest.raises(ScenarioError) as caught:
-        parse_scenario("prompt: x\nfaults: {sites: [model.slwo]}\n", "a.yaml")
-    assert str(caught.value).startswith("a.yaml:2:17: faults.sites: no fault site `model.slwo`")
-
-
-def test_a_simulation_runs_once() -> None:
-    simulation = Simulation(Scenario(prompt="x", model=[Reply(say="y")]))
-    simulation.run()
-    with pytest.raises(ScenarioError, match="this simulation has been run"):
-        simulation.run()
-
-
 # ---------------------------------------------------------------------- Python joins a scenario
 
 

@@ -19,7 +19,7 @@ from simloop.kernel.policies import CompactionStrategy
 from simloop.sim.faults import SITES, ChanceFaults, FaultSites
 from simloop.sim.seeds import Seeds
 from simloop.trace.codec import encode
-from simloop.trace.entries import Error, Finish, ToolResult
+from simloop.trace.entries import Error, Finish, TextDelta, ToolResult
 
 
 def scenario(faults: ChanceFaults | None, seed: int = 0, **limits: int) -> Scenario:
@@ -122,3 +122,20 @@ def test_whatever_happens_the_reference_loop_ends(seed: int, limit: int) -> None
     with contextlib.suppress(ScriptUnused):  # it may end early, with an outcome
         simulation.run()
     assert simulation.trace.footer is not None
+
+
+@pytest.mark.parametrize("site", ["model.lost-mid-output", "model.error-part"])
+def test_a_reply_that_is_lost_on_the_way_is_cut_and_said_again_whole(site: str) -> None:
+    world = Scenario(
+        prompt="Hi",
+        seed=5,
+        limits=Limits(max_error_count=50),
+        model=[Reply(say=["one ", "two ", "three ", "four ", "five ", "six"])],
+        faults=ChanceFaults(activate=1.0, fire=0.8, sites=[site]),
+    )
+    simulation = Simulation(world)
+    result = simulation.run()
+    failed = next(e.seq for e in simulation.trace.entries if isinstance(e, Error))
+    heard = [e for e in simulation.trace.entries[:failed] if isinstance(e, TextDelta)]
+    assert 1 <= len(heard) <= 4
+    assert result.text == "one two three four five six"
