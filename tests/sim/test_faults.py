@@ -128,7 +128,6 @@ def test_whatever_happens_the_reference_loop_ends(seed: int, limit: int) -> None
 def test_a_reply_that_is_lost_on_the_way_is_cut_and_said_again_whole(site: str) -> None:
     world = Scenario(
         prompt="Hi",
-        seed=5,
         limits=Limits(max_error_count=50),
         model=[Reply(say=["one ", "two ", "three ", "four ", "five ", "six"])],
         faults=ChanceFaults(activate=1.0, fire=0.8, sites=[site]),
