@@ -57,6 +57,10 @@ class ScriptUnused(ScenarioError):  # noqa: N818 - named as the state of the scr
     """The run ended with replies that nobody asked for."""
 
 
+class CannotExpress(ScenarioError):  # noqa: N818 - what a loop design cannot do is no error of it
+    """The scenario asks for something that its loop design does not have, such as hooks."""
+
+
 class CheckFailed(SimloopError, AssertionError):  # noqa: N818 - a check failed, nothing broke
     """The loop under test is wrong. `reproduce` is the one command that shows it again."""
 

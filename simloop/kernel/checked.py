@@ -29,6 +29,8 @@ def check_settings(settings: object, where: str) -> None:
         try:
             if enum is not None:
                 object.__setattr__(settings, name, enum(value))
+            elif kinds == (bool,):
+                _check_flag(value)
             elif value is not None or NoneType not in kinds:
                 _check_number(value, kinds, bounds)
         except (TypeError, ValueError) as error:
@@ -50,6 +52,11 @@ def _taken_apart(hint: Any) -> tuple[tuple[type, ...], tuple[Any, ...]]:
     parts = [_taken_apart(part) for part in typing.get_args(hint) if not isinstance(part, Ge | Le)]
     kinds = tuple(kind for part in parts for kind in part[0])
     return kinds, (*bounds, *(bound for part in parts for bound in part[1]))
+
+
+def _check_flag(value: Any) -> None:
+    if not isinstance(value, bool):
+        raise TypeError(f"{value!r} is neither true nor false")
 
 
 def _check_number(value: Any, kinds: tuple[type, ...], bounds: tuple[Any, ...]) -> None:

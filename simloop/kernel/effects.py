@@ -1,8 +1,30 @@
-"""What a machine asks of the world. The driver performs each one and answers with a signal."""
+"""What a machine asks of the world. The driver performs each one; most are answered by a signal.
+
+The rule to keep: a transition asks for at most one effect that is answered, and asks for it last.
+"""
+
+from enum import StrEnum
 
 from msgspec import Struct
 
 from simloop.messages import FinishReason, Outcome
+
+
+class Queue(StrEnum):
+    """Where that waits which the user says during a run (`documented-loops.md` 2.2)."""
+
+    STEERING = "steering"  # to be heard as soon as may be
+    FOLLOW_UP = "follow-up"  # to be heard when the run would otherwise be over
+
+
+class TakeQueued(Struct, frozen=True, gc=False):
+    """Put waiting messages into the context: all, or those of one queue, or the first of it.
+
+    Not answered.
+    """
+
+    queue: Queue | None = None
+    one: bool = False
 
 
 class MeasureContext(Struct, frozen=True, gc=False):
@@ -10,32 +32,54 @@ class MeasureContext(Struct, frozen=True, gc=False):
 
 
 class Compact(Struct, frozen=True, gc=False):
-    """Shorten the context: answered by `ContextCompacted`."""
+    """Shorten the context: answered by `ContextCompacted`.
+
+    `then_say` is a user message that the loop itself adds afterwards.
+    """
 
     forced: bool
+    then_say: str = ""
 
 
 class CallModel(Struct, frozen=True, gc=False):
     """Run `before_llm_call` hooks, send the request, read the stream.
 
-    Answered by `ModelReplied`, `ModelFailed`, `HookFailed` or `CallBlocked`.
+    Answered by `ModelReplied`, `ModelFailed`, `HookFailed` or `CallBlocked`. `note` is an assistant
+    message at the end of this request only; `tools` whether tools are offered. `polls`: an abort is
+    seen at the next part, not at once. `aborted`: the call is made after an abort and comes back as
+    `ModelFailed` without the model having been asked.
     """
+
+    note: str = ""
+    tools: bool = True
+    polls: bool = False
+    aborted: bool = False
 
 
 class RunTools(Struct, frozen=True, gc=False):
-    """Execute the calls of the reply: answered by `ToolsReturned` or `HookFailed`."""
+    """Execute the calls of the reply that are open: answered by `ToolsReturned` or `HookFailed`.
+
+    `first_only`: the loop takes one call of a reply, and never sees the others. `polls`: an abort
+    is seen when the tools have returned, not at once.
+    """
+
+    first_only: bool = False
+    polls: bool = False
 
 
 class RefuseTools(Struct, frozen=True, gc=False):
-    """Give every call of the reply an error result instead: answered by `ToolsReturned`."""
+    """Give every open call of the reply an error result instead: answered by `ToolsReturned`.
 
-    finish: FinishReason
+    `finish` is why: the reply ended with it; None after an abort.
+    """
+
+    finish: FinishReason | None
 
 
 class CloseStep(Struct, frozen=True, gc=False):
     """Report the step: answered by `StepClosed` or `HookFailed`.
 
-    `keep`: the reply becomes part of the context. An empty or broken reply does not: the next
+    `keep`: the reply becomes part of the context. An empty or broken reply should not: the next
     request would end with an assistant message, which providers refuse.
     """
 
@@ -49,11 +93,23 @@ class Backoff(Struct, frozen=True, gc=False):
 
 
 class Finish(Struct, frozen=True, gc=False):
-    """Give every open call a result, say goodbye. Nothing is answered."""
+    """Give every open call a result, say goodbye. Nothing is answered.
+
+    `message` is what the user is told, if the loop has words of its own for it.
+    """
 
     outcome: Outcome
+    message: str = ""
 
 
 Effect = (
-    MeasureContext | Compact | CallModel | RunTools | RefuseTools | CloseStep | Backoff | Finish
+    TakeQueued
+    | MeasureContext
+    | Compact
+    | CallModel
+    | RunTools
+    | RefuseTools
+    | CloseStep
+    | Backoff
+    | Finish
 )

@@ -24,6 +24,7 @@ class ErrorClass(StrEnum):
     AUTH = "auth"
     OVERFLOW = "overflow"
     BAD_REQUEST = "bad-request"
+    ABORTED = "aborted"  # the user had stopped the run before the call was made
     UNKNOWN = "unknown"
     # Three replies that came through and are of no use:
     INTERRUPTED = "interrupted"  # the stream ended without a finish

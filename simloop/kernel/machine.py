@@ -5,41 +5,91 @@ number and touches no world. The rule to keep: `run` is frozen and hashable, and
 machine behave equally for ever after; that is what lets `explore` visit all of them.
 """
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import NamedTuple, Protocol, assert_never
 
 from msgspec import Struct
 
 from simloop.errors import InternalError
+from simloop.kernel import effects
 from simloop.kernel.effects import Effect
-from simloop.kernel.signals import Signal
-from simloop.kernel.states import State
+from simloop.kernel.policies import Policies
+from simloop.kernel.signals import (
+    AbortRequested,
+    CallBlocked,
+    HookFailed,
+    Signal,
+    WallClockExpired,
+)
+from simloop.kernel.states import Finished
+from simloop.messages import Outcome
 
 LegalMap = Mapping[type[Struct], Mapping[type[Struct], frozenset[type[Struct]]]]
 """For each state, the signals it accepts, and for each of those the states it may lead to."""
 
+END: frozenset[type[Struct]] = frozenset({Finished})
+ENDINGS: Mapping[type[Struct], frozenset[type[Struct]]] = {
+    AbortRequested: END,
+    WallClockExpired: END,
+}
+"""The row that most states of a map share: what ends a run from outside ends it."""
+
 
 class Run(Struct, frozen=True, gc=False):
-    """Where a run stands: everything that decides how it goes on, and nothing else."""
+    """Where a run stands: everything that decides how it goes on, and nothing else.
 
-    state: State
+    What the counters count is the machine's to say; one that never decides stays 0.
+    """
+
+    state: Struct
     error_count: int = 0
-    """Failed or useless model calls; +1 for each, never reset (bug E6: by design, so stated)."""
+    """The reference loop: failed or useless model calls; +1 for each, never reset (bug E6: by
+    design, so stated)."""
     total_steps: int = 0
-    """Steps of replies; + what each reply reports (at least 1), never reset. A call that fails
-    without a reply is no step."""
+    """The reference loop: steps of replies; + what each reply reports (at least 1), never reset. A
+    call that fails without a reply is no step."""
     compaction_attempts: int = 0
-    """Compactions tried, normal and forced, whether or not they helped (bug B4); never reset."""
+    """The reference loop: compactions tried, normal and forced, whether or not they helped (bug
+    B4); never reset."""
+
+    def to(self, state: Struct) -> "Run":
+        """The run in another state, with the same counters."""
+        return Run(state, self.error_count, self.total_steps, self.compaction_attempts)
 
 
 Transition = tuple[Run, tuple[Effect, ...]]
 
 
+class Feature(StrEnum):
+    """What a scenario may ask for and not every loop design has."""
+
+    HOOKS = "hooks"
+    ABORT = "abort"
+    COMPACTION = "compaction"
+
+
+class Bound(NamedTuple):
+    """A limit as exploration sees it: the counter of `Run`, and where a run goes no further."""
+
+    counter: str
+    at: int
+
+
 class Machine(Protocol):
-    """A loop design. `name` is what scenarios call it."""
+    """A loop design: any object with these attributes and methods.
+
+    `name` is what scenarios call it, `legal` its map, `policies` what it does by default. `bounds`
+    are the limits that it heeds, by the names that its runs end with: exploration proves that each
+    is kept, neither too late nor too early. `lacks` gives, for each feature that the design does
+    not have, the reason.
+    """
 
     name: str
     legal: LegalMap
+    policies: Policies
+    bounds: Mapping[str, Bound]
+    lacks: Mapping[Feature, str]
 
     def start(self) -> Run:
         """The run before anything has happened."""
@@ -53,9 +103,40 @@ class Machine(Protocol):
         """
         ...
 
-    def alphabet(self, run: Run) -> tuple[Signal, ...]:
-        """The representative signals that can arrive in this run's state, one for each decision."""
-        ...
+
+def on_the_map(
+    legal: LegalMap, decide: Callable[[Run, Signal], Transition], run: Run, signal: Signal
+) -> Transition:
+    """What `decide` says, checked against the map. Raises as `Machine.advance`."""
+    targets = legal[type(run.state)].get(type(signal))
+    if targets is None:
+        raise not_accepted(run, signal)
+    moved = decide(run, signal)
+    if type(moved[0].state) not in targets:
+        raise not_on_the_map(run, signal, moved[0])
+    return moved
+
+
+def finish(run: Run, outcome: Outcome, limit: str = "", message: str = "") -> Transition:
+    """The end of a run. `limit` names the limit that ended it, `message` what the user is told."""
+    return run.to(Finished(outcome, limit)), (effects.Finish(outcome, message),)
+
+
+def stop(
+    run: Run, signal: AbortRequested | WallClockExpired | HookFailed | CallBlocked
+) -> Transition:
+    """The end that a signal alone decides, whatever the state: what most designs do with these."""
+    match signal:
+        case AbortRequested():
+            return finish(run, Outcome.ABORTED)
+        case WallClockExpired():
+            return finish(run, Outcome.TIMED_OUT, "max_wall_clock_ms")
+        case HookFailed():
+            return finish(run, Outcome.FAILED)
+        case CallBlocked():
+            return finish(run, Outcome.BLOCKED)
+        case _:
+            assert_never(signal)
 
 
 class IllegalSignal(InternalError):  # noqa: N818 - what it is, in the machine's own words

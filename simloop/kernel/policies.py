@@ -1,15 +1,18 @@
 """Replaceable decisions about hooks, tools and the context, as data. Retry has a file of its own.
 
+`Policies` are those that a loop design brings along; a scenario may replace each.
+
 Not here: carrying them out (sim). The rule to keep: a policy holds settings, never state.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
 from annotated_types import Ge, Le
 
 from simloop.kernel.checked import check_settings
+from simloop.kernel.retry import ExponentialBackoff, RetryPolicy
 
 
 class OnHookFailure(StrEnum):
@@ -98,6 +101,8 @@ class Compaction:
     """Share of the window from which on a normal compaction is tried."""
     target_percent: Annotated[int, Ge(1), Le(100)] = 50
     """Share of the window that dropping turns aims to get down to."""
+    max_messages: Annotated[int, Ge(1)] | None = None
+    """Compact when there are more messages than this, whatever their size (document 001)."""
     keep_turns: Annotated[int, Ge(1)] = 4
     """How many of the newest turns a normal compaction keeps."""
     strategy: CompactionStrategy = CompactionStrategy.SUMMARISE
@@ -112,7 +117,26 @@ class Compaction:
         """Tokens from which on the context is compacted at the top of a round."""
         return self.window * self.trigger_percent // 100
 
+    def is_over(self, tokens: int, messages: int) -> bool:
+        """Whether a context of this size is to be compacted."""
+        if self.max_messages is not None:
+            return messages > self.max_messages
+        return tokens >= self.trigger
+
     @property
     def target(self) -> int:
         """Tokens that a compaction aims to get down to."""
         return self.window * self.target_percent // 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policies:
+    """What a loop design does by default, as its document says.
+
+    `warn_after` model calls a run is reported as long, without being stopped (document 001).
+    """
+
+    retry: RetryPolicy = field(default_factory=ExponentialBackoff)
+    compaction: Compaction = field(default_factory=Compaction)
+    tool_execution: ToolExecution = field(default_factory=ToolExecution)
+    warn_after: int | None = None

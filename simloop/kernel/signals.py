@@ -39,13 +39,20 @@ class ModelFailed(Struct, frozen=True, gc=False):
 
 
 class ToolsReturned(Struct, frozen=True, gc=False):
-    """Every call of the step has a result."""
+    """Every call of the step has a result. `blocked`: a hook forbade at least one of them."""
+
+    blocked: bool = False
 
 
 class StepClosed(Struct, frozen=True, gc=False):
-    """Callbacks and `after_llm_call` hooks have run. `queued`: the user has said more meanwhile."""
+    """Callbacks and `after_llm_call` hooks have run.
+
+    `queued`: the user has said more meanwhile, to be heard at once; `follow_up`: to be heard when
+    the run would otherwise be over.
+    """
 
     queued: bool = False
+    follow_up: bool = False
 
 
 class BackoffElapsed(Struct, frozen=True, gc=False):

@@ -1,4 +1,7 @@
-"""Where a run can stand. Every state but `Finished` waits for exactly one thing of the world."""
+"""Where a run can stand. Every state but `Finished` waits for exactly one thing of the world.
+
+A machine uses those that it needs, and may have others of its own; all of them end in `Finished`.
+"""
 
 from msgspec import Struct
 
@@ -39,9 +42,17 @@ class RunningTools(Struct, frozen=True, gc=False):
 
 
 class ClosingStep(Struct, frozen=True, gc=False):
-    """The step is reported to callbacks and hooks; then `reply` decides."""
+    """The step is reported to callbacks and hooks; then `reply` decides.
+
+    `blocked`: one of its calls was forbidden.
+    """
 
     reply: Reply
+    blocked: bool = False
+
+
+class Halting(Struct, frozen=True, gc=False):
+    """Aborted, but one more thing is asked of the world before the end, as some programs do."""
 
 
 class BackingOff(Struct, frozen=True, gc=False):
@@ -63,5 +74,6 @@ State = (
     | RunningTools
     | ClosingStep
     | BackingOff
+    | Halting
     | Finished
 )

@@ -25,7 +25,19 @@ from msgspec import Struct
 from simloop.kernel import effects
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.limits import Limits
-from simloop.kernel.machine import LegalMap, Run, Transition, not_accepted, not_on_the_map
+from simloop.kernel.machine import (
+    END,
+    ENDINGS,
+    Bound,
+    Feature,
+    LegalMap,
+    Run,
+    Transition,
+    finish,
+    on_the_map,
+    stop,
+)
+from simloop.kernel.policies import Policies
 from simloop.kernel.signals import (
     AbortRequested,
     BackoffElapsed,
@@ -54,44 +66,39 @@ from simloop.kernel.states import (
 )
 from simloop.messages import FinishReason, Outcome
 
-_END: frozenset[type[Struct]] = frozenset({Finished})
-_ENDINGS: Mapping[type[Struct], frozenset[type[Struct]]] = {
-    AbortRequested: _END,
-    WallClockExpired: _END,
-}
 _AFTER_FAILURE: frozenset[type[Struct]] = frozenset({BackingOff, Compacting, Finished})
 
 LEGAL: LegalMap = {
-    Ready: {Began: frozenset({Measuring}), **_ENDINGS},
-    Measuring: {ContextMeasured: frozenset({Compacting, CallingModel}), **_ENDINGS},
+    Ready: {Began: frozenset({Measuring})},
+    Measuring: {ContextMeasured: frozenset({Compacting, CallingModel}), **ENDINGS},
     Compacting: {
         ContextCompacted: frozenset({Measuring, CallingModel, Finished}),
-        **_ENDINGS,
+        **ENDINGS,
     },
     CallingModel: {
         ModelReplied: frozenset({RunningTools, ClosingStep}),
         ModelFailed: _AFTER_FAILURE,
-        HookFailed: _END,
-        CallBlocked: _END,
-        **_ENDINGS,
+        HookFailed: END,
+        CallBlocked: END,
+        **ENDINGS,
     },
     RunningTools: {
         ToolsReturned: frozenset({ClosingStep}),
-        HookFailed: _END,
-        **_ENDINGS,
+        HookFailed: END,
+        **ENDINGS,
     },
     ClosingStep: {
         StepClosed: frozenset({Measuring, BackingOff, Compacting, Finished}),
-        HookFailed: _END,
-        **_ENDINGS,
+        HookFailed: END,
+        **ENDINGS,
     },
-    BackingOff: {BackoffElapsed: frozenset({Measuring}), **_ENDINGS},
+    BackingOff: {BackoffElapsed: frozenset({Measuring}), **ENDINGS},
     Finished: {},
 }
 
 # States without data and the effects of every round are built once: they never change.
 _MEASURING, _CALLING, _BACKING_OFF = Measuring(), CallingModel(), BackingOff()
-_MEASURE = (effects.MeasureContext(),)
+_MEASURE = (effects.TakeQueued(), effects.MeasureContext())
 _CALL = (effects.CallModel(),)
 _RUN_TOOLS = (effects.RunTools(),)
 _KEEP, _DROP = (effects.CloseStep(keep=True),), (effects.CloseStep(keep=False),)
@@ -105,9 +112,18 @@ class ReferenceLoop:
 
     name = "reference"
     legal = LEGAL
+    policies = Policies()
+    lacks: Mapping[Feature, str] = {}
 
     def __init__(self, limits: Limits | None = None) -> None:
         self.limits = limits or Limits()
+        self.bounds: Mapping[str, Bound] = {
+            "max_error_count": Bound("error_count", self.limits.max_error_count),
+            "max_steps": Bound("total_steps", self.limits.max_steps),
+            "max_compaction_attempts": Bound(
+                "compaction_attempts", self.limits.max_compaction_attempts
+            ),
+        }
 
     def start(self) -> Run:
         """The run before anything has happened."""
@@ -115,13 +131,7 @@ class ReferenceLoop:
 
     def advance(self, run: Run, signal: Signal) -> Transition:
         """Where `signal` leads `run`, and what is asked of the world: see `Machine.advance`."""
-        targets = LEGAL[type(run.state)].get(type(signal))
-        if targets is None:
-            raise not_accepted(run, signal)
-        moved = self._decide(run, signal)
-        if type(moved[0].state) not in targets:
-            raise not_on_the_map(run, signal, moved[0])
-        return moved
+        return on_the_map(LEGAL, self._decide, run, signal)
 
     def _decide(self, run: Run, signal: Signal) -> Transition:
         match signal:
@@ -132,25 +142,19 @@ class ReferenceLoop:
             case ToolsReturned():
                 reply = _reply_of(run)
                 broken = reply.finish is FinishReason.INTERRUPTED
-                return _move(run, ClosingStep(reply)), _DROP if broken else _KEEP
-            case StepClosed(queued=queued):
-                return self._follow(run, _reply_of(run), queued=queued)
+                return run.to(ClosingStep(reply)), _DROP if broken else _KEEP
+            case StepClosed(queued=queued, follow_up=follow_up):
+                return self._follow(run, _reply_of(run), queued=queued or follow_up)
             case Began() | BackoffElapsed():
-                return _move(run, _MEASURING), _MEASURE
+                return run.to(_MEASURING), _MEASURE
             case ContextCompacted(shrunk=shrunk):
                 return self._resume(run, shrunk=shrunk)
             case ModelFailed(error=error, retryable=retryable):
                 if error is ErrorClass.OVERFLOW:
                     return self._make_room(run)
                 return self._recover(run, retryable=retryable)
-            case AbortRequested():
-                return _finish(run, Outcome.ABORTED)
-            case WallClockExpired():
-                return _finish(run, Outcome.TIMED_OUT, "max_wall_clock_ms")
-            case HookFailed():
-                return _finish(run, Outcome.FAILED)
-            case CallBlocked():
-                return _finish(run, Outcome.BLOCKED)
+            case AbortRequested() | WallClockExpired() | HookFailed() | CallBlocked():
+                return stop(run, signal)
             case _:
                 assert_never(signal)
 
@@ -160,18 +164,18 @@ class ReferenceLoop:
         Over the trigger is not over the window: the documents go on when attempts are used up.
         """
         if over and run.compaction_attempts < self.limits.max_compaction_attempts:
-            return _move(run, Compacting(forced=False)), (effects.Compact(forced=False),)
-        return _move(run, _CALLING), _CALL
+            return run.to(Compacting(forced=False)), (effects.Compact(forced=False),)
+        return run.to(_CALLING), _CALL
 
     def _resume(self, run: Run, *, shrunk: bool) -> Transition:
         assert isinstance(run.state, Compacting)
         forced = run.state.forced
         tried = Run(run.state, run.error_count, run.total_steps, run.compaction_attempts + 1)
         if shrunk:
-            return _move(tried, _MEASURING), _MEASURE
+            return tried.to(_MEASURING), _MEASURE
         if forced:
-            return _finish(tried, Outcome.CONTEXT_LIMIT)
-        return _move(tried, _CALLING), _CALL
+            return finish(tried, Outcome.CONTEXT_LIMIT)
+        return tried.to(_CALLING), _CALL
 
     def _take_reply(self, run: Run, signal: ModelReplied) -> Transition:
         """Count its steps, answer its calls by running or refusing them, then close the step."""
@@ -190,9 +194,9 @@ class ReferenceLoop:
         """The table of documents 000/002 section 6. A queued message goes on where it says stop."""
         match reply.finish:
             case FinishReason.CONTENT_FILTER:
-                return _finish(run, Outcome.CONTENT_FILTERED)
+                return finish(run, Outcome.CONTENT_FILTERED)
             case FinishReason.ERROR:
-                return _finish(run, Outcome.MODEL_ERROR)
+                return finish(run, Outcome.MODEL_ERROR)
             case FinishReason.LENGTH:
                 return self._make_room(run)
             case FinishReason.INTERRUPTED:
@@ -200,9 +204,9 @@ class ReferenceLoop:
             case FinishReason.STOP | FinishReason.TOOL_CALLS | FinishReason.OTHER:
                 done = reply.text and reply.finish is not FinishReason.TOOL_CALLS
                 if reply.calls or (done and queued):
-                    return self._exceeded(run) or (_move(run, _MEASURING), _MEASURE)
+                    return self._exceeded(run) or (run.to(_MEASURING), _MEASURE)
                 if done:
-                    return _finish(run, Outcome.COMPLETED)
+                    return finish(run, Outcome.COMPLETED)
                 return self._recover(run, retryable=True)
             case _:
                 assert_never(reply.finish)
@@ -211,73 +215,28 @@ class ReferenceLoop:
         """Error count first, then the policy's word, then give up (documents, section 7)."""
         failed = Run(run.state, run.error_count + 1, run.total_steps, run.compaction_attempts)
         if failed.error_count >= self.limits.max_error_count:
-            return _finish(failed, Outcome.TOO_MANY_ERRORS, "max_error_count")
+            return finish(failed, Outcome.TOO_MANY_ERRORS, "max_error_count")
         if not retryable:
-            return _finish(failed, Outcome.FAILED)
+            return finish(failed, Outcome.FAILED)
         backoff = (effects.Backoff(failed.error_count),)
-        return self._exceeded(failed) or (_move(failed, _BACKING_OFF), backoff)
+        return self._exceeded(failed) or (failed.to(_BACKING_OFF), backoff)
 
     def _make_room(self, run: Run) -> Transition:
         """Force a compaction: the context is too long to go on with, or was for the provider."""
         if run.compaction_attempts >= self.limits.max_compaction_attempts:
-            return _finish(run, Outcome.CONTEXT_LIMIT, "max_compaction_attempts")
+            return finish(run, Outcome.CONTEXT_LIMIT, "max_compaction_attempts")
         forced = (effects.Compact(forced=True),)
-        return self._exceeded(run) or (_move(run, Compacting(forced=True)), forced)
+        return self._exceeded(run) or (run.to(Compacting(forced=True)), forced)
 
     def _exceeded(self, run: Run) -> Transition | None:
         """The end of a run that would go on, but has no steps left or reported too many at once."""
         if isinstance(run.state, ClosingStep) and run.state.reply.burst:
-            return _finish(run, Outcome.MAX_STEPS, "max_steps_per_round")
+            return finish(run, Outcome.MAX_STEPS, "max_steps_per_round")
         if run.total_steps >= self.limits.max_steps:
-            return _finish(run, Outcome.MAX_STEPS, "max_steps")
+            return finish(run, Outcome.MAX_STEPS, "max_steps")
         return None
-
-    def alphabet(self, run: Run) -> tuple[Signal, ...]:
-        """One signal for every decision that the state can take, `Finished` excepted."""
-        arrivals = _ARRIVALS.get(type(run.state))
-        if arrivals is None:
-            return ()
-        burst = self.limits.max_steps_per_round + 1
-        bursts = tuple(
-            ModelReplied(signal.finish, signal.text, signal.calls, burst)
-            for signal in arrivals
-            if isinstance(signal, ModelReplied)
-        )
-        return (*arrivals, *bursts, AbortRequested(), WallClockExpired())
-
-
-def _move(run: Run, state: Measuring | CallingModel | ClosingStep | Compacting | BackingOff) -> Run:
-    return Run(state, run.error_count, run.total_steps, run.compaction_attempts)
-
-
-def _finish(run: Run, outcome: Outcome, limit: str = "") -> Transition:
-    ended = Finished(outcome, limit)
-    after = Run(ended, run.error_count, run.total_steps, run.compaction_attempts)
-    return after, (effects.Finish(outcome),)
 
 
 def _reply_of(run: Run) -> Reply:
     assert isinstance(run.state, RunningTools | ClosingStep)
     return run.state.reply
-
-
-_REPLIES: tuple[Signal, ...] = tuple(
-    ModelReplied(finish, text, calls)
-    for finish in FinishReason
-    for text in (True, False)
-    for calls in (True, False)
-)
-_FAILURES: tuple[Signal, ...] = (
-    ModelFailed(ErrorClass.RATE_LIMIT, retryable=True),
-    ModelFailed(ErrorClass.AUTH, retryable=False),
-    ModelFailed(ErrorClass.OVERFLOW, retryable=False),
-)
-_ARRIVALS: dict[type, tuple[Signal, ...]] = {
-    Ready: (Began(),),
-    Measuring: (ContextMeasured(over=False), ContextMeasured(over=True)),
-    Compacting: (ContextCompacted(shrunk=True), ContextCompacted(shrunk=False)),
-    CallingModel: (*_REPLIES, *_FAILURES, HookFailed(), CallBlocked()),
-    RunningTools: (ToolsReturned(), HookFailed()),
-    ClosingStep: (StepClosed(), StepClosed(queued=True), HookFailed()),
-    BackingOff: (BackoffElapsed(),),
-}

@@ -113,6 +113,11 @@ class Compactor:
         self._model_calls = model_calls
         self._watch = watch
 
+    def over(self) -> bool:
+        """Whether the context is to be compacted, and can be."""
+        history = self._history
+        return self._policy.is_over(history.tokens, len(history.messages)) and self.may_help()
+
     def may_help(self) -> bool:
         """Whether a normal compaction has anything to take away; if not, none is tried.
 
@@ -152,7 +157,9 @@ class Compactor:
     def _drop_oldest(self, *, forced: bool) -> bool:
         """Down to the target; a forced one at least by half, for the provider found it too long."""
         history = self._history
-        target = min(self._policy.target, history.tokens // 2) if forced else self._policy.target
+        target = self._policy.target
+        if forced or self._policy.max_messages is not None:  # its size in tokens says nothing then
+            target = min(target, history.tokens // 2)
         cut = self._plan(forced=forced, down_to=target)
         if cut.removed:
             history.replace(cut.kept)

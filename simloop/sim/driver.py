@@ -1,38 +1,44 @@
 """The driver: performs what a loop machine asks for, and tells it what came of it.
 
+It knows no loop design and no state but `Finished`, so any machine can be driven.
+
 Not here: any decision about where a run goes next (loops). The rules to keep: each effect is
 performed by one method and answered by one signal; whatever ends the run from outside arrives as a
 signal too, so there is one way out; and after that signal nothing new is started.
 """
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any
 
 from simloop.errors import RunawayRun
 from simloop.kernel import effects, signals
+from simloop.kernel.effects import Queue
 from simloop.kernel.errorclass import ErrorClass
-from simloop.kernel.machine import Machine, Run
+from simloop.kernel.machine import Machine
+from simloop.kernel.names import name_of
 from simloop.kernel.retry import retry_after_ns
 from simloop.kernel.signals import Signal
-from simloop.kernel.states import Finished, State
+from simloop.kernel.states import Finished
 from simloop.messages import (
     AssistantMessage,
     Fault,
     FinishReason,
     Message,
     Outcome,
+    ToolSpec,
     UserMessage,
 )
 from simloop.sim.clock import VirtualLoop
 from simloop.sim.compaction import Compactor
 from simloop.sim.context import History
+from simloop.sim.ended import Ended
 from simloop.sim.hooks import AFTER_LLM_CALL, BEFORE_LLM_CALL, AfterLLMCall, BeforeLLMCall
 from simloop.sim.interrupts import GRACE_MS, Interrupts, Watch
 from simloop.sim.modelcalls import ModelCalls, ReplySoFar
+from simloop.sim.queued import Queued
 from simloop.sim.requests import Requests
+from simloop.sim.scriptedcontext import ScriptedContext
 from simloop.sim.sealed import EPOCH_NS
 from simloop.sim.session import Session
 from simloop.sim.toolcalls import ToolCalls
@@ -56,29 +62,20 @@ _USELESS = {
         "the reply announced tool calls and has none",
     ),
 }
+_ABORTED = "Error: not finished, the request was aborted"
+_ONE_CALL = "Error: not executed, the loop takes one call of a reply"
 _STOPPED = {
-    Outcome.ABORTED: "Error: not finished, the request was aborted",
+    Outcome.ABORTED: _ABORTED,
     Outcome.TIMED_OUT: "Error: not finished, the time limit of the run was reached",
 }
 _EMPTY = (ErrorClass.EMPTY_REPLY, "the reply is empty")
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """How a run ended. `text` is the model's last words, `cause` the error that ended it."""
-
-    run: Run
-    state: Finished
-    text: str
-    cause: str
-    messages: tuple[Message, ...]
-    elapsed_ns: int
-
-
 class Driver:
-    """Drives one run of `machine` in `world`. Entries go to `record` as things happen.
+    """Drives `machine` in `world`, one run after the other. Entries go to `record` as they happen.
 
-    Must be created and driven inside a task of a VirtualLoop.
+    The conversation goes on from run to run; the machine begins anew. Must be created and driven
+    inside a task of a VirtualLoop.
     """
 
     def __init__(self, machine: Machine, world: World, record: list[AnyEntry]) -> None:
@@ -101,22 +98,20 @@ class Driver:
         self._model_calls = ModelCalls(world.model, world.limits, session)
         self._tool_calls = ToolCalls(world.tool_execution, session)
         self._history = History((), world.estimate_tokens)
-        self._start_ns = loop.now_ns
         self._requests = Requests(self._history, self._recorder)
-        self._compactor = Compactor(
-            world.compaction, self._history, self._requests, self._model_calls, self._watch
-        )
-        self._queued: list[str] = []
-        self._steps = 0
-        self._reply: ReplySoFar | None = None
-        self._text = ""
-        self._fault: Fault | None = None
-        self._error = ErrorClass.UNKNOWN
-        self._cause = ""
+        self._compactor: Compactor | ScriptedContext
+        if world.context is not None:
+            self._compactor = ScriptedContext(world.context, self._history, self._recorder)
+        else:
+            self._compactor = Compactor(
+                world.compaction, self._history, self._requests, self._model_calls, self._watch
+            )
+        self.queued = Queued()
+        self._begin()
         self._base_tools = tuple(tool.spec for tool in world.tools.values())
         self._step_tools = world.tools
-        self._run = machine.start()
         self._perform: dict[type, Callable[[Any], Awaitable[Signal | None]]] = {
+            effects.TakeQueued: self._take_queued,
             effects.MeasureContext: self._measure,
             effects.Compact: self._compact,
             effects.CallModel: self._call_model,
@@ -127,8 +122,22 @@ class Driver:
             effects.Finish: self._finish,
         }
 
+    def _begin(self) -> None:
+        """Nothing has been said or has gone wrong in this run yet."""
+        self._run = self._machine.start()
+        self._start_ns = self._loop.now_ns
+        self._steps = self._total_steps = 0
+        self._reply: ReplySoFar | None = None
+        self._text = self._cause = self._message = ""
+        self._fault: Fault | None = None
+        self._error = ErrorClass.UNKNOWN
+
     async def drive(self, prompt: str) -> Ended:
-        """Run `prompt` to its outcome. Raises RunawayRun past `max_transitions`."""
+        """Run `prompt` to its outcome. Raises RunawayRun past `max_transitions`.
+
+        What was said before stays in the context. `interrupts` must be open.
+        """
+        self._begin()
         self._history.append(UserMessage(prompt))
         self._set_wall_clock()
         try:
@@ -145,7 +154,7 @@ class Driver:
                 return self._ended(self._run.state)
         raise RunawayRun(
             f"the run passed max_transitions={self._world.max_transitions} without an outcome, "
-            f"after {self._requests.count} requests, in state {_NAMES[type(self._run.state)]}"
+            f"after {self._requests.count} requests, in state {name_of(type(self._run.state))}"
         )
 
     def _set_wall_clock(self) -> None:
@@ -161,10 +170,10 @@ class Driver:
             entries.Transition(
                 len(record),
                 self._clock.now_ns,
-                _NAMES[type(signal)],
-                _NAMES[type(run.state)],
+                name_of(type(signal)),
+                name_of(type(run.state)),
                 run.error_count,
-                run.total_steps,
+                self._total_steps,
                 run.compaction_attempts,
             )
         )
@@ -184,30 +193,52 @@ class Driver:
         return signal
 
     def _ended(self, state: Finished) -> Ended:
-        elapsed_ns = self._loop.now_ns - self._start_ns
-        messages = tuple(self._history.messages)
-        return Ended(self._run, state, self._text, self._cause, messages, elapsed_ns)
+        outcome, run = state.outcome, self._run
+        message = self._message or outcome.message(errors=run.error_count, cause=self._cause)
+        return Ended(
+            run,
+            state,
+            self._total_steps,
+            self._text,
+            self._text if outcome is Outcome.COMPLETED else message,
+            tuple(self._history.messages),
+            self._loop.now_ns - self._start_ns,
+        )
+
+    # ------------------------------------------------------------------ the context
+
+    async def _take_queued(self, effect: effects.TakeQueued) -> None:
+        for text in self.queued.take(effect):
+            self._history.append(UserMessage(text))
+
+    async def _measure(self, _: effects.MeasureContext) -> Signal:
+        return signals.ContextMeasured(self._compactor.over())
+
+    async def _compact(self, effect: effects.Compact) -> Signal:
+        done = await self._compactor.shorten(forced=effect.forced)
+        callback = self._world.callbacks.on_compacted
+        if done.shrunk and callback is not None:
+            given = (done.tokens_before, done.tokens_after)
+            await self._user_code.notify(callback, given, self._watch)
+        if done.shrunk and effect.then_say:
+            self._history.append(UserMessage(effect.then_say))
+        return signals.ContextCompacted(done.shrunk)
 
     # ------------------------------------------------------------------ the model
 
-    def queue(self, text: str) -> None:
-        """Have the user say more: it goes into the context at the top of the next round."""
-        self._queued.append(text)
-
-    async def _measure(self, _: effects.MeasureContext) -> Signal:
-        for text in self._queued:
-            self._history.append(UserMessage(text))
-        self._queued.clear()
-        over = self._history.tokens >= self._world.compaction.trigger
-        return signals.ContextMeasured(over and self._compactor.may_help())
-
-    async def _call_model(self, _: effects.CallModel) -> Signal:
+    async def _call_model(self, effect: effects.CallModel) -> Signal:
         world = self._world
         self._steps += 1
         self._fault = None
-        system_prompt, tools, self._step_tools = world.system_prompt, self._base_tools, world.tools
+        self._step_tools = world.tools if effect.tools else {}
+        system_prompt, tools = world.system_prompt, self._base_tools if effect.tools else ()
+        if effect.aborted:
+            return self._call_aborted(system_prompt, tools)
+        self.interrupts.polls = effect.polls
+        if world.warn_after is not None and self._steps > world.warn_after:
+            self._recorder.record(entries.Notice, f"{self._steps} model calls, and no end yet")
         if world.hooks.before_llm_call:
-            specs = {name: tool.spec for name, tool in world.tools.items()}
+            specs = {name: tool.spec for name, tool in self._step_tools.items()}
             given = BeforeLLMCall(self._steps, self._history.view(), system_prompt, specs)
             await self._user_code.fire(
                 BEFORE_LLM_CALL, world.hooks.before_llm_call, given, self._watch
@@ -216,13 +247,21 @@ class Driver:
                 self._cause = writable(given.blocked)
                 return signals.CallBlocked()
             system_prompt, tools = writable(given.system_prompt), tuple(given.tools.values())
-            self._step_tools = {n: tool for n, tool in world.tools.items() if n in given.tools}
+            self._step_tools = {n: t for n, t in self._step_tools.items() if n in given.tools}
         self.interrupts.check()
-        request = self._requests.main(system_prompt, tools)
+        request = self._requests.main(system_prompt, tools, effect.note)
         reply = self._reply = ReplySoFar()
         self._tool_calls.open(reply.calls)
         await self._model_calls.read(request, reply, self._watch, quiet=False)
+        self.interrupts.polls = False
         return await self._judge(reply)
+
+    def _call_aborted(self, system_prompt: str, tools: tuple[ToolSpec, ...]) -> Signal:
+        """A call with a signal that is aborted already: it is made, and comes back at once."""
+        self._requests.main(system_prompt, tools)
+        fault = Fault("the request was aborted", code="aborted")
+        self._recorder.record(entries.Error, fault, ErrorClass.ABORTED, False)  # noqa: FBT003
+        return signals.ModelFailed(ErrorClass.ABORTED, retryable=False)
 
     async def _judge(self, reply: ReplySoFar) -> Signal:
         """What the reply, or the lack of one, is to the machine."""
@@ -238,6 +277,7 @@ class Driver:
             not reply.calls and (not text or reply.finish is FinishReason.TOOL_CALLS)
         ):
             self._error, self._cause = _USELESS.get(reply.finish, _EMPTY)
+        self._total_steps += reply.steps
         return signals.ModelReplied(reply.finish, text, bool(reply.calls), reply.steps)
 
     async def _failed(self, fault: Fault) -> Signal:
@@ -264,13 +304,24 @@ class Driver:
 
     # ------------------------------------------------------------------ tools and the step
 
-    async def _run_tools(self, _: effects.RunTools) -> Signal:
+    async def _run_tools(self, effect: effects.RunTools) -> Signal:
+        self.interrupts.polls = effect.polls
+        if effect.first_only:
+            await self._tool_calls.keep_first(_ONE_CALL, self._watch)
         await self._tool_calls.run(self._step_tools, self._watch)
-        return signals.ToolsReturned()
+        self.interrupts.polls = False
+        blocked = self._tool_calls.blocked
+        if blocked is not None:
+            self._cause = blocked
+        return signals.ToolsReturned(blocked is not None)
 
     async def _refuse_tools(self, effect: effects.RefuseTools) -> Signal:
-        why = _REFUSED.get(effect.finish, f"the reply ended with {effect.finish}")
-        await self._tool_calls.settle(f"Error: not executed, {why}", self._watch)
+        if effect.finish is None:
+            why = _ABORTED
+        else:
+            cause = _REFUSED.get(effect.finish, f"the reply ended with {effect.finish}")
+            why = f"Error: not executed, {cause}"
+        await self._tool_calls.settle(why, self._watch)
         return signals.ToolsReturned()
 
     async def _close_step(self, effect: effects.CloseStep) -> Signal:
@@ -294,7 +345,8 @@ class Driver:
             await self._user_code.fire(
                 AFTER_LLM_CALL, world.hooks.after_llm_call, done, self._watch
             )
-        return signals.StepClosed(bool(self._queued))
+        queued = self.queued
+        return signals.StepClosed(queued.has(Queue.STEERING), queued.has(Queue.FOLLOW_UP))
 
     def _commit(self, reply: ReplySoFar) -> tuple[Message, ...]:
         """Add the reply and the answers to its calls to the context."""
@@ -308,6 +360,7 @@ class Driver:
 
     async def _finish(self, effect: effects.Finish) -> None:
         """Answer what is open and keep what was said; then nothing more happens in this run."""
+        self._message = effect.message
         if self._user_code.failure:
             self._cause = self._user_code.failure
         reply = self._reply
@@ -322,22 +375,3 @@ class Driver:
         self._tool_calls.settle_quietly(why)
         if reply.text or reply.calls:
             self._commit(reply)
-
-    async def _compact(self, effect: effects.Compact) -> Signal:
-        done = await self._compactor.shorten(forced=effect.forced)
-        callback = self._world.callbacks.on_compacted
-        if done.shrunk and callback is not None:
-            given = (done.tokens_before, done.tokens_after)
-            await self._user_code.notify(callback, given, self._watch)
-        return signals.ContextCompacted(done.shrunk)
-
-
-def _kebab_names() -> dict[type, str]:
-    """What traces call each state and signal: its class name in kebab case."""
-    names = {}
-    for kind in (*get_args(Signal), *get_args(State)):
-        names[kind] = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", kind.__name__).lower()
-    return names
-
-
-_NAMES = _kebab_names()

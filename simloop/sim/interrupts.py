@@ -10,7 +10,7 @@ import asyncio
 from types import TracebackType
 from typing import Any, Self
 
-from simloop.kernel.signals import Signal
+from simloop.kernel.signals import AbortRequested, Signal
 from simloop.sim.clock import NEVER_NS, VirtualLoop
 
 _NS_PER_MS = 1_000_000
@@ -25,18 +25,25 @@ _TRIES = 100
 class Interrupts:
     """What ends the run at its next await, or at the driver's next check, whichever is first.
 
-    `pending` is the signal that waits to be taken. The first one counts: a run ends once.
+    `pending` is the signal that waits to be taken. The first one counts: a run ends once. While
+    `polls` is set an abort cancels nothing and is found by the next check, as in a loop that asks.
     """
 
     def __init__(self, loop: VirtualLoop, task: asyncio.Task[Any]) -> None:
         self._loop = loop
         self._task = task
+        self._outside = task.cancelling()
+        self.open()
+
+    def open(self) -> None:
+        """Begin a run: nothing is planned, nothing is pending."""
         self._cancels = 0
         self._closed = False
-        self._outside = task.cancelling()
         self._planned: list[tuple[int, Signal]] = []
         self._timers: list[asyncio.TimerHandle] = []
         self._due_ns = NEVER_NS
+        self._found_by_asking = False
+        self.polls = False
         self.pending: Signal | None = None
 
     def plan(self, when_ns: int, signal: Signal) -> None:
@@ -47,9 +54,12 @@ class Interrupts:
 
     def end_run(self, signal: Signal) -> None:
         """Ask the run to end with `signal`; of no effect once one has been asked or it is over."""
-        if self.pending is not None or self._closed:
+        if (self.pending is not None and not self._found_by_asking) or self._closed:
             return
+        self._found_by_asking = self.polls and type(signal) is AbortRequested
         self.pending = signal
+        if self._found_by_asking:
+            return
         if asyncio.current_task(self._loop) is self._task:
             # The run is not waiting, it is calling us. It checks before it starts anything more;
             # this is for the case that what called us waits for something first.

@@ -119,9 +119,13 @@ class FakeModel:
         self._calls += _count_calls(timed)
         return play(timed)
 
+    def unused(self) -> list[str]:
+        """The positions of the replies that nobody asked for, or not often enough."""
+        return [position for script in self._scripts.values() for position in script.unused()]
+
     def check_account(self) -> None:
         """Raise ScriptUnused, naming the positions, if there are replies that nobody asked for."""
-        unused = [position for script in self._scripts.values() for position in script.unused()]
+        unused = self.unused()
         if unused:
             raise ScriptUnused(
                 f"after {len(self.requests)} request(s) the run ended, and these replies were not "

@@ -4,9 +4,11 @@ Not here: sending them (modelcalls.py). The rule to keep: a request is recorded 
 since the last one, so that a trace grows with the run and not with its square.
 """
 
+from collections.abc import Sequence
+
 from msgspec import UNSET
 
-from simloop.messages import Request, ToolSpec
+from simloop.messages import AssistantMessage, Message, Request, ToolSpec
 from simloop.sim.context import History, View
 from simloop.trace import entries
 from simloop.trace.recorder import Recorder
@@ -22,8 +24,11 @@ class Requests:
         self._tools: tuple[ToolSpec, ...] = ()
         self.count = 0
 
-    def main(self, system_prompt: str, tools: tuple[ToolSpec, ...]) -> Request:
-        """The request that carries the conversation as it is now."""
+    def main(self, system_prompt: str, tools: tuple[ToolSpec, ...], note: str = "") -> Request:
+        """The request that carries the conversation as it is now.
+
+        `note` is an assistant message after it, which only this request has.
+        """
         history, record = self._history, self.recorder.entries
         self.count += 1
         kept, added = history.since_last_sent()
@@ -39,10 +44,14 @@ class Requests:
                 added,
                 UNSET if system_prompt == self._system_prompt else system_prompt,
                 UNSET if tools == self._tools else tools,
+                note,
             )
         )
         self._system_prompt, self._tools = system_prompt, tools
-        return Request(self.count, "main", system_prompt, history.view(), tools)
+        messages: Sequence[Message] = history.view()
+        if note:
+            messages = (*messages, AssistantMessage(note))
+        return Request(self.count, "main", system_prompt, messages, tools)
 
     def summary(self, system_prompt: str, conversation: History) -> Request:
         """A request on the side, for a summary; it does not count as the last one."""

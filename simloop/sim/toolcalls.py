@@ -6,7 +6,7 @@ and nothing that a tool raises leaves this file (I13).
 """
 
 import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -29,7 +29,10 @@ from simloop.trace.untrusted import writable
 
 
 class ToolCalls:
-    """Answers calls for one run. `answers` are those of the current step, None where open."""
+    """Answers calls for one run. `answers` are those of the current step, None where open.
+
+    `blocked` is why a hook forbade a call of this step, or None.
+    """
 
     def __init__(self, policy: ToolExecution, session: Session) -> None:
         self._policy = policy
@@ -38,39 +41,53 @@ class ToolCalls:
         self._recorder = session.recorder
         self._user_code = session.user_code
         self._interrupts = session.interrupts
-        self._calls: Sequence[ToolCall] = ()
-        self.answers: list[ToolMessage | None] = []
+        self.open([])
 
-    def open(self, calls: Sequence[ToolCall]) -> None:
+    def open(self, calls: list[ToolCall]) -> None:
         """Begin a step with these calls, all of them open."""
         self._calls = calls
-        self.answers = [None] * len(calls)
+        self._started: list[int] = []
+        self.answers: list[ToolMessage | None] = [None] * len(calls)
+        self.blocked: str | None = None
+
+    async def keep_first(self, why: str, watch: Watch) -> None:
+        """Leave one call; the others get an error result with this text, and are forgotten."""
+        for index in range(1, len(self._calls)):
+            await self._reject(index, why, watch)
+        del self._calls[1:], self.answers[1:]
 
     async def run(self, tools: Mapping[str, Tool], watch: Watch) -> None:
-        """Run the open calls, one after the other or in parallel, as the policy says."""
+        """Run the open calls, one after the other or in parallel, as the policy says.
+
+        A call that was started and cut short before has had its run: it gets an error result.
+        """
+        for index in self._started:
+            if self.answers[index] is None:
+                await self._reject(index, "Error: not finished, it was interrupted", watch)
         if self._policy.order is ToolOrder.PARALLEL and len(self._calls) > 1:
             await self._run_in_parallel(tools, watch)
             return
-        for index in range(len(self._calls)):
+        for index in self._open():
             ready = await self._prepare(index, tools, watch)
             if ready is not None:
                 await self._run_one(ready, watch)
 
     async def settle(self, text: str, watch: Watch) -> None:
         """Give every call that is still open an error result with this text."""
-        for index, answer in enumerate(self.answers):
-            if answer is None:
-                await self._reject(index, text, watch)
+        for index in self._open():
+            await self._reject(index, text, watch)
 
     def settle_quietly(self, text: str) -> None:
         """The same without telling a callback."""
-        for index, answer in enumerate(self.answers):
-            if answer is None:
-                self._put(index, ToolResult(text, is_error=True), ran=False)
+        for index in self._open():
+            self._put(index, ToolResult(text, is_error=True), ran=False)
+
+    def _open(self) -> list[int]:
+        return [index for index, answer in enumerate(self.answers) if answer is None]
 
     async def _run_in_parallel(self, tools: Mapping[str, Tool], watch: Watch) -> None:
         """Prepare one after the other, so that tools start in the order of the calls; then run."""
-        ready = [await self._prepare(index, tools, watch) for index in range(len(self._calls))]
+        ready = [await self._prepare(index, tools, watch) for index in self._open()]
 
         async def run_one(one: Ready) -> None:
             task = asyncio.current_task()
@@ -107,17 +124,20 @@ class ToolCalls:
             hooks = self._hooks.before_tool_call
             await self._user_code.fire(BEFORE_TOOL_CALL, hooks, given, watch)
             if given.blocked is not None:
+                self.blocked = writable(given.blocked)
                 await self._reject(index, f"Error: {given.blocked}", watch)
                 return None
             arguments, shown, wrong = _recheck(tool, given.arguments)
         if wrong:
-            await self._reject(index, wrong, watch)
+            found = {"validationErrors": wrong.splitlines()[1:]}
+            await self._answer(index, ToolResult(wrong, True, found), watch, ran=False)  # noqa: FBT003
             return None
         return Ready(index, tool, arguments, shown)
 
     async def _run_one(self, ready: "Ready", watch: Watch) -> None:
         self._interrupts.check()
         index, call = ready.place, self._calls[ready.place]
+        self._started.append(index)
         self._recorder.record(entries.ToolStarted, call.id, call.name, ready.shown)
         result = await self._execute(ready.tool, ready.arguments, watch)
         if self._hooks.after_tool_call and self._interrupts.pending is None:
@@ -174,7 +194,8 @@ class ToolCalls:
         text = writable(result.text)
         self.answers[index] = ToolMessage(call.id, text, result.is_error)
         record = self._recorder.record
-        record(entries.ToolResult, call.id, call.name, text, result.is_error, ran)
+        details = None if result.details is None else _as_json(result.details)
+        record(entries.ToolResult, call.id, call.name, text, result.is_error, ran, details)
 
 
 class Ready(NamedTuple):
@@ -213,15 +234,28 @@ def _complaint(tool: Tool, arguments: Any) -> str:
 
 
 def _failed(why: str) -> ToolResult:
-    return ToolResult(f"Error: {why}", is_error=True)
+    return ToolResult(f"Error: {why}", is_error=True, details={"error": why})
+
+
+def _as_json(details: object) -> object:
+    """A copy of what JSON can say; what it cannot is told by its type."""
+    try:
+        return msgspec.json.decode(canonical_json(details))
+    except (TypeError, ValueError, RecursionError):
+        return f"no JSON: {type(details).__name__}"
 
 
 def _result_of(value: Any) -> ToolResult:
-    """What a tool returned, as a result: text as it is, None as nothing, all else as JSON."""
-    if isinstance(value, str):
-        return ToolResult(value)
+    """What a tool returned, as a result."""
     if isinstance(value, ToolResult):
         if not isinstance(value.text, str):
             raise TypeError("the text of a ToolResult must be text")
         return value
-    return ToolResult("" if value is None else canonical_json(value).decode())
+    return ToolResult(text_of(value))
+
+
+def text_of(value: Any) -> str:
+    """What the model reads of a value: text as it is, None as nothing, all else as JSON."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None else canonical_json(value).decode()

@@ -9,6 +9,7 @@ from simloop.kernel.retry import ExponentialBackoff, RetryPolicy
 from simloop.sim.context import TokenEstimator, utf8_bytes_over_4
 from simloop.sim.hooks import Callbacks, Hooks
 from simloop.sim.model import Model
+from simloop.sim.scriptedcontext import ContextScript
 from simloop.sim.seeds import Seeds
 from simloop.sim.tools import Tool
 
@@ -20,7 +21,9 @@ class World:
     """What a run is made of, besides its machine and its prompt.
 
     `max_transitions` bounds loops that do not bound themselves: beyond it the run is a RunawayRun.
-    `clock_skew_ns` is how far the loop's idea of the date is ahead of the provider's.
+    `clock_skew_ns` is how far the loop's idea of the date is ahead of the provider's. `context`
+    says what measuring and compacting come to, in the place of sizes. Past `warn_after` model
+    calls, each one more is noted.
     """
 
     model: Model
@@ -35,5 +38,7 @@ class World:
     hook_isolation: HookIsolation = field(default_factory=HookIsolation)
     estimate_tokens: TokenEstimator = utf8_bytes_over_4
     seeds: Seeds = field(default_factory=lambda: Seeds(0))
+    context: ContextScript | None = None
     clock_skew_ns: int = 0
+    warn_after: int | None = None
     max_transitions: int = MAX_TRANSITIONS

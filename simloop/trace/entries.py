@@ -7,6 +7,7 @@ make two equal runs differ.
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
@@ -44,6 +45,7 @@ class Request(Entry, frozen=True, gc=False):
     Its messages are the first `kept` of the last main request with `added` after them; `digest`
     covers all of them. `system_prompt` and `tools` are there when they changed. `tokens` is the
     estimate. A summary request is recorded whole, and is not the last one for those after it.
+    `note` is the text of an assistant message after all of them that only this request has.
     """
 
     number: int
@@ -54,6 +56,7 @@ class Request(Entry, frozen=True, gc=False):
     added: tuple[Message, ...] = ()
     system_prompt: str | UnsetType = UNSET
     tools: tuple[ToolSpec, ...] | UnsetType = UNSET
+    note: str = ""
 
 
 class TextDelta(Entry, frozen=True, gc=False):
@@ -127,13 +130,17 @@ class ToolStarted(Entry, frozen=True, gc=False):
 
 
 class ToolResult(Entry, frozen=True, gc=False):
-    """A call was answered, by its tool or in its stead (`ran` is false)."""
+    """A call was answered, by its tool or in its stead (`ran` is false).
+
+    `text` is for the model, `details` are for the interface, as JSON.
+    """
 
     call_id: str
     name: str
     text: str
     is_error: bool = False
     ran: bool = True
+    details: Any = None
 
 
 class Compaction(Entry, frozen=True, gc=False):
@@ -156,9 +163,34 @@ class Backoff(Entry, frozen=True, gc=False):
     retry_after: bool = False
 
 
+class Notice(Entry, frozen=True, gc=False):
+    """The run was reported as long; nothing follows from it (document 001)."""
+
+    text: str
+
+
+class Ended(Entry, frozen=True, gc=False):
+    """A run ended, and another prompt follows. The end of the last run is the footer's."""
+
+    outcome: Outcome
+    limit: str
+    message: str
+    text: str
+    error_count: int
+    total_steps: int
+    compaction_attempts: int
+    elapsed_ns: int
+
+
+class Prompt(Entry, frozen=True, gc=False):
+    """The user's next prompt. The first one is the scenario's."""
+
+    text: str
+
+
 AnyEntry = (
     Transition | Request | TextDelta | ReasoningDelta | ToolCallDelta | ToolCall | Finish | Error
-    | Hook | Callback | ToolStarted | ToolResult | Compaction | Backoff
+    | Hook | Callback | ToolStarted | ToolResult | Compaction | Backoff | Notice | Ended | Prompt
 )  # fmt: skip
 
 

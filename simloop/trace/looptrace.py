@@ -6,6 +6,7 @@ its header, entries and footer; a view computes, it stores nothing.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from msgspec import Struct
 
@@ -40,24 +41,33 @@ class LoopTrace:
 
     def rounds(self) -> Iterator[Round]:
         """The rounds of the run, in order."""
-        start = 0
-        for index, entry in enumerate(self.entries):
-            if isinstance(entry, entries.Transition) and entry.state == "measuring":
-                yield from _round(self.entries[start:index])
-                start = index
-        yield from _round(self.entries[start:])
+        starts = list(_round_starts(self.entries))
+        for start, end in pairwise((*starts, len(self.entries))):
+            yield _round(self.entries[start:end])
 
 
-def _round(span: list[AnyEntry]) -> Iterator[Round]:
-    requests = [e for e in span if isinstance(e, entries.Request) and e.purpose == "main"]
-    if not requests:
-        return
-    finishes = [e.reason for e in span if isinstance(e, entries.Finish)]
-    yield Round(
-        request_number=requests[-1].number,
-        messages=requests[-1].kept + len(requests[-1].added),
-        tokens=requests[-1].tokens,
+def _round_starts(record: list[AnyEntry]) -> Iterator[int]:
+    """Where the machine decided on each main request: its hooks come between, and belong to it."""
+    moved = 0
+    for index, entry in enumerate(record):
+        if isinstance(entry, entries.Transition):
+            moved = index
+        elif isinstance(entry, entries.Request) and entry.purpose == "main":
+            yield moved
+
+
+def _round(span: list[AnyEntry]) -> Round:
+    asked = [index for index, e in enumerate(span) if isinstance(e, entries.Request)]
+    request = span[asked[0]]
+    assert isinstance(request, entries.Request)
+    # A compaction that follows belongs to the next call, and so does the finish of its summary.
+    reply = span[: asked[1]] if len(asked) > 1 else span
+    finishes = [e.reason for e in reply if isinstance(e, entries.Finish)]
+    return Round(
+        request_number=request.number,
+        messages=request.kept + len(request.added),
+        tokens=request.tokens,
         hooks_ns=sum(e.took_ns for e in span if isinstance(e, entries.Hook)),
-        finish_reason=finishes[-1] if finishes else None,
+        finish_reason=finishes[0] if finishes else None,
         tools=tuple(e.name for e in span if isinstance(e, entries.ToolStarted)),
     )

@@ -20,7 +20,7 @@ from simloop.trace.looptrace import LoopTrace
 from simloop.trace.untrusted import untrusted
 
 _WIDTH = 96
-_ROUTINE = frozenset({"measuring", "calling-model", "closing-step", "finished"})
+_ROUTINE = frozenset({"measuring", "calling-model", "closing-step", "finished", "turning"})
 
 Line = tuple[int, str, str]
 """Virtual nanoseconds, what happened, the details."""
@@ -134,6 +134,10 @@ def _entry(entry: AnyEntry) -> Iterator[Line]:
         case entries.Backoff():
             why = "as Retry-After says" if entry.retry_after else "exponential"
             yield at_ns, "backoff", f"{clock(entry.delay_ns)} after failure {entry.failures}, {why}"
+        case entries.Notice(text=text) | entries.Prompt(text=text):
+            yield at_ns, str(type(entry).__struct_config__.tag), text
+        case entries.Ended(outcome=outcome, message=message):
+            yield at_ns, str(outcome), message
         case entries.Transition() | entries.TextDelta():
             raise AssertionError("handled by _lines")
 
@@ -150,6 +154,8 @@ def _request(entry: entries.Request) -> Iterator[Line]:
         yield entry.at_ns, "", f"  tools: {', '.join(tool.name for tool in entry.tools) or 'none'}"
     for message in entry.added:
         yield entry.at_ns, "", f"  + {_message(message)}"
+    if entry.note:
+        yield entry.at_ns, "", f"  this time only: assistant: {entry.note}"
 
 
 def _message(message: Message) -> str:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from simloop.messages import Message, Request, ToolSpec
+from simloop.messages import AssistantMessage, Message, Request, ToolSpec
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 
@@ -46,7 +46,8 @@ def requests(record: Iterable[AnyEntry]) -> Iterator[Request]:
             system_prompt = entry.system_prompt
         if isinstance(entry.tools, tuple):
             tools = entry.tools
-        yield Request(entry.number, entry.purpose, system_prompt, messages, tools)
+        noted = (AssistantMessage(entry.note),) if entry.note else ()
+        yield Request(entry.number, entry.purpose, system_prompt, (*messages, *noted), tools)
 
 
 def calls(record: Iterable[AnyEntry]) -> Iterator[Call]:

@@ -1,0 +1,78 @@
+"""Which signals can answer an effect: the alphabet that exploration walks.
+
+It belongs to the world and not to a machine, so that no machine can forget what may happen to it.
+The rule to keep: one signal for each combination of values that a machine may decide by.
+"""
+
+from itertools import product
+from typing import assert_never
+
+from simloop.kernel import effects
+from simloop.kernel.effects import Effect
+from simloop.kernel.errorclass import ErrorClass
+from simloop.kernel.signals import (
+    AbortRequested,
+    BackoffElapsed,
+    CallBlocked,
+    ContextCompacted,
+    ContextMeasured,
+    HookFailed,
+    ModelFailed,
+    ModelReplied,
+    Signal,
+    StepClosed,
+    ToolsReturned,
+    WallClockExpired,
+)
+from simloop.messages import FinishReason
+
+ENDINGS: tuple[Signal, ...] = (AbortRequested(), WallClockExpired())
+"""What ends a run from outside, whatever it waits for."""
+
+_FAILURES: tuple[Signal, ...] = (
+    ModelFailed(ErrorClass.RATE_LIMIT, retryable=True),
+    ModelFailed(ErrorClass.AUTH, retryable=False),
+    ModelFailed(ErrorClass.OVERFLOW, retryable=False),
+)
+
+
+_USUAL = (
+    (FinishReason.STOP, True, False),
+    (FinishReason.TOOL_CALLS, True, True),
+)
+"""First, so that a witness is as plain as it can be."""
+
+
+def replies(steps: int) -> tuple[Signal, ...]:
+    """A reply of every kind, reporting so many steps."""
+    kinds = dict.fromkeys((*_USUAL, *product(FinishReason, (True, False), (True, False))))
+    return tuple(ModelReplied(*kind, steps) for kind in kinds)
+
+
+def answers(effect: Effect, burst: int) -> tuple[Signal, ...]:
+    """Every signal that can answer `effect`, those that end a run from outside left out.
+
+    `burst` is a number of steps that one reply should not report.
+    """
+    match effect:
+        case effects.TakeQueued() | effects.Finish():
+            return ()
+        case effects.MeasureContext():
+            return (ContextMeasured(over=False), ContextMeasured(over=True))
+        case effects.Compact():
+            return (ContextCompacted(shrunk=True), ContextCompacted(shrunk=False))
+        case effects.CallModel(aborted=True):
+            return (ModelFailed(ErrorClass.ABORTED, retryable=False),)
+        case effects.CallModel():
+            return (*replies(1), *replies(burst), *_FAILURES, HookFailed(), CallBlocked())
+        case effects.RunTools():
+            return (ToolsReturned(), ToolsReturned(blocked=True), HookFailed())
+        case effects.RefuseTools():
+            return (ToolsReturned(),)
+        case effects.CloseStep():
+            queued, follow_up = StepClosed(queued=True), StepClosed(follow_up=True)
+            return (StepClosed(), queued, follow_up, HookFailed())
+        case effects.Backoff():
+            return (BackoffElapsed(),)
+        case _:
+            assert_never(effect)

@@ -1,0 +1,166 @@
+"""The events of document 001, told from a trace: message, tool_call, tool_result, done, error.
+
+Not here: the names that the real program has for them (pi_program_events.py), and who listens
+(scenario/agent.py). The rule to keep: a view is told one line of a trace after the other and looks
+at none ahead, so that it says the same live and afterwards.
+
+The order is that of the document's code: `message` when a reply has ended; then for each call
+`tool_call`, before anything is known of the tool or the arguments, and `tool_result`; at the end
+`done`, or `error` for every outcome but `completed`, once. Each tool_call has its tool_result. In
+parallel all calls of a reply are told first, and results as they come. A reply that fails, or is
+stopped in the middle, is no message here, and its calls are not told: the document's `llm.chat` has
+returned nothing.
+"""
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from simloop.messages import Outcome
+from simloop.trace import entries
+from simloop.trace.entries import AnyEntry, Footer
+
+
+class RequestedCall(Struct, frozen=True):
+    """A call as the document shows it. `params` is text where the model wrote no JSON."""
+
+    id: str
+    name: str
+    params: Any
+
+
+class GivenResult(Struct, frozen=True):
+    """A result as the document shows it: `output` for the model, `details` for the interface."""
+
+    output: str
+    details: Any = None
+
+
+class DocumentEvent(Struct, frozen=True, kw_only=True, tag_field="type"):
+    """What all of them have: the virtual time, from the start of the trace."""
+
+    at_ns: int
+
+
+class MessageEvent(DocumentEvent, frozen=True, tag="message"):
+    """A reply has ended."""
+
+    content: str
+    role: str = "assistant"
+
+
+class ToolCallEvent(DocumentEvent, frozen=True, tag="tool_call"):
+    """A call is about to be looked at."""
+
+    tool_call: RequestedCall
+
+
+class ToolResultEvent(DocumentEvent, frozen=True, tag="tool_result"):
+    """A call was answered, by its tool or in its stead."""
+
+    tool_call_id: str
+    result: GivenResult
+
+
+class DoneEvent(DocumentEvent, frozen=True, tag="done"):
+    """The run is complete: the last reply asks for nothing."""
+
+    reason: str = "no_tool_calls"
+
+
+class ErrorEvent(DocumentEvent, frozen=True, tag="error"):
+    """The run ended in another way; `message` is what the user is told."""
+
+    message: str
+
+
+DOCUMENT_EVENTS: tuple[str, ...] = ("message", "tool_call", "tool_result", "done", "error")
+
+
+class DocumentEvents:
+    """The view. `parallel` says how the loop runs the calls of one reply."""
+
+    names = DOCUMENT_EVENTS
+
+    def __init__(self, *, parallel: bool = False) -> None:
+        self._parallel = parallel
+        self._running = self._reading = False
+        self._start_ns = 0
+        self._forget_reply()
+
+    def _forget_reply(self) -> None:
+        self._pieces: list[str] = []
+        self._calls: list[entries.ToolCall] = []
+        self._told: set[str] = set()
+        self._answering = False
+
+    def feed(self, line: AnyEntry | Footer) -> list[DocumentEvent]:
+        """The events that the next line of the trace makes, in order."""
+        match line:
+            case entries.Transition(signal="began"):
+                self._running, self._reading, self._start_ns = True, False, line.at_ns
+                self._forget_reply()
+            case entries.Transition(signal="model-replied"):
+                self._answering = True
+                return self._tell_next(line.at_ns)
+            case entries.Request(purpose=purpose):
+                self._reading = purpose == "main"
+                if self._reading:
+                    self._forget_reply()
+            case entries.TextDelta(text=text) if self._reading:
+                self._pieces.append(text)
+            case entries.ToolCall() if self._reading:
+                self._calls.append(line)
+            case entries.Finish() if self._reading:
+                self._reading = False
+                return [MessageEvent(at_ns=line.at_ns, content="".join(self._pieces))]
+            case entries.ToolResult() if self._answering:
+                return self._result(line)
+            case entries.Ended() if self._running:
+                return self._end(self._start_ns + line.elapsed_ns, line)
+            case Footer() if self._running:
+                return self._end(line.elapsed_ns, line)
+            case _:
+                pass
+        return []
+
+    def _result(self, line: entries.ToolResult) -> list[DocumentEvent]:
+        given = GivenResult(line.text, line.details)
+        return [
+            *self._tell_up_to(line.call_id, line.at_ns),
+            ToolResultEvent(at_ns=line.at_ns, tool_call_id=line.call_id, result=given),
+            *self._tell_next(line.at_ns),
+        ]
+
+    def _tell_up_to(self, call_id: str, at_ns: int) -> list[DocumentEvent]:
+        if call_id in self._told:
+            return []
+        place = [call.call_id for call in self._calls].index(call_id)
+        waiting = [call for call in self._calls[: place + 1] if call.call_id not in self._told]
+        return [self._tell(call, at_ns) for call in waiting]
+
+    def _tell_next(self, at_ns: int) -> list[DocumentEvent]:
+        """The next call, which is looked at from now on; in parallel, all of them."""
+        waiting = [call for call in self._calls if call.call_id not in self._told]
+        return [self._tell(call, at_ns) for call in (waiting if self._parallel else waiting[:1])]
+
+    def _tell(self, call: entries.ToolCall, at_ns: int) -> DocumentEvent:
+        self._told.add(call.call_id)
+        params = params_of(call.arguments)
+        requested = RequestedCall(call.call_id, call.name, params)
+        return ToolCallEvent(at_ns=at_ns, tool_call=requested)
+
+    def _end(self, at_ns: int, line: entries.Ended | Footer) -> list[DocumentEvent]:
+        self._running = self._answering = False
+        if line.outcome is Outcome.COMPLETED:
+            return [DoneEvent(at_ns=at_ns)]
+        return [ErrorEvent(at_ns=at_ns, message=line.message)]
+
+
+def params_of(arguments: str) -> Any:
+    """The arguments of a call as values, or as the text that the model wrote."""
+    try:
+        return msgspec.json.decode(arguments)
+    except (msgspec.DecodeError, RecursionError):
+        return arguments
