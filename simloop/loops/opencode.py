@@ -1,0 +1,322 @@
+"""The loop of document 004: an outer loop over steps, an inner one over tries of a model call.
+
+Not here: how anything is done (sim) and what its events are called (trace/opencode_events.py). The
+rule to keep: the inner loop says `continue`, `stop` or `compact`, and only the outer loop ends a
+run. In states: `Turning` is the top of the outer loop, `CallingModel` to `ClosingStep` and
+`BackingOff` are the inner one.
+
+The four ways out (document, section 1.2): the newest reply has a finish that is neither
+`tool-calls` nor unknown, and the user has said nothing since; the user aborts; the inner loop says
+stop (an error, or a forbidden call); a compaction stops. A finish that we call `other` or
+`interrupted` is unknown to the document. A step is a turn of the outer loop that asks the model,
+for a reply or for a summary. On the last one the model is told so by an assistant message, tools
+are off, and the run ends after it. A failed call is tried again at most `max_retries` times, after
+1, 2, 4 s ..., or as Retry-After says; the counter `error_count` is that of one step.
+
+An abort is seen at the top of the outer loop, at each part of the stream and in the wait before a
+retry, as the document prints it: tools are waited for, and the wait gives way to one more call,
+which comes back as aborted.
+
+Where the real program differs (`documented-loops.md` 0.1 and section 4; the text in parentheses is
+the versions read):
+
+- no bound on retries (1.0 to 1.2): `unlimited_retries`. The delay begins at 2 s, and 1.18.33 adds
+  up to a quarter: `retry: {initial_ms: 2000}`; our jitter takes off and does not add.
+- steps are unlimited unless configured, and then only advice; tools stay on: `steps`.
+- a compaction that gains nothing is followed by the next one: `compact_without_progress`.
+- a context overflow is answered by a compaction (1.2.27, 1.18.33): `compact_on_overflow`.
+- a reply with calls goes on whatever its finish (1.18.33): `calls_go_on`.
+- a content filter is an error (1.18.33): `filter_fails`.
+- the abort of 1.18.33 is at once, with 250 ms for tools to settle, and no call after it:
+  `abort_at_once`.
+- sub-tasks, the doom-loop guard, pruning of old tool outputs, titles and the `invalid` tool, whose
+  complaint counts as a success: not modelled.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, ClassVar, assert_never
+
+from annotated_types import Ge
+from msgspec import Struct
+
+from simloop.kernel import effects
+from simloop.kernel.checked import check_settings
+from simloop.kernel.errorclass import ErrorClass
+from simloop.kernel.limits import Limits
+from simloop.kernel.machine import (
+    END,
+    ENDINGS,
+    Bound,
+    Feature,
+    LegalMap,
+    Run,
+    Transition,
+    finish,
+    on_the_map,
+    stop,
+)
+from simloop.kernel.policies import Policies
+from simloop.kernel.retry import ExponentialBackoff
+from simloop.kernel.signals import (
+    AbortRequested,
+    BackoffElapsed,
+    Began,
+    CallBlocked,
+    ContextCompacted,
+    ContextMeasured,
+    HookFailed,
+    ModelFailed,
+    ModelReplied,
+    Signal,
+    StepClosed,
+    ToolsReturned,
+    WallClockExpired,
+)
+from simloop.kernel.states import (
+    BackingOff,
+    CallingModel,
+    ClosingStep,
+    Compacting,
+    Finished,
+    Halting,
+    Ready,
+    Reply,
+    RunningTools,
+)
+from simloop.messages import FinishReason, Outcome
+
+
+class Turning(Struct, frozen=True, gc=False):
+    """At the top of the outer loop. `answered`: the exit test holds unless the context is full."""
+
+    answered: bool
+
+
+LEGAL: LegalMap = {
+    Ready: {Began: frozenset({Turning})},
+    Turning: {ContextMeasured: frozenset({Compacting, CallingModel, Finished}), **ENDINGS},
+    Compacting: {ContextCompacted: frozenset({CallingModel, Finished}), **ENDINGS},
+    CallingModel: {
+        ModelReplied: frozenset({RunningTools, ClosingStep}),
+        ModelFailed: frozenset({BackingOff, Compacting, Finished}),
+        HookFailed: END,
+        CallBlocked: END,
+        **ENDINGS,
+    },
+    RunningTools: {ToolsReturned: frozenset({ClosingStep}), HookFailed: END, **ENDINGS},
+    ClosingStep: {StepClosed: frozenset({Turning, Finished}), HookFailed: END, **ENDINGS},
+    BackingOff: {
+        BackoffElapsed: frozenset({CallingModel}),
+        **ENDINGS,
+        AbortRequested: frozenset({Halting, Finished}),
+    },
+    Halting: {ModelFailed: END, **ENDINGS},
+    Finished: {},
+}
+MAX_STEPS = "This is the last step. Tools are off: say what was done, and what is left to do."
+GO_ON = "Go on with what is left to do. If nothing is, say so."
+
+
+class Steps(StrEnum):
+    """What becomes of a run that reaches `max_steps`."""
+
+    STOP = "stop"  # it is told, has no tools, and ends: the document
+    ADVISE = "advise"  # it is told at every further step, and goes on
+    UNLIMITED = "unlimited"  # nothing: what the real program does unless it is configured
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpencodeOptions:
+    """What can be chosen about the loop of document 004."""
+
+    __pydantic_config__: ClassVar = {
+        "extra": "forbid",
+        "strict": True,
+        "use_attribute_docstrings": True,
+    }
+
+    max_retries: Annotated[int, Ge(0)] = 5
+    """How often a failed call is tried again; the document says 3 to 5."""
+    unlimited_retries: bool = False
+    """A failed call is tried again for ever (1.0 to 1.2)."""
+    steps: Steps = Steps.STOP
+    """What becomes of a run that reaches `max_steps`."""
+    compact_without_progress: bool = False
+    """A compaction that gains nothing does not end the run (all versions)."""
+    compact_on_overflow: bool = False
+    """A context overflow is answered by a compaction (1.2.27, 1.18.33)."""
+    calls_go_on: bool = False
+    """A reply with calls goes on, whatever its finish (1.18.33)."""
+    filter_fails: bool = False
+    """A content filter is an error (1.18.33)."""
+    abort_at_once: bool = False
+    """An abort is seen wherever the run waits (1.18.33)."""
+
+    def __post_init__(self) -> None:
+        """Refuse what a file could not say either: see `check_settings`."""
+        check_settings(self, "loops.opencode")
+
+
+VERSIONS: Mapping[str, OpencodeOptions] = {
+    "1.1.11": OpencodeOptions(
+        unlimited_retries=True, steps=Steps.UNLIMITED, compact_without_progress=True
+    ),
+    "1.2.27": OpencodeOptions(
+        unlimited_retries=True,
+        steps=Steps.UNLIMITED,
+        compact_without_progress=True,
+        compact_on_overflow=True,
+    ),
+    "1.18.33": OpencodeOptions(
+        steps=Steps.UNLIMITED,
+        compact_without_progress=True,
+        compact_on_overflow=True,
+        calls_go_on=True,
+        filter_fails=True,
+        abort_at_once=True,
+    ),
+}
+"""The options with which the loop does as that version of opencode."""
+
+# With no bound on retries the count only tells how long to wait, and 2**31 ms is past any cap.
+_LONG_ENOUGH = 32
+_TURN = (effects.TakeQueued(), effects.MeasureContext())
+_KEEP = (effects.CloseStep(keep=True),)
+_GOES_ON = frozenset({FinishReason.TOOL_CALLS, FinishReason.OTHER, FinishReason.INTERRUPTED})
+
+
+class OpencodeLoop:
+    """The machine. `compaction_attempts` stays 0: what bounds compactions are steps."""
+
+    name = "opencode"
+    legal = LEGAL
+    lacks: Mapping[Feature, str] = {}
+
+    def __init__(
+        self, limits: Limits | None = None, options: OpencodeOptions | None = None
+    ) -> None:
+        self.options = options or OpencodeOptions()
+        self.max_steps = (limits or Limits()).max_steps
+        self.policies = Policies(retry=ExponentialBackoff(initial_ms=1_000))
+        bounds: dict[str, Bound] = {}
+        if not self.options.unlimited_retries:
+            bounds["max_retries"] = Bound("error_count", self.options.max_retries + 1)
+        if self.options.steps is Steps.STOP:
+            bounds["max_steps"] = Bound("total_steps", self.max_steps)
+        self.bounds: Mapping[str, Bound] = bounds
+        self._run_tools = (effects.RunTools(polls=not self.options.abort_at_once),)
+
+    def start(self) -> Run:
+        """The run before anything has happened."""
+        return Run(Ready())
+
+    def advance(self, run: Run, signal: Signal) -> Transition:
+        """Where `signal` leads `run`, and what is asked of the world: see `Machine.advance`."""
+        return on_the_map(LEGAL, self._decide, run, signal)
+
+    def _decide(self, run: Run, signal: Signal) -> Transition:
+        match signal:
+            case Began():
+                return run.to(Turning(answered=False)), _TURN
+            case ContextMeasured(over=over):
+                return self._turn(run, over=over)
+            case ContextCompacted(shrunk=shrunk):
+                return self._resume(run, shrunk=shrunk)
+            case ModelReplied():
+                return self._take_reply(run, Reply(signal.finish, signal.text, signal.calls))
+            case ModelFailed(error=error, retryable=retryable):
+                return self._catch(run, error, retryable=retryable)
+            case BackoffElapsed():
+                return self._call(run)
+            case ToolsReturned(blocked=blocked):
+                return run.to(ClosingStep(_reply_of(run), blocked)), _KEEP
+            case StepClosed(queued=queued, follow_up=follow_up):
+                return self._judge(run, _reply_of(run), queued=queued or follow_up)
+            case AbortRequested():
+                return self._abort(run, signal)
+            case WallClockExpired() | HookFailed() | CallBlocked():
+                return stop(run, signal)
+            case _:
+                assert_never(signal)
+
+    # ------------------------------------------------------------------ the outer loop
+
+    def _turn(self, run: Run, *, over: bool) -> Transition:
+        """Compact what is too long, leave if there is an answer, else ask the model."""
+        assert isinstance(run.state, Turning)
+        spent = self.options.steps is Steps.STOP and run.total_steps >= self.max_steps
+        if over and not spent:
+            return self._compact(run)
+        if run.state.answered:
+            return finish(run, Outcome.COMPLETED)
+        return finish(run, Outcome.MAX_STEPS, "max_steps") if spent else self._call(run)
+
+    def _compact(self, run: Run) -> Transition:
+        asked = effects.Compact(forced=False, then_say=GO_ON)
+        return run.to(Compacting(forced=False)), (asked,)
+
+    def _resume(self, run: Run, *, shrunk: bool) -> Transition:
+        """After a compaction: its step is spent; without progress it stops the run."""
+        counted = self._counted(run)
+        if not shrunk and not self.options.compact_without_progress:
+            return finish(counted, Outcome.CONTEXT_LIMIT)
+        return self._turn(counted.to(Turning(answered=False)), over=False)
+
+    def _counted(self, run: Run) -> Run:
+        """The run with a step more, as far as that decides, and no failures of a new step yet."""
+        counts = self.options.steps is not Steps.UNLIMITED
+        steps = min(run.total_steps + 1, self.max_steps) if counts else 0
+        return Run(run.state, total_steps=steps)
+
+    # ------------------------------------------------------------------ the inner loop
+
+    def _call(self, run: Run) -> Transition:
+        """Ask the model; on the last step with a note, and in the document without tools."""
+        last = self.options.steps is not Steps.UNLIMITED and run.total_steps + 1 >= self.max_steps
+        asked = effects.CallModel(
+            note=MAX_STEPS if last else "",
+            tools=not (last and self.options.steps is Steps.STOP),
+            polls=not self.options.abort_at_once,
+        )
+        return run.to(CallingModel()), (asked,)
+
+    def _take_reply(self, run: Run, reply: Reply) -> Transition:
+        counted = self._counted(run)
+        if reply.calls:
+            return counted.to(RunningTools(reply)), self._run_tools
+        return counted.to(ClosingStep(reply)), _KEEP
+
+    def _judge(self, run: Run, reply: Reply, *, queued: bool) -> Transition:
+        """`stop` ends the run; `continue` and `compact` are told apart by the outer loop."""
+        assert isinstance(run.state, ClosingStep)
+        if reply.finish is FinishReason.CONTENT_FILTER and self.options.filter_fails:
+            return finish(run, Outcome.CONTENT_FILTERED)
+        if run.state.blocked:
+            return finish(run, Outcome.BLOCKED)
+        goes_on = reply.finish in _GOES_ON or (reply.calls and self.options.calls_go_on)
+        return run.to(Turning(answered=not goes_on and not queued)), _TURN
+
+    def _catch(self, run: Run, error: ErrorClass, *, retryable: bool) -> Transition:
+        if error is ErrorClass.ABORTED:
+            return finish(run, Outcome.ABORTED)
+        if error is ErrorClass.OVERFLOW and self.options.compact_on_overflow:
+            return self._compact(run)
+        failed = Run(run.state, min(run.error_count + 1, _LONG_ENOUGH), run.total_steps)
+        if not retryable:
+            return finish(failed, Outcome.FAILED)
+        if failed.error_count > self.options.max_retries and not self.options.unlimited_retries:
+            return finish(failed, Outcome.TOO_MANY_ERRORS, "max_retries")
+        return failed.to(BackingOff()), (effects.Backoff(failed.error_count),)
+
+    def _abort(self, run: Run, signal: AbortRequested) -> Transition:
+        """The wait before a retry swallows an abort, and the next try finds it."""
+        if type(run.state) is BackingOff and not self.options.abort_at_once:
+            return run.to(Halting()), (effects.CallModel(aborted=True),)
+        return stop(run, signal)
+
+
+def _reply_of(run: Run) -> Reply:
+    assert isinstance(run.state, RunningTools | ClosingStep)
+    return run.state.reply

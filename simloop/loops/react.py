@@ -1,0 +1,196 @@
+"""The ReAct loop of document 003: ask, act on one function call, observe, until there is none.
+
+Not here: how anything is done (sim). The rule to keep: a round is one model call and at most one
+function call, and `max_rounds` of them are the only bound that the document has.
+
+The document decides by whether the reply holds a function call, and by nothing else: a cut-off,
+filtered, empty or unfinished reply without one is the answer, and ends the run as completed. A
+model call that fails ends it too; there is no retry. The limit is found after the last tool has
+run. What was said stays in the history, so the next prompt goes on from there with a fresh budget.
+
+Where the real program (try-agent, c63fb5e) differs, as `documented-loops.md` section 3 has it:
+
+- all calls of a reply are run at once: the option `all_calls`.
+- calls of a reply that ends with `length`, or without a finish, vanish; here they are run.
+- `compressIfNeeded` shortens the history once per prompt; the document's loop never does.
+- an unknown tool or a raising one gives `{error: ...}` and arguments are not validated; here the
+  wording and the validation are those of document 001.
+- two synthetic messages with the wall-clock time go before every request; here none do.
+- a listener that throws leaves an unanswered call in the history; here callbacks are isolated.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, assert_never
+
+import msgspec
+from annotated_types import Ge
+
+from simloop.kernel import effects
+from simloop.kernel.checked import check_settings
+from simloop.kernel.limits import Limits
+from simloop.kernel.machine import (
+    END,
+    ENDINGS,
+    Bound,
+    Feature,
+    LegalMap,
+    Run,
+    Transition,
+    finish,
+    on_the_map,
+    stop,
+)
+from simloop.kernel.policies import Policies, ToolExecution, ToolOrder
+from simloop.kernel.signals import (
+    AbortRequested,
+    BackoffElapsed,
+    Began,
+    CallBlocked,
+    ContextCompacted,
+    ContextMeasured,
+    HookFailed,
+    ModelFailed,
+    ModelReplied,
+    Signal,
+    StepClosed,
+    ToolsReturned,
+    WallClockExpired,
+)
+from simloop.kernel.states import CallingModel, ClosingStep, Finished, Ready, Reply, RunningTools
+from simloop.messages import AssistantMessage, Message, Outcome, ToolMessage
+
+LEGAL: LegalMap = {
+    Ready: {Began: frozenset({CallingModel})},
+    CallingModel: {
+        ModelReplied: frozenset({RunningTools, ClosingStep}),
+        ModelFailed: END,
+        HookFailed: END,
+        CallBlocked: END,
+        **ENDINGS,
+    },
+    RunningTools: {ToolsReturned: frozenset({ClosingStep}), HookFailed: END, **ENDINGS},
+    ClosingStep: {StepClosed: frozenset({CallingModel, Finished}), HookFailed: END, **ENDINGS},
+    Finished: {},
+}
+TOO_MANY_ROUNDS = "Max tool call rounds exceeded"
+
+_CALL = (effects.CallModel(),)
+_KEEP = (effects.CloseStep(keep=True),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReactOptions:
+    """What can be chosen about the ReAct loop."""
+
+    __pydantic_config__: ClassVar = {
+        "extra": "forbid",
+        "strict": True,
+        "use_attribute_docstrings": True,
+    }
+
+    max_rounds: Annotated[int, Ge(1)] | None = None
+    """Model calls for one prompt; by default `limits.max_steps`, 100 as in document 003."""
+    all_calls: bool = False
+    """Run every call of a reply, all at once, as the real program does (c63fb5e)."""
+
+    def __post_init__(self) -> None:
+        """Refuse what a file could not say either: see `check_settings`."""
+        check_settings(self, "loops.react")
+
+
+class ReactLoop:
+    """The machine. A round is a step: `total_steps` counts model calls that were answered."""
+
+    name = "react"
+    legal = LEGAL
+    lacks: Mapping[Feature, str] = {
+        Feature.HOOKS: "document 003 has no hooks",
+        Feature.ABORT: "document 003 has no way to stop a run",
+        Feature.COMPACTION: "document 003 never shortens the history",
+    }
+
+    def __init__(self, limits: Limits | None = None, options: ReactOptions | None = None) -> None:
+        self.options = options or ReactOptions()
+        self.max_rounds = self.options.max_rounds or (limits or Limits()).max_steps
+        order = ToolOrder.PARALLEL if self.options.all_calls else ToolOrder.SEQUENTIAL
+        self.policies = Policies(tool_execution=ToolExecution(order=order))
+        self.bounds: Mapping[str, Bound] = {"max_rounds": Bound("total_steps", self.max_rounds)}
+        self._run_tools = (effects.RunTools(first_only=not self.options.all_calls),)
+
+    def start(self) -> Run:
+        """The run before anything has happened."""
+        return Run(Ready())
+
+    def advance(self, run: Run, signal: Signal) -> Transition:
+        """Where `signal` leads `run`, and what is asked of the world: see `Machine.advance`."""
+        return on_the_map(LEGAL, self._decide, run, signal)
+
+    def _decide(self, run: Run, signal: Signal) -> Transition:
+        match signal:
+            case Began():
+                return run.to(CallingModel()), _CALL
+            case ModelReplied():
+                return self._take_reply(run, signal)
+            case ToolsReturned():
+                assert isinstance(run.state, RunningTools)
+                return run.to(ClosingStep(run.state.reply)), _KEEP
+            case StepClosed():
+                assert isinstance(run.state, ClosingStep)
+                return self._go_on(run) if run.state.reply.calls else finish(run, Outcome.COMPLETED)
+            case ModelFailed():
+                return finish(run, Outcome.FAILED)
+            case AbortRequested() | WallClockExpired() | HookFailed() | CallBlocked():
+                return stop(run, signal)
+            case ContextMeasured() | ContextCompacted() | BackoffElapsed():
+                raise AssertionError("never asked for, so refused by the map")
+            case _:
+                assert_never(signal)
+
+    def _take_reply(self, run: Run, signal: ModelReplied) -> Transition:
+        reply = Reply(signal.finish, signal.text, signal.calls)
+        counted = Run(run.state, total_steps=run.total_steps + 1)
+        if reply.calls:
+            return counted.to(RunningTools(reply)), self._run_tools
+        return counted.to(ClosingStep(reply)), _KEEP
+
+    def _go_on(self, run: Run) -> Transition:
+        """The next round, unless that was the last one: its tool has run all the same."""
+        if run.total_steps >= self.max_rounds:
+            return finish(run, Outcome.MAX_STEPS, "max_rounds", TOO_MANY_ROUNDS)
+        return run.to(CallingModel()), _CALL
+
+
+def history(messages: tuple[Message, ...]) -> list[dict[str, Any]]:
+    """The conversation as the document keeps it: roles user, model and tool, each with parts.
+
+    A part is `text`, `functionCall` (id, name, args) or `functionResponse` (id, name, response).
+    """
+    names = {
+        call.id: call.name
+        for message in messages
+        if isinstance(message, AssistantMessage)
+        for call in message.calls
+    }
+    return [_entry(message, names) for message in messages]
+
+
+def _entry(message: Message, names: Mapping[str, str]) -> dict[str, Any]:
+    match message:
+        case AssistantMessage(text=text, calls=calls):
+            said: list[dict[str, Any]] = [{"text": text}] if text or not calls else []
+            return {"role": "model", "parts": said + [_function_call(call) for call in calls]}
+        case ToolMessage(call_id=call_id, text=text, is_error=is_error):
+            key = "error" if is_error else "output"
+            answered = {"id": call_id, "name": names.get(call_id, ""), "response": {key: text}}
+            return {"role": "tool", "parts": [{"functionResponse": answered}]}
+        case _:
+            return {"role": "user", "parts": [{"text": message.text}]}
+
+
+def _function_call(call: Any) -> dict[str, Any]:
+    try:
+        arguments = msgspec.json.decode(call.arguments)
+    except msgspec.DecodeError:
+        arguments = call.arguments  # not JSON: as the model wrote it
+    return {"functionCall": {"id": call.id, "name": call.name, "args": arguments}}
