@@ -10,7 +10,7 @@ from pathlib import Path
 from simloop.check.replay import check_determinism
 from simloop.errors import InternalError, ScenarioError, SimloopError
 from simloop.scenario.loader import load_scenario
-from simloop.scenario.result import Result
+from simloop.scenario.result import Result, failures_without_outcome
 from simloop.scenario.schema import Scenario
 from simloop.scenario.simulation import Simulation
 from simloop.trace.looptrace import LoopTrace
@@ -20,8 +20,9 @@ from simloop.trace.looptrace import LoopTrace
 class Verdict:
     """One scenario and how far it came: read, run, judged, run again.
 
-    `errors` are what kept it from the next stage, or was found there. `deterministic` is None where
-    there was no second run.
+    `errors` are what kept it from the next stage, or was found there. `ended_by` is the error that
+    the scenario expects in the place of an outcome, with the expectations `unmet` all the same.
+    `deterministic` is None where there was no second run.
     """
 
     scenario: Scenario | None = None
@@ -29,11 +30,13 @@ class Verdict:
     result: Result | None = None
     deterministic: bool | None = None
     errors: list[SimloopError] = field(default_factory=list)
+    ended_by: SimloopError | None = None
+    unmet: tuple[str, ...] = ()
 
     @property
     def failures(self) -> tuple[str, ...]:
         """The expectations that do not hold."""
-        return self.result.failures if self.result else ()
+        return self.result.failures if self.result else self.unmet
 
     @property
     def exit_code(self) -> int:
@@ -52,7 +55,18 @@ class Verdict:
         except SimloopError as error:
             if isinstance(error, ScenarioError) and error.path is None:
                 error.path = source if isinstance(source, Path) else source.path or None
-            self.errors.append(error)
+            self._judge(error)
+
+    def _judge(self, error: SimloopError) -> None:
+        """An error that the scenario expects is what should happen."""
+        name = type(error).__name__
+        if self.scenario is not None and self.trace is not None:
+            expect = self.scenario.expected_of(self.trace.header.loop)
+            if expect.error == name:
+                self.ended_by = error
+                self.unmet = failures_without_outcome(expect, name, self.trace)
+                return
+        self.errors.append(error)
 
     def play_again(self) -> None:
         """Run what was run once more, and compare."""

@@ -42,7 +42,9 @@ _PHRASES = {
 }  # fmt: skip
 
 
-class _Model(BaseModel):
+class Strict(BaseModel):
+    """A model that refuses unknown keys and guesses nothing."""
+
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
@@ -60,7 +62,7 @@ def differs(model: BaseModel, field: str) -> bool:
     return bool(getattr(model, field) != default)
 
 
-class Http(_Model):
+class Http(Strict):
     """The provider answers with a status instead of a reply."""
 
     status: Annotated[int, Field(ge=300, le=599)] = Field(description="The HTTP status.")
@@ -87,21 +89,21 @@ class Http(_Model):
         )
 
 
-class StreamFault(_Model):
+class StreamFault(Strict):
     """The stream carries an error instead of going on."""
 
     message: str = Field(description="The error's message.")
     code: str = Field("", description="The error's code, such as overloaded_error.")
 
 
-class TokenUsage(_Model):
+class TokenUsage(Strict):
     """What the provider says it counted."""
 
     input: int = Field(0, ge=0, description="Input tokens.")
     output: int = Field(0, ge=0, description="Output tokens.")
 
 
-class Pace(_Model):
+class Pace(Strict):
     """How fast parts come."""
 
     first_part: Duration = Field(0, description="Time before the first part.")
@@ -109,7 +111,7 @@ class Pace(_Model):
     per_token: Duration = Field(0, description="Time for each token of a text part, on top.")
 
 
-class When(_Model):
+class When(Strict):
     """Which requests a rule answers: all that is given must hold of the newest message."""
 
     role: Literal["user", "assistant", "tool", "summary"] | None = Field(
@@ -124,7 +126,7 @@ class When(_Model):
         return (self.role is None or self.role == role) and (self.contains or "") in newest.text
 
 
-class Reply(_Model):
+class Reply(Strict):
     """One thing that the model does when it is asked: it says, calls, fails."""
 
     say: str | list[str] = Field("", description="Text, streamed by word; a list: by item.")

@@ -1,6 +1,6 @@
 """What a run came to, and whether that is what its scenario expects."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -30,9 +30,13 @@ class Result:
     `text` is the model's last words, whole or cut off; `message` is what the user is told: the text
     of a completed run, or why there is none. `limit` names the limit that ended the run, or is
     empty. `elapsed_ns` is virtual time. `failures` lists what the scenario expects and is not so.
+    After several prompts all this is of the last one, but for the time, which is that of all;
+    `outcomes` has one for each. `files` are the files in memory at the end, `unused` counts the
+    replies of the script that nobody asked for.
     """
 
     outcome: Outcome
+    outcomes: tuple[Outcome, ...]
     text: str
     message: str
     limit: str
@@ -40,6 +44,8 @@ class Result:
     messages: tuple[Message, ...]
     elapsed_ns: int
     trace: LoopTrace
+    files: Mapping[str, str] | None = None
+    unused: int = 0
     failures: tuple[str, ...] = ()
     reproduce: str = ""
 
@@ -96,8 +102,13 @@ class Result:
 def failures(expect: Expect, result: Result) -> tuple[str, ...]:
     """One line for each expectation that does not hold: what, expected, got."""
     counters = expect.counters
+    outcomes = None if expect.outcomes is None else [str(outcome) for outcome in expect.outcomes]
     pairs: list[tuple[str, Any, Any]] = [
+        ("error", expect.error, "none"),
         ("outcome", expect.outcome, result.outcome),
+        ("outcomes", outcomes, [str(outcome) for outcome in result.outcomes]),
+        ("unused", expect.unused, result.unused),
+        ("files", expect.files, result.files),
         ("limit", expect.limit, result.limit),
         ("text", expect.text, result.text),
         ("message", expect.message, result.message),
@@ -112,6 +123,15 @@ def failures(expect: Expect, result: Result) -> tuple[str, ...]:
         ("messages", expect.messages, _roles(result.messages)),
         *_from_trace(expect, result.trace.entries),
     ]
+    return _told(pairs)
+
+
+def failures_without_outcome(expect: Expect, error: str, trace: LoopTrace) -> tuple[str, ...]:
+    """The same for a run that `error` ended, by its name: what a trace without an end tells."""
+    return _told([("error", expect.error, error), *_from_trace(expect, trace.entries)])
+
+
+def _told(pairs: Iterable[tuple[str, Any, Any]]) -> tuple[str, ...]:
     return tuple(
         f"expect.{name}: expected {_shown(wanted)}, got {_shown(got)}"
         for name, wanted, got in pairs

@@ -15,9 +15,11 @@ from simloop.kernel.policies import Compaction, HookIsolation, ToolExecution
 from simloop.kernel.retry import ExponentialBackoff
 from simloop.messages import Outcome
 from simloop.scenario.durations import Duration
+from simloop.scenario.loops import LoopOptions
 from simloop.scenario.replies import Reply, differs, wrong
 from simloop.sim.faults import ChanceFaults
 from simloop.sim.tools import Tool, canonical_json
+from simloop.sim.world import MAX_TRANSITIONS
 
 HookPoint = Literal["before_llm_call", "after_llm_call", "before_tool_call", "after_tool_call"]
 
@@ -51,6 +53,7 @@ class ScriptedTool(Model):
     returns_chars: Annotated[int, Field(ge=0, le=50_000_000)] | None = Field(
         None, description="The tool returns a text of so many characters."
     )
+    details: Any = Field(None, description="What the interface is shown of the result, as JSON.")
     takes: Duration = Field(0, description="Virtual time that the tool takes.")
     hangs: bool = Field(default=False, description="The tool never returns.")
     cancels: bool = Field(default=False, description="The tool raises CancelledError by itself.")
@@ -69,10 +72,11 @@ class ScriptedTool(Model):
         given = [way for way in ways if differs(self, way)]
         if len(given) > 1:
             raise wrong(given[1], f"a tool ends in one way, not in several: {', '.join(given)}")
-        try:
-            canonical_json(self.returns)
-        except (TypeError, ValueError):
-            raise wrong("returns", "this is no JSON: it has no NaN and no infinity") from None
+        for field in ("returns", "details"):
+            try:
+                canonical_json(getattr(self, field))
+            except (TypeError, ValueError):
+                raise wrong(field, "this is no JSON: it has no NaN and no infinity") from None
         if self.json_schema is not None:
             self._check_schema(self.json_schema)
         return self
@@ -105,6 +109,9 @@ class ScriptedHook(Model):
     at: HookPoint = Field(description="Where the hook runs.")
     name: str = Field("", description="What traces call the hook.")
     tool: str | None = Field(None, description="Act on calls of this tool only.")
+    nth: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="Act this time only, counted from 1."
+    )
     takes: Duration = Field(0, description="Virtual time that the hook takes.")
     hangs: bool = Field(default=False, description="The hook never returns.")
     raises: str | None = Field(None, description="The hook raises an exception with this message.")
@@ -158,6 +165,23 @@ class Queued(Moment):
     """The user says more while the run goes on."""
 
     say: str = Field(description="What the user says.")
+    follow_up: bool = Field(
+        default=False, description="To be heard when the run would otherwise be over."
+    )
+
+
+class Context(Model):
+    """What measuring and compacting the context come to, in the place of its size.
+
+    The last word of each list stands for all that follow.
+    """
+
+    over: list[bool] = Field(
+        default_factory=list, description="Whether it is over the trigger, each time it is asked."
+    )
+    shrunk: list[bool] = Field(
+        default_factory=list, description="Whether a compaction gains something, each time."
+    )
 
 
 class ClockSkew(Model):
@@ -179,6 +203,15 @@ class Expect(Model):
     """What must hold at the end of the run; only what is given is checked."""
 
     outcome: Outcome | None = Field(None, description="How the run ends.")
+    outcomes: list[Outcome] | None = Field(
+        None, description="How the run of each prompt ends, in order."
+    )
+    error: Literal["ScriptExhausted", "RunawayRun", "Deadlock"] | None = Field(
+        None, description="The run has no outcome: this error ends it."
+    )
+    unused: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="How many replies are left over; without it none may be."
+    )
     limit: str | None = Field(None, description="The limit that ended the run; empty for none.")
     text: str | None = Field(None, description="The model's last words, exactly.")
     message: str | None = Field(None, description="What the user is told, exactly.")
@@ -197,6 +230,9 @@ class Expect(Model):
     sent: list[str] | None = Field(
         None, description="The requests as sent: for each the roles of its messages."
     )
+    files: dict[str, str] | None = Field(
+        None, description="The files at the end, all of them, by path."
+    )
 
 
 class Scenario(Model):
@@ -204,11 +240,20 @@ class Scenario(Model):
 
     title: str = Field("", description="What must hold, as a sentence.")
     loop: str = Field("reference", description="The loop design to run.")
+    loops: LoopOptions = Field(LoopOptions(), description="The options of each loop design.")
     seed: int = Field(0, ge=0, lt=2**63, description="The seed of everything random.")
     limits: Limits = Field(Limits(), description="The bounds of the run.")
     system_prompt: str = Field("", description="The system prompt.")
     prompt: str = Field(description="What the user asks for.")
+    then: list[str] = Field(
+        default_factory=list, description="Further prompts, each after the outcome before it."
+    )
     tools: dict[str, ScriptedTool] = Field(default_factory=dict, description="Fake tools by name.")
+    files: dict[str, str] | None = Field(
+        None,
+        description="Files in memory, by path, and with them the five tools of document 003: "
+        "RunShellCommand, ReadFile, ReadFolder, WriteFile, EditFile.",
+    )
     model: list[Reply] = Field(
         default_factory=list, description="What the model says, in order or by rule."
     )
@@ -224,19 +269,30 @@ class Scenario(Model):
     faults: ChanceFaults | None = Field(
         None, description="Faults that nobody planned, drawn from the seed."
     )
-    retry: ExponentialBackoff = Field(
-        ExponentialBackoff(), description="When and how model calls are retried."
+    retry: ExponentialBackoff | None = Field(
+        None, description="When and how model calls are retried; by default as the loop does."
     )
-    compaction: Compaction = Field(
-        Compaction(), description="When and how the context is shortened."
+    compaction: Compaction | None = Field(
+        None, description="When and how the context is shortened; by default as the loop does."
     )
-    tool_execution: ToolExecution = Field(ToolExecution(), description="How tools are run.")
+    context: Context | None = Field(
+        None, description="What measuring and compacting the context come to."
+    )
+    tool_execution: ToolExecution | None = Field(
+        None, description="How tools are run; by default as the loop does."
+    )
     hook_isolation: HookIsolation = Field(HookIsolation(), description="How far a hook can reach.")
     bugs: list[Annotated[str, Field(pattern=r"^[A-F]\d{1,2}$")]] = Field(
         default_factory=list,
         description="Rows of the catalogue of real bugs that it guards against.",
     )
+    max_transitions: int = Field(
+        MAX_TRANSITIONS, ge=1, description="Moves of the loop after which it is a runaway."
+    )
     expect: Expect = Field(Expect(), description="What must hold at the end.")
+    expect_on: dict[str, Expect] = Field(
+        default_factory=dict, description="What must hold instead when this loop runs it, by name."
+    )
 
     _path: str = PrivateAttr("")
 
@@ -244,6 +300,10 @@ class Scenario(Model):
     def path(self) -> str:
         """The file that it was read from, or empty."""
         return self._path
+
+    def expected_of(self, loop: str) -> Expect:
+        """What must hold when `loop` runs it."""
+        return self.expect_on.get(loop, self.expect)
 
     def __eq__(self, other: object) -> bool:
         """Of equal content, wherever it was read from."""

@@ -6,15 +6,18 @@ to keep: a run is a pure function of the scenario, the seed and the functions th
 
 import dataclasses
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Unpack
 
 import msgspec
 
-from simloop.errors import CheckFailed, ScenarioError, ScriptUnused
+from simloop.errors import CannotExpress, CheckFailed, ScenarioError, ScriptUnused
 from simloop.kernel import signals
+from simloop.kernel.effects import Queue
+from simloop.kernel.machine import Feature
 from simloop.messages import Outcome
+from simloop.scenario.loops import machine_for, reasons_against
 from simloop.scenario.result import Counters, Result, failures
 from simloop.scenario.schema import Moment, Scenario
 from simloop.scenario.tripwires import Tripwires
@@ -22,16 +25,19 @@ from simloop.scenario.world import (
     Given,
     check_names,
     fake_model,
-    machine_for,
+    features_of,
     python_code,
     world_of,
 )
 from simloop.sim.clock import VirtualLoop, run_virtual
-from simloop.sim.driver import Driver, Ended
+from simloop.sim.driver import Driver
+from simloop.sim.ended import Ended
+from simloop.sim.files import Files
 from simloop.sim.model import FakeModel, FunctionModel, Model
 from simloop.sim.seeds import Seeds
 from simloop.sim.simulate import running_loop, simulate
 from simloop.sim.tools import toolbox
+from simloop.trace import entries
 from simloop.trace.codec import FORMAT, VERSION, digest
 from simloop.trace.entries import Footer, Header
 from simloop.trace.looptrace import LoopTrace
@@ -48,19 +54,27 @@ class Simulation:
         seed = given.get("seed")
         self.scenario = scenario
         self.seeds = Seeds(scenario.seed if seed is None else seed)
+        loop = given.get("loop") or scenario.loop
+        self._loop_name = loop if isinstance(loop, str) else loop.name
         try:
-            self._machine = machine_for(given.get("loop") or scenario.loop, scenario.limits)
+            self._machine = machine_for(loop, scenario.limits, scenario.loops)
+            self._check_features(features_of(scenario, given))
         except ScenarioError as error:
             error.path = scenario.path or None
             raise
         self._model = _choose_model(scenario, given.get("model"))
+        self._files = None if scenario.files is None else Files(scenario.files)
         tools = toolbox(given.get("tools", ()))
-        self._world = world_of(scenario, given, tools, self._model, self.seeds)
+        self._world = world_of(
+            scenario, given, self._machine.policies, tools, self._model, self.seeds, self._files
+        )
         self._python = python_code(given, tools)
-        self.trace = LoopTrace(_header(scenario, self._machine.name, self.seeds.seed, self._python))
+        self.trace = LoopTrace(_header(scenario, self._loop_name, self.seeds.seed, self._python))
         if any(moment.on for moment in (*scenario.queue, scenario.abort) if moment is not None):
             self.trace.entries = Tripwires()
         self._driver: Driver | None = None
+        self._endings: list[Ended] = []
+        self._start_ns = 0
 
     def run(self) -> Result:
         """Run it on the virtual clock. Raises as the function `run` does."""
@@ -72,15 +86,23 @@ class Simulation:
             error.reproduce = self._reproduce()
             raise
 
+    def _check_features(self, asked_for: Mapping[Feature, bool]) -> None:
+        reasons = reasons_against(self._machine, asked_for)
+        if reasons:
+            raise CannotExpress(
+                f"the loop `{self._loop_name}` cannot express this: {'; '.join(reasons)}",
+                key="loop",
+                hint="run it on another loop",
+            )
+
     async def arun(self) -> Result:
         """Run it on the virtual clock that is already running. Raises as `run` does."""
-        loop = running_loop()
-        if self._driver is not None:
-            raise ScenarioError("this simulation has been run", hint="make another one")
-        self._driver = Driver(self._machine, self._world, self.trace.entries)
-        self._schedule(loop)
         try:
-            result = self._result(await self._driver.drive(self.scenario.prompt))
+            waiting = [self.scenario.prompt, *self.scenario.then]
+            while waiting:
+                ended = await self.send(waiting.pop(0))
+                waiting = [*self._unheard(ended), *waiting]
+            result = self._result()
             if isinstance(self._model, FakeModel):
                 self._check_account(self._model, result)
         except CheckFailed as error:
@@ -89,83 +111,122 @@ class Simulation:
         except ScenarioError as error:
             error.path = error.path or self.scenario.path or None
             raise
-        return result
+        failed = failures(self.scenario.expected_of(self._loop_name), result)
+        return dataclasses.replace(result, failures=failed) if failed else result
+
+    async def send(self, prompt: str) -> Ended:
+        """Run one prompt to its outcome; what was said before stays in the context."""
+        if self._driver is None:
+            loop = running_loop()
+            self._driver = Driver(self._machine, self._world, self.trace.entries)
+            self._start_ns = loop.now_ns
+            self._schedule_queued(loop)
+        else:
+            self._begin_another(self._driver, prompt)
+        self._plan_abort(self._driver)
+        ended = await self._driver.drive(prompt)
+        self._endings.append(ended)
+        return ended
+
+    def _begin_another(self, driver: Driver, prompt: str) -> None:
+        if not self._endings:
+            raise ScenarioError("this simulation has been run", hint="make another one")
+        last = self._endings[-1]
+        record, now_ns = self.trace.entries, self._elapsed_ns()
+        record.append(last.entry(len(record), now_ns))
+        record.append(entries.Prompt(len(record), now_ns, prompt))
+        driver.interrupts.open()
+
+    def _elapsed_ns(self) -> int:
+        return running_loop().now_ns - self._start_ns
+
+    def _unheard(self, ended: Ended) -> list[str]:
+        """What the user said while a loop without a queue was busy is the next prompt."""
+        assert self._driver is not None
+        completed = ended.state.outcome is Outcome.COMPLETED
+        unheard = self._driver.queued.take_first() if completed else None
+        return [] if unheard is None else [unheard]
 
     def _check_account(self, model: FakeModel, result: Result) -> None:
         """As the model does, but saying how the run ended, which is often why."""
+        expect = self.scenario.expected_of(self._loop_name)
+        if expect.unused is not None:
+            return  # judged with all else that is expected
         try:
             model.check_account()
         except ScriptUnused as error:
             error.message += f"; it ended with {result.outcome}: {result.message}"
-            error.message += "".join(f"; {failure}" for failure in result.failures)
+            error.message += "".join(f"; {failure}" for failure in failures(expect, result))
             raise
 
-    def _schedule(self, loop: VirtualLoop) -> None:
-        """Set up what the user does while the run goes on."""
-        scenario, driver = self.scenario, self._driver
-        assert driver is not None
-        moments = [(queued, partial(self.queue, queued.say)) for queued in scenario.queue]
-        if scenario.abort is not None:
-            if scenario.abort.at is not None:
-                when_ns = loop.now_ns + scenario.abort.at
+    def _schedule_queued(self, loop: VirtualLoop) -> None:
+        """Set up what the user says while a run goes on, and an abort that waits for the trace."""
+        if self.scenario.abort is not None and self.scenario.abort.on is not None:
+            self._on(self.scenario.abort, self.abort)
+        for queued in self.scenario.queue:
+            act = partial(self.queue, queued.say, follow_up=queued.follow_up)
+            if queued.at is not None:
+                loop.call_at_ns(loop.now_ns + queued.at, act)
+            else:
+                self._on(queued, act)
+
+    def _plan_abort(self, driver: Driver) -> None:
+        """Have the user stop this run, unless that time is over."""
+        abort = self.scenario.abort
+        if abort is not None and abort.at is not None:
+            when_ns = self._start_ns + abort.at
+            if not self._endings or when_ns > running_loop().now_ns:
                 driver.interrupts.plan(when_ns, signals.AbortRequested())
-            else:
-                self._on(scenario.abort, self.abort)
-        for moment, act in moments:
-            if moment.at is not None:
-                loop.call_at_ns(loop.now_ns + moment.at, act)
-            else:
-                self._on(moment, act)
 
     def _on(self, moment: Moment, act: Callable[[], None]) -> None:
         assert isinstance(self.trace.entries, Tripwires)
         self.trace.entries.set(moment, act)
 
-    def queue(self, text: str) -> None:
-        """Say more, as the user would: it is sent with the next request."""
+    def queue(self, text: str, *, follow_up: bool = False) -> None:
+        """Say more, as the user would: with the next request, or when the run would be over."""
         if self._driver is not None:
-            self._driver.queue(text)
+            self._driver.queued.put(text, Queue.FOLLOW_UP if follow_up else Queue.STEERING)
 
     def abort(self) -> None:
         """Stop the run as its user would; callable from tools, hooks, callbacks and timers."""
         if self._driver is not None:
             self._driver.interrupts.end_run(signals.AbortRequested())
 
-    def _result(self, ended: Ended) -> Result:
+    def _result(self) -> Result:
+        """What the last run came to; the virtual time is that of all of them."""
+        ended = self._endings[-1]
+        elapsed_ns = self._elapsed_ns()
         run, state = ended.run, ended.state
-        message = state.outcome.message(errors=run.error_count, cause=ended.cause)
-        if state.outcome is Outcome.COMPLETED:
-            message = ended.text
-        counters = Counters(run.error_count, run.total_steps, run.compaction_attempts)
         self.trace.footer = Footer(
             outcome=state.outcome,
             limit=state.limit,
-            message=message,
+            message=ended.message,
             text=ended.text,
             error_count=run.error_count,
-            total_steps=run.total_steps,
+            total_steps=ended.total_steps,
             compaction_attempts=run.compaction_attempts,
-            elapsed_ns=ended.elapsed_ns,
+            elapsed_ns=elapsed_ns,
             entries=len(self.trace.entries),
         )
-        result = Result(
+        return Result(
             outcome=state.outcome,
+            outcomes=tuple(each.state.outcome for each in self._endings),
             text=ended.text,
-            message=message,
+            message=ended.message,
             limit=state.limit,
-            counters=counters,
+            counters=Counters(run.error_count, ended.total_steps, run.compaction_attempts),
             messages=ended.messages,
-            elapsed_ns=ended.elapsed_ns,
+            elapsed_ns=elapsed_ns,
             trace=self.trace,
+            files=None if self._files is None else self._files.snapshot(),
+            unused=len(self._model.unused()) if isinstance(self._model, FakeModel) else 0,
             reproduce=self._reproduce(),
         )
-        failed = failures(self.scenario.expect, result)
-        return dataclasses.replace(result, failures=failed) if failed else result
 
     def _reproduce(self) -> str:
         if not self.scenario.path:
             return f"simloop.run(scenario, seed={self.seeds.seed})"
-        loop = self._machine.name
+        loop = self._loop_name
         other = f" --loop {shlex.quote(loop)}" if loop != self.scenario.loop else ""
         return f"simloop run {shlex.quote(self.scenario.path)} --seed {self.seeds.seed}{other}"
 

@@ -11,40 +11,44 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypedDict
 
 from simloop.errors import ScenarioError
-from simloop.kernel.limits import Limits
-from simloop.kernel.machine import Machine
+from simloop.kernel.machine import Feature, Machine
+from simloop.kernel.policies import Policies
 from simloop.kernel.retry import RetryPolicy
-from simloop.loops.reference import ReferenceLoop
 from simloop.messages import ToolResult
+from simloop.scenario.loops import check_loop
 from simloop.scenario.schema import HookPoint, Scenario, ScriptedHook, ScriptedTool
 from simloop.sim.context import TokenEstimator, utf8_bytes_over_4
 from simloop.sim.faults import FaultSites, FaultyModel, faulty_tool
+from simloop.sim.files import Files
+from simloop.sim.filetools import file_tools
 from simloop.sim.hooks import Callbacks, Hooks, UserFunction
 from simloop.sim.model import FakeModel, Model, ScriptedFailure
+from simloop.sim.scriptedcontext import ContextScript
 from simloop.sim.seeds import Seeds
+from simloop.sim.toolcalls import text_of
 from simloop.sim.tools import Tool, Tools
 from simloop.sim.world import World
 
-LOOPS: dict[str, Callable[[Limits], Machine]] = {ReferenceLoop.name: ReferenceLoop}
-"""The loop designs by name."""
-
-
-def machine_for(loop: str, limits: Limits) -> Machine:
-    """The machine of that name. Raises ScenarioError, naming those there are."""
-    make = LOOPS.get(loop)
-    if make is None:
-        known = ", ".join(sorted(LOOPS))
-        raise ScenarioError(f"there is no loop `{loop}`", key="loop", hint=f"known: {known}")
-    return make(limits)
-
 
 def check_names_in(scenario: Scenario) -> None:
-    """Raise ScenarioError for a fault site that there is not.
+    """Raise ScenarioError for a fault site or a loop in `expect_on` that there is not.
 
-    The loop is not looked at: a caller may replace it, for a file that was made for another one.
+    `loop` is not looked at: a caller may replace it, for a file that was made for another one.
     """
     if scenario.faults is not None:
         FaultSites(scenario.faults, Seeds(scenario.seed))
+    for loop in scenario.expect_on:
+        if ":" not in loop:
+            check_loop(loop, f"expect_on.{loop}")
+
+
+def features_of(scenario: Scenario, given: "Given") -> dict[Feature, bool]:
+    """What the run asks for that not every loop design has."""
+    return {
+        Feature.HOOKS: bool(scenario.hooks or given.get("hooks")),
+        Feature.ABORT: scenario.abort is not None,
+        Feature.COMPACTION: bool(scenario.summaries or scenario.compaction or scenario.context),
+    }
 
 
 def fake_model(scenario: Scenario) -> FakeModel:
@@ -55,9 +59,10 @@ def fake_model(scenario: Scenario) -> FakeModel:
     )
 
 
-def scripted_tools(scenario: Scenario) -> dict[str, Tool]:
-    """The scenario's tools by name."""
-    return {name: _tool(name, spec) for name, spec in scenario.tools.items()}
+def scripted_tools(scenario: Scenario, files: Files | None = None) -> dict[str, Tool]:
+    """The scenario's tools by name, those over its files first."""
+    own = {name: _tool(name, spec) for name, spec in scenario.tools.items()}
+    return own if files is None else {**file_tools(files), **own}
 
 
 def scripted_hooks(scenario: Scenario) -> Hooks:
@@ -78,14 +83,15 @@ def scripted_hooks(scenario: Scenario) -> Hooks:
 class Given(TypedDict, total=False):
     """What a caller may give besides the scenario; all of it is optional.
 
-    `seed` and `loop` replace those of the scenario. `tools` (functions or Tools), `hooks` and
-    `callbacks` are Python code that joins the scripted ones. `model` (a function, or an object with
-    `stream`) answers in the place of a script. `retry` and `estimate_tokens` replace the policy
-    and the estimate. Such code runs sealed: time, dates and randomness are virtual.
+    `seed` and `loop` (a name, or a Machine) replace those of the scenario. `tools` (functions or
+    Tools), `hooks` and `callbacks` are Python code that joins the scripted ones. `model` (a
+    function, or an object with `stream`) answers in the place of a script. `retry` and
+    `estimate_tokens` replace the policy and the estimate. Such code runs sealed: time, dates and
+    randomness are virtual.
     """
 
     seed: int | None
-    loop: str | None
+    loop: str | Machine | None
     tools: Tools
     hooks: Hooks | None
     callbacks: Callbacks | None
@@ -107,14 +113,25 @@ def check_names(given: Given) -> None:
 def python_code(given: Given, tools: Iterable[str]) -> tuple[str, ...]:
     """What a trace has to name because it cannot hold it."""
     names = ("hooks", "callbacks", "model", "retry", "estimate_tokens")
-    return (*(f"tool {name}" for name in tools), *(name for name in names if given.get(name)))
+    loop = () if isinstance(given.get("loop"), str | None) else ("loop",)
+    code = (name for name in names if given.get(name))
+    return (*(f"tool {name}" for name in tools), *code, *loop)
 
 
-def world_of(
-    scenario: Scenario, given: Given, own_tools: dict[str, Tool], model: Model, seeds: Seeds
+def world_of(  # noqa: PLR0917 - what a world is made of
+    scenario: Scenario,
+    given: Given,
+    policies: Policies,
+    own_tools: dict[str, Tool],
+    model: Model,
+    seeds: Seeds,
+    files: Files | None,
 ) -> World:
-    """The world of a scenario, with what was given joined to it."""
-    tools = {**scripted_tools(scenario), **own_tools}
+    """The world of a scenario, with what was given joined to it.
+
+    Where neither says how, the loop's `policies` do.
+    """
+    tools = {**scripted_tools(scenario, files), **own_tools}
     if scenario.faults is not None:
         sites = FaultSites(scenario.faults, seeds)
         model = FaultyModel(model, sites)
@@ -126,14 +143,23 @@ def world_of(
         callbacks=given.get("callbacks") or Callbacks(),
         system_prompt=scenario.system_prompt,
         limits=scenario.limits,
-        retry=given.get("retry") or scenario.retry,
-        compaction=scenario.compaction,
-        tool_execution=scenario.tool_execution,
+        retry=given.get("retry") or scenario.retry or policies.retry,
+        compaction=scenario.compaction or policies.compaction,
+        tool_execution=scenario.tool_execution or policies.tool_execution,
         hook_isolation=scenario.hook_isolation,
         estimate_tokens=given.get("estimate_tokens") or utf8_bytes_over_4,
         seeds=seeds,
+        context=_context(scenario),
         clock_skew_ns=scenario.clock.ahead - scenario.clock.behind,
+        warn_after=policies.warn_after,
+        max_transitions=scenario.max_transitions,
     )
+
+
+def _context(scenario: Scenario) -> ContextScript | None:
+    if scenario.context is None:
+        return None
+    return ContextScript(over=tuple(scenario.context.over), shrunk=tuple(scenario.context.shrunk))
 
 
 def _tool(name: str, spec: ScriptedTool) -> Tool:
@@ -142,7 +168,8 @@ def _tool(name: str, spec: ScriptedTool) -> Tool:
             raise ScriptedFailure(spec.raises)
         if spec.cancels:
             raise asyncio.CancelledError
-        return spec.returns if spec.returns_chars is None else "x" * spec.returns_chars
+        value = spec.returns if spec.returns_chars is None else "x" * spec.returns_chars
+        return value if spec.details is None else ToolResult(text_of(value), details=spec.details)
 
     async def answer_later(**_: Any) -> Any:
         try:
@@ -169,17 +196,28 @@ async def _pause(takes_ns: int, *, hangs: bool) -> None:
 
 
 def _hook(spec: ScriptedHook, number: int) -> UserFunction:
-    def act(given: Any) -> None:
+    asked = 0
+
+    def is_due(given: Any) -> bool:
+        nonlocal asked
         if spec.tool is not None and given.call.name != spec.tool:
-            return
+            return False
+        asked += 1
+        return spec.nth in (None, asked)
+
+    def act(given: Any) -> None:
+        if is_due(given):
+            do(given)
+
+    def do(given: Any) -> None:
         if spec.raises is not None:
             raise ScriptedFailure(spec.raises)
         _change(spec, given)
 
     async def act_later(given: Any) -> None:
-        if spec.tool is None or given.call.name == spec.tool:
+        if is_due(given):
             await _pause(spec.takes, hangs=spec.hangs)
-            act(given)
+            do(given)
 
     return UserFunction(
         act_later if spec.takes or spec.hangs else act, spec.name or f"hook-{number}"

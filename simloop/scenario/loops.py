@@ -1,0 +1,118 @@
+"""The loop designs by name, and how a name becomes a machine.
+
+A name is one of `DESIGNS`, one with a version behind it (`opencode@1.2.27`: the loop with the
+options of that version of the real program), or `module:attribute` for a machine of one's own: a
+Machine, or what makes one from Limits. The rule to keep: nothing else in simloop knows which loops
+there are.
+"""
+
+import difflib
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import Field
+
+from simloop.errors import ScenarioError
+from simloop.kernel.limits import Limits
+from simloop.kernel.machine import Feature, Machine
+from simloop.loops import opencode, pi, react, reference
+from simloop.loops.opencode import OpencodeOptions
+from simloop.loops.pi import PiOptions
+from simloop.loops.react import ReactOptions
+from simloop.scenario.replies import Strict
+
+
+class LoopOptions(Strict):
+    """The options of the loop designs that have some; each is used when that loop runs."""
+
+    pi: PiOptions = Field(PiOptions(), description="The loop of document 001.")
+    react: ReactOptions = Field(ReactOptions(), description="The loop of document 003.")
+    opencode: OpencodeOptions = Field(OpencodeOptions(), description="The loop of document 004.")
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """A loop design: what makes its machine from limits and options, and versions by name."""
+
+    make: Callable[[Limits, Any], Machine]
+    versions: Mapping[str, Any] = field(default_factory=dict)
+
+
+DESIGNS: Mapping[str, Design] = {
+    "reference": Design(lambda limits, _: reference.ReferenceLoop(limits)),
+    "pi": Design(pi.PiLoop, pi.VERSIONS),
+    "react": Design(react.ReactLoop),
+    "opencode": Design(opencode.OpencodeLoop, opencode.VERSIONS),
+}
+"""The designs that ship with simloop, in the order in which they are shown."""
+
+
+def check_loop(loop: str, key: str = "loop") -> None:
+    """Raise ScenarioError if no loop design has this name; one of one's own is not loaded."""
+    name, _, version = loop.partition("@")
+    design = DESIGNS.get(name)
+    if design is None or (version and version not in design.versions):
+        raise _unknown(loop, key)
+
+
+def machine_for(loop: str | Machine, limits: Limits, options: LoopOptions | None = None) -> Machine:
+    """The machine of that name. Raises ScenarioError, naming those there are."""
+    if not isinstance(loop, str):
+        return loop
+    if ":" in loop:
+        return _own_machine(loop, limits)
+    check_loop(loop)
+    name, _, version = loop.partition("@")
+    design = DESIGNS[name]
+    chosen = design.versions.get(version, getattr(options or LoopOptions(), name, None))
+    return design.make(limits, chosen)
+
+
+def names() -> list[str]:
+    """Every name, versions included."""
+    return [
+        *DESIGNS,
+        *(f"{name}@{version}" for name, design in DESIGNS.items() for version in design.versions),
+    ]
+
+
+def _unknown(loop: str, key: str) -> ScenarioError:
+    close = difflib.get_close_matches(loop, names(), n=1)
+    nearest = f"did you mean `{close[0]}`? " if close else ""
+    hint = f"{nearest}known: {', '.join(names())}, or module:attribute for one of your own"
+    return ScenarioError(f"there is no loop `{loop}`", key=key, hint=hint)
+
+
+def _own_machine(loop: str, limits: Limits) -> Machine:
+    module, _, attribute = loop.partition(":")
+    try:
+        found: Any = importlib.import_module(module)
+        for part in attribute.split("."):
+            found = getattr(found, part)
+        machine = found if hasattr(found, "advance") and not isinstance(found, type) else None
+        machine = found(limits) if machine is None else machine
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}"
+        raise ScenarioError(
+            f"the loop `{loop}` cannot be had: {why}",
+            key="loop",
+            hint="write module:attribute, for a Machine or a function from Limits to one",
+        ) from error
+    missing = [name for name in _MACHINE if not hasattr(machine, name)]
+    if missing:
+        raise ScenarioError(
+            f"the loop `{loop}` is no machine: it has no {', '.join(missing)}",
+            key="loop",
+            hint="see Machine in simloop/kernel/machine.py",
+        )
+    return machine  # type: ignore[no-any-return]
+
+
+_MACHINE = ("name", "legal", "policies", "bounds", "lacks", "start", "advance")
+
+
+def reasons_against(machine: Machine, asked_for: Mapping[Feature, bool]) -> list[str]:
+    """Why `machine` cannot run something that asks for these features; empty if it can."""
+    return [reason for feature, reason in machine.lacks.items() if asked_for.get(feature)]
