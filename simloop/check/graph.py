@@ -1,0 +1,210 @@
+"""What a whole exploration shows: whether every run ends, how long one can be, the way round.
+
+Not here: building the graph (explore.py). The rule to keep: everything is exact and comes from the
+whole graph; of several ways the shortest is told, and of equally short ones the first found.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from simloop.check.explore import Graph, Step
+from simloop.kernel.alphabet import ENDINGS
+from simloop.kernel.effects import Backoff, CallModel, Effect, RunTools
+from simloop.kernel.signals import Signal, StepClosed, WallClockExpired
+from simloop.kernel.states import Finished
+
+Weigh = Callable[[tuple[Effect, ...]], int]
+"""What a transition costs, by what is asked for in it."""
+Follow = Callable[[Signal], bool]
+
+_TAKING_TIME = (CallModel, RunTools, Backoff)
+
+
+@dataclass(frozen=True, slots=True)
+class Lasso:
+    """A run without an end: `prefix` leads to where `cycle` begins, and `cycle` back there."""
+
+    prefix: tuple[Step, ...]
+    cycle: tuple[Step, ...]
+
+
+def ends_first(graph: Graph) -> list[int] | None:
+    """The nodes so that each comes after all that it leads to; None if there is a way round."""
+    leads = [sorted({target for _, target in arrows}) for arrows in graph.arrows]
+    order: list[int] = []
+    on_the_way, done = bytearray(len(graph)), bytearray(len(graph))
+    stack: list[tuple[int, Iterator[int]]] = [(0, iter(leads[0]))]
+    on_the_way[0] = 1
+    while stack:
+        node, targets = stack[-1]
+        target = next(targets, None)
+        if target is None:
+            stack.pop()
+            on_the_way[node], done[node] = 0, 1
+            order.append(node)
+        elif on_the_way[target]:
+            return None
+        elif not done[target]:
+            on_the_way[target] = 1
+            stack.append((target, iter(leads[target])))
+    return order
+
+
+def heaviest(graph: Graph, order: list[int], weigh: Weigh) -> int:
+    """The most that a run can cost. `order` is that of `ends_first`."""
+    cost = [weigh(asked) for asked in graph.asked]
+    ahead = [0] * len(graph)
+    for node in order:
+        ahead[node] = max((cost[to] + ahead[to] for _, to in graph.arrows[node]), default=0)
+    return ahead[0]
+
+
+def first_endings(graph: Graph) -> dict[Finished, tuple[Step, ...]]:
+    """A shortest run to each end, if possible one in which time can pass before it runs out."""
+    found: dict[Finished, tuple[int, Signal, int]] = {}
+    for node, arrows in enumerate(graph.arrows):
+        for signal, target in arrows:
+            state = graph.runs[target].state
+            if not isinstance(state, Finished):
+                continue
+            known = found.get(state)
+            if known is None or (not _can_be(graph, known) and _can_be(graph, (node, signal, 0))):
+                found[state] = (node, signal, target)
+    return {
+        state: (*graph.way_to(node), Step(signal, graph.runs[target], graph.asked[target]))
+        for state, (node, signal, target) in found.items()
+    }
+
+
+def _can_be(graph: Graph, arrow: tuple[int, Signal, int]) -> bool:
+    """Time runs out where something takes time: exploration lets it happen everywhere."""
+    waits = any(isinstance(effect, _TAKING_TIME) for effect in graph.asked[arrow[0]])
+    return waits or not isinstance(arrow[1], WallClockExpired)
+
+
+def trapped(graph: Graph) -> int | None:
+    """The first node from which no end can be reached unless the run is stopped from outside."""
+    sources: list[list[int]] = [[] for _ in graph.runs]
+    for node, arrows in enumerate(graph.arrows):
+        for signal, target in arrows:
+            if signal not in ENDINGS:
+                sources[target].append(node)
+    can_end = bytearray(isinstance(run.state, Finished) for run in graph.runs)
+    waiting = deque(node for node, ends in enumerate(can_end) if ends)
+    while waiting:
+        for source in sources[waiting.popleft()]:
+            if not can_end[source]:
+                can_end[source] = 1
+                waiting.append(source)
+    return next((node for node, ends in enumerate(can_end) if not ends), None)
+
+
+def shortest_lasso(graph: Graph, through: Follow | None = None) -> Lasso | None:
+    """The shortest way in and round, through a signal that `through` accepts; None without one.
+
+    One in which the user need not keep talking is told before one in which they do.
+    """
+    for follow in (_without_user, _everything):
+        found = _Rounds(graph, follow).shortest(through or _everything)
+        if found is not None:
+            return found
+    return None
+
+
+def _everything(_: Signal) -> bool:
+    return True
+
+
+def _without_user(signal: Signal) -> bool:
+    return not (isinstance(signal, StepClosed) and (signal.queued or signal.follow_up))
+
+
+class _Rounds:
+    """The ways round in a graph, over the signals that are followed."""
+
+    def __init__(self, graph: Graph, follow: Follow) -> None:
+        self._graph = graph
+        self._arrows = [
+            [(signal, target) for signal, target in arrows if follow(signal)]
+            for arrows in graph.arrows
+        ]
+        self._distances = _distances(self._arrows)
+        self._on_cycles = _without_dead_ends(self._arrows)
+
+    def shortest(self, through: Follow) -> Lasso | None:
+        best, found = len(self._graph) * 2 + 1, None
+        for node in sorted(self._on_cycles, key=lambda node: (self._distances[node], node)):
+            far = self._distances[node]
+            if far + 1 >= best:
+                break
+            for signal, target in self._arrows[node]:
+                if target not in self._on_cycles or not through(signal):
+                    continue
+                back = self._way(target, node, best - far - 2)
+                if back is not None:
+                    best, found = far + 1 + len(back), (node, [(signal, target), *back])
+        if found is None:
+            return None
+        start, cycle = found
+        way_in = self._way(0, start, len(self._graph)) or []
+        return Lasso(self._steps(way_in), self._steps(cycle))
+
+    def _way(self, start: int, goal: int, longest: int) -> list[tuple[Signal, int]] | None:
+        """The shortest way, if it takes no more than `longest` arrows."""
+        came: dict[int, tuple[int, Signal]] = {}
+        frontier, length = [start], 0
+        while goal != start and goal not in came and frontier and length < longest:
+            length += 1
+            reached = []
+            for node in frontier:
+                for signal, target in self._arrows[node]:
+                    if target not in came and target != start:
+                        came[target] = (node, signal)
+                        reached.append(target)
+            frontier = reached
+        if goal != start and goal not in came:
+            return None
+        way = []
+        while goal != start:
+            node, signal = came[goal]
+            way.append((signal, goal))
+            goal = node
+        return way[::-1]
+
+    def _steps(self, way: list[tuple[Signal, int]]) -> tuple[Step, ...]:
+        graph = self._graph
+        return tuple(Step(signal, graph.runs[node], graph.asked[node]) for signal, node in way)
+
+
+def _distances(arrows: list[list[tuple[Signal, int]]]) -> dict[int, int]:
+    """How many arrows each node is from the start; unreachable ones are left out."""
+    distances, waiting = {0: 0}, deque([0])
+    while waiting:
+        node = waiting.popleft()
+        for _, target in arrows[node]:
+            if target not in distances:
+                distances[target] = distances[node] + 1
+                waiting.append(target)
+    return distances
+
+
+def _without_dead_ends(arrows: list[list[tuple[Signal, int]]]) -> frozenset[int]:
+    """The reachable nodes that are on a way round, or between two."""
+    left = set(_distances(arrows))
+    leads = {node: {target for _, target in arrows[node]} for node in left}
+    sources: dict[int, set[int]] = {node: set() for node in left}
+    for node, targets in leads.items():
+        for target in targets:
+            sources[target].add(node)
+    for ahead, behind in ((leads, sources), (sources, leads)):
+        counts = {node: len(ahead[node] & left) for node in left}
+        waiting = deque(node for node, count in sorted(counts.items()) if not count)
+        while waiting:
+            node = waiting.popleft()
+            left.discard(node)
+            for source in behind[node] & left:
+                counts[source] -= 1
+                if not counts[source]:
+                    waiting.append(source)
+    return frozenset(left)

@@ -1,0 +1,154 @@
+"""What exploration proves about a machine under given limits.
+
+Not here: how it is shown (cli/explore.py). The rule to keep: a proof is about the machine alone;
+what depends on a policy (how long a backoff is) names the policy that it was computed with.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from msgspec import Struct
+
+from simloop.check.explore import Finding, Graph, Step, explore, why_impossible
+from simloop.check.graph import (
+    Lasso,
+    ends_first,
+    first_endings,
+    heaviest,
+    shortest_lasso,
+    trapped,
+)
+from simloop.errors import ScenarioError
+from simloop.kernel.diagram import Edge
+from simloop.kernel.effects import Backoff, CallModel, Effect, RunTools
+from simloop.kernel.limits import Limits
+from simloop.kernel.machine import Machine
+from simloop.kernel.retry import RetryPolicy
+from simloop.kernel.signals import Signal
+from simloop.kernel.states import Finished
+from simloop.messages import Fault
+
+
+@dataclass(frozen=True, slots=True)
+class Longest:
+    """The most that any run can take, each by itself: they need not be the same run.
+
+    `backoff_ns` is the longest that a run can wait in all as the machine's retry policy backs off,
+    `backoff_asked_ns` the same if the provider asks for as long as the policy allows.
+    """
+
+    transitions: int
+    model_calls: int
+    tool_rounds: int
+    backoff_ns: int
+    backoff_asked_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What a machine can do, all of it. `longest` is None, and `lasso` is not, if it may not end.
+
+    `untaken` are the edges of the map that cannot be taken, each with the reason where one is
+    known. `findings` are what is wrong with the machine.
+    """
+
+    loop: str
+    states: int
+    transitions: int
+    longest: Longest | None
+    lasso: Lasso | None
+    endings: Mapping[Finished, tuple[Step, ...]]
+    untaken: Mapping[Edge, str]
+    edges: int
+    findings: tuple[Finding, ...]
+
+    @property
+    def terminates(self) -> bool:
+        """Whether every run comes to an end."""
+        return self.lasso is None
+
+    @property
+    def holds(self) -> bool:
+        """Whether every run ends and nothing is wrong."""
+        return self.terminates and not self.findings
+
+
+def prove(
+    machine: Machine,
+    limits: Limits,
+    *,
+    loop: str = "",
+    through: type[Struct] | None = None,
+) -> Proof:
+    """Explore `machine`. `through` asks for the shortest lasso that passes a signal of that type.
+
+    Raises RunawayRun if there is no end to its runs, ScenarioError if no lasso goes that way.
+    """
+    graph, findings, taken = explore(machine, limits)
+    order = ends_first(graph)
+    lasso = None if order is not None else _lasso(graph, through)
+    dead_end = trapped(graph)
+    if dead_end is not None and not any(find.what.endswith("of the world") for find in findings):
+        state = type(graph.runs[dead_end].state).__name__
+        way = graph.way_to(dead_end)
+        findings.append(Finding(f"{state} has no way to an end but from outside", way))
+    drawn = [
+        (state, signal, target)
+        for state, accepted in machine.legal.items()
+        for signal, targets in accepted.items()
+        for target in sorted(targets, key=lambda kind: kind.__name__)
+    ]
+    return Proof(
+        loop=loop or machine.name,
+        states=len(graph),
+        transitions=sum(map(len, graph.arrows)),
+        longest=None if order is None else _longest(graph, order, machine.policies.retry),
+        lasso=lasso,
+        endings=first_endings(graph),
+        untaken={e: why_impossible(machine, e[1]) for e in drawn if e not in taken},
+        edges=len(drawn),
+        findings=tuple(findings),
+    )
+
+
+def _lasso(graph: Graph, through: type[Struct] | None) -> Lasso | None:
+    if through is None:
+        return shortest_lasso(graph)
+    lasso = shortest_lasso(graph, partial(_is_a, through))
+    if lasso is None:
+        raise ScenarioError(f"no run goes round through {through.__name__}", key="through")
+    return lasso
+
+
+def _is_a(kind: type[Struct], signal: Signal) -> bool:
+    return type(signal) is kind
+
+
+def _longest(graph: Graph, order: list[int], retry: RetryPolicy) -> Longest:
+    most = partial(heaviest, graph, order)
+    return Longest(
+        transitions=most(lambda _: 1),
+        model_calls=most(_counting(CallModel)),
+        tool_rounds=most(_counting(RunTools)),
+        backoff_ns=most(partial(_waited, retry, None)),
+        backoff_asked_ns=most(partial(_waited, retry, _ASKING)),
+    )
+
+
+def _counting(kind: type[Effect]) -> Callable[[tuple[Effect, ...]], int]:
+    return lambda asked: sum(isinstance(effect, kind) for effect in asked)
+
+
+_ASKING = Fault("wait", status=429, headers=(("retry-after", "1000000000"),))
+
+
+def _waited(retry: RetryPolicy, fault: Fault | None, asked: tuple[Effect, ...]) -> int:
+    return sum(
+        max(
+            retry.delay_ns(effect.failures, None, now_ns=0, draw=0.0),
+            retry.delay_ns(effect.failures, fault, now_ns=0, draw=0.0),
+        )
+        for effect in asked
+        if isinstance(effect, Backoff)
+    )

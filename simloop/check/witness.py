@@ -1,0 +1,234 @@
+"""A run of a machine as a scenario: what the world must do so that the simulator goes the same way.
+
+Not here: finding the run (graph.py). The rule to keep: the scenario shows exactly the transitions
+of the witness, which a test proves for every outcome of every loop; what no scenario can show is
+refused, not left out.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import yaml
+
+from simloop.check.explore import Step
+from simloop.check.graph import Lasso
+from simloop.errors import ScenarioError
+from simloop.kernel import effects, signals
+from simloop.kernel.effects import Effect
+from simloop.kernel.errorclass import ErrorClass
+from simloop.kernel.limits import Limits
+from simloop.kernel.policies import HookIsolation, OnHookFailure
+from simloop.kernel.states import Finished
+from simloop.messages import FinishReason
+from simloop.scenario.loops import LoopOptions
+from simloop.scenario.replies import Http, Reply
+from simloop.scenario.schema import (
+    Context,
+    Expect,
+    Moment,
+    Queued,
+    Scenario,
+    ScriptedHook,
+    ScriptedTool,
+)
+
+_ROUNDS = 25
+"""How often a lasso goes round before it is called a runaway."""
+_WALL_CLOCK_MS = 500
+_TOOL, _HANGING = "work", "wait_for_ever"
+_FAULTS = {
+    ErrorClass.RATE_LIMIT: Http(status=429),
+    ErrorClass.AUTH: Http(status=401),
+    ErrorClass.OVERFLOW: Http(status=400, code="context_length_exceeded"),
+}
+
+
+def scenario_of_ending(
+    steps: Sequence[Step], *, loop: str, limits: Limits, options: LoopOptions
+) -> Scenario:
+    """A scenario that goes through `steps`, which end in Finished, and expects that end.
+
+    Raises ScenarioError if the world cannot be made to behave so.
+    """
+    ended = steps[-1].run.state
+    assert isinstance(ended, Finished)
+    script = _Script()
+    script.play(steps)
+    limit = f", by {ended.limit}" if ended.limit else ""
+    return script.scenario(
+        title=f"The shortest run of {loop} that ends as {ended.outcome}{limit}",
+        loop=loop,
+        limits=limits,
+        loops=options,
+        expect=Expect(outcome=ended.outcome, limit=ended.limit),
+    )
+
+
+def scenario_of_lasso(lasso: Lasso, *, loop: str, limits: Limits, options: LoopOptions) -> Scenario:
+    """A scenario that goes into `lasso` and round until it is a runaway, and expects that.
+
+    Raises ScenarioError if the world cannot be made to behave so.
+    """
+    script = _Script()
+    script.play((*lasso.prefix, *(lasso.cycle * _ROUNDS)))
+    return script.scenario(
+        title=f"A run of {loop} that never ends: {len(lasso.cycle)} transitions, again and again",
+        loop=loop,
+        limits=limits,
+        loops=options,
+        max_transitions=len(lasso.prefix) + _ROUNDS * len(lasso.cycle),
+        expect=Expect(error="RunawayRun"),
+    )
+
+
+def scenario_text(scenario: Scenario) -> str:
+    """The scenario as a file: only what is not the default, in the order of the schema."""
+    whole = scenario.model_dump(mode="json", exclude_defaults=True)
+    return yaml.safe_dump(whole, sort_keys=False, allow_unicode=True, width=100)
+
+
+class _Script:
+    """Collects what the world does, one signal after the other."""
+
+    def __init__(self) -> None:
+        self._replies: list[Reply] = []
+        self._hooks: list[ScriptedHook] = []
+        self._queue: list[Queued] = []
+        self._over: list[bool] = []
+        self._shrunk: list[bool] = []
+        self._abort: Moment | None = None
+        self._wall_clock = False
+        self._transitions = 0
+        self._seen: dict[type[Effect], int] = {}
+
+    def play(self, steps: Iterable[Step]) -> None:
+        """Take one step after the other. What was asked before a step says what it answers."""
+        asked: tuple[Effect, ...] = ()
+        for step in steps:
+            for effect in asked:
+                self._seen[type(effect)] = self._seen.get(type(effect), 0) + 1
+            self._answer(step.signal, asked)
+            self._transitions += 1
+            asked = step.asked
+
+    def scenario(self, *, limits: Limits, **rest: Any) -> Scenario:
+        """All of it, with the least that has to be said."""
+        if self._wall_clock:
+            given = {name: getattr(limits, name) for name in limits.__slots__}
+            limits = Limits(**{**given, "max_wall_clock_ms": _WALL_CLOCK_MS})
+        calls = {name for reply in self._replies for name in _calls_of(reply)}
+        context = Context(over=_shortened(self._over), shrunk=_shortened(self._shrunk))
+        return Scenario(
+            prompt="Do the work.",
+            limits=limits,
+            tools={
+                name: ScriptedTool(returns="done") if name == _TOOL else ScriptedTool(hangs=True)
+                for name in (_TOOL, _HANGING)
+                if name in calls
+            },
+            model=_repeated(self._replies),
+            hooks=self._hooks,
+            queue=self._queue,
+            abort=self._abort,
+            context=context if True in self._over or self._shrunk else None,
+            hook_isolation=HookIsolation(on_failure=OnHookFailure.FAIL_RUN)
+            if any(hook.raises for hook in self._hooks)
+            else HookIsolation(),
+            **rest,
+        )
+
+    def _answer(self, signal: signals.Signal, asked: tuple[Effect, ...]) -> None:
+        match signal:
+            case signals.ContextMeasured(over=over):
+                self._over.append(over)
+            case signals.ContextCompacted(shrunk=shrunk):
+                self._shrunk.append(shrunk)
+            case signals.ModelReplied():
+                self._replies.append(_reply(signal))
+            case signals.ModelFailed(error=error):
+                if error is not ErrorClass.ABORTED:
+                    self._replies.append(Reply(http=_FAULTS[error]))
+            case signals.ToolsReturned(blocked=True):
+                self._hook("before_tool_call", effects.RunTools, block="Not allowed.")
+            case signals.StepClosed(queued=queued, follow_up=follow_up):
+                self._say(queued=queued, follow_up=follow_up)
+            case signals.HookFailed():
+                self._fail_hook(asked)
+            case signals.CallBlocked():
+                self._hook("before_llm_call", effects.CallModel, block="Not now.")
+            case signals.AbortRequested():
+                self._abort = Moment(on="transition", nth=self._transitions)
+            case signals.WallClockExpired():
+                self._let_time_pass(asked)
+            case _:
+                pass  # Began, BackoffElapsed and plain ToolsReturned come by themselves
+
+    def _say(self, *, queued: bool, follow_up: bool) -> None:
+        for wanted, later in ((queued, False), (follow_up, True)):
+            if wanted:
+                nth = self._transitions
+                self._queue.append(
+                    Queued(on="transition", nth=nth, say="And more.", follow_up=later)
+                )
+
+    def _hook(self, at: Any, effect: type[Effect], **does: Any) -> None:
+        self._hooks.append(ScriptedHook(at=at, nth=self._seen[effect], **does))
+
+    def _fail_hook(self, asked: tuple[Effect, ...]) -> None:
+        for kind, at in (
+            (effects.CallModel, "before_llm_call"),
+            (effects.RunTools, "before_tool_call"),
+            (effects.CloseStep, "after_llm_call"),
+        ):
+            if any(isinstance(effect, kind) for effect in asked):
+                self._hook(at, kind, raises="broken")
+
+    def _let_time_pass(self, asked: tuple[Effect, ...]) -> None:
+        """Have whatever was asked for take longer than the wall clock allows."""
+        self._wall_clock = True
+        if any(isinstance(effect, effects.CallModel) for effect in asked):
+            self._replies.append(Reply(stall="before-headers"))
+        elif any(isinstance(effect, effects.RunTools) for effect in asked):
+            self._replies[-1] = self._replies[-1].model_copy(update={"call": {_HANGING: {}}})
+        elif not any(isinstance(effect, effects.Backoff) for effect in asked):
+            raise ScenarioError("no scenario can let the time run out where nothing takes time")
+
+
+def _reply(signal: signals.ModelReplied) -> Reply:
+    """A reply that the simulator reports as `signal`."""
+    interrupted = signal.finish is FinishReason.INTERRUPTED
+    finish: str | None = str(signal.finish)
+    if signal.finish is FinishReason.OTHER:
+        finish = "unheard-of"
+    usual = FinishReason.TOOL_CALLS if signal.calls else FinishReason.STOP
+    if interrupted or (signal.finish is usual and (signal.text or signal.calls)):
+        finish = None
+    return Reply(
+        say="Some words." if signal.text else "",
+        call={_TOOL: {}} if signal.calls else {},
+        finish=finish,
+        steps=signal.steps,
+        unfinished=interrupted,
+    )
+
+
+def _calls_of(reply: Reply) -> list[str]:
+    return list(reply.call) if isinstance(reply.call, dict) else []
+
+
+def _repeated(replies: list[Reply]) -> list[Reply]:
+    """The replies, with one that is repeated at the end said once and for always."""
+    last = len(replies)
+    while last > 1 and replies[last - 1] == replies[last - 2]:
+        last -= 1
+    if len(replies) - last < _ROUNDS // 2:
+        return replies
+    return [*replies[: last - 1], replies[-1].model_copy(update={"times": "always"})]
+
+
+def _shortened(words: list[bool]) -> list[bool]:
+    """The same without the repetition of the last word, which goes without saying."""
+    last = len(words)
+    while last > 1 and words[last - 1] == words[last - 2]:
+        last -= 1
+    return words[:last]

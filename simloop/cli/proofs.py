@@ -1,0 +1,161 @@
+"""A proof as text, as JSON and as a picture.
+
+Not here: proving (check/proof.py). The rules to keep: the JSON names every key, and the text says
+the same in the same order.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import fields
+
+from simloop.check.explore import Step
+from simloop.check.graph import Lasso
+from simloop.check.proof import Longest, Proof
+from simloop.kernel.diagram import Edge, mermaid
+from simloop.kernel.limits import Limits
+from simloop.kernel.machine import LegalMap
+from simloop.kernel.names import name_of
+from simloop.kernel.states import Finished, Ready
+from simloop.scenario.durations import format_duration
+
+FORMAT_VERSION = 1
+_EXPLORED = ("max_steps", "max_steps_per_round", "max_error_count", "max_compaction_attempts")
+_SHOWN = 12
+"""Transitions of a witness that are shown as text; JSON has all of them."""
+
+
+def told(value: Struct) -> str:
+    """A signal or a state in words: `model-replied: tool-calls, text, calls`."""
+    words = []
+    for field in fields(value):
+        given = getattr(value, field.name)
+        if isinstance(given, bool):
+            words += [field.name] if given else []
+        elif isinstance(given, int):
+            words += [f"{given} {field.name}"] if given != field.default else []
+        elif isinstance(given, str) and given:
+            words.append(str(given))
+    name = name_of(type(value))
+    return f"{name}: {', '.join(words)}" if words else name
+
+
+def proof_lines(proof: Proof, limits: Limits) -> Iterator[str]:
+    """The proof as text."""
+    ends = "every run ends" if proof.terminates else "a run may never end"
+    visited = f"{proof.states:,} runs and {proof.transitions:,} transitions visited"
+    yield f"{proof.loop}: {ends} ({visited})"
+    yield f"limits       {', '.join(f'{name} {getattr(limits, name)}' for name in _EXPLORED)}"
+    if proof.longest is not None:
+        yield from _longest_lines(proof.longest)
+    yield from _outcome_lines(proof)
+    taken = proof.edges - len(proof.untaken)
+    yield f"map          {taken} of {proof.edges} edges can be taken under these limits and options"
+    for edge, reason in proof.untaken.items():
+        yield f"             not {_edge_text(edge)}{f' ({reason})' if reason else ''}"
+    if proof.lasso is not None:
+        yield from _lasso_lines(proof.lasso)
+    for finding in proof.findings:
+        yield f"WRONG        {finding.what}"
+        yield from _step_lines(finding.witness)
+
+
+def _longest_lines(longest: Longest) -> Iterator[str]:
+    yield f"longest run  {longest.transitions:,} transitions"
+    yield f"             {longest.model_calls:,} model calls"
+    yield f"             {longest.tool_rounds:,} tool rounds"
+    asked = format_duration(longest.backoff_asked_ns)
+    backoff = format_duration(longest.backoff_ns)
+    yield f"             {backoff} of backoff, {asked} if the provider asks for it"
+
+
+def _outcome_lines(proof: Proof) -> Iterator[str]:
+    head = "outcomes"
+    for state, steps in proof.endings.items():
+        ended = f"{state.outcome}{f' by {state.limit}' if state.limit else ''}"
+        yield f"{head:<13}{ended} in {_count(steps)}"
+        head = ""
+
+
+def _lasso_lines(lasso: Lasso) -> Iterator[str]:
+    yield f"lasso        after {_count(lasso.prefix)}, round and round in {_count(lasso.cycle)}"
+    yield from _step_lines(lasso.prefix)
+    yield "             round:"
+    yield from _step_lines(lasso.cycle)
+
+
+def _step_lines(steps: Sequence[Step]) -> Iterator[str]:
+    skipped = len(steps) - _SHOWN
+    if skipped > 1:
+        yield f"             ... {_count(steps[:skipped])} before"
+        steps = steps[skipped:]
+    for step in steps:
+        yield f"             {told(step.signal):<48} -> {told(step.run.state)}"
+
+
+def _count(steps: Sequence[Step]) -> str:
+    return f"{len(steps):,} transition{'s' * (len(steps) != 1)}"
+
+
+def _edge_text(edge: Edge) -> str:
+    state, signal, target = (name_of(kind) for kind in edge)
+    return f"{state} -> {target} on {signal}"
+
+
+def proof_json(proof: Proof, limits: Limits, options: dict[str, Any]) -> str:
+    """The proof as one JSON object."""
+    lasso = proof.lasso
+    document = {
+        "format_version": FORMAT_VERSION,
+        "loop": proof.loop,
+        "limits": {name: getattr(limits, name) for name in _EXPLORED},
+        "options": options,
+        "terminates": proof.terminates,
+        "states": proof.states,
+        "transitions": proof.transitions,
+        "longest_run": None if proof.longest is None else asdict(proof.longest),
+        "outcomes": [
+            {"outcome": state.outcome, "limit": state.limit, "witness": _steps_json(steps)}
+            for state, steps in proof.endings.items()
+        ],
+        "lasso": lasso and {"prefix": _steps_json(lasso.prefix), "cycle": _steps_json(lasso.cycle)},
+        "edges": proof.edges,
+        "untaken": [
+            {**_edge_json(edge), "reason": reason} for edge, reason in proof.untaken.items()
+        ],
+        "findings": [
+            {"what": finding.what, "witness": _steps_json(finding.witness)}
+            for finding in proof.findings
+        ],
+    }
+    return json.dumps(document, indent=2)
+
+
+def _steps_json(steps: Iterable[Step]) -> list[dict[str, str]]:
+    return [{"signal": told(step.signal), "state": told(step.run.state)} for step in steps]
+
+
+def _edge_json(edge: Edge) -> dict[str, str]:
+    return {key: name_of(kind) for key, kind in zip(("state", "signal", "to"), edge, strict=True)}
+
+
+def proof_mermaid(proof: Proof, legal: LegalMap) -> str:
+    """The edges that can be taken; those of the lasso have a star."""
+    return mermaid(legal, without=proof.untaken, marked=_edges_of(proof.lasso))
+
+
+def _edges_of(lasso: Lasso | None) -> set[Edge]:
+    edges: set[Edge] = set()
+    state: type[Struct] = Ready
+    for step in () if lasso is None else (*lasso.prefix, *lasso.cycle):
+        edges.add((state, type(step.signal), type(step.run.state)))
+        state = type(step.run.state)
+    return edges
+
+
+def file_stem(state: Finished) -> str:
+    """What a scenario that shows this end is called."""
+    return "-".join(filter(None, (str(state.outcome), state.limit.replace("_", "-"))))
