@@ -18,11 +18,12 @@ from simloop.kernel.diagram import Edge
 from simloop.kernel.effects import Effect
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Feature, IllegalSignal, Machine, Run
+from simloop.kernel.names import name_of
 from simloop.kernel.signals import Signal
 from simloop.kernel.states import Finished
 
-MAX_NODES = 5_000_000
-"""A machine that counts without bound is given up there."""
+MAX_NODES = 1_000_000
+"""A machine that counts without bound is given up there: about a gigabyte."""
 
 _UNANSWERED = (effects.TakeQueued, effects.Finish)
 
@@ -100,7 +101,10 @@ class _Explorer:
                 graph.arrows[node] = list(self._arrows(node, self._arrivals_at(node)))
             node += 1
             if node > MAX_NODES:
-                raise RunawayRun(f"more than {MAX_NODES} runs: the machine counts without a bound")
+                raise RunawayRun(
+                    f"more than {MAX_NODES:,} runs: either the machine counts something that has "
+                    "no bound, or the limits are too large to visit all of them; lower the limits"
+                )
         return graph, list(self._findings.values()), self._taken
 
     def _node(self, run: Run, asked: tuple[Effect, ...], parent: tuple[int, Signal] | None) -> int:
@@ -153,7 +157,7 @@ class _Explorer:
             if edge not in self._taken:
                 self._taken.add(edge)
                 if edge[2] not in self._machine.legal.get(edge[0], {}).get(edge[1], ()):
-                    names = " -> ".join(kind.__name__ for kind in (edge[0], edge[2]))
+                    names = " -> ".join(name_of(kind) for kind in (edge[0], edge[2]))
                     self._find(node, f"{names} on {_name(signal)} is not on the map")
             return after, asked
         return None
@@ -214,5 +218,5 @@ def why_impossible(machine: Machine, signal: Signal | type[Struct]) -> str:
     return ""
 
 
-def _name(value: object) -> str:
-    return type(value).__name__
+def _name(value: Struct) -> str:
+    return name_of(type(value))

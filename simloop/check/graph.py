@@ -100,13 +100,13 @@ def trapped(graph: Graph) -> int | None:
     return next((node for node, ends in enumerate(can_end) if not ends), None)
 
 
-def shortest_lasso(graph: Graph, through: Follow | None = None) -> Lasso | None:
+def shortest_lasso(graph: Graph, through: Follow) -> Lasso | None:
     """The shortest way in and round, through a signal that `through` accepts; None without one.
 
     One in which the user need not keep talking is told before one in which they do.
     """
     for follow in (_without_user, _everything):
-        found = _Rounds(graph, follow).shortest(through or _everything)
+        found = _Rounds(graph, follow).shortest(through)
         if found is not None:
             return found
     return None

@@ -4,11 +4,9 @@ Not here: how it is shown (cli/explore.py). The rule to keep: a proof is about t
 what depends on a policy (how long a backoff is) names the policy that it was computed with.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-
-from msgspec import Struct
 
 from simloop.check.explore import Finding, Graph, Step, explore, why_impossible
 from simloop.check.graph import (
@@ -24,8 +22,8 @@ from simloop.kernel.diagram import Edge
 from simloop.kernel.effects import Backoff, CallModel, Effect, RunTools
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Machine
+from simloop.kernel.names import is_told_by, name_of
 from simloop.kernel.retry import RetryPolicy
-from simloop.kernel.signals import Signal
 from simloop.kernel.states import Finished
 from simloop.messages import Fault
 
@@ -74,25 +72,14 @@ class Proof:
         return self.terminates and not self.findings
 
 
-def prove(
-    machine: Machine,
-    limits: Limits,
-    *,
-    loop: str = "",
-    through: type[Struct] | None = None,
-) -> Proof:
-    """Explore `machine`. `through` asks for the shortest lasso that passes a signal of that type.
+def prove(machine: Machine, limits: Limits, *, loop: str = "", through: str = "") -> Proof:
+    """Explore `machine`. `through` asks for the shortest lasso that passes a signal so described.
 
-    Raises RunawayRun if there is no end to its runs, ScenarioError if no lasso goes that way.
+    It is words as in a report: `context-compacted`, or `model-replied other`. Raises RunawayRun if
+    there is no end to its runs, ScenarioError if no lasso goes that way.
     """
     graph, findings, taken = explore(machine, limits)
     order = ends_first(graph)
-    lasso = None if order is not None else _lasso(graph, through)
-    dead_end = trapped(graph)
-    if dead_end is not None and not any(find.what.endswith("of the world") for find in findings):
-        state = type(graph.runs[dead_end].state).__name__
-        way = graph.way_to(dead_end)
-        findings.append(Finding(f"{state} has no way to an end but from outside", way))
     drawn = [
         (state, signal, target)
         for state, accepted in machine.legal.items()
@@ -104,25 +91,27 @@ def prove(
         states=len(graph),
         transitions=sum(map(len, graph.arrows)),
         longest=None if order is None else _longest(graph, order, machine.policies.retry),
-        lasso=lasso,
+        lasso=_lasso(graph, through, ends=order is not None),
         endings=first_endings(graph),
         untaken={e: why_impossible(machine, e[1]) for e in drawn if e not in taken},
         edges=len(drawn),
-        findings=tuple(findings),
+        findings=(*findings, *_traps(graph)),
     )
 
 
-def _lasso(graph: Graph, through: type[Struct] | None) -> Lasso | None:
-    if through is None:
-        return shortest_lasso(graph)
-    lasso = shortest_lasso(graph, partial(_is_a, through))
-    if lasso is None:
-        raise ScenarioError(f"no run goes round through {through.__name__}", key="through")
+def _traps(graph: Graph) -> Iterator[Finding]:
+    """The first state that can be left, but never for an end. One that cannot is found already."""
+    node = trapped(graph)
+    if node is not None and graph.asked[node]:
+        state = name_of(type(graph.runs[node].state))
+        yield Finding(f"{state} has no way to an end but from outside", graph.way_to(node))
+
+
+def _lasso(graph: Graph, through: str, *, ends: bool) -> Lasso | None:
+    lasso = None if ends else shortest_lasso(graph, partial(is_told_by, words=through))
+    if lasso is None and through:
+        raise ScenarioError(f"no run goes round through `{through}`", key="through")
     return lasso
-
-
-def _is_a(kind: type[Struct], signal: Signal) -> bool:
-    return type(signal) is kind
 
 
 def _longest(graph: Graph, order: list[int], retry: RetryPolicy) -> Longest:

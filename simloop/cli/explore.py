@@ -8,10 +8,9 @@ one's own in CI.
 import dataclasses
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import click
-from msgspec import Struct
 from pydantic import ValidationError
 
 from simloop.check.proof import Proof, prove
@@ -19,15 +18,12 @@ from simloop.check.witness import scenario_of_ending, scenario_of_lasso, scenari
 from simloop.cli.proofs import file_stem, proof_json, proof_lines, proof_mermaid
 from simloop.cli.terminal import note, out, out_lines, plain
 from simloop.errors import ScenarioError
-from simloop.kernel import signals
 from simloop.kernel.limits import Limits
-from simloop.kernel.names import name_of
 from simloop.scenario.catalog import SUFFIX
 from simloop.scenario.loops import LoopOptions, machine_for
 from simloop.scenario.schema import Scenario
 
 _DEFAULTS = Limits()
-_SIGNALS: dict[str, type[Struct]] = {name_of(kind): kind for kind in get_args(signals.Signal)}
 
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -60,9 +56,9 @@ def _limit(flag: str, name: str, least: int) -> Decorator:
 )
 @click.option(
     "--through",
-    type=click.Choice(list(_SIGNALS)),
-    metavar="SIGNAL",
-    help="Show the shortest lasso that passes this signal, such as context-compacted.",
+    default="",
+    metavar="WORDS",
+    help='Show the shortest lasso that passes a signal so described: "model-replied other".',
 )
 @click.option(
     "--write",
@@ -82,7 +78,7 @@ def _limit(flag: str, name: str, least: int) -> Decorator:
 def command(
     loop: str,
     options: tuple[str, ...],
-    through: str | None,
+    through: str,
     folder: Path | None,
     output_format: str,
     **limits_given: int,
@@ -95,8 +91,7 @@ def command(
     limits = Limits(**limits_given)
     chosen = _options(loop, options)
     machine = machine_for(loop, limits, chosen)
-    kind = None if through is None else _SIGNALS[through]
-    proof = prove(machine, limits, loop=loop, through=kind)
+    proof = prove(machine, limits, loop=loop, through=through)
     if output_format == "json":
         given = getattr(machine, "options", None)
         out(proof_json(proof, limits, dataclasses.asdict(given) if given else {}))

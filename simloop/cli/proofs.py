@@ -10,7 +10,6 @@ from dataclasses import asdict
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import fields
 
 from simloop.check.explore import Step
 from simloop.check.graph import Lasso
@@ -18,7 +17,7 @@ from simloop.check.proof import Longest, Proof
 from simloop.kernel.diagram import Edge, mermaid
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import LegalMap
-from simloop.kernel.names import name_of
+from simloop.kernel.names import name_of, told
 from simloop.kernel.states import Finished, Ready
 from simloop.scenario.durations import format_duration
 
@@ -26,21 +25,6 @@ FORMAT_VERSION = 1
 _EXPLORED = ("max_steps", "max_steps_per_round", "max_error_count", "max_compaction_attempts")
 _SHOWN = 12
 """Transitions of a witness that are shown as text; JSON has all of them."""
-
-
-def told(value: Struct) -> str:
-    """A signal or a state in words: `model-replied: tool-calls, text, calls`."""
-    words = []
-    for field in fields(value):
-        given = getattr(value, field.name)
-        if isinstance(given, bool):
-            words += [field.name] if given else []
-        elif isinstance(given, int):
-            words += [f"{given} {field.name}"] if given != field.default else []
-        elif isinstance(given, str) and given:
-            words.append(str(given))
-    name = name_of(type(value))
-    return f"{name}: {', '.join(words)}" if words else name
 
 
 def proof_lines(proof: Proof, limits: Limits) -> Iterator[str]:

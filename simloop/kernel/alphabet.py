@@ -60,7 +60,7 @@ def answers(effect: Effect, burst: int) -> tuple[Signal, ...]:
         case effects.MeasureContext():
             return (ContextMeasured(over=False), ContextMeasured(over=True))
         case effects.Compact():
-            return (ContextCompacted(shrunk=True), ContextCompacted(shrunk=False))
+            return (ContextCompacted(shrunk=False), ContextCompacted(shrunk=True))
         case effects.CallModel(aborted=True):
             return (ModelFailed(ErrorClass.ABORTED, retryable=False),)
         case effects.CallModel():

@@ -1,8 +1,9 @@
-"""What traces and reports call a state, a signal or an effect: its class name in kebab case."""
+"""What traces and reports call a state, a signal or an effect."""
 
 import re
 
 from msgspec import Struct
+from msgspec.structs import fields
 
 _NAMES: dict[type[Struct], str] = {}
 
@@ -13,3 +14,29 @@ def name_of(kind: type[Struct]) -> str:
     if name is None:
         name = _NAMES[kind] = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", kind.__name__).lower()
     return name
+
+
+def told(value: Struct) -> str:
+    """A signal or a state in words: `model-replied: tool-calls, text, calls`.
+
+    A flag that is not set, and a number that is the default, go without saying.
+    """
+    words = []
+    for field in fields(value):
+        given = getattr(value, field.name)
+        if isinstance(given, bool):
+            words += [field.name] if given else []
+        elif isinstance(given, int):
+            words += [f"{given} {field.name}"] if given != field.default else []
+        elif isinstance(given, str) and given:
+            words.append(str(given))
+    name = name_of(type(value))
+    return f"{name}: {', '.join(words)}" if words else name
+
+
+def is_told_by(value: Struct, words: str) -> bool:
+    """Whether each of `words` is said of `value`: `model-replied other`, or `context-compacted`."""
+    return set(_WORD.findall(words)) <= set(_WORD.findall(told(value)))
+
+
+_WORD = re.compile(r"[\w-]+")
