@@ -15,6 +15,9 @@ from annotated_types import Ge, Le
 
 from simloop.errors import ScenarioError
 
+AS_WRITTEN = {"extra": "forbid", "strict": True, "use_attribute_docstrings": True}
+"""How a file gives settings: no unknown keys, no guessing, described by their docstrings."""
+
 
 def check_settings(settings: object, where: str) -> None:
     """Check the fields of a frozen dataclass by their annotations; words become enum members.

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar
 
 from annotated_types import Ge
 
-from simloop.kernel.checked import check_settings
+from simloop.kernel.checked import AS_WRITTEN, check_settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,11 +15,7 @@ class Limits:
     Raises ScenarioError for a value below its minimum.
     """
 
-    __pydantic_config__: ClassVar = {
-        "extra": "forbid",
-        "strict": True,
-        "use_attribute_docstrings": True,
-    }
+    __pydantic_config__: ClassVar = AS_WRITTEN
 
     max_steps: Annotated[int, Ge(1)] = 100
     """Steps of all replies together; tested with >= wherever the run would go on."""

@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar
 
 from annotated_types import Ge, Le
 
-from simloop.kernel.checked import check_settings
+from simloop.kernel.checked import AS_WRITTEN, check_settings
 from simloop.kernel.retry import ExponentialBackoff, RetryPolicy
 
 
@@ -30,11 +30,7 @@ class HookIsolation:
     `block-call` has no call to block at an `after_...` point; there it isolates.
     """
 
-    __pydantic_config__: ClassVar = {
-        "extra": "forbid",
-        "strict": True,
-        "use_attribute_docstrings": True,
-    }
+    __pydantic_config__: ClassVar = AS_WRITTEN
 
     on_failure: OnHookFailure = OnHookFailure.ISOLATE
     """What a hook that fails or takes too long does to the run."""
@@ -57,11 +53,7 @@ class ToolOrder(StrEnum):
 class ToolExecution:
     """How tools are run. `timeout_ms` is virtual time for one call; None waits for ever."""
 
-    __pydantic_config__: ClassVar = {
-        "extra": "forbid",
-        "strict": True,
-        "use_attribute_docstrings": True,
-    }
+    __pydantic_config__: ClassVar = AS_WRITTEN
 
     order: ToolOrder = ToolOrder.SEQUENTIAL
     """One call after the other, or all at once."""
@@ -89,11 +81,7 @@ class Compaction:
     The defaults are those of the documented program (`documented-loops.md` section 1.1).
     """
 
-    __pydantic_config__: ClassVar = {
-        "extra": "forbid",
-        "strict": True,
-        "use_attribute_docstrings": True,
-    }
+    __pydantic_config__: ClassVar = AS_WRITTEN
 
     window: Annotated[int, Ge(1)] = 64_000
     """The size of the context, in estimated tokens."""

@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar, Protocol
 
 from annotated_types import Ge, Le
 
-from simloop.kernel.checked import check_settings
+from simloop.kernel.checked import AS_WRITTEN, check_settings
 from simloop.kernel.errorclass import ErrorClass, classify
 from simloop.messages import Fault
 
@@ -63,11 +63,7 @@ class ExponentialBackoff:
     `jitter` takes up to that share off the delay, as the OpenAI and Anthropic SDKs do; 0 is none.
     """
 
-    __pydantic_config__: ClassVar = {
-        "extra": "forbid",
-        "strict": True,
-        "use_attribute_docstrings": True,
-    }
+    __pydantic_config__: ClassVar = AS_WRITTEN
 
     initial_ms: Annotated[int, Ge(0)] = 2_000
     """Milliseconds after the first failure; twice as long after each further one."""

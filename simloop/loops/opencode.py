@@ -34,7 +34,7 @@ the versions read):
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Annotated, ClassVar, assert_never
 
@@ -42,7 +42,7 @@ from annotated_types import Ge
 from msgspec import Struct
 
 from simloop.kernel import effects
-from simloop.kernel.checked import check_settings
+from simloop.kernel.checked import AS_WRITTEN, check_settings
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import (
@@ -131,11 +131,7 @@ class Steps(StrEnum):
 class OpencodeOptions:
     """What can be chosen about the loop of document 004."""
 
-    __pydantic_config__: ClassVar = {
-        "extra": "forbid",
-        "strict": True,
-        "use_attribute_docstrings": True,
-    }
+    __pydantic_config__: ClassVar = AS_WRITTEN
 
     max_retries: Annotated[int, Ge(0)] = 5
     """How often a failed call is tried again; the document says 3 to 5."""
@@ -159,24 +155,17 @@ class OpencodeOptions:
         check_settings(self, "loops.opencode")
 
 
+_1_1_11 = OpencodeOptions(
+    unlimited_retries=True, steps=Steps.UNLIMITED, compact_without_progress=True
+)
+_1_2_27 = replace(_1_1_11, compact_on_overflow=True)
+_1_18_33 = replace(
+    _1_2_27, unlimited_retries=False, calls_go_on=True, filter_fails=True, abort_at_once=True
+)
 VERSIONS: Mapping[str, OpencodeOptions] = {
-    "1.1.11": OpencodeOptions(
-        unlimited_retries=True, steps=Steps.UNLIMITED, compact_without_progress=True
-    ),
-    "1.2.27": OpencodeOptions(
-        unlimited_retries=True,
-        steps=Steps.UNLIMITED,
-        compact_without_progress=True,
-        compact_on_overflow=True,
-    ),
-    "1.18.33": OpencodeOptions(
-        steps=Steps.UNLIMITED,
-        compact_without_progress=True,
-        compact_on_overflow=True,
-        calls_go_on=True,
-        filter_fails=True,
-        abort_at_once=True,
-    ),
+    "1.1.11": _1_1_11,
+    "1.2.27": _1_2_27,
+    "1.18.33": _1_18_33,
 }
 """The options with which the loop does as that version of opencode."""
 

@@ -33,7 +33,7 @@ from enum import StrEnum
 from typing import ClassVar, assert_never
 
 from simloop.kernel import effects
-from simloop.kernel.checked import check_settings
+from simloop.kernel.checked import AS_WRITTEN, check_settings
 from simloop.kernel.effects import Effect, Queue
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.limits import Limits
@@ -118,11 +118,7 @@ class Delivery(StrEnum):
 class PiOptions:
     """What can be chosen about the loop of document 001."""
 
-    __pydantic_config__: ClassVar = {
-        "extra": "forbid",
-        "strict": True,
-        "use_attribute_docstrings": True,
-    }
+    __pydantic_config__: ClassVar = AS_WRITTEN
 
     steering: Delivery = Delivery.ONE_AT_A_TIME
     """How many steering messages go with the next request."""

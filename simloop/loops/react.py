@@ -27,7 +27,7 @@ import msgspec
 from annotated_types import Ge
 
 from simloop.kernel import effects
-from simloop.kernel.checked import check_settings
+from simloop.kernel.checked import AS_WRITTEN, check_settings
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import (
     END,
@@ -83,11 +83,7 @@ _KEEP = (effects.CloseStep(keep=True),)
 class ReactOptions:
     """What can be chosen about the ReAct loop."""
 
-    __pydantic_config__: ClassVar = {
-        "extra": "forbid",
-        "strict": True,
-        "use_attribute_docstrings": True,
-    }
+    __pydantic_config__: ClassVar = AS_WRITTEN
 
     max_rounds: Annotated[int, Ge(1)] | None = None
     """Model calls for one prompt; by default `limits.max_steps`, 100 as in document 003."""
