@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         Outcome,
         ToolResult,
     )
+    from simloop.scenario.agent import Agent
     from simloop.scenario.durations import duration
     from simloop.scenario.loader import (
         load_scenario,
@@ -59,6 +60,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "duration": "simloop.scenario.durations",
+    "Agent": "simloop.scenario.agent",
     "Callbacks": "simloop.sim.hooks",
     "CheckFailed": "simloop.errors",
     "Compaction": "simloop.kernel.policies",
@@ -97,6 +99,7 @@ _HOME = {
 }
 
 __all__ = [
+    "Agent",
     "Callbacks",
     "CheckFailed",
     "Compaction",

@@ -4,6 +4,7 @@ Not here: simulated failures (a 429, a tool that fails). Those are values, never
 The rule to keep: every message says what is wrong, where, and what to do about it.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -59,6 +60,11 @@ class ScriptUnused(ScenarioError):  # noqa: N818 - named as the state of the scr
 
 class CannotExpress(ScenarioError):  # noqa: N818 - what a loop design cannot do is no error of it
     """The scenario asks for something that its loop design does not have, such as hooks."""
+
+    def __init__(self, loop: str, reasons: Sequence[str]) -> None:
+        self.reasons = tuple(reasons)
+        message = f"the loop `{loop}` cannot express this: {'; '.join(reasons)}"
+        super().__init__(message, key="loop", hint="run it on another loop")
 
 
 class CheckFailed(SimloopError, AssertionError):  # noqa: N818 - a check failed, nothing broke

@@ -1,15 +1,20 @@
 """Writes what is generated from the code: `python tests/regenerate.py`. Tests prove it current."""
 
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 from click.testing import CliRunner
 
+from simloop.check.proof import Proof, prove
 from simloop.cli import main
 from simloop.kernel.diagram import mermaid
-from simloop.loops.reference import LEGAL
+from simloop.kernel.limits import Limits
+from simloop.kernel.names import told
 from simloop.scenario.catalogue import catalogue_text
+from simloop.scenario.durations import format_duration
 from simloop.scenario.jsonschema import schema_text
+from simloop.scenario.loops import DESIGNS, machine_for, names
 
 TOP = Path(__file__).resolve().parent.parent
 
@@ -21,23 +26,79 @@ def quickstart() -> str:
     return run.stdout.strip()
 
 
+@cache
+def proof_of(loop: str) -> Proof:
+    """What exploration proves for the documents' default limits."""
+    return prove(machine_for(loop, Limits()), Limits(), loop=loop)
+
+
+def bounds() -> str:
+    """The proved bounds of every loop design, one row each."""
+    head = ("loop", "runs", "ends", "transitions", "model calls", "tool rounds", "backoff")
+    rows = [head, ("---",) * len(head), *map(_bounds_row, names())]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _bounds_row(loop: str) -> tuple[str, ...]:
+    proof = proof_of(loop)
+    start = f"`{loop}`", f"{proof.states:,}"
+    longest = proof.longest
+    if longest is None:
+        return *start, "not always", "", "", "", ""
+    backoff = format_duration(longest.backoff_ns)
+    asked = format_duration(longest.backoff_asked_ns)
+    waits = f"{backoff}, or {asked} if asked" if longest.backoff_ns else "none"
+    counts = (longest.transitions, longest.model_calls, longest.tool_rounds)
+    return *start, "always", *(f"{count:,}" for count in counts), waits
+
+
+ROUNDS = (
+    ("pi", ""),
+    ("opencode@1.2.27", "model-replied other"),
+    ("opencode@1.2.27", "context-compacted"),
+    ("opencode@1.1.11", "backoff-elapsed"),
+    ("opencode@1.18.33", "model-replied other"),
+    ("opencode@1.18.33", "context-compacted"),
+)
+
+
+def lassos() -> str:
+    """Ways round of the designs that may not end, by what is repeated."""
+    return "\n".join(_lasso_row(*each) for each in ROUNDS)
+
+
+def _lasso_row(loop: str, through: str) -> str:
+    lasso = prove(machine_for(loop, Limits()), Limits(), through=through).lasso
+    assert lasso is not None
+    cycle = ", ".join(f"`{told(step.signal)}`" for step in lasso.cycle)
+    return f"- `{loop}`: {cycle}"
+
+
 def generated() -> Mapping[Path, str]:
     """Every generated file with what it should hold."""
     readme, architecture = TOP / "README.md", TOP / "simloop" / "ARCHITECTURE.md"
+    pictures = {
+        loop: f"```mermaid\n{mermaid(machine_for(loop, Limits()).legal)}\n```" for loop in DESIGNS
+    }
+    parts = {**pictures, "bounds": bounds(), "lassos": lassos()}
     return {
-        readme: _fill(readme, "quickstart", f"```\n{quickstart()}\n```"),
-        architecture: _fill(architecture, "reference", f"```mermaid\n{mermaid(LEGAL)}\n```"),
+        readme: _filled(readme, {"quickstart": f"```\n{quickstart()}\n```"}),
+        architecture: _filled(architecture, parts),
         TOP / "scenarios" / "README.md": catalogue_text(),
         TOP / "scenarios" / "schema.json": schema_text(),
     }
 
 
-def _fill(path: Path, name: str, block: str) -> str:
-    """The file with `block` between the marks of that name."""
-    begin, end = f"<!-- {name}: generated -->\n", f"<!-- {name}: end -->\n"
-    before, _, rest = path.read_text("utf-8").partition(begin)
-    _, _, after = rest.partition(end)
-    return f"{before}{begin}{block}\n{end}{after}"
+def _filled(path: Path, parts: Mapping[str, str]) -> str:
+    """The file with each part between the marks of its name."""
+    text = path.read_text("utf-8")
+    for name, block in parts.items():
+        begin, end = f"<!-- {name}: generated -->\n", f"<!-- {name}: end -->\n"
+        before, _, rest = text.partition(begin)
+        _, found, after = rest.partition(end)
+        assert found, f"{path.name} has no mark {begin.strip()}"
+        text = f"{before}{begin}{block}\n{end}{after}"
+    return text
 
 
 if __name__ == "__main__":

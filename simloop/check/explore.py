@@ -18,7 +18,7 @@ from simloop.kernel.diagram import Edge
 from simloop.kernel.effects import Effect
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Feature, IllegalSignal, Machine, Run
-from simloop.kernel.names import name_of
+from simloop.kernel.names import NAMES
 from simloop.kernel.signals import Signal
 from simloop.kernel.states import Finished
 
@@ -157,7 +157,7 @@ class _Explorer:
             if edge not in self._taken:
                 self._taken.add(edge)
                 if edge[2] not in self._machine.legal.get(edge[0], {}).get(edge[1], ()):
-                    names = " -> ".join(name_of(kind) for kind in (edge[0], edge[2]))
+                    names = " -> ".join(NAMES[kind] for kind in (edge[0], edge[2]))
                     self._find(node, f"{names} on {_name(signal)} is not on the map")
             return after, asked
         return None
@@ -219,4 +219,4 @@ def why_impossible(machine: Machine, signal: Signal | type[Struct]) -> str:
 
 
 def _name(value: Struct) -> str:
-    return name_of(type(value))
+    return NAMES[type(value)]

@@ -22,7 +22,7 @@ from simloop.kernel.diagram import Edge
 from simloop.kernel.effects import Backoff, CallModel, Effect, RunTools
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Machine
-from simloop.kernel.names import is_told_by, name_of
+from simloop.kernel.names import NAMES, is_told_by
 from simloop.kernel.retry import RetryPolicy
 from simloop.kernel.states import Finished
 from simloop.messages import Fault
@@ -103,7 +103,7 @@ def _traps(graph: Graph) -> Iterator[Finding]:
     """The first state that can be left, but never for an end. One that cannot is found already."""
     node = trapped(graph)
     if node is not None and graph.asked[node]:
-        state = name_of(type(graph.runs[node].state))
+        state = NAMES[type(graph.runs[node].state)]
         yield Finding(f"{state} has no way to an end but from outside", graph.way_to(node))
 
 

@@ -7,19 +7,87 @@ stdout is a function of the scenarios alone; how long it took is told on stderr.
 import sys
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import click
 
+from simloop.check.compare import Row
 from simloop.check.verify import verify
+from simloop.cli.comparison import reasons, word_of
 from simloop.cli.progress import Progress
 from simloop.cli.report import Report, Tally, json_text
-from simloop.cli.settings import scenario_settings
+from simloop.cli.settings import ALL_LOOPS, scenario_settings_or_all
 from simloop.cli.targets import Target, targets_of
 from simloop.cli.terminal import note, out, out_lines, plain
+from simloop.errors import CannotExpress, ScenarioError
+from simloop.scenario.loops import DESIGNS
+from simloop.scenario.schema import Scenario
+
+
+@dataclass(slots=True)
+class OnLoop(Report):
+    """A report on a scenario that was checked on this loop, whichever it names.
+
+    `cannot` is the row with the reason where the loop cannot express the scenario.
+    """
+
+    loop: str = ""
+    cannot: Row | None = None
+
+    @classmethod
+    def of(cls, target: Target, loop: str, report: Report) -> "OnLoop":
+        """The report, called by the loop too."""
+        errors = report.verdict.errors
+        beyond = any(isinstance(error, CannotExpress) for error in errors)
+        cannot = Row.of(loop, report.verdict) if beyond else None
+        return cls(f"{target.name} on {loop}", report.path, report.verdict, loop, cannot)
+
+    @property
+    def exit_code(self) -> int:
+        """As of any report, but what cannot be expressed has not failed."""
+        return 0 if self.cannot else self.verdict.exit_code
+
+    def lines(self, name_width: int = 0) -> Iterator[str]:
+        """As of any report; or the reason."""
+        if self.cannot is None:
+            yield from Report.lines(self, name_width)
+        else:
+            reason = plain(self.cannot.cannot)
+            yield f"{word_of(self.cannot)}  {plain(self.name).ljust(name_width)}  {reason}"
+
+    def explain(self) -> None:
+        """As of any report; what cannot be expressed is told on stdout."""
+        if self.cannot is None:
+            Report.explain(self)
+
+    def json_format(self) -> dict[str, Any]:
+        """As of any report, by the scenario's name; the loop is told even where nothing was run."""
+        name = self.name.removesuffix(f" on {self.loop}")
+        return {**Report.json_format(self), "name": name, "loop": self.loop}
+
+
+@dataclass(slots=True)
+class _Count(Tally):
+    """The tally; what cannot be expressed has neither passed nor failed."""
+
+    cannot: list[Row] = field(default_factory=list)
+
+    def add_report(self, report: Report) -> None:
+        """Count one more."""
+        if isinstance(report, OnLoop) and report.cannot is not None:
+            self.cannot.append(report.cannot)
+        else:
+            self.add(report.exit_code)
+
+    def __str__(self) -> str:
+        cannot = f", {len(self.cannot)} cannot be expressed" if self.cannot else ""
+        return f"{Tally.__str__(self)}{cannot}"
 
 
 @click.command("check")
-@scenario_settings
+@scenario_settings_or_all
 @click.option("-v", "--verbose", is_flag=True, help="Name also the scenarios that pass.")
 @click.option(
     "--format",
@@ -40,31 +108,51 @@ def command(
 
     A PATH is a scenario file, or a folder with *.simloop.yaml files in it or below it. A NAME is
     that of a bundled scenario (see: simloop list). Named are those that fail; the exit code is the
-    worst of all. All times on stdout are virtual, `time` in JUnit too, so that the same scenarios
-    give the same bytes.
+    worst of all. With `--loop all` each is checked on every loop that can express it, and why some
+    cannot is told before the count. All times on stdout are virtual, `time` in JUnit too, so that
+    the same scenarios give the same bytes.
     """
     found = list(targets_of(targets))
     with Progress(len(found), sys.stderr) as progress:
-        reports = (_verify(target, seed, loop) for target in progress.through(found))
+        reports = (
+            report for target in progress.through(found) for report in _verify(target, seed, loop)
+        )
         if output_format == "json":
             return _print_json(reports, progress)
         if output_format == "junit":
             return _print_junit(reports, progress)
         width = max(len(plain(target.name)) for target in found)
+        if loop == ALL_LOOPS:
+            width += max(len(f" on {name}") for name in DESIGNS)
         return _print_text(reports, progress, width, verbose=verbose)
 
 
-def _verify(target: Target, seed: int | None, loop: str | None) -> Report:
+def _verify(target: Target, seed: int | None, loop: str | None) -> Iterator[Report]:
+    """A report; one for each loop, if all are meant and the file can be read."""
+    if loop == ALL_LOOPS and not isinstance(target.file, ScenarioError):
+        yield from _verify_on_all(target, target.file, seed)
+        return
     report = Report.on(target)
     if report.path is not None:
         report.verdict = verify(report.path, seed=seed, loop=loop)
-    return report
+    yield report
 
 
-def _counted(reports: Iterable[Report], progress: Progress, tally: Tally) -> Iterator[Report]:
+def _verify_on_all(target: Target, path: Path, seed: int | None) -> Iterator[Report]:
+    source: Scenario | Path = path
+    for loop in DESIGNS:
+        report = Report(target.name, path, verify(source, seed=seed, loop=loop))
+        if report.verdict.scenario is None:
+            yield report
+            return
+        source = report.verdict.scenario  # read once
+        yield OnLoop.of(target, loop, report)
+
+
+def _counted(reports: Iterable[Report], progress: Progress, count: _Count) -> Iterator[Report]:
     """The reports; after each has been used, its errors are told on stderr."""
     for report in reports:
-        tally.add(report.exit_code)
+        count.add_report(report)
         yield report
         if report.verdict.errors:
             progress.clear()
@@ -73,37 +161,39 @@ def _counted(reports: Iterable[Report], progress: Progress, tally: Tally) -> Ite
 
 
 def _print_json(reports: Iterable[Report], progress: Progress) -> int:
-    tally = Tally()
+    count = _Count()
     runs = [
         {**report.json_format(), "deterministic": report.verdict.deterministic}
-        for report in _counted(reports, progress, tally)
+        for report in _counted(reports, progress, count)
     ]
     out(json_text(runs))
-    return tally.exit_code
+    return count.exit_code
 
 
 def _print_junit(reports: Iterable[Report], progress: Progress) -> int:
     from simloop.cli.junit import Suite  # noqa: PLC0415 - XML, for those who ask for it
 
-    suite, tally = Suite(), Tally()
-    for report in _counted(reports, progress, tally):
-        suite.add(report)
+    suite, count = Suite(), _Count()
+    for report in _counted(reports, progress, count):
+        cannot = report.cannot if isinstance(report, OnLoop) else None
+        suite.add(report, skipped=cannot.cannot if cannot else "")
     out(suite.text())
-    return tally.exit_code
+    return count.exit_code
 
 
 def _print_text(
     reports: Iterable[Report], progress: Progress, name_width: int, *, verbose: bool
 ) -> int:
     """What failed, as soon as it has; then a count."""
-    tally, virtual_ns, start_s = Tally(), 0, time.perf_counter()
-    for report in _counted(reports, progress, tally):
+    count, virtual_ns, start_s = _Count(), 0, time.perf_counter()
+    for report in _counted(reports, progress, count):
         virtual_ns += report.elapsed_ns
         if report.exit_code or verbose:
             progress.clear()
             out_lines(report.lines(name_width))
     took_s = time.perf_counter() - start_s
-    out(f"{tally} ({virtual_ns / 1e9:,.3f}s virtual)")
-    speed = tally.words.total() / took_s
+    out_lines(reasons(count.cannot))
+    out(f"{count} ({virtual_ns / 1e9:,.3f}s virtual)")
+    speed = count.words.total() / took_s
     note(f"took {took_s:.2f}s: {speed:,.0f} scenarios/s, two runs each")
-    return tally.exit_code
+    return count.exit_code

@@ -27,10 +27,10 @@ class Suite:
         self._element = Element("testsuite", name=_SUITE)
         self._tally = Tally()
         self._elapsed_ns = 0
+        self._skipped = 0
 
-    def add(self, report: Report) -> None:
-        """Add a testcase."""
-        self._tally.add(report.exit_code)
+    def add(self, report: Report, skipped: str = "") -> None:
+        """Add a testcase; `skipped` says why it was not run."""
         self._elapsed_ns += report.elapsed_ns
         name = PurePath(report.name)
         folder = name.parent.as_posix()
@@ -43,6 +43,11 @@ class Suite:
         )
         if report.path is not None:
             case.set("file", _legal(str(report.path)))
+        if skipped:
+            self._skipped += 1
+            SubElement(case, "skipped", message=_legal(skipped))
+            return
+        self._tally.add(report.exit_code)
         if report.exit_code:
             _explain(case, report)
 
@@ -50,10 +55,10 @@ class Suite:
         """The whole document, counts first."""
         counts = self._tally.words
         self._element.attrib |= {
-            "tests": str(counts.total()),
+            "tests": str(counts.total() + self._skipped),
             "failures": str(counts["FAILED"]),
             "errors": str(counts["ERROR"]),
-            "skipped": "0",
+            "skipped": str(self._skipped),
             "time": _seconds(self._elapsed_ns),
         }
         root = Element("testsuites")

@@ -17,7 +17,7 @@ from simloop.check.proof import Longest, Proof
 from simloop.kernel.diagram import Edge, mermaid
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import LegalMap
-from simloop.kernel.names import name_of, told
+from simloop.kernel.names import NAMES, told
 from simloop.kernel.states import Finished, Ready
 from simloop.scenario.durations import format_duration
 
@@ -85,7 +85,7 @@ def _count(steps: Sequence[Step]) -> str:
 
 
 def _edge_text(edge: Edge) -> str:
-    state, signal, target = (name_of(kind) for kind in edge)
+    state, signal, target = (NAMES[kind] for kind in edge)
     return f"{state} -> {target} on {signal}"
 
 
@@ -123,7 +123,7 @@ def _steps_json(steps: Iterable[Step]) -> list[dict[str, str]]:
 
 
 def _edge_json(edge: Edge) -> dict[str, str]:
-    return {key: name_of(kind) for key, kind in zip(("state", "signal", "to"), edge, strict=True)}
+    return {key: NAMES[kind] for key, kind in zip(("state", "signal", "to"), edge, strict=True)}
 
 
 def proof_mermaid(proof: Proof, legal: LegalMap) -> str:

@@ -84,7 +84,8 @@ class Report:
         requests = sum(isinstance(entry, entries.Request) for entry in trace.entries)
         ended = f"{trace.footer.outcome} in" if trace.footer else "no outcome after"
         asked = f"{requests} request{'s' * (requests != 1)}"
-        nothing = ", nothing was expected" if scenario.expect == Expect() else ""
+        expect = scenario.expected_of(trace.header.loop)
+        nothing = ", nothing was expected" if expect == Expect() else ""
         differs = ", not the same when run again" if self.verdict.deterministic is False else ""
         time = format_duration(self.elapsed_ns)
         return f"{ended} {time} (virtual), {asked}{nothing}{differs}"

@@ -1,6 +1,7 @@
 """`simloop run`: play scenarios and say whether they end as they should.
 
-Not here: which files are meant (targets.py) and how a verdict reads (report.py). The rule to keep:
+Not here: which files are meant (targets.py), how a verdict reads (report.py) and how the rows of
+all loops do (comparison.py). The rule to keep:
 one bad scenario never keeps the others from running, and nothing of its trace is lost.
 """
 
@@ -10,17 +11,20 @@ from pathlib import Path
 
 import click
 
+from simloop.cli import comparison
+from simloop.cli.comparison import Comparison, Count
 from simloop.cli.report import Report, Tally, json_text
-from simloop.cli.settings import scenario_settings
+from simloop.cli.settings import ALL_LOOPS, scenario_settings_or_all
 from simloop.cli.targets import Target, targets_of
 from simloop.cli.terminal import out, out_lines, plain
 from simloop.errors import ScenarioError
+from simloop.scenario.loops import DESIGNS
 from simloop.trace.codec import write_trace
 from simloop.trace.timeline import timeline
 
 
 @click.command("run")
-@scenario_settings
+@scenario_settings_or_all
 @click.option(
     "--trace",
     "trace_file",
@@ -47,11 +51,14 @@ def command(
 
     A PATH is a scenario file, or a folder with *.simloop.yaml files in it or below it. A NAME is
     that of a bundled scenario (see: simloop list). A single scenario is shown with its timeline,
-    several with one verdict each and a count. The exit code is the worst of all.
+    several with one verdict each and a count. With `--loop all` each is shown with a row for each
+    loop, as `simloop compare` does. The exit code is the worst of all.
     """
     found = list(targets_of(targets))
     if trace_file is not None:
-        _check_trace_file(trace_file, found)
+        _check_trace_file(trace_file, found, loop)
+    if loop == ALL_LOOPS:
+        return _run_on_all(found, seed, output_format)
     reports = (_play(target, seed, loop, trace_file) for target in found)
     if output_format == "json":
         return _print_json(reports)
@@ -60,7 +67,9 @@ def command(
     return _print_all(reports, max(len(plain(target.name)) for target in found))
 
 
-def _check_trace_file(trace_file: Path, found: list[Target]) -> None:
+def _check_trace_file(trace_file: Path, found: list[Target], loop: str | None) -> None:
+    if loop == ALL_LOOPS:
+        raise click.UsageError(f"--trace needs a single loop, and these are {len(DESIGNS)}")
     if len(found) != 1:
         message = f"--trace needs a single scenario, and these are {len(found)}"
         raise click.UsageError(message)
@@ -120,3 +129,21 @@ def _print_all(reports: Iterator[Report], name_width: int) -> int:
         report.explain()
     out(str(tally))
     return tally.exit_code
+
+
+def _run_on_all(found: list[Target], seed: int | None, output_format: str) -> int:
+    loops = tuple(DESIGNS)
+    comparisons = (Comparison.of(target, loops, seed) for target in found)
+    if output_format == "json":
+        compared = list(comparisons)
+        out(comparison.json_text(compared, loops))
+        return Count.of(compared).exit_code
+    compared = []
+    for one in comparisons:
+        out_lines((*one.table(), ""))
+        compared.append(one)
+    out_lines(comparison.legend(compared))
+    count = Count.of(compared)
+    if len(compared) > 1:
+        out(str(count))
+    return count.exit_code

@@ -5,15 +5,18 @@ import re
 from msgspec import Struct
 from msgspec.structs import fields
 
-_NAMES: dict[type[Struct], str] = {}
+
+class _Names(dict[type[Struct], str]):
+    """Made when they are first asked for; looked up in every transition, so a plain lookup."""
+
+    def __missing__(self, kind: type[Struct]) -> str:
+        name = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", kind.__name__).lower()
+        self[kind] = name
+        return name
 
 
-def name_of(kind: type[Struct]) -> str:
-    """`ModelReplied` is `model-replied`."""
-    name = _NAMES.get(kind)
-    if name is None:
-        name = _NAMES[kind] = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", kind.__name__).lower()
-    return name
+NAMES = _Names()
+"""Class names in kebab case: `ModelReplied` is `model-replied`."""
 
 
 def told(value: Struct) -> str:
@@ -30,7 +33,7 @@ def told(value: Struct) -> str:
             words += [f"{given} {field.name}"] if given != field.default else []
         elif isinstance(given, str) and given:
             words.append(str(given))
-    name = name_of(type(value))
+    name = NAMES[type(value)]
     return f"{name}: {', '.join(words)}" if words else name
 
 

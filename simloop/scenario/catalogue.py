@@ -5,11 +5,14 @@ scenario files alone, of what they expect and not of a run, so that it is curren
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from simloop.scenario.catalog import Listed, bundled
 from simloop.scenario.loader import load_scenario
+from simloop.scenario.loops import DESIGNS, machine_for, reasons_against
+from simloop.scenario.schema import Expect, Scenario
+from simloop.scenario.world import features_of
 
 _INTRO = """\
 # Scenarios
@@ -19,13 +22,17 @@ table says:
 
     simloop run retry/rate-limit
 
+Each runs on every loop design: `simloop run retry/rate-limit --loop pi`. Under *elsewhere* stands
+what another loop does instead, or why it cannot express the scenario; a loop that is not named
+there does the same.
+
 The numbers under *bugs* are rows of simloop's catalogue of real bugs of agent loops: A are loops
 that never end, B is compaction, C retries, D calls and their results, abort and order, E limits and
 counters. `tests/scenario/test_catalogue.py` lists the rows that no scenario answers, and why.
 
 This page is generated: `python tests/regenerate.py`.
 """
-_COLUMNS = ("name", "what must hold", "loop", "outcome", "bugs")
+_COLUMNS = ("name", "what must hold", "loop", "outcome", "elsewhere", "bugs")
 # Whatever Markdown or a table would take for more than a character.
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~])")
 
@@ -57,9 +64,28 @@ def _rows(group: Iterable[Listed]) -> Iterable[Sequence[str]]:
             f"[{escaped(listed.name.rpartition('/')[2])}]({stem})",
             escaped(listed.title),
             escaped(listed.loop),
-            scenario.expect.outcome or "",
+            _ending(scenario.expect),
+            escaped("; ".join(_elsewhere(scenario))),
             " ".join(scenario.bugs),
         )
+
+
+def _ending(expect: Expect) -> str:
+    """How it ends, in a word for each prompt."""
+    if expect.outcomes is not None:
+        return ", ".join(expect.outcomes)
+    return expect.outcome or expect.error or ""
+
+
+def _elsewhere(scenario: Scenario) -> Iterator[str]:
+    """What the other loops make of it, where that is not the same."""
+    for loop, expect in scenario.expect_on.items():
+        yield f"{loop} {_ending(expect)}"
+    asked_for = features_of(scenario, {})
+    for loop in DESIGNS:
+        reasons = reasons_against(machine_for(loop, scenario.limits), asked_for)
+        if reasons and loop != scenario.loop:
+            yield f"{loop} cannot: {', '.join(reasons)}"
 
 
 def _table(rows: Iterable[Sequence[str]]) -> str:

@@ -234,6 +234,20 @@ class Expect(Model):
         None, description="The files at the end, all of them, by path."
     )
 
+    @model_validator(mode="after")
+    def _one_end(self) -> Self:
+        if self.error is not None:
+            for field in _AT_AN_OUTCOME:
+                if differs(self, field):
+                    raise wrong(field, f"a run that ends in {self.error} has no outcome to judge")
+        return self
+
+
+_AT_AN_OUTCOME = (
+    "outcome", "outcomes", "unused", "limit", "text", "message", "elapsed", "counters", "messages",
+    "files",
+)  # fmt: skip
+
 
 class Scenario(Model):
     """One run: a prompt, what the model will say, the tools and hooks around it, the bounds."""

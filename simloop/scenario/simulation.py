@@ -34,6 +34,7 @@ from simloop.sim.driver import Driver
 from simloop.sim.ended import Ended
 from simloop.sim.files import Files
 from simloop.sim.model import FakeModel, FunctionModel, Model
+from simloop.sim.queued import Queued
 from simloop.sim.seeds import Seeds
 from simloop.sim.simulate import running_loop, simulate
 from simloop.sim.tools import toolbox
@@ -73,7 +74,9 @@ class Simulation:
         if any(moment.on for moment in (*scenario.queue, scenario.abort) if moment is not None):
             self.trace.entries = Tripwires()
         self._driver: Driver | None = None
+        self._queued = Queued()
         self._endings: list[Ended] = []
+        self._under_way = False
         self._start_ns = 0
 
     def run(self) -> Result:
@@ -89,14 +92,12 @@ class Simulation:
     def _check_features(self, asked_for: Mapping[Feature, bool]) -> None:
         reasons = reasons_against(self._machine, asked_for)
         if reasons:
-            raise CannotExpress(
-                f"the loop `{self._loop_name}` cannot express this: {'; '.join(reasons)}",
-                key="loop",
-                hint="run it on another loop",
-            )
+            raise CannotExpress(self._loop_name, reasons)
 
     async def arun(self) -> Result:
         """Run it on the virtual clock that is already running. Raises as `run` does."""
+        if self._driver is not None:
+            raise ScenarioError("this simulation has been run", hint="make another one")
         try:
             waiting = [self.scenario.prompt, *self.scenario.then]
             while waiting:
@@ -118,33 +119,37 @@ class Simulation:
         """Run one prompt to its outcome; what was said before stays in the context."""
         if self._driver is None:
             loop = running_loop()
-            self._driver = Driver(self._machine, self._world, self.trace.entries)
+            record = self.trace.entries
+            self._driver = Driver(self._machine, self._world, record, self._queued)
             self._start_ns = loop.now_ns
             self._schedule_queued(loop)
         else:
             self._begin_another(self._driver, prompt)
         self._plan_abort(self._driver)
+        self._under_way = True
         ended = await self._driver.drive(prompt)
+        self._under_way = False
         self._endings.append(ended)
         return ended
 
     def _begin_another(self, driver: Driver, prompt: str) -> None:
-        if not self._endings:
-            raise ScenarioError("this simulation has been run", hint="make another one")
+        if self._under_way:
+            raise ScenarioError(
+                "a run of this simulation is under way, or was cut short", hint="make another one"
+            )
         last = self._endings[-1]
         record, now_ns = self.trace.entries, self._elapsed_ns()
         record.append(last.entry(len(record), now_ns))
         record.append(entries.Prompt(len(record), now_ns, prompt))
-        driver.interrupts.open()
+        driver.open()
 
     def _elapsed_ns(self) -> int:
         return running_loop().now_ns - self._start_ns
 
     def _unheard(self, ended: Ended) -> list[str]:
         """What the user said while a loop without a queue was busy is the next prompt."""
-        assert self._driver is not None
         completed = ended.state.outcome is Outcome.COMPLETED
-        unheard = self._driver.queued.take_first() if completed else None
+        unheard = self._queued.take_first() if completed else None
         return [] if unheard is None else [unheard]
 
     def _check_account(self, model: FakeModel, result: Result) -> None:
@@ -184,8 +189,7 @@ class Simulation:
 
     def queue(self, text: str, *, follow_up: bool = False) -> None:
         """Say more, as the user would: with the next request, or when the run would be over."""
-        if self._driver is not None:
-            self._driver.queued.put(text, Queue.FOLLOW_UP if follow_up else Queue.STEERING)
+        self._queued.put(text, Queue.FOLLOW_UP if follow_up else Queue.STEERING)
 
     def abort(self) -> None:
         """Stop the run as its user would; callable from tools, hooks, callbacks and timers."""

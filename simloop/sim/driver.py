@@ -13,10 +13,9 @@ from typing import Any
 
 from simloop.errors import RunawayRun
 from simloop.kernel import effects, signals
-from simloop.kernel.effects import Queue
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.machine import Machine
-from simloop.kernel.names import name_of
+from simloop.kernel.names import NAMES
 from simloop.kernel.retry import retry_after_ns
 from simloop.kernel.signals import Signal
 from simloop.kernel.states import Finished
@@ -74,11 +73,17 @@ _EMPTY = (ErrorClass.EMPTY_REPLY, "the reply is empty")
 class Driver:
     """Drives `machine` in `world`, one run after the other. Entries go to `record` as they happen.
 
-    The conversation goes on from run to run; the machine begins anew. Must be created and driven
-    inside a task of a VirtualLoop.
+    `queued` is where what the user says meanwhile waits. The conversation goes on from run to run;
+    the machine begins anew. Must be created and driven inside tasks of a VirtualLoop.
     """
 
-    def __init__(self, machine: Machine, world: World, record: list[AnyEntry]) -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        world: World,
+        record: list[AnyEntry],
+        queued: Queued | None = None,
+    ) -> None:
         loop = asyncio.get_running_loop()
         task = asyncio.current_task()
         assert isinstance(loop, VirtualLoop)
@@ -106,7 +111,7 @@ class Driver:
             self._compactor = Compactor(
                 world.compaction, self._history, self._requests, self._model_calls, self._watch
             )
-        self.queued = Queued()
+        self._queued = queued or Queued()
         self._begin()
         self._base_tools = tuple(tool.spec for tool in world.tools.values())
         self._step_tools = world.tools
@@ -122,6 +127,13 @@ class Driver:
             effects.Finish: self._finish,
         }
 
+    def open(self) -> None:
+        """Begin another run, in the task that calls: what ends it may be planned from now on."""
+        task = asyncio.current_task()
+        assert task is not None
+        self.interrupts.open(task)
+        self._watch.task = task
+
     def _begin(self) -> None:
         """Nothing has been said or has gone wrong in this run yet."""
         self._run = self._machine.start()
@@ -135,7 +147,7 @@ class Driver:
     async def drive(self, prompt: str) -> Ended:
         """Run `prompt` to its outcome. Raises RunawayRun past `max_transitions`.
 
-        What was said before stays in the context. `interrupts` must be open.
+        What was said before stays in the context. Every run but the first needs `open` before.
         """
         self._begin()
         self._history.append(UserMessage(prompt))
@@ -154,7 +166,7 @@ class Driver:
                 return self._ended(self._run.state)
         raise RunawayRun(
             f"the run passed max_transitions={self._world.max_transitions} without an outcome, "
-            f"after {self._requests.count} requests, in state {name_of(type(self._run.state))}"
+            f"after {self._requests.count} requests, in state {NAMES[type(self._run.state)]}"
         )
 
     def _set_wall_clock(self) -> None:
@@ -170,8 +182,8 @@ class Driver:
             entries.Transition(
                 len(record),
                 self._clock.now_ns,
-                name_of(type(signal)),
-                name_of(type(run.state)),
+                NAMES[type(signal)],
+                NAMES[type(run.state)],
                 run.error_count,
                 self._total_steps,
                 run.compaction_attempts,
@@ -208,8 +220,10 @@ class Driver:
     # ------------------------------------------------------------------ the context
 
     async def _take_queued(self, effect: effects.TakeQueued) -> None:
-        for text in self.queued.take(effect):
-            self._history.append(UserMessage(text))
+        queued = self._queued
+        if queued.steering or queued.follow_up:
+            for text in queued.take(effect):
+                self._history.append(UserMessage(text))
 
     async def _measure(self, _: effects.MeasureContext) -> Signal:
         return signals.ContextMeasured(self._compactor.over())
@@ -345,8 +359,8 @@ class Driver:
             await self._user_code.fire(
                 AFTER_LLM_CALL, world.hooks.after_llm_call, done, self._watch
             )
-        queued = self.queued
-        return signals.StepClosed(queued.has(Queue.STEERING), queued.has(Queue.FOLLOW_UP))
+        queued = self._queued
+        return signals.StepClosed(bool(queued.steering), bool(queued.follow_up))
 
     def _commit(self, reply: ReplySoFar) -> tuple[Message, ...]:
         """Add the reply and the answers to its calls to the context."""

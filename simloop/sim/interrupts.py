@@ -31,12 +31,12 @@ class Interrupts:
 
     def __init__(self, loop: VirtualLoop, task: asyncio.Task[Any]) -> None:
         self._loop = loop
+        self.open(task)
+
+    def open(self, task: asyncio.Task[Any]) -> None:
+        """Begin a run in `task`: nothing is planned, nothing is pending."""
         self._task = task
         self._outside = task.cancelling()
-        self.open()
-
-    def open(self) -> None:
-        """Begin a run: nothing is planned, nothing is pending."""
         self._cancels = 0
         self._closed = False
         self._planned: list[tuple[int, Signal]] = []

@@ -9,22 +9,22 @@ from simloop.kernel.effects import Queue, TakeQueued
 class Queued:
     """The two queues of one conversation; they outlive a run."""
 
+    __slots__ = ("follow_up", "steering")
+
     def __init__(self) -> None:
-        self._waiting: dict[Queue, list[str]] = {queue: [] for queue in Queue}
+        # Not a mapping by Queue: both are looked at in every step, and hashing an enum is slow.
+        self.steering: list[str] = []
+        self.follow_up: list[str] = []
 
     def put(self, text: str, queue: Queue) -> None:
         """Have the user say more."""
-        self._waiting[queue].append(text)
-
-    def has(self, queue: Queue) -> bool:
-        """Whether something waits there."""
-        return bool(self._waiting[queue])
+        (self.steering if queue is Queue.STEERING else self.follow_up).append(text)
 
     def take(self, effect: TakeQueued) -> list[str]:
         """What the loop asks for."""
         taken: list[str] = []
-        for queue, texts in self._waiting.items():
-            if effect.queue in (None, queue):
+        for queue, texts in ((Queue.STEERING, self.steering), (Queue.FOLLOW_UP, self.follow_up)):
+            if effect.queue is None or effect.queue is queue:
                 count = 1 if effect.one else len(texts)
                 taken += texts[:count]
                 del texts[:count]
@@ -32,5 +32,5 @@ class Queued:
 
     def take_first(self) -> str | None:
         """The first message that waits, or None: for a loop that takes none while it runs."""
-        texts = next((texts for texts in self._waiting.values() if texts), None)
+        texts = self.steering or self.follow_up
         return texts.pop(0) if texts else None

@@ -45,7 +45,7 @@ def write_trace(trace: LoopTrace, path: Path) -> None:
     Raises ScenarioError if the folder cannot be written to.
     """
     try:
-        _replace_file(path, encode(trace))
+        replace_file(path, encode(trace))
     except OSError as error:
         raise ScenarioError(
             f"the trace cannot be written: {error.strerror}",
@@ -54,7 +54,8 @@ def write_trace(trace: LoopTrace, path: Path) -> None:
         ) from error
 
 
-def _replace_file(path: Path, data: bytes) -> None:
+def replace_file(path: Path, data: bytes) -> None:
+    """Write a whole file or none. Raises OSError."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:

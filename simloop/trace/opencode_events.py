@@ -3,10 +3,13 @@
 Status is busy, retry (which try, why, and when the next one comes) or idle (document 004 section
 2.3.2, `documented-loops.md` 4.1 and 4.5). Busy is told at each turn of the outer loop and when a
 wait is over; an error once, when it ends the run; idle as the last event of every run that has an
-outcome, whatever the outcome, for the clean-up after the loop runs on every exit.
+outcome, whatever the outcome, for the clean-up after the loop runs on every exit. A run that an
+error of the test ends, such as a script that is used up, has no outcome, and its trace no end.
 
-One flaw of the real program is not copied (4.8, seen in 1.18.33): after an abort it says idle, then
-updates the message, then says idle again. Here nothing comes after idle, and idle comes once.
+What the real program does otherwise, and is not copied. After an abort it says idle where it
+catches the error, then updates the message, then says idle again (4.8, seen in 1.18.33): here
+nothing comes after idle, and idle comes once. In later versions it also says busy before each try,
+and tells an overflow that is then compacted away as an error.
 
 Not here: the parts of a message. The rule to keep: as in pi_events.py, no line of the trace is
 looked at ahead.

@@ -17,12 +17,13 @@ Where the trace knows less: a start is told when the tool starts or the call fai
 message only the deltas and the end of each call. Retries and compaction belong to the session.
 """
 
+import itertools
 from typing import Any
 
 from msgspec import Struct
 
 from simloop.kernel.errorclass import ErrorClass
-from simloop.messages import FinishReason, UserMessage
+from simloop.messages import FinishReason, Message, UserMessage
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry, Footer
 from simloop.trace.pi_events import params_of
@@ -125,7 +126,8 @@ class ProgramEvents:
     def __init__(self, *, parallel: bool = True, fails_cut_calls: bool = False) -> None:
         self._parallel = parallel
         self._fails_cut_calls = fails_cut_calls
-        self._sent = self._unanswered = self._start_ns = 0
+        self._sent = self._start_ns = 0
+        self._unanswered: list[str] = []
         self._running = self._turning = self._stopped = False
         self._message = _Message()
         self._batch = _Batch([], parallel=parallel)
@@ -153,20 +155,19 @@ class ProgramEvents:
 
     def _heard(self, line: entries.Request) -> list[ProgramEvent]:
         """What the user said since the last request. After a compaction old words come again."""
-        users = [message for message in line.added if isinstance(message, UserMessage)]
+        last = itertools.takewhile(_is_users, reversed(line.added))
+        added = last if line.kept < self._sent else filter(_is_users, reversed(line.added))
+        texts = [message.text for message in added][::-1]
         if line.kept < self._sent:
-            places = [n for n, m in enumerate(line.added) if not isinstance(m, UserMessage)]
-            last = line.added[places[-1] + 1 :] if places else line.added
-            users = [message for message in last if isinstance(message, UserMessage)]
-            users = users[self._unanswered :]
+            del texts[: _overlap(self._unanswered, texts)]
         self._sent = line.kept + len(line.added)
-        self._unanswered += len(users)
+        self._unanswered += texts
         return [
             event
-            for user in users
+            for text in texts
             for event in (
                 MessageStart(at_ns=line.at_ns, role="user"),
-                MessageEnd(at_ns=line.at_ns, role="user", content=user.text),
+                MessageEnd(at_ns=line.at_ns, role="user", content=text),
             )
         ]
 
@@ -187,7 +188,7 @@ class ProgramEvents:
         if line.signal in _STOPS:
             self._stopped = True
         if self._message.said and not self._message.is_open:
-            self._unanswered = 0
+            self._unanswered = []
         if line.signal != "step-closed":
             return []
         turn_end = TurnEnd(at_ns=at_ns, tool_results=self._batch.close())
@@ -206,6 +207,16 @@ class ProgramEvents:
         ended: list[ProgramEvent] = [*(open_turn if self._turning else []), AgentEnd(at_ns=at_ns)]
         self._running = self._turning = False
         return ended
+
+
+def _is_users(message: Message) -> bool:
+    return isinstance(message, UserMessage)
+
+
+def _overlap(told: list[str], texts: list[str]) -> int:
+    """How many of the first `texts` are the last ones that were told."""
+    longest = min(len(told), len(texts))
+    return next(n for n in range(longest, -1, -1) if told[len(told) - n :] == texts[:n])
 
 
 class _Message:

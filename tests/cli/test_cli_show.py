@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,8 @@ def recorded(tmp_path: Path) -> Path:
     return trace
 
 
-def show(path: Path) -> Result:
-    return CliRunner().invoke(main, ["show", str(path)])
+def show(path: Path, *options: str) -> Result:
+    return CliRunner().invoke(main, ["show", *options, str(path)])
 
 
 def test_a_trace_is_shown_as_the_run_was(recorded: Path) -> None:
@@ -75,3 +76,61 @@ def test_a_trace_that_is_not_there_is_one_line_on_stderr(tmp_path: Path) -> None
     shown = show(path)
     assert shown.exit_code == 2
     assert shown.stderr == f"{path}: cannot be read: No such file or directory\n"
+
+
+def recorded_on(loop: str, scenario: str, folder: Path) -> Path:
+    path, trace = folder / "b.simloop.yaml", folder / "b.jsonl"
+    path.write_text(f"loop: {loop}\n{scenario}", "utf-8")
+    result = CliRunner().invoke(main, ["run", str(path), "--trace", str(trace)])
+    assert result.exit_code == 0, result.output
+    return trace
+
+
+def types(shown: Result) -> list[str]:
+    assert shown.exit_code == 0, shown.output
+    return [json.loads(line)["type"] for line in shown.stdout.splitlines()]
+
+
+def test_the_documents_events_are_shown_of_any_loop(recorded: Path) -> None:
+    assert types(show(recorded, "--events", "document")) == ["message", "done"]
+
+
+def test_the_events_of_the_real_pi_are_shown_by_its_names(tmp_path: Path) -> None:
+    trace = recorded_on("pi", SCENARIO, tmp_path)
+    assert types(show(trace, "--events", "program"))[:2] == ["agent_start", "turn_start"]
+
+
+def test_the_events_of_the_real_opencode_are_shown_by_its_names(tmp_path: Path) -> None:
+    trace = recorded_on("opencode@1.2.27", SCENARIO, tmp_path)
+    assert set(types(show(trace, "--events", "program"))) == {"session.status"}
+
+
+def test_events_tell_the_order_in_which_the_version_runs_its_tools(tmp_path: Path) -> None:
+    tools = "prompt: Go\ntools: {a: {takes: 1s}}\nmodel: [{call: [{a: {}}, {a: {}}]}, {say: x}]\n"
+    shown = types(show(recorded_on("pi@0.87.1", tools, tmp_path), "--events", "document"))
+    assert shown[1:5] == ["tool_call", "tool_call", "tool_result", "tool_result"]
+    shown = types(show(recorded_on("pi", tools, tmp_path), "--events", "document"))
+    assert shown[1:5] == ["tool_call", "tool_result", "tool_call", "tool_result"]
+
+
+def test_the_events_of_a_program_that_nobody_wrote_down_are_refused(recorded: Path) -> None:
+    shown = show(recorded, "--events", "program")
+    assert shown.exit_code == 2
+    assert "the program behind `reference` are not known" in shown.stderr
+
+
+def test_the_events_of_a_truncated_trace_have_no_end(recorded: Path) -> None:
+    lines = recorded.read_bytes().splitlines(keepends=True)
+    recorded.write_bytes(b"".join(lines[:-1]))
+    shown = show(recorded, "--events", "document")
+    assert types(shown) == ["message"]
+    assert "the trace is truncated" in shown.stderr
+
+
+def test_events_are_printed_in_a_form_that_no_terminal_obeys(tmp_path: Path) -> None:
+    said = "\\e[2J\\x7f\\u202e\\u00e9"
+    trace = recorded_on("pi", f'prompt: Hi\nmodel: [{{say: ["{said}"]}}]\n', tmp_path)
+    shown = show(trace, "--events", "document")
+    assert json.loads(shown.stdout.splitlines()[0])["content"] == "\x1b[2J\x7f\u202e\u00e9"
+    assert shown.stdout.isascii()
+    assert shown.stdout.replace("\n", "").isprintable()

@@ -1,0 +1,159 @@
+"""One scenario on several loop designs: one row for each.
+
+Not here: how rows are shown (cli/comparison.py). The rules to keep: each loop runs once, a file
+is read once, and what a loop cannot express is a row with the reason, never a row that is not
+there.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from simloop.check.verify import Verdict
+from simloop.errors import CannotExpress, CheckFailed, ScenarioError, SimloopError
+from simloop.scenario.loader import load_scenario
+from simloop.scenario.loops import DESIGNS
+from simloop.scenario.schema import Scenario
+from simloop.trace import entries
+from simloop.trace.looptrace import LoopTrace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """What one loop made of a scenario.
+
+    `cannot` says why the loop cannot express it; all else is then empty. `outcome` is empty where
+    `error`, the name of one, took its place; a script that was not used up leaves both. Retries are
+    `model_calls` of their own; requests for a summary are no turns of the loop and are counted
+    apart, as `summaries`. Counts and time are None where nothing was run. `failures` are the
+    expectations for that loop that do not hold, and the errors that it does not expect. `verdict`
+    may be dropped: a trace can be long, and the other values do not need it.
+    """
+
+    loop: str
+    cannot: str = ""
+    outcome: str = ""
+    error: str = ""
+    model_calls: int | None = None
+    summaries: int | None = None
+    tool_runs: int | None = None
+    elapsed_ns: int | None = None
+    text: str = ""
+    failures: tuple[str, ...] = ()
+    reproduce: str = ""
+    exit_code: int = 0
+    verdict: Verdict | None = field(default=None, compare=False, repr=False)
+
+    @classmethod
+    def of(cls, loop: str, verdict: Verdict) -> Self:
+        """The row of a loop whose run came to this."""
+        beyond = next((e for e in verdict.errors if isinstance(e, CannotExpress)), None)
+        if beyond is not None:
+            return cls(loop=loop, cannot="; ".join(beyond.reasons), verdict=verdict)
+        trace = verdict.trace
+        footer = trace.footer if trace else None
+        counts = None if trace is None else Counter(_counted(trace))
+        return cls(
+            loop=loop,
+            outcome=str(footer.outcome) if footer else "",
+            error=_error_name(verdict),
+            model_calls=None if counts is None else counts["main"],
+            summaries=None if counts is None else counts["summary"],
+            tool_runs=None if counts is None else counts["tool"],
+            elapsed_ns=None if trace is None else _elapsed_ns(trace),
+            text=footer.text if footer else "",
+            failures=(*verdict.failures, *map(_told, verdict.errors)),
+            reproduce=_reproduce(verdict),
+            exit_code=verdict.exit_code,
+            verdict=verdict,
+        )
+
+    @property
+    def ok(self) -> bool | None:
+        """Whether all is as expected of that loop; None where it cannot be said."""
+        return None if self.cannot else not self.exit_code
+
+    @property
+    def ending(self) -> str:
+        """The outcome, or the name of the error in its place, or `cannot`."""
+        return "cannot" if self.cannot else self.outcome or self.error
+
+    def went_as(self, other: "Row") -> bool:
+        """Whether both loops went the same way, as far as a row tells."""
+        return _way(self) == _way(other)
+
+
+def compare(
+    source: Scenario | Path, loops: Sequence[str] = tuple(DESIGNS), *, seed: int | None = None
+) -> list[Row]:
+    """Run a scenario once on each loop, in that order.
+
+    Raises nothing for what is wrong with the scenario or a loop: see `Row.failures`. A file that
+    cannot be read is the same error in each row.
+    """
+    try:
+        scenario = load_scenario(source) if isinstance(source, Path) else source
+    except ScenarioError as error:
+        return unread(error, loops)
+    return [_row(scenario, loop, seed) for loop in loops]
+
+
+def unread(error: SimloopError, loops: Sequence[str]) -> list[Row]:
+    """The rows of a scenario that is not to be had, because of this error."""
+    verdict = Verdict(errors=[error])
+    return [Row.of(loop, verdict) for loop in loops]
+
+
+def _way(row: Row) -> tuple[object, ...]:
+    ending = (row.cannot, row.outcome, row.error, row.text)
+    return (*ending, row.model_calls, row.summaries, row.tool_runs, row.elapsed_ns)
+
+
+def _row(scenario: Scenario, loop: str, seed: int | None) -> Row:
+    verdict = Verdict()
+    verdict.play(scenario, seed=seed, loop=loop)
+    return Row.of(loop, verdict)
+
+
+def _counted(trace: LoopTrace) -> list[str]:
+    """A word for each thing that is counted; in one pass, because a trace can be long."""
+    return [
+        entry.purpose if isinstance(entry, entries.Request) else "tool"
+        for entry in trace.entries
+        if isinstance(entry, entries.Request | entries.ToolStarted)
+    ]
+
+
+def _elapsed_ns(trace: LoopTrace) -> int:
+    """As far as the run came."""
+    if trace.footer is not None:
+        return trace.footer.elapsed_ns
+    return trace.entries[-1].at_ns if trace.entries else 0
+
+
+def _error_name(verdict: Verdict) -> str:
+    """The worst error, or the expected one."""
+    if verdict.errors:
+        return type(max(verdict.errors, key=lambda error: error.exit_code)).__name__
+    return type(verdict.ended_by).__name__ if verdict.ended_by else ""
+
+
+def _told(error: SimloopError) -> str:
+    """The name and the message, but without the file, which all rows have in common."""
+    said = str(error)
+    if isinstance(error, ScenarioError):
+        line, column, key, hint = error.line, error.column, error.key, error.hint
+        said = str(ScenarioError(error.message, line=line, column=column, key=key, hint=hint))
+    elif isinstance(error, CheckFailed):
+        said = error.message
+    return f"{type(error).__name__}: {said}"
+
+
+def _reproduce(verdict: Verdict) -> str:
+    """The command that shows it again, where something does not hold."""
+    if verdict.failures and verdict.result:
+        return verdict.result.reproduce
+    found = (error.reproduce for error in verdict.errors if isinstance(error, CheckFailed))
+    return next(found, "")

@@ -1,0 +1,134 @@
+"""`simloop compare`: scenarios on several loop designs, side by side.
+
+Not here: one scenario's rows (comparison.py) and the page (comparepage.py). The rule to keep: what
+is written is a function of the scenarios and the loops alone, so that two runs give the same bytes.
+"""
+
+import contextlib
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import click
+
+from simloop.check.compare import Row
+from simloop.cli.comparison import (
+    WIDTH,
+    Comparison,
+    Count,
+    calls_of,
+    json_text,
+    legend,
+    reasons,
+)
+from simloop.cli.progress import Progress
+from simloop.cli.settings import comparison_settings
+from simloop.cli.targets import Target, targets_of
+from simloop.cli.terminal import note, out_lines, plain
+from simloop.errors import ScenarioError
+from simloop.trace.codec import replace_file
+
+_NARROWEST = 20
+
+
+@click.command("compare")
+@comparison_settings
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["text", "json", "html"]),
+    default="text",
+    show_default=True,
+    help="What to write.",
+)
+@click.option(
+    "-o",
+    "--output",
+    "file",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Write it there, not on stdout.",
+)
+def command(
+    targets: tuple[str, ...],
+    seed: int | None,
+    loops: tuple[str, ...],
+    output_format: str,
+    file: Path | None,
+) -> int:
+    """Run scenarios on several loops, side by side.
+
+    A PATH is a scenario file, or a folder with *.simloop.yaml files in it or below it. A NAME is
+    that of a bundled scenario (see: simloop list). A loop NAME is that of a design, of a version of
+    one (opencode@1.2.27), or module:attribute. A single scenario is shown with a row for each loop,
+    several with a line each. What a loop cannot express is marked, with the reason, and is no
+    failure. The exit code is the worst of all.
+    """
+    found = list(targets_of(targets))
+    if file is not None:
+        _check_output(file, found)
+    with Progress(len(found), sys.stderr) as progress:
+        comparisons = [
+            Comparison.of(target, loops, seed, before_note=progress.clear)
+            for target in progress.through(found)
+        ]
+    text = _written(comparisons, loops, output_format)
+    if file is None:
+        out_lines(text.split("\n"))
+    else:
+        _write(file, click.unstyle(text) + "\n")
+    return Count.of(comparisons).exit_code
+
+
+def _check_output(file: Path, found: Iterable[Target]) -> None:
+    for target in found:
+        with contextlib.suppress(OSError):  # one of them is not there, so they are not the same
+            if isinstance(target.file, Path) and file.samefile(target.file):
+                raise click.UsageError("--output would overwrite a scenario")
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        replace_file(file, text.encode(errors="backslashreplace"))
+    except OSError as error:
+        hint = "name a file in a folder that exists and may be written to"
+        message = f"cannot be written: {error.strerror}"
+        raise ScenarioError(message, path=file, hint=hint) from error
+    note(f"written: {plain(str(file))}")
+
+
+def _written(comparisons: Sequence[Comparison], loops: Sequence[str], output_format: str) -> str:
+    if output_format == "json":
+        return json_text(comparisons, loops)
+    if output_format == "html":
+        from simloop.cli.comparepage import page  # noqa: PLC0415 - for those who ask for it
+
+        return page(comparisons, loops)
+    if len(comparisons) > 1:
+        return "\n".join(matrix(comparisons, loops))
+    return "\n".join((*comparisons[0].table(), *legend(comparisons)))
+
+
+def matrix(comparisons: Sequence[Comparison], loops: Sequence[str]) -> Iterator[str]:
+    """A line for each scenario, a column for each loop; then the count and what the marks mean."""
+    lines = [[_cell(one, row) for row in one.rows] for one in comparisons]
+    heads = [f"   {plain(loop)}" for loop in loops]
+    widths = [max(map(len, column)) for column in zip(heads, *lines, strict=True)]
+    names = ["scenario", *(plain(one.name) for one in comparisons)]
+    room = max(_NARROWEST, WIDTH - sum(width + 2 for width in widths))
+    name_width = min(room, max(map(len, names)))
+    for name, cells in zip(names, [heads, *lines], strict=True):
+        fitted = [_shortened(name, name_width).ljust(name_width), *map(str.ljust, cells, widths)]
+        yield "  ".join(fitted).rstrip()
+    rows = [row for one in comparisons for row in one.rows]
+    yield from ("", str(Count.of(comparisons)), *legend(comparisons), *reasons(rows))
+
+
+def _cell(comparison: Comparison, row: Row) -> str:
+    calls = f" {calls_of(row)}" if row.model_calls is not None else ""
+    return f"{comparison.marks(row)} {row.ending}{calls}"
+
+
+def _shortened(name: str, width: int) -> str:
+    """Its end tells names apart, where they share a folder."""
+    return name if len(name) <= width else f"…{name[len(name) - width + 1 :]}"

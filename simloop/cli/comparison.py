@@ -1,0 +1,266 @@
+"""Scenarios on several loop designs, as text and as JSON.
+
+Not here: running them (check/compare.py) and the page (comparepage.py). The rule to keep: no
+meaning by colour alone; a mark stands before whatever differs or is not as expected.
+"""
+
+import json
+import textwrap
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self
+
+from simloop.check.compare import Row, compare, unread
+from simloop.cli.faults import explain
+from simloop.cli.report import verdict_line, word_for
+from simloop.cli.targets import Target
+from simloop.cli.terminal import plain, verdict_word
+from simloop.errors import InternalError, ScenarioError
+from simloop.scenario.durations import format_duration
+from simloop.trace.untrusted import untrusted
+
+FORMAT_VERSION = 1
+WIDTH = 120
+_NARROWEST = 20
+_INDENT = " " * 8
+_NOT_RUN = "not run"
+
+OWN, DIFFERS, WRONG, NEITHER = "*", "~", "!", " "
+_SUMMARY = "2+1"
+LEGEND = {
+    OWN: "the scenario's own loop",
+    DIFFERS: "not as on that loop: another end, text or time, or other counts",
+    WRONG: "not as expected of this loop",
+    _SUMMARY: "two model calls, and one for a summary",
+}
+HEADINGS = ("loop", "outcome", "model calls", "tool runs", "time", "text")
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One scenario, by the name that the user knows, and its rows; `loop` is its own.
+
+    `title` and `loop` are None, and all rows the same error, if it could not be read.
+    """
+
+    name: str
+    path: Path | None
+    title: str | None
+    loop: str | None
+    rows: tuple[Row, ...]
+
+    @classmethod
+    def of(
+        cls,
+        target: Target,
+        loops: Sequence[str],
+        seed: int | None,
+        before_note: Callable[[], None] = lambda: None,
+    ) -> Self:
+        """Run a scenario on each loop.
+
+        What is wrong with the file, or with simloop, is told on stderr, after `before_note`.
+        """
+        if isinstance(target.file, ScenarioError):
+            path, rows = None, unread(target.file, loops)
+        else:
+            path, rows = target.file, compare(target.file, loops, seed=seed)
+        _explain(rows, before_note)
+        verdict = rows[0].verdict
+        scenario = verdict.scenario if verdict else None
+        title, loop = (scenario.title, scenario.loop) if scenario else (None, None)
+        # A trace can have millions of entries, and there are as many as scenarios and loops.
+        return cls(
+            target.name, path, title, loop, tuple(replace(row, verdict=None) for row in rows)
+        )
+
+    @property
+    def was_read(self) -> bool:
+        """Whether there is a scenario to speak of."""
+        return self.loop is not None
+
+    @property
+    def exit_code(self) -> int:
+        """The worst of the rows."""
+        return max(row.exit_code for row in self.rows)
+
+    def mark(self, row: Row) -> str:
+        """OWN, DIFFERS or NEITHER; always the last where its own loop is not among the rows."""
+        if row.loop == self.loop:
+            return OWN
+        own = next((one for one in self.rows if one.loop == self.loop), row)
+        return NEITHER if row.cannot or own.cannot or row.went_as(own) else DIFFERS
+
+    def marks(self, row: Row) -> str:
+        """That, and WRONG or NEITHER; no loop is blamed for a file that cannot be read."""
+        return f"{self.mark(row)}{WRONG if row.exit_code and self.was_read else NEITHER}"
+
+    def json_format(self) -> dict[str, Any]:
+        """One of `scenarios`: null for what is not known."""
+        return {
+            "name": self.name,
+            "path": str(self.path) if self.path else None,
+            "title": self.title,
+            "loop": self.loop,
+            "rows": [_row_json(row) for row in self.rows],
+        }
+
+    def table(self) -> Iterator[str]:
+        """The rows below one another, and below each what is wrong with it; safe to print."""
+        if not self.was_read:  # why not is told on stderr
+            yield verdict_line(word_for(self.exit_code), self.name, _NOT_RUN)
+            return
+        yield f"{plain(self.name)}  {untrusted(self.title or '', WIDTH)}".rstrip()
+        cells = [(self.marks(row), *cells_of(row)) for row in self.rows]
+        widths = [max(map(len, column)) for column in zip(("", *HEADINGS), *cells, strict=True)]
+        taken = len(_INDENT) + sum(width + 2 for width in widths[:-1])
+        widths[-1] = max(_NARROWEST, WIDTH - taken)
+        yield f"{_INDENT}{_laid_out(('', *HEADINGS), widths)}"
+        for row, texts in zip(self.rows, cells, strict=True):
+            yield f"{_word(row)}  {_laid_out(texts, widths)}"
+            yield from _below(row)
+
+
+def cells_of(row: Row) -> tuple[str, str, str, str, str, str]:
+    """What stands below HEADINGS, safe to print; `-` for what is not known."""
+    time = "-" if row.elapsed_ns is None else format_duration(row.elapsed_ns)
+    tools = "-" if row.tool_runs is None else str(row.tool_runs)
+    return plain(row.loop), row.ending, calls_of(row), tools, time, plain(row.text) or "-"
+
+
+def calls_of(row: Row) -> str:
+    """`2`, or `2+1` with one for a summary."""
+    if row.model_calls is None:
+        return "-"
+    return f"{row.model_calls}+{row.summaries}" if row.summaries else str(row.model_calls)
+
+
+def word_of(row: Row) -> str:
+    """What is said of a row in one word."""
+    return "cannot" if row.cannot else word_for(row.exit_code)
+
+
+def findings_of(row: Row) -> Iterator[str]:
+    """Why it is not as expected, or why the loop cannot express it, safe to print."""
+    if row.cannot:
+        yield plain(row.cannot)
+    for failure in row.failures:
+        yield from (plain(line) for line in failure.split("\n"))
+
+
+def legend(comparisons: Iterable[Comparison]) -> Iterator[str]:
+    """What the marks mean, for those that are used."""
+    used: set[str] = set()
+    for one in comparisons:
+        used.update(*map(one.marks, one.rows))
+        used |= {_SUMMARY for row in one.rows if row.summaries}
+    return (f"{mark.ljust(3)}  {meaning}" for mark, meaning in LEGEND.items() if mark in used)
+
+
+def reasons(rows: Iterable[Row]) -> list[str]:
+    """Why something cannot be expressed, by loop: each reason once, with how often."""
+    cannot = [row for row in rows if row.cannot]
+    counts = Counter((row.loop, reason) for row in cannot for reason in row.cannot.split("; "))
+    return [
+        f"{plain(loop)} cannot express {count} scenario{'s' * (count != 1)}: {plain(reason)}"
+        for (loop, reason), count in counts.items()
+    ]
+
+
+def json_text(comparisons: Sequence[Comparison], loops: Sequence[str]) -> str:
+    """The one object that is printed when all have ended."""
+    scenarios = [one.json_format() for one in comparisons]
+    document = {"format_version": FORMAT_VERSION, "loops": list(loops), "scenarios": scenarios}
+    return json.dumps(document, indent=2)  # ASCII escapes, as in report.json_text
+
+
+@dataclass(slots=True)
+class Count:
+    """How many runs went how; the closing line."""
+
+    scenarios: int = 0
+    words: Counter[str] = field(default_factory=Counter)
+    exit_code: int = 0
+
+    @classmethod
+    def of(cls, comparisons: Iterable[Comparison]) -> Self:
+        """The count of these."""
+        count = cls()
+        for comparison in comparisons:
+            count.add(comparison)
+        return count
+
+    def add(self, comparison: Comparison) -> None:
+        """Count the rows of one more, or that there are none to speak of."""
+        self.scenarios += 1
+        self.exit_code = max(self.exit_code, comparison.exit_code)
+        if not comparison.was_read:
+            self.words[_NOT_RUN] += 1
+            return
+        for row in comparison.rows:
+            self.words[word_of(row)] += 1
+            self.words[comparison.mark(row)] += 1
+
+    def __str__(self) -> str:
+        """`3 scenarios: 8 as expected, 4 not as on their own loop`: only what there is."""
+        words = self.words
+        counts = {
+            "not as expected": words["FAILED"] + words["ERROR"],
+            "cannot be expressed": words["cannot"],
+            "not as on their own loop": words[DIFFERS],
+            _NOT_RUN: words[_NOT_RUN],
+        }
+        scenarios = f"{self.scenarios} scenario{'s' * (self.scenarios != 1)}"
+        told = [f"{count} {what}" for what, count in counts.items() if count]
+        return ", ".join((f"{scenarios}: {words['ok']} as expected", *told))
+
+
+def _row_json(row: Row) -> dict[str, Any]:
+    return {
+        "loop": row.loop,
+        "outcome": row.outcome or None,
+        "error": row.error or None,
+        "cannot": row.cannot or None,
+        "model_calls": row.model_calls,
+        "summaries": row.summaries,
+        "tool_runs": row.tool_runs,
+        "elapsed_ns": row.elapsed_ns,
+        "text": row.text if row.outcome else None,
+        "ok": row.ok,
+        "failures": list(row.failures),
+    }
+
+
+def _word(row: Row) -> str:
+    word = word_of(row)
+    return word if row.cannot else verdict_word(word, len(_INDENT) - 2)
+
+
+def _laid_out(cells: Sequence[str], widths: Sequence[int]) -> str:
+    fitted = (untrusted(cell, width) for cell, width in zip(cells, widths, strict=True))
+    return "  ".join(map(str.ljust, fitted, widths)).rstrip()
+
+
+def _below(row: Row) -> Iterator[str]:
+    """Folded, but for the command, which is there to be copied."""
+    for finding in findings_of(row):
+        yield from textwrap.wrap(
+            finding, WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT + "  "
+        )
+    if row.reproduce:
+        yield f"{_INDENT}reproduce: {plain(row.reproduce)}"
+
+
+def _explain(rows: Sequence[Row], before_note: Callable[[], None]) -> None:
+    """What is no finding about a loop is told on stderr, once."""
+    errors = [(row.verdict, error) for row in rows if row.verdict for error in row.verdict.errors]
+    told = {
+        id(error): error
+        for verdict, error in errors
+        if isinstance(error, InternalError) or verdict.scenario is None
+    }
+    for error in told.values():
+        before_note()
+        explain(error)

@@ -1,0 +1,172 @@
+"""The agent of document 001: iterate over a run, or listen to it.
+
+    agent = Agent(scenario, loop="pi")
+    agent.on("tool_call", lambda event: print(event.tool_call.name))
+    async for event in agent.run("Create hello.ts"):
+        ...
+
+Not here: what the events are (trace/pi_events.py and its neighbours). The rules to keep: an event
+is told at the virtual time of the entry that makes it, in the order of the trace, and to listeners
+before whoever iterates; nobody polls, and a run without an Agent pays nothing.
+"""
+
+import asyncio
+import inspect
+from collections.abc import AsyncGenerator, Callable
+from typing import Any, Literal, Protocol, Unpack
+
+from simloop.errors import ScenarioError
+from simloop.kernel.machine import Machine
+from simloop.kernel.policies import ToolOrder
+from simloop.messages import Message
+from simloop.scenario.loops import machine_for
+from simloop.scenario.schema import Scenario
+from simloop.scenario.simulation import Simulation
+from simloop.scenario.tripwires import Tripwires
+from simloop.scenario.world import Given
+from simloop.sim.simulate import running_loop
+from simloop.trace.entries import AnyEntry, Footer
+from simloop.trace.looptrace import LoopTrace
+from simloop.trace.opencode_events import OpencodeEvents
+from simloop.trace.pi_events import DocumentEvents
+from simloop.trace.pi_program_events import ProgramEvents
+
+Names = Literal["document", "program"]
+_OVER = object()
+
+
+class EventView(Protocol):
+    """What turns the lines of a trace into events. `names` are their types."""
+
+    names: tuple[str, ...]
+
+    def feed(self, line: AnyEntry | Footer) -> list[Any]:
+        """The events that the next line makes."""
+        ...
+
+
+def event_view(scenario: Scenario, loop: str | Machine, names: Names) -> EventView:
+    """The events of a run of `scenario` on `loop`: the document's, or the real program's.
+
+    Those of document 001 can be told of any loop. Raises ScenarioError if nobody has written down
+    the events of the real program.
+    """
+    machine = machine_for(loop, scenario.limits, scenario.loops)
+    order = (scenario.tool_execution or machine.policies.tool_execution).order
+    parallel = order is ToolOrder.PARALLEL
+    if names == "document":
+        return DocumentEvents(parallel=parallel)
+    if machine.name == "pi":
+        cut = getattr(getattr(machine, "options", None), "refuse_cut_calls", False)
+        return ProgramEvents(parallel=parallel, fails_cut_calls=cut)
+    if machine.name == "opencode":
+        return OpencodeEvents()
+    raise ScenarioError(
+        f"the events of the program behind `{machine.name}` are not known",
+        key="events",
+        hint="there are those of pi and of opencode, and the document's for every loop",
+    )
+
+
+class Agent:
+    """A conversation with the loop of `scenario`, on the virtual clock that is running.
+
+    The scenario supplies the model, the tools and the rest; its own prompts are not used. `events`
+    chooses the names: those of document 001, or those of the real program. What else may be given:
+    see `Given`. Raises as Simulation does.
+    """
+
+    def __init__(
+        self, scenario: Scenario, *, events: Names = "document", **given: Unpack[Given]
+    ) -> None:
+        self._simulation = Simulation(scenario, **given)
+        self._simulation.trace.entries = _Watched(self._see)
+        self._view = event_view(scenario, given.get("loop") or scenario.loop, events)
+        self._listeners: dict[str, list[Callable[[Any], Any]]] = {n: [] for n in self._view.names}
+        self._is_running = False
+        self.messages: tuple[Message, ...] = ()
+        """The conversation as it was when the last run ended."""
+
+    @property
+    def trace(self) -> LoopTrace:
+        """The trace of all runs so far."""
+        return self._simulation.trace
+
+    def on(self, name: str, listener: Callable[[Any], Any]) -> None:
+        """Have `listener` called with each event of that name, before whoever iterates has it.
+
+        It may be async. What it raises ends the run, and the iteration raises it. Raises
+        ScenarioError for a name that no event has.
+        """
+        if name not in self._listeners:
+            known = ", ".join(self._listeners)
+            raise ScenarioError(f"there is no event `{name}`", hint=f"there are {known}")
+        self._listeners[name].append(listener)
+
+    async def run(self, prompt: str) -> AsyncGenerator[Any, None]:
+        """Run `prompt`; what was said before stays in the context.
+
+        Whoever leaves the iteration early, or is cancelled, cancels the run, and the conversation
+        cannot go on. That happens when the iterator is closed: at once with
+        `contextlib.aclosing`, else when Python collects it. The run does not wait for whoever
+        iterates. Raises ScenarioError during another run, and what `simloop.run` raises.
+        """
+        if self._is_running:
+            raise ScenarioError(
+                "the agent is running already", hint="use steer or follow_up, or wait for its end"
+            )
+        self._is_running = True
+        self._events: asyncio.Queue[Any] = asyncio.Queue()
+        worker = running_loop().create_task(self._work(prompt), name="agent")
+        try:
+            while (event := await self._events.get()) is not _OVER:
+                for listener in self._listeners[_type_of(event)]:
+                    told = listener(event)
+                    if inspect.isawaitable(told):
+                        await told
+                yield event
+            await worker
+        finally:
+            worker.cancel()
+            await asyncio.wait([worker])
+            self._is_running = False
+
+    async def _work(self, prompt: str) -> None:
+        try:
+            ended = await self._simulation.send(prompt)
+            self.messages = ended.messages
+            self._see(ended.entry(len(self.trace.entries), 0))
+        finally:
+            self._events.put_nowait(_OVER)
+
+    def _see(self, line: AnyEntry) -> None:
+        for event in self._view.feed(line):
+            self._events.put_nowait(event)
+
+    def steer(self, text: str) -> None:
+        """Say more, to be heard as soon as may be: with the next request."""
+        self._simulation.queue(text)
+
+    def follow_up(self, text: str) -> None:
+        """Say more, to be heard when the run would otherwise be over."""
+        self._simulation.queue(text, follow_up=True)
+
+    def abort(self) -> None:
+        """Stop the run as its user would; without a run, of no effect."""
+        self._simulation.abort()
+
+
+class _Watched(Tripwires):
+    """A trace that tells of each entry as it is appended, after the moments that it is one of."""
+
+    def __init__(self, see: Callable[[AnyEntry], None]) -> None:
+        super().__init__()
+        self._see = see
+
+    def append(self, entry: AnyEntry) -> None:
+        super().append(entry)
+        self._see(entry)
+
+
+def _type_of(event: Any) -> str:
+    return str(type(event).__struct_config__.tag)

@@ -1,0 +1,399 @@
+"""The agent of document 001, live: iteration, listeners, queues, and leaving early."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+
+from simloop import (
+    Agent,
+    Http,
+    Reply,
+    Scenario,
+    ScenarioError,
+    ScriptedTool,
+    ScriptExhausted,
+    ToolExecution,
+    run,
+    simulate,
+)
+from simloop.kernel.policies import ToolOrder
+from simloop.messages import AssistantMessage, UserMessage
+from simloop.scenario.agent import event_view
+from simloop.scenario.replies import Pace
+from simloop.scenario.schema import Moment, Queued
+from simloop.sim.simulate import running_loop
+from simloop.trace import entries
+from simloop.trace.pi_events import DoneEvent, ErrorEvent, MessageEvent, ToolCallEvent
+
+SECOND = 10**9
+TOOLS = {"write": ScriptedTool(returns="written", takes=2 * SECOND)}
+WRITES = (Reply(say="I write it.", call={"write": {}}), Reply(say="It is written."))
+
+
+def scenario(*model: Reply, **settings: Any) -> Scenario:
+    return Scenario(prompt="", loop="pi", tools=TOOLS, model=list(model), **settings)
+
+
+def live(main: Callable[[Agent], Coroutine[Any, Any, Any]], *model: Reply, **settings: Any) -> Any:
+    """What `main` makes of an agent, on the virtual clock."""
+
+    async def inside() -> Any:
+        return await main(Agent(scenario(*model, **settings)))
+
+    return simulate(inside())
+
+
+def kind(event: Any) -> str:
+    return str(type(event).__struct_config__.tag)
+
+
+async def all_of(events: AsyncIterator[Any]) -> list[Any]:
+    return [event async for event in events]
+
+
+async def kinds(events: AsyncIterator[Any]) -> list[str]:
+    return [kind(event) async for event in events]
+
+
+def test_a_run_is_iterated_as_the_document_shows() -> None:
+    async def main(agent: Agent) -> list[str]:
+        return await kinds(agent.run("Create hello.ts"))
+
+    assert live(main, *WRITES) == ["message", "tool_call", "tool_result", "message", "done"]
+
+
+def test_an_event_comes_at_the_virtual_time_at_which_it_happens() -> None:
+    async def main(agent: Agent) -> list[tuple[str, int]]:
+        loop = running_loop()
+        return [(kind(event), loop.now_ns - event.at_ns) async for event in agent.run("Go.")]
+
+    assert {late for _, late in live(main, *WRITES)} == {0}
+
+
+@pytest.mark.parametrize("events", ["document", "program"])
+@pytest.mark.parametrize("order", list(ToolOrder))
+def test_live_events_are_those_of_the_trace(events: Any, order: ToolOrder) -> None:
+    model = (Reply(say="Two.", call=[{"write": {}}, {"no_such_tool": {}}]), Reply(say="Done."))
+    policy = ToolExecution(order=order)
+
+    async def main() -> list[Any]:
+        agent = Agent(scenario(*model, tool_execution=policy), events=events)
+        return await all_of(agent.run("Go."))
+
+    world = scenario(*model, tool_execution=policy, title="").model_copy(update={"prompt": "Go."})
+    trace = run(world).trace
+    assert trace.footer is not None
+    view = event_view(world, "pi", events)
+    assert simulate(main()) == [
+        e for line in (*trace.entries, trace.footer) for e in view.feed(line)
+    ]
+
+
+def test_the_program_of_opencode_tells_its_status_live() -> None:
+    async def main() -> list[tuple[str, int]]:
+        world = scenario(Reply(http=Http(status=429, retry_after=3 * SECOND)), Reply(say="Done."))
+        agent = Agent(world, events="program", loop="opencode")
+        loop = running_loop()
+        return [(kind(event.status), loop.now_ns) async for event in agent.run("Go.")]
+
+    assert simulate(main()) == [
+        ("busy", 0),
+        ("retry", 0),
+        ("busy", 3 * SECOND),
+        ("busy", 3 * SECOND),
+        ("idle", 3 * SECOND),
+    ]
+
+
+def test_a_loop_without_known_program_events_is_refused() -> None:
+    with pytest.raises(ScenarioError, match="behind `react` are not known"):
+        Agent(scenario(), loop="react", events="program")
+
+
+# ------------------------------------------------------------------ listeners
+
+
+def test_listeners_hear_an_event_before_whoever_iterates_in_the_order_in_which_they_came() -> None:
+    heard: list[str] = []
+
+    async def slowly(event: MessageEvent) -> None:
+        await asyncio.sleep(1)
+        heard.append(f"second {event.content}")
+
+    async def main(agent: Agent) -> None:
+        agent.on("message", lambda event: heard.append(f"first {event.content}"))
+        agent.on("message", slowly)
+        async for event in agent.run("Go."):
+            heard.append(kind(event))  # noqa: PERF401 - among what listeners hear
+
+    live(main, Reply(say="Hello."))
+    assert heard == ["first Hello.", "second Hello.", "message", "done"]
+
+
+def test_an_event_that_nobody_makes_is_refused_with_those_there_are() -> None:
+    agent = Agent(scenario())
+    with pytest.raises(
+        ScenarioError, match=r"no event `messages`.*message, tool_call, tool_result"
+    ):
+        agent.on("messages", print)
+
+
+def started(agent: Agent) -> list[str]:
+    return [e.name for e in agent.trace.entries if isinstance(e, entries.ToolStarted)]
+
+
+def finished(agent: Agent) -> bool:
+    return any(
+        isinstance(e, entries.Transition) and e.state == "finished" for e in agent.trace.entries
+    )
+
+
+def test_a_listener_that_raises_makes_the_iteration_raise_and_ends_the_run() -> None:
+    """2.7, of both 0.73.1 and 0.87.1: `prompt()` rejects."""
+
+    def fail(event: ToolCallEvent) -> None:
+        raise ValueError(event.tool_call.name)
+
+    async def main(agent: Agent) -> list[entries.AnyEntry]:
+        agent.on("tool_call", fail)
+        with pytest.raises(ValueError, match="write"):
+            await all_of(agent.run("Go."))
+        before = list(agent.trace.entries)
+        await asyncio.sleep(10)
+        assert agent.trace.entries == before
+        return before
+
+    assert not any(isinstance(e, entries.ToolResult) for e in live(main, *WRITES))
+
+
+# ------------------------------------------------------------------ conversations
+
+
+def test_a_second_run_goes_on_with_the_conversation() -> None:
+    async def main(agent: Agent) -> Agent:
+        assert agent.messages == ()
+        await all_of(agent.run("Create hello.ts"))
+        assert await kinds(agent.run("Make it TypeScript.")) == ["message", "done"]
+        return agent
+
+    agent = live(main, *WRITES, Reply(say="It is."))
+    assert [message.text for message in agent.messages] == [
+        "Create hello.ts", "I write it.", "written", "It is written.",
+        "Make it TypeScript.", "It is.",
+    ]  # fmt: skip
+    assert [e.text for e in agent.trace.entries if isinstance(e, entries.Prompt)] == [
+        "Make it TypeScript."
+    ]
+
+
+def test_an_abort_in_a_second_run_ends_that_run() -> None:
+    async def main(agent: Agent) -> list[str]:
+        await all_of(agent.run("Hi."))
+        seen = []
+        async for event in agent.run("Create hello.ts"):
+            seen.append(kind(event))
+            if isinstance(event, ToolCallEvent):
+                agent.abort()
+        assert running_loop().now_ns == 0
+        return seen
+
+    seen = live(main, Reply(say="Hi."), *WRITES)
+    assert seen == ["message", "tool_call", "tool_result", "error"]
+
+
+def test_an_aborted_conversation_goes_on() -> None:
+    async def main(agent: Agent) -> tuple[Any, ...]:
+        async for event in agent.run("Create hello.ts"):
+            if isinstance(event, ToolCallEvent):
+                agent.abort()
+        assert isinstance(event, ErrorEvent)
+        assert event.message == "Request aborted."
+        assert await kinds(agent.run("Never mind.")) == ["message", "done"]
+        return agent.messages
+
+    said = live(main, WRITES[0], Reply(say="As you like."))
+    assert said[-2:] == (UserMessage("Never mind."), AssistantMessage("As you like."))
+
+
+def test_a_run_during_a_run_is_refused() -> None:
+    """2.7: `prompt()` during a run throws."""
+
+    async def main(agent: Agent) -> list[str]:
+        seen = []
+        async for event in agent.run("Go."):
+            seen.append(kind(event))
+            if isinstance(event, ToolCallEvent):
+                with pytest.raises(ScenarioError, match="running already"):
+                    await all_of(agent.run("And this."))
+        return seen
+
+    assert live(main, *WRITES)[-1] == "done"
+
+
+@pytest.mark.parametrize("say", [Agent.steer, Agent.follow_up])
+def test_what_is_said_before_the_first_run_is_heard(say: Callable[[Agent, str], None]) -> None:
+    async def main(agent: Agent) -> tuple[Any, ...]:
+        say(agent, "Briefly.")
+        await all_of(agent.run("Explain."))
+        return agent.messages
+
+    model = [Reply(say="So.")] if say is Agent.steer else [Reply(say="So."), Reply(say="Thus.")]
+    assert UserMessage("Briefly.") in live(main, *model)
+
+
+def test_steering_is_heard_after_the_tools_and_a_follow_up_at_the_end() -> None:
+    async def main(agent: Agent) -> list[str]:
+        async for event in agent.run("Create hello.ts"):
+            if isinstance(event, ToolCallEvent):
+                agent.follow_up("Now test it.")
+                agent.steer("In TypeScript.")
+        assert isinstance(event, DoneEvent)
+        return [message.text for message in agent.messages]
+
+    assert live(main, *WRITES, Reply(say="Tested."))[3:] == [
+        "In TypeScript.", "It is written.", "Now test it.", "Tested.",
+    ]  # fmt: skip
+
+
+def test_moments_of_the_scenario_work_beside_the_agents_own_eyes() -> None:
+    async def main(agent: Agent) -> list[str]:
+        await all_of(agent.run("Go."))
+        return [message.text for message in agent.messages]
+
+    queue = [Queued(on="tool-started", say="And?")]
+    assert live(main, *WRITES, queue=queue)[3:] == ["And?", "It is written."]
+    assert live(main, WRITES[0], abort=Moment(on="tool-started"))[-1].startswith("Error: ")
+
+
+# ------------------------------------------------------------------ leaving early
+
+
+def test_whoever_leaves_the_iteration_cancels_the_run() -> None:
+    async def main(agent: Agent) -> Agent:
+        async with aclosing(agent.run("Go.")) as events:
+            async for event in events:
+                if isinstance(event, ToolCallEvent):
+                    break
+        before = list(agent.trace.entries)
+        await asyncio.sleep(10)
+        assert agent.trace.entries == before
+        return agent
+
+    agent = live(main, *WRITES)
+    assert started(agent) == ["write"]
+    assert not finished(agent)
+
+
+def test_a_plain_break_cancels_the_run_too() -> None:
+    async def main(agent: Agent) -> Agent:
+        async for _ in agent.run("Go."):
+            break
+        await asyncio.sleep(10)
+        return agent
+
+    assert not finished(live(main, *WRITES))
+
+
+def test_a_conversation_that_was_broken_off_cannot_go_on() -> None:
+    async def main(agent: Agent) -> None:
+        async with aclosing(agent.run("Go.")) as events:
+            await anext(events)
+        with pytest.raises(ScenarioError, match="cut short"):
+            await all_of(agent.run("Again."))
+
+    live(main, *WRITES)
+
+
+def test_whoever_is_cancelled_while_iterating_cancels_the_run() -> None:
+    async def main(agent: Agent) -> Agent:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1):
+                await all_of(agent.run("Go."))
+        assert running_loop().now_ns == SECOND
+        await asyncio.sleep(10)
+        return agent
+
+    agent = live(main, *WRITES)
+    assert started(agent) == ["write"]
+    assert not finished(agent)
+
+
+def test_a_program_may_end_in_the_middle_of_a_run() -> None:
+    async def main(agent: Agent) -> str:
+        return kind(await anext(agent.run("Go.")))
+
+    assert live(main, *WRITES) == "message"
+
+
+def test_a_script_that_is_used_up_makes_the_iteration_raise() -> None:
+    async def main(agent: Agent) -> None:
+        with pytest.raises(ScriptExhausted):
+            await all_of(agent.run("Go."))
+        with pytest.raises(ScenarioError, match="cut short"):
+            await all_of(agent.run("Again."))
+
+    live(main, WRITES[0])
+
+
+def test_an_agent_needs_the_virtual_clock() -> None:
+    agent = Agent(scenario(Reply(say="Hello.")))
+    with pytest.raises(ScenarioError, match="needs the virtual clock"):
+        asyncio.run(all_of(agent.run("Go.")))
+
+
+# ------------------------------------------------------------------ no waste, and no haste
+
+
+def test_nobody_polls_while_a_tool_runs() -> None:
+    """A year in the tool is a handful of steps of the event loop."""
+    year = 365 * 86_400 * SECOND
+
+    async def main() -> None:
+        world = scenario(*WRITES).model_copy(update={"tools": {"write": ScriptedTool(takes=year)}})
+        await all_of(Agent(world).run("Go."))
+        loop: Any = running_loop()
+        assert loop.now_ns == year
+        assert loop._callbacks < 200
+
+    simulate(main())
+
+
+def test_whoever_is_slow_holds_nothing_up() -> None:
+    async def main(agent: Agent) -> list[int]:
+        times = []
+        async for event in agent.run("Go."):
+            await asyncio.sleep(10)
+            times.append(event.at_ns // SECOND)
+        return times
+
+    assert live(main, *WRITES) == [0, 0, 2, 2, 2]
+
+
+def test_an_agent_may_begin_in_the_middle_of_a_simulation() -> None:
+    async def main(agent: Agent) -> list[Any]:
+        await asyncio.sleep(5)
+        return await all_of(agent.run("Go."))
+
+    events = live(main, Reply(say="Hi.", pace=Pace(first_part=SECOND)))
+    assert [event.at_ns for event in events] == [SECOND, SECOND]
+
+
+def test_two_agents_share_a_clock_and_nothing_else() -> None:
+    async def main(agent: Agent) -> tuple[list[str], list[str]]:
+        other = Agent(scenario(Reply(say="Hi.")))
+        return await asyncio.gather(kinds(agent.run("Go.")), kinds(other.run("Hi?")))
+
+    first, second = live(main, *WRITES)
+    assert first == ["message", "tool_call", "tool_result", "message", "done"]
+    assert second == ["message", "done"]
+
+
+@pytest.mark.parametrize("loop", ["reference", "pi@0.87.1", "react", "opencode"])
+def test_the_documents_events_are_told_of_every_loop(loop: str) -> None:
+    async def main() -> list[str]:
+        return await kinds(Agent(scenario(*WRITES), loop=loop).run("Go."))
+
+    assert simulate(main()) == ["message", "tool_call", "tool_result", "message", "done"]
