@@ -111,7 +111,7 @@ class ScenarioFile(pytest.File):
         """The item."""
         path = self.path
 
-        def play(simloop_run: Callable[[Path], "Result"]) -> None:
+        def play(simloop_run: Callable[[Path], object]) -> None:
             simloop_run(path)
 
         item: ScenarioItem = ScenarioItem.from_parent(
@@ -156,25 +156,34 @@ def _is_finding(error: BaseException) -> bool:
 
 
 @pytest.fixture
-def simloop_run(request: pytest.FixtureRequest) -> Callable[..., "Result"]:
+def simloop_run(request: pytest.FixtureRequest) -> Callable[..., Any]:
     """Run a scenario and check what it expects: `simloop_run("retry.simloop.yaml")`.
 
     The scenario is a Scenario or a path, which is relative to the file of the test. Takes what
     `simloop.run` takes, and `check=False` to only look at the result. The scenario's settings give
     way to the marker `simloop(seed=..., loop=...)`, the marker to `--simloop-seed`, and all to
-    what the call says.
+    what the call says. Returns the Result, or None where the scenario expects an error in the place
+    of an outcome and got it.
     """
+    from simloop.errors import SimloopError  # noqa: PLC0415 - see the module docstring
     from simloop.scenario.simulation import Simulation  # noqa: PLC0415 - see the module docstring
 
     played = _played(request.node)
     settings = _settings(request.node)
 
-    def play(scenario: "Scenario | str | Path", *, check: bool = True, **given: Any) -> "Result":
+    def play(
+        scenario: "Scenario | str | Path", *, check: bool = True, **given: Any
+    ) -> "Result | None":
         if isinstance(scenario, str | Path):
             scenario = _load(request.path.parent / scenario)
         simulation = Simulation(scenario, **{**settings, **given})
         with played.run(simulation.trace):
-            result = simulation.run()
+            try:
+                result = simulation.run()
+            except SimloopError as error:
+                if check and simulation.expects(error):
+                    return None
+                raise
         return result.check() if check else result
 
     return play

@@ -19,11 +19,11 @@ from simloop.scenario.loops import DESIGNS, machine_for, names
 TOP = Path(__file__).resolve().parent.parent
 
 
-def quickstart() -> str:
-    """What the README's first command prints."""
-    run = CliRunner(env={"NO_COLOR": "1"}).invoke(main, ["run", "quickstart"])
-    assert run.exit_code == 0, run.output
-    return run.stdout.strip()
+def printed(*arguments: str, exit_code: int = 0) -> str:
+    """What the command line prints, as a block."""
+    run = CliRunner(env={"NO_COLOR": "1"}).invoke(main, arguments)
+    assert run.exit_code == exit_code, run.output
+    return f"```\n{run.stdout.strip()}\n```"
 
 
 @cache
@@ -82,7 +82,14 @@ def generated() -> Mapping[Path, str]:
     }
     parts = {**pictures, "bounds": bounds(), "lassos": lassos()}
     return {
-        readme: _filled(readme, {"quickstart": f"```\n{quickstart()}\n```"}),
+        readme: _filled(
+            readme,
+            {
+                "quickstart": printed("run", "quickstart"),
+                "compare": printed("compare", "retry/rate-limit"),
+                "explore": printed("explore", "--loop", "pi", exit_code=1),
+            },
+        ),
         architecture: _filled(architecture, parts),
         TOP / "scenarios" / "README.md": catalogue_text(),
         TOP / "scenarios" / "schema.json": schema_text(),

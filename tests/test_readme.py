@@ -40,7 +40,7 @@ def test_a_mistake_in_it_gives_the_line_that_the_readme_shows() -> None:
 
 def test_two_commands_do_all_the_set_up() -> None:
     commands = [line for block in blocks("console") for line in block.splitlines()]
-    run, tests = commands
+    run, tests = [line for line in commands if not line.startswith("simloop ")]
     assert run.startswith("python3 -m venv .venv && ")
     assert run.endswith(".venv/bin/simloop run quickstart")
     assert tests.startswith("python3 -m venv .venv-test && ")

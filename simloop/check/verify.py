@@ -10,7 +10,7 @@ from pathlib import Path
 from simloop.check.replay import check_determinism
 from simloop.errors import InternalError, ScenarioError, SimloopError
 from simloop.scenario.loader import load_scenario
-from simloop.scenario.result import Result, failures_without_outcome
+from simloop.scenario.result import Result, failures_of_error
 from simloop.scenario.schema import Scenario
 from simloop.scenario.simulation import Simulation
 from simloop.trace.looptrace import LoopTrace
@@ -59,14 +59,14 @@ class Verdict:
 
     def _judge(self, error: SimloopError) -> None:
         """An error that the scenario expects is what should happen."""
-        name = type(error).__name__
+        unmet = None
         if self.scenario is not None and self.trace is not None:
             expect = self.scenario.expected_of(self.trace.header.loop)
-            if expect.error == name:
-                self.ended_by = error
-                self.unmet = failures_without_outcome(expect, name, self.trace)
-                return
-        self.errors.append(error)
+            unmet = failures_of_error(expect, error, self.trace)
+        if unmet is None:
+            self.errors.append(error)
+        else:
+            self.ended_by, self.unmet = error, unmet
 
     def play_again(self) -> None:
         """Run what was run once more, and compare."""

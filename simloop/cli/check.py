@@ -37,12 +37,12 @@ class OnLoop(Report):
     cannot: Row | None = None
 
     @classmethod
-    def of(cls, target: Target, loop: str, report: Report) -> "OnLoop":
-        """The report, called by the loop too."""
+    def of(cls, name: str, loop: str, report: Report) -> "OnLoop":
+        """The report, called by that name."""
         errors = report.verdict.errors
         beyond = any(isinstance(error, CannotExpress) for error in errors)
         cannot = Row.of(loop, report.verdict) if beyond else None
-        return cls(f"{target.name} on {loop}", report.path, report.verdict, loop, cannot)
+        return cls(name, report.path, report.verdict, loop, cannot)
 
     @property
     def exit_code(self) -> int:
@@ -108,9 +108,9 @@ def command(
 
     A PATH is a scenario file, or a folder with *.simloop.yaml files in it or below it. A NAME is
     that of a bundled scenario (see: simloop list). Named are those that fail; the exit code is the
-    worst of all. With `--loop all` each is checked on every loop that can express it, and why some
-    cannot is told before the count. All times on stdout are virtual, `time` in JUnit too, so that
-    the same scenarios give the same bytes.
+    worst of all. With `--loop all` each is checked on every loop. What the loop that is asked for
+    cannot express is no failure; why not is told before the count. All times on stdout are virtual,
+    `time` in JUnit too, so that the same scenarios give the same bytes.
     """
     found = list(targets_of(targets))
     with Progress(len(found), sys.stderr) as progress:
@@ -135,7 +135,7 @@ def _verify(target: Target, seed: int | None, loop: str | None) -> Iterator[Repo
     report = Report.on(target)
     if report.path is not None:
         report.verdict = verify(report.path, seed=seed, loop=loop)
-    yield report
+    yield report if loop is None else OnLoop.of(report.name, loop, report)
 
 
 def _verify_on_all(target: Target, path: Path, seed: int | None) -> Iterator[Report]:
@@ -146,7 +146,7 @@ def _verify_on_all(target: Target, path: Path, seed: int | None) -> Iterator[Rep
             yield report
             return
         source = report.verdict.scenario  # read once
-        yield OnLoop.of(target, loop, report)
+        yield OnLoop.of(f"{target.name} on {loop}", loop, report)
 
 
 def _counted(reports: Iterable[Report], progress: Progress, count: _Count) -> Iterator[Report]:

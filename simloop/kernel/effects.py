@@ -60,7 +60,7 @@ class RunTools(Struct, frozen=True, gc=False):
     """Execute the calls of the reply that are open: answered by `ToolsReturned` or `HookFailed`.
 
     `first_only`: the loop takes one call of a reply, and never sees the others. `polls`: an abort
-    is seen when the tools have returned, not at once.
+    is seen when a tool has returned, not at once, and before the next one.
     """
 
     first_only: bool = False

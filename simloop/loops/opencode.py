@@ -14,8 +14,8 @@ are off, and the run ends after it. A failed call is tried again at most `max_re
 1, 2, 4 s ..., or as Retry-After says; the counter `error_count` is that of one step.
 
 An abort is seen at the top of the outer loop, at each part of the stream and in the wait before a
-retry, as the document prints it: tools are waited for, and the wait gives way to one more call,
-which comes back as aborted.
+retry, as the document prints it: a tool is waited for, and the wait gives way to one more call,
+which comes back as aborted. Of compactions and hooks the document says nothing: they are cut short.
 
 Where the real program differs (`documented-loops.md` 0.1 and section 4; the text in parentheses is
 the versions read):
@@ -138,7 +138,7 @@ class OpencodeOptions:
     unlimited_retries: bool = False
     """A failed call is tried again for ever (1.0 to 1.2)."""
     steps: Steps = Steps.STOP
-    """What becomes of a run that reaches `max_steps`."""
+    """Whether a run that reaches `max_steps` ends, is only told, or has no such limit."""
     compact_without_progress: bool = False
     """A compaction that gains nothing does not end the run (all versions)."""
     compact_on_overflow: bool = False
@@ -235,12 +235,15 @@ class OpencodeLoop:
     def _turn(self, run: Run, *, over: bool) -> Transition:
         """Compact what is too long, leave if there is an answer, else ask the model."""
         assert isinstance(run.state, Turning)
-        spent = self.options.steps is Steps.STOP and run.total_steps >= self.max_steps
+        spent = self._is_spent(run)
         if over and not spent:
             return self._compact(run)
         if run.state.answered:
             return finish(run, Outcome.COMPLETED)
         return finish(run, Outcome.MAX_STEPS, "max_steps") if spent else self._call(run)
+
+    def _is_spent(self, run: Run) -> bool:
+        return self.options.steps is Steps.STOP and run.total_steps >= self.max_steps
 
     def _compact(self, run: Run) -> Transition:
         asked = effects.Compact(forced=False, then_say=GO_ON)
@@ -251,7 +254,10 @@ class OpencodeLoop:
         counted = self._counted(run)
         if not shrunk and not self.options.compact_without_progress:
             return finish(counted, Outcome.CONTEXT_LIMIT)
-        return self._turn(counted.to(Turning(answered=False)), over=False)
+        if self._is_spent(counted):
+            return finish(counted, Outcome.MAX_STEPS, "max_steps")
+        after, asked = self._call(counted)
+        return after, (effects.TakeQueued(), *asked)
 
     def _counted(self, run: Run) -> Run:
         """The run with a step more, as far as that decides, and no failures of a new step yet."""

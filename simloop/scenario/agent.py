@@ -12,7 +12,7 @@ before whoever iterates; nobody polls, and a run without an Agent pays nothing.
 
 import asyncio
 import inspect
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any, Literal, Protocol, Unpack
 
 from simloop.errors import ScenarioError
@@ -26,13 +26,13 @@ from simloop.scenario.tripwires import Tripwires
 from simloop.scenario.world import Given
 from simloop.sim.simulate import running_loop
 from simloop.trace.entries import AnyEntry, Footer
+from simloop.trace.event import Event
 from simloop.trace.looptrace import LoopTrace
 from simloop.trace.opencode_events import OpencodeEvents
 from simloop.trace.pi_events import DocumentEvents
 from simloop.trace.pi_program_events import ProgramEvents
 
 Names = Literal["document", "program"]
-_OVER = object()
 
 
 class EventView(Protocol):
@@ -40,7 +40,7 @@ class EventView(Protocol):
 
     names: tuple[str, ...]
 
-    def feed(self, line: AnyEntry | Footer) -> list[Any]:
+    def feed(self, line: AnyEntry | Footer) -> Sequence[Event]:
         """The events that the next line makes."""
         ...
 
@@ -103,7 +103,7 @@ class Agent:
             raise ScenarioError(f"there is no event `{name}`", hint=f"there are {known}")
         self._listeners[name].append(listener)
 
-    async def run(self, prompt: str) -> AsyncGenerator[Any, None]:
+    async def run(self, prompt: str) -> AsyncGenerator[Event, None]:
         """Run `prompt`; what was said before stays in the context.
 
         Whoever leaves the iteration early, or is cancelled, cancels the run, and the conversation
@@ -116,11 +116,11 @@ class Agent:
                 "the agent is running already", hint="use steer or follow_up, or wait for its end"
             )
         self._is_running = True
-        self._events: asyncio.Queue[Any] = asyncio.Queue()
+        self._events: asyncio.Queue[Event | None] = asyncio.Queue()
         worker = running_loop().create_task(self._work(prompt), name="agent")
         try:
-            while (event := await self._events.get()) is not _OVER:
-                for listener in self._listeners[_type_of(event)]:
+            while (event := await self._events.get()) is not None:
+                for listener in self._listeners[event.type]:
                     told = listener(event)
                     if inspect.isawaitable(told):
                         await told
@@ -137,7 +137,7 @@ class Agent:
             self.messages = ended.messages
             self._see(ended.entry(len(self.trace.entries), 0))
         finally:
-            self._events.put_nowait(_OVER)
+            self._events.put_nowait(None)
 
     def _see(self, line: AnyEntry) -> None:
         for event in self._view.feed(line):
@@ -166,7 +166,3 @@ class _Watched(Tripwires):
     def append(self, entry: AnyEntry) -> None:
         super().append(entry)
         self._see(entry)
-
-
-def _type_of(event: Any) -> str:
-    return str(type(event).__struct_config__.tag)

@@ -60,7 +60,7 @@ def check_loop(loop: str, key: str = "loop") -> None:
 def machine_for(loop: str | Machine, limits: Limits, options: LoopOptions | None = None) -> Machine:
     """The machine of that name. Raises ScenarioError, naming those there are."""
     if not isinstance(loop, str):
-        return loop
+        return _checked(loop, type(loop).__name__)
     if ":" in loop:
         return _own_machine(loop, limits)
     check_loop(loop)
@@ -100,10 +100,14 @@ def _own_machine(loop: str, limits: Limits) -> Machine:
             key="loop",
             hint="write module:attribute, for a Machine or a function from Limits to one",
         ) from error
+    return _checked(machine, loop)
+
+
+def _checked(machine: Any, loop: str) -> Machine:
     missing = [name for name in _MACHINE if not hasattr(machine, name)]
-    if missing:
+    if missing or isinstance(machine, type):
         raise ScenarioError(
-            f"the loop `{loop}` is no machine: it has no {', '.join(missing)}",
+            f"the loop `{loop}` is no machine: it has no {', '.join(missing) or 'instance'}",
             key="loop",
             hint="see Machine in simloop/kernel/machine.py",
         )

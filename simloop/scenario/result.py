@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from simloop.errors import ExpectationFailed
+from simloop.errors import ExpectationFailed, SimloopError
 from simloop.messages import Message, Outcome, Request
 from simloop.scenario import loader
 from simloop.scenario.durations import format_duration
@@ -126,9 +126,13 @@ def failures(expect: Expect, result: Result) -> tuple[str, ...]:
     return _told(pairs)
 
 
-def failures_without_outcome(expect: Expect, error: str, trace: LoopTrace) -> tuple[str, ...]:
-    """The same for a run that `error` ended, by its name: what a trace without an end tells."""
-    return _told([("error", expect.error, error), *_from_trace(expect, trace.entries)])
+def failures_of_error(
+    expect: Expect, error: SimloopError, trace: LoopTrace
+) -> tuple[str, ...] | None:
+    """The same for a run that `error` ended, if that is the expected end; else None."""
+    if expect.error != type(error).__name__:
+        return None
+    return _told(_from_trace(expect, trace.entries))
 
 
 def _told(pairs: Iterable[tuple[str, Any, Any]]) -> tuple[str, ...]:

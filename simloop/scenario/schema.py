@@ -18,6 +18,7 @@ from simloop.scenario.durations import Duration
 from simloop.scenario.loops import LoopOptions
 from simloop.scenario.replies import Reply, differs, wrong
 from simloop.sim.faults import ChanceFaults
+from simloop.sim.files import Files
 from simloop.sim.tools import Tool, canonical_json
 from simloop.sim.world import MAX_TRANSITIONS
 
@@ -307,6 +308,14 @@ class Scenario(Model):
     expect_on: dict[str, Expect] = Field(
         default_factory=dict, description="What must hold instead when this loop runs it, by name."
     )
+
+    @model_validator(mode="after")
+    def _files_fit(self) -> Self:
+        try:
+            Files(self.files)
+        except OSError as error:
+            raise wrong("files", str(error)) from None
+        return self
 
     _path: str = PrivateAttr("")
 

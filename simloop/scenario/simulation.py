@@ -12,13 +12,20 @@ from typing import Any, Unpack
 
 import msgspec
 
-from simloop.errors import CannotExpress, CheckFailed, ScenarioError, ScriptUnused
+from simloop.errors import (
+    CannotExpress,
+    CheckFailed,
+    ExpectationFailed,
+    ScenarioError,
+    ScriptUnused,
+    SimloopError,
+)
 from simloop.kernel import signals
 from simloop.kernel.effects import Queue
 from simloop.kernel.machine import Feature
 from simloop.messages import Outcome
 from simloop.scenario.loops import machine_for, reasons_against
-from simloop.scenario.result import Counters, Result, failures
+from simloop.scenario.result import Counters, Result, failures, failures_of_error
 from simloop.scenario.schema import Moment, Scenario
 from simloop.scenario.tripwires import Tripwires
 from simloop.scenario.world import (
@@ -56,9 +63,9 @@ class Simulation:
         self.scenario = scenario
         self.seeds = Seeds(scenario.seed if seed is None else seed)
         loop = given.get("loop") or scenario.loop
-        self._loop_name = loop if isinstance(loop, str) else loop.name
         try:
             self._machine = machine_for(loop, scenario.limits, scenario.loops)
+            self._loop_name = loop if isinstance(loop, str) else self._machine.name
             self._check_features(features_of(scenario, given))
         except ScenarioError as error:
             error.path = scenario.path or None
@@ -151,6 +158,16 @@ class Simulation:
         completed = ended.state.outcome is Outcome.COMPLETED
         unheard = self._queued.take_first() if completed else None
         return [] if unheard is None else [unheard]
+
+    def expects(self, error: SimloopError) -> bool:
+        """Whether the scenario expects `error` in the place of an outcome.
+
+        Raises ExpectationFailed if it does, and something else that it expects is not so.
+        """
+        unmet = failures_of_error(self.scenario.expected_of(self._loop_name), error, self.trace)
+        if unmet:
+            raise ExpectationFailed("\n".join(unmet), reproduce=self._reproduce())
+        return unmet is not None
 
     def _check_account(self, model: FakeModel, result: Result) -> None:
         """As the model does, but saying how the run ended, which is often why."""

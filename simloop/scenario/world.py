@@ -10,6 +10,8 @@ import difflib
 from collections.abc import Callable, Iterable
 from typing import Any, TypedDict
 
+import msgspec
+
 from simloop.errors import ScenarioError
 from simloop.kernel.machine import Feature, Machine
 from simloop.kernel.policies import Policies
@@ -234,4 +236,4 @@ def _change(spec: ScriptedHook, given: Any) -> None:
     if spec.arguments:
         given.arguments.update(spec.arguments)  # in place: what it must not reach is the reply
     if spec.result is not None:
-        given.result = ToolResult(spec.result, given.result.is_error)
+        given.result = msgspec.structs.replace(given.result, text=spec.result)

@@ -13,6 +13,7 @@ from typing import Any
 
 from simloop.errors import RunawayRun
 from simloop.kernel import effects, signals
+from simloop.kernel.effects import Queue
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.machine import Machine
 from simloop.kernel.names import NAMES
@@ -111,7 +112,7 @@ class Driver:
             self._compactor = Compactor(
                 world.compaction, self._history, self._requests, self._model_calls, self._watch
             )
-        self._queued = queued or Queued()
+        self._queued = Queued() if queued is None else queued
         self._begin()
         self._base_tools = tuple(tool.spec for tool in world.tools.values())
         self._step_tools = world.tools
@@ -143,6 +144,7 @@ class Driver:
         self._text = self._cause = self._message = ""
         self._fault: Fault | None = None
         self._error = ErrorClass.UNKNOWN
+        self._user_code.failure = ""
 
     async def drive(self, prompt: str) -> Ended:
         """Run `prompt` to its outcome. Raises RunawayRun past `max_transitions`.
@@ -161,7 +163,11 @@ class Driver:
         signal: Signal | None = signals.Began()
         for _ in range(self._world.max_transitions):
             assert signal is not None
-            signal = await self._perform_all(self._advance(signal))
+            asked = self._advance(signal)
+            if self.interrupts.closed and type(self._run.state) is not Finished:
+                self.open()  # a machine that goes on after an abort can be ended again
+                self._set_wall_clock()
+            signal = await self._perform_all(asked)
             if type(self._run.state) is Finished:
                 return self._ended(self._run.state)
         raise RunawayRun(
@@ -220,10 +226,8 @@ class Driver:
     # ------------------------------------------------------------------ the context
 
     async def _take_queued(self, effect: effects.TakeQueued) -> None:
-        queued = self._queued
-        if queued.steering or queued.follow_up:
-            for text in queued.take(effect):
-                self._history.append(UserMessage(text))
+        for text in self._queued.take(effect) if self._queued else ():
+            self._history.append(UserMessage(text))
 
     async def _measure(self, _: effects.MeasureContext) -> Signal:
         return signals.ContextMeasured(self._compactor.over())
@@ -360,7 +364,7 @@ class Driver:
                 AFTER_LLM_CALL, world.hooks.after_llm_call, done, self._watch
             )
         queued = self._queued
-        return signals.StepClosed(bool(queued.steering), bool(queued.follow_up))
+        return signals.StepClosed(queued.has(Queue.STEERING), queued.has(Queue.FOLLOW_UP))
 
     def _commit(self, reply: ReplySoFar) -> tuple[Message, ...]:
         """Add the reply and the answers to its calls to the context."""

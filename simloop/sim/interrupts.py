@@ -38,7 +38,7 @@ class Interrupts:
         self._task = task
         self._outside = task.cancelling()
         self._cancels = 0
-        self._closed = False
+        self.closed = False
         self._planned: list[tuple[int, Signal]] = []
         self._timers: list[asyncio.TimerHandle] = []
         self._due_ns = NEVER_NS
@@ -54,7 +54,7 @@ class Interrupts:
 
     def end_run(self, signal: Signal) -> None:
         """Ask the run to end with `signal`; of no effect once one has been asked or it is over."""
-        if (self.pending is not None and not self._found_by_asking) or self._closed:
+        if (self.pending is not None and not self._found_by_asking) or self.closed:
             return
         self._found_by_asking = self.polls and type(signal) is AbortRequested
         self.pending = signal
@@ -94,7 +94,7 @@ class Interrupts:
 
     def close(self) -> None:
         """Let nothing interrupt the task any more: the run is over, its task may go on."""
-        self.pending, self._closed = None, True
+        self.pending, self.closed = None, True
         for timer in self._timers:
             timer.cancel()
 

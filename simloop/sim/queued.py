@@ -9,28 +9,31 @@ from simloop.kernel.effects import Queue, TakeQueued
 class Queued:
     """The two queues of one conversation; they outlive a run."""
 
-    __slots__ = ("follow_up", "steering")
+    __slots__ = ("_waiting",)
 
     def __init__(self) -> None:
-        # Not a mapping by Queue: both are looked at in every step, and hashing an enum is slow.
-        self.steering: list[str] = []
-        self.follow_up: list[str] = []
+        # One list, not one for each queue: where both are asked for, the order is that of saying.
+        self._waiting: list[tuple[Queue, str]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
 
     def put(self, text: str, queue: Queue) -> None:
         """Have the user say more."""
-        (self.steering if queue is Queue.STEERING else self.follow_up).append(text)
+        self._waiting.append((queue, text))
+
+    def has(self, queue: Queue) -> bool:
+        """Whether something waits there."""
+        return any(waiting is queue for waiting, _ in self._waiting)
 
     def take(self, effect: TakeQueued) -> list[str]:
         """What the loop asks for."""
-        taken: list[str] = []
-        for queue, texts in ((Queue.STEERING, self.steering), (Queue.FOLLOW_UP, self.follow_up)):
-            if effect.queue is None or effect.queue is queue:
-                count = 1 if effect.one else len(texts)
-                taken += texts[:count]
-                del texts[:count]
-        return taken
+        asked = [one for one in self._waiting if effect.queue in (None, one[0])]
+        taken = asked[:1] if effect.one else asked
+        for one in taken:
+            self._waiting.remove(one)
+        return [text for _, text in taken]
 
     def take_first(self) -> str | None:
         """The first message that waits, or None: for a loop that takes none while it runs."""
-        texts = self.steering or self.follow_up
-        return texts.pop(0) if texts else None
+        return next(iter(self.take(TakeQueued(one=True))), None)

@@ -21,6 +21,7 @@ from simloop.kernel.errorclass import ErrorClass
 from simloop.messages import Outcome
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry, Footer
+from simloop.trace.event import Event
 
 
 class Busy(Struct, frozen=True, tag_field="type", tag="busy"):
@@ -46,19 +47,13 @@ class NamedError(Struct, frozen=True):
     message: str
 
 
-class SessionEvent(Struct, frozen=True, kw_only=True, tag_field="type"):
-    """What both have: the virtual time, from the start of the trace."""
-
-    at_ns: int
-
-
-class StatusEvent(SessionEvent, frozen=True, tag="session.status"):
+class StatusEvent(Event, frozen=True, tag="session.status"):
     """What the session does now."""
 
     status: Busy | Retry | Idle
 
 
-class SessionErrorEvent(SessionEvent, frozen=True, tag="session.error"):
+class SessionErrorEvent(Event, frozen=True, tag="session.error"):
     """What ended the run."""
 
     error: NamedError
@@ -84,7 +79,7 @@ class OpencodeEvents:
         self._start_ns = self._attempt = 0
         self._error: entries.Error | None = None
 
-    def feed(self, line: AnyEntry | Footer) -> list[SessionEvent]:
+    def feed(self, line: AnyEntry | Footer) -> list[Event]:
         """The events that the next line of the trace makes, in order."""
         match line:
             case entries.Transition():
@@ -101,7 +96,7 @@ class OpencodeEvents:
                 pass
         return []
 
-    def _move(self, line: entries.Transition) -> list[SessionEvent]:
+    def _move(self, line: entries.Transition) -> list[Event]:
         if line.signal == "began":
             self._running, self._start_ns, self._error = True, line.at_ns, None
         if line.state in {"finished", "halting"}:
@@ -114,14 +109,14 @@ class OpencodeEvents:
         busy = line.state == "turning" or again
         return [StatusEvent(at_ns=line.at_ns, status=Busy())] if busy else []
 
-    def _retry(self, line: entries.Backoff) -> SessionEvent:
+    def _retry(self, line: entries.Backoff) -> Event:
         """Counted here: without a bound on retries the machine need not count far."""
         self._attempt += 1
         message = self._error.fault.message if self._error is not None else str(line.error_class)
         retry = Retry(self._attempt, message, line.at_ns + line.delay_ns)
         return StatusEvent(at_ns=line.at_ns, status=retry)
 
-    def _end(self, at_ns: int, line: entries.Ended | Footer) -> list[SessionEvent]:
+    def _end(self, at_ns: int, line: entries.Ended | Footer) -> list[Event]:
         self._running = False
         idle = StatusEvent(at_ns=at_ns, status=Idle())
         if line.outcome in _NO_ERROR:

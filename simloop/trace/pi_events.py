@@ -20,6 +20,7 @@ from msgspec import Struct
 from simloop.messages import Outcome
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry, Footer
+from simloop.trace.event import Event
 
 
 class RequestedCall(Struct, frozen=True):
@@ -37,39 +38,33 @@ class GivenResult(Struct, frozen=True):
     details: Any = None
 
 
-class DocumentEvent(Struct, frozen=True, kw_only=True, tag_field="type"):
-    """What all of them have: the virtual time, from the start of the trace."""
-
-    at_ns: int
-
-
-class MessageEvent(DocumentEvent, frozen=True, tag="message"):
+class MessageEvent(Event, frozen=True, tag="message"):
     """A reply has ended."""
 
     content: str
     role: str = "assistant"
 
 
-class ToolCallEvent(DocumentEvent, frozen=True, tag="tool_call"):
+class ToolCallEvent(Event, frozen=True, tag="tool_call"):
     """A call is about to be looked at."""
 
     tool_call: RequestedCall
 
 
-class ToolResultEvent(DocumentEvent, frozen=True, tag="tool_result"):
+class ToolResultEvent(Event, frozen=True, tag="tool_result"):
     """A call was answered, by its tool or in its stead."""
 
     tool_call_id: str
     result: GivenResult
 
 
-class DoneEvent(DocumentEvent, frozen=True, tag="done"):
+class DoneEvent(Event, frozen=True, tag="done"):
     """The run is complete: the last reply asks for nothing."""
 
     reason: str = "no_tool_calls"
 
 
-class ErrorEvent(DocumentEvent, frozen=True, tag="error"):
+class ErrorEvent(Event, frozen=True, tag="error"):
     """The run ended in another way; `message` is what the user is told."""
 
     message: str
@@ -95,7 +90,7 @@ class DocumentEvents:
         self._told: set[str] = set()
         self._answering = False
 
-    def feed(self, line: AnyEntry | Footer) -> list[DocumentEvent]:
+    def feed(self, line: AnyEntry | Footer) -> list[Event]:
         """The events that the next line of the trace makes, in order."""
         match line:
             case entries.Transition(signal="began"):
@@ -125,7 +120,7 @@ class DocumentEvents:
                 pass
         return []
 
-    def _result(self, line: entries.ToolResult) -> list[DocumentEvent]:
+    def _result(self, line: entries.ToolResult) -> list[Event]:
         given = GivenResult(line.text, line.details)
         return [
             *self._tell_up_to(line.call_id, line.at_ns),
@@ -133,25 +128,25 @@ class DocumentEvents:
             *self._tell_next(line.at_ns),
         ]
 
-    def _tell_up_to(self, call_id: str, at_ns: int) -> list[DocumentEvent]:
+    def _tell_up_to(self, call_id: str, at_ns: int) -> list[Event]:
         if call_id in self._told:
             return []
         place = [call.call_id for call in self._calls].index(call_id)
         waiting = [call for call in self._calls[: place + 1] if call.call_id not in self._told]
         return [self._tell(call, at_ns) for call in waiting]
 
-    def _tell_next(self, at_ns: int) -> list[DocumentEvent]:
+    def _tell_next(self, at_ns: int) -> list[Event]:
         """The next call, which is looked at from now on; in parallel, all of them."""
         waiting = [call for call in self._calls if call.call_id not in self._told]
         return [self._tell(call, at_ns) for call in (waiting if self._parallel else waiting[:1])]
 
-    def _tell(self, call: entries.ToolCall, at_ns: int) -> DocumentEvent:
+    def _tell(self, call: entries.ToolCall, at_ns: int) -> Event:
         self._told.add(call.call_id)
         params = params_of(call.arguments)
         requested = RequestedCall(call.call_id, call.name, params)
         return ToolCallEvent(at_ns=at_ns, tool_call=requested)
 
-    def _end(self, at_ns: int, line: entries.Ended | Footer) -> list[DocumentEvent]:
+    def _end(self, at_ns: int, line: entries.Ended | Footer) -> list[Event]:
         self._running = self._answering = False
         if line.outcome is Outcome.COMPLETED:
             return [DoneEvent(at_ns=at_ns)]

@@ -20,21 +20,16 @@ message only the deltas and the end of each call. Retries and compaction belong 
 import itertools
 from typing import Any
 
-from msgspec import Struct
-
 from simloop.kernel.errorclass import ErrorClass
 from simloop.messages import FinishReason, Message, UserMessage
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry, Footer
+from simloop.trace.event import Event
 from simloop.trace.pi_events import params_of
 
 
-class ProgramEvent(
-    Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", tag_field="type"
-):
-    """What all of them have: the virtual time, from the start of the trace."""
-
-    at_ns: int
+class ProgramEvent(Event, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """One of pi's, with pi's own field names in JSON."""
 
 
 class AgentStart(ProgramEvent, frozen=True, tag="agent_start"):

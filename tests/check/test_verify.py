@@ -7,8 +7,11 @@ import pytest
 
 from simloop.check.verify import Verdict, verify
 from simloop.errors import (
+    CannotExpress,
+    Deadlock,
     InternalError,
     ReplayDiverged,
+    RunawayRun,
     ScenarioError,
     ScriptExhausted,
     ScriptUnused,
@@ -98,6 +101,97 @@ class TestAScenario:
         assert verdict.trace is not None
         assert (verdict.trace.header.seed, verdict.trace.header.loop) == (9, "reference")
         assert verdict.deterministic is True
+
+
+STUCK = "prompt: Hi\ntools: {t: {hangs: true}}\nmodel: [{call: {t: {}}}]\n"
+ENDLESS = (
+    "prompt: Hi\nmax_transitions: 50\ntools: {t: {}}\nloop: pi\ncontext: {over: [false]}\n"
+    "model: [{call: {t: {}}, times: always}]\n"
+)
+
+
+class TestAnErrorThatTheScenarioExpects:
+    @pytest.mark.parametrize(
+        ("text", "kind"),
+        [
+            (EXHAUSTED, ScriptExhausted),
+            (STUCK, Deadlock),
+            (RUNAWAY, RunawayRun),
+            (ENDLESS, RunawayRun),
+        ],
+        ids=["exhausted", "deadlock", "runaway", "endless"],
+    )
+    def test_is_what_should_happen_and_the_same_twice(
+        self, text: str, kind: type[SimloopError]
+    ) -> None:
+        verdict = verify(parse_scenario(f"{text}expect: {{error: {kind.__name__}}}\n"))
+        assert isinstance(verdict.ended_by, kind)
+        assert (verdict.errors, verdict.failures, verdict.result) == ([], (), None)
+        assert (verdict.exit_code, verdict.deterministic) == (0, True)
+
+    def test_is_a_failure_if_the_run_has_an_outcome(self) -> None:
+        text = PASSES.replace("text: Hello.", "error: Deadlock")
+        verdict = verify(parse_scenario(text))
+        assert verdict.failures == ("expect.error: expected 'Deadlock', got 'none'",)
+        assert (verdict.exit_code, verdict.ended_by) == (1, None)
+
+    def test_is_an_error_like_any_other_if_it_is_another_one(self) -> None:
+        verdict = verify(parse_scenario(f"{STUCK}expect: {{error: RunawayRun}}\n"))
+        assert (types(verdict), verdict.exit_code, verdict.ended_by) == ([Deadlock], 1, None)
+
+    def test_leaves_what_else_is_expected_of_the_trace_to_be_judged(self) -> None:
+        expect = "{error: Deadlock, tools_run: [t, t], requests: 1}"
+        verdict = verify(parse_scenario(f"{STUCK}expect: {expect}\n"))
+        assert verdict.failures == ("expect.tools_run: expected ['t', 't'], got ['t']",)
+        assert (verdict.exit_code, verdict.errors) == (1, [])
+
+    @pytest.mark.parametrize(
+        "other", ["outcome: completed", "text: Hello.", "elapsed: 5s", "counters: {total_steps: 7}"]
+    )
+    def test_does_not_hide_an_expectation_that_only_an_outcome_could_meet(self, other: str) -> None:
+        text = f"{STUCK}expect: {{error: Deadlock, {other}}}\n"
+        try:
+            verdict = verify(parse_scenario(text))
+        except ScenarioError:
+            return  # refused where it is written: as good
+        assert verdict.exit_code != 0
+
+    def test_may_be_expected_on_one_loop_only(self) -> None:
+        text = f"{EXHAUSTED}expect_on: {{pi: {{error: ScriptExhausted}}}}\n"
+        assert types(verify(parse_scenario(text))) == [ScriptExhausted]
+        on_pi = verify(parse_scenario(text), loop="pi")
+        assert (on_pi.exit_code, on_pi.deterministic) == (0, True)
+
+    def test_is_not_that_a_loop_cannot_express_it(self) -> None:
+        text = "prompt: Hi\nabort: {at: 1s}\nexpect_on: {react: {error: Deadlock}}\n"
+        verdict = verify(parse_scenario(text), loop="react")
+        assert (types(verdict), verdict.trace) == ([CannotExpress], None)
+
+    def test_can_only_be_one_that_can_end_a_run(self) -> None:
+        with pytest.raises(ScenarioError, match=r"expect\.error"):
+            parse_scenario("prompt: Hi\nexpect: {error: InternalError}\n")
+
+
+class TestSeveralPrompts:
+    def test_are_run_twice_and_are_the_same(self) -> None:
+        text = "prompt: Hi\nthen: [Again]\nmodel: [{http: {status: 401}}, {say: Well.}]\n"
+        verdict = verify(parse_scenario(f"{text}expect: {{outcomes: [failed, completed]}}\n"))
+        assert (verdict.exit_code, verdict.deterministic, verdict.failures) == (0, True, ())
+
+    def test_of_which_a_later_one_finds_no_reply_are_an_error(self) -> None:
+        verdict = verify(parse_scenario("prompt: Hi\nthen: [More]\nmodel: [{say: Hello.}]\n"))
+        assert (types(verdict), verdict.deterministic) == ([ScriptExhausted], True)
+
+
+@pytest.mark.parametrize(
+    "loop", ["pi", "react", "opencode", "pi@0.87.1", "simloop.loops.pi:PiLoop"]
+)
+def test_every_loop_is_run_twice_and_is_the_same(loop: str) -> None:
+    text = "prompt: Hi\ntools: {t: {takes: 1s}}\nmodel: [{call: {t: {}}}, {say: Done.}]\n"
+    verdict = verify(parse_scenario(text), loop=loop)
+    assert (verdict.exit_code, verdict.deterministic) == (0, True)
+    assert verdict.trace is not None
+    assert verdict.trace.header.loop == loop
 
 
 class TestARunThatIsNotTheSameTwice:

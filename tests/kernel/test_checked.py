@@ -5,6 +5,9 @@ import pytest
 from simloop import Compaction, ExponentialBackoff, HookIsolation, Limits, ScenarioError
 from simloop import ToolExecution as Execution
 from simloop.kernel.policies import CompactionStrategy, OnHookFailure, ToolOrder
+from simloop.loops.opencode import OpencodeOptions, Steps
+from simloop.loops.pi import PiOptions
+from simloop.loops.react import ReactOptions
 
 
 def test_a_word_becomes_the_member_that_it_names() -> None:
@@ -42,3 +45,22 @@ def test_what_may_be_left_out_may_be_none() -> None:
 
 def test_a_share_may_be_a_whole_number() -> None:
     assert ExponentialBackoff(jitter=1).jitter == 1
+
+
+def test_a_flag_stays_as_it_was_given() -> None:
+    assert PiOptions(parallel=True).parallel is True
+    assert OpencodeOptions(unlimited_retries=False).unlimited_retries is False
+    assert ReactOptions(all_calls=True).all_calls is True
+
+
+@pytest.mark.parametrize("value", [1, 0, "yes", "true", None, []], ids=repr)
+def test_what_only_looks_like_a_truth_value_is_no_flag(value: object) -> None:
+    with pytest.raises(ScenarioError) as refused:
+        PiOptions(parallel=value)  # type: ignore[arg-type]
+    assert str(refused.value) == f"loops.pi.parallel: {value!r} is neither true nor false"
+
+
+def test_a_word_among_flags_becomes_its_member_and_a_number_is_still_checked() -> None:
+    assert OpencodeOptions(steps="advise").steps is Steps.ADVISE  # type: ignore[arg-type]
+    with pytest.raises(ScenarioError, match=r"loops\.opencode\.max_retries: True is no number"):
+        OpencodeOptions(max_retries=True)

@@ -10,7 +10,19 @@ from msgspec import Struct
 
 from simloop.errors import InternalError
 from simloop.kernel import effects, signals, states
-from simloop.kernel.machine import IllegalSignal, Run, not_accepted, not_on_the_map
+from simloop.kernel.machine import (
+    END,
+    ENDINGS,
+    IllegalSignal,
+    LegalMap,
+    Run,
+    Transition,
+    finish,
+    not_accepted,
+    not_on_the_map,
+    on_the_map,
+    stop,
+)
 from simloop.kernel.signals import Signal
 from simloop.kernel.states import State
 from simloop.messages import FinishReason, Outcome
@@ -22,8 +34,9 @@ STATES: list[State] = [
     states.Compacting(forced=True),
     states.CallingModel(),
     states.RunningTools(REPLY),
-    states.ClosingStep(REPLY),
+    states.ClosingStep(REPLY, blocked=True),
     states.BackingOff(),
+    states.Halting(),
     states.Finished(Outcome.MAX_STEPS, "max_steps"),
 ]
 RUN, BEGAN = Run(states.Ready()), signals.Began()
@@ -36,8 +49,8 @@ def test_every_state_is_tried_here() -> None:
 
 
 def test_a_refused_signal_is_told_with_the_state_that_refused_it() -> None:
-    error = not_accepted(RUN, signals.StepClosed())
-    assert str(error) == "Ready() does not wait for StepClosed(queued=False): please report this"
+    error = not_accepted(RUN, signals.BackoffElapsed())
+    assert str(error) == "Ready() does not wait for BackoffElapsed(): please report this"
 
 
 def test_a_refused_signal_is_our_fault_not_the_authors() -> None:
@@ -104,3 +117,114 @@ def test_a_run_cannot_be_changed() -> None:
 @pytest.mark.parametrize("noun", [*get_args(State), *get_args(Signal), *get_args(effects.Effect)])
 def test_nothing_the_machine_speaks_can_be_changed(noun: type[Struct]) -> None:
     assert noun.__struct_config__.frozen
+
+
+# ---------------------------------------------------------------------- moving on
+
+
+@every_state
+def test_a_run_that_moves_to_a_state_keeps_what_was_spent(state: State) -> None:
+    assert Run(states.Ready(), 1, 2, 3).to(state) == Run(state, 1, 2, 3)
+
+
+def test_a_run_that_moves_stays_where_it_was() -> None:
+    run = Run(states.Ready(), 1, 2, 3)
+    run.to(states.Measuring())
+    assert run == Run(states.Ready(), 1, 2, 3)
+
+
+MAP: LegalMap = {
+    states.Ready: {signals.Began: frozenset({states.Measuring})},
+    states.Measuring: {signals.ContextMeasured: frozenset({states.CallingModel}), **ENDINGS},
+    states.Finished: {},
+}
+
+
+def leading_to(state: State) -> Transition:
+    return Run(state, 1, 2, 3), (effects.MeasureContext(),)
+
+
+def test_a_move_on_the_map_is_made_as_it_was_decided() -> None:
+    asked = []
+
+    def decide(run: Run, signal: Signal) -> Transition:
+        asked.append((run, signal))
+        return leading_to(states.Measuring())
+
+    assert on_the_map(MAP, decide, RUN, BEGAN) == leading_to(states.Measuring())
+    assert asked == [(RUN, BEGAN)]
+
+
+@pytest.mark.parametrize(
+    "signal",
+    [signals.BackoffElapsed(), signals.AbortRequested(), signals.ContextMeasured(over=True)],
+    ids=repr,
+)
+def test_a_signal_that_the_map_does_not_let_in_is_never_decided_on(signal: Signal) -> None:
+    def decide(_: Run, __: Signal) -> Transition:
+        raise AssertionError("it was asked")
+
+    with pytest.raises(IllegalSignal):
+        on_the_map(MAP, decide, RUN, signal)
+
+
+def test_a_decision_that_leaves_the_map_is_our_fault() -> None:
+    with pytest.raises(InternalError, match=r"Ready\(\) -> CallingModel\(\) on Began\(\) is not"):
+        on_the_map(MAP, lambda _, __: leading_to(states.CallingModel()), RUN, BEGAN)
+
+
+def test_a_state_that_the_map_has_only_for_another_signal_is_off_the_map() -> None:
+    run = Run(states.Measuring())
+    with pytest.raises(InternalError, match="is not on the map"):
+        on_the_map(
+            MAP, lambda _, __: leading_to(states.CallingModel()), run, signals.AbortRequested()
+        )
+
+
+# ---------------------------------------------------------------------- ending
+
+SPENT = Run(states.CallingModel(), 1, 2, 3)
+
+
+def test_a_run_that_ends_keeps_what_was_spent_and_says_goodbye() -> None:
+    assert finish(SPENT, Outcome.COMPLETED) == (
+        Run(states.Finished(Outcome.COMPLETED), 1, 2, 3),
+        (effects.Finish(Outcome.COMPLETED),),
+    )
+
+
+def test_a_run_that_ends_by_a_limit_names_it_and_may_have_words_of_its_own() -> None:
+    run, asked = finish(SPENT, Outcome.MAX_STEPS, "max_rounds", "Enough.")
+    assert run.state == states.Finished(Outcome.MAX_STEPS, "max_rounds")
+    assert asked == (effects.Finish(Outcome.MAX_STEPS, "Enough."),)
+
+
+@pytest.mark.parametrize(
+    ("signal", "ended"),
+    [
+        (signals.AbortRequested(), states.Finished(Outcome.ABORTED)),
+        (signals.WallClockExpired(), states.Finished(Outcome.TIMED_OUT, "max_wall_clock_ms")),
+        (signals.HookFailed(), states.Finished(Outcome.FAILED)),
+        (signals.CallBlocked(), states.Finished(Outcome.BLOCKED)),
+    ],
+    ids=repr,
+)
+@every_state
+def test_what_stops_a_run_decides_its_outcome_in_any_state(
+    state: State,
+    signal: signals.AbortRequested
+    | signals.WallClockExpired
+    | signals.HookFailed
+    | signals.CallBlocked,
+    ended: states.Finished,
+) -> None:
+    assert stop(Run(state, 1, 2, 3), signal) == (
+        Run(ended, 1, 2, 3),
+        (effects.Finish(ended.outcome),),
+    )
+
+
+def test_what_ends_a_run_from_outside_leads_nowhere_but_to_its_end() -> None:
+    assert set(ENDINGS) == {signals.AbortRequested, signals.WallClockExpired}
+    assert {target for targets in ENDINGS.values() for target in targets} == {states.Finished}
+    assert set(END) == {states.Finished}

@@ -7,14 +7,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
+from simloop.errors import ScenarioError
 from simloop.kernel.policies import (
     Compaction,
     CompactionStrategy,
     HookIsolation,
     OnHookFailure,
+    Policies,
     ToolExecution,
     ToolOrder,
 )
+from simloop.kernel.retry import ExponentialBackoff
 
 SEEDED = settings(deadline=None, derandomize=True)
 PERCENT = st.integers(1, 100)
@@ -59,6 +62,45 @@ def test_a_trigger_of_100_percent_is_the_window(window: int) -> None:
     assert Compaction(window=window, trigger_percent=100).trigger == window
 
 
+@SEEDED
+@given(tokens=st.integers(0, 200), messages=st.integers(0, 10**6))
+def test_a_context_is_over_from_its_trigger_on_however_many_its_messages(
+    tokens: int, messages: int
+) -> None:
+    policy = Compaction(window=100, trigger_percent=75)
+    assert policy.is_over(tokens, messages) == (tokens >= 75)
+
+
+@SEEDED
+@given(tokens=st.integers(0, 10**9), messages=st.integers(0, 20), most=st.integers(1, 10))
+def test_with_a_bound_on_messages_more_of_them_are_over_whatever_their_size(
+    tokens: int, messages: int, most: int
+) -> None:
+    policy = Compaction(window=1, max_messages=most)
+    assert policy.is_over(tokens, messages) == (messages > most)
+
+
+def test_messages_have_no_bound_unless_told_and_can_have_one_in_a_file() -> None:
+    assert Compaction().max_messages is None
+    assert read(Compaction, {"max_messages": 100}) == Compaction(max_messages=100)
+
+
+def test_a_loop_that_says_nothing_has_the_documents_policies_and_reports_no_long_run() -> None:
+    policies = Policies()
+    assert (policies.retry, policies.compaction) == (ExponentialBackoff(), Compaction())
+    assert (policies.tool_execution, policies.warn_after) == (ToolExecution(), None)
+
+
+def test_the_policies_of_a_loop_cannot_be_changed_by_one_of_its_runs() -> None:
+    with pytest.raises(AttributeError):
+        Policies().warn_after = 1  # type: ignore[misc]
+
+
+def test_a_bound_on_messages_is_refused_in_python_as_in_a_file() -> None:
+    with pytest.raises(ScenarioError, match=r"compaction\.max_messages: 0 is too small"):
+        Compaction(max_messages=0)
+
+
 def test_tools_run_one_after_another_and_without_a_timeout_unless_told() -> None:
     policy = ToolExecution()
     assert (policy.order, policy.timeout_ms) == (ToolOrder.SEQUENTIAL, None)
@@ -95,6 +137,7 @@ def test_a_file_names_a_choice_by_its_word(key: str, word: str, policy: object) 
         pytest.param(Compaction, {"target_percent": 0}, id="target-0"),
         pytest.param(Compaction, {"target_percent": 101}, id="target-101"),
         pytest.param(Compaction, {"keep_turns": 0}, id="keep-0"),
+        pytest.param(Compaction, {"max_messages": 0}, id="messages-0"),
         pytest.param(Compaction, {"strategy": "forget"}, id="no-such-strategy"),
         pytest.param(Compaction, {"windows": 1}, id="no-such-setting"),
         pytest.param(HookIsolation, {"timeout_ms": 0}, id="hook-timeout-0"),

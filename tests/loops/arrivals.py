@@ -1,6 +1,9 @@
 """Signals that take a run of the reference loop from place to place."""
 
+from msgspec import Struct
+
 from simloop.kernel import effects, states
+from simloop.kernel.effects import Effect
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Transition
@@ -15,7 +18,6 @@ from simloop.kernel.signals import (
     StepClosed,
     ToolsReturned,
 )
-from simloop.kernel.states import State
 from simloop.loops.reference import ReferenceLoop
 from simloop.messages import FinishReason
 
@@ -40,6 +42,9 @@ TOOLS = replied("tool-calls", calls=True)
 ANSWER = replied("stop")
 LENGTH = replied("length")
 EMPTY = replied("stop", text=False)
+
+# What every round begins with.
+MEASURE: tuple[Effect, ...] = (effects.TakeQueued(), effects.MeasureContext())
 
 # One way into each state, without `Began`.
 WAYS: dict[type, Signals] = {
@@ -69,5 +74,5 @@ def ending(*arrivals: Signal, **limits: int) -> states.Finished:
     return run.state
 
 
-def state_after(*arrivals: Signal, **limits: int) -> State:
+def state_after(*arrivals: Signal, **limits: int) -> Struct:
     return play(*arrivals, **limits)[0].state

@@ -1,7 +1,7 @@
 """Every run that the reference loop can reach under small limits, visited one by one.
 
-The walks here use a world of their own, wider than the machine's alphabet: every signal with every
-value that decides, so that the alphabet itself can be judged.
+The walks here use a world of their own, wider than the alphabet: every signal with every value that
+decides, so that the alphabet itself can be judged.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -11,7 +11,8 @@ from itertools import product
 import pytest
 
 from simloop.kernel import signals
-from simloop.kernel.effects import Effect
+from simloop.kernel.alphabet import ENDINGS, answers
+from simloop.kernel.effects import Effect, Finish
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Run, Transition
@@ -32,8 +33,8 @@ WORLD: tuple[Signal, ...] = (
         for reply in product(FinishReason, BOTH, BOTH, range(1, MAX_STEPS_PER_ROUND + 2))
     ),
     *(signals.ModelFailed(*failure) for failure in product(ErrorClass, BOTH)),
-    signals.ToolsReturned(),
-    signals.StepClosed(),
+    *(signals.ToolsReturned(blocked) for blocked in BOTH),
+    *(signals.StepClosed(*waiting) for waiting in product(BOTH, BOTH)),
     signals.BackoffElapsed(),
     signals.HookFailed(),
     signals.CallBlocked(),
@@ -41,7 +42,8 @@ WORLD: tuple[Signal, ...] = (
     signals.WallClockExpired(),
 )
 
-Alphabet = Callable[[Run], Iterable[Signal]]
+Asked = tuple[Effect, ...]
+Alphabet = Callable[[Run, Asked], Iterable[Signal]]
 Explored = Mapping[Run, Mapping[Signal, Transition]]
 
 
@@ -64,20 +66,33 @@ ROOMY = small(3, 2, 2)
 under_every_limit = pytest.mark.parametrize("limits", LIMITS)
 
 
-def world(run: Run) -> Iterable[Signal]:
+def world(run: Run, asked: Asked) -> Iterable[Signal]:
     """List every signal that the map lets arrive."""
     return [signal for signal in WORLD if type(signal) in LEGAL[type(run.state)]]
 
 
+def alphabet(run: Run, asked: Asked) -> Iterable[Signal]:
+    """List the signals that can answer what was asked for last, and those that end any run."""
+    if not asked:
+        return (signals.Began(),)
+    if isinstance(asked[-1], Finish):
+        return answers(asked[-1], MAX_STEPS_PER_ROUND)
+    return (*answers(asked[-1], MAX_STEPS_PER_ROUND), *ENDINGS)
+
+
 def explore(loop: ReferenceLoop, arrivals: Alphabet) -> Explored:
-    """Visit every run that `arrivals` can lead to, breadth first."""
-    seen: dict[Run, Mapping[Signal, Transition]] = {}
-    frontier = [loop.start()]
+    """Visit every run that `arrivals` can lead to, after all that it may have asked for last."""
+    seen: dict[Run, dict[Signal, Transition]] = {}
+    start: Transition = (loop.start(), ())
+    known, frontier = {start}, [start]
     while frontier:
-        for run in frontier:
-            seen[run] = {signal: loop.advance(run, signal) for signal in arrivals(run)}
-        reached = dict.fromkeys(after for run in frontier for after, _ in seen[run].values())
-        frontier = [run for run in reached if run not in seen]
+        reached: dict[Transition, None] = {}
+        for run, asked in frontier:
+            moved = {signal: loop.advance(run, signal) for signal in arrivals(run, asked)}
+            seen.setdefault(run, {}).update(moved)
+            reached.update(dict.fromkeys(moved.values()))
+        frontier = [place for place in reached if place not in known]
+        known.update(frontier)
         assert len(seen) < TOO_MANY_RUNS, "a budget grows without end"
     return seen
 
@@ -87,7 +102,7 @@ def visited(limits: Limits) -> Explored:
     return explore(ReferenceLoop(limits), world)
 
 
-def moves(limits: Limits) -> Iterable[tuple[Run, Signal, Run, tuple[Effect, ...]]]:
+def moves(limits: Limits) -> Iterable[tuple[Run, Signal, Run, Asked]]:
     for run, arrivals in visited(limits).items():
         for signal, (after, asked) in arrivals.items():
             yield run, signal, after, asked

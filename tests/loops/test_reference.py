@@ -6,6 +6,7 @@ from arrivals import (
     EMPTY,
     FITS,
     LENGTH,
+    MEASURE,
     OVER,
     RATE_LIMITED,
     REFUSED,
@@ -38,8 +39,8 @@ def test_a_loop_without_limits_has_the_documents_limits() -> None:
     assert ReferenceLoop().limits == Limits()
 
 
-def test_a_prompt_makes_the_loop_measure_the_context() -> None:
-    assert play() == (Run(states.Measuring()), (effects.MeasureContext(),))
+def test_a_prompt_makes_the_loop_hear_the_user_out_and_measure_the_context() -> None:
+    assert play() == (Run(states.Measuring()), MEASURE)
 
 
 def test_a_context_that_fits_is_sent_to_the_model() -> None:
@@ -70,7 +71,7 @@ def test_a_backoff_carries_the_ordinal_of_the_failure(failures: int) -> None:
 def test_after_a_backoff_the_round_starts_at_the_top() -> None:
     assert play(*RATE_LIMITED, WAITED) == (
         Run(states.Measuring(), error_count=1),
-        (effects.MeasureContext(),),
+        MEASURE,
     )
 
 

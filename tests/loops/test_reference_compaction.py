@@ -4,6 +4,7 @@ import pytest
 from arrivals import (
     FITS,
     LENGTH,
+    MEASURE,
     NO_GAIN,
     OVER,
     OVERFLOW,
@@ -56,7 +57,7 @@ class TestACauseOfForcedCompaction:
 
     def test_starts_the_round_again_when_compaction_gains(self, cause: Signals) -> None:
         run, asked = play(*cause, SHRUNK)
-        assert (run.state, asked) == (states.Measuring(), (effects.MeasureContext(),))
+        assert (run.state, asked) == (states.Measuring(), MEASURE)
 
     def test_for_ever_ends_the_run_by_the_attempts(self, cause: Signals) -> None:
         arrivals = (*cause, SHRUNK, *cause, SHRUNK, *cause)
@@ -71,7 +72,7 @@ def test_an_overflow_makes_room_even_if_the_policy_would_retry_it() -> None:
 def test_a_compacted_context_is_measured_again() -> None:
     assert play(OVER, SHRUNK) == (
         Run(states.Measuring(), compaction_attempts=1),
-        (effects.MeasureContext(),),
+        MEASURE,
     )
 
 

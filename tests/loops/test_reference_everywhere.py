@@ -17,8 +17,9 @@ from simloop.messages import FinishReason, Outcome
 
 
 @under_every_limit
-def test_every_transition_asks_the_world_for_exactly_one_thing(limits: Limits) -> None:
-    assert {len(asked) for _, _, _, asked in moves(limits)} == {1}
+def test_every_transition_asks_last_for_the_one_thing_that_it_waits_for(limits: Limits) -> None:
+    unanswered = {asked[:-1] for _, _, _, asked in moves(limits)}
+    assert unanswered == {(), (effects.TakeQueued(),)}
 
 
 def awaited(run: Run) -> set[Effect]:
@@ -38,14 +39,22 @@ def awaited(run: Run) -> set[Effect]:
             return {effects.Backoff(run.error_count)}
         case states.Finished(outcome=outcome):
             return {effects.Finish(outcome)}
-        case states.Ready():
+        case _:
             return set()
 
 
 @under_every_limit
 def test_a_run_always_asks_for_what_its_new_state_waits_for(limits: Limits) -> None:
     for _, _, after, asked in moves(limits):
-        assert set(asked) <= awaited(after)
+        assert asked[-1] in awaited(after)
+
+
+@under_every_limit
+def test_what_the_user_said_is_taken_up_before_each_measuring_and_never_else(
+    limits: Limits,
+) -> None:
+    for _, _, after, asked in moves(limits):
+        assert (effects.TakeQueued() in asked) == isinstance(after.state, states.Measuring)
 
 
 @pytest.mark.parametrize("finish", ["length", "content-filter", "error", "interrupted"])

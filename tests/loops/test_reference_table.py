@@ -3,6 +3,8 @@
 from itertools import product
 
 import pytest
+from arrivals import MEASURE
+from msgspec import Struct
 
 from simloop.kernel import effects, states
 from simloop.kernel.effects import Effect
@@ -111,15 +113,15 @@ def test_a_step_leads_where_its_row_says(row: Row) -> None:
 @every_row
 def test_a_step_asks_for_what_the_state_it_leads_to_waits_for(row: Row) -> None:
     run, asked = close(row)
-    expected: dict[State, Effect] = {
-        GO_ON: effects.MeasureContext(),
-        RETRY: effects.Backoff(failures=1),
-        MAKE_ROOM: effects.Compact(forced=True),
-        COMPLETED: effects.Finish(Outcome.COMPLETED),
-        FILTERED: effects.Finish(Outcome.CONTENT_FILTERED),
-        BROKEN: effects.Finish(Outcome.MODEL_ERROR),
+    expected: dict[Struct, tuple[Effect, ...]] = {
+        GO_ON: MEASURE,
+        RETRY: (effects.Backoff(failures=1),),
+        MAKE_ROOM: (effects.Compact(forced=True),),
+        COMPLETED: (effects.Finish(Outcome.COMPLETED),),
+        FILTERED: (effects.Finish(Outcome.CONTENT_FILTERED),),
+        BROKEN: (effects.Finish(Outcome.MODEL_ERROR),),
     }
-    assert asked == (expected[run.state],)
+    assert asked == expected[run.state]
 
 
 @every_row

@@ -26,6 +26,7 @@ from simloop.scenario.replies import Pace
 from simloop.scenario.schema import Moment, Queued
 from simloop.sim.simulate import running_loop
 from simloop.trace import entries
+from simloop.trace.opencode_events import StatusEvent
 from simloop.trace.pi_events import DoneEvent, ErrorEvent, MessageEvent, ToolCallEvent
 
 SECOND = 10**9
@@ -97,7 +98,11 @@ def test_the_program_of_opencode_tells_its_status_live() -> None:
         world = scenario(Reply(http=Http(status=429, retry_after=3 * SECOND)), Reply(say="Done."))
         agent = Agent(world, events="program", loop="opencode")
         loop = running_loop()
-        return [(kind(event.status), loop.now_ns) async for event in agent.run("Go.")]
+        told = []
+        async for event in agent.run("Go."):
+            assert isinstance(event, StatusEvent)
+            told.append((kind(event.status), loop.now_ns))
+        return told
 
     assert simulate(main()) == [
         ("busy", 0),

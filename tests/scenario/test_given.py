@@ -2,16 +2,19 @@ import pytest
 
 from simloop import (
     Http,
+    Limits,
     Outcome,
     Reply,
     Scenario,
     ScenarioError,
+    ScriptExhausted,
     Simulation,
     parse_scenario,
     run,
 )
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.retry import ExponentialBackoff
+from simloop.loops.react import ReactLoop, ReactOptions
 from simloop.messages import Fault
 
 
@@ -69,3 +72,61 @@ def test_a_simulation_runs_once() -> None:
     simulation.run()
     with pytest.raises(ScenarioError, match="this simulation has been run"):
         simulation.run()
+
+
+def test_a_simulation_that_failed_has_been_run_too() -> None:
+    simulation = Simulation(Scenario(prompt="x"))
+    with pytest.raises(ScriptExhausted):
+        simulation.run()
+    with pytest.raises(ScenarioError, match="this simulation has been run"):
+        simulation.run()
+
+
+def test_a_machine_may_be_given_in_the_place_of_a_name() -> None:
+    scenario = Scenario(prompt="Hi", model=[Reply(call={"gone": {}})])
+    machine = ReactLoop(options=ReactOptions(max_rounds=1))
+    for loop in (machine, f"{__name__}:{make_react.__name__}"):
+        assert run(scenario, loop=loop).limit == "max_rounds"
+
+
+def make_react(_: Limits) -> ReactLoop:
+    return ReactLoop(options=ReactOptions(max_rounds=1))
+
+
+@pytest.mark.parametrize(
+    ("loop", "says"),
+    [
+        ("no_such_module:loop", "cannot be had: ModuleNotFoundError"),
+        ("simloop.loops.pi:NoLoop", "cannot be had: AttributeError"),
+        ("simloop.loops.pi:LEGAL", "cannot be had: TypeError"),
+        ("simloop.kernel.limits:check_settings", "cannot be had: TypeError"),
+        ("simloop.loops.pi:_reply_of", "cannot be had: AttributeError"),
+    ],
+)
+def test_a_loop_of_ones_own_that_cannot_be_had_says_why(loop: str, says: str) -> None:
+    with pytest.raises(ScenarioError) as refused:
+        run(Scenario(prompt="Hi"), loop=loop)
+    assert says in refused.value.message
+    assert refused.value.key == "loop"
+
+
+@pytest.mark.parametrize("loop", [object(), ReactLoop], ids=["anything", "class"])
+def test_what_is_no_machine_cannot_be_run(loop: object) -> None:
+    with pytest.raises(ScenarioError, match="is no machine: it has no"):
+        run(Scenario(prompt="Hi"), loop=loop)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("files", "says"),
+    [
+        ("{a: x, a/b: y}", "a/b: a part of the path is a file"),
+        ("{../a: x}", "../a: leads above the root"),
+        ("{a: x, ./a: y}", "./a: is there twice"),
+        ('{"": x}', "the path is empty"),
+    ],
+)
+def test_files_that_do_not_fit_in_one_tree_are_the_authors_fault(files: str, says: str) -> None:
+    with pytest.raises(ScenarioError) as refused:
+        run(parse_scenario(f"prompt: x\nfiles: {files}\nmodel: [{{say: x}}]", "a.yaml"))
+    assert says in refused.value.message
+    assert str(refused.value).startswith("a.yaml:")

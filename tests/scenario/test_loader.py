@@ -116,7 +116,7 @@ def test_a_misspelt_key_is_told_before_the_key_that_is_missing_for_it() -> None:
 
 
 def one_letter_off(key: str) -> str:
-    return key[:-1] + "q"
+    return "x" + key[1:]  # not the last one, which alone tells `loops` from `loop`
 
 
 @pytest.mark.parametrize("key", sorted(Scenario.model_fields))
@@ -130,7 +130,7 @@ def test_every_key_is_recognised_with_one_wrong_letter(key: str) -> None:
 @pytest.mark.parametrize(
     ("text", "known"),
     [
-        ("hooks:\n  - {at: before_llm_call, zzz: 1}", "known here: at, name, tool, takes"),
+        ("hooks:\n  - {at: before_llm_call, zzz: 1}", "known here: at, name, tool, nth, takes"),
         ("abort: {at: 1s, zzz: 1}", "known here: at"),
         ("retry: {zzz: 1}", "initial_ms, max_ms, max_retry_after_ms, jitter"),
         ("expect: {counters: {zzz: 1}}", "error_count, total_steps, compaction_attempts"),

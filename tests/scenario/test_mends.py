@@ -214,7 +214,7 @@ MENDS = (
         edit(
             Compactor,
             "_drop_oldest",
-            *("min(self._policy.target, history.tokens // 2)", "self._policy.target"),
+            *("if forced or", "if"),
         ),
     ),
     mend(

@@ -4,7 +4,15 @@ from typing import Any
 
 import pytest
 
-from simloop.errors import CheckFailed, Deadlock, ExpectationFailed, RunawayRun
+from simloop.errors import (
+    CheckFailed,
+    Deadlock,
+    ExpectationFailed,
+    RunawayRun,
+    ScenarioError,
+    ScriptUnused,
+)
+from simloop.messages import Outcome
 from simloop.scenario.loader import parse_scenario
 from simloop.scenario.result import Result
 from simloop.scenario.simulation import run
@@ -125,3 +133,120 @@ def test_a_run_that_does_not_end_says_how_to_see_it_again(
 def test_a_scenario_of_text_is_reproduced_in_python() -> None:
     result = run(parse_scenario("prompt: x\nmodel: [{say: x}]"), seed=5)
     assert result.reproduce == "simloop.run(scenario, seed=5)"
+
+
+# ---------------------------------------------------------------------- prompts, files, leftovers
+
+TALK = """
+prompt: Note it.
+then: [Again.]
+files: {a: old}
+model:
+  - call: {WriteFile: {path: b, content: new}}
+  - say: Noted.
+  - {http: {status: 401}}
+  - say: Never asked for.
+"""
+
+
+def talk(expect: str, on: str = "{}") -> Result:
+    return run(parse_scenario(f"{TALK}\nexpect: {expect}\nexpect_on: {on}\n"))
+
+
+@pytest.mark.parametrize(
+    "expect",
+    [
+        "{unused: 1}",
+        "{unused: 1, outcomes: [completed, failed]}",
+        "{unused: 1, outcome: failed}",
+        "{unused: 1, files: {a: old, b: new}}",
+    ],
+)
+def test_an_expectation_of_a_whole_conversation_that_holds_is_no_failure(expect: str) -> None:
+    assert talk(expect).failures == ()
+
+
+@pytest.mark.parametrize(
+    ("expect", "failure"),
+    [
+        ("{unused: 2}", "expect.unused: expected 2, got 1"),
+        (
+            "{unused: 1, outcomes: [completed]}",
+            "expect.outcomes: expected ['completed'], got ['completed', 'failed']",
+        ),
+        (
+            "{unused: 1, outcomes: [failed, completed]}",
+            "expect.outcomes: expected ['failed', 'completed'], got ['completed', 'failed']",
+        ),
+        (
+            "{unused: 1, files: {a: old}}",
+            "expect.files: expected {'a': 'old'}, got {'a': 'old', 'b': 'new'}",
+        ),
+        ("{unused: 1, files: {}}", "expect.files: expected {}, got {'a': 'old', 'b': 'new'}"),
+    ],
+)
+def test_an_expectation_of_a_whole_conversation_that_does_not_hold_says_why(
+    expect: str, failure: str
+) -> None:
+    assert talk(expect).failures == (failure,)
+
+
+def test_a_result_has_the_outcome_of_each_prompt_and_the_last_one_is_its_own() -> None:
+    result = talk("{unused: 1}")
+    assert result.outcomes == (Outcome.COMPLETED, Outcome.FAILED)
+    assert (result.outcome, result.unused) == (Outcome.FAILED, 1)
+
+
+def test_without_a_word_about_them_no_reply_may_be_left_over() -> None:
+    with pytest.raises(ScriptUnused):
+        talk("{outcome: failed}")
+
+
+def test_that_none_is_left_over_cannot_be_expected_otherwise() -> None:
+    with pytest.raises(ScenarioError, match="must be at least 1"):
+        talk("{unused: 0}")
+
+
+def test_replies_that_were_expected_to_be_left_over_and_were_asked_for_are_a_failure() -> None:
+    result = run(parse_scenario("prompt: x\nmodel: [{say: x}]\nexpect: {unused: 1}"))
+    assert result.failures == ("expect.unused: expected 1, got 0",)
+
+
+def test_a_run_without_files_has_none_and_says_so_when_some_were_expected() -> None:
+    result = run(parse_scenario("prompt: x\nmodel: [{say: x}]\nexpect: {files: {}}"))
+    assert result.files is None
+    assert result.failures == ("expect.files: expected {}, got None",)
+
+
+def test_the_files_of_a_result_are_those_at_the_end_and_leave_the_scenario_alone() -> None:
+    scenario = parse_scenario(f"{TALK}\nexpect: {{unused: 1}}\n")
+    assert run(scenario).files == run(scenario).files == {"a": "old", "b": "new"}
+    assert scenario.files == {"a": "old"}
+
+
+ON_PI = "prompt: x\nmodel: [{say: x}]\nexpect: {text: y, requests: 1}\nexpect_on: {pi: {text: x}}"
+
+
+def test_what_is_expected_on_a_loop_stands_in_the_place_of_all_else_that_is() -> None:
+    scenario = parse_scenario(ON_PI)
+    assert run(scenario).failures == ("expect.text: expected 'y', got 'x'",)
+    assert run(scenario, loop="pi").failures == ()
+
+
+def test_what_is_expected_on_a_loop_is_not_for_a_version_of_it() -> None:
+    assert run(parse_scenario(ON_PI), loop="pi@0.87.1").failures != ()
+    on_version = parse_scenario(ON_PI.replace("pi:", "pi@0.87.1:"))
+    assert run(on_version, loop="pi@0.87.1").failures == ()
+
+
+def test_how_many_replies_are_left_over_may_depend_on_the_loop() -> None:
+    text = "prompt: x\nmodel: [{http: {status: 500}}, {say: x}]\nexpect_on: {pi: {unused: 1}}"
+    assert run(parse_scenario(text)).ok
+    assert run(parse_scenario(text), loop="pi").ok
+
+
+def test_a_loop_that_there_is_not_cannot_be_expected_of() -> None:
+    with pytest.raises(ScenarioError) as caught:
+        parse_scenario("prompt: x\nexpect_on: {opncode: {text: x}}", "a.yaml")
+    assert caught.value.key.startswith("expect_on")
+    assert "did you mean `opencode`?" in caught.value.hint

@@ -143,7 +143,7 @@ def test_an_unknown_loop_is_refused_with_the_file_that_names_it() -> None:
     scenario = parse_scenario("prompt: x\nloop: refrence\n", "a.yaml")
     with pytest.raises(ScenarioError) as caught:
         run(scenario)
-    assert str(caught.value) == "a.yaml: loop: there is no loop `refrence` (known: reference)"
+    assert str(caught.value).startswith("a.yaml: loop: there is no loop `refrence` (did you mean")
 
 
 # ---------------------------------------------------------------------- Python joins a scenario

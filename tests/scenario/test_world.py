@@ -2,20 +2,39 @@ from typing import Any, get_args
 
 import pytest
 
-from simloop.errors import ScenarioError, ScriptExhausted, ScriptUnused
+from simloop.errors import CannotExpress, ScenarioError, ScriptExhausted, ScriptUnused
 from simloop.kernel.limits import Limits
+from simloop.kernel.policies import Compaction
+from simloop.kernel.retry import ExponentialBackoff
 from simloop.loops.reference import ReferenceLoop
-from simloop.messages import Finish, FinishReason, Request, TextDelta, UserMessage
+from simloop.messages import (
+    Finish,
+    FinishReason,
+    Request,
+    TextDelta,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
 from simloop.scenario.loader import parse_scenario
-from simloop.scenario.schema import HookPoint, Scenario, ScriptedHook, ScriptedTool
-from simloop.scenario.simulation import run
+from simloop.scenario.loops import DESIGNS, machine_for
+from simloop.scenario.replies import Reply
+from simloop.scenario.schema import (
+    Context,
+    HookPoint,
+    Moment,
+    Scenario,
+    ScriptedHook,
+    ScriptedTool,
+)
+from simloop.scenario.simulation import Simulation, run
 from simloop.scenario.world import (
     fake_model,
-    machine_for,
     scripted_hooks,
     scripted_tools,
 )
-from simloop.sim.hooks import BeforeToolCall
+from simloop.sim.files import Files
+from simloop.sim.hooks import AfterToolCall, BeforeToolCall, Hooks
 from simloop.sim.model import ScriptedFailure
 from simloop.sim.simulate import running_loop, simulate
 
@@ -33,7 +52,8 @@ def test_a_machine_is_found_by_name_and_bound_by_the_limits() -> None:
 def test_an_unknown_loop_is_refused_with_those_there_are() -> None:
     with pytest.raises(ScenarioError) as caught:
         machine_for("refrence", Limits())
-    assert (caught.value.key, "reference" in caught.value.hint) == ("loop", True)
+    assert caught.value.key == "loop"
+    assert all(name in caught.value.hint for name in DESIGNS)
 
 
 def test_a_scripted_tool_that_takes_no_time_is_not_async() -> None:
@@ -96,6 +116,103 @@ def test_a_hook_sets_arguments_and_keeps_the_others() -> None:
     assert given.arguments == {"path": "/safe", "lines": 3}
 
 
+def calling(name: str) -> Any:
+    return BeforeToolCall(type("Call", (), {"name": name})(), {})
+
+
+def test_a_hook_that_acts_the_second_time_leaves_all_other_times_alone() -> None:
+    listed = [ScriptedHook(at="before_tool_call", nth=2, block="no")]
+    act = scripted_hooks(scenario_with(hooks=listed)).before_tool_call[0].function
+    asked = [calling("read") for _ in range(3)]
+    for given in asked:
+        act(given)
+    assert [given.blocked for given in asked] == [None, "no", None]
+
+
+def test_a_hook_counts_only_the_calls_of_its_tool() -> None:
+    listed = [ScriptedHook(at="before_tool_call", tool="delete", nth=2, block="no")]
+    act = scripted_hooks(scenario_with(hooks=listed)).before_tool_call[0].function
+    asked = [calling(name) for name in ("delete", "read", "delete", "delete")]
+    for given in asked:
+        act(given)
+    assert [given.blocked for given in asked] == [None, None, "no", None]
+
+
+def test_a_hook_takes_its_time_only_when_it_acts() -> None:
+    listed = [ScriptedHook(at="before_tool_call", nth=2, takes=3 * 10**9)]
+    act = scripted_hooks(scenario_with(hooks=listed)).before_tool_call[0].function
+
+    async def when_done() -> list[int]:
+        passed = []
+        for _ in range(3):
+            await act(calling("read"))
+            passed.append(running_loop().now_ns // 10**9)
+        return passed
+
+    assert simulate(when_done()) == [0, 3, 3]
+
+
+def test_the_details_of_a_scripted_tool_are_for_the_interface_and_its_text_for_the_model() -> None:
+    spec = ScriptedTool(returns={"hour": 12}, details={"took": 3})
+    tool = scripted_tools(scenario_with(tools={"clock": spec}))["clock"]
+    assert tool.function.function() == ToolResult('{"hour":12}', details={"took": 3})
+
+
+def test_a_tool_of_the_scenario_stands_in_the_place_of_its_namesake_over_files() -> None:
+    scenario = scenario_with(tools={"ReadFile": ScriptedTool(returns="mine")}, files={"a": "b"})
+    tools = scripted_tools(scenario, Files(scenario.files or {}))
+    assert tools["ReadFile"].function.function() == "mine"
+    assert set(tools) == {"RunShellCommand", "ReadFile", "ReadFolder", "WriteFile", "EditFile"}
+
+
+@pytest.mark.parametrize(
+    ("loop", "fields", "feature"),
+    [
+        ("react", {"hooks": [ScriptedHook(at="after_llm_call")]}, "no hooks"),
+        ("react", {"abort": Moment(at=1)}, "no way to stop"),
+        ("react", {"summaries": [Reply(say="s")]}, "never shortens"),
+        ("react", {"compaction": Compaction()}, "never shortens"),
+        ("react", {"context": Context(over=[True])}, "never shortens"),
+    ],
+    ids=["hooks", "abort", "summaries", "compaction", "context"],
+)
+def test_what_a_loop_does_not_have_cannot_be_asked_of_it(
+    loop: str, fields: dict[str, Any], feature: str
+) -> None:
+    with pytest.raises(CannotExpress, match=feature):
+        Simulation(scenario_with(loop=loop, **fields))
+
+
+def test_what_nobody_asks_for_is_not_asked_of_a_loop() -> None:
+    scenario = scenario_with(loop="react", model=[Reply(say="Hello.")])
+    assert run(scenario, hooks=Hooks()).text == "Hello."
+
+
+def test_where_the_scenario_is_silent_the_policies_of_the_loop_decide() -> None:
+    silent = Simulation(scenario_with(loop="pi"))._world
+    assert (silent.compaction.max_messages, silent.warn_after) == (100, 50)
+    told = Simulation(scenario_with(loop="pi", compaction=Compaction(window=9)))._world
+    assert (told.compaction, told.warn_after) == (Compaction(window=9), 50)
+
+
+def test_a_policy_that_a_caller_gives_goes_before_those_of_scenario_and_loop() -> None:
+    mine, theirs = ExponentialBackoff(initial_ms=1), ExponentialBackoff(initial_ms=2)
+    scenario = scenario_with(loop="opencode", retry=theirs)
+    assert Simulation(scenario, retry=mine)._world.retry is mine
+    assert Simulation(scenario)._world.retry == theirs
+    assert Simulation(scenario_with(loop="opencode"))._world.retry == ExponentialBackoff(
+        initial_ms=1_000
+    )
+
+
+def test_a_trace_names_a_machine_that_it_cannot_hold() -> None:
+    scenario = scenario_with(model=[Reply(say="Hello.")])
+    header = run(scenario, loop=ReferenceLoop()).trace.header
+    assert (header.loop, header.python) == ("reference", ("loop",))
+    by_name = run(scenario, loop="simloop.loops.pi:PiLoop").trace.header
+    assert (by_name.loop, by_name.python) == ("simloop.loops.pi:PiLoop", ())
+
+
 def test_the_fake_plays_model_and_summaries_from_their_own_scripts() -> None:
     fake = fake_model(parse_scenario("prompt: x\nmodel: [{say: M}]\nsummaries: [{say: S}]"))
 
@@ -151,3 +268,11 @@ def test_the_fault_of_a_script_names_its_file() -> None:
     with pytest.raises(ScriptUnused) as caught:
         run(scenario)
     assert str(caught.value).startswith("a.yaml: model.1: ")
+
+
+def test_a_hook_that_replaces_the_text_of_a_result_leaves_its_details_alone() -> None:
+    listed = [ScriptedHook(at="after_tool_call", result="masked")]
+    act = scripted_hooks(scenario_with(hooks=listed)).after_tool_call[0].function
+    done = AfterToolCall(ToolCall("1", "read", "{}"), {}, ToolResult("secret", True, {"lines": 3}))  # noqa: FBT003
+    act(done)
+    assert done.result == ToolResult("masked", is_error=True, details={"lines": 3})

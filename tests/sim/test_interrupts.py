@@ -6,7 +6,7 @@ import pytest
 from interrupting import current, is_stopped, now_ms, play
 from pacing import MS, nap
 
-from simloop.kernel.signals import AbortRequested, WallClockExpired
+from simloop.kernel.signals import AbortRequested, HookFailed, Signal, WallClockExpired
 from simloop.sim.clock import run_virtual
 from simloop.sim.interrupts import GRACE_NS, Interrupts, Watch
 from simloop.sim.simulate import running_loop
@@ -175,3 +175,120 @@ def test_of_two_planned_ends_the_earlier_one_counts() -> None:
         return interrupts.take()
 
     assert play(main) == AbortRequested()
+
+
+# ---------------------------------------------------------------------- asking instead of stopping
+
+
+def test_while_it_polls_an_abort_cancels_nothing_and_is_found_by_the_next_check() -> None:
+    async def main(interrupts: Interrupts, _: Watch) -> tuple[bool, float, int, object]:
+        interrupts.polls = True
+        running_loop().call_later(0.005, interrupts.end_run, AbortRequested())
+        stopped = await is_stopped(nap(10))
+        with pytest.raises(asyncio.CancelledError):
+            interrupts.check()
+        return stopped, now_ms(), current()[1].cancelling(), interrupts.take()
+
+    assert play(main) == (False, 10, 0, AbortRequested())
+
+
+def test_while_it_polls_an_abort_that_the_run_asks_for_itself_cancels_nothing() -> None:
+    async def main(interrupts: Interrupts, _: Watch) -> bool:
+        interrupts.polls = True
+        interrupts.end_run(AbortRequested())
+        return await is_stopped(nap(10))
+
+    assert play(main) is False
+
+
+def test_while_it_polls_a_planned_abort_is_found_also_when_time_passes_without_waiting() -> None:
+    async def main(interrupts: Interrupts, _: Watch) -> object:
+        interrupts.polls = True
+        interrupts.plan(5 * MS, AbortRequested())
+        running_loop().advance_ns(6 * MS)
+        with pytest.raises(asyncio.CancelledError):
+            interrupts.check()
+        return interrupts.take()
+
+    assert play(main) == AbortRequested()
+
+
+@pytest.mark.parametrize("signal", [WallClockExpired(), HookFailed()], ids=repr)
+def test_while_it_polls_whatever_else_ends_the_run_still_cancels(signal: Signal) -> None:
+    async def main(interrupts: Interrupts, _: Watch) -> tuple[bool, float, object]:
+        interrupts.polls = True
+        running_loop().call_later(0.005, interrupts.end_run, signal)
+        return await is_stopped(nap(10)), now_ms(), interrupts.take()
+
+    assert play(main) == (True, 5, signal)
+
+
+def test_the_wall_clock_cancels_also_after_an_abort_that_nobody_has_asked_about() -> None:
+    async def main(interrupts: Interrupts, _: Watch) -> tuple[bool, float, object, int]:
+        interrupts.polls = True
+        interrupts.plan(5 * MS, AbortRequested())
+        interrupts.plan(8 * MS, WallClockExpired())
+        stopped = await is_stopped(nap(100)), now_ms()
+        return *stopped, interrupts.take(), current()[1].cancelling()
+
+    assert play(main) == (True, 8, WallClockExpired(), 0)
+
+
+def test_an_abort_that_comes_again_when_it_no_longer_polls_cancels() -> None:
+    async def main(interrupts: Interrupts, _: Watch) -> tuple[bool, float]:
+        interrupts.polls = True
+        running_loop().call_later(0.002, interrupts.end_run, AbortRequested())
+        await nap(4)
+        interrupts.polls = False
+        running_loop().call_later(0.002, interrupts.end_run, AbortRequested())
+        return await is_stopped(nap(10)), now_ms()
+
+    assert play(main) == (True, 6)
+
+
+# ---------------------------------------------------------------------- the next run
+
+
+def test_what_is_opened_again_can_be_stopped_again() -> None:
+    async def main(interrupts: Interrupts, _: Watch) -> tuple[object, bool, object, int]:
+        interrupts.end_run(AbortRequested())
+        first = interrupts.take()
+        interrupts.open(current()[1])
+        running_loop().call_later(0.005, interrupts.end_run, WallClockExpired())
+        stopped = await is_stopped(nap(10))
+        return first, stopped, interrupts.take(), current()[1].cancelling()
+
+    assert play(main) == (AbortRequested(), True, WallClockExpired(), 0)
+
+
+def test_what_was_planned_for_one_run_does_not_stop_the_next_one() -> None:
+    async def main(interrupts: Interrupts, _: Watch) -> bool:
+        interrupts.plan(5 * MS, WallClockExpired())
+        interrupts.close()
+        interrupts.open(current()[1])
+        stopped = await is_stopped(nap(10))
+        interrupts.check()
+        return stopped
+
+    assert play(main) is False
+
+
+def test_a_run_that_was_stopped_by_itself_leaves_no_cancellation_for_the_next_one() -> None:
+    async def main(interrupts: Interrupts, _: Watch) -> bool:
+        interrupts.end_run(AbortRequested())
+        interrupts.take()
+        interrupts.open(current()[1])
+        return await is_stopped(nap(1_000))
+
+    assert play(main) is False
+
+
+def test_the_next_run_begins_without_polling() -> None:
+    async def main(interrupts: Interrupts, _: Watch) -> tuple[bool, float]:
+        interrupts.polls = True
+        interrupts.close()
+        interrupts.open(current()[1])
+        running_loop().call_later(0.005, interrupts.end_run, AbortRequested())
+        return await is_stopped(nap(10)), now_ms()
+
+    assert play(main) == (True, 5)

@@ -9,12 +9,16 @@ from msgspec import UNSET
 
 from simloop import Compaction, Hooks, Http, Limits, Reply, Scenario, Simulation
 from simloop.kernel.retry import ExponentialBackoff
-from simloop.messages import Message, Request, ToolSpec
+from simloop.messages import AssistantMessage, Message, Request, ToolSpec, UserMessage
+from simloop.sim.clock import run_virtual
 from simloop.sim.context import History, utf8_bytes_over_4
 from simloop.sim.model import FunctionModel
-from simloop.trace import entries
+from simloop.sim.requests import Requests
+from simloop.sim.simulate import running_loop
+from simloop.trace import entries, views
 from simloop.trace.codec import decode, encode
 from simloop.trace.entries import AnyEntry
+from simloop.trace.recorder import Recorder
 
 PAD = "word " * 40
 COMPACTS = Compaction(window=130, trigger_percent=80, target_percent=60, keep_turns=1)
@@ -199,3 +203,56 @@ def test_the_trace_grows_with_the_run_and_not_with_its_square() -> None:
         return sum(len(entry.added) for entry in recorded(*[LOOK] * rounds, DONE))
 
     assert added(40) == 2 * added(20) - 1
+
+
+# ---------------------------------------------------------------------- a note
+
+
+def noted(*notes: str) -> tuple[list[Request], list[entries.Request], History]:
+    """Requests over one growing history, each with its note or without one."""
+
+    async def inside() -> tuple[list[Request], list[entries.Request], History]:
+        history, record = History((UserMessage("Go."),), utf8_bytes_over_4), list[AnyEntry]()
+        requests = Requests(history, Recorder(record, running_loop()))
+        made = []
+        for number, text in enumerate(notes):
+            made.append(requests.main("Be nice.", (), text))
+            history.append(UserMessage(f"More {number}."))
+        return made, [e for e in record if isinstance(e, entries.Request)], history
+
+    return run_virtual(inside())
+
+
+@given(st.lists(st.sampled_from(["", "The last one.", "é\u2028"]), min_size=1, max_size=5))
+@settings(deadline=None, derandomize=True)
+def test_a_note_is_the_last_message_of_its_request_and_of_no_other(notes: list[str]) -> None:
+    made, _, history = noted(*notes)
+    for number, (request, text) in enumerate(zip(made, notes, strict=True)):
+        plain = history.messages[: number + 1]
+        assert list(request.messages) == [*plain, *([AssistantMessage(text)] if text else [])]
+
+
+def test_a_note_never_becomes_part_of_the_conversation() -> None:
+    _, _, history = noted("One.", "", "Two.")
+    assert {type(message) for message in history.messages} == {UserMessage}
+
+
+@given(st.lists(st.sampled_from(["", "The last one."]), min_size=1, max_size=5))
+@settings(deadline=None, derandomize=True)
+def test_a_note_is_recorded_beside_the_messages_and_not_among_them(notes: list[str]) -> None:
+    _, with_notes, _ = noted(*notes)
+    _, without, _ = noted(*[""] * len(notes))
+    assert [entry.note for entry in with_notes] == notes
+    assert [(e.kept, e.added, e.tokens, e.digest) for e in with_notes] == [
+        (e.kept, e.added, e.tokens, e.digest) for e in without
+    ]
+
+
+def test_a_trace_that_was_written_and_read_gives_a_note_as_it_was_sent() -> None:
+    scenario = Scenario(prompt="Go.", loop="opencode", limits=Limits(max_steps=2))
+    model = FunctionModel(lambda r: "Done." if len(r.messages) > 3 else LOOK)
+    simulation = Simulation(scenario, model=model, tools=[look])
+    simulation.run()
+    read = list(views.requests(decode(encode(simulation.trace)).entries))
+    assert sent(read) == sent(model.requests)
+    assert [type(request.messages[-1]) for request in read] == [UserMessage, AssistantMessage]

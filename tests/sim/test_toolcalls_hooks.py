@@ -4,9 +4,18 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from toolcalling import INVALID, answer, fail, result_of, results, square, started
+from toolcalling import EVERY_ORDER, INVALID, answer, fail, result_of, results, square, started
 
-from simloop import Callbacks, Hooks, Outcome, Reply, ToolResult
+from simloop import (
+    Callbacks,
+    Hooks,
+    Outcome,
+    Reply,
+    Scenario,
+    Simulation,
+    ToolExecution,
+    ToolResult,
+)
 from simloop.messages import ToolMessage
 from simloop.trace import entries
 
@@ -151,3 +160,54 @@ def test_a_tool_that_fails_goes_to_the_after_hooks_as_an_error() -> None:
     seen: list[bool] = []
     result_of(fail(ValueError("no")), hooks=after(lambda given: seen.append(given.result.is_error)))
     assert seen == [True]
+
+
+# ------------------------------------------------------------------- a run that ends on it
+
+
+def forbid(name: str) -> Hooks:
+    def hook(given: Any) -> None:
+        if given.call.name == name:
+            given.block(f"{name} is forbidden")
+
+    return before(hook)
+
+
+TWO = Reply(call=[{"guarded": {}}, {"square": {"n": 2}}])
+
+
+def guarded() -> str:
+    raise AssertionError("it was run")
+
+
+@EVERY_ORDER
+def test_a_loop_that_ends_on_a_forbidden_call_has_its_other_calls_answered(
+    policy: ToolExecution,
+) -> None:
+    scenario = Scenario(prompt="Go.", loop="opencode", model=[TWO], tool_execution=policy)
+    run = Simulation(scenario, tools=[guarded, square], hooks=forbid("guarded")).run()
+    assert (run.outcome, run.message) == (Outcome.BLOCKED, "Blocked: guarded is forbidden")
+    assert [message.text for message in results(run)] == ["Error: guarded is forbidden", "4"]
+
+
+@pytest.mark.parametrize("loop", ["reference", "pi"])
+def test_a_loop_that_does_not_tells_the_model_and_goes_on(loop: str) -> None:
+    run = answer(TWO, guarded, square, hooks=forbid("guarded"), loop=loop)
+    assert (run.outcome, run.text) == (Outcome.COMPLETED, "Done.")
+
+
+def test_a_call_that_was_forbidden_in_one_step_does_not_block_the_next() -> None:
+    scenario = Scenario(
+        prompt="Go.",
+        loop="opencode",
+        then=["Again."],
+        model=[TWO, Reply(call={"square": {"n": 3}}), Reply(say="Done.")],
+    )
+    run = Simulation(scenario, tools=[guarded, square], hooks=forbid("guarded")).run()
+    assert run.outcomes == (Outcome.BLOCKED, Outcome.COMPLETED)
+
+
+def test_wrong_arguments_and_unknown_tools_block_nothing() -> None:
+    reply = Reply(call=[{"gone": {}}, {"square": {"n": "x"}}])
+    run = answer(reply, square, hooks=forbid("guarded"), loop="opencode")
+    assert run.outcome is Outcome.COMPLETED

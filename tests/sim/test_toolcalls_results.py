@@ -9,7 +9,8 @@ from toolcalling import EVERY_ORDER, answer, result_of, results, square
 
 from simloop import Callbacks, Reply, ScenarioError, Tool, ToolExecution, ToolResult
 from simloop.messages import ToolMessage
-from simloop.trace.codec import encode
+from simloop.trace import entries
+from simloop.trace.codec import decode, encode
 
 # ------------------------------------------------------------------- what comes out
 
@@ -76,6 +77,74 @@ def test_details_of_a_result_reach_the_callback_untouched() -> None:
 
     result_of(tool, callbacks=callbacks)
     assert seen == [details]
+
+
+def details_of(*tools: Any, **code: Any) -> list[Any]:
+    """The details that the trace has for each call, of a trace that was written and read."""
+    reply = Reply(call=[{tool.__name__: {}} for tool in tools])
+    recorded = decode(encode(answer(reply, *tools, **code).trace)).entries
+    return [entry.details for entry in recorded if isinstance(entry, entries.ToolResult)]
+
+
+@pytest.mark.parametrize(
+    "details",
+    [{"lines": [1, None, "é"]}, [], "text", 0, False, 1.5, 10**40, {"a": {"b": {}}}],
+    ids=repr,
+)
+def test_details_are_recorded_as_json(details: object) -> None:
+    def tool() -> ToolResult:
+        return ToolResult("told", details=details)
+
+    assert details_of(tool) == [details]
+
+
+def test_details_that_change_afterwards_are_recorded_as_they_were() -> None:
+    details = {"lines": [1]}
+
+    def tool() -> ToolResult:
+        return ToolResult("told", details=details)
+
+    def later() -> str:
+        details["lines"].append(2)
+        return ""
+
+    assert details_of(tool, later) == [{"lines": [1]}, None]
+
+
+@pytest.mark.parametrize(
+    "details",
+    [{1, 2}, object(), {"n": float("nan")}, "\ud800", CIRCLE, b"b"],
+    ids=["set", "object", "nan", "surrogate", "circle", "bytes"],
+)
+def test_details_that_are_no_json_are_recorded_by_their_type(details: object) -> None:
+    def tool() -> ToolResult:
+        return ToolResult("told", details=details)
+
+    assert details_of(tool) == [f"no JSON: {type(details).__name__}"]
+
+
+def test_details_that_are_no_json_still_reach_the_callback_untouched() -> None:
+    details, seen = {1, 2}, []
+    callbacks = Callbacks(on_tool_result=lambda _, result: seen.append(result.details))
+
+    def tool() -> ToolResult:
+        return ToolResult("told", details=details)
+
+    result_of(tool, callbacks=callbacks)
+    assert seen == [details]
+
+
+def test_a_tool_that_raises_says_why_in_its_details_too() -> None:
+    def tool() -> None:
+        raise ValueError("bad value")
+
+    assert details_of(tool) == [{"error": "bad value"}]
+
+
+def test_wrong_arguments_are_listed_in_the_details() -> None:
+    run = answer(Reply(call={"square": {"n": "three"}}), square)
+    found = [entry.details for entry in run.trace.entries if isinstance(entry, entries.ToolResult)]
+    assert found == [{"validationErrors": ['n: must have type "integer"']}]
 
 
 def test_ten_megabytes_are_a_result_like_any_other() -> None:

@@ -5,10 +5,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simloop import Reply, Scenario, ScenarioError, ScriptedTool, read_trace, run, write_trace
+from simloop import (
+    Reply,
+    Scenario,
+    ScenarioError,
+    ScriptedTool,
+    ToolResult,
+    read_trace,
+    run,
+    write_trace,
+)
+from simloop.check.replay import run_to_the_end
 from simloop.scenario.catalog import Listed, bundled
 from simloop.scenario.loader import load_scenario
-from simloop.scenario.simulation import Simulation
+from simloop.scenario.schema import Context
+from simloop.trace import entries
 from simloop.trace.codec import decode, encode
 from simloop.trace.looptrace import LoopTrace
 
@@ -31,9 +42,8 @@ def refusal(data: bytes) -> str:
 
 @pytest.mark.parametrize("listed", list(bundled()), ids=lambda listed: listed.name)
 def test_a_trace_reads_back_as_it_was_written(listed: Listed) -> None:
-    simulation = Simulation(load_scenario(listed.path))
-    simulation.run()
-    data = encode(simulation.trace)
+    scenario = load_scenario(listed.path)
+    data = encode(run_to_the_end(scenario, seed=scenario.seed, loop=scenario.loop))
     assert encode(decode(data)) == data
 
 
@@ -44,9 +54,9 @@ def test_the_first_line_is_the_header_and_the_last_one_the_footer() -> None:
 
 
 def test_entries_are_numbered_from_zero_and_their_time_never_goes_back() -> None:
-    entries = a_trace().entries
-    assert [entry.seq for entry in entries] == list(range(len(entries)))
-    assert [entry.at_ns for entry in entries] == sorted(entry.at_ns for entry in entries)
+    made = a_trace().entries
+    assert [entry.seq for entry in made] == list(range(len(made)))
+    assert [entry.at_ns for entry in made] == sorted(entry.at_ns for entry in made)
 
 
 def test_a_trace_grows_with_the_run_and_not_with_its_square() -> None:
@@ -135,3 +145,29 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path)
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match="cannot be read: No such file"):
         read_trace(tmp_path / "a.jsonl")
+
+
+def test_what_several_prompts_and_long_runs_add_to_a_trace_reads_back() -> None:
+    scenario = Scenario(
+        prompt="Hi",
+        loop="pi",
+        then=["Again"],
+        tools={"look": ScriptedTool(details={"b": [1, None], "a": 10**30})},
+        context=Context(over=[False]),
+        model=[Reply(call={"look": {}}, times=51), Reply(say="Done."), Reply(say="Bye.")],
+    )
+    trace = run(scenario).trace
+    kinds = {type(entry) for entry in trace.entries}
+    assert {entries.Notice, entries.Ended, entries.Prompt} <= kinds
+    assert decode(encode(trace)).entries == trace.entries
+
+
+def test_details_of_equal_content_give_equal_bytes() -> None:
+    def trace(details: dict[str, int]) -> bytes:
+        def look() -> ToolResult:
+            return ToolResult("", details=details)
+
+        scenario = Scenario(prompt="Hi", model=[Reply(call={"look": {}}), Reply(say="Done.")])
+        return encode(run(scenario, tools=[look]).trace)
+
+    assert trace({"a": 1, "b": 2}) == trace({"b": 2, "a": 1})

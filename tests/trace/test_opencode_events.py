@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from simloop import Compaction, ExponentialBackoff, Http, Limits, Reply, Result, Scenario, run
 from simloop.messages import Outcome
 from simloop.scenario.schema import Context, Expect, Moment, ScriptedHook, ScriptedTool
+from simloop.trace.event import Event
 from simloop.trace.opencode_events import (
     Busy,
     Idle,
@@ -18,7 +19,6 @@ from simloop.trace.opencode_events import (
     OpencodeEvents,
     Retry,
     SessionErrorEvent,
-    SessionEvent,
     StatusEvent,
 )
 
@@ -33,7 +33,7 @@ def scenario(*model: Reply, **settings: Any) -> Scenario:
     return Scenario(prompt="Go.", loop="opencode", tools=TOOLS, model=list(model), **settings)
 
 
-def told(result: Result) -> list[SessionEvent]:
+def told(result: Result) -> list[Event]:
     assert result.trace.footer is not None
     view = OpencodeEvents()
     return [
@@ -41,7 +41,7 @@ def told(result: Result) -> list[SessionEvent]:
     ]
 
 
-def words(events: Iterable[SessionEvent]) -> list[str]:
+def words(events: Iterable[Event]) -> list[str]:
     """Each event as a word: a status by its type, an error by its name."""
     found = []
     for event in events:

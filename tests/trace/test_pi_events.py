@@ -14,8 +14,8 @@ from simloop import Compaction, Hooks, Http, Reply, Result, Scenario, read_trace
 from simloop.scenario.replies import StreamFault
 from simloop.scenario.schema import Moment
 from simloop.trace.entries import AnyEntry, Footer
+from simloop.trace.event import Event
 from simloop.trace.pi_events import (
-    DocumentEvent,
     DocumentEvents,
     DoneEvent,
     ErrorEvent,
@@ -27,12 +27,12 @@ from simloop.trace.pi_events import (
 )
 
 
-def document(record: Iterable[AnyEntry | Footer], *, parallel: bool = False) -> list[DocumentEvent]:
+def document(record: Iterable[AnyEntry | Footer], *, parallel: bool = False) -> list[Event]:
     view = DocumentEvents(parallel=parallel)
     return [event for line in record for event in view.feed(line)]
 
 
-def shown(events: Iterable[DocumentEvent]) -> list[str]:
+def shown(events: Iterable[Event]) -> list[str]:
     """The events, with the ids of calls."""
     words = []
     for event in events:
@@ -46,7 +46,7 @@ def shown(events: Iterable[DocumentEvent]) -> list[str]:
     return words
 
 
-def result_events(result: Result, **how: bool) -> list[DocumentEvent]:
+def result_events(result: Result, **how: bool) -> list[Event]:
     return document(lines(result.trace), **how)
 
 

@@ -94,10 +94,10 @@ def test_fields_have_pis_names() -> None:
         "toolCallId": "call-1",
         "toolName": "now",
         "args": {},
-        "atNs": 0,
+        "at_ns": 0,
     }
-    assert encoded["turn_end"] == {"type": "turn_end", "atNs": 0}
-    assert encoded["message_start"] == {"type": "message_start", "role": "assistant", "atNs": 0}
+    assert encoded["turn_end"] == {"type": "turn_end", "at_ns": 0}
+    assert encoded["message_start"] == {"type": "message_start", "role": "assistant", "at_ns": 0}
 
 
 OPENS = {"agent_end": "agent_start", "turn_end": "turn_start", "message_end": "message_start"}

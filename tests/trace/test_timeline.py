@@ -2,11 +2,24 @@ import asyncio
 
 import pytest
 
-from simloop import Hooks, Http, Limits, Reply, Scenario, ScriptedTool, run
+from simloop import (
+    Hooks,
+    Http,
+    Limits,
+    Outcome,
+    Reply,
+    Scenario,
+    ScriptedHook,
+    ScriptedTool,
+    run,
+)
+from simloop.check.replay import run_to_the_end
 from simloop.scenario.catalog import Listed, bundled
 from simloop.scenario.loader import load_scenario
-from simloop.scenario.simulation import Simulation
+from simloop.scenario.schema import Context, Moment
+from simloop.trace import entries
 from simloop.trace.codec import decode, encode
+from simloop.trace.entries import AnyEntry
 from simloop.trace.looptrace import LoopTrace
 from simloop.trace.timeline import clock, describe, timeline
 
@@ -90,10 +103,10 @@ def test_a_trace_that_was_cut_says_so_at_its_end() -> None:
 
 @pytest.mark.parametrize("listed", list(bundled()), ids=lambda listed: listed.name)
 def test_every_entry_of_a_bundled_scenario_has_words(listed: Listed) -> None:
-    simulation = Simulation(load_scenario(listed.path))
-    simulation.run()
-    assert all(describe(entry) for entry in simulation.trace.entries)
-    assert all(line == line.rstrip() for line in timeline(simulation.trace))
+    scenario = load_scenario(listed.path)
+    trace = run_to_the_end(scenario, seed=scenario.seed, loop=scenario.loop)
+    assert all(describe(entry) for entry in trace.entries)
+    assert all(line == line.rstrip() for line in timeline(trace))
 
 
 @pytest.mark.parametrize(
@@ -136,3 +149,127 @@ def test_a_round_knows_its_size_and_the_time_of_its_hooks() -> None:
     ).trace
     (only,) = trace.rounds()
     assert (only.messages, only.tokens, only.hooks_ns) == (1, 5, 500_000_000)
+
+
+def test_rounds_are_those_of_a_loop_that_measures_nothing_too() -> None:
+    scenario = Scenario(
+        prompt="Hi",
+        loop="react",
+        then=["Again"],
+        tools={"look": ScriptedTool(returns="x")},
+        model=[Reply(call={"look": {}}), Reply(say="Done."), Reply(say="Done again.")],
+    )
+    assert rounds(run(scenario).trace) == [
+        (1, "tool-calls", ("look",)),
+        (2, "stop", ()),
+        (3, "stop", ()),
+    ]
+
+
+@pytest.mark.parametrize("loop", ["reference", "pi", "opencode"])
+def test_the_rounds_of_a_loop_that_has_hooks_have_the_time_of_their_own_hooks(loop: str) -> None:
+    hooks = [
+        ScriptedHook(at="before_llm_call", nth=2, takes=250_000_000),
+        ScriptedHook(at="after_llm_call", nth=1, takes=500_000_000),
+    ]
+    scenario = Scenario(
+        prompt="Hi",
+        loop=loop,
+        hooks=hooks,
+        tools={"look": ScriptedTool(returns="x")},
+        model=[Reply(call={"look": {}}), Reply(say="Done.")],
+    )
+    trace = run(scenario).trace
+    assert [r.hooks_ns for r in trace.rounds()] == [500_000_000, 250_000_000]
+
+
+FORCED = Scenario(
+    prompt="Hi",
+    tools={"look": ScriptedTool(returns="x" * 400)},
+    model=[
+        Reply(call={"look": {}}, times=2),
+        Reply(http=Http(status=400, code="context_length_exceeded")),
+        Reply(say="Done."),
+    ],
+    summaries=[Reply(say="Looked.")],
+)
+
+
+def test_a_failed_call_has_no_finish_though_a_summary_that_follows_it_has() -> None:
+    trace = run(FORCED).trace
+    compacted = [entry for entry in trace.entries if isinstance(entry, entries.Compaction)]
+    assert [entry.forced for entry in compacted] == [True]
+    assert [(r.finish_reason, r.tools) for r in trace.rounds()] == [
+        ("tool-calls", ("look",)),
+        ("tool-calls", ("look",)),
+        (None, ()),
+        ("stop", ()),
+    ]
+
+
+def test_a_call_that_is_made_after_an_abort_is_a_round_without_a_finish() -> None:
+    scenario = Scenario(
+        prompt="Hi",
+        loop="pi@0.87.1",
+        tools={"look": ScriptedTool(takes=2_000_000_000)},
+        model=[Reply(call={"look": {}})],
+        abort=Moment(at=1_000_000_000),
+    )
+    assert rounds(run(scenario).trace) == [(1, "tool-calls", ("look",)), (2, None, ())]
+
+
+# ---------------------------------------------------------------------- several prompts, long runs
+
+
+def test_several_prompts_read_one_after_the_other() -> None:
+    scenario = Scenario(
+        prompt="Hi", then=["And you?"], model=[Reply(http=Http(status=401)), Reply(say="Well.")]
+    )
+    told = [line[14:] for line in lines(scenario)]
+    ended = next(number for number, line in enumerate(told) if line.startswith("failed"))
+    assert told[ended + 1] == "prompt        And you?"
+    assert told[-2] == "completed     Well."
+
+
+def test_a_long_run_is_noted_at_each_further_call() -> None:
+    scenario = Scenario(
+        prompt="Hi",
+        loop="pi",
+        tools={"look": ScriptedTool()},
+        model=[Reply(call={"look": {}}, times=51), Reply(say="Done.")],
+        context=Context(over=[False]),
+    )
+    noted = [line.strip() for line in lines(scenario) if line[14:].startswith("notice")]
+    assert noted == [
+        "notice        51 model calls, and no end yet",
+        "notice        52 model calls, and no end yet",
+    ]
+
+
+def test_a_note_stands_below_the_request_that_it_is_for() -> None:
+    scenario = Scenario(
+        prompt="Hi", loop="opencode", limits=Limits(max_steps=1), model=[Reply(say="Done.")]
+    )
+    told = [line[14:].strip() for line in lines(scenario)]
+    request = next(number for number, line in enumerate(told) if line.startswith("request"))
+    note = next(number for number, line in enumerate(told) if line.startswith("this time only"))
+    answered = next(number for number, line in enumerate(told) if line.startswith("text"))
+    assert request < note < answered
+    assert told[note].startswith("this time only: assistant: This is the last step.")
+
+
+@pytest.mark.parametrize(
+    ("entry", "line"),
+    [
+        (entries.Notice(0, 0, "51 model calls"), "notice 51 model calls"),
+        (entries.Prompt(0, 0, "\x1b[2J"), "prompt \\x1b[2J"),
+        (
+            entries.Ended(0, 0, Outcome.MAX_STEPS, "max_steps", "Enough.", "text", 1, 2, 3, 4),
+            "max-steps Enough.",
+        ),
+        (entries.Transition(0, 0, "began", "halting", 1, 2, 3), "-> halting on began (errors 1,"),
+    ],
+    ids=["notice", "prompt", "ended", "halting"],
+)
+def test_an_entry_of_its_own_is_one_plain_line(entry: AnyEntry, line: str) -> None:
+    assert describe(entry).startswith(line)

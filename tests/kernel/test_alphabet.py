@@ -1,0 +1,130 @@
+"""The alphabet: every signal that can answer an effect, with every value that decides."""
+
+from typing import Any, get_args
+
+import pytest
+from msgspec import Struct
+
+from simloop.kernel import effects, signals
+from simloop.kernel.alphabet import ENDINGS, answers, replies
+from simloop.kernel.effects import Effect, Queue
+from simloop.kernel.errorclass import ErrorClass
+from simloop.kernel.signals import Signal
+from simloop.messages import FinishReason, Outcome
+
+BURST = 3
+
+# What each effect says of itself in its docstring: the types of the signals that answer it.
+ANSWERED_BY: list[tuple[Effect, set[type[Struct]]]] = [
+    (effects.TakeQueued(), set()),
+    (effects.TakeQueued(Queue.STEERING, one=True), set()),
+    (effects.MeasureContext(), {signals.ContextMeasured}),
+    (effects.Compact(forced=False), {signals.ContextCompacted}),
+    (effects.Compact(forced=True, then_say="Go on."), {signals.ContextCompacted}),
+    (
+        effects.CallModel(),
+        {signals.ModelReplied, signals.ModelFailed, signals.HookFailed, signals.CallBlocked},
+    ),
+    (
+        effects.CallModel(note="The last one.", tools=False, polls=True),
+        {signals.ModelReplied, signals.ModelFailed, signals.HookFailed, signals.CallBlocked},
+    ),
+    (effects.CallModel(aborted=True), {signals.ModelFailed}),
+    (effects.RunTools(), {signals.ToolsReturned, signals.HookFailed}),
+    (effects.RunTools(first_only=True, polls=True), {signals.ToolsReturned, signals.HookFailed}),
+    (effects.RefuseTools(FinishReason.LENGTH), {signals.ToolsReturned}),
+    (effects.RefuseTools(None), {signals.ToolsReturned}),
+    (effects.CloseStep(keep=True), {signals.StepClosed, signals.HookFailed}),
+    (effects.Backoff(1), {signals.BackoffElapsed}),
+    (effects.Finish(Outcome.COMPLETED), set()),
+]
+every_effect = pytest.mark.parametrize("effect", [effect for effect, _ in ANSWERED_BY], ids=repr)
+
+
+def kinds(arriving: tuple[Signal, ...]) -> set[type[Struct]]:
+    return {type(signal) for signal in arriving}
+
+
+def of_kind(kind: type[Struct], effect: Effect) -> list[Any]:
+    return [signal for signal in answers(effect, BURST) if type(signal) is kind]
+
+
+def test_every_effect_is_tried_here() -> None:
+    assert {type(effect) for effect, _ in ANSWERED_BY} == set(get_args(Effect))
+
+
+@pytest.mark.parametrize(
+    ("effect", "expected"), ANSWERED_BY, ids=[repr(effect) for effect, _ in ANSWERED_BY]
+)
+def test_an_effect_is_answered_by_the_signals_that_it_names(
+    effect: Effect, expected: set[type[Struct]]
+) -> None:
+    assert kinds(answers(effect, BURST)) == expected
+
+
+@every_effect
+def test_no_answer_is_named_twice(effect: Effect) -> None:
+    given = answers(effect, BURST)
+    assert len(set(given)) == len(given)
+
+
+@every_effect
+def test_what_ends_a_run_from_outside_is_the_answer_to_nothing(effect: Effect) -> None:
+    assert set(ENDINGS).isdisjoint(answers(effect, BURST))
+
+
+def test_every_signal_can_arrive_but_the_first_comes_from_nobody() -> None:
+    answered = {kind for effect, _ in ANSWERED_BY for kind in kinds(answers(effect, BURST))}
+    assert answered | kinds(ENDINGS) == set(get_args(Signal)) - {signals.Began}
+
+
+def test_a_reply_has_every_finish_with_and_without_text_and_calls_as_a_step_and_as_a_burst() -> (
+    None
+):
+    given = of_kind(signals.ModelReplied, effects.CallModel())
+    ways = {(reply.finish, reply.text, reply.calls) for reply in given}
+    assert len(ways) == len(FinishReason) * 4
+    assert {(*way, steps) for way in ways for steps in (1, BURST)} == {
+        (reply.finish, reply.text, reply.calls, reply.steps) for reply in given
+    }
+
+
+@pytest.mark.parametrize("steps", [1, 2, 9])
+def test_replies_report_the_steps_that_are_asked_for(steps: int) -> None:
+    assert {reply.steps for reply in replies(steps) if isinstance(reply, signals.ModelReplied)} == {
+        steps
+    }
+
+
+def test_a_call_fails_for_good_or_for_a_while_or_for_want_of_room() -> None:
+    failures = of_kind(signals.ModelFailed, effects.CallModel())
+    assert {failure.retryable for failure in failures} == {True, False}
+    assert ErrorClass.OVERFLOW in {failure.error for failure in failures}
+
+
+def test_only_a_call_made_after_an_abort_comes_back_as_aborted() -> None:
+    after = answers(effects.CallModel(aborted=True), BURST)
+    assert after == (signals.ModelFailed(ErrorClass.ABORTED, retryable=False),)
+    before = of_kind(signals.ModelFailed, effects.CallModel())
+    assert ErrorClass.ABORTED not in {failure.error for failure in before}
+
+
+@pytest.mark.parametrize(
+    ("effect", "kind", "flags"),
+    [
+        (effects.MeasureContext(), signals.ContextMeasured, ["over"]),
+        (effects.Compact(forced=True), signals.ContextCompacted, ["shrunk"]),
+        (effects.RunTools(), signals.ToolsReturned, ["blocked"]),
+        (effects.CloseStep(keep=True), signals.StepClosed, ["queued", "follow_up"]),
+    ],
+    ids=["measured", "compacted", "tools", "step"],
+)
+def test_each_flag_of_an_answer_may_be_set_and_may_not(
+    effect: Effect, kind: type[Struct], flags: list[str]
+) -> None:
+    for flag in flags:
+        assert {getattr(signal, flag) for signal in of_kind(kind, effect)} == {True, False}
+
+
+def test_calls_that_are_refused_are_blocked_by_nobody() -> None:
+    assert answers(effects.RefuseTools(None), BURST) == (signals.ToolsReturned(blocked=False),)

@@ -1,0 +1,110 @@
+"""What a report calls a state, a signal or an effect says all that decides, and is never in doubt."""
+
+from typing import get_args
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import Struct
+
+from simloop.kernel import effects, signals, states
+from simloop.kernel.errorclass import ErrorClass
+from simloop.kernel.names import NAMES, is_told_by, told
+from simloop.messages import FinishReason, Outcome
+
+KINDS = [*get_args(states.State), *get_args(signals.Signal), *get_args(effects.Effect)]
+
+
+class LLMCall(Struct, frozen=True):
+    """One whose name has a word in capitals."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (signals.ModelReplied, "model-replied"),
+        (signals.Began, "began"),
+        (states.BackingOff, "backing-off"),
+        (effects.RunTools, "run-tools"),
+    ],
+)
+def test_a_class_is_called_by_its_name_in_kebab_case(kind: type[Struct], name: str) -> None:
+    assert NAMES[kind] == name
+
+
+def test_no_two_of_one_kind_are_called_the_same() -> None:
+    for union in (states.State, signals.Signal, effects.Effect):
+        kinds = get_args(union)
+        assert len({NAMES[kind] for kind in kinds}) == len(kinds)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_name_can_be_turned_back_into_that_of_the_class(kind: type[Struct]) -> None:
+    assert "".join(word.capitalize() for word in NAMES[kind].split("-")) == kind.__name__
+
+
+def test_a_class_of_ones_own_has_a_name_too() -> None:
+    assert NAMES[LLMCall] == NAMES[LLMCall] == "llmcall"
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (signals.Began(), "began"),
+        (signals.ContextMeasured(over=False), "context-measured"),
+        (signals.ContextMeasured(over=True), "context-measured: over"),
+        (
+            signals.ModelReplied(FinishReason.TOOL_CALLS, text=True, calls=True),
+            "model-replied: tool-calls, text, calls",
+        ),
+        (
+            signals.ModelReplied(FinishReason.STOP, text=False, calls=False, steps=21),
+            "model-replied: stop, 21 steps",
+        ),
+        (
+            signals.ModelFailed(ErrorClass.RATE_LIMIT, retryable=True),
+            "model-failed: rate-limit, retryable",
+        ),
+        (states.Finished(Outcome.COMPLETED), "finished: completed"),
+        (states.Finished(Outcome.MAX_STEPS, "max_steps"), "finished: max-steps, max_steps"),
+        (states.Compacting(forced=True), "compacting: forced"),
+    ],
+    ids=str,
+)
+def test_a_value_is_told_in_words(value: Struct, words: str) -> None:
+    assert told(value) == words
+
+
+REPLIES = st.builds(
+    signals.ModelReplied,
+    st.sampled_from(FinishReason),
+    st.booleans(),
+    st.booleans(),
+    st.integers(1, 30),
+)
+
+
+@settings(deadline=None, derandomize=True)
+@given(REPLIES, REPLIES)
+def test_two_replies_are_told_the_same_only_if_they_are_the_same(
+    one: Struct, other: Struct
+) -> None:
+    assert (told(one) == told(other)) == (one == other)
+
+
+@settings(deadline=None, derandomize=True)
+@given(REPLIES, st.data())
+def test_a_value_is_told_by_any_of_its_words_in_any_order(
+    reply: Struct, data: st.DataObject
+) -> None:
+    words = told(reply).replace(":", "").replace(",", "").split()
+    some = data.draw(st.lists(st.sampled_from(words), unique=True))
+    assert is_told_by(reply, " ".join(some))
+    assert is_told_by(reply, ", ".join(some))
+    assert not is_told_by(reply, " ".join([*some, "nonsense"]))
+
+
+@pytest.mark.parametrize("words", ["model", "replied", "tool", "model-failed", "stop"])
+def test_part_of_a_word_or_another_word_does_not_tell_it(words: str) -> None:
+    reply = signals.ModelReplied(FinishReason.TOOL_CALLS, text=True, calls=True)
+    assert not is_told_by(reply, words)

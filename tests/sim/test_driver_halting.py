@@ -1,0 +1,97 @@
+"""Loops that go on for a little after an abort: what they still do, and what still ends them."""
+
+import pytest
+
+from simloop import Outcome, Result, run
+from simloop.messages import ToolMessage
+from simloop.scenario.loader import parse_scenario
+from simloop.trace import entries
+
+
+def aborted(loop: str, extra: str = "", second: str = "{}") -> Result:
+    """A run that is aborted while the first of two tools runs."""
+    return run(
+        parse_scenario(f"""
+prompt: x
+loop: {loop}
+tool_execution: {{order: sequential}}
+tools: {{slow: {{takes: 10s}}, other: {second}}}
+abort: {{at: 5s}}
+model: [{{call: [{{slow: {{}}}}, {{other: {{}}}}]}}]
+{extra}
+""")
+    )
+
+
+def states(result: Result) -> list[str]:
+    return [entry.state for entry in result.trace.entries if isinstance(entry, entries.Transition)]
+
+
+@pytest.mark.parametrize("loop", ["pi@0.73.1", "pi@0.87.1"])
+def test_one_more_call_is_made_which_the_model_never_sees(loop: str) -> None:
+    result = aborted(loop)
+    assert (result.outcome, result.message) == (Outcome.ABORTED, "Request aborted.")
+    assert [len(request.messages) for request in result.requests] == [1, 4]
+    failures = [entry for entry in result.trace.entries if isinstance(entry, entries.Error)]
+    assert [(entry.error_class, entry.retryable) for entry in failures] == [("aborted", False)]
+
+
+@pytest.mark.parametrize("loop", ["pi@0.73.1", "pi@0.87.1"])
+def test_what_it_still_asks_has_a_result_for_every_call(loop: str) -> None:
+    last = aborted(loop).requests[-1].messages
+    assert [message.call_id for message in last if isinstance(message, ToolMessage)] == [
+        "call-1",
+        "call-2",
+    ]
+
+
+def test_a_loop_without_such_a_habit_asks_nothing_more() -> None:
+    assert len(aborted("pi").requests) == 1
+
+
+def test_the_wait_before_a_retry_gives_way_to_one_more_call() -> None:
+    result = run(
+        parse_scenario("""
+prompt: x
+loop: opencode
+abort: {at: 500ms}
+model: [{http: {status: 500}}]
+""")
+    )
+    assert (result.outcome, result.elapsed_ns) == (Outcome.ABORTED, 500_000_000)
+    assert len(result.requests) == 2
+    assert states(result)[-2:] == ["halting", "finished"]
+
+
+def test_the_wall_clock_still_ends_a_run_that_goes_on_after_an_abort() -> None:
+    result = aborted("pi@0.73.1", "limits: {max_wall_clock_ms: 60000}", "{hangs: true}")
+    assert (result.outcome, result.limit) == (Outcome.TIMED_OUT, "max_wall_clock_ms")
+    assert result.elapsed_ns == 60 * 10**9
+
+
+def test_a_hook_that_must_not_fail_still_ends_a_run_that_goes_on_after_an_abort() -> None:
+    result = aborted(
+        "pi@0.73.1",
+        "hook_isolation: {on_failure: fail-run}\n"
+        "hooks: [{at: before_tool_call, tool: other, raises: Oh.}]",
+    )
+    assert (result.outcome, result.message) == (
+        Outcome.FAILED,
+        "Error: hook hook-0: ScriptedFailure: Oh.",
+    )
+
+
+def test_after_such_an_end_the_next_prompt_is_heard_and_can_be_stopped_again() -> None:
+    result = run(
+        parse_scenario("""
+prompt: x
+loop: pi@0.87.1
+tools: {slow: {takes: 10s}}
+limits: {max_wall_clock_ms: 6000}
+abort: {at: 5s}
+then: [again]
+model: [{call: {slow: {}}}, {call: {slow: {}}}]
+""")
+    )
+    assert result.outcomes == (Outcome.ABORTED, Outcome.TIMED_OUT)
+    assert result.elapsed_ns == 11 * 10**9

@@ -1,0 +1,117 @@
+"""Queued messages: each is given out exactly once, in the order in which it was said (I16)."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simloop.kernel.effects import Queue, TakeQueued
+from simloop.sim.queued import Queued
+
+SEEDED = settings(deadline=None, derandomize=True)
+FIRST = "first"
+queues = st.sampled_from(Queue)
+takes = st.builds(TakeQueued, st.none() | queues, st.booleans())
+Move = Queue | TakeQueued | str
+moves = st.lists(queues | takes | st.just(FIRST), max_size=30)
+"""A message to a queue, something taken, or the next prompt taken."""
+
+
+def play(moves: Sequence[Move]) -> tuple[list[tuple[int, Queue]], list[list[int]], Queued]:
+    """What was said, numbered; what was given out, one list for each time; and what is left."""
+    queued, said, given_out = Queued(), list[tuple[int, Queue]](), list[list[int]]()
+    for move in moves:
+        if isinstance(move, Queue):
+            queued.put(str(len(said)), move)
+            said.append((len(said), move))
+        elif isinstance(move, TakeQueued):
+            given_out.append([int(text) for text in queued.take(move)])
+        else:
+            first = queued.take_first()
+            given_out.append([] if first is None else [int(first)])
+    return said, given_out, queued
+
+
+@SEEDED
+@given(moves)
+def test_every_message_is_given_out_exactly_once(moves: list[Move]) -> None:
+    said, given_out, left = play(moves)
+    out = [number for numbers in given_out for number in numbers]
+    out += [int(text) for text in left.take(TakeQueued())]
+    assert sorted(out) == [number for number, _ in said]
+
+
+@SEEDED
+@given(moves)
+def test_the_messages_of_a_queue_are_given_out_in_the_order_in_which_they_were_said(
+    moves: list[Move],
+) -> None:
+    said, given_out, _ = play(moves)
+    of = dict(said)
+    for queue in Queue:
+        out = [number for numbers in given_out for number in numbers if of[number] is queue]
+        assert out == sorted(out)
+
+
+@SEEDED
+@given(moves)
+def test_what_is_given_out_together_is_in_the_order_in_which_it_was_said(
+    moves: list[Move],
+) -> None:
+    _, given_out, _ = play(moves)
+    for numbers in given_out:
+        assert numbers == sorted(numbers)
+
+
+@SEEDED
+@given(moves, takes)
+def test_what_is_taken_is_of_the_queue_that_was_asked_for(
+    moves: list[Move], take: TakeQueued
+) -> None:
+    said, _, queued = play(moves)
+    of = dict(said)
+    taken = [of[int(text)] for text in queued.take(take)]
+    assert set(taken) <= ({take.queue} if take.queue is not None else set(Queue))
+    if take.one:
+        assert taken.count(Queue.STEERING) <= 1 >= taken.count(Queue.FOLLOW_UP)
+    else:
+        assert not any(queued.has(queue) for queue in Queue if take.queue in {None, queue})
+
+
+@SEEDED
+@given(moves)
+def test_a_queue_has_something_exactly_while_something_can_be_taken_from_it(
+    moves: list[Move],
+) -> None:
+    _, _, queued = play(moves)
+    for queue in Queue:
+        assert queued.has(queue) is bool(queued.take(TakeQueued(queue)))
+        assert not queued.has(queue)
+
+
+@pytest.mark.parametrize("queue", Queue)
+def test_the_next_prompt_is_what_was_said_first_and_then_nothing(queue: Queue) -> None:
+    queued = Queued()
+    queued.put("a", queue)
+    queued.put("b", queue)
+    assert [queued.take_first() for _ in range(3)] == ["a", "b", None]
+
+
+def test_the_next_prompt_is_what_was_said_first_whatever_it_was_said_for() -> None:
+    queued = Queued()
+    queued.put("a", Queue.FOLLOW_UP)
+    queued.put("b", Queue.STEERING)
+    assert [queued.take_first(), queued.take_first()] == ["a", "b"]
+
+
+def test_the_one_message_of_both_queues_is_the_first_that_was_said() -> None:
+    queued = Queued()
+    queued.put("a", Queue.FOLLOW_UP)
+    queued.put("b", Queue.STEERING)
+    assert queued.take(TakeQueued(one=True)) == ["a"]
+
+
+def test_of_nothing_nothing_is_taken() -> None:
+    assert Queued().take(TakeQueued()) == []
+    assert Queued().take_first() is None
