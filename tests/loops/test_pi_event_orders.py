@@ -17,6 +17,7 @@ from simloop.scenario.replies import Pace
 from simloop.scenario.schema import Moment, Queued
 from simloop.trace import entries
 from simloop.trace import pi_program_events as pi
+from simloop.trace.event import Event
 
 SECOND = 10**9
 TOOLS = {
@@ -63,7 +64,7 @@ def events_of(result: Result, world: Scenario, loop: str) -> list[str]:
     return [word for event in events for word in words_for(event, tools)]
 
 
-def words_for(event: pi.ProgramEvent, tools: Mapping[str, str]) -> Iterator[str]:
+def words_for(event: Event, tools: Mapping[str, str]) -> Iterator[str]:
     kind = str(type(event).__struct_config__.tag)
     match event:
         case pi.MessageUpdate():

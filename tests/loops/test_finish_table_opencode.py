@@ -1,0 +1,159 @@
+"""The finish-reason table of opencode, as `documented-loops.md` 4.7 prints it.
+
+Each row was seen there with 1.18.33, and where its name says so with 1.2.27. A row that the model
+of the loop does not follow must stand in the docstring of simloop/loops/opencode.py.
+"""
+
+from typing import Any
+
+import pytest
+
+from simloop import (
+    Http,
+    Outcome,
+    Reply,
+    Result,
+    RunawayRun,
+    Scenario,
+    ScriptedTool,
+    Simulation,
+    run,
+)
+from simloop.loops import opencode
+from simloop.messages import ToolMessage
+from simloop.trace import views
+
+NEW, OLD = "opencode@1.18.33", "opencode@1.2.27"
+TOOLS = {"t": ScriptedTool(returns="ok"), "strict": ScriptedTool(parameters={"path": "string"})}
+DONE = Reply(say="Done.")
+
+
+def go(*model: Reply, loop: str = NEW) -> Result:
+    return run(Scenario(prompt="Go.", tools=TOOLS, model=list(model)), loop=loop)
+
+
+def ran(result: Result) -> list[str]:
+    return [call.name for call in result.calls]
+
+
+def results_of(result: Result) -> list[ToolMessage]:
+    return [message for message in result.messages if isinstance(message, ToolMessage)]
+
+
+def is_listed(phrase: str) -> bool:
+    return phrase in " ".join((opencode.__doc__ or "").split())
+
+
+def requests_of_a_runaway(reply: Reply, loop: str) -> int:
+    """How many requests a run makes that nothing ends."""
+    scenario = Scenario(prompt="Go.", tools=TOOLS, model=[reply], max_transitions=200)
+    simulation = Simulation(scenario, loop=loop)
+    with pytest.raises(RunawayRun):
+        simulation.run()
+    return len(list(views.requests(simulation.trace.entries)))
+
+
+def test_1_18_33_stop_with_text_exits() -> None:
+    result = go(DONE)
+    assert (result.outcome, result.text, len(result.requests)) == (Outcome.COMPLETED, "Done.", 1)
+
+
+def test_1_18_33_stop_with_empty_text_exits_empty() -> None:
+    result = go(Reply(finish="stop"))
+    assert (result.outcome, result.text, len(result.requests)) == (Outcome.COMPLETED, "", 1)
+
+
+STOP_WITH_CALL = Reply(call={"t": {}}, finish="stop")
+
+
+def test_1_18_33_stop_with_a_call_runs_the_tool_and_takes_the_next_step() -> None:
+    result = go(STOP_WITH_CALL, DONE)
+    assert (result.outcome, ran(result), len(result.requests)) == (Outcome.COMPLETED, ["t"], 2)
+
+
+def test_1_2_27_stop_with_a_call_runs_the_tool_and_exits() -> None:
+    result = go(STOP_WITH_CALL, loop=OLD)
+    assert (result.outcome, ran(result), len(result.requests)) == (Outcome.COMPLETED, ["t"], 1)
+
+
+@pytest.mark.parametrize("loop", [NEW, OLD])
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply(say="Hm.", finish="tool_calls", times="always"),
+        Reply(say="Hm.", finish="weird_reason", times="always"),
+    ],
+    ids=["tool-calls-without-a-call", "an-unknown-word"],
+)
+def test_1_18_33_a_finish_that_promises_more_loops_for_ever(reply: Reply, loop: str) -> None:
+    """Seen with 1.18.33; the exit test of 1.2.27 has the same two words (4.1)."""
+    assert requests_of_a_runaway(reply, loop) > 55
+
+
+def test_1_18_33_length_with_text_exits_without_notice() -> None:
+    result = go(Reply(say="Half", finish="length"))
+    assert (result.outcome, result.message, len(result.requests)) == (Outcome.COMPLETED, "Half", 1)
+
+
+def test_1_18_33_length_with_a_call_executes_it_and_goes_on() -> None:
+    result = go(Reply(call={"t": {}}, finish="length"), DONE)
+    assert (result.outcome, ran(result), len(result.requests)) == (Outcome.COMPLETED, ["t"], 2)
+
+
+def test_1_18_33_a_content_filter_is_an_error() -> None:
+    result = go(Reply(say="Half", finish="content_filter"))
+    assert (result.outcome, len(result.requests)) == (Outcome.CONTENT_FILTERED, 1)
+
+
+def test_1_18_33_a_reset_in_mid_text_is_retried_and_the_second_text_is_kept() -> None:
+    result = go(Reply(say="Half a", lost="mid-output"), DONE)
+    assert (result.outcome, result.text, len(result.requests)) == (Outcome.COMPLETED, "Done.", 2)
+    assert [message.text for message in result.messages] == ["Go.", "Done."]
+
+
+def test_1_18_33_a_reset_in_mid_text_is_retried_after_about_2_4_seconds() -> None:
+    """That is 2 s and up to a quarter; our jitter does not add, so it is 2 s here."""
+    assert go(Reply(say="Half a", lost="mid-output"), DONE).elapsed_s == 2
+
+
+@pytest.mark.parametrize(
+    "call", [{"t": "{oops"}, {"nobody": {}}, {"strict": {}}], ids=["no-json", "unknown", "schema"]
+)
+def test_1_18_33_a_call_that_cannot_be_made_is_told_to_the_model_which_goes_on(
+    call: dict[str, Any],
+) -> None:
+    result = go(Reply(call=call), DONE)
+    assert (result.outcome, ran(result), len(result.requests)) == (Outcome.COMPLETED, [], 2)
+
+
+@pytest.mark.parametrize("call", [{"t": "{oops"}, {"nobody": {}}], ids=["no-json", "unknown"])
+def test_1_18_33_calls_that_complaint_a_success_and_ours_is_an_error(call: dict[str, Any]) -> None:
+    assert [message.is_error for message in results_of(go(Reply(call=call), DONE))] == [True]
+    assert is_listed("the `invalid` tool, whose complaint counts as a success: not modelled")
+
+
+def test_1_18_33_an_unknown_tool_is_not_repaired_by_its_lower_case_name() -> None:
+    """There `T` is found as `t`; here it is unknown."""
+    result = go(Reply(call={"T": {}}), DONE)
+    assert (ran(result), results_of(result)[0].text) == ([], "Error: tool T not found")
+
+
+def test_the_repair_of_names_is_listed() -> None:
+    assert is_listed("lower case")
+
+
+@pytest.mark.parametrize("loop", [NEW, OLD])
+def test_1_18_33_a_401_stops_with_an_error(loop: str) -> None:
+    result = go(Reply(http=Http(status=401)), loop=loop)
+    assert (result.outcome, result.message) == (Outcome.FAILED, "Error: 401 Unauthorized")
+    assert len(result.requests) == 1
+
+
+def test_1_18_33_retries_a_401_that_mentions_server_error_and_ours_does_not() -> None:
+    """Section 4.5: there regexes go over the message and the body (bug C7)."""
+    odd = Http(status=401, body={"error": {"type": "server_error", "message": "no key"}})
+    assert len(go(Reply(http=odd)).requests) == 1
+
+
+def test_how_1_18_33_classifies_errors_is_listed() -> None:
+    assert is_listed("C7")

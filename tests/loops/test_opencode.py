@@ -1,0 +1,372 @@
+"""The loop of document 004: an outer loop over steps, an inner one over tries of a model call."""
+
+from itertools import product
+from typing import Any
+
+import pytest
+from exploration import BOTH, WORLD
+
+from simloop import Http, Limits, Outcome, Reply, Result, Scenario, ScriptedHook, ScriptedTool, run
+from simloop.kernel import effects, states
+from simloop.kernel.alphabet import ENDINGS, answers
+from simloop.kernel.effects import Effect
+from simloop.kernel.errorclass import ErrorClass
+from simloop.kernel.machine import IllegalSignal, Transition
+from simloop.kernel.signals import (
+    AbortRequested,
+    BackoffElapsed,
+    Began,
+    CallBlocked,
+    ContextCompacted,
+    ContextMeasured,
+    HookFailed,
+    ModelFailed,
+    ModelReplied,
+    Signal,
+    StepClosed,
+    ToolsReturned,
+    WallClockExpired,
+)
+from simloop.loops.opencode import GO_ON, LEGAL, MAX_STEPS, OpencodeLoop, OpencodeOptions, Turning
+from simloop.messages import AssistantMessage, FinishReason, ToolMessage, UserMessage
+from simloop.scenario.loops import LoopOptions
+from simloop.scenario.replies import Pace, StreamFault
+from simloop.scenario.schema import Context, Moment, Queued
+
+SECOND = 10**9
+FITS, OVER = ContextMeasured(over=False), ContextMeasured(over=True)
+SHRUNK, NO_GAIN = ContextCompacted(shrunk=True), ContextCompacted(shrunk=False)
+RATE_LIMITED = ModelFailed(ErrorClass.RATE_LIMIT, retryable=True)
+REFUSED = ModelFailed(ErrorClass.AUTH, retryable=False)
+TURN: tuple[Effect, ...] = (effects.TakeQueued(), effects.MeasureContext())
+CALL_MODEL: tuple[Effect, ...] = (effects.CallModel(polls=True),)
+LAST_CALL: tuple[Effect, ...] = (effects.CallModel(MAX_STEPS, tools=False, polls=True),)
+COMPACT: tuple[Effect, ...] = (effects.Compact(forced=False, then_say=GO_ON),)
+KEEP: tuple[Effect, ...] = (effects.CloseStep(keep=True),)
+
+
+def replied(finish: str, *, text: bool = True, calls: bool = False) -> ModelReplied:
+    return ModelReplied(FinishReason(finish), text, calls)
+
+
+ANSWER, CALLS = replied("stop"), replied("tool-calls", calls=True)
+STEP: tuple[Signal, ...] = (FITS, CALLS, ToolsReturned(), StepClosed())
+
+# One way into each state, without `Began`.
+WAYS: dict[type, tuple[Signal, ...]] = {
+    Turning: (),
+    states.Compacting: (OVER,),
+    states.CallingModel: (FITS,),
+    states.RunningTools: (FITS, CALLS),
+    states.ClosingStep: (FITS, ANSWER),
+    states.BackingOff: (FITS, RATE_LIMITED),
+    states.Halting: (FITS, RATE_LIMITED, AbortRequested()),
+}
+STATES = pytest.mark.parametrize("state", WAYS)
+
+
+def play(*arrivals: Signal, max_steps: int = 100, **options: Any) -> Transition:
+    """Take a run from its beginning through `arrivals`; the last transition."""
+    loop = OpencodeLoop(Limits(max_steps=max_steps), OpencodeOptions(**options))
+    moved = loop.advance(loop.start(), Began())
+    for signal in arrivals:
+        moved = loop.advance(moved[0], signal)
+    return moved
+
+
+def ending(*arrivals: Signal, **given: Any) -> tuple[Outcome, str]:
+    """How the run ended, which it must, and the limit that ended it."""
+    run, asked = play(*arrivals, **given)
+    assert isinstance(run.state, states.Finished)
+    assert asked == (effects.Finish(run.state.outcome),)
+    return run.state.outcome, run.state.limit
+
+
+def arriving(asked: tuple[Effect, ...]) -> tuple[Signal, ...]:
+    """Every signal that can answer what was asked last, and those that end any run."""
+    return (*answers(asked[-1], 2), *ENDINGS)
+
+
+# The machine
+
+
+def test_every_state_but_the_first_and_the_last_has_a_way_into_it() -> None:
+    assert set(WAYS) == set(LEGAL) - {states.Ready, states.Finished}
+    assert all(isinstance(play(*way)[0].state, state) for state, way in WAYS.items())
+
+
+@STATES
+def test_a_state_accepts_what_can_answer_it_and_an_early_end_and_nothing_else(state: type) -> None:
+    moved, asked = play(*WAYS[state])
+    for signal in (accepted := arriving(asked)):
+        OpencodeLoop().advance(moved, signal)
+    for signal in WORLD:
+        if type(signal) not in {type(one) for one in accepted}:
+            with pytest.raises(IllegalSignal):
+                OpencodeLoop().advance(moved, signal)
+
+
+@STATES
+def test_runs_with_as_many_steps_behave_equally_however_they_came_about(state: type) -> None:
+    """A reply or a compaction, failures of a step that is over or none: the same run."""
+    failed = (FITS, RATE_LIMITED, BackoffElapsed(), *STEP[1:], *WAYS[state])
+    one = play(*failed)
+    assert play(*STEP, *WAYS[state]) == one
+    loops = OpencodeLoop(), OpencodeLoop(Limits(max_error_count=1), OpencodeOptions())
+    moves = [[loop.advance(one[0], signal) for signal in arriving(one[1])] for loop in loops]
+    assert moves[0] == moves[1]
+
+
+LEAVES = ("stop", "length", "content-filter", "error")
+GOES_ON = ("tool-calls", "other", "interrupted")
+every_reply = pytest.mark.parametrize("reply", list(product(map(str, FinishReason), BOTH, BOTH)))
+
+
+@every_reply
+def test_the_outer_loop_ends_by_the_finish_alone_and_not_by_calls(
+    reply: tuple[str, bool, bool],
+) -> None:
+    finish, text, calls = reply
+    said: tuple[Signal, ...] = (FITS, replied(finish, text=text, calls=calls))
+    returned: tuple[Signal, ...] = (ToolsReturned(),) if calls else ()
+    closed = (*said, *returned, StepClosed())
+    assert play(*said)[1] == ((effects.RunTools(polls=True),) if calls else KEEP)
+    assert play(*closed)[1] == TURN
+    if finish in LEAVES:
+        assert ending(*closed, FITS) == (Outcome.COMPLETED, "")
+    else:
+        assert finish in GOES_ON
+        assert play(*closed, FITS)[1] == CALL_MODEL
+
+
+@pytest.mark.parametrize("closed", [StepClosed(queued=True), StepClosed(follow_up=True)], ids=str)
+def test_an_answer_is_no_end_when_the_user_has_spoken_since(closed: StepClosed) -> None:
+    assert play(FITS, ANSWER, closed) == (play(*STEP)[0].to(Turning(answered=False)), TURN)
+
+
+@pytest.mark.parametrize(
+    "way", [(), STEP, (FITS, ANSWER, StepClosed())], ids=["1", "2", "answered"]
+)
+def test_what_is_too_long_is_compacted_at_the_top_even_after_an_answer(
+    way: tuple[Signal, ...],
+) -> None:
+    assert play(*way, OVER)[1] == COMPACT
+    assert play(*way, OVER, SHRUNK)[1][-1:] == CALL_MODEL
+
+
+def test_a_compaction_that_gains_nothing_stops_the_run() -> None:
+    assert ending(OVER, NO_GAIN) == (Outcome.CONTEXT_LIMIT, "")
+
+
+def test_replies_and_compactions_are_steps_and_failures_are_none() -> None:
+    counts = [play(*way)[0].total_steps for way in (STEP, (OVER, SHRUNK), WAYS[states.BackingOff])]
+    assert counts == [1, 1, 0]
+
+
+@pytest.mark.parametrize("first", [STEP, (OVER, SHRUNK, *STEP[1:])], ids=["call", "compaction"])
+def test_the_last_step_is_told_so_has_no_tools_and_is_the_last(first: tuple[Signal, ...]) -> None:
+    steps = 1 + len([signal for signal in first if signal in {CALLS, SHRUNK}])
+    assert play(*first, FITS, max_steps=steps)[1] == LAST_CALL
+    assert play(*first, FITS, max_steps=steps + 1)[1] == CALL_MODEL
+    assert ending(*first, *STEP, FITS, max_steps=steps) == (Outcome.MAX_STEPS, "max_steps")
+    assert ending(*first, FITS, ANSWER, StepClosed(), FITS, max_steps=steps) == (
+        Outcome.COMPLETED,
+        "",
+    )
+
+
+def test_a_spent_run_is_not_compacted_any_more() -> None:
+    assert ending(*STEP, OVER, max_steps=1) == (Outcome.MAX_STEPS, "max_steps")
+    assert ending(OVER, SHRUNK, max_steps=1) == (Outcome.MAX_STEPS, "max_steps")
+
+
+def tries(failures: int) -> tuple[Signal, ...]:
+    again: tuple[Signal, ...] = (RATE_LIMITED, BackoffElapsed())
+    return (FITS, *again * failures)
+
+
+@pytest.mark.parametrize("failures", range(5))
+def test_a_failed_call_is_tried_again_after_a_wait_for_that_many_failures(failures: int) -> None:
+    run, asked = play(*tries(failures), RATE_LIMITED)
+    assert (asked, run.error_count) == ((effects.Backoff(failures + 1),), failures + 1)
+    assert play(*tries(failures + 1))[1] == CALL_MODEL
+
+
+def test_after_the_last_retry_the_run_ends() -> None:
+    assert ending(*tries(5), RATE_LIMITED) == (Outcome.TOO_MANY_ERRORS, "max_retries")
+
+
+def test_the_failures_of_a_step_do_not_count_against_the_next_one() -> None:
+    for way in (STEP[1:], (ANSWER, StepClosed(queued=True))):
+        assert play(*tries(5), *way)[0].error_count == 0
+        assert play(*tries(5), *way, *tries(4), RATE_LIMITED)[1] == (effects.Backoff(5),)
+
+
+def test_what_is_not_worth_a_retry_ends_the_run() -> None:
+    assert ending(FITS, REFUSED) == (Outcome.FAILED, "")
+    assert ending(FITS, ModelFailed(ErrorClass.OVERFLOW, retryable=False)) == (Outcome.FAILED, "")
+
+
+@STATES
+def test_an_abort_ends_the_run_but_in_the_wait_makes_one_more_call(state: type) -> None:
+    if state is states.BackingOff:
+        run, asked = play(*WAYS[state], AbortRequested())
+        assert (run.state, asked) == (states.Halting(), (effects.CallModel(aborted=True),))
+        back = ModelFailed(ErrorClass.ABORTED, retryable=False)
+        assert ending(*WAYS[state], AbortRequested(), back) == (Outcome.ABORTED, "")
+    else:
+        assert ending(*WAYS[state], AbortRequested()) == (Outcome.ABORTED, "")
+
+
+@STATES
+def test_the_wall_clock_ends_the_run_in_any_state(state: type) -> None:
+    assert ending(*WAYS[state], WallClockExpired()) == (Outcome.TIMED_OUT, "max_wall_clock_ms")
+
+
+@pytest.mark.parametrize("state", [states.CallingModel, states.RunningTools, states.ClosingStep])
+def test_a_hook_that_fails_the_run_ends_it(state: type) -> None:
+    assert ending(*WAYS[state], HookFailed()) == (Outcome.FAILED, "")
+
+
+def test_a_model_call_that_a_hook_forbids_ends_the_run_as_blocked() -> None:
+    assert ending(FITS, CallBlocked()) == (Outcome.BLOCKED, "")
+
+
+# Runs
+
+TOOLS = {"t": ScriptedTool(returns="ok", takes=SECOND)}
+CALL, TWO, DONE = Reply(call={"t": {}}), Reply(call=[{"t": {}}, {"t": {}}]), Reply(say="Done.")
+BLOCKS = ScriptedHook(at="before_tool_call", block="not allowed")
+NO_ROOM = Context(over=[False, True], shrunk=[False])
+SLOWLY = Pace(first_part=SECOND, per_part=SECOND)
+
+
+def go(*model: Reply, options: Any = None, loop: str = "opencode", **more: Any) -> Result:
+    chosen = LoopOptions(opencode=OpencodeOptions(**options or {}))
+    given = {"prompt": "Go.", "tools": TOOLS, "model": list(model), "loops": chosen, **more}
+    return run(Scenario(**given), loop=loop)
+
+
+def results_of(result: Result) -> list[str]:
+    return [message.text for message in result.messages if isinstance(message, ToolMessage)]
+
+
+def failing(status: int, times: int = 1) -> Reply:
+    return Reply(http=Http(status=status), times=times)
+
+
+# The exits of section 1.2 and what else ends a run: each with a call on the way.
+EXITS: dict[str, tuple[Outcome, dict[str, Any], list[Reply]]] = {
+    "answered": (Outcome.COMPLETED, {}, [CALL, DONE]),
+    "stop-with-calls": (Outcome.COMPLETED, {}, [Reply(call={"t": {}}, finish="stop")]),
+    "aborted-in-tools": (Outcome.ABORTED, {"abort": Moment(at=SECOND // 2)}, [TWO]),
+    "aborted-in-the-stream": (
+        Outcome.ABORTED,
+        {"abort": Moment(on="tool-call")},
+        [Reply(call=[{"t": {}}, {"t": {}}], pace=SLOWLY)],
+    ),
+    "aborted-in-the-wait": (Outcome.ABORTED, {"abort": Moment(on="backoff")}, [CALL, failing(500)]),
+    "forbidden": (Outcome.BLOCKED, {"hooks": [BLOCKS]}, [TWO]),
+    "error": (Outcome.FAILED, {}, [CALL, failing(401)]),
+    "error-after-a-call": (
+        Outcome.FAILED,
+        {},
+        [Reply(call={"t": {}}, error=StreamFault(message="no", code="billing_error"))],
+    ),
+    "retries-used-up": (Outcome.TOO_MANY_ERRORS, {}, [CALL, failing(500, 6)]),
+    "compaction-stops": (Outcome.CONTEXT_LIMIT, {"context": NO_ROOM}, [CALL]),
+    "steps-used-up": (Outcome.MAX_STEPS, {"limits": Limits(max_steps=2)}, [CALL, TWO]),
+    "wall-clock": (Outcome.TIMED_OUT, {"limits": Limits(max_wall_clock_ms=500)}, [TWO]),
+}
+
+
+@pytest.mark.parametrize("way", EXITS)
+def test_whatever_ends_the_run_every_call_in_the_context_has_a_result(way: str) -> None:
+    outcome, world, model = EXITS[way]
+    result = go(*model, **world)
+    assert result.outcome is outcome
+    said = [m for m in result.messages if isinstance(m, AssistantMessage)]
+    answered = [m.call_id for m in result.messages if isinstance(m, ToolMessage)]
+    assert answered == [call.id for message in said for call in message.calls]
+
+
+def test_the_user_is_told_why_a_forbidden_call_ended_the_run() -> None:
+    result = go(CALL, hooks=[BLOCKS])
+    assert (result.message, results_of(result)) == ("Blocked: not allowed", ["Error: not allowed"])
+    assert (result.calls, len(result.requests)) == ([], 1)
+
+
+@pytest.mark.parametrize("finish", ["stop", "tool_calls", "length", "content_filter", "weird"])
+def test_a_forbidden_call_stops_the_run_whatever_the_finish(finish: str) -> None:
+    assert go(Reply(call={"t": {}}, finish=finish), hooks=[BLOCKS]).outcome is Outcome.BLOCKED
+
+
+def test_the_delays_are_1_2_4_8_and_16_seconds_then_it_gives_up() -> None:
+    result = go(failing(500, 6))
+    assert result.backoffs_s == [1, 2, 4, 8, 16]
+    assert result.message == "Failed after 6 errors: 500 Internal Server Error"
+    assert (result.limit, result.counters.error_count) == ("max_retries", 6)
+
+
+def test_retry_after_is_honoured() -> None:
+    slow = Reply(http=Http(status=429, retry_after=7 * SECOND))
+    assert go(slow, failing(500), DONE).backoffs_s == [7, 2]
+
+
+RETRIED: list[Reply] = [
+    *(failing(status) for status in (429, 500, 502, 503, 529)),
+    Reply(lost="before-headers"),
+    Reply(lost="after-headers"),
+    Reply(say="Half", lost="mid-output"),
+    Reply(stall="before-headers"),
+]
+
+
+@pytest.mark.parametrize("reply", RETRIED)
+def test_network_limits_and_server_errors_are_retried(reply: Reply) -> None:
+    result = go(reply, DONE)
+    assert (result.outcome, result.backoffs_s, result.text) == (Outcome.COMPLETED, [1], "Done.")
+
+
+@pytest.mark.parametrize("status", [400, 401, 402, 403, 404])
+def test_auth_and_bad_requests_are_not_retried(status: int) -> None:
+    result = go(failing(status))
+    assert (result.outcome, result.backoffs_s, len(result.requests)) == (Outcome.FAILED, [], 1)
+
+
+def test_each_step_counts_its_failures_anew() -> None:
+    result = go(failing(500, 5), CALL, failing(500, 5), DONE)
+    assert result.backoffs_s == [1, 2, 4, 8, 16] * 2
+    assert (result.outcome, result.counters.error_count) == (Outcome.COMPLETED, 0)
+
+
+def test_a_compaction_is_followed_by_a_word_of_the_loop_and_the_run_goes_on() -> None:
+    result = go(CALL, DONE, context=Context(over=[False, True, False]))
+    assert result.outcome is Outcome.COMPLETED
+    assert result.requests[-1].messages[-1] == UserMessage(GO_ON)
+
+
+def test_a_compaction_that_stops_leaves_the_model_alone() -> None:
+    result = go(CALL, context=NO_ROOM)
+    assert (result.outcome, len(result.requests)) == (Outcome.CONTEXT_LIMIT, 1)
+
+
+def test_on_the_last_step_the_model_is_told_so_by_an_assistant_message_and_has_no_tools() -> None:
+    result = go(CALL, DONE, limits=Limits(max_steps=2))
+    first, last = result.requests
+    assert (last.messages[-1], last.tools) == (AssistantMessage(MAX_STEPS), ())
+    assert [spec.name for spec in first.tools] == ["t"]
+    assert AssistantMessage(MAX_STEPS) not in (*first.messages, *result.messages)
+
+
+def test_a_call_on_the_last_step_is_not_run_and_ends_the_run() -> None:
+    result = go(CALL, CALL, limits=Limits(max_steps=2))
+    assert (result.outcome, result.limit) == (Outcome.MAX_STEPS, "max_steps")
+    assert results_of(result) == ["ok", "Error: tool t not found"]
+
+
+def test_a_message_said_meanwhile_is_heard_with_the_next_step() -> None:
+    say = [Queued(at=SECOND // 2, say="now"), Queued(on="finish", nth=2, say="later")]
+    result = go(CALL, DONE, DONE, queue=say)
+    heard = [[m.text for m in q.messages if isinstance(m, UserMessage)] for q in result.requests]
+    assert heard == [["Go."], ["Go.", "now"], ["Go.", "now", "later"]]

@@ -1,0 +1,340 @@
+"""What can be chosen about the loop of document 004, and what its versions choose.
+
+Each option is shown without it and with it.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from test_opencode import (
+    ANSWER,
+    CALL,
+    CALLS,
+    COMPACT,
+    DONE,
+    FITS,
+    NO_GAIN,
+    OVER,
+    RATE_LIMITED,
+    SECOND,
+    SLOWLY,
+    STEP,
+    TURN,
+    TWO,
+    WAYS,
+    ending,
+    failing,
+    go,
+    play,
+    replied,
+    results_of,
+    tries,
+)
+
+from simloop import Http, Limits, Outcome, Reply, Result, RunawayRun, ScriptedHook
+from simloop.kernel import effects, states
+from simloop.kernel.errorclass import ErrorClass
+from simloop.kernel.machine import Bound
+from simloop.kernel.signals import (
+    AbortRequested,
+    ContextCompacted,
+    ModelFailed,
+    StepClosed,
+    ToolsReturned,
+)
+from simloop.loops.opencode import MAX_STEPS, VERSIONS, OpencodeLoop, OpencodeOptions, Steps
+from simloop.messages import AssistantMessage, UserMessage
+from simloop.scenario.loops import LoopOptions
+from simloop.scenario.schema import Context, Moment, Queued
+
+OVERFLOW = ModelFailed(ErrorClass.OVERFLOW, retryable=False)
+TOO_LONG = Http(status=400, code="context_length_exceeded")
+VERSION = pytest.mark.parametrize("version", VERSIONS)
+
+# The machine: one test for each option
+
+
+@pytest.mark.parametrize("retries", [0, 1, 5, 9])
+def test_max_retries_bounds_the_tries_of_a_call(retries: int) -> None:
+    gave_up = (Outcome.TOO_MANY_ERRORS, "max_retries")
+    assert ending(*tries(retries), RATE_LIMITED, max_retries=retries) == gave_up
+    _, asked = play(*tries(retries), RATE_LIMITED, max_retries=retries + 1)
+    assert asked == (effects.Backoff(retries + 1),)
+
+
+def test_unlimited_retries_never_give_up_and_still_count_no_further_than_they_need() -> None:
+    assert ending(*tries(5), RATE_LIMITED)[0] is Outcome.TOO_MANY_ERRORS
+    endless = [play(*tries(n), RATE_LIMITED, unlimited_retries=True) for n in (5, 50, 500)]
+    assert [asked for _, asked in endless] == [
+        (effects.Backoff(6),),
+        (effects.Backoff(32),),
+        (effects.Backoff(32),),
+    ]
+    assert endless[1] == endless[2], "the state space stays finite"
+
+
+@pytest.mark.parametrize(
+    ("steps", "note", "tools", "goes_on"),
+    [
+        (Steps.STOP, MAX_STEPS, False, False),
+        (Steps.ADVISE, MAX_STEPS, True, True),
+        (Steps.UNLIMITED, "", True, True),
+    ],
+)
+def test_steps_says_what_becomes_of_the_last_step(
+    steps: Steps,
+    note: str,
+    tools: bool,  # noqa: FBT001
+    goes_on: bool,  # noqa: FBT001
+) -> None:
+    last = (effects.CallModel(note=note, tools=tools, polls=True),)
+    assert play(*STEP, FITS, max_steps=2, steps=steps)[1] == last
+    after, asked = play(*STEP * 2, FITS, max_steps=2, steps=steps)
+    if goes_on:
+        assert asked == last, "and so at every further step"
+    else:
+        assert after.state == states.Finished(Outcome.MAX_STEPS, "max_steps")
+
+
+def test_steps_that_decide_nothing_are_not_counted() -> None:
+    assert play(*STEP, steps=Steps.UNLIMITED) == play(*STEP * 9, steps=Steps.UNLIMITED)
+    assert play(*STEP, steps=Steps.UNLIMITED)[0].total_steps == 0
+
+
+def test_without_progress_a_compaction_ends_the_run_or_not() -> None:
+    assert ending(OVER, NO_GAIN) == (Outcome.CONTEXT_LIMIT, "")
+    after, _ = play(OVER, NO_GAIN, compact_without_progress=True)
+    assert isinstance(after.state, states.CallingModel)
+
+
+def test_an_overflow_ends_the_run_or_is_answered_by_a_compaction() -> None:
+    assert ending(FITS, OVERFLOW) == (Outcome.FAILED, "")
+    assert play(FITS, OVERFLOW, compact_on_overflow=True)[1] == COMPACT
+    again = (FITS, OVERFLOW, ContextCompacted(shrunk=True), OVERFLOW)
+    assert play(*again, compact_on_overflow=True)[1] == COMPACT, "with no guard of its own"
+
+
+@pytest.mark.parametrize("finish", ["stop", "length", "error"])
+def test_a_reply_with_calls_is_the_end_or_goes_on(finish: str) -> None:
+    way = (FITS, replied(finish, calls=True), ToolsReturned(), StepClosed(), FITS)
+    assert ending(*way) == (Outcome.COMPLETED, "")
+    assert isinstance(play(*way, calls_go_on=True)[0].state, states.CallingModel)
+    assert ending(FITS, ANSWER, StepClosed(), FITS, calls_go_on=True) == (Outcome.COMPLETED, "")
+
+
+def test_a_content_filter_is_an_end_like_any_other_or_an_error() -> None:
+    way = (FITS, replied("content-filter"), StepClosed())
+    assert play(*way)[1] == TURN
+    assert ending(*way, FITS) == (Outcome.COMPLETED, "")
+    assert ending(*way, filter_fails=True) == (Outcome.CONTENT_FILTERED, "")
+
+
+def test_an_abort_is_looked_for_or_seen_at_once() -> None:
+    for at_once in (False, True):
+        asked = [play(*way, abort_at_once=at_once)[1] for way in ((FITS,), (FITS, CALLS))]
+        polls = not at_once
+        assert asked == [(effects.CallModel(polls=polls),), (effects.RunTools(polls=polls),)]
+    waiting = WAYS[states.BackingOff]
+    assert play(*waiting, AbortRequested())[1] == (effects.CallModel(aborted=True),)
+    assert ending(*waiting, AbortRequested(), abort_at_once=True) == (Outcome.ABORTED, "")
+
+
+@pytest.mark.parametrize(
+    ("options", "bounds"),
+    [
+        ({}, {"max_retries": Bound("error_count", 6), "max_steps": Bound("total_steps", 100)}),
+        ({"unlimited_retries": True}, {"max_steps": Bound("total_steps", 100)}),
+        ({"steps": Steps.ADVISE}, {"max_retries": Bound("error_count", 6)}),
+        ({"steps": Steps.UNLIMITED, "unlimited_retries": True}, {}),
+    ],
+    ids=["the-document", "unlimited-retries", "advice-only", "none"],
+)
+def test_the_bounds_are_those_that_the_options_leave(
+    options: dict[str, Any], bounds: dict[str, Bound]
+) -> None:
+    assert OpencodeLoop(options=OpencodeOptions(**options)).bounds == bounds
+
+
+# Versions: what `documented-loops.md` says of each
+
+
+# Section 4.5, 4.1 (the table of changes), 4.7 and 4.8, by column.
+@pytest.mark.parametrize(
+    ("option", "chosen"),
+    [
+        ("unlimited_retries", {"1.1.11": True, "1.2.27": True, "1.18.33": False}),
+        ("compact_on_overflow", {"1.1.11": False, "1.2.27": True, "1.18.33": True}),
+        ("compact_without_progress", {"1.1.11": True, "1.2.27": True, "1.18.33": True}),
+        ("calls_go_on", {"1.1.11": False, "1.2.27": False, "1.18.33": True}),
+        ("filter_fails", {"1.1.11": False, "1.2.27": False, "1.18.33": True}),
+        ("abort_at_once", {"1.1.11": False, "1.2.27": False, "1.18.33": True}),
+        ("max_retries", {"1.1.11": 5, "1.2.27": 5, "1.18.33": 5}),
+    ],
+)
+def test_a_version_chooses_what_was_read_in_it(option: str, chosen: dict[str, Any]) -> None:
+    assert {name: getattr(given, option) for name, given in VERSIONS.items()} == chosen
+
+
+@VERSION
+def test_no_version_has_a_bound_on_steps(version: str) -> None:
+    endless = Reply(call={"t": {}}, times=150)
+    result = go(endless, DONE, loop=f"opencode@{version}", limits=Limits(max_steps=2))
+    assert (result.outcome, len(result.requests)) == (Outcome.COMPLETED, 151)
+
+
+def test_with_steps_2_as_advice_the_model_keeps_its_tools_for_10_requests() -> None:
+    """Section 4.2: the note stands in every request from the second on, and nothing else does."""
+    endless = Reply(call={"t": {}}, times=9)
+    result = go(endless, DONE, options={"steps": Steps.ADVISE}, limits=Limits(max_steps=2))
+    assert (result.outcome, len(result.requests), len(result.calls)) == (Outcome.COMPLETED, 10, 9)
+    noted = [request.messages[-1] == AssistantMessage(MAX_STEPS) for request in result.requests]
+    assert noted == [False] + [True] * 9
+    assert all(request.tools for request in result.requests)
+
+
+def test_with_steps_2_the_documents_loop_makes_2_requests() -> None:
+    result = go(CALL, CALL, limits=Limits(max_steps=2))
+    assert (result.outcome, len(result.requests)) == (Outcome.MAX_STEPS, 2)
+
+
+# Section 4.5
+
+
+@pytest.mark.parametrize("version", ["1.1.11", "1.2.27"])
+def test_up_to_1_2_27_there_are_281_requests_if_it_takes_them(version: str) -> None:
+    soon = Http(status=429, headers={"retry-after-ms": "50"})
+    result = go(Reply(http=soon, times=280), DONE, loop=f"opencode@{version}")
+    assert (result.outcome, len(result.requests)) == (Outcome.COMPLETED, 281)
+    assert set(result.backoffs_s) == {0.05}
+
+
+def test_1_18_33_retries_5_times_which_is_6_calls() -> None:
+    result = go(failing(500, 6), loop="opencode@1.18.33")
+    assert (result.outcome, len(result.requests)) == (Outcome.TOO_MANY_ERRORS, 6)
+
+
+@pytest.mark.parametrize("version", ["1.1.11", "1.2.27"])
+def test_a_delay_without_headers_is_capped_at_30_seconds(version: str) -> None:
+    result = go(Reply(lost="before-headers", times=9), DONE, loop=f"opencode@{version}")
+    assert result.backoffs_s[-3:] == [30, 30, 30]
+
+
+@VERSION
+def test_a_version_waits_2_4_8_16_and_30_seconds(version: str) -> None:
+    result = go(Reply(lost="before-headers", times=5), DONE, loop=f"opencode@{version}")
+    assert result.backoffs_s == [2, 4, 8, 16, 30]
+
+
+@VERSION
+def test_retry_after_is_taken_as_it_is(version: str) -> None:
+    asked = [Reply(http=Http(status=429, retry_after=wait * SECOND)) for wait in (45, 1)]
+    assert go(*asked, DONE, loop=f"opencode@{version}").backoffs_s == [45, 1]
+
+
+# Section 4.6: no guard against compactions that do not help
+
+
+@pytest.mark.parametrize("version", ["1.2.27", "1.18.33"])
+def test_an_overflow_that_no_compaction_cures_goes_on_for_ever(version: str) -> None:
+    with pytest.raises(RunawayRun):
+        go(
+            Reply(http=TOO_LONG, times="always"),
+            loop=f"opencode@{version}",
+            context=Context(shrunk=[False]),
+            max_transitions=500,
+        )
+
+
+def test_1_1_11_knows_no_overflow() -> None:
+    result = go(Reply(http=TOO_LONG), loop="opencode@1.1.11")
+    assert (result.outcome, len(result.requests)) == (Outcome.FAILED, 1)
+
+
+@VERSION
+def test_a_context_that_is_always_full_is_compacted_after_every_answer(version: str) -> None:
+    with pytest.raises(RunawayRun):
+        go(
+            Reply(say="Done.", times="always"),
+            loop=f"opencode@{version}",
+            context=Context(over=[True], shrunk=[False]),
+            max_transitions=500,
+        )
+
+
+# Aborts: where the document looks for one, and 1.18.33 at once
+
+
+def aborted(*model: Reply, abort: Moment, version: str = "", **more: Any) -> Result:
+    result = go(*model, loop=f"opencode{version}", abort=abort, **more)
+    assert result.outcome is Outcome.ABORTED
+    return result
+
+
+SLOW_TEXT = Reply(say=["a", "b", "c"], pace=SLOWLY)
+IN_THE_STREAM, HALF_A_SECOND = Moment(at=SECOND * 3 // 2), Moment(at=SECOND // 2)
+
+
+@pytest.mark.parametrize(("version", "at_ns"), [("", 2 * SECOND), ("@1.18.33", 3 * SECOND // 2)])
+def test_an_abort_in_the_stream_is_found_at_the_next_part_or_at_once(
+    version: str, at_ns: int
+) -> None:
+    result = aborted(SLOW_TEXT, abort=IN_THE_STREAM, version=version)
+    assert (result.elapsed_ns, result.text) == (at_ns, "a")
+
+
+@pytest.mark.parametrize(("version", "at_s"), [("", 180), ("@1.18.33", 1.5)])
+def test_an_abort_of_a_silent_stream_is_found_when_its_time_is_up_or_at_once(
+    version: str, at_s: float
+) -> None:
+    silent = Reply(stall="before-headers")
+    assert aborted(silent, abort=IN_THE_STREAM, version=version).elapsed_s == at_s
+
+
+@pytest.mark.parametrize(
+    ("version", "at_ns", "told"),
+    [
+        ("", SECOND, ["ok", "Error: not finished, the request was aborted"]),
+        ("@1.18.33", SECOND // 2, ["Error: not finished, the request was aborted"] * 2),
+    ],
+)
+def test_an_abort_while_tools_run_waits_for_the_one_that_runs_or_not(
+    version: str, at_ns: int, told: Sequence[str]
+) -> None:
+    result = aborted(TWO, abort=HALF_A_SECOND, version=version)
+    assert (result.elapsed_ns, results_of(result), len(result.calls)) == (at_ns, told, 1)
+
+
+@pytest.mark.parametrize(("version", "requests"), [("", 2), ("@1.2.27", 2), ("@1.18.33", 1)])
+def test_an_abort_in_the_wait_makes_one_more_call_that_comes_back_aborted_or_none(
+    version: str, requests: int
+) -> None:
+    result = aborted(failing(500), abort=HALF_A_SECOND, version=version)
+    assert (result.elapsed_ns, len(result.requests)) == (SECOND // 2, requests)
+
+
+@pytest.mark.parametrize("version", ["", *(f"@{version}" for version in VERSIONS)])
+def test_an_abort_after_a_step_leads_to_no_other_call(version: str) -> None:
+    slow = ScriptedHook(at="after_llm_call", takes=SECOND)
+    result = aborted(CALL, abort=Moment(on="finish"), version=version, hooks=[slow])
+    assert len(result.requests) == 1
+
+
+# The order of the document, where it is easily missed
+
+
+def test_what_the_user_says_during_a_compaction_goes_with_the_next_request() -> None:
+    """Section 4.1: messages are read again from storage at the top of each turn."""
+    queue = [Queued(on="compaction", say="now")]
+    result = go(CALL, DONE, queue=queue, context=Context(over=[False, True, False]))
+    assert UserMessage("now") in result.requests[1].messages
+
+
+def test_a_full_context_is_compacted_even_after_a_forbidden_call() -> None:
+    blocked = (FITS, CALLS, ToolsReturned(blocked=True), StepClosed())
+    assert play(*blocked, OVER)[1] == COMPACT
+
+
+def test_options_of_the_scenario_reach_the_machine() -> None:
+    chosen = LoopOptions(opencode=OpencodeOptions(max_retries=0))
+    assert go(failing(500), loops=chosen).limit == "max_retries"

@@ -1,0 +1,194 @@
+"""Runs of the loop of document 001: its queues, its one warning, its compaction, its versions."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from simloop import (
+    Http,
+    Limits,
+    Outcome,
+    Reply,
+    Result,
+    Scenario,
+    ScriptedTool,
+    ToolExecution,
+    run,
+)
+from simloop.kernel.policies import ToolOrder
+from simloop.loops.pi import VERSIONS, Delivery, PiOptions
+from simloop.messages import ToolMessage, UserMessage
+from simloop.scenario.loops import LoopOptions
+from simloop.scenario.schema import Context, Moment, Queued
+from simloop.trace import entries
+
+SECOND = 10**9
+TOOLS = {
+    "t": ScriptedTool(returns="ok", takes=SECOND),
+    "strict": ScriptedTool(parameters={"path": "string"}),
+    "broken": ScriptedTool(raises="no such file"),
+}
+CALL, DONE = Reply(call={"t": {}}), Reply(say="Done.")
+
+
+def go(*model: Reply, loop: str = "pi", options: PiOptions | None = None, **more: Any) -> Result:
+    chosen = LoopOptions(pi=options or PiOptions())
+    given = {"prompt": "Go.", "tools": TOOLS, "model": list(model), "loops": chosen, **more}
+    return run(Scenario(**given), loop=loop)
+
+
+def heard(result: Result) -> list[list[str]]:
+    """What the user had said, as it came new with each request."""
+    said = [[m.text for m in r.messages if isinstance(m, UserMessage)] for r in result.requests]
+    return [now[len(before) :] for before, now in zip([[], *said], said, strict=False)]
+
+
+def results_of(result: Result) -> list[str]:
+    return [message.text for message in result.messages if isinstance(message, ToolMessage)]
+
+
+WAITING = [
+    Queued(at=SECOND // 2, say=say, follow_up=say.startswith("f"))
+    for say in ("f1", "s1", "f2", "s2")
+]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (PiOptions(), [["Go."], ["s1"], ["s2"], ["f1"], ["f2"]]),
+        (PiOptions(steering=Delivery.ALL), [["Go."], ["s1", "s2"], ["f1"], ["f2"]]),
+        (PiOptions(follow_up=Delivery.ALL), [["Go."], ["s1"], ["s2"], ["f1", "f2"]]),
+    ],
+    ids=["one-at-a-time", "all-steering", "all-follow-ups"],
+)
+def test_steering_is_heard_before_follow_ups_each_as_its_mode_says(
+    options: PiOptions, expected: list[list[str]]
+) -> None:
+    result = go(CALL, *[DONE] * (len(expected) - 1), options=options, queue=WAITING)
+    assert heard(result) == expected
+
+
+def test_a_follow_up_is_heard_only_when_the_run_would_be_over() -> None:
+    result = go(CALL, CALL, DONE, DONE, queue=[WAITING[0]])
+    assert heard(result) == [["Go."], [], [], ["f1"]]
+
+
+def test_steering_waits_for_the_whole_batch_of_tools() -> None:
+    result = go(Reply(call=[{"t": {}}] * 3), DONE, queue=[WAITING[1]])
+    assert heard(result) == [["Go."], ["s1"]]
+    assert results_of(result) == ["ok"] * 3
+
+
+def notices(result: Result) -> list[str]:
+    return [entry.text for entry in result.trace.entries if isinstance(entry, entries.Notice)]
+
+
+@pytest.mark.parametrize(
+    ("rounds", "told"),
+    [(49, []), (50, ["51 model calls, and no end yet"])],
+    ids=["50-calls", "51-calls"],
+)
+def test_each_call_past_the_fiftieth_is_reported_and_the_run_goes_on(
+    rounds: int, told: list[str]
+) -> None:
+    result = go(Reply(call={"t": {}}, times=rounds), DONE, context=Context())
+    assert (result.outcome, notices(result)) == (Outcome.COMPLETED, told)
+
+
+def test_it_has_no_cap_300_rounds_are_301_calls() -> None:
+    endless = Reply(call={"t": {}}, times=300)
+    result = go(endless, DONE, limits=Limits(max_steps=1), context=Context())
+    assert (result.outcome, len(result.requests)) == (Outcome.COMPLETED, 301)
+    assert (result.counters.total_steps, len(notices(result))) == (301, 251)
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        ({"strict": {}}, "Error: Invalid parameters\n"),
+        ({"strict": "{not json"}, "Error: Invalid parameters\n"),
+        ({"nobody": {}}, "Error: tool nobody not found"),
+        ({"broken": {}}, "Error: no such file"),
+    ],
+    ids=["invalid", "no-json", "unknown", "raises"],
+)
+def test_a_call_that_goes_wrong_is_told_to_the_model_and_the_next_one_runs(
+    call: dict[str, object], told: str
+) -> None:
+    result = go(Reply(call=[call, {"t": {}}]), DONE)
+    assert result.outcome is Outcome.COMPLETED
+    newest = [m for m in result.requests[-1].messages if isinstance(m, ToolMessage)]
+    assert newest[0].text.startswith(told)
+    assert ([m.is_error for m in newest], newest[1].text) == ([True, False], "ok")
+
+
+def compactions(result: Result) -> int:
+    return sum(isinstance(entry, entries.Compaction) for entry in result.trace.entries)
+
+
+@pytest.mark.parametrize(("rounds", "queue"), [(49, [WAITING[1]]), (50, [])], ids=["100", "101"])
+def test_over_100_messages_and_not_before_the_context_is_compacted(
+    rounds: int, queue: Sequence[Queued]
+) -> None:
+    many = 1 + 2 * rounds + len(queue) > 100
+    result = go(
+        Reply(call={"t": {}}, times=rounds),
+        DONE,
+        queue=queue,
+        summaries=[Reply(say="So far.")] * many,
+    )
+    assert (result.outcome, compactions(result)) == (Outcome.COMPLETED, many)
+
+
+def test_a_failed_model_call_is_not_tried_again_and_the_queues_are_left_alone() -> None:
+    result = go(CALL, Reply(http=Http(status=503)), queue=[WAITING[0]])
+    assert (result.outcome, len(result.requests)) == (Outcome.FAILED, 2)
+    assert result.message == "Error: 503 Service Unavailable"
+
+
+# What `documented-loops.md` 2.6 prints: two calls in sequence, an abort during the first.
+@pytest.mark.parametrize(
+    ("loop", "started", "requests"),
+    [("pi", 1, 1), ("pi@0.73.1", 2, 2), ("pi@0.87.1", 1, 2)],
+)
+def test_an_abort_during_the_first_of_two_tools_does_as_that_version(
+    loop: str, started: int, requests: int
+) -> None:
+    order = ToolExecution(order=ToolOrder.SEQUENTIAL)
+    two = Reply(call=[{"t": {}}, {"t": {}}])
+    result = go(two, loop=loop, tool_execution=order, abort=Moment(at=SECOND // 2))
+    assert result.outcome is Outcome.ABORTED
+    assert (len(result.calls), len(result.requests)) == (started, requests)
+    assert [m.is_error for m in result.messages if isinstance(m, ToolMessage)] == [
+        True,
+        started == 1,
+    ]
+
+
+@pytest.mark.parametrize(("loop", "ran"), [("pi", 1), ("pi@0.73.1", 1), ("pi@0.87.1", 0)])
+def test_calls_cut_off_by_length_are_run_up_to_0_73_1(loop: str, ran: int) -> None:
+    result = go(Reply(call={"t": {}}, finish="length"), DONE, loop=loop)
+    assert (result.outcome, len(result.calls)) == (Outcome.COMPLETED, ran)
+    assert results_of(result)[0].startswith("ok" if ran else "Error: not executed")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_real_versions_run_tools_in_parallel(version: str) -> None:
+    result = go(Reply(call=[{"t": {}}] * 3), DONE, loop=f"pi@{version}")
+    assert result.elapsed_ns == SECOND
+    assert go(Reply(call=[{"t": {}}] * 3), DONE).elapsed_ns == 3 * SECOND
+
+
+def test_the_wall_clock_bounds_the_tools_that_are_run_after_an_abort() -> None:
+    slow = {**TOOLS, "slow": ScriptedTool(takes=100 * SECOND)}
+    result = go(
+        Reply(call=[{"t": {}}, {"slow": {}}]),
+        loop="pi@0.73.1",
+        tools=slow,
+        tool_execution=ToolExecution(order=ToolOrder.SEQUENTIAL),
+        abort=Moment(at=SECOND // 2),
+        limits=Limits(max_wall_clock_ms=2_000),
+    )
+    assert result.elapsed_ns == 2 * SECOND

@@ -1,0 +1,366 @@
+"""The loop of document 003: ask, act on one function call, observe, until there is none."""
+
+from collections.abc import Mapping
+from itertools import product
+from typing import Any
+
+import pytest
+from exploration import BOTH, WORLD
+
+from simloop import Limits, Outcome, Reply, Result, Scenario, ScriptedTool, run
+from simloop.errors import CannotExpress
+from simloop.kernel import effects, states
+from simloop.kernel.alphabet import ENDINGS, answers
+from simloop.kernel.effects import Effect
+from simloop.kernel.errorclass import ErrorClass
+from simloop.kernel.machine import Bound, Feature, IllegalSignal, Run, Transition
+from simloop.kernel.policies import Compaction, ToolOrder
+from simloop.kernel.signals import (
+    AbortRequested,
+    Began,
+    CallBlocked,
+    HookFailed,
+    ModelFailed,
+    ModelReplied,
+    Signal,
+    StepClosed,
+    ToolsReturned,
+    WallClockExpired,
+)
+from simloop.loops.react import LEGAL, TOO_MANY_ROUNDS, ReactLoop, ReactOptions, history
+from simloop.messages import AssistantMessage, FinishReason, ToolMessage
+from simloop.scenario.loops import LoopOptions
+from simloop.scenario.replies import Http
+from simloop.scenario.schema import Moment, Queued, ScriptedHook
+from simloop.trace import entries
+
+SECOND = 10**9
+CALL_MODEL: tuple[Effect, ...] = (effects.CallModel(),)
+KEEP: tuple[Effect, ...] = (effects.CloseStep(keep=True),)
+
+
+def replied(finish: str, *, text: bool = True, calls: bool = False) -> ModelReplied:
+    return ModelReplied(FinishReason(finish), text, calls)
+
+
+ANSWER, CALLS = replied("stop"), replied("tool-calls", calls=True)
+ROUND: tuple[Signal, ...] = (CALLS, ToolsReturned(), StepClosed())
+
+# One way into each state, without `Began`.
+WAYS: dict[type, tuple[Signal, ...]] = {
+    states.CallingModel: (),
+    states.RunningTools: (CALLS,),
+    states.ClosingStep: (ANSWER,),
+}
+STATES = pytest.mark.parametrize("state", WAYS)
+every_reply = pytest.mark.parametrize(
+    ("finish", "text"), list(product(map(str, FinishReason), BOTH))
+)
+
+
+def play(*arrivals: Signal, limits: Limits | None = None, **options: Any) -> Transition:
+    """Take a run from its beginning through `arrivals`; the last transition."""
+    loop = ReactLoop(limits, ReactOptions(**options))
+    moved = loop.advance(loop.start(), Began())
+    for signal in arrivals:
+        moved = loop.advance(moved[0], signal)
+    return moved
+
+
+def arriving(asked: tuple[Effect, ...]) -> tuple[Signal, ...]:
+    """Every signal that can answer what was asked last, and those that end any run."""
+    return (*answers(asked[-1], 2), *ENDINGS)
+
+
+# The machine
+
+
+def test_every_state_but_the_first_and_the_last_has_a_way_into_it() -> None:
+    assert set(WAYS) == set(LEGAL) - {states.Ready, states.Finished}
+    assert all(isinstance(play(*way)[0].state, state) for state, way in WAYS.items())
+
+
+@STATES
+def test_a_state_accepts_what_can_answer_it_and_an_early_end_and_nothing_else(state: type) -> None:
+    moved, asked = play(*WAYS[state])
+    for signal in (accepted := arriving(asked)):
+        ReactLoop().advance(moved, signal)
+    for signal in WORLD:
+        if type(signal) not in {type(one) for one in accepted}:
+            with pytest.raises(IllegalSignal):
+                ReactLoop().advance(moved, signal)
+
+
+def test_a_run_begins_by_calling_the_model_without_measuring_anything() -> None:
+    assert play() == (Run(states.CallingModel()), CALL_MODEL)
+
+
+@every_reply
+def test_a_reply_without_a_call_is_the_answer_whatever_it_ended_with(
+    finish: str,
+    text: bool,  # noqa: FBT001
+) -> None:
+    reply = replied(finish, text=text)
+    assert play(reply)[1] == KEEP
+    after, asked = play(reply, StepClosed())
+    assert after.state == states.Finished(Outcome.COMPLETED)
+    assert asked == (effects.Finish(Outcome.COMPLETED),)
+
+
+@every_reply
+def test_a_reply_with_a_call_acts_on_the_first_one_and_goes_on(
+    finish: str,
+    text: bool,  # noqa: FBT001
+) -> None:
+    reply = replied(finish, text=text, calls=True)
+    assert play(reply)[1] == (effects.RunTools(first_only=True),)
+    assert play(reply, ToolsReturned())[1] == KEEP
+    after, asked = play(reply, ToolsReturned(), StepClosed())
+    assert (after.state, asked) == (states.CallingModel(), CALL_MODEL)
+
+
+def test_a_forbidden_call_does_not_stop_the_run() -> None:
+    assert play(CALLS, ToolsReturned(blocked=True), StepClosed())[1] == CALL_MODEL
+
+
+@pytest.mark.parametrize("waiting", list(product(BOTH, BOTH)))
+def test_what_the_user_says_meanwhile_changes_nothing(waiting: tuple[bool, bool]) -> None:
+    assert play(CALLS, ToolsReturned(), StepClosed(*waiting))[1] == CALL_MODEL
+    ended = states.Finished(Outcome.COMPLETED)
+    assert play(ANSWER, StepClosed(*waiting))[0].state == ended
+
+
+def test_a_round_is_one_step_however_many_the_reply_reports() -> None:
+    burst = ModelReplied(FinishReason.TOOL_CALLS, text=True, calls=True, steps=9)
+    assert play(burst)[0].total_steps == 1
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 5])
+def test_the_limit_is_found_after_the_last_tool_and_not_before(rounds: int) -> None:
+    before, _ = play(*ROUND * (rounds - 1), CALLS, max_rounds=rounds)
+    assert isinstance(before.state, states.RunningTools)
+    after, asked = play(*ROUND * rounds, max_rounds=rounds)
+    assert after.state == states.Finished(Outcome.MAX_STEPS, "max_rounds")
+    assert asked == (effects.Finish(Outcome.MAX_STEPS, TOO_MANY_ROUNDS),)
+
+
+def test_an_answer_in_the_last_round_is_no_limit() -> None:
+    after, _ = play(*ROUND, ANSWER, StepClosed(), max_rounds=2)
+    assert after.state == states.Finished(Outcome.COMPLETED)
+
+
+@pytest.mark.parametrize(
+    "failed", [ModelFailed(error, retryable) for error, retryable in product(ErrorClass, BOTH)]
+)
+def test_a_failed_model_call_ends_the_run_whatever_it_was(failed: ModelFailed) -> None:
+    assert play(failed)[0].state == states.Finished(Outcome.FAILED)
+
+
+@STATES
+@pytest.mark.parametrize(
+    ("signal", "ended"),
+    [
+        (AbortRequested(), states.Finished(Outcome.ABORTED)),
+        (WallClockExpired(), states.Finished(Outcome.TIMED_OUT, "max_wall_clock_ms")),
+        (HookFailed(), states.Finished(Outcome.FAILED)),
+    ],
+    ids=["abort", "wall-clock", "hook"],
+)
+def test_what_the_simulator_ends_a_run_by_ends_it_in_any_state(
+    state: type, signal: Signal, ended: states.Finished
+) -> None:
+    assert play(*WAYS[state], signal)[0].state == ended
+
+
+def test_a_model_call_that_a_hook_forbids_ends_the_run_as_blocked() -> None:
+    assert play(CallBlocked())[0].state == states.Finished(Outcome.BLOCKED)
+
+
+@STATES
+def test_runs_with_as_many_rounds_behave_equally_however_they_came_about(state: type) -> None:
+    """Other replies, other machines of equal options: the same run, the same moves."""
+    cut = (replied("length", text=False, calls=True), ToolsReturned(blocked=True))
+    other, one = play(*cut, StepClosed(queued=True), *WAYS[state]), play(*ROUND, *WAYS[state])
+    assert other == one
+    loops = [ReactLoop(Limits(max_steps=2)), ReactLoop(options=ReactOptions(max_rounds=2))]
+    moves = [[loop.advance(one[0], signal) for signal in arriving(one[1])] for loop in loops]
+    assert moves[0] == moves[1]
+
+
+# Options
+
+
+@pytest.mark.parametrize(
+    ("limits", "options", "rounds"),
+    [
+        pytest.param(None, {}, 100, id="the-documents-hundred"),
+        pytest.param(Limits(max_steps=7), {}, 7, id="max-steps"),
+        pytest.param(Limits(max_steps=7), {"max_rounds": 3}, 3, id="max-rounds-goes-first"),
+    ],
+)
+def test_the_bound_on_rounds_is_an_option_else_max_steps(
+    limits: Limits | None, options: dict[str, int], rounds: int
+) -> None:
+    loop = ReactLoop(limits, ReactOptions(**options))  # type: ignore[arg-type]
+    assert loop.bounds == {"max_rounds": Bound("total_steps", rounds)}
+    assert isinstance(play(*ROUND * rounds, limits=limits, **options)[0].state, states.Finished)
+
+
+def test_all_calls_of_a_reply_are_run_if_so_chosen() -> None:
+    asked = [play(CALLS, all_calls=chosen)[1] for chosen in BOTH]
+    assert asked == [(effects.RunTools(),), (effects.RunTools(first_only=True),)]
+    orders = [
+        ReactLoop(options=ReactOptions(all_calls=chosen)).policies.tool_execution.order
+        for chosen in BOTH
+    ]
+    assert orders == [ToolOrder.PARALLEL, ToolOrder.SEQUENTIAL]
+
+
+# Runs
+
+TOOLS = {
+    "t": ScriptedTool(returns="ok", takes=SECOND),
+    "strict": ScriptedTool(parameters={"path": "string"}),
+    "broken": ScriptedTool(raises="no such file"),
+}
+CALL, DONE = Reply(call={"t": {}}), Reply(say="Done.")
+
+
+def go(*model: Reply, options: ReactOptions | None = None, **more: Any) -> Result:
+    chosen = LoopOptions(react=options or ReactOptions())
+    given = {"prompt": "Go.", "tools": TOOLS, "model": list(model), "loops": chosen, **more}
+    return run(Scenario(**given), loop="react")
+
+
+def test_three_rounds_as_the_document_shows_them() -> None:
+    result = go(CALL, CALL, DONE)
+    assert (result.outcome, result.text, result.counters.total_steps) == (
+        Outcome.COMPLETED,
+        "Done.",
+        3,
+    )
+    assert [len(request.messages) for request in result.requests] == [1, 3, 5]
+
+
+def test_only_the_first_call_is_run_and_the_model_never_sees_the_others() -> None:
+    result = go(Reply(call=[{"t": {}}, {"broken": {}}, {"t": {}}]), DONE)
+    assert [call.name for call in result.calls] == ["t"]
+    said = [m for m in result.requests[-1].messages if isinstance(m, AssistantMessage)]
+    assert [len(message.calls) for message in said] == [1]
+    answers_sent = [m.text for m in result.requests[-1].messages if isinstance(m, ToolMessage)]
+    assert answers_sent == ["ok"]
+
+
+def test_the_other_calls_are_answered_in_the_trace_with_an_error() -> None:
+    result = go(Reply(call=[{"t": {}}, {"broken": {}}]), DONE)
+    answered = [entry for entry in result.trace.entries if isinstance(entry, entries.ToolResult)]
+    told = {entry.name: (entry.ran, entry.is_error) for entry in answered}
+    assert told == {"broken": (False, True), "t": (True, False)}
+
+
+def test_with_all_calls_they_run_at_once_and_all_results_are_sent() -> None:
+    three = Reply(call=[{"t": {}}] * 3)
+    result = go(three, DONE, options=ReactOptions(all_calls=True))
+    assert (len(result.calls), result.elapsed_ns, len(result.messages)) == (3, SECOND, 6)
+
+
+def test_too_many_rounds_end_in_the_documents_words_after_the_last_tool() -> None:
+    result = go(Reply(call={"t": {}}, times=2), options=ReactOptions(max_rounds=2))
+    assert (result.outcome, result.limit) == (Outcome.MAX_STEPS, "max_rounds")
+    assert result.message == "Max tool call rounds exceeded"
+    assert (len(result.calls), len(result.requests)) == (2, 2)
+    assert isinstance(result.messages[-1], ToolMessage), "the history is kept, and whole"
+
+
+def test_the_next_prompt_goes_on_from_the_history_with_a_fresh_budget() -> None:
+    model = [Reply(call={"t": {}}, times=2), CALL, DONE]
+    result = go(*model, options=ReactOptions(max_rounds=2), then=["And now?"])
+    assert result.outcomes == (Outcome.MAX_STEPS, Outcome.COMPLETED)
+    assert [len(request.messages) for request in result.requests] == [1, 3, 6, 8]
+    assert result.counters.total_steps == 2
+
+
+def test_what_the_user_says_meanwhile_is_the_next_prompt() -> None:
+    result = go(CALL, DONE, DONE, queue=[Queued(at=SECOND // 2, say="And now?")])
+    assert result.outcomes == (Outcome.COMPLETED, Outcome.COMPLETED)
+    assert [len(request.messages) for request in result.requests] == [1, 3, 5]
+
+
+def test_a_failed_call_is_not_tried_again_and_the_prompt_stays_in_the_history() -> None:
+    result = go(Reply(http=Http(status=503)), DONE, then=["Again."])
+    assert result.outcomes == (Outcome.FAILED, Outcome.COMPLETED)
+    assert [entry["role"] for entry in history(result.messages)] == ["user", "user", "model"]
+
+
+@pytest.mark.parametrize(
+    ("asked_for", "feature"),
+    [
+        ({"abort": Moment(at=1)}, Feature.ABORT),
+        ({"hooks": [ScriptedHook(at="before_llm_call")]}, Feature.HOOKS),
+        ({"compaction": Compaction()}, Feature.COMPACTION),
+        ({"summaries": [DONE]}, Feature.COMPACTION),
+    ],
+    ids=["abort", "hooks", "compaction", "summaries"],
+)
+def test_what_the_document_does_not_have_is_refused_with_the_reason(
+    asked_for: Mapping[str, Any], feature: Feature
+) -> None:
+    with pytest.raises(CannotExpress, match=ReactLoop.lacks[feature]):
+        go(DONE, **asked_for)
+
+
+# The history, as the document pushes it
+
+
+def call_part(call_id: str, name: str, args: Any) -> dict[str, Any]:
+    return {"functionCall": {"id": call_id, "name": name, "args": args}}
+
+
+def answered(call_id: str, name: str, response: dict[str, str]) -> dict[str, Any]:
+    part = {"functionResponse": {"id": call_id, "name": name, "response": response}}
+    return {"role": "tool", "parts": [part]}
+
+
+def test_the_history_has_the_documents_roles_and_parts() -> None:
+    result = go(Reply(say="I look.", call={"strict": {"path": "a"}}), DONE)
+    assert history(result.messages) == [
+        {"role": "user", "parts": [{"text": "Go."}]},
+        {
+            "role": "model",
+            "parts": [{"text": "I look."}, call_part("call-1", "strict", {"path": "a"})],
+        },
+        answered("call-1", "strict", {"output": ""}),
+        {"role": "model", "parts": [{"text": "Done."}]},
+    ]
+
+
+def test_a_call_without_words_is_the_only_part() -> None:
+    assert history(go(CALL, DONE).messages)[1]["parts"] == [call_part("call-1", "t", {})]
+
+
+def test_arguments_that_are_no_json_stay_as_the_model_wrote_them() -> None:
+    kept = history(go(Reply(call={"t": "{oops"}), DONE).messages)
+    assert kept[1]["parts"] == [call_part("call-1", "t", "{oops")]
+    complaint = "Error: Invalid parameters\narguments: not valid JSON"
+    assert kept[2] == answered("call-1", "t", {"error": complaint})
+
+
+def test_an_empty_reply_is_an_empty_text_and_ends_the_run() -> None:
+    result = go(Reply(finish="stop"))
+    assert (result.outcome, result.text) == (Outcome.COMPLETED, "")
+    assert history(result.messages)[-1] == {"role": "model", "parts": [{"text": ""}]}
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("broken", "Error: no such file"), ("nobody", "Error: tool nobody not found")],
+)
+def test_a_tool_that_fails_responds_with_an_error_and_the_run_goes_on(name: str, told: str) -> None:
+    result = go(Reply(call={name: {}}), DONE)
+    assert result.outcome is Outcome.COMPLETED
+    assert history(result.messages)[2] == answered("call-1", name, {"error": told})
+
+
+def test_an_empty_answer_is_empty_even_when_an_earlier_round_had_words() -> None:
+    """Document 003: `return result.text ?? ""`, of the reply that holds no call."""
+    assert go(Reply(say="I look.", call={"t": {}}), Reply(finish="stop")).message == ""
