@@ -22,7 +22,7 @@ from simloop.kernel.signals import (
     Signal,
     WallClockExpired,
 )
-from simloop.kernel.states import Finished
+from simloop.kernel.states import ClosingStep, Finished, Reply, RunningTools
 from simloop.messages import Outcome
 
 LegalMap = Mapping[type[Struct], Mapping[type[Struct], frozenset[type[Struct]]]]
@@ -67,6 +67,7 @@ class Feature(StrEnum):
     HOOKS = "hooks"
     ABORT = "abort"
     COMPACTION = "compaction"
+    QUEUE = "queue"  # without one, what the user says meanwhile is the next prompt
 
 
 class Bound(NamedTuple):
@@ -137,6 +138,12 @@ def stop(
             return finish(run, Outcome.BLOCKED)
         case _:
             assert_never(signal)
+
+
+def reply_of(run: Run) -> Reply:
+    """The reply of the step that is under way."""
+    assert isinstance(run.state, RunningTools | ClosingStep)
+    return run.state.reply
 
 
 class IllegalSignal(InternalError):  # noqa: N818 - what it is, in the machine's own words

@@ -20,8 +20,13 @@ which comes back as aborted. Of compactions and hooks the document says nothing:
 Where the real program differs (`documented-loops.md` 0.1 and section 4; the text in parentheses is
 the versions read):
 
-- no bound on retries (1.0 to 1.2): `unlimited_retries`. The delay begins at 2 s, and 1.18.33 adds
-  up to a quarter: `retry: {initial_ms: 2000}`; our jitter takes off and does not add.
+- no bound on retries (1.0 to 1.2): `unlimited_retries`. The delay begins at 2 s: `first_delay_ms`.
+  1.18.33 adds up to a quarter; our jitter takes off. Retry-After, and a delay after an answer with
+  headers, have no cap; ours are those of the retry policy.
+- errors are classified by words found in message and body, so a 401 that mentions `server_error` is
+  tried again (1.18.33, bug C7); ours by status and code.
+- a tool is also found by its name in lower case (1.18.33); ours is unknown then.
+- a summary that fails stops the run; ours gives way to dropping the oldest messages.
 - steps are unlimited unless configured, and then only advice; tools stay on: `steps`.
 - a compaction that gains nothing is followed by the next one: `compact_without_progress`.
 - a context overflow is answered by a compaction (1.2.27, 1.18.33): `compact_on_overflow`.
@@ -55,6 +60,7 @@ from simloop.kernel.machine import (
     Transition,
     finish,
     on_the_map,
+    reply_of,
     stop,
 )
 from simloop.kernel.policies import Policies
@@ -89,9 +95,13 @@ from simloop.messages import FinishReason, Outcome
 
 
 class Turning(Struct, frozen=True, gc=False):
-    """At the top of the outer loop. `answered`: the exit test holds unless the context is full."""
+    """At the top of the outer loop, where a full context goes before everything else.
+
+    `answered`: the exit test holds. `blocked`: the inner loop says stop.
+    """
 
     answered: bool
+    blocked: bool = False
 
 
 LEGAL: LegalMap = {
@@ -135,6 +145,8 @@ class OpencodeOptions:
 
     max_retries: Annotated[int, Ge(0)] = 5
     """How often a failed call is tried again; the document says 3 to 5."""
+    first_delay_ms: Annotated[int, Ge(0)] = 1_000
+    """Milliseconds before the first retry, twice as long before each further one."""
     unlimited_retries: bool = False
     """A failed call is tried again for ever (1.0 to 1.2)."""
     steps: Steps = Steps.STOP
@@ -156,7 +168,10 @@ class OpencodeOptions:
 
 
 _1_1_11 = OpencodeOptions(
-    unlimited_retries=True, steps=Steps.UNLIMITED, compact_without_progress=True
+    first_delay_ms=2_000,
+    unlimited_retries=True,
+    steps=Steps.UNLIMITED,
+    compact_without_progress=True,
 )
 _1_2_27 = replace(_1_1_11, compact_on_overflow=True)
 _1_18_33 = replace(
@@ -188,7 +203,7 @@ class OpencodeLoop:
     ) -> None:
         self.options = options or OpencodeOptions()
         self.max_steps = (limits or Limits()).max_steps
-        self.policies = Policies(retry=ExponentialBackoff(initial_ms=1_000))
+        self.policies = Policies(retry=ExponentialBackoff(initial_ms=self.options.first_delay_ms))
         bounds: dict[str, Bound] = {}
         if not self.options.unlimited_retries:
             bounds["max_retries"] = Bound("error_count", self.options.max_retries + 1)
@@ -220,9 +235,9 @@ class OpencodeLoop:
             case BackoffElapsed():
                 return self._call(run)
             case ToolsReturned(blocked=blocked):
-                return run.to(ClosingStep(_reply_of(run), blocked)), _KEEP
+                return run.to(ClosingStep(reply_of(run), blocked)), _KEEP
             case StepClosed(queued=queued, follow_up=follow_up):
-                return self._judge(run, _reply_of(run), queued=queued or follow_up)
+                return self._judge(run, reply_of(run), queued=queued or follow_up)
             case AbortRequested():
                 return self._abort(run, signal)
             case WallClockExpired() | HookFailed() | CallBlocked():
@@ -238,6 +253,8 @@ class OpencodeLoop:
         spent = self._is_spent(run)
         if over and not spent:
             return self._compact(run)
+        if run.state.blocked:
+            return finish(run, Outcome.BLOCKED)
         if run.state.answered:
             return finish(run, Outcome.COMPLETED)
         return finish(run, Outcome.MAX_STEPS, "max_steps") if spent else self._call(run)
@@ -288,8 +305,8 @@ class OpencodeLoop:
         assert isinstance(run.state, ClosingStep)
         if reply.finish is FinishReason.CONTENT_FILTER and self.options.filter_fails:
             return finish(run, Outcome.CONTENT_FILTERED)
-        if run.state.blocked:
-            return finish(run, Outcome.BLOCKED)
+        if run.state.blocked:  # `compact` is returned before `stop` (document, 2.3.1)
+            return run.to(Turning(answered=False, blocked=True)), (effects.MeasureContext(),)
         goes_on = reply.finish in _GOES_ON or (reply.calls and self.options.calls_go_on)
         return run.to(Turning(answered=not goes_on and not queued)), _TURN
 
@@ -310,8 +327,3 @@ class OpencodeLoop:
         if type(run.state) is BackingOff and not self.options.abort_at_once:
             return run.to(Halting()), (effects.CallModel(aborted=True),)
         return stop(run, signal)
-
-
-def _reply_of(run: Run) -> Reply:
-    assert isinstance(run.state, RunningTools | ClosingStep)
-    return run.state.reply

@@ -47,6 +47,7 @@ from simloop.kernel.machine import (
     Transition,
     finish,
     on_the_map,
+    reply_of,
     stop,
 )
 from simloop.kernel.policies import Compaction, Policies, ToolExecution, ToolOrder
@@ -195,12 +196,12 @@ class PiLoop:
             case ModelReplied():
                 return self._take_reply(Reply(signal.finish, signal.text, signal.calls))
             case ToolsReturned():
-                closing = run.state if type(run.state) is Halting else ClosingStep(_reply_of(run))
+                closing = run.state if type(run.state) is Halting else ClosingStep(reply_of(run))
                 return Run(closing), _KEEP
             case StepClosed(queued=queued, follow_up=follow_up):
                 if type(run.state) is Halting:
                     return run, _LAST_CALL
-                return self._follow(run, _reply_of(run), queued=queued, follow_up=follow_up)
+                return self._follow(run, reply_of(run), queued=queued, follow_up=follow_up)
             case ModelFailed(error=error):
                 aborted = error is ErrorClass.ABORTED
                 return finish(run, Outcome.ABORTED if aborted else Outcome.FAILED)
@@ -237,11 +238,6 @@ class PiLoop:
         if self.options.tools_after_abort:
             return Run(Halting()), (effects.RunTools(),)
         return Run(Halting()), (effects.RefuseTools(None),)
-
-
-def _reply_of(run: Run) -> Reply:
-    assert isinstance(run.state, RunningTools | ClosingStep)
-    return run.state.reply
 
 
 def _taking(queue: Queue, delivery: Delivery) -> tuple[Effect, ...]:

@@ -39,6 +39,7 @@ from simloop.kernel.machine import (
     Transition,
     finish,
     on_the_map,
+    reply_of,
     stop,
 )
 from simloop.kernel.policies import Policies, ToolExecution, ToolOrder
@@ -104,6 +105,7 @@ class ReactLoop:
         Feature.HOOKS: "document 003 has no hooks",
         Feature.ABORT: "document 003 has no way to stop a run",
         Feature.COMPACTION: "document 003 never shortens the history",
+        Feature.QUEUE: "document 003 hears nothing while it runs",
     }
 
     def __init__(self, limits: Limits | None = None, options: ReactOptions | None = None) -> None:
@@ -129,11 +131,9 @@ class ReactLoop:
             case ModelReplied():
                 return self._take_reply(run, signal)
             case ToolsReturned():
-                assert isinstance(run.state, RunningTools)
-                return run.to(ClosingStep(run.state.reply)), _KEEP
+                return run.to(ClosingStep(reply_of(run))), _KEEP
             case StepClosed():
-                assert isinstance(run.state, ClosingStep)
-                return self._go_on(run) if run.state.reply.calls else finish(run, Outcome.COMPLETED)
+                return self._go_on(run) if reply_of(run).calls else finish(run, Outcome.COMPLETED)
             case ModelFailed():
                 return finish(run, Outcome.FAILED)
             case AbortRequested() | WallClockExpired() | HookFailed() | CallBlocked():
@@ -160,6 +160,7 @@ class ReactLoop:
 def history(messages: tuple[Message, ...]) -> list[dict[str, Any]]:
     """The conversation as the document keeps it: roles user, model and tool, each with parts.
 
+    Text and call of a reply are two parts, as in the real program; the document has them in one.
     A part is `text`, `functionCall` (id, name, args) or `functionResponse` (id, name, response).
     """
     names = {

@@ -35,6 +35,7 @@ from simloop.kernel.machine import (
     Transition,
     finish,
     on_the_map,
+    reply_of,
     stop,
 )
 from simloop.kernel.policies import Policies
@@ -140,11 +141,11 @@ class ReferenceLoop:
             case ModelReplied():
                 return self._take_reply(run, signal)
             case ToolsReturned():
-                reply = _reply_of(run)
+                reply = reply_of(run)
                 broken = reply.finish is FinishReason.INTERRUPTED
                 return run.to(ClosingStep(reply)), _DROP if broken else _KEEP
             case StepClosed(queued=queued, follow_up=follow_up):
-                return self._follow(run, _reply_of(run), queued=queued or follow_up)
+                return self._follow(run, reply_of(run), queued=queued or follow_up)
             case Began() | BackoffElapsed():
                 return run.to(_MEASURING), _MEASURE
             case ContextCompacted(shrunk=shrunk):
@@ -235,8 +236,3 @@ class ReferenceLoop:
         if run.total_steps >= self.limits.max_steps:
             return finish(run, Outcome.MAX_STEPS, "max_steps")
         return None
-
-
-def _reply_of(run: Run) -> Reply:
-    assert isinstance(run.state, RunningTools | ClosingStep)
-    return run.state.reply

@@ -40,7 +40,8 @@ def _validate(document: Document) -> Scenario:
     try:
         check_names_in(scenario)
     except ScenarioError as error:
-        loc = tuple(error.key.split("."))
+        # The name of a loop may have dots in it: `expect_on.opencode@1.2.27`.
+        loc = tuple(error.key.split(".", 1 if error.key.startswith("expect_on.") else -1))
         error.path = document.path
         error.line, error.column = document.locate(loc)
         raise

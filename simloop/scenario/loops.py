@@ -25,7 +25,10 @@ from simloop.scenario.replies import Strict
 
 
 class LoopOptions(Strict):
-    """The options of the loop designs that have some; each is used when that loop runs."""
+    """The options of the loop designs that have some; each is used when that loop runs.
+
+    A version, such as `opencode@1.2.27`, has its own.
+    """
 
     pi: PiOptions = Field(PiOptions(), description="The loop of document 001.")
     react: ReactOptions = Field(ReactOptions(), description="The loop of document 003.")
@@ -51,9 +54,9 @@ DESIGNS: Mapping[str, Design] = {
 
 def check_loop(loop: str, key: str = "loop") -> None:
     """Raise ScenarioError if no loop design has this name; one of one's own is not loaded."""
-    name, _, version = loop.partition("@")
+    name, at, version = loop.partition("@")
     design = DESIGNS.get(name)
-    if design is None or (version and version not in design.versions):
+    if design is None or (at and version not in design.versions):
         raise _unknown(loop, key)
 
 

@@ -23,7 +23,6 @@ from simloop.errors import (
 from simloop.kernel import signals
 from simloop.kernel.effects import Queue
 from simloop.kernel.machine import Feature
-from simloop.messages import Outcome
 from simloop.scenario.loops import machine_for, reasons_against
 from simloop.scenario.result import Counters, Result, failures, failures_of_error
 from simloop.scenario.schema import Moment, Scenario
@@ -108,8 +107,8 @@ class Simulation:
         try:
             waiting = [self.scenario.prompt, *self.scenario.then]
             while waiting:
-                ended = await self.send(waiting.pop(0))
-                waiting = [*self._unheard(ended), *waiting]
+                await self.send(waiting.pop(0))
+                waiting = [*self._unheard(), *waiting]
             result = self._result()
             if isinstance(self._model, FakeModel):
                 self._check_account(self._model, result)
@@ -153,10 +152,11 @@ class Simulation:
     def _elapsed_ns(self) -> int:
         return running_loop().now_ns - self._start_ns
 
-    def _unheard(self, ended: Ended) -> list[str]:
-        """What the user said while a loop without a queue was busy is the next prompt."""
-        completed = ended.state.outcome is Outcome.COMPLETED
-        unheard = self._queued.take_first() if completed else None
+    def _unheard(self) -> list[str]:
+        """What the user said while a loop that has no queue was busy: the next prompt."""
+        if Feature.QUEUE not in self._machine.lacks:
+            return []
+        unheard = self._queued.take_first()
         return [] if unheard is None else [unheard]
 
     def expects(self, error: SimloopError) -> bool:

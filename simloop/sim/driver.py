@@ -141,7 +141,7 @@ class Driver:
         self._start_ns = self._loop.now_ns
         self._steps = self._total_steps = 0
         self._reply: ReplySoFar | None = None
-        self._text = self._cause = self._message = ""
+        self._said = self._text = self._cause = self._message = ""
         self._fault: Fault | None = None
         self._error = ErrorClass.UNKNOWN
         self._user_code.failure = ""
@@ -218,7 +218,7 @@ class Driver:
             state,
             self._total_steps,
             self._text,
-            self._text if outcome is Outcome.COMPLETED else message,
+            self._said if outcome is Outcome.COMPLETED else message,
             tuple(self._history.messages),
             self._loop.now_ns - self._start_ns,
         )
@@ -285,7 +285,7 @@ class Driver:
         """What the reply, or the lack of one, is to the machine."""
         words = reply.text
         reply.pieces = [words]  # joined once, here
-        self._text = words or self._text
+        self._said, self._text = words, words or self._text
         self._tool_calls.open(reply.calls)
         if reply.fault is not None:
             return await self._failed(reply.fault)

@@ -1,4 +1,4 @@
-"""What a report calls a state, a signal or an effect says all that decides, and is never in doubt."""
+"""What a report calls a state, a signal or an effect says all that decides."""
 
 from typing import get_args
 

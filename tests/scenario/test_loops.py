@@ -127,7 +127,6 @@ def test_a_name_like_no_other_has_no_nearest() -> None:
     assert caught.value.hint.endswith("or module:attribute for one of your own")
 
 
-@pytest.mark.xfail(strict=True, reason="an empty version is taken for none")
 def test_an_empty_version_is_no_version() -> None:
     with pytest.raises(ScenarioError):
         machine_for("opencode@", Limits())
@@ -273,7 +272,6 @@ def test_an_expectation_on_an_unknown_loop_is_shown_by_its_place(key: str) -> No
     assert f"expect_on.{key}: there is no loop `{key}`" in str(caught.value)
 
 
-@pytest.mark.xfail(strict=True, reason="the dots of a version are taken for a path in the file")
 def test_an_expectation_on_an_unknown_version_is_shown_by_its_place() -> None:
     text = 'prompt: x\nexpect_on:\n  reference: {}\n  "opencode@9.9": {}\n'
     with pytest.raises(ScenarioError, match=r"^a\.yaml:4:"):

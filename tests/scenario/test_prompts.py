@@ -296,7 +296,9 @@ def test_several_such_messages_are_several_prompts_in_the_order_in_which_they_we
     assert prompts(result) == ["B", "A"]
 
 
-def test_a_run_that_did_not_complete_is_followed_by_no_prompt_that_nobody_planned() -> None:
-    text = f"prompt: Go.\nlimits: {{max_steps: 1}}\n{TOOLS}\n{MEANWHILE}\nmodel: [{ASKS[:15]}]"
+def test_what_was_queued_is_the_next_prompt_of_react_however_the_run_ended() -> None:
+    model = "model: [{call: {t: {}}}, {say: Heard.}]"
+    text = f"prompt: Go.\nlimits: {{max_steps: 1}}\n{TOOLS}\n{MEANWHILE}\n{model}"
     result = run(parse_scenario(text), loop="react")
-    assert (result.outcomes, prompts(result)) == ((Outcome.MAX_STEPS,), [])
+    assert result.outcomes == (Outcome.MAX_STEPS, Outcome.COMPLETED)
+    assert prompts(result) == ["Also this."]
