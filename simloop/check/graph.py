@@ -8,16 +8,17 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from simloop.check.explore import Graph, Step
+from simloop.check.visited import Graph, Step
 from simloop.kernel.alphabet import ENDINGS
 from simloop.kernel.effects import Backoff, CallModel, Effect, RunTools
-from simloop.kernel.signals import Signal, StepClosed, WallClockExpired
+from simloop.kernel.signals import CallBlocked, HookFailed, Signal, StepClosed, WallClockExpired
 from simloop.kernel.states import Finished
 
 Weigh = Callable[[tuple[Effect, ...]], int]
 """What a transition costs, by what is asked for in it."""
 Follow = Callable[[Signal], bool]
 
+_FROM_OUTSIDE = (*ENDINGS, HookFailed(), CallBlocked())
 _TAKING_TIME = (CallModel, RunTools, Backoff)
 
 
@@ -84,11 +85,14 @@ def _can_be(graph: Graph, arrow: tuple[int, Signal, int]) -> bool:
 
 
 def trapped(graph: Graph) -> int | None:
-    """The first node from which no end can be reached unless the run is stopped from outside."""
+    """The first node that a run stays in or comes back to, and never ends but from outside.
+
+    One that cannot be left at all is not meant: exploration has found it already.
+    """
     sources: list[list[int]] = [[] for _ in graph.runs]
     for node, arrows in enumerate(graph.arrows):
         for signal, target in arrows:
-            if signal not in ENDINGS:
+            if signal not in _FROM_OUTSIDE:
                 sources[target].append(node)
     can_end = bytearray(isinstance(run.state, Finished) for run in graph.runs)
     waiting = deque(node for node, ends in enumerate(can_end) if ends)
@@ -97,7 +101,10 @@ def trapped(graph: Graph) -> int | None:
             if not can_end[source]:
                 can_end[source] = 1
                 waiting.append(source)
-    return next((node for node, ends in enumerate(can_end) if not ends), None)
+    caught = {node for node, ends in enumerate(can_end) if not ends}
+    inside: list[list[tuple[Signal, int]]]
+    inside = [[arrow for arrow in row if arrow[0] not in _FROM_OUTSIDE] for row in graph.arrows]
+    return min(_without_dead_ends(inside, caught), default=None)
 
 
 def shortest_lasso(graph: Graph, through: Follow) -> Lasso | None:
@@ -130,7 +137,7 @@ class _Rounds:
             for arrows in graph.arrows
         ]
         self._distances = _distances(self._arrows)
-        self._on_cycles = _without_dead_ends(self._arrows)
+        self._on_cycles = _without_dead_ends(self._arrows, set(self._distances))
 
     def shortest(self, through: Follow) -> Lasso | None:
         best, found = len(self._graph) * 2 + 1, None
@@ -138,17 +145,38 @@ class _Rounds:
             far = self._distances[node]
             if far + 1 >= best:
                 break
-            for signal, target in self._arrows[node]:
-                if target not in self._on_cycles or not through(signal):
-                    continue
-                back = self._way(target, node, best - far - 2)
-                if back is not None:
-                    best, found = far + 1 + len(back), (node, [(signal, target), *back])
+            cycle = self._round(node, through, best - far - 1)
+            if cycle is not None:
+                best, found = far + len(cycle), (node, cycle)
         if found is None:
             return None
         start, cycle = found
         way_in = self._way(0, start, len(self._graph)) or []
         return Lasso(self._steps(way_in), self._steps(cycle))
+
+    def _round(self, start: int, through: Follow, longest: int) -> list[tuple[Signal, int]] | None:
+        """The shortest way from `start` back there that passes `through`."""
+        came: dict[tuple[int, bool], tuple[tuple[int, bool], Signal]] = {}
+        frontier, length, goal = [(start, False)], 0, (start, True)
+        while goal not in came and frontier and length < longest:
+            length += 1
+            reached = []
+            for place in frontier:
+                for signal, target in self._arrows[place[0]]:
+                    to = target, place[1] or through(signal)
+                    if target in self._on_cycles and to not in came:
+                        came[to] = place, signal
+                        reached.append(to)
+            frontier = reached
+        if goal not in came:
+            return None
+        cycle: list[tuple[Signal, int]] = []
+        place = goal
+        while not cycle or place != (start, False):
+            before, signal = came[place]
+            cycle.append((signal, place[0]))
+            place = before
+        return cycle[::-1]
 
     def _way(self, start: int, goal: int, longest: int) -> list[tuple[Signal, int]] | None:
         """The shortest way, if it takes no more than `longest` arrows."""
@@ -189,10 +217,9 @@ def _distances(arrows: list[list[tuple[Signal, int]]]) -> dict[int, int]:
     return distances
 
 
-def _without_dead_ends(arrows: list[list[tuple[Signal, int]]]) -> frozenset[int]:
-    """The reachable nodes that are on a way round, or between two."""
-    left = set(_distances(arrows))
-    leads = {node: {target for _, target in arrows[node]} for node in left}
+def _without_dead_ends(arrows: list[list[tuple[Signal, int]]], left: set[int]) -> frozenset[int]:
+    """Those of `left` that are on a way round within it, or between two. Takes `left` apart."""
+    leads = {node: {target for _, target in arrows[node]} & left for node in left}
     sources: dict[int, set[int]] = {node: set() for node in left}
     for node, targets in leads.items():
         for target in targets:

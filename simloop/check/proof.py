@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from simloop.check.explore import Finding, Graph, Step, explore, why_impossible
+from simloop.check.explore import explore, why_impossible
 from simloop.check.graph import (
     Lasso,
     ends_first,
@@ -17,6 +17,7 @@ from simloop.check.graph import (
     shortest_lasso,
     trapped,
 )
+from simloop.check.visited import Finding, Graph, Step
 from simloop.errors import ScenarioError
 from simloop.kernel.diagram import Edge
 from simloop.kernel.effects import Backoff, CallModel, Effect, RunTools
@@ -102,7 +103,7 @@ def prove(machine: Machine, limits: Limits, *, loop: str = "", through: str = ""
 def _traps(graph: Graph) -> Iterator[Finding]:
     """The first state that can be left, but never for an end. One that cannot is found already."""
     node = trapped(graph)
-    if node is not None and graph.asked[node]:
+    if node is not None:
         state = NAMES[type(graph.runs[node].state)]
         yield Finding(f"{state} has no way to an end but from outside", graph.way_to(node))
 

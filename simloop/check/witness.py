@@ -10,8 +10,8 @@ from typing import Any
 
 import yaml
 
-from simloop.check.explore import Step
 from simloop.check.graph import Lasso
+from simloop.check.visited import Step
 from simloop.errors import ScenarioError
 from simloop.kernel import effects, signals
 from simloop.kernel.effects import Effect
@@ -70,7 +70,8 @@ def scenario_of_lasso(lasso: Lasso, *, loop: str, limits: Limits, options: LoopO
     Raises ScenarioError if the world cannot be made to behave so.
     """
     script = _Script()
-    script.play((*lasso.prefix, *(lasso.cycle * _ROUNDS)))
+    # One more answer: what the last transition asks for is performed before the run is given up.
+    script.play((*lasso.prefix, *(lasso.cycle * _ROUNDS), lasso.cycle[0]))
     return script.scenario(
         title=f"A run of {loop} that never ends: {len(lasso.cycle)} transitions, again and again",
         loop=loop,

@@ -13,6 +13,7 @@ import io
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NoReturn
 
 import click
@@ -119,6 +120,8 @@ class Verbs(click.Group):
     ) -> NoReturn:
         """Run the command line and exit."""
         del standalone_mode  # click's own would say 1 for Ctrl-C
+        if "" not in sys.path and (here := str(Path.cwd())) not in sys.path:
+            sys.path.append(here)  # a loop of one's own, as `python -m simloop` would find it
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may know ASCII only
         try:

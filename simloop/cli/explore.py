@@ -6,6 +6,7 @@ one's own in CI.
 """
 
 import dataclasses
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -112,7 +113,8 @@ def _options(loop: str, given: tuple[str, ...]) -> LoopOptions:
         raise ScenarioError(f"the loop `{loop}` takes no options", key="--option")
     pairs = dict(pair.partition("=")[::2] for pair in given)
     try:
-        return LoopOptions.model_validate({loop: {k: _read(v) for k, v in pairs.items()}})
+        values = {key: _read(value) for key, value in pairs.items()}
+        return LoopOptions.model_validate_json(json.dumps({loop: values}))  # as strict as a file
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(str(part) for part in first["loc"])

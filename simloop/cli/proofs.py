@@ -11,9 +11,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from simloop.check.explore import Step
 from simloop.check.graph import Lasso
 from simloop.check.proof import Longest, Proof
+from simloop.check.visited import Step
 from simloop.kernel.diagram import Edge, mermaid
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import LegalMap

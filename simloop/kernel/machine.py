@@ -7,9 +7,9 @@ machine behave equally for ever after; that is what lets `explore` visit all of 
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import NamedTuple, Protocol, assert_never
+from typing import NamedTuple, Protocol, Self, assert_never
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from simloop.errors import InternalError
 from simloop.kernel import effects
@@ -53,9 +53,9 @@ class Run(Struct, frozen=True, gc=False):
     """The reference loop: compactions tried, normal and forced, whether or not they helped (bug
     B4); never reset."""
 
-    def to(self, state: Struct) -> "Run":
-        """The run in another state, with the same counters."""
-        return Run(state, self.error_count, self.total_steps, self.compaction_attempts)
+    def to(self, state: Struct) -> Self:
+        """The run in another state, with the same counters, and all else that it holds."""
+        return structs.replace(self, state=state)
 
 
 Transition = tuple[Run, tuple[Effect, ...]]

@@ -1,0 +1,137 @@
+"""What a machine has to keep to, besides its map.
+
+Not here: visiting its runs (explore.py). The rule to keep: each rule says in words what is wrong,
+with the state and the numbers, and knows nothing of any loop design.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from msgspec import structs
+
+from simloop.check.visited import Graph
+from simloop.kernel import effects
+from simloop.kernel.alphabet import replies
+from simloop.kernel.effects import Effect
+from simloop.kernel.machine import Bound, Run, Transition
+from simloop.kernel.names import NAMES
+from simloop.kernel.signals import Signal
+from simloop.kernel.states import Finished
+
+Asked = tuple[Effect, ...]
+Advance = Callable[[Run, Signal], Transition | None]
+"""What a run does on a signal; None where that is an error, which is a finding of its own."""
+Wrong = tuple[int, str]
+"""A node, and what is wrong there."""
+
+_UNANSWERED = (effects.TakeQueued, effects.Finish)
+_SPENDING: Mapping[str, tuple[type[Effect], ...]] = {
+    "total_steps": (effects.CallModel, effects.Compact),
+    "error_count": (effects.CallModel, effects.Backoff),
+    "compaction_attempts": (effects.Compact,),
+}
+
+
+def spends(asked: Asked, bound: Bound) -> bool:
+    """Whether something is asked for that may not be asked for once `bound` has been reached.
+
+    A counter of a machine's own bounds model calls.
+    """
+    return any(isinstance(e, _SPENDING.get(bound.counter, (effects.CallModel,))) for e in asked)
+
+
+def wrong_by_itself(run: Run, asked: Asked) -> Iterator[str]:
+    """What is wrong with a run and what it asks for, whatever came before."""
+    state = NAMES[type(run.state)]
+    answered = [effect for effect in asked if not isinstance(effect, _UNANSWERED)]
+    if isinstance(run.state, Finished):
+        if answered:
+            yield f"finished asks for {NAMES[type(answered[0])]} after the end"
+        if [e.outcome for e in asked if isinstance(e, effects.Finish)] != [run.state.outcome]:
+            yield f"finished as {run.state.outcome} without `Finish` saying so, once"
+        return
+    if not answered:
+        yield f"{state} cannot be left: nothing is asked of the world"
+    elif len(answered) > 1:
+        yield f"{state} asks for two answers at once"
+    elif asked[-1] is not answered[0]:
+        yield f"{state} asks for {NAMES[type(answered[0])]}, but not last"
+    for effect in asked:
+        if not isinstance(effect, Effect):
+            yield f"{state} asks for {NAMES[type(effect)]}, which is no effect"
+        elif isinstance(effect, effects.Finish):
+            yield f"{state} says goodbye, and goes on"
+
+
+def past_a_bound(run: Run, asked: Asked, bounds: Mapping[str, Bound]) -> Iterator[str]:
+    """A bound that has been reached, and is asked past."""
+    for limit, bound in bounds.items():
+        if getattr(run, bound.counter) >= bound.at and spends(asked, bound):
+            what = ", ".join(NAMES[type(e)] for e in asked if spends((e,), bound))
+            state = NAMES[type(run.state)]
+            yield f"{state} asks for {what} though {limit} is {bound.at}, and reached"
+
+
+def ended_too_early(run: Run, bounds: Mapping[str, Bound]) -> Iterator[str]:
+    """A run that is ended by a limit which it has not reached."""
+    if isinstance(run.state, Finished) and run.state.limit in bounds:
+        bound = bounds[run.state.limit]
+        count = getattr(run, bound.counter)
+        if count < bound.at:
+            yield f"a run is ended by {run.state.limit} at {count}, though it is {bound.at}"
+
+
+def not_the_same_twice(graph: Graph, advance: Advance) -> Iterator[Wrong]:
+    """Equal runs behave equally: of a machine that remembers something nothing is proved."""
+    for node, arrows in enumerate(graph.arrows):
+        run = graph.runs[node]
+        for signal, target in arrows:
+            moved = advance(run, signal)
+            if moved is None or moved[0] != graph.runs[target] or moved[1] != graph.asked[target]:
+                where = f"{NAMES[type(run.state)]} on {NAMES[type(signal)]}"
+                yield node, f"{where} is not the same twice"
+                return
+
+
+def stops_one_early(graph: Graph, advance: Advance, bounds: Mapping[str, Bound]) -> Iterator[Wrong]:
+    """One below its bound a counter stops nothing that it did not stop before."""
+    tried: set[tuple[object, Signal, str]] = set()
+    for node, arrows in enumerate(graph.arrows):
+        run = graph.runs[node]
+        for signal, target in arrows:
+            for limit, bound in bounds.items():
+                after, count = graph.runs[target], getattr(run, bound.counter)
+                if getattr(after, bound.counter) != bound.at - 1 or not count:
+                    continue
+                # The first is enough: it has the least of all that could also have stopped it.
+                if (run.state, signal, limit) in tried or spends(graph.asked[target], bound):
+                    continue
+                tried.add((run.state, signal, limit))
+                before = advance(structs.replace(run, **{bound.counter: count - 1}), signal)
+                if before is not None and spends(before[1], bound):
+                    where = f"{NAMES[type(run.state)]} on {NAMES[type(signal)]}"
+                    ends = f"{bound.counter} {count} ends what {count - 1} does not"
+                    yield target, f"{where}: {ends}, though {limit} is {bound.at}"
+
+
+def mistakes_bursts(graph: Graph, advance: Advance, most: int) -> Iterator[Wrong]:
+    """Whoever tells a burst apart takes one step more than the limit for one, and no less.
+
+    What a machine makes of a burst stands in the state that it goes to.
+    """
+    tried: set[object] = set()
+    for node, asked in enumerate(graph.asked):
+        run = graph.runs[node]
+        calls = any(isinstance(e, effects.CallModel) and not e.aborted for e in asked)
+        if not calls or run.state in tried:
+            continue
+        tried.add(run.state)
+        for reply in replies(1):
+            sizes = (1, most, most + 1, 10 * most + 10, 20 * most + 20)
+            moved = [advance(run, structs.replace(reply, steps=steps)) for steps in sizes]
+            one, just, over, far, further = (move and move[0].state for move in moved)
+            if far != further:
+                return  # the number itself is kept there
+            if one != just:
+                yield node, f"{most} steps of a reply are taken for a burst"
+            if over != far:
+                yield node, f"{most + 1} steps of a reply are not taken for a burst"

@@ -1,0 +1,184 @@
+"""A witness that is written as a scenario goes, in the simulator, exactly the same way."""
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+
+import pytest
+
+from simloop.check.proof import Proof, prove
+from simloop.check.verify import verify
+from simloop.check.visited import Step
+from simloop.check.witness import scenario_of_ending, scenario_of_lasso, scenario_text
+from simloop.errors import RunawayRun, ScenarioError
+from simloop.kernel import effects, signals, states
+from simloop.kernel.limits import Limits
+from simloop.kernel.machine import Run
+from simloop.kernel.names import NAMES
+from simloop.kernel.states import Finished
+from simloop.loops.opencode import OpencodeOptions, Steps
+from simloop.messages import FinishReason, Outcome
+from simloop.scenario.loader import parse_scenario
+from simloop.scenario.loops import LoopOptions, machine_for, names
+from simloop.scenario.schema import Scenario
+from simloop.trace.entries import Transition
+
+SMALL = Limits(max_steps=2, max_error_count=2, max_compaction_attempts=2, max_steps_per_round=3)
+ENDLESS = [loop for loop in names() if loop.startswith("pi") or "@" in loop]
+THROUGH = {
+    "pi": (
+        "context-measured",
+        "context-measured over",
+        "context-compacted",
+        "model-replied",
+        "model-replied length",
+        "tools-returned",
+        "step-closed",
+        "step-closed queued",
+        "step-closed follow_up",
+    ),
+    "opencode": (
+        "context-measured",
+        "context-compacted",
+        "context-compacted shrunk",
+        "model-replied",
+        "model-replied other",
+        "model-replied interrupted",
+        "tools-returned",
+        "step-closed",
+        "step-closed queued",
+    ),
+}
+OVERFLOWS = [(loop, "model-failed overflow") for loop in ENDLESS if loop[-2:] in ("27", "33")]
+OPTIONS = LoopOptions()
+
+
+@cache
+def proof_of(loop: str, limits: Limits = SMALL, through: str = "") -> Proof:
+    return prove(machine_for(loop, limits), limits, loop=loop, through=through)
+
+
+def went(scenario: Scenario) -> list[tuple[str, str]]:
+    """The transitions of a run that comes out as the scenario expects, twice."""
+    verdict = verify(scenario)
+    assert (verdict.errors, verdict.failures, verdict.deterministic) == ([], (), True)
+    assert verdict.trace is not None
+    record = verdict.trace.entries
+    return [(entry.signal, entry.state) for entry in record if isinstance(entry, Transition)]
+
+
+def told(steps: Sequence[Step]) -> list[tuple[str, str]]:
+    return [(NAMES[type(step.signal)], NAMES[type(step.run.state)]) for step in steps]
+
+
+def read_again(scenario: Scenario) -> Scenario:
+    again = parse_scenario(scenario_text(scenario))
+    assert again == scenario
+    return again
+
+
+def endings(limits: Limits) -> Iterator[tuple[str, Finished]]:
+    for loop in names():
+        for state in proof_of(loop, limits).endings:
+            yield loop, state
+
+
+def check_ending(loop: str, state: Finished, limits: Limits) -> None:
+    steps = proof_of(loop, limits).endings[state]
+    scenario = scenario_of_ending(steps, loop=loop, limits=limits, options=OPTIONS)
+    assert (scenario.expect.outcome, scenario.expect.limit) == (state.outcome, state.limit)
+    assert went(read_again(scenario)) == told(steps)
+
+
+@pytest.mark.parametrize(("loop", "state"), list(endings(SMALL)), ids=str)
+def test_the_shortest_run_to_each_outcome_runs_as_it_is_written(loop: str, state: Finished) -> None:
+    check_ending(loop, state, SMALL)
+
+
+@pytest.mark.parametrize("loop", [loop for loop in names() if loop != "reference"])
+def test_so_it_does_for_the_limits_of_the_documents(loop: str) -> None:
+    for state in proof_of(loop, Limits()).endings:
+        check_ending(loop, state, Limits())
+
+
+@pytest.mark.parametrize(
+    ("loop", "through"),
+    [(loop, "") for loop in ENDLESS]
+    + [(loop, words) for loop in ENDLESS for words in THROUGH[loop.partition("@")[0]]]
+    + OVERFLOWS,
+)
+def test_a_lasso_goes_round_as_it_is_written_until_it_is_a_runaway(loop: str, through: str) -> None:
+    lasso = proof_of(loop, SMALL, through).lasso
+    assert lasso is not None
+    scenario = scenario_of_lasso(lasso, loop=loop, limits=SMALL, options=OPTIONS)
+    assert scenario.expect.error == RunawayRun.__name__
+    rounds, rest = divmod(scenario.max_transitions - len(lasso.prefix), len(lasso.cycle))
+    assert rounds > 10
+    assert rest == 0
+    assert went(read_again(scenario)) == told((*lasso.prefix, *lasso.cycle * rounds))
+
+
+def test_the_options_of_a_loop_are_written_too() -> None:
+    options = LoopOptions(opencode=OpencodeOptions(steps=Steps.UNLIMITED))
+    proof = prove(machine_for("opencode", SMALL, options), SMALL)
+    assert proof.lasso is not None
+    scenario = scenario_of_lasso(proof.lasso, loop="opencode", limits=SMALL, options=options)
+    again = read_again(scenario)
+    assert again.loops == options
+    went(again)
+
+
+def test_only_what_is_not_the_default_is_written() -> None:
+    steps = proof_of("react").endings[Finished(Outcome.COMPLETED)]
+    scenario = scenario_of_ending(steps, loop="react", limits=Limits(), options=OPTIONS)
+    assert scenario_text(scenario).splitlines() == [
+        "title: The shortest run of react that ends as completed",
+        "loop: react",
+        "prompt: Do the work.",
+        "model:",
+        "- say: Some words.",
+        "expect:",
+        "  outcome: completed",
+        "  limit: ''",
+    ]
+
+
+def test_time_that_runs_out_where_nothing_takes_time_is_refused() -> None:
+    ended = Run(Finished(Outcome.TIMED_OUT, "max_wall_clock_ms"))
+    asked = (effects.MeasureContext(),)
+    steps = (
+        Step(signals.Began(), Run(states.Measuring()), asked),
+        Step(signals.WallClockExpired(), ended, (effects.Finish(Outcome.TIMED_OUT),)),
+    )
+    with pytest.raises(ScenarioError, match="nothing takes time"):
+        scenario_of_ending(steps, loop="pi", limits=SMALL, options=OPTIONS)
+
+
+@pytest.mark.parametrize("finish", FinishReason)
+@pytest.mark.parametrize("text", [True, False])
+@pytest.mark.parametrize("calls", [True, False])
+def test_every_reply_there_is_can_be_written(
+    finish: FinishReason, *, text: bool, calls: bool
+) -> None:
+    """On pi, which lets any reply end the run or go on: what comes after it is stopped."""
+    machine = machine_for("pi", SMALL)
+    steps: list[Step] = []
+    run = machine.start()
+    given: list[signals.Signal] = [
+        signals.Began(),
+        signals.ContextMeasured(over=False),
+        signals.ModelReplied(finish, text, calls),
+        *([signals.ToolsReturned()] if calls else []),
+        signals.AbortRequested(),
+    ]
+    for signal in given:
+        run, asked = machine.advance(run, signal)
+        steps.append(Step(signal, run, asked))
+    scenario = scenario_of_ending(steps, loop="pi", limits=SMALL, options=OPTIONS)
+    assert went(read_again(scenario)) == told(steps)
+
+
+def test_a_lasso_that_stops_in_a_model_call_has_a_reply_for_it() -> None:
+    lasso = proof_of("opencode@1.1.11", SMALL, "model-failed").lasso
+    assert lasso is not None
+    scenario = scenario_of_lasso(lasso, loop="opencode@1.1.11", limits=SMALL, options=LoopOptions())
+    assert verify(scenario).exit_code == 0

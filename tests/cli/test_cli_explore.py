@@ -1,0 +1,349 @@
+import json
+import re
+import subprocess
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from simloop.cli import main
+from simloop.scenario.loader import load_scenario
+from simloop.scenario.loops import names
+
+OWN = """\
+from simloop.loops.pi import PiLoop
+from simloop.loops.react import LEGAL, ClosingStep, ReactLoop
+
+MACHINE = ReactLoop()
+NUMBER = 5
+
+def twice(limits):
+    return ReactLoop(limits)
+
+class Nested:
+    Loop = PiLoop
+
+class Halves(ReactLoop):
+    legal = {**LEGAL, ClosingStep: {}}
+"""
+SMALL = ("--max-steps", "2", "--max-errors", "2", "--max-compactions", "1")
+# The keys that the issue names, then those that only we do.
+KEYS: dict[str, type | tuple[type, ...]] = {
+    "loop": str,
+    "limits": dict,
+    "terminates": bool,
+    "states": int,
+    "transitions": int,
+    "longest_run": (dict, type(None)),
+    "outcomes": list,
+    "lasso": (dict, type(None)),
+    "format_version": int,
+    "options": dict,
+    "edges": int,
+    "untaken": list,
+    "findings": list,
+}
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def own(folder: Path, request: pytest.FixtureRequest) -> str:
+    """A module of the user's: of another name for each test, because Python remembers modules."""
+    name = "own_" + re.sub(r"\W", "_", request.node.name)
+    (folder / f"{name}.py").write_text(OWN, "utf-8")
+    return name
+
+
+def explore(*arguments: str) -> Result:
+    return CliRunner(env={"NO_COLOR": "1"}).invoke(main, ["explore", *arguments])
+
+
+def explore_json(*arguments: str) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(explore(*arguments, "--format", "json").stdout)
+    return document
+
+
+class TestText:
+    def test_says_that_every_run_ends_and_after_how_much(self) -> None:
+        result = explore("--loop", "react")
+        assert result.exit_code == 0
+        assert result.stderr == ""
+        first, limits, *rest = result.stdout.splitlines()
+        assert first.startswith("react: every run ends (")
+        assert limits.startswith("limits ")
+        assert "max_steps 100" in limits
+        assert [line.split(maxsplit=2)[-1] for line in rest[:1]] == ["301 transitions"]
+        assert any(line.split() == ["100", "model", "calls"] for line in rest)
+        assert any("max-steps by max_rounds in 301 transitions" in line for line in rest)
+
+    def test_says_why_an_edge_cannot_be_taken(self) -> None:
+        assert "hook-failed (document 003 has no hooks)" in explore("--loop", "react").stdout
+
+    def test_says_how_a_run_that_does_not_end_goes_round(self) -> None:
+        result = explore("--loop", "pi")
+        assert result.exit_code == 1
+        assert result.stdout.startswith("pi: a run may never end (")
+        _, lasso = result.stdout.split("lasso ")
+        before, round_ = lasso.split("round:")
+        assert "after 1 transition, round and round in 4 transitions" in before
+        assert [line.split()[0].rstrip(":") for line in round_.splitlines()[1:]] == [
+            "context-measured",
+            "model-replied",
+            "tools-returned",
+            "step-closed",
+        ]
+
+    def test_is_of_the_reference_loop_if_nothing_is_asked_for(self) -> None:
+        assert explore(*SMALL).stdout == explore("--loop", "reference", *SMALL).stdout
+
+    def test_says_what_is_wrong_with_a_machine_and_how_to_get_there(self, own: str) -> None:
+        result = explore("--loop", f"{own}:Halves", *SMALL)
+        assert result.exit_code == 1
+        wrong = result.stdout.index("WRONG")
+        assert "map" in result.stdout[wrong:]
+        assert "-> closing-step" in result.stdout[wrong:]
+
+    def test_of_a_long_witness_shows_the_end(self) -> None:
+        shown = explore("--loop", "opencode@1.2.27", "--through", "backoff-elapsed").stdout
+        assert "backoff-elapsed" in shown[shown.index("round:") :]
+
+
+class TestJson:
+    @pytest.mark.parametrize("loop", names())
+    def test_has_every_key_of_its_type(self, loop: str) -> None:
+        document = explore_json("--loop", loop, *SMALL)
+        assert set(document) == set(KEYS)
+        assert [key for key, kind in KEYS.items() if not isinstance(document[key], kind)] == []
+        assert document["loop"] == loop
+        assert document["terminates"] == (document["lasso"] is None)
+        assert document["terminates"] == (document["longest_run"] is not None)
+
+    def test_says_the_limits_that_it_holds_for(self) -> None:
+        given = explore_json(*SMALL, "--max-steps-per-round", "3")["limits"]
+        assert given == {
+            "max_steps": 2,
+            "max_steps_per_round": 3,
+            "max_error_count": 2,
+            "max_compaction_attempts": 1,
+        }
+
+    def test_says_the_longest_run(self) -> None:
+        assert explore_json("--loop", "reference", *SMALL)["longest_run"] == {
+            "transitions": 1 + 4 * 2 + 3 * 1 + 3 * 1,
+            "model_calls": 4,
+            "tool_rounds": 2,
+            "backoff_ns": 2_000_000_000,
+            "backoff_asked_ns": 120_000_000_000,
+        }
+
+    def test_says_each_outcome_with_a_witness_that_ends_in_it(self) -> None:
+        outcomes = explore_json("--loop", "opencode", *SMALL)["outcomes"]
+        ends = {(one["outcome"], one["limit"]) for one in outcomes}
+        assert ends >= {("completed", ""), ("max-steps", "max_steps"), ("aborted", "")}
+        for one in outcomes:
+            assert one["witness"][0]["signal"] == "began"
+            last = one["witness"][-1]["state"]
+            assert last == ", ".join(filter(None, (f"finished: {one['outcome']}", one["limit"])))
+
+    def test_says_the_lasso_step_by_step(self) -> None:
+        lasso = explore_json("--loop", "pi")["lasso"]
+        assert [step["signal"] for step in lasso["prefix"]] == ["began"]
+        assert lasso["cycle"][1] == {
+            "signal": "model-replied: tool-calls, text, calls",
+            "state": "running-tools",
+        }
+        assert lasso["cycle"][-1]["state"] == lasso["prefix"][-1]["state"]
+
+    def test_says_the_options_of_a_version(self) -> None:
+        assert explore_json("--loop", "opencode@1.1.11", *SMALL)["options"]["unlimited_retries"]
+        assert explore_json("--loop", "reference", *SMALL)["options"] == {}
+
+    def test_says_what_is_wrong(self, own: str) -> None:
+        findings = explore_json("--loop", f"{own}:Halves", *SMALL)["findings"]
+        assert findings
+        assert {tuple(finding) for finding in findings} == {("what", "witness")}
+        assert explore_json("--loop", "react", *SMALL)["findings"] == []
+
+
+class TestMermaid:
+    def test_draws_the_edges_that_can_be_taken(self) -> None:
+        result = explore("--loop", "react", "--format", "mermaid")
+        lines = result.stdout.splitlines()
+        assert lines[:2] == ["stateDiagram-v2", "    [*] --> Ready"]
+        assert "    CallingModel --> RunningTools: ModelReplied" in lines
+        assert "HookFailed" not in result.stdout
+
+    def test_marks_the_edges_of_the_lasso(self) -> None:
+        lines = explore("--loop", "pi", "--format", "mermaid").stdout.splitlines()
+        assert "    Ready --> Measuring: Began*" in lines
+        assert "    ClosingStep --> Measuring: StepClosed*" in lines
+        assert any(line.startswith("    Compacting") and "*" not in line for line in lines)
+
+
+class TestWrite:
+    @pytest.mark.parametrize("loop", ["reference", "pi", "react", "opencode@1.2.27"])
+    def test_what_is_written_runs_as_it_expects(self, loop: str, folder: Path) -> None:
+        result = explore("--loop", loop, *SMALL, "--write", "out/deep")
+        files = sorted((folder / "out" / "deep").iterdir())
+        document = explore_json("--loop", loop, *SMALL)
+        assert len(files) == len(document["outcomes"]) + (document["lasso"] is not None)
+        assert result.stderr.splitlines() == [
+            f"wrote {Path('out') / 'deep' / file}" for file in written(result)
+        ]
+        ran = CliRunner().invoke(main, ["run", "out"])
+        assert ran.exit_code == 0, ran.output
+
+    def test_each_file_is_named_for_what_it_shows(self, folder: Path) -> None:
+        explore("--loop", "pi", "--write", "out")
+        lasso = load_scenario(folder / "out" / "lasso.simloop.yaml")
+        assert lasso.expect.error == "RunawayRun"
+        timed_out = load_scenario(folder / "out" / "timed-out-max-wall-clock-ms.simloop.yaml")
+        assert timed_out.expect.outcome == "timed-out"
+
+    def test_no_file_is_written_over(self, folder: Path) -> None:
+        there = folder / "out" / "completed.simloop.yaml"
+        there.parent.mkdir()
+        there.write_text("mine", "utf-8")
+        result = explore("--loop", "react", "--write", "out")
+        assert result.exit_code == 2
+        assert "completed.simloop.yaml: cannot be written: File exists" in result.stderr
+        assert there.read_text("utf-8") == "mine"
+
+    def test_a_folder_that_is_a_file_is_refused(self, folder: Path) -> None:
+        (folder / "out").write_text("", "utf-8")
+        assert explore("--loop", "react", "--write", "out").exit_code == 2
+
+
+def written(result: Result) -> list[str]:
+    return [line.rpartition("deep/")[2] for line in result.stderr.splitlines()]
+
+
+class TestThrough:
+    def test_asks_for_another_lasso(self) -> None:
+        lasso = explore_json("--loop", "pi", "--through", "context-compacted")["lasso"]
+        assert any(step["signal"].startswith("context-compacted") for step in lasso["cycle"])
+
+    @pytest.mark.parametrize(
+        ("loop", "through"),
+        [("pi", "backoff-elapsed"), ("reference", "step-closed"), ("pi", "no such words")],
+    )
+    def test_where_no_lasso_goes_is_refused(self, loop: str, through: str) -> None:
+        result = explore("--loop", loop, *SMALL, "--through", through)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert through in result.stderr
+
+
+class TestOptions:
+    @pytest.mark.parametrize("loop", ["reference", "pi@0.73.1", "own:Loop"])
+    def test_of_a_loop_without_any_are_refused(self, loop: str) -> None:
+        result = explore("--loop", loop, "--option", "parallel=true")
+        assert result.exit_code == 2
+        assert f"the loop `{loop}` takes no options" in result.stderr
+
+    @pytest.mark.parametrize("limit", ["--max-steps", "--max-errors", "--max-steps-per-round"])
+    def test_a_limit_below_its_least_is_refused(self, limit: str) -> None:
+        assert explore(limit, "0").exit_code == 2
+
+
+class TestLoop:
+    def test_that_there_is_not_is_answered_with_those_there_are(self) -> None:
+        result = explore("--loop", "opncode")
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert "there is no loop `opncode`" in result.stderr
+        assert "did you mean `opencode`?" in result.stderr
+        assert all(name in result.stderr for name in names())
+
+    def test_of_a_version_that_there_is_not_is_refused(self) -> None:
+        assert explore("--loop", "pi@9").exit_code == 2
+
+    @pytest.mark.parametrize("attribute", ["twice", "ReactLoop"])
+    def test_of_ones_own_may_be_a_class_or_a_function_of_limits(
+        self, own: str, attribute: str
+    ) -> None:
+        document = explore_json("--loop", f"{own}:{attribute}", *SMALL)
+        assert document["loop"] == f"{own}:{attribute}"
+        assert document["longest_run"]["model_calls"] == 2
+
+    def test_of_ones_own_may_be_a_machine_with_limits_of_its_own(self, own: str) -> None:
+        result = explore("--loop", f"{own}:MACHINE", *SMALL)
+        assert result.exit_code == 0
+        assert "100 model calls" in result.stdout
+
+    def test_of_ones_own_may_stand_in_something_else(self, own: str) -> None:
+        assert explore("--loop", f"{own}:Nested.Loop").exit_code == 1
+
+    @pytest.mark.parametrize(
+        ("attribute", "words"),
+        [("NUMBER", "cannot be had"), ("Nothing", "Nothing"), ("", "cannot be had")],
+    )
+    def test_that_is_no_machine_is_refused(self, own: str, attribute: str, words: str) -> None:
+        result = explore("--loop", f"{own}:{attribute}")
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert words in result.stderr
+        assert "Traceback" not in result.stderr
+
+    def test_made_by_something_that_makes_none_says_what_is_missing(self) -> None:
+        result = explore("--loop", "builtins:str")
+        assert result.exit_code == 2
+        assert "is no machine: it has no name, legal" in result.stderr
+
+    @pytest.mark.parametrize("text", [None, "1 / 0", "import no_such_module", "this is no Python"])
+    def test_in_a_module_that_does_not_import_is_refused(
+        self, folder: Path, request: pytest.FixtureRequest, text: str | None
+    ) -> None:
+        name = "broken_" + re.sub(r"\W", "_", request.node.name)
+        if text is not None:
+            (folder / f"{name}.py").write_text(text, "utf-8")
+        result = explore("--loop", f"{name}:Loop")
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert f"the loop `{name}:Loop` cannot be had" in result.stderr
+        assert "Traceback" not in result.stderr
+
+
+class TestExitCode:
+    @pytest.mark.parametrize("loop", names())
+    def test_is_1_for_a_loop_that_may_not_end_and_0_for_one_that_does(self, loop: str) -> None:
+        ends = loop in {"reference", "react", "opencode"}
+        for output_format in ("text", "json", "mermaid"):
+            result = explore("--loop", loop, *SMALL, "--format", output_format)
+            assert result.exit_code == (0 if ends else 1)
+
+
+def test_options_change_the_loop(tmp_path: Path) -> None:
+    given = ("--loop", "opencode", *SMALL, "--option", "max_retries=1", "--option", "calls_go_on")
+    document = explore_json(*given)
+    assert (document["options"]["max_retries"], document["options"]["calls_go_on"]) == (1, True)
+    assert document["longest_run"]["model_calls"] == 4
+    assert explore("--loop", "opencode", "--option", "steps=unlimited").exit_code == 1
+    assert (
+        explore("--loop", "pi", "--option", "steering=all", "--write", str(tmp_path)).exit_code == 1
+    )
+
+
+@pytest.mark.parametrize("option", ["nope=1", "steps=nope", "max_retries=-1", "max_retries=x"])
+def test_an_option_that_there_is_not_is_named(option: str) -> None:
+    result = explore("--loop", "opencode", "--option", option)
+    assert result.exit_code == 2
+    assert f"opencode.{option.partition('=')[0]}" in result.stderr
+
+
+def test_a_loop_of_the_current_folder_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_loop.py").write_text("from simloop.loops.react import ReactLoop\n", "utf-8")
+    simloop = Path(sysconfig.get_path("scripts")) / "simloop"
+    done = subprocess.run(
+        [simloop, "explore", "--loop", "my_loop:ReactLoop", *SMALL],
+        check=False,
+        capture_output=True,
+    )
+    assert done.returncode == 0, done.stderr
