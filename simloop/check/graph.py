@@ -136,13 +136,13 @@ class _Rounds:
             [(signal, target) for signal, target in arrows if follow(signal)]
             for arrows in graph.arrows
         ]
-        self._distances = _distances(self._arrows)
-        self._on_cycles = _without_dead_ends(self._arrows, set(self._distances))
+        self._came = _breadth_first(self._arrows)
+        self._on_cycles = _without_dead_ends(self._arrows, {0, *self._came})
 
     def shortest(self, through: Follow) -> Lasso | None:
         best, found = len(self._graph) * 2 + 1, None
-        for node in sorted(self._on_cycles, key=lambda node: (self._distances[node], node)):
-            far = self._distances[node]
+        for node in (node for node in (0, *self._came) if node in self._on_cycles):
+            far = len(self._way_in(node))
             if far + 1 >= best:
                 break
             cycle = self._round(node, through, best - far - 1)
@@ -151,8 +151,7 @@ class _Rounds:
         if found is None:
             return None
         start, cycle = found
-        way_in = self._way(0, start, len(self._graph)) or []
-        return Lasso(self._steps(way_in), self._steps(cycle))
+        return Lasso(self._steps(self._way_in(start)), self._steps(cycle))
 
     def _round(self, start: int, through: Follow, longest: int) -> list[tuple[Signal, int]] | None:
         """The shortest way from `start` back there that passes `through`."""
@@ -178,24 +177,10 @@ class _Rounds:
             place = before
         return cycle[::-1]
 
-    def _way(self, start: int, goal: int, longest: int) -> list[tuple[Signal, int]] | None:
-        """The shortest way, if it takes no more than `longest` arrows."""
-        came: dict[int, tuple[int, Signal]] = {}
-        frontier, length = [start], 0
-        while goal != start and goal not in came and frontier and length < longest:
-            length += 1
-            reached = []
-            for node in frontier:
-                for signal, target in self._arrows[node]:
-                    if target not in came and target != start:
-                        came[target] = (node, signal)
-                        reached.append(target)
-            frontier = reached
-        if goal != start and goal not in came:
-            return None
+    def _way_in(self, goal: int) -> list[tuple[Signal, int]]:
         way = []
-        while goal != start:
-            node, signal = came[goal]
+        while goal:
+            node, signal = self._came[goal]
             way.append((signal, goal))
             goal = node
         return way[::-1]
@@ -205,16 +190,17 @@ class _Rounds:
         return tuple(Step(signal, graph.runs[node], graph.asked[node]) for signal, node in way)
 
 
-def _distances(arrows: list[list[tuple[Signal, int]]]) -> dict[int, int]:
-    """How many arrows each node is from the start; unreachable ones are left out."""
-    distances, waiting = {0: 0}, deque([0])
+def _breadth_first(arrows: list[list[tuple[Signal, int]]]) -> dict[int, tuple[int, Signal]]:
+    """From where, and by what, each reachable node is first reached; the nearest first."""
+    came: dict[int, tuple[int, Signal]] = {}
+    waiting = deque([0])
     while waiting:
         node = waiting.popleft()
-        for _, target in arrows[node]:
-            if target not in distances:
-                distances[target] = distances[node] + 1
+        for signal, target in arrows[node]:
+            if target and target not in came:
+                came[target] = node, signal
                 waiting.append(target)
-    return distances
+    return came
 
 
 def _without_dead_ends(arrows: list[list[tuple[Signal, int]]], left: set[int]) -> frozenset[int]:

@@ -33,6 +33,7 @@ from simloop.messages import Fault
 class Longest:
     """The most that any run can take, each by itself: they need not be the same run.
 
+    Model calls are those for a reply: not those for a summary, but those that come back as aborted.
     `backoff_ns` is the longest that a run can wait in all as the machine's retry policy backs off,
     `backoff_asked_ns` the same if the provider asks for as long as the policy allows.
     """
