@@ -98,5 +98,9 @@ class RunawayRun(CheckFailed):
     """A run passed the bound on transitions, callbacks or virtual time without an outcome."""
 
 
+class BrokenMachine(CheckFailed):
+    """A loop machine of one's own raised, left its map, or asked for what there is not."""
+
+
 class InternalError(SimloopError):
     """simloop is wrong, not its user. Please report it with the message."""

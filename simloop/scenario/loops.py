@@ -52,6 +52,11 @@ DESIGNS: Mapping[str, Design] = {
 """The designs that ship with simloop, in the order in which they are shown."""
 
 
+def is_own(loop: str | Machine) -> bool:
+    """Whether it is none of `DESIGNS`."""
+    return not isinstance(loop, str) or ":" in loop
+
+
 def check_loop(loop: str, key: str = "loop") -> None:
     """Raise ScenarioError if no loop design has this name; one of one's own is not loaded."""
     name, at, version = loop.partition("@")

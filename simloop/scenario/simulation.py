@@ -13,9 +13,11 @@ from typing import Any, Unpack
 import msgspec
 
 from simloop.errors import (
+    BrokenMachine,
     CannotExpress,
     CheckFailed,
     ExpectationFailed,
+    InternalError,
     ScenarioError,
     ScriptUnused,
     SimloopError,
@@ -23,7 +25,7 @@ from simloop.errors import (
 from simloop.kernel import signals
 from simloop.kernel.effects import Queue
 from simloop.kernel.machine import Feature
-from simloop.scenario.loops import machine_for, reasons_against
+from simloop.scenario.loops import is_own, machine_for, reasons_against
 from simloop.scenario.result import Counters, Result, failures, failures_of_error
 from simloop.scenario.schema import Moment, Scenario
 from simloop.scenario.tripwires import Tripwires
@@ -44,6 +46,7 @@ from simloop.sim.queued import Queued
 from simloop.sim.seeds import Seeds
 from simloop.sim.simulate import running_loop, simulate
 from simloop.sim.tools import toolbox
+from simloop.sim.usercode import describe
 from simloop.trace import entries
 from simloop.trace.codec import FORMAT, VERSION, digest
 from simloop.trace.entries import Footer, Header
@@ -61,7 +64,7 @@ class Simulation:
         seed = given.get("seed")
         self.scenario = scenario
         self.seeds = Seeds(scenario.seed if seed is None else seed)
-        loop = given.get("loop") or scenario.loop
+        self._loop = loop = given.get("loop") or scenario.loop
         try:
             self._machine = machine_for(loop, scenario.limits, scenario.loops)
             self._loop_name = loop if isinstance(loop, str) else self._machine.name
@@ -133,10 +136,25 @@ class Simulation:
             self._begin_another(self._driver, prompt)
         self._plan_abort(self._driver)
         self._under_way = True
-        ended = await self._driver.drive(prompt)
+        try:
+            ended = await self._driver.drive(prompt)
+        except Exception as error:  # a machine is somebody's code
+            self._blame_machine(error)
+            raise
         self._under_way = False
         self._endings.append(ended)
         return ended
+
+    def _blame_machine(self, error: Exception) -> None:
+        """Raise BrokenMachine for what only a machine of one's own can have done."""
+        if is_own(self._loop) and (
+            isinstance(error, InternalError) or not isinstance(error, SimloopError)
+        ):
+            raise BrokenMachine(
+                f"the loop `{self._loop_name}` is broken: {describe(error)}\n"
+                f"find out where with: simloop explore --loop {shlex.quote(self._loop_name)}",
+                reproduce=self._reproduce(),
+            ) from error
 
     def _begin_another(self, driver: Driver, prompt: str) -> None:
         if self._under_way:

@@ -1,14 +1,18 @@
 """How a name becomes a loop: the designs, their versions, machines of one's own, and options."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from simloop import Limits, Outcome, Reply, Scenario, ScriptedTool, parse_scenario, run
-from simloop.errors import CannotExpress, ScenarioError
-from simloop.kernel.machine import Feature, Machine
+from simloop.errors import BrokenMachine, CannotExpress, ScenarioError, ScriptExhausted
+from simloop.kernel import effects
+from simloop.kernel.effects import Effect
+from simloop.kernel.machine import Feature, Machine, Run, Transition
 from simloop.kernel.policies import ToolOrder
+from simloop.kernel.signals import ModelReplied
+from simloop.kernel.states import BackingOff
 from simloop.loops.opencode import OpencodeLoop, OpencodeOptions
 from simloop.loops.pi import PiLoop, PiOptions
 from simloop.loops.react import ReactLoop, ReactOptions
@@ -317,3 +321,45 @@ def test_the_order_of_tools_is_the_loops_own_unless_the_scenario_says() -> None:
     assert given.order is ToolOrder.SEQUENTIAL
     in_turn = scenario.model_copy(update={"tool_execution": given})
     assert run(in_turn, loop="pi@0.87.1").elapsed_s == 2
+
+
+# A machine of one's own that is broken
+
+
+class Raising(ReactLoop):
+    """It falls over the first reply."""
+
+    def _take_reply(self, run: Run, signal: ModelReplied) -> Transition:
+        raise ValueError("oops")
+
+
+class Asking(ReactLoop):
+    """It asks for what there is not."""
+
+    def _take_reply(self, run: Run, signal: ModelReplied) -> Transition:
+        after, asked = super()._take_reply(run, signal)
+        return after, (*asked, cast("Effect", 5))
+
+
+class Straying(ReactLoop):
+    """It goes where its map does not lead."""
+
+    def _take_reply(self, run: Run, signal: ModelReplied) -> Transition:
+        return run.to(BackingOff()), (effects.Backoff(1),)
+
+
+@pytest.mark.parametrize(
+    ("machine", "why"),
+    [(Raising(), "ValueError: oops"), (Asking(), "KeyError"), (Straying(), "is not on the map")],
+    ids=["raises", "asks", "strays"],
+)
+def test_a_broken_machine_of_ones_own_is_blamed_and_not_simloop(machine: Machine, why: str) -> None:
+    with pytest.raises(BrokenMachine, match="the loop `react` is broken: ") as raised:
+        run(Scenario(prompt="Go.", model=[Reply(say="Done.")]), loop=machine)
+    assert why in str(raised.value)
+    assert "simloop explore --loop react" in str(raised.value)
+
+
+def test_what_a_script_lacks_is_not_blamed_on_the_machine() -> None:
+    with pytest.raises(ScriptExhausted):
+        run(Scenario(prompt="Go.", model=[]), loop=ReactLoop())
