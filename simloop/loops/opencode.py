@@ -17,37 +17,25 @@ An abort is seen at the top of the outer loop, at each part of the stream and in
 retry, as the document prints it: a tool is waited for, and the wait gives way to one more call,
 which comes back as aborted. Of compactions and hooks the document says nothing: they are cut short.
 
-Where the real program differs (`documented-loops.md` 0.1 and section 4; the text in parentheses is
-the versions read):
+Where the real program differs (`documented-loops.md` 0.1 and section 4) there is an option, which
+says in which versions it does (opencode_options.py). There is none for these:
 
-- no bound on retries (1.0 to 1.2): `unlimited_retries`. The delay begins at 2 s: `first_delay_ms`.
-  1.18.33 adds up to a quarter; our jitter takes off. Retry-After, and a delay after an answer with
-  headers, have no cap; ours are those of the retry policy.
+- 1.18.33 adds up to a quarter to a delay; our jitter takes off. Retry-After, and a delay after an
+  answer with headers, have no cap; ours are those of the retry policy.
 - errors are classified by words found in message and body, so a 401 that mentions `server_error` is
   tried again (1.18.33, bug C7); ours by status and code.
 - a tool is also found by its name in lower case (1.18.33); ours is unknown then.
 - a summary that fails stops the run; ours gives way to dropping the oldest messages.
-- steps are unlimited unless configured, and then only advice; tools stay on: `steps`.
-- a compaction that gains nothing is followed by the next one: `compact_without_progress`.
-- a context overflow is answered by a compaction (1.2.27, 1.18.33): `compact_on_overflow`.
-- a reply with calls goes on whatever its finish (1.18.33): `calls_go_on`.
-- a content filter is an error (1.18.33): `filter_fails`.
-- the abort of 1.18.33 is at once, with 250 ms for tools to settle, and no call after it:
-  `abort_at_once`.
 - sub-tasks, the doom-loop guard, pruning of old tool outputs, titles and the `invalid` tool, whose
   complaint counts as a success: not modelled.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from enum import StrEnum
-from typing import Annotated, ClassVar, assert_never
+from typing import assert_never
 
-from annotated_types import Ge
 from msgspec import Struct
 
 from simloop.kernel import effects
-from simloop.kernel.checked import AS_WRITTEN, check_settings
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import (
@@ -91,6 +79,7 @@ from simloop.kernel.states import (
     Reply,
     RunningTools,
 )
+from simloop.loops.opencode_options import OpencodeOptions, Steps
 from simloop.messages import FinishReason, Outcome
 
 
@@ -128,61 +117,6 @@ LEGAL: LegalMap = {
 MAX_STEPS = "This is the last step. Tools are off: say what was done, and what is left to do."
 GO_ON = "Go on with what is left to do. If nothing is, say so."
 
-
-class Steps(StrEnum):
-    """What becomes of a run that reaches `max_steps`."""
-
-    STOP = "stop"  # it is told, has no tools, and ends: the document
-    ADVISE = "advise"  # it is told at every further step, and goes on
-    UNLIMITED = "unlimited"  # nothing: what the real program does unless it is configured
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpencodeOptions:
-    """What can be chosen about the loop of document 004."""
-
-    __pydantic_config__: ClassVar = AS_WRITTEN
-
-    max_retries: Annotated[int, Ge(0)] = 5
-    """How often a failed call is tried again; the document says 3 to 5."""
-    first_delay_ms: Annotated[int, Ge(0)] = 1_000
-    """Milliseconds before the first retry, twice as long before each further one."""
-    unlimited_retries: bool = False
-    """A failed call is tried again for ever (1.0 to 1.2)."""
-    steps: Steps = Steps.STOP
-    """Whether a run that reaches `max_steps` ends, is only told, or has no such limit."""
-    compact_without_progress: bool = False
-    """A compaction that gains nothing does not end the run (all versions)."""
-    compact_on_overflow: bool = False
-    """A context overflow is answered by a compaction (1.2.27, 1.18.33)."""
-    calls_go_on: bool = False
-    """A reply with calls goes on, whatever its finish (1.18.33)."""
-    filter_fails: bool = False
-    """A content filter is an error (1.18.33)."""
-    abort_at_once: bool = False
-    """An abort is seen wherever the run waits (1.18.33)."""
-
-    def __post_init__(self) -> None:
-        """Refuse what a file could not say either: see `check_settings`."""
-        check_settings(self, "loops.opencode")
-
-
-_1_1_11 = OpencodeOptions(
-    first_delay_ms=2_000,
-    unlimited_retries=True,
-    steps=Steps.UNLIMITED,
-    compact_without_progress=True,
-)
-_1_2_27 = replace(_1_1_11, compact_on_overflow=True)
-_1_18_33 = replace(
-    _1_2_27, unlimited_retries=False, calls_go_on=True, filter_fails=True, abort_at_once=True
-)
-VERSIONS: Mapping[str, OpencodeOptions] = {
-    "1.1.11": _1_1_11,
-    "1.2.27": _1_2_27,
-    "1.18.33": _1_18_33,
-}
-"""The options with which the loop does as that version of opencode."""
 
 # With no bound on retries the count only tells how long to wait, and 2**31 ms is past any cap.
 _LONG_ENOUGH = 32

@@ -17,8 +17,8 @@ from pydantic import Field
 from simloop.errors import ScenarioError
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Feature, Machine
-from simloop.loops import opencode, pi, react, reference
-from simloop.loops.opencode import OpencodeOptions
+from simloop.loops import opencode, opencode_options, pi, react, reference
+from simloop.loops.opencode_options import OpencodeOptions
 from simloop.loops.pi import PiOptions
 from simloop.loops.react import ReactOptions
 from simloop.scenario.replies import Strict
@@ -47,7 +47,7 @@ DESIGNS: Mapping[str, Design] = {
     "reference": Design(lambda limits, _: reference.ReferenceLoop(limits)),
     "pi": Design(pi.PiLoop, pi.VERSIONS),
     "react": Design(react.ReactLoop),
-    "opencode": Design(opencode.OpencodeLoop, opencode.VERSIONS),
+    "opencode": Design(opencode.OpencodeLoop, opencode_options.VERSIONS),
 }
 """The designs that ship with simloop, in the order in which they are shown."""
 

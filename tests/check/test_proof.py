@@ -13,7 +13,8 @@ from simloop.kernel import signals, states
 from simloop.kernel.limits import Limits
 from simloop.kernel.names import NAMES
 from simloop.kernel.states import Finished
-from simloop.loops.opencode import OpencodeLoop, OpencodeOptions
+from simloop.loops.opencode import OpencodeLoop
+from simloop.loops.opencode_options import OpencodeOptions
 from simloop.loops.pi import PiLoop
 from simloop.loops.react import ReactLoop, ReactOptions
 from simloop.loops.reference import ReferenceLoop

@@ -15,7 +15,7 @@ from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Run
 from simloop.kernel.names import NAMES
 from simloop.kernel.states import Finished
-from simloop.loops.opencode import OpencodeOptions, Steps
+from simloop.loops.opencode_options import OpencodeOptions, Steps
 from simloop.messages import FinishReason, Outcome
 from simloop.scenario.loader import parse_scenario
 from simloop.scenario.loops import LoopOptions, machine_for, names

@@ -5,7 +5,7 @@ import pytest
 from simloop import Compaction, ExponentialBackoff, HookIsolation, Limits, ScenarioError
 from simloop import ToolExecution as Execution
 from simloop.kernel.policies import CompactionStrategy, OnHookFailure, ToolOrder
-from simloop.loops.opencode import OpencodeOptions, Steps
+from simloop.loops.opencode_options import OpencodeOptions, Steps
 from simloop.loops.pi import PiOptions
 from simloop.loops.react import ReactOptions
 

@@ -27,7 +27,8 @@ from simloop.kernel.signals import (
     ToolsReturned,
     WallClockExpired,
 )
-from simloop.loops.opencode import GO_ON, LEGAL, MAX_STEPS, OpencodeLoop, OpencodeOptions, Turning
+from simloop.loops.opencode import GO_ON, LEGAL, MAX_STEPS, OpencodeLoop, Turning
+from simloop.loops.opencode_options import OpencodeOptions
 from simloop.messages import AssistantMessage, FinishReason, ToolMessage, UserMessage
 from simloop.scenario.loops import LoopOptions
 from simloop.scenario.replies import Pace, StreamFault

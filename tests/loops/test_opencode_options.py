@@ -43,7 +43,8 @@ from simloop.kernel.signals import (
     StepClosed,
     ToolsReturned,
 )
-from simloop.loops.opencode import MAX_STEPS, VERSIONS, OpencodeLoop, OpencodeOptions, Steps
+from simloop.loops.opencode import MAX_STEPS, OpencodeLoop
+from simloop.loops.opencode_options import VERSIONS, OpencodeOptions, Steps
 from simloop.messages import AssistantMessage, UserMessage
 from simloop.scenario.loops import LoopOptions
 from simloop.scenario.schema import Context, Moment, Queued

@@ -20,7 +20,7 @@ from simloop.kernel.policies import (
     ToolOrder,
 )
 from simloop.kernel.retry import ExponentialBackoff
-from simloop.loops.opencode import OpencodeOptions
+from simloop.loops.opencode_options import OpencodeOptions
 from simloop.loops.pi import PiOptions
 from simloop.loops.react import ReactOptions
 from simloop.messages import Fault

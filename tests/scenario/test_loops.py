@@ -13,7 +13,8 @@ from simloop.kernel.machine import Feature, Machine, Run, Transition
 from simloop.kernel.policies import ToolOrder
 from simloop.kernel.signals import ModelReplied
 from simloop.kernel.states import BackingOff
-from simloop.loops.opencode import OpencodeLoop, OpencodeOptions
+from simloop.loops.opencode import OpencodeLoop
+from simloop.loops.opencode_options import OpencodeOptions
 from simloop.loops.pi import PiLoop, PiOptions
 from simloop.loops.react import ReactLoop, ReactOptions
 from simloop.loops.reference import ReferenceLoop

@@ -1,0 +1,69 @@
+"""Where the versions of the real program differ from document 004, as options of the loop.
+
+The rule to keep: the defaults are the document; an option says in which versions it is so.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+from annotated_types import Ge
+
+from simloop.kernel.checked import AS_WRITTEN, check_settings
+
+
+class Steps(StrEnum):
+    """What becomes of a run that reaches `max_steps`."""
+
+    STOP = "stop"  # it is told, has no tools, and ends: the document
+    ADVISE = "advise"  # it is told at every further step, and goes on
+    UNLIMITED = "unlimited"  # nothing: what the real program does unless it is configured
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpencodeOptions:
+    """What can be chosen about the loop of document 004."""
+
+    __pydantic_config__: ClassVar = AS_WRITTEN
+
+    max_retries: Annotated[int, Ge(0)] = 5
+    """How often a failed call is tried again; the document says 3 to 5."""
+    first_delay_ms: Annotated[int, Ge(0)] = 1_000
+    """Milliseconds before the first retry, then twice as long each time; 2000 in all versions."""
+    unlimited_retries: bool = False
+    """A failed call is tried again for ever (1.0 to 1.2)."""
+    steps: Steps = Steps.STOP
+    """Whether a run that reaches `max_steps` ends, is only told, or has no such limit."""
+    compact_without_progress: bool = False
+    """A compaction that gains nothing does not end the run (all versions)."""
+    compact_on_overflow: bool = False
+    """A context overflow is answered by a compaction (1.2.27, 1.18.33)."""
+    calls_go_on: bool = False
+    """A reply with calls goes on, whatever its finish (1.18.33)."""
+    filter_fails: bool = False
+    """A content filter is an error (1.18.33)."""
+    abort_at_once: bool = False
+    """An abort is seen wherever the run waits, and no call is made after it (1.18.33)."""
+
+    def __post_init__(self) -> None:
+        """Refuse what a file could not say either: see `check_settings`."""
+        check_settings(self, "loops.opencode")
+
+
+_1_1_11 = OpencodeOptions(
+    first_delay_ms=2_000,
+    unlimited_retries=True,
+    steps=Steps.UNLIMITED,
+    compact_without_progress=True,
+)
+_1_2_27 = replace(_1_1_11, compact_on_overflow=True)
+_1_18_33 = replace(
+    _1_2_27, unlimited_retries=False, calls_go_on=True, filter_fails=True, abort_at_once=True
+)
+VERSIONS: Mapping[str, OpencodeOptions] = {
+    "1.1.11": _1_1_11,
+    "1.2.27": _1_2_27,
+    "1.18.33": _1_18_33,
+}
+"""The options with which the loop does as that version of opencode."""
