@@ -18,6 +18,7 @@ from simloop.kernel.effects import Effect
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.limits import Limits
 from simloop.kernel.policies import HookIsolation, OnHookFailure
+from simloop.kernel.retry import RETRYABLE
 from simloop.kernel.states import Finished
 from simloop.messages import FinishReason
 from simloop.scenario.loops import LoopOptions
@@ -36,10 +37,16 @@ _ROUNDS = 25
 """How often a lasso goes round before it is called a runaway."""
 _WALL_CLOCK_MS = 500
 _TOOL, _HANGING = "work", "wait_for_ever"
-_FAULTS = {
-    ErrorClass.RATE_LIMIT: Http(status=429),
-    ErrorClass.AUTH: Http(status=401),
-    ErrorClass.OVERFLOW: Http(status=400, code="context_length_exceeded"),
+_FAILING = {
+    ErrorClass.RATE_LIMIT: Reply(http=Http(status=429)),
+    ErrorClass.OVERLOADED: Reply(http=Http(status=529)),
+    ErrorClass.SERVER: Reply(http=Http(status=500)),
+    ErrorClass.CONNECTION: Reply(lost="before-headers"),
+    ErrorClass.TIMEOUT: Reply(http=Http(status=504)),
+    ErrorClass.QUOTA: Reply(http=Http(status=402)),
+    ErrorClass.AUTH: Reply(http=Http(status=401)),
+    ErrorClass.OVERFLOW: Reply(http=Http(status=400, code="context_length_exceeded")),
+    ErrorClass.BAD_REQUEST: Reply(http=Http(status=400)),
 }
 
 
@@ -146,9 +153,9 @@ class _Script:
                 self._shrunk.append(shrunk)
             case signals.ModelReplied():
                 self._replies.append(_reply(signal))
-            case signals.ModelFailed(error=error):
+            case signals.ModelFailed(error=error, retryable=retryable):
                 if error is not ErrorClass.ABORTED:
-                    self._replies.append(Reply(http=_FAULTS[error]))
+                    self._replies.append(_failing(error, retryable=retryable))
             case signals.ToolsReturned(blocked=True):
                 self._hook("before_tool_call", effects.RunTools, block="Not allowed.")
             case signals.StepClosed(queued=queued, follow_up=follow_up):
@@ -211,6 +218,15 @@ def _reply(signal: signals.ModelReplied) -> Reply:
         steps=signal.steps,
         unfinished=interrupted,
     )
+
+
+def _failing(error: ErrorClass, *, retryable: bool) -> Reply:
+    """A reply that fails as `error`; the retry policy says whether that is tried again."""
+    reply = _FAILING.get(error)
+    if reply is None or retryable is not (error in RETRYABLE):
+        kind = "retryable" if retryable else "not retryable"
+        raise ScenarioError(f"no scenario makes a model call fail as {error}, {kind}")
+    return reply
 
 
 def _calls_of(reply: Reply) -> list[str]:

@@ -29,18 +29,23 @@ from simloop.messages import FinishReason
 ENDINGS: tuple[Signal, ...] = (AbortRequested(), WallClockExpired())
 """What ends a run from outside, whatever it waits for."""
 
-_FAILURES: tuple[Signal, ...] = (
-    ModelFailed(ErrorClass.RATE_LIMIT, retryable=True),
-    ModelFailed(ErrorClass.AUTH, retryable=False),
-    ModelFailed(ErrorClass.OVERFLOW, retryable=False),
-)
-
-
+# First, so that a witness is as plain as it can be.
 _USUAL = (
     (FinishReason.STOP, True, False),
     (FinishReason.TOOL_CALLS, True, True),
 )
-"""First, so that a witness is as plain as it can be."""
+_USUAL_FAILURES = (
+    (ErrorClass.RATE_LIMIT, True),
+    (ErrorClass.AUTH, False),
+    (ErrorClass.OVERFLOW, False),
+)
+_CALLS_FAIL_WITH = [error for error in ErrorClass if error is not ErrorClass.ABORTED]
+_FAILURES: tuple[Signal, ...] = tuple(
+    ModelFailed(error, retryable)
+    for error, retryable in dict.fromkeys(
+        (*_USUAL_FAILURES, *product(_CALLS_FAIL_WITH, (True, False)))
+    )
+)
 
 
 def replies(steps: int) -> tuple[Signal, ...]:
@@ -70,8 +75,8 @@ def answers(effect: Effect, burst: int) -> tuple[Signal, ...]:
         case effects.RefuseTools():
             return (ToolsReturned(),)
         case effects.CloseStep():
-            queued, follow_up = StepClosed(queued=True), StepClosed(follow_up=True)
-            return (StepClosed(), queued, follow_up, HookFailed())
+            waiting = ((False, False), (True, False), (False, True), (True, True))
+            return (*(StepClosed(*each) for each in waiting), HookFailed())
         case effects.Backoff():
             return (BackoffElapsed(),)
         case _:

@@ -139,7 +139,7 @@ class OpencodeLoop:
         self.max_steps = (limits or Limits()).max_steps
         self.policies = Policies(retry=ExponentialBackoff(initial_ms=self.options.first_delay_ms))
         bounds: dict[str, Bound] = {}
-        if not self.options.unlimited_retries:
+        if self.options.max_retries is not None:
             bounds["max_retries"] = Bound("error_count", self.options.max_retries + 1)
         if self.options.steps is Steps.STOP:
             bounds["max_steps"] = Bound("total_steps", self.max_steps)
@@ -186,7 +186,7 @@ class OpencodeLoop:
         assert isinstance(run.state, Turning)
         spent = self._is_spent(run)
         if over and not spent:
-            return self._compact(run)
+            return self._compact(run, forced=False)
         if run.state.blocked:
             return finish(run, Outcome.BLOCKED)
         if run.state.answered:
@@ -196,9 +196,8 @@ class OpencodeLoop:
     def _is_spent(self, run: Run) -> bool:
         return self.options.steps is Steps.STOP and run.total_steps >= self.max_steps
 
-    def _compact(self, run: Run) -> Transition:
-        asked = effects.Compact(forced=False, then_say=GO_ON)
-        return run.to(Compacting(forced=False)), (asked,)
+    def _compact(self, run: Run, *, forced: bool) -> Transition:
+        return run.to(Compacting(forced)), (effects.Compact(forced, GO_ON),)
 
     def _resume(self, run: Run, *, shrunk: bool) -> Transition:
         """After a compaction: its step is spent; without progress it stops the run."""
@@ -248,11 +247,12 @@ class OpencodeLoop:
         if error is ErrorClass.ABORTED:
             return finish(run, Outcome.ABORTED)
         if error is ErrorClass.OVERFLOW and self.options.compact_on_overflow:
-            return self._compact(run)
+            return self._compact(run, forced=True)
         failed = Run(run.state, min(run.error_count + 1, _LONG_ENOUGH), run.total_steps)
         if not retryable:
             return finish(failed, Outcome.FAILED)
-        if failed.error_count > self.options.max_retries and not self.options.unlimited_retries:
+        most = self.options.max_retries
+        if most is not None and failed.error_count > most:
             return finish(failed, Outcome.TOO_MANY_ERRORS, "max_retries")
         return failed.to(BackingOff()), (effects.Backoff(failed.error_count),)
 

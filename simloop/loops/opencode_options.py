@@ -27,12 +27,10 @@ class OpencodeOptions:
 
     __pydantic_config__: ClassVar = AS_WRITTEN
 
-    max_retries: Annotated[int, Ge(0)] = 5
-    """How often a failed call is tried again; the document says 3 to 5."""
+    max_retries: Annotated[int, Ge(0)] | None = 5
+    """How often a failed call is tried again; null for ever (1.0 to 1.2). The document: 3 to 5."""
     first_delay_ms: Annotated[int, Ge(0)] = 1_000
     """Milliseconds before the first retry, then twice as long each time; 2000 in all versions."""
-    unlimited_retries: bool = False
-    """A failed call is tried again for ever (1.0 to 1.2)."""
     steps: Steps = Steps.STOP
     """Whether a run that reaches `max_steps` ends, is only told, or has no such limit."""
     compact_without_progress: bool = False
@@ -53,14 +51,12 @@ class OpencodeOptions:
 
 _1_1_11 = OpencodeOptions(
     first_delay_ms=2_000,
-    unlimited_retries=True,
+    max_retries=None,
     steps=Steps.UNLIMITED,
     compact_without_progress=True,
 )
 _1_2_27 = replace(_1_1_11, compact_on_overflow=True)
-_1_18_33 = replace(
-    _1_2_27, unlimited_retries=False, calls_go_on=True, filter_fails=True, abort_at_once=True
-)
+_1_18_33 = replace(_1_2_27, max_retries=5, calls_go_on=True, filter_fails=True, abort_at_once=True)
 VERSIONS: Mapping[str, OpencodeOptions] = {
     "1.1.11": _1_1_11,
     "1.2.27": _1_2_27,

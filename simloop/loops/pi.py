@@ -20,8 +20,8 @@ section 2; pi-agent-core 0.58.3, 0.73.1 and 0.87.1):
 - calls of a reply that was cut off are run up to 0.73.1; 0.87.1 fails them: `refuse_cut_calls`.
 - a finish of `error`, or a stream without one, ends the run before its calls; so here. A content
   filter is an error to pi; here it is an outcome of its own.
-- after an abort one more model call is made, which comes back as aborted: `call_after_abort`.
-  0.73.1 also starts the calls that were still waiting: `tools_after_abort`. 0.87.1 leaves those
+- after an abort during tools one more model call is made, which comes back as aborted, and 0.73.1
+  also starts the calls that were still waiting: `after_abort`. 0.87.1 leaves those
   without a result in its transcript, and adds one to the request; here the context has it.
 - retries (2, 4, 8 s), compaction by tokens, its recovery from an overflow and `terminate` belong to
   the session around the loop: not modelled. The queues are not polled after an error: so here.
@@ -115,6 +115,14 @@ class Delivery(StrEnum):
     ALL = "all"
 
 
+class AfterAbort(StrEnum):
+    """What follows an abort that comes while tools run."""
+
+    STOP = "stop"  # the end
+    CALL = "call"  # one more model call, which comes back as aborted
+    TOOLS_AND_CALL = "tools-and-call"  # the calls that were still waiting, and then that
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PiOptions:
     """What can be chosen about the loop of document 001."""
@@ -129,10 +137,8 @@ class PiOptions:
     """Run the calls of a reply at once, as the real program does since 0.58.0."""
     refuse_cut_calls: bool = False
     """Calls of a reply that ends with `length` are not executed (0.87.1)."""
-    call_after_abort: bool = False
-    """An abort during tools is followed by one more model call (0.73.1, 0.87.1)."""
-    tools_after_abort: bool = False
-    """And by the calls that were still waiting to be run (0.73.1)."""
+    after_abort: AfterAbort = AfterAbort.STOP
+    """What follows an abort during tools: one more model call (0.87.1), or more (0.73.1)."""
 
     def __post_init__(self) -> None:
         """Refuse what a file could not say either: see `check_settings`."""
@@ -140,11 +146,12 @@ class PiOptions:
 
 
 VERSIONS: Mapping[str, PiOptions] = {
-    "0.73.1": PiOptions(parallel=True, call_after_abort=True, tools_after_abort=True),
-    "0.87.1": PiOptions(parallel=True, refuse_cut_calls=True, call_after_abort=True),
+    "0.73.1": PiOptions(parallel=True, after_abort=AfterAbort.TOOLS_AND_CALL),
+    "0.87.1": PiOptions(parallel=True, refuse_cut_calls=True, after_abort=AfterAbort.CALL),
 }
 """The options with which the loop does as that version of pi-agent-core."""
 
+_STOP = AfterAbort.STOP
 _KEEP = (effects.CloseStep(keep=True),)
 _LAST_CALL = (effects.CallModel(aborted=True),)
 _BREAKS_OFF = {
@@ -206,8 +213,9 @@ class PiLoop:
                 aborted = error is ErrorClass.ABORTED
                 return finish(run, Outcome.ABORTED if aborted else Outcome.FAILED)
             case AbortRequested():
-                goes_on = type(run.state) is RunningTools and self.options.call_after_abort
-                return self._halt() if goes_on else stop(run, signal)
+                if type(run.state) is RunningTools and self.options.after_abort is not _STOP:
+                    return self._halt()
+                return stop(run, signal)
             case WallClockExpired() | HookFailed() | CallBlocked():
                 return stop(run, signal)
             case BackoffElapsed():
@@ -235,7 +243,7 @@ class PiLoop:
 
     def _halt(self) -> Transition:
         """What the real program does with an abort that comes while tools run."""
-        if self.options.tools_after_abort:
+        if self.options.after_abort is AfterAbort.TOOLS_AND_CALL:
             return Run(Halting()), (effects.RunTools(),)
         return Run(Halting()), (effects.RefuseTools(None),)
 

@@ -193,9 +193,14 @@ class ClockSkew(Model):
 
 
 class Counters(Model):
-    """The machine's counters at the end; only those that are given are checked."""
+    """The counters at the end; only those that are given are checked."""
 
-    error_count: int | None = Field(None, ge=0, description="Failed or useless model calls.")
+    error_count: int | None = Field(
+        None,
+        ge=0,
+        description="Failed or useless model calls, as the loop counts them: reference in the "
+        "run, opencode in a step, pi and react not at all.",
+    )
     total_steps: int | None = Field(None, ge=0, description="Steps of all replies together.")
     compaction_attempts: int | None = Field(None, ge=0, description="Compactions tried.")
 

@@ -243,7 +243,7 @@ class Simulation:
             text=ended.text,
             error_count=run.error_count,
             total_steps=ended.total_steps,
-            compaction_attempts=run.compaction_attempts,
+            compaction_attempts=ended.compaction_attempts,
             elapsed_ns=elapsed_ns,
             entries=len(self.trace.entries),
         )
@@ -253,7 +253,7 @@ class Simulation:
             text=ended.text,
             message=ended.message,
             limit=state.limit,
-            counters=Counters(run.error_count, ended.total_steps, run.compaction_attempts),
+            counters=Counters(run.error_count, ended.total_steps, ended.compaction_attempts),
             messages=ended.messages,
             elapsed_ns=elapsed_ns,
             trace=self.trace,

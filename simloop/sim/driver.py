@@ -139,7 +139,7 @@ class Driver:
         """Nothing has been said or has gone wrong in this run yet."""
         self._run = self._machine.start()
         self._start_ns = self._loop.now_ns
-        self._steps = self._total_steps = 0
+        self._steps = self._total_steps = self._compactions = 0
         self._reply: ReplySoFar | None = None
         self._said = self._text = self._cause = self._message = ""
         self._fault: Fault | None = None
@@ -192,7 +192,7 @@ class Driver:
                 NAMES[type(run.state)],
                 run.error_count,
                 self._total_steps,
-                run.compaction_attempts,
+                self._compactions,
             )
         )
         return asked
@@ -217,6 +217,7 @@ class Driver:
             run,
             state,
             self._total_steps,
+            self._compactions,
             self._text,
             self._said if outcome is Outcome.COMPLETED else message,
             tuple(self._history.messages),
@@ -234,6 +235,7 @@ class Driver:
 
     async def _compact(self, effect: effects.Compact) -> Signal:
         done = await self._compactor.shorten(forced=effect.forced)
+        self._compactions += 1
         callback = self._world.callbacks.on_compacted
         if done.shrunk and callback is not None:
             given = (done.tokens_before, done.tokens_after)

@@ -15,12 +15,13 @@ from simloop.trace import entries
 class Ended:
     """How a run ended. `text` is the model's last words, `message` what the user is told.
 
-    `total_steps` is counted here, also for a machine that does not count.
+    Steps and compactions are counted by the driver, also for a machine that does not count them.
     """
 
     run: Run
     state: Finished
     total_steps: int
+    compaction_attempts: int
     text: str
     message: str
     messages: tuple[Message, ...]
@@ -38,6 +39,6 @@ class Ended:
             self.text,
             run.error_count,
             self.total_steps,
-            run.compaction_attempts,
+            self.compaction_attempts,
             self.elapsed_ns,
         )

@@ -116,7 +116,7 @@ TOO_LATE = [
     (
         "max_retries",
         "backoff",
-        change("opencode", "retries", "_catch", "error_count > self", "error_count - 1 > self"),
+        change("opencode", "retries", "_catch", "error_count > most", "error_count - 1 > most"),
     ),
     (
         STEPS,
@@ -143,7 +143,7 @@ TOO_EARLY = [
     ),
     (
         "max_retries",
-        change("opencode", "retries", "_catch", "error_count > self", "error_count >= self"),
+        change("opencode", "retries", "_catch", "error_count > most", "error_count >= most"),
     ),
     (
         STEPS,

@@ -11,7 +11,7 @@ from simloop.check.proof import Longest, Proof, prove
 from simloop.errors import ScenarioError
 from simloop.kernel import signals, states
 from simloop.kernel.limits import Limits
-from simloop.kernel.names import NAMES
+from simloop.kernel.names import told
 from simloop.kernel.states import Finished
 from simloop.loops.opencode import OpencodeLoop
 from simloop.loops.opencode_options import OpencodeOptions
@@ -164,10 +164,12 @@ def test_opencode_goes_round_when_compaction_gains_nothing_and_the_context_is_to
 ) -> None:
     proof = prove(machine_for(loop, Limits()), Limits(), through="context-compacted")
     assert proof.lasso is not None
-    assert {NAMES[type(step.signal)] for step in proof.lasso.cycle} == {
-        "model-failed",
+    assert [told(step.signal) for step in proof.lasso.cycle] == [
+        "context-measured: over",
         "context-compacted",
-    }
+        "model-replied: stop, text",
+        "step-closed",
+    ]
 
 
 # What is asked of a proof

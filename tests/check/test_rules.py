@@ -90,7 +90,7 @@ NEVER_TESTED = [
             "opencode",
             "retries",
             "_catch",
-            "failed.error_count > self.options.max_retries",
+            "most is not None and failed.error_count > most",
             "False",
         ),
     ),

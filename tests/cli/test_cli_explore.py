@@ -163,7 +163,7 @@ class TestJson:
         assert lasso["cycle"][-1]["state"] == lasso["prefix"][-1]["state"]
 
     def test_says_the_options_of_a_version(self) -> None:
-        assert explore_json("--loop", "opencode@1.1.11", *SMALL)["options"]["unlimited_retries"]
+        assert explore_json("--loop", "opencode@1.1.11", *SMALL)["options"]["max_retries"] is None
         assert explore_json("--loop", "reference", *SMALL)["options"] == {}
 
     def test_says_what_is_wrong(self, own: str) -> None:

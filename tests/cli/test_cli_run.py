@@ -9,18 +9,12 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from running import EXHAUSTED, FAILS, PASSES, run
+from writing import write
 
 from simloop.cli import main
 from simloop.trace.codec import encode, read_trace
 
-PASSES = """\
-title: It answers
-prompt: Hi
-model: [{say: Hello.}]
-expect: {outcome: completed, text: Hello.}
-"""
-FAILS = PASSES.replace("text: Hello.", "text: Bye.")
-EXHAUSTED = "prompt: Hi\ntools: {t: {}}\nmodel: [{call: {t: {}}}]\n"
 UNUSED = "prompt: Hi\nmodel: [{say: a}, {say: b}]\n"
 RUNAWAY = "prompt: Hi\ntools: {t: {takes: 100000h}}\nmodel: [{call: {t: {}}}]\n"
 # A million transitions, which is seconds of real time: what an interrupt can stop.
@@ -37,17 +31,6 @@ model: [{call: {t: {}}, times: always}]
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def write(name: str, text: str) -> str:
-    path = Path(f"{name}.simloop.yaml")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, "utf-8")
-    return str(path)
-
-
-def run(*arguments: str) -> Result:
-    return CliRunner(env={"NO_COLOR": "1"}).invoke(main, ["run", *arguments])
 
 
 def run_json(*arguments: str) -> tuple[Result, list[dict[str, Any]]]:
@@ -326,69 +309,6 @@ class TestOptions:
         assert result.exit_code == 2
         assert result.stdout == ""
         assert "Missing argument" in result.stderr
-
-
-HOOKED = "title: Hooked\nprompt: Hi\nhooks: [{at: before_llm_call}]\nmodel: [{say: Hello.}]\n"
-
-
-@pytest.mark.usefixtures("folder")
-class TestAllLoops:
-    def test_are_a_row_each_and_what_one_cannot_express_is_told_with_the_reason(self) -> None:
-        result = run(write("a", HOOKED), "--loop", "all")
-        assert (result.exit_code, result.stderr) == (0, "")
-        assert result.stdout.splitlines() == [
-            "a.simloop.yaml  Hooked",
-            "            loop       outcome    model calls  tool runs  time  text",
-            "ok      *   reference  completed  1            0          0s    Hello.",
-            "ok          pi         completed  1            0          0s    Hello.",
-            "cannot      react      cannot     -            -          -     -",
-            "        document 003 has no hooks",
-            "ok          opencode   completed  1            0          0s    Hello.",
-            "",
-            "*    the scenario's own loop",
-        ]
-
-    def test_of_several_scenarios_are_one_table_each_and_a_count(self) -> None:
-        files = [write("a", PASSES), write("b", "modell: ["), write("c", FAILS)]
-        result = run(*files, "--loop", "all")
-        assert result.exit_code == 2
-        lines = result.stdout.splitlines()
-        assert [line for line in lines if ".simloop.yaml" in line and "reproduce" not in line] == [
-            "a.simloop.yaml  It answers",
-            "ERROR   b.simloop.yaml  not run",
-            "c.simloop.yaml  It answers",
-        ]
-        assert lines.count("        expect.text: expected 'Bye.', got 'Hello.'") == 4
-        assert lines[-1] == "3 scenarios: 4 as expected, 4 not as expected, 1 not run"
-        assert result.stderr.startswith("b.simloop.yaml:1:")
-
-    def test_in_json_are_what_compare_prints(self) -> None:
-        files = [write("a", HOOKED), write("b", FAILS)]
-        result = run(*files, "--loop", "all", "--format", "json")
-        compared = CliRunner().invoke(main, ["compare", *files, "--format", "json"])
-        assert (result.exit_code, result.stdout) == (1, compared.stdout)
-
-    @pytest.mark.parametrize("output_format", ["text", "json"])
-    @pytest.mark.parametrize(
-        ("texts", "code"),
-        [((PASSES, HOOKED), 0), ((PASSES, FAILS), 1), ((FAILS, EXHAUSTED), 2), (("x",), 2)],
-        ids=["passed", "failed", "failed-and-exhausted", "unreadable"],
-    )
-    def test_end_with_the_worst_exit_code(
-        self, texts: tuple[str, ...], code: int, output_format: str
-    ) -> None:
-        files = [write(f"s{number}", text) for number, text in enumerate(texts)]
-        assert run(*files, "--loop", "all", "--format", output_format).exit_code == code
-
-    def test_have_no_trace_file(self) -> None:
-        result = run(write("a", PASSES), "--loop", "all", "--trace", "a.jsonl")
-        assert (result.exit_code, result.stdout) == (2, "")
-        assert "--trace needs a single loop, and these are 4" in result.stderr
-        assert not Path("a.jsonl").exists()
-
-    def test_are_each_run_with_the_seed_that_is_given(self) -> None:
-        result = run(write("a", FAILS), "--loop", "all", "--seed", "7")
-        assert result.stdout.count("reproduce: simloop run a.simloop.yaml --seed 7") == 4
 
 
 def test_a_bundled_scenario_is_run_by_its_name_and_called_by_it_everywhere() -> None:

@@ -49,7 +49,7 @@ def test_a_share_may_be_a_whole_number() -> None:
 
 def test_a_flag_stays_as_it_was_given() -> None:
     assert PiOptions(parallel=True).parallel is True
-    assert OpencodeOptions(unlimited_retries=False).unlimited_retries is False
+    assert OpencodeOptions(calls_go_on=False).calls_go_on is False
     assert ReactOptions(all_calls=True).all_calls is True
 
 

@@ -43,7 +43,7 @@ from simloop.kernel.signals import (
     StepClosed,
     ToolsReturned,
 )
-from simloop.loops.opencode import MAX_STEPS, OpencodeLoop
+from simloop.loops.opencode import GO_ON, MAX_STEPS, OpencodeLoop
 from simloop.loops.opencode_options import VERSIONS, OpencodeOptions, Steps
 from simloop.messages import AssistantMessage, UserMessage
 from simloop.scenario.loops import LoopOptions
@@ -66,7 +66,7 @@ def test_max_retries_bounds_the_tries_of_a_call(retries: int) -> None:
 
 def test_unlimited_retries_never_give_up_and_still_count_no_further_than_they_need() -> None:
     assert ending(*tries(5), RATE_LIMITED)[0] is Outcome.TOO_MANY_ERRORS
-    endless = [play(*tries(n), RATE_LIMITED, unlimited_retries=True) for n in (5, 50, 500)]
+    endless = [play(*tries(n), RATE_LIMITED, max_retries=None) for n in (5, 50, 500)]
     assert [asked for _, asked in endless] == [
         (effects.Backoff(6),),
         (effects.Backoff(32),),
@@ -111,9 +111,10 @@ def test_without_progress_a_compaction_ends_the_run_or_not() -> None:
 
 def test_an_overflow_ends_the_run_or_is_answered_by_a_compaction() -> None:
     assert ending(FITS, OVERFLOW) == (Outcome.FAILED, "")
-    assert play(FITS, OVERFLOW, compact_on_overflow=True)[1] == COMPACT
+    forced = (effects.Compact(forced=True, then_say=GO_ON),)
+    assert play(FITS, OVERFLOW, compact_on_overflow=True)[1] == forced
     again = (FITS, OVERFLOW, ContextCompacted(shrunk=True), OVERFLOW)
-    assert play(*again, compact_on_overflow=True)[1] == COMPACT, "with no guard of its own"
+    assert play(*again, compact_on_overflow=True)[1] == forced, "with no guard of its own"
 
 
 @pytest.mark.parametrize("finish", ["stop", "length", "error"])
@@ -145,9 +146,9 @@ def test_an_abort_is_looked_for_or_seen_at_once() -> None:
     ("options", "bounds"),
     [
         ({}, {"max_retries": Bound("error_count", 6), "max_steps": Bound("total_steps", 100)}),
-        ({"unlimited_retries": True}, {"max_steps": Bound("total_steps", 100)}),
+        ({"max_retries": None}, {"max_steps": Bound("total_steps", 100)}),
         ({"steps": Steps.ADVISE}, {"max_retries": Bound("error_count", 6)}),
-        ({"steps": Steps.UNLIMITED, "unlimited_retries": True}, {}),
+        ({"steps": Steps.UNLIMITED, "max_retries": None}, {}),
     ],
     ids=["the-document", "unlimited-retries", "advice-only", "none"],
 )
@@ -164,13 +165,12 @@ def test_the_bounds_are_those_that_the_options_leave(
 @pytest.mark.parametrize(
     ("option", "chosen"),
     [
-        ("unlimited_retries", {"1.1.11": True, "1.2.27": True, "1.18.33": False}),
+        ("max_retries", {"1.1.11": None, "1.2.27": None, "1.18.33": 5}),
         ("compact_on_overflow", {"1.1.11": False, "1.2.27": True, "1.18.33": True}),
         ("compact_without_progress", {"1.1.11": True, "1.2.27": True, "1.18.33": True}),
         ("calls_go_on", {"1.1.11": False, "1.2.27": False, "1.18.33": True}),
         ("filter_fails", {"1.1.11": False, "1.2.27": False, "1.18.33": True}),
         ("abort_at_once", {"1.1.11": False, "1.2.27": False, "1.18.33": True}),
-        ("max_retries", {"1.1.11": 5, "1.2.27": 5, "1.18.33": 5}),
     ],
 )
 def test_a_version_chooses_what_was_read_in_it(option: str, chosen: dict[str, Any]) -> None:

@@ -26,7 +26,7 @@ from simloop.kernel.signals import (
     ToolsReturned,
     WallClockExpired,
 )
-from simloop.loops.pi import LEGAL, VERSIONS, Delivery, PiLoop, PiOptions
+from simloop.loops.pi import LEGAL, VERSIONS, AfterAbort, Delivery, PiLoop, PiOptions
 from simloop.messages import FinishReason
 
 SECOND = 10**9
@@ -258,20 +258,20 @@ def test_calls_of_a_reply_that_was_cut_off_are_run_or_refused() -> None:
 def test_after_an_abort_during_tools_one_more_call_is_made_and_comes_back_as_aborted() -> None:
     way = (FITS, CALLS, AbortRequested())
     assert play(*way)[0].state == ABORTED
-    after, asked = play(*way, call_after_abort=True)
+    after, asked = play(*way, after_abort=AfterAbort.CALL)
     assert (after.state, asked) == (states.Halting(), (effects.RefuseTools(None),))
     halting = (*way, ToolsReturned())
-    assert play(*halting, call_after_abort=True)[1] == KEEP
+    assert play(*halting, after_abort=AfterAbort.CALL)[1] == KEEP
     closing = (*halting, StepClosed(queued=True, follow_up=True))
-    assert play(*closing, call_after_abort=True)[1] == (effects.CallModel(aborted=True),)
+    assert play(*closing, after_abort=AfterAbort.CALL)[1] == (effects.CallModel(aborted=True),)
     failed = ModelFailed(ErrorClass.ABORTED, retryable=False)
-    assert play(*closing, failed, call_after_abort=True)[0].state == ABORTED
+    assert play(*closing, failed, after_abort=AfterAbort.CALL)[0].state == ABORTED
 
 
 def test_after_an_abort_the_calls_that_waited_are_refused_or_run() -> None:
     way = (FITS, CALLS, AbortRequested())
     asked = [
-        play(*way, call_after_abort=True, tools_after_abort=after)[1] for after in (False, True)
+        play(*way, after_abort=after)[1] for after in (AfterAbort.CALL, AfterAbort.TOOLS_AND_CALL)
     ]
     assert asked == [(effects.RefuseTools(None),), (RUN_TOOLS,)]
 

@@ -1,24 +1,13 @@
-"""The agent of document 001, live: iteration, listeners, queues, and leaving early."""
+"""The agent of document 001, live: iteration, listeners, queues, and time."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import aclosing
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from agents import SECOND, WRITES, all_of, kind, kinds, live, scenario
 
-from simloop import (
-    Agent,
-    Http,
-    Reply,
-    Scenario,
-    ScenarioError,
-    ScriptedTool,
-    ScriptExhausted,
-    ToolExecution,
-    run,
-    simulate,
-)
+from simloop import Agent, Http, Reply, ScenarioError, ScriptedTool, ToolExecution, run, simulate
 from simloop.kernel.policies import ToolOrder
 from simloop.messages import AssistantMessage, UserMessage
 from simloop.scenario.agent import event_view
@@ -28,35 +17,6 @@ from simloop.sim.simulate import running_loop
 from simloop.trace import entries
 from simloop.trace.opencode_events import StatusEvent
 from simloop.trace.pi_events import DoneEvent, ErrorEvent, MessageEvent, ToolCallEvent
-
-SECOND = 10**9
-TOOLS = {"write": ScriptedTool(returns="written", takes=2 * SECOND)}
-WRITES = (Reply(say="I write it.", call={"write": {}}), Reply(say="It is written."))
-
-
-def scenario(*model: Reply, **settings: Any) -> Scenario:
-    return Scenario(prompt="", loop="pi", tools=TOOLS, model=list(model), **settings)
-
-
-def live(main: Callable[[Agent], Coroutine[Any, Any, Any]], *model: Reply, **settings: Any) -> Any:
-    """What `main` makes of an agent, on the virtual clock."""
-
-    async def inside() -> Any:
-        return await main(Agent(scenario(*model, **settings)))
-
-    return simulate(inside())
-
-
-def kind(event: Any) -> str:
-    return str(type(event).__struct_config__.tag)
-
-
-async def all_of(events: AsyncIterator[Any]) -> list[Any]:
-    return [event async for event in events]
-
-
-async def kinds(events: AsyncIterator[Any]) -> list[str]:
-    return [kind(event) async for event in events]
 
 
 def test_a_run_is_iterated_as_the_document_shows() -> None:
@@ -118,6 +78,12 @@ def test_a_loop_without_known_program_events_is_refused() -> None:
         Agent(scenario(), loop="react", events="program")
 
 
+def test_an_agent_needs_the_virtual_clock() -> None:
+    agent = Agent(scenario(Reply(say="Hello.")))
+    with pytest.raises(ScenarioError, match="needs the virtual clock"):
+        asyncio.run(all_of(agent.run("Go.")))
+
+
 # ------------------------------------------------------------------ listeners
 
 
@@ -144,16 +110,6 @@ def test_an_event_that_nobody_makes_is_refused_with_those_there_are() -> None:
         ScenarioError, match=r"no event `messages`.*message, tool_call, tool_result"
     ):
         agent.on("messages", print)
-
-
-def started(agent: Agent) -> list[str]:
-    return [e.name for e in agent.trace.entries if isinstance(e, entries.ToolStarted)]
-
-
-def finished(agent: Agent) -> bool:
-    return any(
-        isinstance(e, entries.Transition) and e.state == "finished" for e in agent.trace.entries
-    )
 
 
 def test_a_listener_that_raises_makes_the_iteration_raise_and_ends_the_run() -> None:
@@ -271,82 +227,6 @@ def test_moments_of_the_scenario_work_beside_the_agents_own_eyes() -> None:
     queue = [Queued(on="tool-started", say="And?")]
     assert live(main, *WRITES, queue=queue)[3:] == ["And?", "It is written."]
     assert live(main, WRITES[0], abort=Moment(on="tool-started"))[-1].startswith("Error: ")
-
-
-# ------------------------------------------------------------------ leaving early
-
-
-def test_whoever_leaves_the_iteration_cancels_the_run() -> None:
-    async def main(agent: Agent) -> Agent:
-        async with aclosing(agent.run("Go.")) as events:
-            async for event in events:
-                if isinstance(event, ToolCallEvent):
-                    break
-        before = list(agent.trace.entries)
-        await asyncio.sleep(10)
-        assert agent.trace.entries == before
-        return agent
-
-    agent = live(main, *WRITES)
-    assert started(agent) == ["write"]
-    assert not finished(agent)
-
-
-def test_a_plain_break_cancels_the_run_too() -> None:
-    async def main(agent: Agent) -> Agent:
-        async for _ in agent.run("Go."):
-            break
-        await asyncio.sleep(10)
-        return agent
-
-    assert not finished(live(main, *WRITES))
-
-
-def test_a_conversation_that_was_broken_off_cannot_go_on() -> None:
-    async def main(agent: Agent) -> None:
-        async with aclosing(agent.run("Go.")) as events:
-            await anext(events)
-        with pytest.raises(ScenarioError, match="cut short"):
-            await all_of(agent.run("Again."))
-
-    live(main, *WRITES)
-
-
-def test_whoever_is_cancelled_while_iterating_cancels_the_run() -> None:
-    async def main(agent: Agent) -> Agent:
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(1):
-                await all_of(agent.run("Go."))
-        assert running_loop().now_ns == SECOND
-        await asyncio.sleep(10)
-        return agent
-
-    agent = live(main, *WRITES)
-    assert started(agent) == ["write"]
-    assert not finished(agent)
-
-
-def test_a_program_may_end_in_the_middle_of_a_run() -> None:
-    async def main(agent: Agent) -> str:
-        return kind(await anext(agent.run("Go.")))
-
-    assert live(main, *WRITES) == "message"
-
-
-def test_a_script_that_is_used_up_makes_the_iteration_raise() -> None:
-    async def main(agent: Agent) -> None:
-        with pytest.raises(ScriptExhausted):
-            await all_of(agent.run("Go."))
-        with pytest.raises(ScenarioError, match="cut short"):
-            await all_of(agent.run("Again."))
-
-    live(main, WRITES[0])
-
-
-def test_an_agent_needs_the_virtual_clock() -> None:
-    agent = Agent(scenario(Reply(say="Hello.")))
-    with pytest.raises(ScenarioError, match="needs the virtual clock"):
-        asyncio.run(all_of(agent.run("Go.")))
 
 
 # ------------------------------------------------------------------ no waste, and no haste

@@ -1,0 +1,97 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+from checking import check, check_json, suite
+from writing import write
+
+from simloop.check import verify as verification
+from simloop.scenario import loader
+
+
+@pytest.fixture(autouse=True)
+def _(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+class TestAllLoops:
+    HOOKED = "prompt: Hi\nhooks: [{at: before_llm_call}]\nmodel: [{say: Hello.}]\n"
+    SAYS = "prompt: Hi\nmodel: [{say: Hello.}]\nexpect: {text: Hello.}\n"
+
+    def test_are_a_report_each_and_what_one_cannot_express_is_neither_passed_nor_failed(
+        self,
+    ) -> None:
+        result = check(write("a", self.HOOKED), write("b", self.SAYS), "--loop", "all")
+        assert result.exit_code == 0
+        assert result.stdout.splitlines() == [
+            "react cannot express 1 scenario: document 003 has no hooks",
+            "7 passed, 1 cannot be expressed (0.000s virtual)",
+        ]
+        assert "cannot" not in result.stderr
+
+    def test_are_named_in_order_when_asked_to(self) -> None:
+        result = check(write("a", self.HOOKED), "--loop", "all", "--verbose")
+        ending = "completed in 0s (virtual), 1 request, nothing was expected"
+        assert result.stdout.splitlines()[:4] == [
+            f"ok      a.simloop.yaml on reference  {ending}",
+            f"ok      a.simloop.yaml on pi         {ending}",
+            "cannot  a.simloop.yaml on react      document 003 has no hooks",
+            f"ok      a.simloop.yaml on opencode   {ending}",
+        ]
+
+    def test_are_each_judged_and_the_command_that_shows_it_names_the_loop(self) -> None:
+        text = f"{self.SAYS}expect_on: {{pi: {{text: Bye.}}}}\n"
+        result = check(write("a", text), "--loop", "all", "--seed", "7")
+        assert result.exit_code == 1
+        assert result.stdout.splitlines() == [
+            "FAILED  a.simloop.yaml on pi         completed in 0s (virtual), 1 request",
+            "        expect.text: expected 'Bye.', got 'Hello.'",
+            "        reproduce: simloop run a.simloop.yaml --seed 7 --loop pi",
+            "3 passed, 1 failed (0.000s virtual)",
+        ]
+
+    def test_are_told_once_of_a_file_that_cannot_be_read(self) -> None:
+        result = check(write("a", "modell: ["), "no-such-name", "--loop", "all")
+        assert result.exit_code == 2
+        assert [line.split() for line in result.stdout.splitlines()[:2]] == [
+            ["ERROR", "a.simloop.yaml", "not", "run"],
+            ["ERROR", "no-such-name", "not", "run"],
+        ]
+        assert result.stdout.splitlines()[2].startswith("0 passed, 2 errors")
+        assert result.stderr.count("a.simloop.yaml:1:") == 1
+
+    def test_are_runs_of_their_own_in_json(self) -> None:
+        runs = check_json(write("a", self.HOOKED), "--loop", "all")
+        assert [run["loop"] for run in runs] == ["reference", "pi", "react", "opencode"]
+        assert {run["name"] for run in runs} == {"a.simloop.yaml"}
+        assert [run["deterministic"] for run in runs] == [True, True, None, True]
+        assert [run.get("error", {}).get("type") for run in runs] == [
+            None,
+            None,
+            "CannotExpress",
+            None,
+        ]
+
+    def test_are_testcases_in_junit_and_one_that_cannot_be_is_skipped_with_the_reason(self) -> None:
+        result = check(write("a", self.HOOKED), "--loop", "all", "--format", "junit")
+        cases = {case.get("name"): case.find("skipped") for case in suite(result)}
+        loops = ("reference", "pi", "react", "opencode")
+        assert list(cases) == [f"a.simloop.yaml on {loop}" for loop in loops]
+        skipped = {name: found.get("message") for name, found in cases.items() if found is not None}
+        assert skipped == {"a.simloop.yaml on react": "document 003 has no hooks"}
+        counts = {key: suite(result).get(key) for key in ("tests", "skipped", "failures")}
+        assert counts == {"tests": "4", "skipped": "1", "failures": "0"}
+        assert result.exit_code == 0
+
+    def test_read_a_file_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        read: list[Path] = []
+        load = loader.load_scenario
+
+        def noted(path: Path) -> Any:
+            read.append(path)
+            return load(path)
+
+        monkeypatch.setattr(verification, "load_scenario", noted)
+        name = write("a", self.SAYS)
+        assert check(name, "--loop", "all").exit_code == 0
+        assert read == [Path(name)]
