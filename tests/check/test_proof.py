@@ -167,7 +167,7 @@ def test_opencode_goes_round_when_compaction_gains_nothing_and_the_context_is_to
     assert [told(step.signal) for step in proof.lasso.cycle] == [
         "context-measured: over",
         "context-compacted",
-        "model-replied: stop, text",
+        "model-replied: tool-calls, text",
         "step-closed",
     ]
 

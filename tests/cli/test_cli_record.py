@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from writing import write
 
 from simloop.cli import main
 from simloop.scenario.catalog import SUFFIX, bundled_folder
@@ -22,13 +23,6 @@ RUNAWAY = "prompt: Hi\ntools: {t: {takes: 100000h}}\nmodel: [{call: {t: {}}}]\n"
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def write(name: str, text: str) -> str:
-    path = Path(f"{name}.simloop.yaml")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, "utf-8")
-    return str(path)
 
 
 def record(*arguments: str) -> Result:

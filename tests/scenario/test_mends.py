@@ -176,7 +176,7 @@ MENDS = (
     ),
     mend(
         "compactions are counted when they are tried",
-        "identical-prompt",
+        "tries-count",
         edit(Loop, "_resume", "run.compaction_attempts + 1", "run.compaction_attempts + shrunk"),
     ),
     mend(
