@@ -57,7 +57,7 @@ class Played:
             self.runs += 1
             self.wall_ns += time.perf_counter_ns() - start_ns
             if trace is not None:
-                self.virtual_ns += _elapsed_ns(trace)
+                self.virtual_ns += trace.elapsed_ns
             if trace is not None and self.keeps_traces:
                 self.traces.append(trace)
 
@@ -272,12 +272,6 @@ def _settings(item: pytest.Item) -> dict[str, Any]:
         settings.update(mark.kwargs)
     seed = item.config.getoption("--simloop-seed")
     return settings if seed is None else {**settings, "seed": seed}
-
-
-def _elapsed_ns(trace: "LoopTrace") -> int:
-    if trace.footer is not None:
-        return trace.footer.elapsed_ns
-    return trace.entries[-1].at_ns if trace.entries else 0
 
 
 # ------------------------------------------------------------------ traces and the summary

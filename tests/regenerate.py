@@ -34,7 +34,7 @@ def proof_of(loop: str) -> Proof:
 
 def bounds() -> str:
     """The proved bounds of every loop design, one row each."""
-    head = ("loop", "runs", "ends", "transitions", "model calls", "tool rounds", "backoff")
+    head = ("loop", "states", "ends", "transitions", "model calls", "tool rounds", "backoff")
     rows = [head, ("---",) * len(head), *map(_bounds_row, names())]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 

@@ -1,1 +1,1 @@
-"""Checking runs: replay, determinism."""
+"""Checking runs and machines: replay, determinism, comparison, exploration."""

@@ -62,7 +62,7 @@ class Row:
             model_calls=None if counts is None else counts["main"],
             summaries=None if counts is None else counts["summary"],
             tool_runs=None if counts is None else counts["tool"],
-            elapsed_ns=None if trace is None else _elapsed_ns(trace),
+            elapsed_ns=None if trace is None else trace.elapsed_ns,
             text=footer.text if footer else "",
             failures=(*verdict.failures, *map(_told, verdict.errors)),
             reproduce=_reproduce(verdict),
@@ -124,13 +124,6 @@ def _counted(trace: LoopTrace) -> list[str]:
         for entry in trace.entries
         if isinstance(entry, entries.Request | entries.ToolStarted)
     ]
-
-
-def _elapsed_ns(trace: LoopTrace) -> int:
-    """As far as the run came."""
-    if trace.footer is not None:
-        return trace.footer.elapsed_ns
-    return trace.entries[-1].at_ns if trace.entries else 0
 
 
 def _error_name(verdict: Verdict) -> str:

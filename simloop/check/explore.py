@@ -58,7 +58,7 @@ class _Explorer:
             node += 1
             if node > MAX_NODES:
                 raise RunawayRun(
-                    f"more than {MAX_NODES:,} runs: either the machine counts something that has "
+                    f"more than {MAX_NODES:,} states: either the machine counts something that has "
                     "no bound, or the limits are too large to visit all of them; lower the limits"
                 )
         self._find_all(self._wrong_in_all())

@@ -1,6 +1,6 @@
 """What exploration proves about a machine under given limits.
 
-Not here: how it is shown (cli/explore.py). The rule to keep: a proof is about the machine alone;
+Not here: how it is shown (cli/proofs.py). The rule to keep: a proof is about the machine alone;
 what depends on a policy (how long a backoff is) names the policy that it was computed with.
 """
 
@@ -49,11 +49,12 @@ class Longest:
 class Proof:
     """What a machine can do, all of it. `longest` is None, and `lasso` is not, if it may not end.
 
-    `untaken` are the edges of the map that cannot be taken, each with the reason where one is
-    known. `findings` are what is wrong with the machine.
+    `heeded` are the limits that bound the machine. `untaken` are the edges of its map that cannot
+    be taken, each with the reason where one is known. `findings` are what is wrong with it.
     """
 
     loop: str
+    heeded: tuple[str, ...]
     states: int
     transitions: int
     longest: Longest | None
@@ -90,6 +91,7 @@ def prove(machine: Machine, limits: Limits, *, loop: str = "", through: str = ""
     ]
     return Proof(
         loop=loop or machine.name,
+        heeded=tuple(machine.bounds),
         states=len(graph),
         transitions=sum(map(len, graph.arrows)),
         longest=None if order is None else _longest(graph, order, machine.policies.retry),
@@ -112,7 +114,8 @@ def _traps(graph: Graph) -> Iterator[Finding]:
 def _lasso(graph: Graph, through: str, *, ends: bool) -> Lasso | None:
     lasso = None if ends else shortest_lasso(graph, partial(is_told_by, words=through))
     if lasso is None and through:
-        raise ScenarioError(f"no run goes round through `{through}`", key="through")
+        hint = "the words are those of a report, such as `model-replied other`"
+        raise ScenarioError(f"no run goes round through `{through}`", key="through", hint=hint)
     return lasso
 
 

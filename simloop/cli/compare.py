@@ -5,9 +5,10 @@ is written is a function of the scenarios and the loops alone, so that two runs 
 """
 
 import contextlib
+import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import click
 
@@ -26,6 +27,7 @@ from simloop.cli.settings import comparison_settings
 from simloop.cli.targets import Target, targets_of
 from simloop.cli.terminal import note, out_lines, plain
 from simloop.errors import ScenarioError
+from simloop.scenario.catalog import SUFFIX
 from simloop.trace.codec import replace_file
 
 _NARROWEST = 20
@@ -114,7 +116,7 @@ def matrix(comparisons: Sequence[Comparison], loops: Sequence[str]) -> Iterator[
     lines = [[_cell(one, row) for row in one.rows] for one in comparisons]
     heads = [f"   {plain(loop)}" for loop in loops]
     widths = [max(map(len, column)) for column in zip(heads, *lines, strict=True)]
-    names = ["scenario", *(plain(one.name) for one in comparisons)]
+    names = ["scenario", *_short_names([plain(one.name) for one in comparisons])]
     room = max(_NARROWEST, WIDTH - sum(width + 2 for width in widths))
     name_width = min(room, max(map(len, names)))
     for name, cells in zip(names, [heads, *lines], strict=True):
@@ -127,6 +129,13 @@ def matrix(comparisons: Sequence[Comparison], loops: Sequence[str]) -> Iterator[
 def _cell(comparison: Comparison, row: Row) -> str:
     calls = f" {calls_of(row)}" if row.model_calls is not None else ""
     return f"{comparison.marks(row)} {row.ending}{calls}"
+
+
+def _short_names(names: list[str]) -> list[str]:
+    """Without the folder that all of them are in, and without the ending of a scenario file."""
+    parents = [str(PurePath(name).parent) for name in names]
+    folder = f"{os.path.commonpath(parents)}/" if all(parents) else ""
+    return [name.removeprefix(folder).removesuffix(SUFFIX) for name in names]
 
 
 def _shortened(name: str, width: int) -> str:

@@ -8,6 +8,7 @@ one's own in CI.
 import dataclasses
 import json
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,12 @@ from simloop.cli.proofs import file_stem, proof_json, proof_lines, proof_mermaid
 from simloop.cli.terminal import note, out, out_lines, plain
 from simloop.errors import ScenarioError
 from simloop.kernel.limits import Limits
+from simloop.kernel.machine import Machine
 from simloop.scenario.catalog import SUFFIX
 from simloop.scenario.loops import LoopOptions, machine_for
 from simloop.scenario.schema import Scenario
+from simloop.scenario.wording import wording
+from simloop.trace.codec import replace_file
 
 _DEFAULTS = Limits()
 
@@ -32,7 +36,12 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 def _limit(flag: str, name: str, least: int) -> Decorator:
     return click.option(
-        flag, name, type=click.IntRange(least), default=getattr(_DEFAULTS, name), show_default=True
+        flag,
+        name,
+        type=click.IntRange(least),
+        default=getattr(_DEFAULTS, name),
+        show_default=True,
+        help=f"The limit `{name}`, as in a scenario; not every loop heeds it.",
     )
 
 
@@ -88,21 +97,38 @@ def command(
 
     Whether every run ends, and after how much at the latest; each outcome with the shortest run to
     it; which edges of its map cannot be taken; and if a run may never end, the shortest way round.
+    It ends with 1 if a run may never end, or if the machine breaks a rule.
     """
     limits = Limits(**limits_given)
     chosen = _options(loop, options)
     machine = machine_for(loop, limits, chosen)
     proof = prove(machine, limits, loop=loop, through=through)
     if output_format == "json":
-        given = getattr(machine, "options", None)
-        out(proof_json(proof, limits, dataclasses.asdict(given) if given else {}))
+        out(proof_json(proof, limits, options_of(machine)))
     elif output_format == "mermaid":
         out(proof_mermaid(proof, machine.legal))
     else:
-        out_lines(plain(line) for line in proof_lines(proof, limits))
+        out_lines(plain(line) for line in proof_lines(proof, limits, chosen_in(machine)))
     if folder is not None:
         _write(folder, proof, limits, chosen)
     return 0 if proof.holds else 1
+
+
+def options_of(machine: Machine) -> dict[str, Any]:
+    """The options of a machine of ours; none for one of somebody's own."""
+    given: Any = getattr(machine, "options", None)
+    return {field.name: getattr(given, field.name) for field in _fields(given)}
+
+
+def chosen_in(machine: Machine) -> dict[str, Any]:
+    """Those that are not the default."""
+    fields = _fields(getattr(machine, "options", None))
+    usual = {field.name: field.default for field in fields}
+    return {name: value for name, value in options_of(machine).items() if value != usual[name]}
+
+
+def _fields(options: Any) -> tuple[dataclasses.Field[Any], ...]:
+    return dataclasses.fields(options) if dataclasses.is_dataclass(options) else ()
 
 
 def _options(loop: str, given: tuple[str, ...]) -> LoopOptions:
@@ -110,15 +136,21 @@ def _options(loop: str, given: tuple[str, ...]) -> LoopOptions:
     if not given:
         return LoopOptions()
     if loop not in LoopOptions.model_fields:
-        raise ScenarioError(f"the loop `{loop}` takes no options", key="--option")
+        hint = "a version has its own" if "@" in loop else ""
+        raise ScenarioError(f"the loop `{loop}` takes no options", key="--option", hint=hint)
     pairs = dict(pair.partition("=")[::2] for pair in given)
     try:
         values = {key: _read(value) for key, value in pairs.items()}
         return LoopOptions.model_validate_json(json.dumps({loop: values}))  # as strict as a file
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
+        message, hint = wording(first)
+        if first["type"] == "unexpected_keyword_argument":
+            known = LoopOptions.model_fields[loop].default
+            message = "unknown key"
+            hint = f"known here: {', '.join(field.name for field in dataclasses.fields(known))}"
         place = ".".join(str(part) for part in first["loc"])
-        raise ScenarioError(first["msg"], key=f"--option {place}") from error
+        raise ScenarioError(message, key=f"--option {place}", hint=hint) from error
 
 
 def _read(text: str) -> Any:
@@ -128,12 +160,19 @@ def _read(text: str) -> Any:
 
 
 def _write(folder: Path, proof: Proof, limits: Limits, options: LoopOptions) -> None:
-    for stem, scenario in _scenarios(proof, limits, options):
-        file = folder / f"{stem}{SUFFIX}"
+    """All of them, or none if one of the files is there already."""
+    texts = {
+        folder / f"{stem}{SUFFIX}": scenario_text(scenario)
+        for stem, scenario in _scenarios(proof, limits, options)
+    }
+    for file in texts:
+        if file.exists():
+            hint = "choose another folder, or delete it first"
+            raise ScenarioError("this file exists already", path=file, hint=hint)
+    for file, text in texts.items():
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            with file.open("x", encoding="utf-8") as opened:
-                opened.write(scenario_text(scenario))
+            replace_file(file, text.encode())
         except OSError as error:
             raise ScenarioError(
                 f"cannot be written: {error.strerror}", path=file, hint="choose another folder"
@@ -144,8 +183,16 @@ def _write(folder: Path, proof: Proof, limits: Limits, options: LoopOptions) -> 
 def _scenarios(
     proof: Proof, limits: Limits, options: LoopOptions
 ) -> Iterator[tuple[str, Scenario]]:
+    """What the simulator can show; what it cannot is told on stderr."""
     given: Any = {"loop": proof.loop, "limits": limits, "options": options}
+    made: dict[str, Callable[[], Scenario]] = {
+        file_stem(state): partial(scenario_of_ending, steps, **given)
+        for state, steps in proof.endings.items()
+    }
     if proof.lasso is not None:
-        yield "lasso", scenario_of_lasso(proof.lasso, **given)
-    for state, steps in proof.endings.items():
-        yield file_stem(state), scenario_of_ending(steps, **given)
+        made["lasso"] = partial(scenario_of_lasso, proof.lasso, **given)
+    for stem, make in made.items():
+        try:
+            yield stem, make()
+        except ScenarioError as error:
+            note(plain(f"{stem} is not written: {error}"))

@@ -1,11 +1,11 @@
 """A proof as text, as JSON and as a picture.
 
 Not here: proving (check/proof.py). The rules to keep: the JSON names every key, and the text says
-the same in the same order.
+the same.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -27,12 +27,15 @@ _SHOWN = 12
 """Transitions of a witness that are shown as text; JSON has all of them."""
 
 
-def proof_lines(proof: Proof, limits: Limits) -> Iterator[str]:
-    """The proof as text."""
+def proof_lines(proof: Proof, limits: Limits, options: Mapping[str, Any]) -> Iterator[str]:
+    """The proof as text; of the options those that are not the default."""
     ends = "every run ends" if proof.terminates else "a run may never end"
-    visited = f"{proof.states:,} runs and {proof.transitions:,} transitions visited"
+    visited = f"{proof.states:,} states and {proof.transitions:,} transitions visited"
     yield f"{proof.loop}: {ends} ({visited})"
     yield f"limits       {', '.join(f'{name} {getattr(limits, name)}' for name in _EXPLORED)}"
+    yield f"heeded       {', '.join(proof.heeded) or 'none'}"
+    if options:
+        yield f"options      {', '.join(f'{name} {_written(v)}' for name, v in options.items())}"
     if proof.longest is not None:
         yield from _longest_lines(proof.longest)
     yield from _outcome_lines(proof)
@@ -45,6 +48,10 @@ def proof_lines(proof: Proof, limits: Limits) -> Iterator[str]:
     for finding in proof.findings:
         yield f"WRONG        {finding.what}"
         yield from _step_lines(finding.witness)
+
+
+def _written(value: Any) -> str:
+    return json.dumps(value).strip('"')
 
 
 def _longest_lines(longest: Longest) -> Iterator[str]:
@@ -96,6 +103,7 @@ def proof_json(proof: Proof, limits: Limits, options: dict[str, Any]) -> str:
         "format_version": FORMAT_VERSION,
         "loop": proof.loop,
         "limits": {name: getattr(limits, name) for name in _EXPLORED},
+        "heeded": list(proof.heeded),
         "options": options,
         "terminates": proof.terminates,
         "states": proof.states,

@@ -15,6 +15,7 @@ from simloop.scenario.loops import DESIGNS, machine_for
 ALL_LOOPS = "all"
 """In the place of a loop's name: every design that ships with simloop."""
 
+_NAMES = "a design, a version of one (opencode@1.2.27), or module:attribute"
 _SEEDS = click.IntRange(0, 2**63, max_open=True)
 
 
@@ -43,13 +44,13 @@ def _known_each(_: click.Context, __: click.Parameter, loops: tuple[str, ...]) -
 _TARGETS = click.argument("targets", metavar="PATH|NAME...", nargs=-1, required=True)
 _SEED = click.option("--seed", type=_SEEDS, help="Replace the seed of the scenario.")
 _LOOP = click.option(
-    "--loop", metavar="NAME", callback=_known, help="Replace the loop design of the scenario."
+    "--loop", metavar="NAME", callback=_known, help=f"Replace the loop of the scenario: {_NAMES}."
 )
 _LOOP_OR_ALL = click.option(
     "--loop",
     metavar="NAME",
     callback=_known_or_all,
-    help=f"Replace the loop design of the scenario; `{ALL_LOOPS}`: one after the other.",
+    help=f"Replace the loop of the scenario: {_NAMES}, or {ALL_LOOPS}: each design in turn.",
 )
 _LOOPS = click.option(
     "--loop",
@@ -57,7 +58,7 @@ _LOOPS = click.option(
     metavar="NAME",
     multiple=True,
     callback=_known_each,
-    help=f"A loop design to run; can be given several times. By default all {len(DESIGNS)}.",
+    help=f"A loop to run: {_NAMES}; may be repeated. By default all {len(DESIGNS)} designs.",
 )
 
 

@@ -68,11 +68,11 @@ class CallBlocked(Struct, frozen=True, gc=False):
 
 
 class AbortRequested(Struct, frozen=True, gc=False):
-    """The user wants the run to stop. May arrive in any state but the last."""
+    """The user wants the run to stop. May arrive in any state but the first and the last."""
 
 
 class WallClockExpired(Struct, frozen=True, gc=False):
-    """`max_wall_clock_ms` is over. May arrive in any state but the last."""
+    """`max_wall_clock_ms` is over. May arrive in any state but the first and the last."""
 
 
 Signal = (

@@ -149,7 +149,7 @@ Point = Literal[
 class Moment(Model):
     """When something happens to a run: at a time, or when the trace shows something."""
 
-    at: Duration | None = Field(None, description="Virtual time after the start of the run.")
+    at: Duration | None = Field(None, description="Virtual time after the start of the first run.")
     on: Point | Literal["part"] | None = Field(
         None, description="When the trace shows this; part is any part of the model's stream."
     )
@@ -221,7 +221,7 @@ class Expect(Model):
     limit: str | None = Field(None, description="The limit that ended the run; empty for none.")
     text: str | None = Field(None, description="The model's last words, exactly.")
     message: str | None = Field(None, description="What the user is told, exactly.")
-    elapsed: Duration | None = Field(None, description="Virtual time that the run took.")
+    elapsed: Duration | None = Field(None, description="Virtual time of all prompts together.")
     counters: Counters = Field(Counters(), description="The counters at the end.")
     requests: int | None = Field(None, ge=0, description="How many requests the model got.")
     tools_run: list[str] | None = Field(None, description="Names of the tools run, in order.")
@@ -256,7 +256,7 @@ _AT_AN_OUTCOME = (
 
 
 class Scenario(Model):
-    """One run: a prompt, what the model will say, the tools and hooks around it, the bounds."""
+    """One prompt or several, what the model will say, the tools and hooks around it, the bounds."""
 
     title: str = Field("", description="What must hold, as a sentence.")
     loop: str = Field("reference", description="The loop design to run.")
@@ -311,7 +311,9 @@ class Scenario(Model):
     )
     expect: Expect = Field(Expect(), description="What must hold at the end.")
     expect_on: dict[str, Expect] = Field(
-        default_factory=dict, description="What must hold instead when this loop runs it, by name."
+        default_factory=dict,
+        description="What must hold instead when this loop runs it, by name; a version, such as "
+        "pi@0.87.1, is a loop of its own.",
     )
 
     @model_validator(mode="after")

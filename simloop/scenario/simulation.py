@@ -54,7 +54,7 @@ from simloop.trace.looptrace import LoopTrace
 
 
 class Simulation:
-    """One run of one scenario.
+    """One conversation: a run for each prompt of a scenario.
 
     `trace` is there from the start and grows; whatever ends the run, nothing of it is lost.
     """
@@ -196,7 +196,11 @@ class Simulation:
             model.check_account()
         except ScriptUnused as error:
             error.message += f"; it ended with {result.outcome}: {result.message}"
-            error.message += "".join(f"; {failure}" for failure in failures(expect, result))
+            if self._loop_name == self.scenario.loop:
+                error.message += "".join(f"; {failure}" for failure in failures(expect, result))
+            else:
+                says = f"{{outcome: {result.outcome}, unused: {result.unused}}}"
+                error.hint = f"say under expect_on what this loop does: {self._loop_name}: {says}"
             raise
 
     def _schedule_queued(self, loop: VirtualLoop) -> None:
@@ -205,7 +209,9 @@ class Simulation:
             self._on(self.scenario.abort, self.abort)
         for queued in self.scenario.queue:
             act = partial(self.queue, queued.say, follow_up=queued.follow_up)
-            if queued.at is not None:
+            if queued.at == 0:
+                act()  # a run that takes no time would never come to it
+            elif queued.at is not None:
                 loop.call_at_ns(loop.now_ns + queued.at, act)
             else:
                 self._on(queued, act)

@@ -17,7 +17,7 @@ from simloop.kernel.machine import Feature, Machine
 from simloop.kernel.policies import Policies
 from simloop.kernel.retry import RetryPolicy
 from simloop.messages import ToolResult
-from simloop.scenario.loops import check_loop
+from simloop.scenario.loops import LoopOptions, check_loop
 from simloop.scenario.schema import HookPoint, Scenario, ScriptedHook, ScriptedTool
 from simloop.sim.context import TokenEstimator, utf8_bytes_over_4
 from simloop.sim.faults import FaultSites, FaultyModel, faulty_tool
@@ -42,6 +42,13 @@ def check_names_in(scenario: Scenario) -> None:
     for loop in scenario.expect_on:
         if ":" not in loop:
             check_loop(loop, f"expect_on.{loop}")
+    design, _, version = scenario.loop.partition("@")
+    if version and getattr(scenario.loops, design, None) != getattr(LoopOptions(), design, None):
+        raise ScenarioError(
+            f"`{scenario.loop}` has options of its own",
+            key=f"loops.{design}",
+            hint=f"leave them out, or write `loop: {design}`",
+        )
 
 
 def features_of(scenario: Scenario, given: "Given") -> dict[Feature, bool]:

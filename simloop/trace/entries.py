@@ -23,7 +23,7 @@ class Entry(
     Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True,
     tag_field="kind", tag=_kebab,
 ):  # fmt: skip
-    """`seq` counts a trace's entries from 0; `at_ns` is virtual time since the start of the run."""
+    """`seq` counts a trace's entries from 0; `at_ns` is virtual time since its start."""
 
     seq: int
     at_ns: int

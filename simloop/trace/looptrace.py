@@ -32,12 +32,22 @@ class Round(Struct, frozen=True):
 
 @dataclass(slots=True)
 class LoopTrace:
-    """The complete record of a run. `footer` is None, and `truncated` says why, if it was cut."""
+    """The complete record of a scenario's runs.
+
+    `footer` is None, and `truncated` says why, if it was cut.
+    """
 
     header: Header
     entries: list[AnyEntry] = field(default_factory=list)
     footer: Footer | None = None
     truncated: str = ""
+
+    @property
+    def elapsed_ns(self) -> int:
+        """Virtual time, as far as it goes."""
+        if self.footer is not None:
+            return self.footer.elapsed_ns
+        return self.entries[-1].at_ns if self.entries else 0
 
     def rounds(self) -> Iterator[Round]:
         """The rounds of the run, in order."""

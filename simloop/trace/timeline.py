@@ -94,6 +94,8 @@ def _lines(record: Iterable[AnyEntry]) -> Iterator[Line]:
                 yield entry.at_ns, "->", f"{entry.state} ({_counters(*now)})"
             counters = now
         else:
+            if isinstance(entry, entries.Prompt):
+                counters = (0, 0, 0)
             yield from _entry(entry)
     if pieces:
         yield _text(pieces)
