@@ -218,5 +218,5 @@ def test_a_machine_that_counts_without_a_bound_is_given_up(monkeypatch: pytest.M
             return Run(run.state, total_steps=run.total_steps + 1), self.asks()
 
     monkeypatch.setattr(exploring, "MAX_NODES", 100)
-    with pytest.raises(RunawayRun, match="more than 100 runs"):
+    with pytest.raises(RunawayRun, match="more than 100 states"):
         explore(Counting(), SMALL)

@@ -98,11 +98,11 @@ class TestSeveralScenarios:
         result = compare(*files, "--loop", "reference", "--loop", "react")
         assert (result.exit_code, result.stderr) == (1, "")
         assert result.stdout.splitlines() == [
-            "scenario            reference       react",
-            "a.simloop.yaml   *  completed 2     completed 2",
-            "bb.simloop.yaml  *  completed 1     cannot",
-            "c.simloop.yaml   *! completed 2   ! completed 2",
-            "d.simloop.yaml   *  completed 1     cannot",
+            "scenario     reference       react",
+            "a         *  completed 2     completed 2",
+            "bb        *  completed 1     cannot",
+            "c         *! completed 2   ! completed 2",
+            "d         *  completed 1     cannot",
             "",
             "4 scenarios: 4 as expected, 2 not as expected, 2 cannot be expressed",
             "*    the scenario's own loop",
@@ -114,7 +114,7 @@ class TestSeveralScenarios:
         own = f"loop: pi\n{BROKEN_SERVER}"
         result = compare(write("a", own), write("b", LOOKS), "--loop", "reference", "--loop", "pi")
         lines = result.stdout.splitlines()
-        assert lines[1] == "a.simloop.yaml  ~  completed 2  *  failed 1"
+        assert lines[1] == "a         ~  completed 2  *  failed 1"
         assert lines[4] == "2 scenarios: 4 as expected, 1 not as on their own loop"
 
     def test_have_no_mark_where_their_own_loop_is_not_run(self) -> None:
@@ -139,7 +139,7 @@ class TestSeveralScenarios:
         result = compare(write("a", "modell: ["), "no-such-name", write("c", LOOKS))
         assert result.exit_code == 2
         lines = result.stdout.splitlines()
-        assert lines[1].split() == ["a.simloop.yaml", *["ScenarioError"] * 4]
+        assert lines[1].split() == ["a", *["ScenarioError"] * 4]
         assert lines[3].split().count("completed") == 4
         assert lines[5] == "3 scenarios: 4 as expected, 2 not run"
         assert [line.split(":")[0] for line in result.stderr.splitlines()] == [
@@ -148,14 +148,16 @@ class TestSeveralScenarios:
         ]
 
     def test_keep_to_the_width_by_cutting_long_names_in_front(self) -> None:
-        files = [write(f"{'deep/' * 20}{end}", LOOKS) for end in "ab"]
-        lines = compare(*files).stdout.splitlines()
+        files = [write(f"{'deep/' * 20}{end}", LOOKS) for end in ("a", "b/c")]
+        lines = compare(*files, write("d", LOOKS)).stdout.splitlines()
         assert max(map(len, lines)) <= 120
-        assert [line.split()[0][-19:] for line in lines[1:3]] == [
-            "deep/a.simloop.yaml",
-            "deep/b.simloop.yaml",
-        ]
+        assert [line.split()[0][-8:] for line in lines[1:3]] == ["p/deep/a", "deep/b/c"]
         assert lines[1].startswith("…")
+
+    def test_leave_out_the_folder_that_all_of_them_are_in(self) -> None:
+        files = [write(f"{'deep/' * 20}{end}", LOOKS) for end in ("a", "b/c")]
+        lines = compare(*files).stdout.splitlines()
+        assert [line.split()[0] for line in lines[:3]] == ["scenario", "a", "b/c"]
 
     def test_are_read_though_they_name_no_loop(self) -> None:
         result = compare(write("a", f"loop: ''\n{LOOKS}"), "--loop", "pi")

@@ -40,6 +40,7 @@ KEYS: dict[str, type | tuple[type, ...]] = {
     "outcomes": list,
     "lasso": (dict, type(None)),
     "format_version": int,
+    "heeded": list,
     "options": dict,
     "edges": int,
     "untaken": list,
@@ -76,13 +77,19 @@ class TestText:
         result = explore("--loop", "react")
         assert result.exit_code == 0
         assert result.stderr == ""
-        first, limits, *rest = result.stdout.splitlines()
+        first, limits, heeded, *rest = result.stdout.splitlines()
+        assert heeded.split() == ["heeded", "max_rounds"]
         assert first.startswith("react: every run ends (")
         assert limits.startswith("limits ")
         assert "max_steps 100" in limits
         assert [line.split(maxsplit=2)[-1] for line in rest[:1]] == ["301 transitions"]
         assert any(line.split() == ["100", "model", "calls"] for line in rest)
         assert any("max-steps by max_rounds in 301 transitions" in line for line in rest)
+
+    def test_says_the_options_that_are_not_the_default(self) -> None:
+        chosen = explore("--loop", "opencode", *SMALL, "--option", "max_retries=1").stdout
+        assert "\noptions      max_retries 1\n" in chosen
+        assert "options  " not in explore("--loop", "opencode", *SMALL).stdout
 
     def test_says_why_an_edge_cannot_be_taken(self) -> None:
         assert "hook-failed (document 003 has no hooks)" in explore("--loop", "react").stdout
@@ -214,7 +221,8 @@ class TestWrite:
         there.write_text("mine", "utf-8")
         result = explore("--loop", "react", "--write", "out")
         assert result.exit_code == 2
-        assert "completed.simloop.yaml: cannot be written: File exists" in result.stderr
+        assert "completed.simloop.yaml: this file exists already" in result.stderr
+        assert [path.name for path in there.parent.iterdir()] == [there.name]
         assert there.read_text("utf-8") == "mine"
 
     def test_a_folder_that_is_a_file_is_refused(self, folder: Path) -> None:

@@ -6,7 +6,13 @@ from typing import Any, cast
 import pytest
 
 from simloop import Limits, Outcome, Reply, Scenario, ScriptedTool, parse_scenario, run
-from simloop.errors import BrokenMachine, CannotExpress, ScenarioError, ScriptExhausted
+from simloop.errors import (
+    BrokenMachine,
+    CannotExpress,
+    ScenarioError,
+    ScriptExhausted,
+    ScriptUnused,
+)
 from simloop.kernel import effects
 from simloop.kernel.effects import Effect
 from simloop.kernel.machine import Feature, Machine, Run, Transition
@@ -364,3 +370,15 @@ def test_a_broken_machine_of_ones_own_is_blamed_and_not_simloop(machine: Machine
 def test_what_a_script_lacks_is_not_blamed_on_the_machine() -> None:
     with pytest.raises(ScriptExhausted):
         run(Scenario(prompt="Go.", model=[]), loop=ReactLoop())
+
+
+def test_a_version_has_its_own_options_and_says_so() -> None:
+    text = "loop: pi@0.73.1\nloops: {pi: {parallel: true}}\nprompt: Go.\nmodel: [{say: Done.}]"
+    with pytest.raises(ScenarioError, match=r"2:13: loops.pi: `pi@0.73.1` has options of its own"):
+        parse_scenario(text, "a.yaml")
+
+
+def test_on_another_loop_an_unused_reply_tells_how_to_say_that_it_should_be() -> None:
+    text = "prompt: Go.\nmodel: [{http: {status: 429}}, {say: Done.}]"
+    with pytest.raises(ScriptUnused, match=r"under expect_on .*: pi: {outcome: failed, unused: 1}"):
+        run(parse_scenario(text), loop="pi")

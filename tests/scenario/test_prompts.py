@@ -302,3 +302,9 @@ def test_what_was_queued_is_the_next_prompt_of_react_however_the_run_ended() -> 
     result = run(parse_scenario(text), loop="react")
     assert result.outcomes == (Outcome.MAX_STEPS, Outcome.COMPLETED)
     assert prompts(result) == ["Also this."]
+
+
+def test_what_is_queued_at_the_very_start_is_heard_in_a_run_that_takes_no_time() -> None:
+    text = "prompt: Go.\nqueue: [{at: 0s, say: And this.}]\nmodel: [{say: Done.}]"
+    (request,) = run(parse_scenario(text)).requests
+    assert [message.text for message in request.messages] == ["Go.", "And this."]
