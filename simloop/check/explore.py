@@ -7,6 +7,7 @@ cannot hide anything by not expecting it.
 """
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from msgspec import Struct
 
@@ -122,8 +123,7 @@ class _Explorer:
         """What the machine does; None, and a finding at `node`, where it cannot."""
         state, name = NAMES[type(run.state)], NAMES[type(signal)]
         try:
-            after, effects_asked = self._machine.advance(run, signal)
-            asked = tuple(effects_asked)
+            after, asked = _transition(self._machine.advance(run, signal))
             hash((after, asked))
         except IllegalSignal:
             self._find(node, f"{state} refuses {name}, which can arrive there")
@@ -139,10 +139,9 @@ class _Explorer:
     def _tried(self, run: Run, signal: Signal) -> Transition | None:
         """The same once more, for the rules: here nothing is found or taken."""
         try:
-            after, asked = self._machine.advance(run, signal)
+            return _transition(self._machine.advance(run, signal))
         except Exception:  # noqa: BLE001 - as above
             return None
-        return after, tuple(asked)
 
     def _take(self, node: int, edge: Edge) -> None:
         if edge not in self._taken:
@@ -159,6 +158,14 @@ class _Explorer:
     def _find(self, node: int, what: str) -> None:
         if what not in self._findings:
             self._findings[what] = Finding(what, self._graph.way_to(node))
+
+
+def _transition(moved: Any) -> Transition:
+    """What a machine gave, if it is a transition. Raises TypeError if not, as unpacking does."""
+    after, asked = moved
+    if not (isinstance(after, Run) and isinstance(after.state, Struct)):
+        raise TypeError(f"a {type(after).__name__} is no Run in a state")
+    return after, tuple(asked)
 
 
 def why_impossible(machine: Machine, signal: Signal | type[Struct]) -> str:

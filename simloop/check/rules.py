@@ -10,7 +10,7 @@ from msgspec import structs
 
 from simloop.check.visited import Graph
 from simloop.kernel import effects
-from simloop.kernel.alphabet import replies
+from simloop.kernel.alphabet import ENDINGS, replies
 from simloop.kernel.effects import Effect
 from simloop.kernel.machine import Bound, Run, Transition
 from simloop.kernel.names import NAMES
@@ -24,6 +24,7 @@ Wrong = tuple[int, str]
 """A node, and what is wrong there."""
 
 _UNANSWERED = (effects.TakeQueued, effects.Finish)
+_LOOKING = (effects.MeasureContext, effects.Compact)
 _SPENDING: Mapping[str, tuple[type[Effect], ...]] = {
     "total_steps": (effects.CallModel, effects.Compact),
     "error_count": (effects.CallModel, effects.Backoff),
@@ -103,7 +104,7 @@ def stops_one_early(graph: Graph, advance: Advance, bounds: Mapping[str, Bound])
                 if getattr(after, bound.counter) != bound.at - 1 or not count:
                     continue
                 # The first is enough: it has the least of all that could also have stopped it.
-                if (run.state, signal, limit) in tried or spends(graph.asked[target], bound):
+                if (run.state, signal, limit) in tried or _goes_on(graph, target, bound):
                     continue
                 tried.add((run.state, signal, limit))
                 before = advance(structs.replace(run, **{bound.counter: count - 1}), signal)
@@ -111,6 +112,25 @@ def stops_one_early(graph: Graph, advance: Advance, bounds: Mapping[str, Bound])
                     where = f"{NAMES[type(run.state)]} on {NAMES[type(signal)]}"
                     ends = f"{bound.counter} {count} ends what {count - 1} does not"
                     yield target, f"{where}: {ends}, though {limit} is {bound.at}"
+
+
+def _goes_on(graph: Graph, node: int, bound: Bound) -> bool:
+    """Whether `bound` is spent there, or as soon as the context has been looked at.
+
+    The last try that is left may begin in another way than those before it.
+    """
+    waiting, seen = [node], {node}
+    while waiting:
+        node = waiting.pop()
+        asked = graph.asked[node]
+        if spends(asked, bound):
+            continue
+        if not asked or not isinstance(asked[-1], _LOOKING):
+            return False
+        ahead = {target for signal, target in graph.arrows[node] if signal not in ENDINGS} - seen
+        seen |= ahead
+        waiting += ahead
+    return True
 
 
 def mistakes_bursts(graph: Graph, advance: Advance, most: int) -> Iterator[Wrong]:
@@ -126,11 +146,12 @@ def mistakes_bursts(graph: Graph, advance: Advance, most: int) -> Iterator[Wrong
             continue
         tried.add(run.state)
         for reply in replies(1):
-            sizes = (1, most, most + 1, 10 * most + 10, 20 * most + 20)
+            sizes = (1, most, most + 1, 10 * most + 10, 20 * most + 20, 2, 3)
             moved = [advance(run, structs.replace(reply, steps=steps)) for steps in sizes]
-            one, just, over, far, further = (move and move[0].state for move in moved)
-            if far != further:
-                return  # the number itself is kept there
+            states = [move and move[0].state for move in moved]
+            one, just, over, far, *_ = states
+            if any(state not in (one, far) for state in states):
+                return  # more is told there than whether it was a burst, such as the number itself
             if one != just:
                 yield node, f"{most} steps of a reply are taken for a burst"
             if over != far:

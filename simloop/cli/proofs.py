@@ -5,6 +5,7 @@ the same.
 """
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -150,4 +151,5 @@ def _edges_of(lasso: Lasso | None) -> set[Edge]:
 
 def file_stem(state: Finished) -> str:
     """What a scenario that shows this end is called."""
-    return "-".join(filter(None, (str(state.outcome), state.limit.replace("_", "-"))))
+    limit = re.sub(r"[^a-z0-9]+", "-", state.limit.lower()).strip("-")  # a machine's own word
+    return "-".join(filter(None, (str(state.outcome), limit)))

@@ -133,9 +133,12 @@ class Agent:
 
     async def _work(self, prompt: str) -> None:
         try:
-            ended = await self._simulation.send(prompt)
-            self.messages = ended.messages
-            self._see(ended.entry(len(self.trace.entries), 0))
+            waiting = [prompt]
+            while waiting:  # what a loop without a queue has not heard is its next prompt
+                ended = await self._simulation.send(waiting.pop())
+                self.messages = ended.messages
+                self._see(ended.entry(len(self.trace.entries), 0))
+                waiting = self._simulation.unheard()
         finally:
             self._events.put_nowait(None)
 
@@ -152,7 +155,10 @@ class Agent:
         self._simulation.queue(text, follow_up=True)
 
     def abort(self) -> None:
-        """Stop the run as its user would; without a run, of no effect."""
+        """Stop the run as its user would; without a run, of no effect.
+
+        A loop whose document has no way to stop a run is stopped all the same, from outside.
+        """
         self._simulation.abort()
 
 

@@ -16,7 +16,8 @@ from pydantic import Field
 
 from simloop.errors import ScenarioError
 from simloop.kernel.limits import Limits
-from simloop.kernel.machine import Feature, Machine
+from simloop.kernel.machine import Bound, Feature, Machine, Run
+from simloop.kernel.policies import Policies
 from simloop.loops import opencode, opencode_options, pi, react, reference
 from simloop.loops.opencode_options import OpencodeOptions
 from simloop.loops.pi import PiOptions
@@ -119,7 +120,34 @@ def _checked(machine: Any, loop: str) -> Machine:
             key="loop",
             hint="see Machine in simloop/kernel/machine.py",
         )
+    wrong = _wrong_with(machine)
+    if wrong:
+        raise ScenarioError(
+            f"the loop `{loop}` is no machine: {wrong}",
+            key="loop",
+            hint="see Machine in simloop/kernel/machine.py",
+        )
     return machine  # type: ignore[no-any-return]
+
+
+def _wrong_with(machine: Any) -> str:
+    """What a machine cannot be driven or explored with, or empty."""
+    try:
+        run = machine.start()
+        hash(run)
+    except Exception as error:  # noqa: BLE001 - a machine is somebody's code
+        return f"`start` raises {type(error).__name__}: {error}"
+    if not isinstance(run, Run):
+        return f"`start` gives {type(run).__name__}, which is no Run"
+    if not isinstance(machine.policies, Policies):
+        return "`policies` are no Policies"
+    for name in ("legal", "bounds", "lacks"):
+        if not isinstance(getattr(machine, name), Mapping):
+            return f"`{name}` is no mapping"
+    for limit, bound in machine.bounds.items():
+        if not isinstance(bound, Bound) or not hasattr(run, bound.counter):
+            return f"the bound `{limit}` is no Bound of a counter that its runs have"
+    return ""
 
 
 _MACHINE = ("name", "legal", "policies", "bounds", "lacks", "start", "advance")

@@ -111,7 +111,7 @@ class Simulation:
             waiting = [self.scenario.prompt, *self.scenario.then]
             while waiting:
                 await self.send(waiting.pop(0))
-                waiting = [*self._unheard(), *waiting]
+                waiting = [*self.unheard(), *waiting]
             result = self._result()
             if isinstance(self._model, FakeModel):
                 self._check_account(self._model, result)
@@ -170,7 +170,7 @@ class Simulation:
     def _elapsed_ns(self) -> int:
         return running_loop().now_ns - self._start_ns
 
-    def _unheard(self) -> list[str]:
+    def unheard(self) -> list[str]:
         """What the user said while a loop that has no queue was busy: the next prompt."""
         if Feature.QUEUE not in self._machine.lacks:
             return []

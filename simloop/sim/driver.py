@@ -183,6 +183,11 @@ class Driver:
     def _advance(self, signal: Signal) -> tuple[effects.Effect, ...]:
         run, asked = self._machine.advance(self._run, signal)
         self._run = run
+        # Counted here and not where they happen: an abort may have taken the signal's place.
+        if type(signal) is signals.ModelReplied:
+            self._total_steps += signal.steps
+        elif type(signal) is signals.ContextCompacted:
+            self._compactions += 1
         record = self._record
         record.append(
             entries.Transition(
@@ -235,7 +240,6 @@ class Driver:
 
     async def _compact(self, effect: effects.Compact) -> Signal:
         done = await self._compactor.shorten(forced=effect.forced)
-        self._compactions += 1
         callback = self._world.callbacks.on_compacted
         if done.shrunk and callback is not None:
             given = (done.tokens_before, done.tokens_after)
@@ -297,7 +301,6 @@ class Driver:
             not reply.calls and (not text or reply.finish is FinishReason.TOOL_CALLS)
         ):
             self._error, self._cause = _USELESS.get(reply.finish, _EMPTY)
-        self._total_steps += reply.steps
         return signals.ModelReplied(reply.finish, text, bool(reply.calls), reply.steps)
 
     async def _failed(self, fault: Fault) -> Signal:

@@ -9,6 +9,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from simloop.cli import main
+from simloop.cli.proofs import file_stem
+from simloop.kernel.states import Finished
+from simloop.messages import Outcome
 from simloop.scenario.loader import load_scenario
 from simloop.scenario.loops import names
 
@@ -355,3 +358,8 @@ def test_a_loop_of_the_current_folder_is_found(
         capture_output=True,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_a_limit_of_a_machines_own_is_made_fit_for_a_file_name() -> None:
+    assert file_stem(Finished(Outcome.COMPLETED, "../../x\x1b[31m\n")) == "completed-x-31m"
+    assert file_stem(Finished(Outcome.MAX_STEPS, "max_steps")) == "max-steps-max-steps"

@@ -282,3 +282,21 @@ def test_the_documents_events_are_told_of_every_loop(loop: str) -> None:
         return await kinds(Agent(scenario(*WRITES), loop=loop).run("Go."))
 
     assert simulate(main()) == ["message", "tool_call", "tool_result", "message", "done"]
+
+
+def test_what_a_loop_without_a_queue_has_not_heard_is_its_next_prompt() -> None:
+    async def main() -> list[str]:
+        replies = (*WRITES, Reply(say="More."))
+        agent = Agent(scenario(*replies), loop="react")
+        agent.on("tool_call", lambda _: agent.steer("And more."))
+        await all_of(agent.run("Go."))
+        return [message.text for message in agent.messages]
+
+    assert simulate(main()) == [
+        "Go.",
+        "I write it.",
+        "written",
+        "It is written.",
+        "And more.",
+        "More.",
+    ]

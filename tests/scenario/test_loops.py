@@ -1,5 +1,6 @@
 """How a name becomes a loop: the designs, their versions, machines of one's own, and options."""
 
+import re
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -15,7 +16,7 @@ from simloop.errors import (
 )
 from simloop.kernel import effects
 from simloop.kernel.effects import Effect
-from simloop.kernel.machine import Feature, Machine, Run, Transition
+from simloop.kernel.machine import Bound, Feature, Machine, Run, Transition
 from simloop.kernel.policies import ToolOrder
 from simloop.kernel.signals import ModelReplied
 from simloop.kernel.states import BackingOff
@@ -382,3 +383,32 @@ def test_on_another_loop_an_unused_reply_tells_how_to_say_that_it_should_be() ->
     text = "prompt: Go.\nmodel: [{http: {status: 429}}, {say: Done.}]"
     with pytest.raises(ScriptUnused, match=r"under expect_on .*: pi: {outcome: failed, unused: 1}"):
         run(parse_scenario(text), loop="pi")
+
+
+class Unstarted(ReactLoop):
+    """It cannot begin."""
+
+    def start(self) -> Run:
+        raise ValueError("oops")
+
+
+def with_attribute(name: str, value: object) -> Machine:
+    machine = ReactLoop()
+    setattr(machine, name, value)
+    return machine
+
+
+@pytest.mark.parametrize(
+    ("machine", "why"),
+    [
+        (Unstarted(), "`start` raises ValueError: oops"),
+        (with_attribute("start", lambda: 5), "`start` gives int, which is no Run"),
+        (with_attribute("policies", None), "`policies` are no Policies"),
+        (with_attribute("legal", None), "`legal` is no mapping"),
+        (with_attribute("bounds", {"max": Bound("nothing", 1)}), "the bound `max` is no Bound of"),
+    ],
+    ids=["start", "run", "policies", "legal", "bound"],
+)
+def test_what_cannot_be_driven_is_no_machine_and_says_why(machine: Machine, why: str) -> None:
+    with pytest.raises(ScenarioError, match=re.escape(why)):
+        machine_for(machine, Limits())

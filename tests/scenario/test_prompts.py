@@ -308,3 +308,11 @@ def test_what_is_queued_at_the_very_start_is_heard_in_a_run_that_takes_no_time()
     text = "prompt: Go.\nqueue: [{at: 0s, say: And this.}]\nmodel: [{say: Done.}]"
     (request,) = run(parse_scenario(text)).requests
     assert [message.text for message in request.messages] == ["Go.", "And this."]
+
+
+@pytest.mark.parametrize("loop", ["reference", "pi", "opencode"])
+@pytest.mark.parametrize("end", ["unfinished: true", "finish: stop"])
+def test_a_reply_that_an_abort_overtakes_is_no_step(loop: str, end: str) -> None:
+    text = f"prompt: Go.\nabort: {{on: finish}}\nmodel: [{{say: Hello., {end}}}]"
+    result = run(parse_scenario(text), loop=loop)
+    assert (result.outcome, result.counters.total_steps) == (Outcome.ABORTED, 0)
