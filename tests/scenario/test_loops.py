@@ -1,25 +1,18 @@
 """How a name becomes a loop: the designs, their versions, machines of one's own, and options."""
 
-import re
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from simloop import Limits, Outcome, Reply, Scenario, ScriptedTool, parse_scenario, run
 from simloop.errors import (
-    BrokenMachine,
     CannotExpress,
     ScenarioError,
-    ScriptExhausted,
     ScriptUnused,
 )
-from simloop.kernel import effects
-from simloop.kernel.effects import Effect
-from simloop.kernel.machine import Bound, Feature, Machine, Run, Transition
+from simloop.kernel.machine import Feature, Machine
 from simloop.kernel.policies import ToolOrder
-from simloop.kernel.signals import ModelReplied
-from simloop.kernel.states import BackingOff
 from simloop.loops.opencode import OpencodeLoop
 from simloop.loops.opencode_options import OpencodeOptions
 from simloop.loops.pi import PiLoop, PiOptions
@@ -331,48 +324,6 @@ def test_the_order_of_tools_is_the_loops_own_unless_the_scenario_says() -> None:
     assert run(in_turn, loop="pi@0.87.1").elapsed_s == 2
 
 
-# A machine of one's own that is broken
-
-
-class Raising(ReactLoop):
-    """It falls over the first reply."""
-
-    def _take_reply(self, run: Run, signal: ModelReplied) -> Transition:
-        raise ValueError("oops")
-
-
-class Asking(ReactLoop):
-    """It asks for what there is not."""
-
-    def _take_reply(self, run: Run, signal: ModelReplied) -> Transition:
-        after, asked = super()._take_reply(run, signal)
-        return after, (*asked, cast("Effect", 5))
-
-
-class Straying(ReactLoop):
-    """It goes where its map does not lead."""
-
-    def _take_reply(self, run: Run, signal: ModelReplied) -> Transition:
-        return run.to(BackingOff()), (effects.Backoff(1),)
-
-
-@pytest.mark.parametrize(
-    ("machine", "why"),
-    [(Raising(), "ValueError: oops"), (Asking(), "KeyError"), (Straying(), "is not on the map")],
-    ids=["raises", "asks", "strays"],
-)
-def test_a_broken_machine_of_ones_own_is_blamed_and_not_simloop(machine: Machine, why: str) -> None:
-    with pytest.raises(BrokenMachine, match="the loop `react` is broken: ") as raised:
-        run(Scenario(prompt="Go.", model=[Reply(say="Done.")]), loop=machine)
-    assert why in str(raised.value)
-    assert "simloop explore --loop react" in str(raised.value)
-
-
-def test_what_a_script_lacks_is_not_blamed_on_the_machine() -> None:
-    with pytest.raises(ScriptExhausted):
-        run(Scenario(prompt="Go.", model=[]), loop=ReactLoop())
-
-
 def test_a_version_has_its_own_options_and_says_so() -> None:
     text = "loop: pi@0.73.1\nloops: {pi: {parallel: true}}\nprompt: Go.\nmodel: [{say: Done.}]"
     with pytest.raises(ScenarioError, match=r"2:13: loops.pi: `pi@0.73.1` has options of its own"):
@@ -383,32 +334,3 @@ def test_on_another_loop_an_unused_reply_tells_how_to_say_that_it_should_be() ->
     text = "prompt: Go.\nmodel: [{http: {status: 429}}, {say: Done.}]"
     with pytest.raises(ScriptUnused, match=r"under expect_on .*: pi: {outcome: failed, unused: 1}"):
         run(parse_scenario(text), loop="pi")
-
-
-class Unstarted(ReactLoop):
-    """It cannot begin."""
-
-    def start(self) -> Run:
-        raise ValueError("oops")
-
-
-def with_attribute(name: str, value: object) -> Machine:
-    machine = ReactLoop()
-    setattr(machine, name, value)
-    return machine
-
-
-@pytest.mark.parametrize(
-    ("machine", "why"),
-    [
-        (Unstarted(), "`start` raises ValueError: oops"),
-        (with_attribute("start", lambda: 5), "`start` gives int, which is no Run"),
-        (with_attribute("policies", None), "`policies` are no Policies"),
-        (with_attribute("legal", None), "`legal` is no mapping"),
-        (with_attribute("bounds", {"max": Bound("nothing", 1)}), "the bound `max` is no Bound of"),
-    ],
-    ids=["start", "run", "policies", "legal", "bound"],
-)
-def test_what_cannot_be_driven_is_no_machine_and_says_why(machine: Machine, why: str) -> None:
-    with pytest.raises(ScenarioError, match=re.escape(why)):
-        machine_for(machine, Limits())
