@@ -18,7 +18,7 @@ from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.machine import Machine
 from simloop.kernel.names import NAMES
 from simloop.kernel.retry import retry_after_ns
-from simloop.kernel.signals import Signal
+from simloop.kernel.signals import ContextCompacted, ModelReplied, Signal
 from simloop.kernel.states import Finished
 from simloop.messages import (
     AssistantMessage,
@@ -37,6 +37,7 @@ from simloop.sim.hooks import AFTER_LLM_CALL, BEFORE_LLM_CALL, AfterLLMCall, Bef
 from simloop.sim.interrupts import GRACE_MS, Interrupts, Watch
 from simloop.sim.modelcalls import ModelCalls, ReplySoFar
 from simloop.sim.queued import Queued
+from simloop.sim.refusals import ABORTED, ONE_CALL, REFUSED, STOPPED
 from simloop.sim.requests import Requests
 from simloop.sim.scriptedcontext import ScriptedContext
 from simloop.sim.sealed import EPOCH_NS
@@ -49,12 +50,6 @@ from simloop.trace.entries import AnyEntry
 from simloop.trace.recorder import Recorder, Since
 from simloop.trace.untrusted import writable
 
-_REFUSED = {
-    FinishReason.LENGTH: "the reply was cut off by the output limit",
-    FinishReason.CONTENT_FILTER: "the reply was stopped by the content filter",
-    FinishReason.ERROR: "the model reported an error",
-    FinishReason.INTERRUPTED: "the stream ended early",
-}
 _USELESS = {
     FinishReason.INTERRUPTED: (ErrorClass.INTERRUPTED, "the stream ended without a finish"),
     FinishReason.TOOL_CALLS: (
@@ -62,12 +57,7 @@ _USELESS = {
         "the reply announced tool calls and has none",
     ),
 }
-_ABORTED = "Error: not finished, the request was aborted"
-_ONE_CALL = "Error: not executed, the loop takes one call of a reply"
-_STOPPED = {
-    Outcome.ABORTED: _ABORTED,
-    Outcome.TIMED_OUT: "Error: not finished, the time limit of the run was reached",
-}
+_STEP_CLOSED = signals.StepClosed()
 _EMPTY = (ErrorClass.EMPTY_REPLY, "the reply is empty")
 
 
@@ -184,9 +174,9 @@ class Driver:
         run, asked = self._machine.advance(self._run, signal)
         self._run = run
         # Counted here and not where they happen: an abort may have taken the signal's place.
-        if type(signal) is signals.ModelReplied:
+        if type(signal) is ModelReplied:
             self._total_steps += signal.steps
-        elif type(signal) is signals.ContextCompacted:
+        elif type(signal) is ContextCompacted:
             self._compactions += 1
         record = self._record
         record.append(
@@ -330,7 +320,7 @@ class Driver:
     async def _run_tools(self, effect: effects.RunTools) -> Signal:
         self.interrupts.polls = effect.polls
         if effect.first_only:
-            await self._tool_calls.keep_first(_ONE_CALL, self._watch)
+            await self._tool_calls.keep_first(ONE_CALL, self._watch)
         await self._tool_calls.run(self._step_tools, self._watch)
         self.interrupts.polls = False
         blocked = self._tool_calls.blocked
@@ -340,9 +330,9 @@ class Driver:
 
     async def _refuse_tools(self, effect: effects.RefuseTools) -> Signal:
         if effect.finish is None:
-            why = _ABORTED
+            why = ABORTED
         else:
-            cause = _REFUSED.get(effect.finish, f"the reply ended with {effect.finish}")
+            cause = REFUSED.get(effect.finish, f"the reply ended with {effect.finish}")
             why = f"Error: not executed, {cause}"
         await self._tool_calls.settle(why, self._watch)
         return signals.ToolsReturned()
@@ -369,6 +359,8 @@ class Driver:
                 AFTER_LLM_CALL, world.hooks.after_llm_call, done, self._watch
             )
         queued = self._queued
+        if not queued:
+            return _STEP_CLOSED
         return signals.StepClosed(queued.has(Queue.STEERING), queued.has(Queue.FOLLOW_UP))
 
     def _commit(self, reply: ReplySoFar) -> tuple[Message, ...]:
@@ -392,7 +384,7 @@ class Driver:
         self._text = reply.text or self._text
         if len(self._tool_calls.answers) != len(reply.calls):
             self._tool_calls.open(reply.calls)  # stopped before the stream had ended
-        why = _STOPPED.get(effect.outcome, "Error: not executed, the run ended")
+        why = STOPPED.get(effect.outcome, "Error: not executed, the run ended")
         with self._watch.deadline(GRACE_MS):  # for what callbacks make of it
             await self._tool_calls.settle(why, self._watch)
         self._tool_calls.settle_quietly(why)

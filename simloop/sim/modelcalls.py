@@ -93,6 +93,7 @@ class ModelCalls:
     ) -> None:
         interrupts, recorder = self._interrupts, self._recorder
         record, clock = recorder.entries, recorder.clock
+        append, text_delta = record.append, entries.TextDelta  # looked up once, used per part
         on_chunk = None if quiet else self._callbacks.on_chunk
         on_text = None if quiet else self._callbacks.on_text
         first, ours, stream = True, False, None
@@ -113,7 +114,7 @@ class ModelCalls:
                     await self._user_code.notify(on_chunk, (part,), watch)
                 if type(part) is TextDelta:
                     text = part.text if part.text.isascii() else writable(part.text)
-                    record.append(entries.TextDelta(len(record), clock.now_ns, text))
+                    append(text_delta(len(record), clock.now_ns, text))
                     reply.pieces.append(text)
                     if on_text is not None:
                         await self._user_code.notify(on_text, (text,), watch)

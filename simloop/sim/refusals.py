@@ -1,0 +1,16 @@
+"""What the model is told of a call that was not run, or not to its end."""
+
+from simloop.messages import FinishReason, Outcome
+
+REFUSED = {
+    FinishReason.LENGTH: "the reply was cut off by the output limit",
+    FinishReason.CONTENT_FILTER: "the reply was stopped by the content filter",
+    FinishReason.ERROR: "the model reported an error",
+    FinishReason.INTERRUPTED: "the stream ended early",
+}
+ABORTED = "Error: not finished, the request was aborted"
+ONE_CALL = "Error: not executed, the loop takes one call of a reply"
+STOPPED = {
+    Outcome.ABORTED: ABORTED,
+    Outcome.TIMED_OUT: "Error: not finished, the time limit of the run was reached",
+}
