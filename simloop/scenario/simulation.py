@@ -207,14 +207,14 @@ class Simulation:
         """Set up what the user says while a run goes on, and an abort that waits for the trace."""
         if self.scenario.abort is not None and self.scenario.abort.on is not None:
             self._on(self.scenario.abort, self.abort)
+        planned = []
         for queued in self.scenario.queue:
-            act = partial(self.queue, queued.say, follow_up=queued.follow_up)
-            if queued.at == 0:
-                act()  # a run that takes no time would never come to it
-            elif queued.at is not None:
-                loop.call_at_ns(loop.now_ns + queued.at, act)
+            queue = Queue.FOLLOW_UP if queued.follow_up else Queue.STEERING
+            if queued.at is not None:
+                planned.append((loop.now_ns + queued.at, queue, queued.say))
             else:
-                self._on(queued, act)
+                self._on(queued, partial(self._queued.put, queued.say, queue))
+        self._queued.plan(loop, planned)
 
     def _plan_abort(self, driver: Driver) -> None:
         """Have the user stop this run, unless that time is over."""

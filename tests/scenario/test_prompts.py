@@ -1,5 +1,6 @@
 """Several prompts in one conversation: each run begins anew, and what was said stays."""
 
+import time
 from typing import Any
 
 import pytest
@@ -316,3 +317,18 @@ def test_a_reply_that_an_abort_overtakes_is_no_step(loop: str, end: str) -> None
     text = f"prompt: Go.\nabort: {{on: finish}}\nmodel: [{{say: Hello., {end}}}]"
     result = run(parse_scenario(text), loop=loop)
     assert (result.outcome, result.counters.total_steps) == (Outcome.ABORTED, 0)
+
+
+@pytest.mark.parametrize("loop", ["reference", "pi", "opencode"])
+def test_what_is_said_while_time_passes_in_a_tool_that_waits_for_nothing_is_heard(
+    loop: str,
+) -> None:
+    def work() -> str:
+        time.sleep(1)
+        return "done"
+
+    text = (
+        "prompt: Go.\nqueue: [{at: 500ms, say: More.}]\nmodel: [{call: {work: {}}}, {say: Done.}]"
+    )
+    result = run(parse_scenario(text), loop=loop, tools=[work])
+    assert [message.text for message in result.requests[-1].messages[-2:]] == ["done", "More."]

@@ -115,3 +115,31 @@ def test_the_one_message_of_both_queues_is_the_first_that_was_said() -> None:
 def test_of_nothing_nothing_is_taken() -> None:
     assert Queued().take(TakeQueued()) == []
     assert Queued().take_first() is None
+
+
+class At:
+    """A clock that stands where it is put."""
+
+    def __init__(self) -> None:
+        self.now_ns = 0
+
+
+def test_what_is_planned_is_said_at_its_time_among_what_is_said_then() -> None:
+    clock, queued = At(), Queued()
+    later, soon = (30, Queue.STEERING, "later"), (10, Queue.FOLLOW_UP, "soon")
+    queued.plan(clock, [later, soon])
+    assert not queued
+    queued.put("at once", Queue.STEERING)
+    clock.now_ns = 20
+    assert queued.has(Queue.FOLLOW_UP)
+    queued.put("between", Queue.STEERING)
+    clock.now_ns = 30
+    assert queued.take(TakeQueued()) == ["at once", "soon", "between", "later"]
+    assert not queued
+
+
+def test_what_is_due_at_the_same_time_is_said_in_the_order_in_which_it_was_planned() -> None:
+    clock, queued = At(), Queued()
+    queued.plan(clock, [(5, Queue.STEERING, text) for text in ("a", "b", "c")])
+    clock.now_ns = 5
+    assert [queued.take_first() for _ in range(4)] == ["a", "b", "c", None]
