@@ -13,7 +13,7 @@ from typing import Any
 
 from simloop.errors import RunawayRun
 from simloop.kernel import effects, signals
-from simloop.kernel.effects import Queue
+from simloop.kernel.effects import Queue, TakeQueued
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.machine import Machine
 from simloop.kernel.names import NAMES
@@ -107,7 +107,6 @@ class Driver:
         self._base_tools = tuple(tool.spec for tool in world.tools.values())
         self._step_tools = world.tools
         self._perform: dict[type, Callable[[Any], Awaitable[Signal | None]]] = {
-            effects.TakeQueued: self._take_queued,
             effects.MeasureContext: self._measure,
             effects.Compact: self._compact,
             effects.CallModel: self._call_model,
@@ -151,10 +150,11 @@ class Driver:
 
     async def _drive_on(self) -> Ended:
         signal: Signal | None = signals.Began()
+        interrupts = self.interrupts
         for _ in range(self._world.max_transitions):
             assert signal is not None
             asked = self._advance(signal)
-            if self.interrupts.closed and type(self._run.state) is not Finished:
+            if interrupts.closed and type(self._run.state) is not Finished:
                 self.open()  # a machine that goes on after an abort can be ended again
                 self._set_wall_clock()
             signal = await self._perform_all(asked)
@@ -173,11 +173,6 @@ class Driver:
     def _advance(self, signal: Signal) -> tuple[effects.Effect, ...]:
         run, asked = self._machine.advance(self._run, signal)
         self._run = run
-        # Counted here and not where they happen: an abort may have taken the signal's place.
-        if type(signal) is ModelReplied:
-            self._total_steps += signal.steps
-        elif type(signal) is ContextCompacted:
-            self._compactions += 1
         record = self._record
         record.append(
             entries.Transition(
@@ -197,13 +192,24 @@ class Driver:
         signal: Signal | None = None
         try:
             for effect in asked:
-                signal = await self._perform[type(effect)](effect)
+                if type(effect) is TakeQueued:  # once a round, and never waits: no coroutine
+                    self._take_queued(effect)
+                else:
+                    signal = await self._perform[type(effect)](effect)
         except asyncio.CancelledError:
             if self.interrupts.pending is None:
                 raise  # not ours: whoever runs us wants us to stop
         if self.interrupts.pending is not None:
+            self._unsay(signal)
             return self.interrupts.take()
         return signal
+
+    def _unsay(self, signal: Signal | None) -> None:
+        """What the machine does not hear of, because the run is stopped first, does not count."""
+        if isinstance(signal, ModelReplied):
+            self._total_steps -= signal.steps
+        elif isinstance(signal, ContextCompacted):
+            self._compactions -= 1
 
     def _ended(self, state: Finished) -> Ended:
         outcome, run = state.outcome, self._run
@@ -221,7 +227,7 @@ class Driver:
 
     # ------------------------------------------------------------------ the context
 
-    async def _take_queued(self, effect: effects.TakeQueued) -> None:
+    def _take_queued(self, effect: effects.TakeQueued) -> None:
         for text in self._queued.take(effect) if self._queued else ():
             self._history.append(UserMessage(text))
 
@@ -236,6 +242,7 @@ class Driver:
             await self._user_code.notify(callback, given, self._watch)
         if done.shrunk and effect.then_say:
             self._history.append(UserMessage(effect.then_say))
+        self._compactions += 1
         return signals.ContextCompacted(done.shrunk)
 
     # ------------------------------------------------------------------ the model
@@ -291,6 +298,7 @@ class Driver:
             not reply.calls and (not text or reply.finish is FinishReason.TOOL_CALLS)
         ):
             self._error, self._cause = _USELESS.get(reply.finish, _EMPTY)
+        self._total_steps += reply.steps
         return signals.ModelReplied(reply.finish, text, bool(reply.calls), reply.steps)
 
     async def _failed(self, fault: Fault) -> Signal:

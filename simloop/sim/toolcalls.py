@@ -67,10 +67,11 @@ class ToolCalls:
         if self._policy.order is ToolOrder.PARALLEL and len(self._calls) > 1:
             await self._run_in_parallel(tools, watch)
             return
-        for index in self._open():
-            ready = await self._prepare(index, tools, watch)
-            if ready is not None:
-                await self._run_one(ready, watch)
+        for index in range(len(self._calls)):
+            if self.answers[index] is None:
+                ready = await self._prepare(index, tools, watch)
+                if ready is not None:
+                    await self._run_one(ready, watch)
 
     async def settle(self, text: str, watch: Watch) -> None:
         """Give every call that is still open an error result with this text."""
