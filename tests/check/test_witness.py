@@ -5,6 +5,7 @@ from functools import cache
 
 import pytest
 
+from simloop.check.graph import Lasso
 from simloop.check.proof import Proof, prove
 from simloop.check.verify import verify
 from simloop.check.visited import Step
@@ -181,4 +182,21 @@ def test_a_lasso_that_stops_in_a_model_call_has_a_reply_for_it() -> None:
     lasso = proof_of("opencode@1.1.11", SMALL, "model-failed").lasso
     assert lasso is not None
     scenario = scenario_of_lasso(lasso, loop="opencode@1.1.11", limits=SMALL, options=LoopOptions())
+    assert verify(scenario).exit_code == 0
+
+
+def test_a_lasso_of_two_different_replies_that_stops_in_a_model_call_has_a_reply_for_it() -> None:
+    machine = machine_for("pi", SMALL)
+    called = [
+        signals.ModelReplied(finish, text=True, calls=True)
+        for finish in (FinishReason.TOOL_CALLS, FinishReason.STOP)
+    ]
+    over = [signals.ToolsReturned(), signals.StepClosed(), signals.ContextMeasured(over=False)]
+    run, taken = machine.start(), list[Step]()
+    way_in = [signals.Began(), signals.ContextMeasured(over=False)]
+    for signal in (*way_in, called[0], *over, called[1], *over):
+        run, asked = machine.advance(run, signal)
+        taken.append(Step(signal, run, asked))
+    lasso = Lasso(tuple(taken[:2]), tuple(taken[2:]))
+    scenario = scenario_of_lasso(lasso, loop="pi", limits=SMALL, options=LoopOptions())
     assert verify(scenario).exit_code == 0
