@@ -120,7 +120,7 @@ class _Script:
             asked = step.asked
 
     def scenario(self, *, limits: Limits, **rest: Any) -> Scenario:
-        """All of it, with the least that has to be said."""
+        """All of it. The context is scripted wherever it is looked at: real sizes grow."""
         if self._wall_clock:
             given = {name: getattr(limits, name) for name in limits.__slots__}
             limits = Limits(**{**given, "max_wall_clock_ms": _WALL_CLOCK_MS})
@@ -138,7 +138,7 @@ class _Script:
             hooks=self._hooks,
             queue=self._queue,
             abort=self._abort,
-            context=context if True in self._over or self._shrunk else None,
+            context=context if self._over or self._shrunk else None,
             hook_isolation=HookIsolation(on_failure=OnHookFailure.FAIL_RUN)
             if any(hook.raises for hook in self._hooks)
             else HookIsolation(),

@@ -15,6 +15,7 @@ from simloop.kernel import effects, signals, states
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Run
 from simloop.kernel.names import NAMES
+from simloop.kernel.signals import Signal
 from simloop.kernel.states import Finished
 from simloop.loops.opencode_options import OpencodeOptions, Steps
 from simloop.messages import FinishReason, Outcome
@@ -191,10 +192,11 @@ def test_a_lasso_of_two_different_replies_that_stops_in_a_model_call_has_a_reply
         signals.ModelReplied(finish, text=True, calls=True)
         for finish in (FinishReason.TOOL_CALLS, FinishReason.STOP)
     ]
-    over = [signals.ToolsReturned(), signals.StepClosed(), signals.ContextMeasured(over=False)]
+    fits = signals.ContextMeasured(over=False)
+    around: list[Signal] = [signals.ToolsReturned(), signals.StepClosed(), fits]
     run, taken = machine.start(), list[Step]()
-    way_in = [signals.Began(), signals.ContextMeasured(over=False)]
-    for signal in (*way_in, called[0], *over, called[1], *over):
+    way: list[Signal] = [signals.Began(), fits, called[0], *around, called[1], *around]
+    for signal in way:
         run, asked = machine.advance(run, signal)
         taken.append(Step(signal, run, asked))
     lasso = Lasso(tuple(taken[:2]), tuple(taken[2:]))
