@@ -49,8 +49,7 @@ class _Explorer:
 
     def explore(self) -> tuple[Graph, list[Finding], set[Edge]]:
         graph = self._graph
-        self._node(self._machine.start(), (), None)
-        self._numbers.clear()  # to come back there, where nothing has been asked, is another run
+        graph.add(self._machine.start(), (), None)  # no number: to come back is another run
         self._visit(0, (signals.Began(),))
         node = 1
         while node < len(graph):
@@ -66,24 +65,11 @@ class _Explorer:
         return graph, list(self._findings.values()), self._taken
 
     def _visit(self, node: int, arrivals: tuple[Signal, ...]) -> None:
-        arrows = self._graph.arrows[node]
+        run, arrows = self._graph.runs[node], self._graph.arrows[node]
         for signal in arrivals:
-            moved = self._moved(node, self._graph.runs[node], signal)
-            if moved is not None:
-                arrows.append((signal, self._node(*moved, (node, signal))))
-
-    def _node(self, run: Run, asked: tuple[Effect, ...], parent: tuple[int, Signal] | None) -> int:
-        """The number of a node, a new one if it has not been seen."""
-        number = self._numbers.setdefault((run, asked), len(self._graph))
-        graph = self._graph
-        if number == len(graph):
-            graph.runs.append(run)
-            graph.asked.append(asked)
-            graph.arrows.append([])
-            graph.parents.append(parent)
-            if parent is not None:
-                self._find_all((number, what) for what in self._wrong_with(number))
-        return number
+            target = self._target(node, run, signal)
+            if target is not None:
+                arrows.append((signal, target))
 
     def _wrong_with(self, node: int) -> Iterator[str]:
         run, asked = self._graph.runs[node], self._graph.asked[node]
@@ -119,22 +105,22 @@ class _Explorer:
         if isinstance(effect, effects.CallModel) and not effect.aborted and self._most_steps > 1:
             yield from replies(self._most_steps)
 
-    def _moved(self, node: int, run: Run, signal: Signal) -> Transition | None:
-        """What the machine does; None, and a finding at `node`, where it cannot."""
-        state, name = NAMES[type(run.state)], NAMES[type(signal)]
+    def _target(self, node: int, run: Run, signal: Signal) -> int | None:
+        """The node that `signal` leads to; None, and a finding at `node`, if the machine fails."""
         try:
-            after, asked = _transition(self._machine.advance(run, signal))
-            hash((after, asked))
-        except IllegalSignal:
-            self._find(node, f"{state} refuses {name}, which can arrive there")
-        except InternalError as error:
-            self._find(node, f"{state} on {name}: {error}")
+            moved = _transition(self._machine.advance(run, signal))
+            number = self._numbers.get(moved)
         except Exception as error:  # noqa: BLE001 - a machine is somebody's code
-            self._find(node, f"{state} on {name}: {type(error).__name__}: {error}")
-        else:
-            self._take(node, (type(run.state), type(signal), type(after.state)))
-            return after, asked
-        return None
+            self._find(node, _failure(run, signal, error))
+            return None
+        self._take(node, (type(run.state), type(signal), type(moved[0].state)))
+        return number or self._new(moved, node, signal)
+
+    def _new(self, moved: Transition, node: int, signal: Signal) -> int:
+        """Number what has not been seen: `signal` leads there from `node`."""
+        number = self._numbers[moved] = self._graph.add(*moved, (node, signal))
+        self._find_all((number, what) for what in self._wrong_with(number))
+        return number
 
     def _tried(self, run: Run, signal: Signal) -> Transition | None:
         """The same once more, for the rules: here nothing is found or taken."""
@@ -158,6 +144,14 @@ class _Explorer:
     def _find(self, node: int, what: str) -> None:
         if what not in self._findings:
             self._findings[what] = Finding(what, self._graph.way_to(node))
+
+
+def _failure(run: Run, signal: Signal, error: Exception) -> str:
+    state, name = NAMES[type(run.state)], NAMES[type(signal)]
+    if isinstance(error, IllegalSignal):
+        return f"{state} refuses {name}, which can arrive there"
+    why = error if isinstance(error, InternalError) else f"{type(error).__name__}: {error}"
+    return f"{state} on {name}: {why}"
 
 
 def _transition(moved: Any) -> Transition:

@@ -18,7 +18,7 @@ Weigh = Callable[[tuple[Effect, ...]], int]
 """What a transition costs, by what is asked for in it."""
 Follow = Callable[[Signal], bool]
 
-_FROM_OUTSIDE = (*ENDINGS, HookFailed(), CallBlocked())
+_FROM_OUTSIDE = frozenset((*ENDINGS, HookFailed(), CallBlocked()))
 _TAKING_TIME = (CallModel, RunTools, Backoff)
 
 
@@ -102,6 +102,8 @@ def trapped(graph: Graph) -> int | None:
                 can_end[source] = 1
                 waiting.append(source)
     caught = {node for node, ends in enumerate(can_end) if not ends}
+    if not caught:
+        return None
     inside: list[list[tuple[Signal, int]]]
     inside = [[arrow for arrow in row if arrow[0] not in _FROM_OUTSIDE] for row in graph.arrows]
     return min(_without_dead_ends(inside, caught), default=None)

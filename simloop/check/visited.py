@@ -37,6 +37,14 @@ class Graph:
     arrows: list[list[tuple[Signal, int]]] = field(default_factory=list)
     parents: list[tuple[int, Signal] | None] = field(default_factory=list)
 
+    def add(self, run: Run, asked: tuple[Effect, ...], parent: tuple[int, Signal] | None) -> int:
+        """Another node; its number."""
+        self.runs.append(run)
+        self.asked.append(asked)
+        self.arrows.append([])
+        self.parents.append(parent)
+        return len(self.runs) - 1
+
     def way_to(self, node: int) -> tuple[Step, ...]:
         """A shortest way from the start to `node`."""
         steps = []
