@@ -55,7 +55,7 @@ class ScriptExhausted(ScenarioError):  # noqa: N818 - named as the state of the 
 
 
 class ScriptUnused(ScenarioError):  # noqa: N818 - named as the state of the script
-    """The run ended with replies that nobody asked for."""
+    """The run ended with replies that nobody asked for, or before a moment of the scenario came."""
 
 
 class CannotExpress(ScenarioError):  # noqa: N818 - what a loop design cannot do is no error of it

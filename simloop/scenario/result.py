@@ -32,7 +32,7 @@ class Result:
     empty. `elapsed_ns` is virtual time. `failures` lists what the scenario expects and is not so.
     After several prompts all this is of the last one, but for the time, which is that of all;
     `outcomes` has one for each. `files` are the files in memory at the end, `unused` counts the
-    replies of the script that nobody asked for.
+    replies of the script that nobody asked for, and the moments that never came.
     """
 
     outcome: Outcome

@@ -216,7 +216,9 @@ class Expect(Model):
         None, description="The run has no outcome: this error ends it."
     )
     unused: Annotated[int, Field(ge=1)] | None = Field(
-        None, description="How many replies are left over; without it none may be."
+        None,
+        description="How many replies are left over, and aborts and queued messages whose moment "
+        "never came; without it none may be.",
     )
     limit: str | None = Field(None, description="The limit that ended the run; empty for none.")
     text: str | None = Field(None, description="The model's last words, exactly.")
@@ -330,6 +332,11 @@ class Scenario(Model):
     def path(self) -> str:
         """The file that it was read from, or empty."""
         return self._path
+
+    def moments(self) -> dict[str, Moment]:
+        """What the user does during the run, by its place in the file."""
+        abort = {} if self.abort is None else {"abort": self.abort}
+        return abort | {f"queue.{index}": queued for index, queued in enumerate(self.queue)}
 
     def expected_of(self, loop: str) -> Expect:
         """What must hold when `loop` runs it."""

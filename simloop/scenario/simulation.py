@@ -113,8 +113,7 @@ class Simulation:
                 await self.send(waiting.pop(0))
                 waiting = [*self.unheard(), *waiting]
             result = self._result()
-            if isinstance(self._model, FakeModel):
-                self._check_account(self._model, result)
+            self._check_account(result)
         except CheckFailed as error:
             error.reproduce = error.reproduce or self._reproduce()
             raise
@@ -187,21 +186,46 @@ class Simulation:
             raise ExpectationFailed("\n".join(unmet), reproduce=self._reproduce())
         return unmet is not None
 
-    def _check_account(self, model: FakeModel, result: Result) -> None:
-        """As the model does, but saying how the run ended, which is often why."""
+    def _missed(self) -> list[str]:
+        """The places of what was to happen at a moment that never came."""
+        moments = self.scenario.moments().items()
+        return [place for place, moment in moments if not self._has_come(moment)]
+
+    def _has_come(self, moment: Moment) -> bool:
+        if moment.at is not None:
+            return moment.at <= self._elapsed_ns()
+        assert isinstance(self.trace.entries, Tripwires)
+        return self.trace.entries.has_shown(moment)
+
+    def _check_account(self, result: Result) -> None:
+        """Raise ScriptUnused for replies and moments left over, saying how the run ended.
+
+        Often that is why. An abort that never comes tests as little as a reply never asked for.
+        """
         expect = self.scenario.expected_of(self._loop_name)
-        if expect.unused is not None:
+        error = self._left_over()
+        if error is None or expect.unused is not None:
             return  # judged with all else that is expected
+        error.message += f"; it ended with {result.outcome}: {result.message}"
+        if self._loop_name == self.scenario.loop:
+            error.message += "".join(f"; {failure}" for failure in failures(expect, result))
+        else:
+            says = f"{{outcome: {result.outcome}, unused: {result.unused}}}"
+            error.hint = f"say under expect_on what this loop does: {self._loop_name}: {says}"
+        raise error
+
+    def _left_over(self) -> ScriptUnused | None:
+        missed = self._missed()
+        hint = "delete them, or find out why it ended early"
+        error = ScriptUnused("the run ended", key=missed[0], hint=hint) if missed else None
         try:
-            model.check_account()
-        except ScriptUnused as error:
-            error.message += f"; it ended with {result.outcome}: {result.message}"
-            if self._loop_name == self.scenario.loop:
-                error.message += "".join(f"; {failure}" for failure in failures(expect, result))
-            else:
-                says = f"{{outcome: {result.outcome}, unused: {result.unused}}}"
-                error.hint = f"say under expect_on what this loop does: {self._loop_name}: {says}"
-            raise
+            if isinstance(self._model, FakeModel):
+                self._model.check_account()
+        except ScriptUnused as unused:
+            error = unused
+        if error is not None and missed:
+            error.message += f"; these moments never came: {', '.join(missed)}"
+        return error
 
     def _schedule_queued(self, loop: VirtualLoop) -> None:
         """Set up what the user says while a run goes on, and an abort that waits for the trace."""
@@ -241,6 +265,7 @@ class Simulation:
         """What the last run came to; the virtual time is that of all of them."""
         ended = self._endings[-1]
         elapsed_ns = self._elapsed_ns()
+        replies = self._model.unused() if isinstance(self._model, FakeModel) else []
         run, state = ended.run, ended.state
         self.trace.footer = Footer(
             outcome=state.outcome,
@@ -264,7 +289,7 @@ class Simulation:
             elapsed_ns=elapsed_ns,
             trace=self.trace,
             files=None if self._files is None else self._files.snapshot(),
-            unused=len(self._model.unused()) if isinstance(self._model, FakeModel) else 0,
+            unused=len(replies) + len(self._missed()),
             reproduce=self._reproduce(),
         )
 

@@ -26,6 +26,10 @@ class Tripwires(list[AnyEntry]):
         """Have `act` called at `moment`, which says `on`."""
         self._set.append((moment, act))
 
+    def has_shown(self, moment: Moment) -> bool:
+        """Whether `moment`, which says `on`, has come."""
+        return self._seen.get(str(moment.on), 0) >= moment.nth
+
     def append(self, entry: AnyEntry) -> None:
         """Append, then act if this is a moment that was waited for."""
         super().append(entry)

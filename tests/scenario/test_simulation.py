@@ -316,7 +316,8 @@ def test_an_abort_at_the_end_of_a_backoff_comes_before_the_retry() -> None:
 
 
 def test_an_abort_after_the_end_is_of_no_effect() -> None:
-    scenario = parse_scenario("prompt: x\nabort: {at: 1h}\nmodel: [{say: x}]")
+    text = "prompt: x\nabort: {at: 1h}\nmodel: [{say: x}]\nexpect: {unused: 1}"
+    scenario = parse_scenario(text)
     result = run(scenario)
     assert (result.outcome, result.elapsed_ns) == (Outcome.COMPLETED, 0)
 

@@ -1,6 +1,7 @@
 import pytest
 
 from simloop import Outcome, Reply, Result, Scenario, ScriptedTool, ScriptUnused, Simulation, run
+from simloop.scenario.loader import parse_scenario
 from simloop.scenario.schema import Moment, Queued
 from simloop.trace.entries import Request, ToolStarted, Transition
 
@@ -58,8 +59,48 @@ def test_an_abort_at_the_second_tool_lets_the_first_one_finish() -> None:
     assert [entry.call_id for entry in started] == ["call-1", "call-2"]
 
 
-def test_a_moment_that_never_comes_changes_nothing() -> None:
-    assert run(scenario(abort=Moment(on="backoff"))).outcome is Outcome.COMPLETED
+NEVER = """
+prompt: Look.
+then: [And now]
+tools: {look: {takes: 1s}}
+model: [{call: {look: {}}}, {say: Done.}, {say: Done.}]
+"""
+TOO_LATE = [
+    ("abort: {on: backoff}", "abort"),
+    ("abort: {on: tool-result, nth: 2}", "abort"),
+    ("abort: {at: 1001ms}", "abort"),
+    ("queue: [{at: 1s, say: x}, {at: 2s, say: y}]", "queue.1"),
+    ("queue: [{on: backoff, say: x}, {on: part, nth: 9, say: y}]", "queue.0, queue.1"),
+]
+
+
+@pytest.mark.parametrize(("moments", "places"), TOO_LATE, ids=[one[0] for one in TOO_LATE])
+@pytest.mark.parametrize("loop", ["reference", "pi", "opencode"])
+def test_a_moment_that_never_comes_is_an_error_that_names_it(
+    loop: str, moments: str, places: str
+) -> None:
+    with pytest.raises(ScriptUnused, match=f"these moments never came: {places}; it ended with"):
+        run(parse_scenario(NEVER + moments), loop=loop)
+
+
+@pytest.mark.parametrize(("moments", "places"), TOO_LATE, ids=[one[0] for one in TOO_LATE])
+def test_a_moment_that_is_known_to_be_left_over_changes_nothing(moments: str, places: str) -> None:
+    left = places.count(".") or 1
+    result = run(parse_scenario(f"{NEVER}{moments}\nexpect: {{unused: {left}}}"))
+    assert (result.failures, result.unused) == ((), left)
+    assert set(result.outcomes) == {Outcome.COMPLETED}
+
+
+def test_replies_and_moments_that_are_left_over_are_named_together() -> None:
+    text = "prompt: x\nmodel: [{http: {status: 401}}, {say: x}]\nabort: {on: backoff}"
+    with pytest.raises(ScriptUnused, match=r"model\.1; these moments never came: abort"):
+        run(parse_scenario(text))
+    assert run(parse_scenario(f"{text}\nexpect: {{unused: 2}}")).failures == ()
+
+
+def test_a_moment_that_came_when_it_could_change_nothing_any_more_is_not_left_over() -> None:
+    last = "prompt: x\nmodel: [{say: x}]\nabort: {on: transition, nth: 4}"
+    assert run(parse_scenario(last)).outcome is Outcome.COMPLETED
 
 
 @pytest.mark.parametrize("moment", [{}, {"at": "1s", "on": "part"}], ids=["neither", "both"])

@@ -10,6 +10,7 @@ from driving import DONE, HANGS, S
 from pacing import paced
 
 from simloop import (
+    Expect,
     Limits,
     Outcome,
     Reply,
@@ -35,7 +36,11 @@ async def goes_on_after(scenario: Scenario, end: Callable[[Simulation], None]) -
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"limits": Limits(max_wall_clock_ms=1_000)}, {"abort": {"at": "1s"}}],
+    [
+        {},
+        {"limits": Limits(max_wall_clock_ms=1_000)},
+        {"abort": {"at": "1s"}, "expect": Expect(unused=1)},
+    ],
     ids=["no bound", "wall clock", "abort"],
 )
 def test_a_run_that_is_over_does_not_stop_its_caller_later(options: dict[str, Any]) -> None:
