@@ -187,10 +187,11 @@ async def _perform(files: Files, words: list[str]) -> _Done:
     try:
         if not redirect:
             return await _call(files, words)
-        done = await _call(files, words[:-2])
         path = _MARKED.sub(r"\1", words[-1])
         if ">" in redirect:
             files.write(path, "", parents=False)
+        files.append(path, "")  # before the command, which is not run if that fails
+        done = await _call(files, words[:-2])
         files.append(path, done.out)
         return done._replace(out="")
     except OSError as error:

@@ -253,6 +253,19 @@ def test_output_is_sent_to_a_file_or_to_its_end() -> None:
     assert shell("echo d > z && cat z", files).text == "d\n"
 
 
+def test_a_command_is_not_run_if_its_output_cannot_be_sent() -> None:
+    files = Files(TREE)
+    for command in ("rm README.md > no/log", "rm README.md >> src"):
+        assert shell(command, files).is_error
+    assert files.snapshot() == TREE
+
+
+def test_a_command_sees_the_file_that_its_output_goes_to() -> None:
+    files = Files({"a": "one\n"})
+    shell("ls > list; cat a > a; cat a list", files)
+    assert files.snapshot() == {"a": "", "list": "a\nlist\n"}
+
+
 def test_what_went_wrong_is_said_and_not_sent_to_the_file() -> None:
     files = Files(TREE)
     assert shell("cat README.md no > out", files).text.startswith("cat: no: no such file")
