@@ -29,6 +29,9 @@ _NOTABLE = re.compile(
     re.DOTALL,
 )
 _REDIRECTS = frozenset((">", ">>"))
+# Taken for a command that is not found, these would have the next one done all the same.
+_NEVER = frozenset(("if", "for", "while", "until", "case", "{", "!", "cd", "exit", "exec", "set"))
+_PATTERN = re.compile(r"[\\.\[*^$]")
 _SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
 _LONGEST = 131_072  # characters of a command, as MAX_ARG_STRLEN in Linux
@@ -144,6 +147,9 @@ def _parse(command: str) -> list[tuple[str, list[str]]]:
     if not words and joined == "&&":
         raise ValueError("&& has nothing after it")
     steps = steps if words else steps[:-1]
+    never = [words[0] for _, words in steps if words[0] in _NEVER]
+    if never:
+        raise ValueError(f"this shell has no {never[0]}")
     if any(_REDIRECTS & {words[0], *words[1:-2], words[-1]} for _, words in steps):
         raise ValueError("> and >> stand between a command and one path")
     return steps
@@ -207,7 +213,7 @@ async def _call(files: Files, words: list[str]) -> _Done:
     act, options, least = _COMMANDS[name]
     dashed = [word for word in arguments if options is not None and word[:1] == "-"]
     operands = [word for word in arguments if word not in dashed]
-    given = _Given(files, name, "".join(dashed).replace("-", ""), operands)
+    given = _Given(files, name, "".join(word[1:] for word in dashed), operands)
     unknown = given.options.strip(options)
     if unknown or len(operands) < least:
         why = f"option -{unknown[0]} is not known" if unknown else "an operand is missing"
@@ -270,11 +276,14 @@ def _wc(given: _Given) -> _Done:
 
 def _grep(given: _Given) -> _Done:
     pattern, *paths = given.operands
+    numbered = "n" in given.options
+    if "F" not in given.options and _PATTERN.search(pattern):
+        return _Done(err="grep: patterns are not known, only texts: use -F\n", code=_MISUSED)
 
     def find(path: str) -> str:
         lines = enumerate(given.files.read(path).removesuffix("\n").split("\n"), 1)
         before = f"{path}:" if len(paths) > 1 else ""
-        found = [(f"{n}:" if given.options else "", line) for n, line in lines if pattern in line]
+        found = [(f"{n}:" if numbered else "", line) for n, line in lines if pattern in line]
         return "".join(f"{before}{number}{line}\n" for number, line in found)
 
     done = _each(given._replace(operands=paths), find)
@@ -297,5 +306,5 @@ _COMMANDS: Mapping[str, tuple[Callable[[_Given], _Done], str | None, int]] = {
     "mkdir": (lambda g: _each(g, partial(g.files.mkdir, parents="p" in g.options)), "p", 1),
     "touch": (lambda g: _each(g, partial(_touch, g.files)), "", 1),
     "rm": (lambda g: _each(g, partial(g.files.remove, tree="r" in g.options)), "r", 1),
-    "grep": (_grep, "n", 2),
+    "grep": (_grep, "nF", 2),
 }
