@@ -161,6 +161,7 @@ def history(messages: tuple[Message, ...]) -> list[dict[str, Any]]:
     """The conversation as the document keeps it: roles user, model and tool, each with parts.
 
     Text and call of a reply are two parts, as in the real program; the document has them in one.
+    The results of a reply are parts of one entry, as there.
     A part is `text`, `functionCall` (id, name, args) or `functionResponse` (id, name, response).
     """
     names = {
@@ -169,7 +170,14 @@ def history(messages: tuple[Message, ...]) -> list[dict[str, Any]]:
         if isinstance(message, AssistantMessage)
         for call in message.calls
     }
-    return [_entry(message, names) for message in messages]
+    entries: list[dict[str, Any]] = []
+    for message in messages:
+        entry = _entry(message, names)
+        if entries and entry["role"] == entries[-1]["role"] == "tool":
+            entries[-1]["parts"] += entry["parts"]
+        else:
+            entries.append(entry)
+    return entries
 
 
 def _entry(message: Message, names: Mapping[str, str]) -> dict[str, Any]:

@@ -334,6 +334,13 @@ def test_the_history_has_the_documents_roles_and_parts() -> None:
     ]
 
 
+def test_the_results_of_all_calls_of_a_reply_are_one_entry() -> None:
+    two = Reply(call=[{"t": {}}, {"strict": {"path": "a"}}])
+    told = history(go(two, CALL, DONE, options=ReactOptions(all_calls=True)).messages)
+    assert [entry["role"] for entry in told] == ["user", "model", "tool", "model", "tool", "model"]
+    assert [part["functionResponse"]["name"] for part in told[2]["parts"]] == ["t", "strict"]
+
+
 def test_a_call_without_words_is_the_only_part() -> None:
     assert history(go(CALL, DONE).messages)[1]["parts"] == [call_part("call-1", "t", {})]
 
