@@ -151,7 +151,10 @@ class Agent:
         self._simulation.queue(text)
 
     def follow_up(self, text: str) -> None:
-        """Say more, to be heard when the run would otherwise be over."""
+        """Say more, to be heard when the run would otherwise be over.
+
+        Of the loops that come with simloop only pi tells this from `steer`.
+        """
         self._simulation.queue(text, follow_up=True)
 
     def abort(self) -> None:

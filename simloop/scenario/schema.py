@@ -167,7 +167,9 @@ class Queued(Moment):
 
     say: str = Field(description="What the user says.")
     follow_up: bool = Field(
-        default=False, description="To be heard when the run would otherwise be over."
+        default=False,
+        description="To be heard when the run would otherwise be over. Only pi has a queue for "
+        "such messages: reference and opencode hear them at once, react hears all after the run.",
     )
 
 

@@ -332,3 +332,15 @@ def test_what_is_said_while_time_passes_in_a_tool_that_waits_for_nothing_is_hear
     )
     result = run(parse_scenario(text), loop=loop, tools=[work])
     assert [message.text for message in result.requests[-1].messages[-2:]] == ["done", "More."]
+
+
+@EVERY_LOOP
+def test_a_follow_up_is_heard_as_soon_as_may_be_where_there_is_but_one_queue(loop: str) -> None:
+    text = """
+prompt: Build it.
+queue: [{on: tool-started, say: Test it., follow_up: true}]
+tools: {build: {}}
+model: [{call: {build: {}}}, {say: Done., times: always}]
+"""
+    after_the_tool = run(parse_scenario(text), loop=loop).requests[1].messages
+    assert (UserMessage("Test it.") in after_the_tool) == (loop in ("reference", "opencode"))
