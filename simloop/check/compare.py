@@ -6,7 +6,7 @@ there.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -25,16 +25,18 @@ class Row:
     """What one loop made of a scenario.
 
     `cannot` says why the loop cannot express it; all else is then empty. `outcome` is empty where
-    `error`, the name of one, took its place; a script that was not used up leaves both. Retries are
-    `model_calls` of their own; requests for a summary are no turns of the loop and are counted
-    apart, as `summaries`. Counts and time are None where nothing was run. `failures` are the
-    expectations for that loop that do not hold, and the errors that it does not expect. `verdict`
-    may be dropped: a trace can be long, and the other values do not need it.
+    `error`, the name of one, took its place; a script that was not used up leaves both. `earlier`
+    are the outcomes of the prompts before the last one. Retries are `model_calls` of their own;
+    requests for a summary are no turns of the loop and are counted apart, as `summaries`. Counts
+    and time are None where nothing was run. `failures` are the expectations for that loop that do
+    not hold, and the errors that it does not expect. `verdict` may be dropped: a trace can be long,
+    and the other values do not need it.
     """
 
     loop: str
     cannot: str = ""
     outcome: str = ""
+    earlier: tuple[str, ...] = ()
     error: str = ""
     model_calls: int | None = None
     summaries: int | None = None
@@ -58,6 +60,7 @@ class Row:
         return cls(
             loop=loop,
             outcome=str(footer.outcome) if footer else "",
+            earlier=() if trace is None else tuple(_earlier(trace)),
             error=_error_name(verdict),
             model_calls=None if counts is None else counts["main"],
             summaries=None if counts is None else counts["summary"],
@@ -79,6 +82,11 @@ class Row:
     def ending(self) -> str:
         """The outcome, or the name of the error in its place, or `cannot`."""
         return "cannot" if self.cannot else self.outcome or self.error
+
+    @property
+    def endings(self) -> str:
+        """What became of each prompt, in order."""
+        return ", ".join((*self.earlier, self.ending))
 
     def went_as(self, other: "Row") -> bool:
         """Whether both loops went the same way, as far as a row tells."""
@@ -107,7 +115,7 @@ def unread(error: SimloopError, loops: Sequence[str]) -> list[Row]:
 
 
 def _way(row: Row) -> tuple[object, ...]:
-    ending = (row.cannot, row.outcome, row.error, row.text)
+    ending = (row.cannot, row.earlier, row.outcome, row.error, row.text)
     return (*ending, row.model_calls, row.summaries, row.tool_runs, row.elapsed_ns)
 
 
@@ -124,6 +132,10 @@ def _counted(trace: LoopTrace) -> list[str]:
         for entry in trace.entries
         if isinstance(entry, entries.Request | entries.ToolStarted)
     ]
+
+
+def _earlier(trace: LoopTrace) -> Iterator[str]:
+    return (str(entry.outcome) for entry in trace.entries if isinstance(entry, entries.Ended))
 
 
 def _error_name(verdict: Verdict) -> str:

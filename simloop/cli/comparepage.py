@@ -120,7 +120,7 @@ def _cell(comparison: Comparison, row: Row) -> str:
     marks = comparison.marks(row)
     classes = [_CLASSES[mark] for mark in marks if mark != NEITHER] + ["cannot"] * bool(row.cannot)
     classed = f' class="{" ".join(classes)}"' if classes else ""
-    shown = f"{row.ending} {calls_of(row)}".removesuffix(" -")
+    shown = f"{row.endings} {calls_of(row)}".removesuffix(" -")
     said = f"{_marked(marks)} {_text(shown)}".lstrip()
     return f'<td{classed} title="{_text(_more(row))}">{said}</td>'
 

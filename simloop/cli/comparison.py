@@ -127,7 +127,7 @@ def cells_of(row: Row) -> tuple[str, str, str, str, str, str]:
     """What stands below HEADINGS, safe to print; `-` for what is not known."""
     time = "-" if row.elapsed_ns is None else format_duration(row.elapsed_ns)
     tools = "-" if row.tool_runs is None else str(row.tool_runs)
-    return plain(row.loop), row.ending, calls_of(row), tools, time, plain(row.text) or "-"
+    return plain(row.loop), row.endings, calls_of(row), tools, time, plain(row.text) or "-"
 
 
 def calls_of(row: Row) -> str:
@@ -221,6 +221,7 @@ def _row_json(row: Row) -> dict[str, Any]:
     return {
         "loop": row.loop,
         "outcome": row.outcome or None,
+        "earlier_outcomes": list(row.earlier),
         "error": row.error or None,
         "cannot": row.cannot or None,
         "model_calls": row.model_calls,

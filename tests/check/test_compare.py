@@ -184,6 +184,14 @@ class TestErrors:
         assert "reproduce" not in row.failures[0]
 
 
+def test_rows_in_which_an_earlier_prompt_ended_otherwise_did_not_go_the_same_way() -> None:
+    text = "prompt: x\nthen: [y]\nmodel: [{say: Half, finish: content-filter}, {say: Done.}]"
+    rows = by_loop(text, "reference", "react")
+    assert rows["reference"].endings == "content-filtered, completed"
+    assert rows["react"].endings == "completed, completed"
+    assert not rows["react"].went_as(rows["reference"])
+
+
 def test_rows_went_the_same_way_if_all_that_they_tell_of_the_run_is_equal() -> None:
     one = Row(loop="pi", outcome="completed", text="a", model_calls=1, tool_runs=0, elapsed_ns=5)
     others = [

@@ -42,6 +42,7 @@ class TestJson:
                         {
                             "loop": "pi",
                             "outcome": "completed",
+                            "earlier_outcomes": [],
                             "error": None,
                             "cannot": None,
                             "model_calls": 2,
