@@ -17,7 +17,7 @@ _LONGEST = 4096  # characters of a path, as PATH_MAX in Linux
 def normalise(path: str) -> str:
     """The one way to write a path: relative to the root, without empty parts, `.` and `..`.
 
-    The root itself is `.`; a slash at either end says nothing. Raises OSError for what is no path
+    The root itself is `.`; a slash at either end is left out. Raises OSError for what is no path
     or leads out of the tree.
     """
     _check(path)
@@ -35,6 +35,8 @@ def normalise(path: str) -> str:
 class Files:
     """A tree of text files. A folder is there once something was put in it, and then it stays.
 
+    A path that ends in a slash can only be that of a folder.
+
     Raises OSError for texts whose paths do not fit in one tree, or name one file twice.
     """
 
@@ -49,14 +51,14 @@ class Files:
     def read(self, path: str) -> str:
         """The text of a file."""
         name = normalise(path)
-        if name not in self._texts:
+        if name not in self._texts or path.endswith("/"):
             raise self._no_file(path)
         return self._texts[name]
 
     def write(self, path: str, text: str, *, parents: bool = True) -> None:
         """Make this the text of a file. Without `parents` the folder must be there."""
         name = normalise(path)
-        if name in self._folders:
+        if name in self._folders or path.endswith("/"):
             raise IsADirectoryError(_message(path, "is a folder"))
         if not _is_utf8(text):
             raise OSError(_message(path, "the text cannot be written as UTF-8"))
@@ -122,7 +124,8 @@ class Files:
         name = normalise(path)
         if name == ROOT:
             raise PermissionError(_message(path, "the root cannot be removed"))
-        if name not in self._texts and not (tree and name in self._folders):
+        is_file = name in self._texts and not path.endswith("/")
+        if not is_file and not (tree and name in self._folders):
             raise self._no_file(path)
         inside = f"{name}/"
         gone = [other for other in self._names() if f"{other}/".startswith(inside)]
@@ -159,6 +162,8 @@ class Files:
         name = normalise(path)
         if name in self._folders:
             return IsADirectoryError(_message(path, "is a folder"))
+        if name in self._texts:  # and the path ends in a slash
+            return NotADirectoryError(_message(path, "is a file"))
         if any(folder in self._texts for folder in _above(name)):
             return NotADirectoryError(_message(path, "a part of the path is a file"))
         return FileNotFoundError(_message(path, "no such file or folder"))

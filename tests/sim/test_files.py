@@ -186,6 +186,12 @@ def test_the_size_is_that_in_bytes() -> None:
         (lambda f: f.read("src/"), IsADirectoryError, "src/: is a folder"),
         (lambda f: f.read("./README.md/x"), NotADirectoryError,
          "./README.md/x: a part of the path is a file"),
+        (lambda f: f.read("README.md/"), NotADirectoryError, "README.md/: is a file"),
+        (lambda f: f.edit(".env/", "K", "k"), NotADirectoryError, ".env/: is a file"),
+        (lambda f: f.remove("/.env/"), NotADirectoryError, "/.env/: is a file"),
+        (lambda f: f.write("new/", ""), IsADirectoryError, "new/: is a folder"),
+        (lambda f: f.append("./README.md/", "x"), NotADirectoryError,
+         "./README.md/: is a file"),
         (lambda f: f.write("src", ""), IsADirectoryError, "src: is a folder"),
         (lambda f: f.write("/", ""), IsADirectoryError, "/: is a folder"),
         (lambda f: f.write(".env/a/b", ""), NotADirectoryError,
@@ -222,6 +228,7 @@ def test_what_cannot_be_done_is_said_as_a_file_system_would_and_changes_nothing(
         ({"a/b": "", "a": ""}, IsADirectoryError),
         ({"a": "", "./a": ""}, FileExistsError),
         ({"": ""}, FileNotFoundError),
+        ({"empty/": ""}, IsADirectoryError),
     ],
 )
 def test_texts_that_do_not_fit_in_one_tree_are_refused(
