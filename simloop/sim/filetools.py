@@ -242,12 +242,13 @@ def _each(given: _Given, act: Callable[[str], str | None]) -> _Done:
 def _ls(given: _Given) -> _Done:
     files, options = given.files, given.options
     paths = sorted(given.operands or [ROOT], key=files.is_folder)
+    first = next(filter(files.exists, paths), "")
 
     def show(path: str) -> str:
         if not files.is_folder(path):
             return _row(files, path, path, options)
         title = f"{path}:\n" if len(paths) > 1 else ""
-        gap = "\n" if title and path != paths[0] else ""
+        gap = "\n" if title and path != first else ""
         names = [n for n in files.list_folder(path) if "a" in options or n[0] != "."]
         return gap + title + "".join(_row(files, f"{path}/{n}", n, options) for n in names)
 

@@ -179,6 +179,7 @@ def test_a_command_says_what_a_shell_would(command: str, text: str) -> None:
         ("cat", "cat: an operand is missing\n", 2),
         ("wc README.md", "wc: only wc -l is known\n", 2),
         ("wc -l no README.md", "1 README.md\n1 total\nwc: no: no such file or folder\n", 1),
+        ("ls src no", "src:\nchat.ts\nindex.ts\nls: no: no such file or folder\n", 1),
         ("grep zzz README.md", "", 1),
         ("grep hi no README.md", "README.md:# hi\ngrep: no: no such file or folder\n", 2),
         ("grep '^#' README.md", "grep: patterns are not known, only texts: use -F\n", 2),
