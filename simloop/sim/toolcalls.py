@@ -71,6 +71,7 @@ class ToolCalls:
             if self.answers[index] is None:
                 ready = await self._prepare(index, tools, watch)
                 if ready is not None:
+                    self._start(ready)
                     await self._run_one(ready, watch)
 
     async def settle(self, text: str, watch: Watch) -> None:
@@ -87,16 +88,19 @@ class ToolCalls:
         return [index for index, answer in enumerate(self.answers) if answer is None]
 
     async def _run_in_parallel(self, tools: Mapping[str, Tool], watch: Watch) -> None:
-        """Prepare one after the other, so that tools start in the order of the calls; then run."""
-        ready = [await self._prepare(index, tools, watch) for index in self._open()]
+        """Prepare one after the other, and start all that are ready before any runs."""
+        prepared = [await self._prepare(index, tools, watch) for index in self._open()]
+        ready = [one for one in prepared if one is not None]
+        for one in ready:
+            self._start(one)
 
         async def run_one(one: Ready) -> None:
             task = asyncio.current_task()
             assert task is not None
+            self._interrupts.check()
             await self._run_one(one, Watch(watch.loop, task))
 
-        self._interrupts.check()
-        tasks = [watch.loop.create_task(run_one(one)) for one in ready if one is not None]
+        tasks = [watch.loop.create_task(run_one(one)) for one in ready]
         try:
             if tasks:
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
@@ -135,11 +139,14 @@ class ToolCalls:
             return None
         return Ready(index, tool, arguments, shown)
 
-    async def _run_one(self, ready: "Ready", watch: Watch) -> None:
+    def _start(self, ready: "Ready") -> None:
         self._interrupts.check()
-        index, call = ready.place, self._calls[ready.place]
-        self._started.append(index)
+        call = self._calls[ready.place]
+        self._started.append(ready.place)
         self._recorder.record(entries.ToolStarted, call.id, call.name, ready.shown)
+
+    async def _run_one(self, ready: "Ready", watch: Watch) -> None:
+        index, call = ready.place, self._calls[ready.place]
         result = await self._execute(ready.tool, ready.arguments, watch)
         if self._hooks.after_tool_call and self._interrupts.pending is None:
             done = AfterToolCall(call, ready.arguments, result)

@@ -25,6 +25,7 @@ TOOLS = {
     "B": ScriptedTool(takes=SECOND),
     "Strict": ScriptedTool(parameters={"path": "string"}),
     "Blocked": ScriptedTool(),
+    "C": ScriptedTool(),
 }
 SEQUENTIAL = ToolExecution(order=ToolOrder.SEQUENTIAL)
 PARALLEL = ToolExecution(order=ToolOrder.PARALLEL)
@@ -110,6 +111,14 @@ def test_pi_0_87_1_parallel_ends_come_in_completion_order() -> None:
 
 def test_pi_0_73_1_parallel_ends_come_in_completion_order() -> None:
     assert told(scenario("A", "B"), "pi@0.73.1") == printed(OPENING + BOTH_RAN + CLOSING)
+
+
+def test_pi_0_87_1_parallel_calls_all_start_before_one_ends_that_takes_no_time() -> None:
+    assert told(scenario("C", "B"), "pi@0.87.1") == printed(
+        OPENING + "tool_execution_start:C tool_execution_start:B tool_execution_end:C "
+        "tool_execution_end:B message_start/end:toolResult(C) message_start/end:toolResult(B) "
+        + CLOSING
+    )
 
 
 def test_pi_0_87_1_the_transcript_is_in_source_order() -> None:

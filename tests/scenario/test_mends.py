@@ -301,7 +301,7 @@ MENDS = (
         "after an abort no tool starts",
         "tool-goes-on between-tools",
         edit(ToolCalls, "_prepare", "self._interrupts.check()", "pass"),
-        edit(ToolCalls, "_run_one", "self._interrupts.check()", "pass"),
+        edit(ToolCalls, "_start", "self._interrupts.check()", "pass"),
     ),
     mend(
         "an abort interrupts whatever waits",

@@ -236,12 +236,14 @@ def test_an_unknown_tool_is_answered_without_hooks() -> None:
     assert lines[start : start + 3] == [*refusal_of("gone"), "tools-returned -> closing-step"]
 
 
-def test_parallel_calls_all_go_through_their_hooks_before_the_first_tool_starts() -> None:
+def test_parallel_calls_all_go_through_their_hooks_and_start_before_the_first_tool_runs() -> None:
     rounds = script(Reply(call={"look": {}, "note": {}}), Reply(say="Done."))
     policy = ToolExecution(order=ToolOrder.PARALLEL)
     journal = Journal(Scenario(prompt="Go.", tool_execution=policy), rounds, tools=["look", "note"])
     lines = journal.lines()
     start = lines.index("model-replied -> running-tools") + 1
     assert lines[start : lines.index("tools-returned -> closing-step")] == [
-        *run_of("look")[:2], *run_of("note")[:2], *run_of("look")[2:], *run_of("note")[2:],
+        *run_of("look")[:2], *run_of("note")[:2],
+        run_of("look")[2], run_of("note")[2],
+        *run_of("look")[3:], *run_of("note")[3:],
     ]  # fmt: skip
