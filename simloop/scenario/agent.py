@@ -7,7 +7,8 @@
 
 Not here: what the events are (trace/pi_events.py and its neighbours). The rules to keep: an event
 is told at the virtual time of the entry that makes it, in the order of the trace, and to listeners
-before whoever iterates; nobody polls, and a run without an Agent pays nothing.
+before whoever iterates; an abort or a message in answer to it comes before the next tool or model
+call, also where no time passes; nobody polls, and a run without an Agent pays nothing.
 """
 
 import asyncio
@@ -80,7 +81,7 @@ class Agent:
         self, scenario: Scenario, *, events: Names = "document", **given: Unpack[Given]
     ) -> None:
         self._simulation = Simulation(scenario, **given)
-        self._simulation.trace.entries = _Watched(self._see)
+        self._simulation.watch(_Watched(self._see))
         self._view = event_view(scenario, given.get("loop") or scenario.loop, events)
         self._listeners: dict[str, list[Callable[[Any], Any]]] = {n: [] for n in self._view.names}
         self._is_running = False

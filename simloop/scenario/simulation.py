@@ -49,7 +49,7 @@ from simloop.sim.tools import toolbox
 from simloop.sim.usercode import describe
 from simloop.trace import entries
 from simloop.trace.codec import FORMAT, VERSION, digest
-from simloop.trace.entries import Footer, Header
+from simloop.trace.entries import AnyEntry, Footer, Header
 from simloop.trace.looptrace import LoopTrace
 
 
@@ -251,6 +251,11 @@ class Simulation:
     def _on(self, moment: Moment, act: Callable[[], None]) -> None:
         assert isinstance(self.trace.entries, Tripwires)
         self.trace.entries.set(moment, act)
+
+    def watch(self, record: list[AnyEntry]) -> None:
+        """Have entries go to `record`, and let whoever it tells of them act before the next."""
+        self.trace.entries = record
+        self._world.watched = True
 
     def queue(self, text: str, *, follow_up: bool = False) -> None:
         """Say more, as the user would: with the next request, or when the run would be over."""

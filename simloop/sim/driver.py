@@ -92,7 +92,7 @@ class Driver:
             self._recorder, self.interrupts, self._user_code, world.hooks, world.callbacks
         )
         self._model_calls = ModelCalls(world.model, world.limits, session)
-        self._tool_calls = ToolCalls(world.tool_execution, session)
+        self._tool_calls = ToolCalls(world.tool_execution, session, watched=world.watched)
         self._history = History((), world.estimate_tokens)
         self._requests = Requests(self._history, self._recorder)
         self._compactor: Compactor | ScriptedContext
@@ -191,6 +191,8 @@ class Driver:
         """Perform effects in order. What interrupts them is the signal instead."""
         signal: Signal | None = None
         try:
+            if self._world.watched and type(self._run.state) is not Finished:
+                await asyncio.sleep(0)  # an abort or a message now comes before what follows
             for effect in asked:
                 if type(effect) is TakeQueued:  # once a round, and never waits: no coroutine
                     self._take_queued(effect)
@@ -383,9 +385,7 @@ class Driver:
 
     async def _finish(self, effect: effects.Finish) -> None:
         """Answer what is open and keep what was said; then nothing more happens in this run."""
-        self._message = effect.message
-        if self._user_code.failure:
-            self._cause = self._user_code.failure
+        self._message, self._cause = effect.message, self._user_code.failure or self._cause
         reply = self._reply
         if reply is None:
             return

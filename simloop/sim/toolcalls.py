@@ -34,13 +34,14 @@ class ToolCalls:
     `blocked` is why a hook forbade a call of this step, or None.
     """
 
-    def __init__(self, policy: ToolExecution, session: Session) -> None:
+    def __init__(self, policy: ToolExecution, session: Session, *, watched: bool = False) -> None:
         self._policy = policy
         self._hooks = session.hooks
         self._callbacks = session.callbacks
         self._recorder = session.recorder
         self._user_code = session.user_code
         self._interrupts = session.interrupts
+        self._watched = watched
         self.open([])
 
     def open(self, calls: list[ToolCall]) -> None:
@@ -116,6 +117,8 @@ class ToolCalls:
 
     async def _prepare(self, index: int, tools: Mapping[str, Tool], watch: Watch) -> "Ready | None":
         """Find the tool, validate, run the hooks before it; None if the call is answered."""
+        if self._watched:
+            await asyncio.sleep(0)  # see the driver: the result of the call before it was told
         self._interrupts.check()
         call = self._calls[index]
         tool = tools.get(call.name)

@@ -23,7 +23,8 @@ class World:
     `max_transitions` bounds loops that do not bound themselves: beyond it the run is a RunawayRun.
     `clock_skew_ns` is how far the loop's idea of the date is ahead of the provider's. `context`
     says what measuring and compacting come to, in the place of sizes. Past `warn_after` model
-    calls, each one more is noted.
+    calls, each one more is noted. `watched`: whoever looks on may act on what happened, before
+    anything more is begun, also where no time passes.
     """
 
     model: Model
@@ -41,4 +42,5 @@ class World:
     context: ContextScript | None = None
     clock_skew_ns: int = 0
     warn_after: int | None = None
+    watched: bool = False
     max_transitions: int = MAX_TRANSITIONS

@@ -229,6 +229,64 @@ def test_moments_of_the_scenario_work_beside_the_agents_own_eyes() -> None:
     assert live(main, WRITES[0], abort=Moment(on="tool-started"))[-1].startswith("Error: ")
 
 
+# ------------------------------------------------------------------ where no time passes
+
+AT_ONCE = {"tools": {"write": ScriptedTool(returns="written")}}
+
+
+def act_on(kind_of: str, act: Callable[[Agent], None], *model: Reply, listen: bool) -> list[str]:
+    """The events of a run without time in which `act` answers the first event of that kind."""
+
+    async def main() -> list[str]:
+        world = scenario(*model).model_copy(update=AT_ONCE)
+        agent, acts = Agent(world), [act]
+        told = []
+
+        def answer(event: Any) -> None:
+            if kind(event) == kind_of and acts:
+                acts.pop()(agent)
+
+        if listen:
+            agent.on(kind_of, answer)
+        async for event in agent.run("Go."):
+            told.append(kind(event))
+            answer(event)
+        assert running_loop().now_ns == 0
+        return [*told, *(m.text for m in agent.messages if isinstance(m, UserMessage))]
+
+    return list(simulate(main()))
+
+
+@pytest.mark.parametrize("listen", [True, False])
+def test_an_abort_on_an_event_stops_what_would_follow_though_no_time_passes(listen: bool) -> None:  # noqa: FBT001
+    two = Reply(call=[{"write": {}}, {"write": {}}])
+    on_call = act_on("tool_call", Agent.abort, two, listen=listen)
+    assert on_call == [
+        "message", "tool_call", "tool_result", "tool_call", "tool_result", "error", "Go.",
+    ]  # fmt: skip
+    assert act_on("message", Agent.abort, two, listen=listen)[-2:] == ["error", "Go."]
+
+
+def test_an_abort_on_a_result_starts_no_further_call_though_no_time_passes() -> None:
+    async def main() -> list[bool]:
+        world = scenario(Reply(call=[{"write": {}}, {"write": {}}])).model_copy(update=AT_ONCE)
+        agent = Agent(world)
+        agent.on("tool_result", lambda _: agent.abort())
+        await all_of(agent.run("Go."))
+        return [e.ran for e in agent.trace.entries if isinstance(e, entries.ToolResult)]
+
+    assert simulate(main()) == [True, False]
+
+
+@pytest.mark.parametrize("listen", [True, False])
+def test_what_is_said_on_an_event_is_heard_in_that_run_though_no_time_passes(listen: bool) -> None:  # noqa: FBT001
+    steered = act_on("tool_call", lambda agent: agent.steer("So."), *WRITES, listen=listen)
+    assert steered[-2:] == ["Go.", "So."]
+    answers = (Reply(say="Hi."), Reply(say="More."))
+    followed = act_on("message", lambda agent: agent.follow_up("And?"), *answers, listen=listen)
+    assert followed == ["message", "message", "done", "Go.", "And?"]
+
+
 # ------------------------------------------------------------------ no waste, and no haste
 
 

@@ -34,7 +34,7 @@ def test_whoever_leaves_the_iteration_cancels_the_run() -> None:
         return agent
 
     agent = live(main, *WRITES)
-    assert started(agent) == ["write"]
+    assert not started(agent), "the call was told before its tool starts"
     assert not finished(agent)
 
 
