@@ -84,7 +84,7 @@ class Agent:
         self._simulation.watch(_Watched(self._see))
         self._view = event_view(scenario, given.get("loop") or scenario.loop, events)
         self._listeners: dict[str, list[Callable[[Any], Any]]] = {n: [] for n in self._view.names}
-        self._is_running = False
+        self._worker: asyncio.Task[None] | None = None
         self.messages: tuple[Message, ...] = ()
         """The conversation as it was when the last run ended."""
 
@@ -112,15 +112,14 @@ class Agent:
         `contextlib.aclosing`, else when Python collects it. The run does not wait for whoever
         iterates. Raises ScenarioError during another run, and what `simloop.run` raises.
         """
-        if self._is_running:
+        if self._worker is not None and not self._worker.done():
             raise ScenarioError(
                 "the agent is running already", hint="use steer or follow_up, or wait for its end"
             )
-        self._is_running = True
-        self._events: asyncio.Queue[Event | None] = asyncio.Queue()
-        worker = running_loop().create_task(self._work(prompt), name="agent")
+        events = self._events = asyncio.Queue[Event | None]()
+        worker = self._worker = running_loop().create_task(self._work(prompt), name="agent")
         try:
-            while (event := await self._events.get()) is not None:
+            while (event := await events.get()) is not None:
                 for listener in self._listeners[event.type]:
                     told = listener(event)
                     if inspect.isawaitable(told):
@@ -130,7 +129,6 @@ class Agent:
         finally:
             worker.cancel()
             await asyncio.wait([worker])
-            self._is_running = False
 
     async def _work(self, prompt: str) -> None:
         try:

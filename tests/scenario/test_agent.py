@@ -194,6 +194,18 @@ def test_a_run_during_a_run_is_refused() -> None:
     assert live(main, *WRITES)[-1] == "done"
 
 
+def test_whoever_leaves_at_the_end_of_a_run_may_begin_the_next_one() -> None:
+    """As the document's own loop does: `if (event.type === 'done') return`."""
+
+    async def main(agent: Agent) -> list[str]:
+        async for event in agent.run("Hi."):
+            if isinstance(event, DoneEvent):
+                break
+        return await kinds(agent.run("And you?"))
+
+    assert live(main, Reply(say="Hi."), Reply(say="Well.")) == ["message", "done"]
+
+
 @pytest.mark.parametrize("say", [Agent.steer, Agent.follow_up])
 def test_what_is_said_before_the_first_run_is_heard(say: Callable[[Agent, str], None]) -> None:
     async def main(agent: Agent) -> tuple[Any, ...]:
