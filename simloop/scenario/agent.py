@@ -120,7 +120,7 @@ class Agent:
         worker = self._worker = running_loop().create_task(self._work(prompt), name="agent")
         try:
             while (event := await events.get()) is not None:
-                for listener in self._listeners[event.type]:
+                for listener in tuple(self._listeners[event.type]):  # it may add one
                     told = listener(event)
                     if inspect.isawaitable(told):
                         await told

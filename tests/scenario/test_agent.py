@@ -112,6 +112,22 @@ def test_an_event_that_nobody_makes_is_refused_with_those_there_are() -> None:
         agent.on("messages", print)
 
 
+def test_a_listener_that_adds_one_has_it_called_from_the_next_event_on() -> None:
+    heard: list[str] = []
+
+    async def main(agent: Agent) -> None:
+        def again(event: MessageEvent) -> None:
+            heard.append(event.content)
+            if len(heard) < 9:
+                agent.on("message", again)
+
+        agent.on("message", again)
+        await all_of(agent.run("Go."))
+
+    live(main, *WRITES)
+    assert heard == ["I write it.", "It is written.", "It is written."]
+
+
 def test_a_listener_that_raises_makes_the_iteration_raise_and_ends_the_run() -> None:
     """2.7, of both 0.73.1 and 0.87.1: `prompt()` rejects."""
 
