@@ -14,7 +14,7 @@ call, also where no time passes; nobody polls, and a run without an Agent pays n
 import asyncio
 import inspect
 from collections.abc import AsyncGenerator, Callable, Sequence
-from typing import Any, Literal, Protocol, Unpack
+from typing import Any, Literal, Protocol, Unpack, get_args
 
 from simloop.errors import ScenarioError
 from simloop.kernel.machine import Machine
@@ -34,6 +34,7 @@ from simloop.trace.pi_events import DocumentEvents
 from simloop.trace.pi_program_events import ProgramEvents
 
 Names = Literal["document", "program"]
+_KNOWN = f"there are {', '.join(get_args(Names))}"
 
 
 class EventView(Protocol):
@@ -52,6 +53,8 @@ def event_view(scenario: Scenario, loop: str | Machine, names: Names) -> EventVi
     Those of document 001 can be told of any loop. Raises ScenarioError if nobody has written down
     the events of the real program.
     """
+    if names not in get_args(Names):
+        raise ScenarioError(f"there are no events called `{names}`", key="events", hint=_KNOWN)
     machine = machine_for(loop, scenario.limits, scenario.loops)
     order = (scenario.tool_execution or machine.policies.tool_execution).order
     parallel = order is ToolOrder.PARALLEL

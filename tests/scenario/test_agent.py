@@ -128,6 +128,12 @@ def test_a_listener_that_adds_one_has_it_called_from_the_next_event_on() -> None
     assert heard == ["I write it.", "It is written.", "It is written."]
 
 
+def test_events_by_a_name_that_there_is_not_are_refused() -> None:
+    names: Any = "documents"
+    with pytest.raises(ScenarioError, match=r"called `documents`.*there are document, program"):
+        Agent(scenario(), events=names)
+
+
 def test_a_listener_that_raises_makes_the_iteration_raise_and_ends_the_run() -> None:
     """2.7, of both 0.73.1 and 0.87.1: `prompt()` rejects."""
 
