@@ -88,6 +88,7 @@ class Agent:
         self._view = event_view(scenario, given.get("loop") or scenario.loop, events)
         self._listeners: dict[str, list[Callable[[Any], Any]]] = {n: [] for n in self._view.names}
         self._worker: asyncio.Task[None] | None = None
+        self._is_due = False  # a task has been made for a run, and has had no turn yet
         self.messages: tuple[Message, ...] = ()
         """The conversation as it was when the last run ended."""
 
@@ -119,6 +120,7 @@ class Agent:
             raise ScenarioError(
                 "the agent is running already", hint="use steer or follow_up, or wait for its end"
             )
+        self._is_due = True
         events = self._events = asyncio.Queue[Event | None]()
         worker = self._worker = running_loop().create_task(self._work(prompt), name="agent")
         try:
@@ -134,6 +136,7 @@ class Agent:
             await asyncio.wait([worker])
 
     async def _work(self, prompt: str) -> None:
+        self._is_due = False
         try:
             waiting = [prompt]
             while waiting:  # what a loop without a queue has not heard is its next prompt
@@ -165,6 +168,8 @@ class Agent:
         A loop whose document has no way to stop a run is stopped all the same, from outside.
         """
         self._simulation.abort()
+        if self._is_due:  # its turn comes before this
+            running_loop().call_soon(self._simulation.abort)
 
 
 class _Watched(Tripwires):

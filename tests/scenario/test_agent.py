@@ -187,6 +187,20 @@ def test_an_abort_in_a_second_run_ends_that_run() -> None:
     assert seen == ["message", "tool_call", "tool_result", "error"]
 
 
+@pytest.mark.parametrize("before", [(), ("Hi.",)], ids=["first", "second"])
+def test_an_abort_right_after_the_start_ends_the_run(before: tuple[str, ...]) -> None:
+    async def main(agent: Agent) -> list[str]:
+        for prompt in before:
+            await all_of(agent.run(prompt))
+        running = asyncio.create_task(kinds(agent.run("Create hello.ts")))
+        await asyncio.sleep(0)
+        agent.abort()
+        return await running
+
+    hello = [Reply(say="Hi.")] * len(before)
+    assert live(main, *hello, *WRITES)[-1] == "error"
+
+
 def test_an_aborted_conversation_goes_on() -> None:
     async def main(agent: Agent) -> tuple[Any, ...]:
         async for event in agent.run("Create hello.ts"):
