@@ -94,7 +94,7 @@ class Agent:
 
     @property
     def trace(self) -> LoopTrace:
-        """The trace of all runs so far."""
+        """The trace of all runs so far. Its footer says how the last one ended; None during one."""
         return self._simulation.trace
 
     def on(self, name: str, listener: Callable[[Any], Any]) -> None:

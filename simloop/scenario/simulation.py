@@ -142,6 +142,7 @@ class Simulation:
             raise
         self._under_way = False
         self._endings.append(ended)
+        self.trace.footer = self._footer(ended)
         return ended
 
     def _blame_machine(self, error: Exception) -> None:
@@ -161,6 +162,7 @@ class Simulation:
                 "a run of this simulation is under way, or was cut short", hint="make another one"
             )
         last = self._endings[-1]
+        self.trace.footer = None
         record, now_ns = self.trace.entries, self._elapsed_ns()
         record.append(last.entry(len(record), now_ns))
         record.append(entries.Prompt(len(record), now_ns, prompt))
@@ -266,23 +268,25 @@ class Simulation:
         if self._driver is not None:
             self._driver.interrupts.end_run(signals.AbortRequested())
 
-    def _result(self) -> Result:
+    def _footer(self, ended: Ended) -> Footer:
         """What the last run came to; the virtual time is that of all of them."""
-        ended = self._endings[-1]
-        elapsed_ns = self._elapsed_ns()
-        replies = self._model.unused() if isinstance(self._model, FakeModel) else []
-        run, state = ended.run, ended.state
-        self.trace.footer = Footer(
-            outcome=state.outcome,
-            limit=state.limit,
+        return Footer(
+            outcome=ended.state.outcome,
+            limit=ended.state.limit,
             message=ended.message,
             text=ended.text,
-            error_count=run.error_count,
+            error_count=ended.run.error_count,
             total_steps=ended.total_steps,
             compaction_attempts=ended.compaction_attempts,
-            elapsed_ns=elapsed_ns,
+            elapsed_ns=self._elapsed_ns(),
             entries=len(self.trace.entries),
         )
+
+    def _result(self) -> Result:
+        """The same as a result."""
+        ended = self._endings[-1]
+        run, state = ended.run, ended.state
+        replies = self._model.unused() if isinstance(self._model, FakeModel) else []
         return Result(
             outcome=state.outcome,
             outcomes=tuple(each.state.outcome for each in self._endings),
@@ -291,7 +295,7 @@ class Simulation:
             limit=state.limit,
             counters=Counters(run.error_count, ended.total_steps, ended.compaction_attempts),
             messages=ended.messages,
-            elapsed_ns=elapsed_ns,
+            elapsed_ns=self._elapsed_ns(),
             trace=self.trace,
             files=None if self._files is None else self._files.snapshot(),
             unused=len(replies) + len(self._missed()),

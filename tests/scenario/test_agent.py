@@ -2,12 +2,25 @@
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from agents import SECOND, WRITES, all_of, kind, kinds, live, scenario
 
-from simloop import Agent, Http, Reply, ScenarioError, ScriptedTool, ToolExecution, run, simulate
+from simloop import (
+    Agent,
+    Http,
+    Outcome,
+    Reply,
+    ScenarioError,
+    ScriptedTool,
+    ToolExecution,
+    read_trace,
+    run,
+    simulate,
+    write_trace,
+)
 from simloop.kernel.policies import ToolOrder
 from simloop.messages import AssistantMessage, UserMessage
 from simloop.scenario.agent import event_view
@@ -170,6 +183,24 @@ def test_a_second_run_goes_on_with_the_conversation() -> None:
     assert [e.text for e in agent.trace.entries if isinstance(e, entries.Prompt)] == [
         "Make it TypeScript."
     ]
+
+
+def test_the_trace_of_an_agent_is_whole_between_its_runs(tmp_path: Path) -> None:
+    async def main(agent: Agent) -> list[Any]:
+        events = await all_of(agent.run("Create hello.ts"))
+        async for event in agent.run("Make it TypeScript."):
+            if isinstance(event, ToolCallEvent):
+                assert agent.trace.footer is None
+            events.append(event)
+        write_trace(agent.trace, tmp_path / "a.jsonl")
+        return events
+
+    told = live(main, *WRITES, *WRITES)
+    trace = read_trace(tmp_path / "a.jsonl")
+    assert trace.footer is not None
+    assert trace.footer.outcome is Outcome.COMPLETED
+    view = event_view(scenario(), "pi", "document")
+    assert [e for line in (*trace.entries, trace.footer) for e in view.feed(line)] == told
 
 
 def test_an_abort_in_a_second_run_ends_that_run() -> None:
