@@ -30,11 +30,13 @@ def check_settings(settings: object, where: str) -> None:
         kinds, bounds = _taken_apart(hint)
         enum = next((kind for kind in kinds if issubclass(kind, Enum)), None)
         try:
+            if value is None and NoneType in kinds:
+                continue
             if enum is not None:
                 object.__setattr__(settings, name, enum(value))
             elif kinds == (bool,):
                 _check_flag(value)
-            elif value is not None or NoneType not in kinds:
+            else:
                 _check_number(value, kinds, bounds)
         except (TypeError, ValueError) as error:
             raise ScenarioError(str(error), key=f"{where}.{name}") from None

@@ -5,7 +5,7 @@
 Not here: carrying them out (sim). The rule to keep: a policy holds settings, never state.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
@@ -51,18 +51,25 @@ class ToolOrder(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolExecution:
-    """How tools are run. `timeout_ms` is virtual time for one call; None waits for ever."""
+    """How tools are run. `timeout_ms` is virtual time for one call; None waits for ever.
+
+    Without an `order` it is the loop's, or sequential: a timeout alone does not change it.
+    """
 
     __pydantic_config__: ClassVar = AS_WRITTEN
 
-    order: ToolOrder = ToolOrder.SEQUENTIAL
-    """One call after the other, or all at once."""
+    order: ToolOrder | None = None
+    """One call after the other, or all at once; without it, as the loop does."""
     timeout_ms: Annotated[int, Ge(1)] | None = None
     """Virtual milliseconds that one call may take; without it, for ever."""
 
     def __post_init__(self) -> None:
         """Refuse what a file could not say either: see `check_settings`."""
         check_settings(self, "tool_execution")
+
+    def on(self, loops: "ToolExecution") -> "ToolExecution":
+        """This, with what it leaves open as the loop has it."""
+        return self if self.order is not None else replace(self, order=loops.order)
 
 
 class CompactionStrategy(StrEnum):

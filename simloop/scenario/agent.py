@@ -24,7 +24,7 @@ from simloop.scenario.loops import machine_for
 from simloop.scenario.schema import Scenario
 from simloop.scenario.simulation import Simulation
 from simloop.scenario.tripwires import Tripwires
-from simloop.scenario.world import Given
+from simloop.scenario.world import Given, tool_execution_of
 from simloop.sim.simulate import running_loop
 from simloop.trace.entries import AnyEntry, Footer
 from simloop.trace.event import Event
@@ -56,7 +56,7 @@ def event_view(scenario: Scenario, loop: str | Machine, names: Names) -> EventVi
     if names not in get_args(Names):
         raise ScenarioError(f"there are no events called `{names}`", key="events", hint=_KNOWN)
     machine = machine_for(loop, scenario.limits, scenario.loops)
-    order = (scenario.tool_execution or machine.policies.tool_execution).order
+    order = tool_execution_of(scenario, machine.policies).order
     parallel = order is ToolOrder.PARALLEL
     if names == "document":
         return DocumentEvents(parallel=parallel)

@@ -14,7 +14,7 @@ import msgspec
 
 from simloop.errors import ScenarioError
 from simloop.kernel.machine import Feature, Machine
-from simloop.kernel.policies import Policies
+from simloop.kernel.policies import Policies, ToolExecution
 from simloop.kernel.retry import RetryPolicy
 from simloop.messages import ToolResult
 from simloop.scenario.loops import LoopOptions, check_loop
@@ -127,6 +127,12 @@ def python_code(given: Given, tools: Iterable[str]) -> tuple[str, ...]:
     return (*(f"tool {name}" for name in tools), *code, *loop)
 
 
+def tool_execution_of(scenario: Scenario, policies: Policies) -> ToolExecution:
+    """How tools are run: as the scenario says, and where it does not, as the loop does."""
+    own = policies.tool_execution
+    return scenario.tool_execution.on(own) if scenario.tool_execution else own
+
+
 def world_of(  # noqa: PLR0917 - what a world is made of
     scenario: Scenario,
     given: Given,
@@ -154,7 +160,7 @@ def world_of(  # noqa: PLR0917 - what a world is made of
         limits=scenario.limits,
         retry=given.get("retry") or scenario.retry or policies.retry,
         compaction=scenario.compaction or policies.compaction,
-        tool_execution=scenario.tool_execution or policies.tool_execution,
+        tool_execution=tool_execution_of(scenario, policies),
         hook_isolation=scenario.hook_isolation,
         estimate_tokens=given.get("estimate_tokens") or utf8_bytes_over_4,
         seeds=seeds,

@@ -101,9 +101,12 @@ def test_a_bound_on_messages_is_refused_in_python_as_in_a_file() -> None:
         Compaction(max_messages=0)
 
 
-def test_tools_run_one_after_another_and_without_a_timeout_unless_told() -> None:
+def test_tools_run_as_the_loop_has_it_and_without_a_timeout_unless_told() -> None:
     policy = ToolExecution()
-    assert (policy.order, policy.timeout_ms) == (ToolOrder.SEQUENTIAL, None)
+    assert (policy.order, policy.timeout_ms) == (None, None)
+    assert policy.on(ToolExecution(order=ToolOrder.PARALLEL)).order is ToolOrder.PARALLEL
+    told = ToolExecution(order=ToolOrder.SEQUENTIAL)
+    assert told.on(ToolExecution(order=ToolOrder.PARALLEL)) is told
 
 
 def test_a_failing_hook_is_isolated_after_five_seconds_unless_told() -> None:

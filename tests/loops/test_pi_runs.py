@@ -181,6 +181,13 @@ def test_the_real_versions_run_tools_in_parallel(version: str) -> None:
     assert go(Reply(call=[{"t": {}}] * 3), DONE).elapsed_ns == 3 * SECOND
 
 
+@pytest.mark.parametrize("loop", ["pi@0.87.1", "pi"])
+def test_a_timeout_alone_leaves_the_order_of_tools_as_the_loop_has_it(loop: str) -> None:
+    policy = ToolExecution(timeout_ms=60_000)
+    result = go(Reply(call=[{"t": {}}] * 3), DONE, loop=loop, tool_execution=policy)
+    assert result.elapsed_ns == (3 * SECOND if loop == "pi" else SECOND)
+
+
 def test_the_wall_clock_bounds_the_tools_that_are_run_after_an_abort() -> None:
     slow = {**TOOLS, "slow": ScriptedTool(takes=100 * SECOND)}
     result = go(
