@@ -20,9 +20,10 @@ section 2; pi-agent-core 0.58.3, 0.73.1 and 0.87.1):
 - calls of a reply that was cut off are run up to 0.73.1; 0.87.1 fails them: `refuse_cut_calls`.
 - a finish of `error`, or a stream without one, ends the run before its calls; so here. A content
   filter is an error to pi; here it is an outcome of its own.
-- after an abort during tools one more model call is made, which comes back as aborted, and 0.73.1
-  also starts the calls that were still waiting: `after_abort`. 0.87.1 leaves those
-  without a result in its transcript, and adds one to the request; here the context has it.
+- after an abort during tools one more model call is made, with what was said to steer by, which
+  comes back as aborted, and 0.73.1 also starts the calls that were still waiting: `after_abort`.
+  0.87.1 leaves those without a result in its transcript, and adds one to the request; here the
+  context has it.
 - retries (2, 4, 8 s), compaction by tokens, its recovery from an overflow and `terminate` belong to
   the session around the loop: not modelled. The queues are not polled after an error: so here.
 """
@@ -153,7 +154,6 @@ VERSIONS: Mapping[str, PiOptions] = {
 
 _STOP = AfterAbort.STOP
 _KEEP = (effects.CloseStep(keep=True),)
-_LAST_CALL = (effects.CallModel(aborted=True),)
 _BREAKS_OFF = {
     FinishReason.ERROR: Outcome.MODEL_ERROR,
     FinishReason.INTERRUPTED: Outcome.MODEL_ERROR,
@@ -207,7 +207,7 @@ class PiLoop:
                 return Run(closing), _KEEP
             case StepClosed(queued=queued, follow_up=follow_up):
                 if type(run.state) is Halting:
-                    return run, _LAST_CALL
+                    return run, (self._take[Queue.STEERING][0], effects.CallModel(aborted=True))
                 return self._follow(run, reply_of(run), queued=queued, follow_up=follow_up)
             case ModelFailed(error=error):
                 aborted = error is ErrorClass.ABORTED

@@ -263,7 +263,8 @@ def test_after_an_abort_during_tools_one_more_call_is_made_and_comes_back_as_abo
     halting = (*way, ToolsReturned())
     assert play(*halting, after_abort=AfterAbort.CALL)[1] == KEEP
     closing = (*halting, StepClosed(queued=True, follow_up=True))
-    assert play(*closing, after_abort=AfterAbort.CALL)[1] == (effects.CallModel(aborted=True),)
+    last = (STEER[0], effects.CallModel(aborted=True))
+    assert play(*closing, after_abort=AfterAbort.CALL)[1] == last
     failed = ModelFailed(ErrorClass.ABORTED, retryable=False)
     assert play(*closing, failed, after_abort=AfterAbort.CALL)[0].state == ABORTED
 

@@ -227,6 +227,22 @@ def test_pi_0_87_1_sequential_abort_during_a_never_starts_b_and_calls_once_more(
     )
 
 
+@pytest.mark.parametrize("loop", ["pi@0.73.1", "pi@0.87.1"])
+def test_pi_0_73_1_and_0_87_1_what_steers_before_an_abort_goes_with_the_last_call(
+    loop: str,
+) -> None:
+    """Not printed: read in the source, 2.2: the turn that follows the batch polls what steers."""
+    steered = [Queued(at=SECOND // 4, say="Not so.")]
+    world = scenario("A", then=(), abort=DURING_A, queue=steered)
+    result = run(world, loop=loop)
+    assert events_of(result, world, loop) == printed(
+        OPENING + "tool_execution_start:A tool_execution_end:A message_start/end:toolResult(A) "
+        "turn_end turn_start message_start:user message_end:user "
+        "message_start/end:assistant/aborted turn_end agent_end"
+    )
+    assert result.requests[-1].messages[-1].text == "Not so."
+
+
 def test_unlike_pi_0_87_1_our_transcript_answers_the_call_that_was_never_started() -> None:
     """The real program adds that answer on the wire only; what is sent is paired in both."""
     _, result = aborted("pi@0.87.1", SEQUENTIAL)
