@@ -8,7 +8,8 @@ The document decides by whether the reply holds tool calls, not by the finish re
 calls goes on, `tool-calls` without calls ends the run. After 50 model calls each one more is
 reported, and none is stopped (`Policies.warn_after`). Invalid arguments, unknown tools and tools
 that raise are told to the model. A failed model call ends the run: the loop itself has no retry.
-Over 100 messages the context is compacted before the next call, whether that helps or not.
+Over 100 messages the context is compacted before the next call, whether that helps or not; a
+scenario with a `compaction` of its own goes by tokens, unless that says `max_messages`.
 
 Where the real program differs, or does more than the document says (`documented-loops.md`
 section 2; pi-agent-core 0.58.3, 0.73.1 and 0.87.1):
@@ -24,8 +25,9 @@ section 2; pi-agent-core 0.58.3, 0.73.1 and 0.87.1):
   comes back as aborted, and 0.73.1 also starts the calls that were still waiting: `after_abort`.
   0.87.1 leaves those without a result in its transcript, and adds one to the request; here the
   context has it.
-- retries (2, 4, 8 s), compaction by tokens, its recovery from an overflow and `terminate` belong to
-  the session around the loop: not modelled. The queues are not polled after an error: so here.
+- retries (2, 4, 8 s), compaction at the end of a run, its recovery from an overflow and `terminate`
+  belong to the session around the loop: not modelled. The queues are not polled after an error: so
+  here.
 """
 
 from collections.abc import Mapping

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from simloop import (
+    Compaction,
     Http,
     Limits,
     Outcome,
@@ -140,6 +141,24 @@ def test_over_100_messages_and_not_before_the_context_is_compacted(
         summaries=[Reply(say="So far.")] * many,
     )
     assert (result.outcome, compactions(result)) == (Outcome.COMPLETED, many)
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        (Compaction(), 0),
+        (Compaction(window=600), 1),
+        (Compaction(window=600, max_messages=200), 0),
+        (Compaction(max_messages=100), 1),
+    ],
+    ids=["64000-tokens", "600-tokens", "200-messages", "100-messages"],
+)
+def test_a_compaction_of_its_own_goes_by_tokens_unless_it_says_how_many_messages(
+    policy: Compaction, expected: int
+) -> None:
+    summaries = [Reply(say="So far.")] * expected
+    endless = Reply(call={"t": {}}, times=60)
+    assert compactions(go(endless, DONE, compaction=policy, summaries=summaries)) == expected
 
 
 def test_a_failed_model_call_is_not_tried_again_and_the_queues_are_left_alone() -> None:

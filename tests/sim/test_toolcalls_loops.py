@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from pacing import nap
-from toolcalling import EVERY_ORDER, PARALLEL, answer, results, square, started
+from toolcalling import EVERY_ORDER, PARALLEL, SEQUENTIAL, answer, results, square, started
 
 from simloop import Callbacks, Outcome, Reply, Result, Scenario, Simulation, ToolExecution
 from simloop.messages import AssistantMessage
@@ -95,7 +95,7 @@ def stopped(loop: str, policy: ToolExecution, *, aborts_after_ms: int = 5) -> Re
 
 
 def test_a_call_that_was_cut_short_is_not_started_again_and_the_others_are_run() -> None:
-    run = stopped("pi@0.73.1", ToolExecution())
+    run = stopped("pi@0.73.1", SEQUENTIAL)
     assert run.outcome is Outcome.ABORTED
     assert started(run) == ["slow", "quick"]
     assert [(message.call_id, message.text) for message in results(run)] == [
@@ -125,7 +125,7 @@ def test_however_a_loop_takes_an_abort_every_call_has_exactly_one_result(
 
 
 def test_a_loop_that_refuses_the_rest_after_an_abort_starts_none_of_it() -> None:
-    assert started(stopped("pi@0.87.1", ToolExecution())) == ["slow"]
+    assert started(stopped("pi@0.87.1", SEQUENTIAL)) == ["slow"]
 
 
 def test_a_loop_that_waits_for_its_tools_takes_their_results_before_it_sees_the_abort() -> None:

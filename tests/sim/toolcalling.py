@@ -11,9 +11,10 @@ from simloop.kernel.policies import ToolOrder
 from simloop.messages import ToolMessage
 from simloop.trace import entries
 
+SEQUENTIAL = ToolExecution(order=ToolOrder.SEQUENTIAL)
 PARALLEL = ToolExecution(order=ToolOrder.PARALLEL)
 EVERY_ORDER = pytest.mark.parametrize(
-    "policy", [ToolExecution(), PARALLEL], ids=["sequential", "parallel"]
+    "policy", [SEQUENTIAL, PARALLEL], ids=["sequential", "parallel"]
 )
 INVALID = "Error: Invalid parameters\n"
 
