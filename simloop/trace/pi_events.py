@@ -9,7 +9,8 @@ The order is that of the document's code: `message` when a reply has ended; then
 `done`, or `error` for every outcome but `completed`, once. Each tool_call has its tool_result. In
 parallel all calls of a reply are told first, and results as they come. A reply that fails, or is
 stopped in the middle, is no message here, and its calls are not told: the document's `llm.chat` has
-returned nothing.
+returned nothing. Names are the document's in Python spelling; its `timestamp` is `at_ns`, virtual
+nanoseconds.
 """
 
 from typing import Any
@@ -65,9 +66,9 @@ class DoneEvent(Event, frozen=True, tag="done"):
 
 
 class ErrorEvent(Event, frozen=True, tag="error"):
-    """The run ended in another way; `message` is what the user is told."""
+    """The run ended in another way; `error` is what the user is told."""
 
-    message: str
+    error: str
 
 
 DOCUMENT_EVENTS: tuple[str, ...] = ("message", "tool_call", "tool_result", "done", "error")
@@ -150,7 +151,7 @@ class DocumentEvents:
         self._running = self._answering = False
         if line.outcome is Outcome.COMPLETED:
             return [DoneEvent(at_ns=at_ns)]
-        return [ErrorEvent(at_ns=at_ns, message=line.message)]
+        return [ErrorEvent(at_ns=at_ns, error=line.message)]
 
 
 def params_of(arguments: str) -> Any:

@@ -238,7 +238,7 @@ def test_an_aborted_conversation_goes_on() -> None:
             if isinstance(event, ToolCallEvent):
                 agent.abort()
         assert isinstance(event, ErrorEvent)
-        assert event.message == "Request aborted."
+        assert event.error == "Request aborted."
         assert await kinds(agent.run("Never mind.")) == ["message", "done"]
         return agent.messages
 

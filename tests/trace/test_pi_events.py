@@ -139,7 +139,7 @@ def test_a_call_is_told_when_the_call_before_it_has_its_result_though_its_hooks_
 def test_a_run_that_fails_ends_in_one_error_and_no_done(reply: Reply, message: str) -> None:
     (event,) = result_events(run(scenario(reply)))
     assert isinstance(event, ErrorEvent)
-    assert event.message.startswith(message)
+    assert event.error.startswith(message)
 
 
 def test_an_abort_during_a_tool_leaves_no_call_without_a_result() -> None:
@@ -149,7 +149,7 @@ def test_an_abort_during_a_tool_leaves_no_call_without_a_result() -> None:
         "message", "tool_call call-1", "tool_result call-1", "tool_call call-2",
         "tool_result call-2", "error",
     ]  # fmt: skip
-    assert events[-1] == ErrorEvent(message="Request aborted.", at_ns=SECOND // 2)
+    assert events[-1] == ErrorEvent(error="Request aborted.", at_ns=SECOND // 2)
 
 
 def test_a_reply_that_is_stopped_in_the_middle_is_no_message_and_calls_nothing() -> None:
