@@ -45,7 +45,6 @@ class _Explorer:
         self._graph = Graph()
         self._findings: dict[str, Finding] = {}
         self._taken: set[Edge] = set()
-        self._cut: set[int] = set()
 
     def explore(self) -> tuple[Graph, list[Finding], set[Edge]]:
         graph = self._graph
@@ -53,7 +52,7 @@ class _Explorer:
         self._visit(0, (signals.Began(),))
         node = 1
         while node < len(graph):
-            if node not in self._cut and not isinstance(graph.runs[node].state, Finished):
+            if node not in graph.cut and not isinstance(graph.runs[node].state, Finished):
                 self._visit(node, self._arrivals_at(node))
             node += 1
             if node > MAX_NODES:
@@ -77,7 +76,7 @@ class _Explorer:
         yield from rules.wrong_by_itself(run, asked)
         yield from rules.ended_too_early(run, bounds)
         for what in rules.past_a_bound(run, asked, bounds):
-            self._cut.add(node)  # it may be so for ever after, and one is enough
+            self._graph.cut.add(node)  # it may be so for ever after, and one is enough
             yield what
 
     def _wrong_in_all(self) -> Iterator[rules.Wrong]:
@@ -111,6 +110,7 @@ class _Explorer:
             moved = _transition(self._machine.advance(run, signal))
             number = self._numbers.get(moved)
         except Exception as error:  # noqa: BLE001 - a machine is somebody's code
+            self._graph.cut.add(node)
             self._find(node, _failure(run, signal, error))
             return None
         self._take(node, (type(run.state), type(signal), type(moved[0].state)))

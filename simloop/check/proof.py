@@ -50,7 +50,8 @@ class Proof:
     """What a machine can do, all of it. `longest` is None, and `lasso` is not, if it may not end.
 
     `heeded` are the limits that bound the machine. `untaken` are the edges of its map that cannot
-    be taken, each with the reason where one is known. `findings` are what is wrong with it.
+    be taken, each with the reason where one is known. `findings` are what is wrong with it; where
+    a run was not followed for that, `followed` is false, and nothing is proved about all runs.
     """
 
     loop: str
@@ -63,11 +64,12 @@ class Proof:
     untaken: Mapping[Edge, str]
     edges: int
     findings: tuple[Finding, ...]
+    followed: bool = True
 
     @property
     def terminates(self) -> bool:
-        """Whether every run comes to an end."""
-        return self.lasso is None
+        """Whether every run is proved to come to an end."""
+        return self.lasso is None and self.followed
 
     @property
     def holds(self) -> bool:
@@ -94,12 +96,15 @@ def prove(machine: Machine, limits: Limits, *, loop: str = "", through: str = ""
         heeded=tuple(machine.bounds),
         states=len(graph),
         transitions=sum(map(len, graph.arrows)),
-        longest=None if order is None else _longest(graph, order, machine.policies.retry),
+        longest=None
+        if order is None or graph.cut
+        else _longest(graph, order, machine.policies.retry),
         lasso=_lasso(graph, through, ends=order is not None),
         endings=first_endings(graph),
         untaken={e: why_impossible(machine, e[1]) for e in drawn if e not in taken},
         edges=len(drawn),
         findings=(*findings, *_traps(graph)),
+        followed=not graph.cut,
     )
 
 

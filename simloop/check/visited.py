@@ -30,12 +30,14 @@ class Graph:
 
     `arrows[i]` are the signals that can arrive at node i, each with the node that it leads to.
     Nodes are in the order of their distance from the start; `parents[i]` is on a shortest way.
+    From the nodes in `cut` something was not followed, because it is wrong.
     """
 
     runs: list[Run] = field(default_factory=list)
     asked: list[tuple[Effect, ...]] = field(default_factory=list)
     arrows: list[list[tuple[Signal, int]]] = field(default_factory=list)
     parents: list[tuple[int, Signal] | None] = field(default_factory=list)
+    cut: set[int] = field(default_factory=set)
 
     def add(self, run: Run, asked: tuple[Effect, ...], parent: tuple[int, Signal] | None) -> int:
         """Another node; its number."""

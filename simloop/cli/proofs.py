@@ -30,9 +30,8 @@ _SHOWN = 12
 
 def proof_lines(proof: Proof, limits: Limits, options: Mapping[str, Any]) -> Iterator[str]:
     """The proof as text; of the options those that are not the default."""
-    ends = "every run ends" if proof.terminates else "a run may never end"
     visited = f"{proof.states:,} states and {proof.transitions:,} transitions visited"
-    yield f"{proof.loop}: {ends} ({visited})"
+    yield f"{proof.loop}: {_whether_it_ends(proof)} ({visited})"
     yield f"limits       {', '.join(f'{name} {getattr(limits, name)}' for name in _EXPLORED)}"
     yield f"heeded       {', '.join(proof.heeded) or 'none'}"
     if options:
@@ -49,6 +48,12 @@ def proof_lines(proof: Proof, limits: Limits, options: Mapping[str, Any]) -> Ite
     for finding in proof.findings:
         yield f"WRONG        {finding.what}"
         yield from _step_lines(finding.witness)
+
+
+def _whether_it_ends(proof: Proof) -> str:
+    if proof.lasso is not None:
+        return "a run may never end"
+    return "every run ends" if proof.terminates else "not proved that every run ends, see WRONG"
 
 
 def _written(value: Any) -> str:

@@ -117,6 +117,15 @@ def test_a_bound_that_is_never_tested_is_found_with_the_way_past_it(
     assert getattr(run, machine.bounds[limit].counter) >= machine.bounds[limit].at
 
 
+@pytest.mark.parametrize("broken", [broken for _, broken in NEVER_TESTED], ids=str)
+def test_where_a_run_is_not_followed_past_a_bound_no_end_and_no_longest_run_is_proved(
+    broken: Change,
+) -> None:
+    proof = proof_of(broken.machine())
+    assert not proof.terminates
+    assert proof.longest is None
+
+
 # Bounds that are one too early, and do not end the run themselves
 
 

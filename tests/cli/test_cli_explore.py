@@ -17,6 +17,7 @@ from simloop.scenario.loops import names
 
 OWN = """\
 from simloop.loops.pi import PiLoop
+from simloop.kernel import signals
 from simloop.loops.react import LEGAL, ClosingStep, ReactLoop
 
 MACHINE = ReactLoop()
@@ -30,6 +31,10 @@ class Nested:
 
 class Halves(ReactLoop):
     legal = {**LEGAL, ClosingStep: {}}
+
+class Boundless(ReactLoop):
+    def _go_on(self, run):
+        return self._decide(run, signals.Began())
 """
 SMALL = ("--max-steps", "2", "--max-errors", "2", "--max-compactions", "1")
 # The keys that the issue names, then those that only we do.
@@ -120,6 +125,15 @@ class TestText:
         wrong = result.stdout.index("WRONG")
         assert "map" in result.stdout[wrong:]
         assert "-> closing-step" in result.stdout[wrong:]
+
+    def test_does_not_say_that_every_run_ends_where_not_every_run_was_followed(
+        self, own: str
+    ) -> None:
+        shown = explore("--loop", f"{own}:Boundless", *SMALL).stdout
+        assert shown.startswith(f"{own}:Boundless: not proved that every run ends, see WRONG (")
+        assert "longest run" not in shown
+        document = explore_json("--loop", f"{own}:Boundless", *SMALL)
+        assert (document["terminates"], document["longest_run"]) == (False, None)
 
     def test_of_a_long_witness_shows_the_end(self) -> None:
         shown = explore("--loop", "opencode@1.2.27", "--through", "backoff-elapsed").stdout
