@@ -180,7 +180,9 @@ class _Script:
                 )
 
     def _hook(self, at: Any, effect: type[Effect], **does: Any) -> None:
-        self._hooks.append(ScriptedHook(at=at, nth=self._seen[effect], **does))
+        # One that acts keeps those after it from being called, and each counts its own calls.
+        before = sum(hook.at == at for hook in self._hooks)
+        self._hooks.append(ScriptedHook(at=at, nth=self._seen[effect] - before, **does))
 
     def _fail_hook(self, asked: tuple[Effect, ...]) -> None:
         for kind, at in (
@@ -203,8 +205,10 @@ class _Script:
 
 
 def _reply(signal: signals.ModelReplied) -> Reply:
-    """A reply that the simulator reports as `signal`."""
+    """A reply that the simulator reports as `signal`. Raises ScenarioError if there is none."""
     interrupted = signal.finish is FinishReason.INTERRUPTED
+    if interrupted and signal.steps > 1:
+        raise ScenarioError("no scenario lets a reply that breaks off report its steps")
     finish: str | None = str(signal.finish)
     if signal.finish is FinishReason.OTHER:
         finish = "unheard-of"

@@ -4,7 +4,9 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 
 import pytest
+from broken import Redrawn
 
+from simloop import run
 from simloop.check.graph import Lasso
 from simloop.check.proof import Proof, prove
 from simloop.check.verify import verify
@@ -13,7 +15,8 @@ from simloop.check.witness import scenario_of_ending, scenario_of_lasso, scenari
 from simloop.errors import RunawayRun, ScenarioError
 from simloop.kernel import effects, signals, states
 from simloop.kernel.limits import Limits
-from simloop.kernel.machine import Run
+from simloop.kernel.machine import Machine, Run
+from simloop.kernel.machine import Transition as Moved
 from simloop.kernel.names import NAMES
 from simloop.kernel.signals import Signal
 from simloop.kernel.states import Finished
@@ -202,3 +205,35 @@ def test_a_lasso_of_two_different_replies_that_stops_in_a_model_call_has_a_reply
     lasso = Lasso(tuple(taken[:2]), tuple(taken[2:]))
     scenario = scenario_of_lasso(lasso, loop="pi", limits=SMALL, options=LoopOptions())
     assert verify(scenario).exit_code == 0
+
+
+class Watched(Redrawn):
+    """A loop that keeps the signals which it was given."""
+
+    def __init__(self, machine: Machine) -> None:
+        super().__init__(machine, machine.legal, strict=False)
+        self.given: list[Signal] = []
+
+    def advance(self, run: Run, signal: Signal) -> Moved:
+        self.given.append(signal)
+        return super().advance(run, signal)
+
+
+@pytest.mark.parametrize("loop", [loop for loop in ENDLESS if loop.startswith("pi")])
+def test_a_call_that_is_forbidden_in_every_round_is_forbidden_in_the_simulator(loop: str) -> None:
+    lasso = proof_of(loop, SMALL, "tools-returned blocked").lasso
+    assert lasso is not None
+    scenario = scenario_of_lasso(lasso, loop=loop, limits=SMALL, options=OPTIONS)
+    watched = Watched(machine_for(loop, SMALL))
+    with pytest.raises(RunawayRun):
+        run(scenario, loop=watched)
+    rounds = (scenario.max_transitions - len(lasso.prefix)) // len(lasso.cycle)
+    steps = (*lasso.prefix, *lasso.cycle * rounds)
+    assert watched.given[: len(steps)] == [step.signal for step in steps]
+
+
+def test_a_reply_that_breaks_off_and_reports_steps_is_refused() -> None:
+    lasso = proof_of("opencode@1.2.27", SMALL, "model-replied interrupted 4 steps").lasso
+    assert lasso is not None
+    with pytest.raises(ScenarioError, match="breaks off"):
+        scenario_of_lasso(lasso, loop="opencode@1.2.27", limits=SMALL, options=OPTIONS)
