@@ -149,5 +149,5 @@ def _waited(retry: RetryPolicy, fault: Fault | None, asked: tuple[Effect, ...]) 
             retry.delay_ns(effect.failures, fault, now_ns=0, draw=0.0),
         )
         for effect in asked
-        if isinstance(effect, Backoff)
+        if isinstance(effect, Backoff) and effect.failures > 0  # else a finding, and no length
     )

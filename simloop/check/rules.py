@@ -61,6 +61,8 @@ def wrong_by_itself(run: Run, asked: Asked) -> Iterator[str]:
             yield f"{state} asks for {NAMES[type(effect)]}, which is no effect"
         elif isinstance(effect, effects.Finish):
             yield f"{state} says goodbye, and goes on"
+        elif isinstance(effect, effects.Backoff) and effect.failures < 1:
+            yield f"{state} waits after {effect.failures} failures"
 
 
 def past_a_bound(run: Run, asked: Asked, bounds: Mapping[str, Bound]) -> Iterator[str]:

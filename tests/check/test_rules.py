@@ -173,6 +173,12 @@ def test_a_state_that_can_be_left_only_for_itself_goes_round_and_has_no_end(
 # Runs by themselves
 
 
+def test_a_wait_before_the_first_failure_is_found() -> None:
+    broken = change("reference", "wait", "_recover", "Backoff(failed.", "Backoff(run.")
+    found = finding(proof_of(broken.machine()).findings, "backing-off", "waits", "0", "failures")
+    assert replayed(broken.machine(), found.witness)[1] == (effects.Backoff(0),)
+
+
 def test_a_bound_on_a_counter_of_its_own_can_be_proved() -> None:
     class Own(Run, frozen=True, gc=False):
         tries: int = 0
