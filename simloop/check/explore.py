@@ -43,7 +43,7 @@ class _Explorer:
         self._numbers: dict[tuple[Run, tuple[Effect, ...]], int] = {}
         self._arrivals: dict[tuple[Effect, ...], tuple[Signal, ...]] = {}
         self._graph = Graph()
-        self._findings: dict[str, Finding] = {}
+        self._findings: dict[str | tuple[type, ...], Finding] = {}
         self._taken: set[Edge] = set()
 
     def explore(self) -> tuple[Graph, list[Finding], set[Edge]]:
@@ -111,7 +111,9 @@ class _Explorer:
             number = self._numbers.get(moved)
         except Exception as error:  # noqa: BLE001 - a machine is somebody's code
             self._graph.cut.add(node)
-            self._find(node, _failure(run, signal, error))
+            # What it says may hold a counter, and would be told again for each of its values.
+            same = (type(run.state), type(signal), type(error))
+            self._find(node, _failure(run, signal, error), same)
             return None
         self._take(node, (type(run.state), type(signal), type(moved[0].state)))
         return number or self._new(moved, node, signal)
@@ -141,9 +143,10 @@ class _Explorer:
         for node, what in wrong:
             self._find(node, what)
 
-    def _find(self, node: int, what: str) -> None:
-        if what not in self._findings:
-            self._findings[what] = Finding(what, self._graph.way_to(node))
+    def _find(self, node: int, what: str, same: tuple[type, ...] = ()) -> None:
+        """Once for all that is the `same`: the first, so that its witness is the shortest."""
+        if (same or what) not in self._findings:
+            self._findings[same or what] = Finding(what, self._graph.way_to(node))
 
 
 def _failure(run: Run, signal: Signal, error: Exception) -> str:

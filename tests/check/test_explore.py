@@ -12,7 +12,17 @@ from simloop.kernel import effects, signals
 from simloop.kernel.alphabet import ENDINGS, answers
 from simloop.kernel.effects import Effect
 from simloop.kernel.limits import Limits
-from simloop.kernel.machine import END, Bound, Feature, LegalMap, Run, Transition, finish, stop
+from simloop.kernel.machine import (
+    END,
+    Bound,
+    Feature,
+    LegalMap,
+    Run,
+    Transition,
+    finish,
+    on_the_map,
+    stop,
+)
 from simloop.kernel.machine import ENDINGS as OUTSIDE
 from simloop.kernel.policies import Policies
 from simloop.kernel.signals import Signal
@@ -32,6 +42,7 @@ ONE_CALL: LegalMap = {
     Finished: {},
 }
 NEVER_CLOSED: LegalMap = {**REACT, ClosingStep: {}}
+NEVER_AGAIN: LegalMap = {**REACT, ClosingStep: {signals.StepClosed: END, **OUTSIDE}}
 
 
 class OneCall:
@@ -210,6 +221,22 @@ def test_the_same_mistake_is_told_once_with_the_shortest_way_there() -> None:
     whats = [finding.what for finding in findings]
     assert len(set(whats)) == len(whats)
     assert {len(finding.witness) for finding in findings} <= {2, 3, 4, 5}
+
+
+def test_an_error_that_tells_a_counter_is_found_once_and_not_for_each_of_its_values() -> None:
+    class Telling(ReactLoop):
+        def _go_on(self, run: Run) -> Transition:
+            raise ValueError(run.total_steps)
+
+    class Lost(ReactLoop):
+        legal = NEVER_AGAIN
+
+        def advance(self, run: Run, signal: Signal) -> Transition:
+            return on_the_map(self.legal, self._decide, run, signal)
+
+    for machine in (Telling(SMALL), Lost(SMALL)):
+        (finding,) = explore(machine, SMALL)[1]
+        assert len(finding.witness) == 3
 
 
 def test_a_machine_that_counts_without_a_bound_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
