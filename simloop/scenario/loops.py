@@ -9,6 +9,7 @@ there are.
 import difflib
 import importlib
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -147,6 +148,21 @@ def _wrong_with(machine: Any) -> str:
     for limit, bound in machine.bounds.items():
         if not isinstance(bound, Bound) or not hasattr(run, bound.counter):
             return f"the bound `{limit}` is no Bound of a counter that its runs have"
+        if not isinstance(bound.at, int):
+            return f"the bound `{limit}` is at {bound.at!r}, which is no number"
+    return _wrong_in_map(machine.legal)
+
+
+def _wrong_in_map(legal: Mapping[Any, Any]) -> str:
+    """What a map does not say as `LegalMap` does, or empty."""
+    for state, row in legal.items():
+        name = getattr(state, "__name__", repr(state))
+        if not isinstance(state, type) or not isinstance(row, Mapping):
+            return f"`legal` gives for {name} no mapping, or that is no type"
+        for signal, targets in row.items():
+            kinds = (signal, *targets) if isinstance(targets, AbstractSet) else ()
+            if not kinds or not all(isinstance(kind, type) for kind in kinds):
+                return f"`legal` gives for {name} not types of signals, each with a set of states"
     return ""
 
 

@@ -10,8 +10,8 @@ from simloop.errors import BrokenMachine, ScenarioError, ScriptExhausted
 from simloop.kernel import effects
 from simloop.kernel.effects import Effect
 from simloop.kernel.machine import Bound, Machine, Run, Transition
-from simloop.kernel.signals import ModelReplied
-from simloop.kernel.states import BackingOff
+from simloop.kernel.signals import Began, ModelReplied
+from simloop.kernel.states import BackingOff, CallingModel, Ready
 from simloop.loops.react import ReactLoop
 from simloop.scenario.loops import machine_for
 
@@ -76,8 +76,13 @@ def with_attribute(name: str, value: object) -> Machine:
         (with_attribute("policies", None), "`policies` are no Policies"),
         (with_attribute("legal", None), "`legal` is no mapping"),
         (with_attribute("bounds", {"max": Bound("nothing", 1)}), "the bound `max` is no Bound of"),
+        (with_attribute("bounds", {"max": Bound("total_steps", cast("int", "3"))}), "is at '3'"),
+        (with_attribute("legal", {Ready: [Began]}), "`legal` gives for Ready no mapping"),
+        (with_attribute("legal", {Ready: {Began: CallingModel}}), "for Ready not types"),
+        (with_attribute("legal", {"Ready": {}}), "for 'Ready' no mapping, or that is no type"),
+        (with_attribute("legal", {Ready: {Began: {"x"}}}), "for Ready not types"),
     ],
-    ids=["start", "run", "policies", "legal", "bound"],
+    ids=["start", "run", "policies", "legal", "bound", "at", "row", "target", "state", "kind"],
 )
 def test_what_cannot_be_driven_is_no_machine_and_says_why(machine: Machine, why: str) -> None:
     with pytest.raises(ScenarioError, match=re.escape(why)):
