@@ -16,6 +16,7 @@ from simloop.kernel.machine import Bound, Run, Transition
 from simloop.kernel.names import NAMES
 from simloop.kernel.signals import Signal
 from simloop.kernel.states import Finished
+from simloop.messages import Outcome
 
 Asked = tuple[Effect, ...]
 Advance = Callable[[Run, Signal], Transition | None]
@@ -45,6 +46,8 @@ def wrong_by_itself(run: Run, asked: Asked) -> Iterator[str]:
     state = NAMES[type(run.state)]
     answered = [effect for effect in asked if not isinstance(effect, _UNANSWERED)]
     if isinstance(run.state, Finished):
+        if not isinstance(run.state.outcome, Outcome):
+            yield f"finished as {run.state.outcome!r}, which is no outcome"
         if answered:
             yield f"finished asks for {NAMES[type(answered[0])]} after the end"
         if [e.outcome for e in asked if isinstance(e, effects.Finish)] != [run.state.outcome]:

@@ -232,6 +232,14 @@ def test_an_end_without_a_goodbye_or_with_another_is_found() -> None:
     assert any("without `Finish`" in what for what in found(Lying()))
 
 
+def test_an_end_as_something_that_is_no_outcome_is_found() -> None:
+    class Proud(OneCall):
+        def ends(self, run: Run) -> Transition:
+            return finish(run, "great")  # type: ignore[arg-type]
+
+    assert found(Proud()) == ["finished as 'great', which is no outcome"]
+
+
 def test_what_is_answered_is_asked_for_last() -> None:
     class First(OneCall):
         def asks(self) -> tuple[Effect, ...]:
