@@ -108,7 +108,8 @@ def test_the_model_is_called_when_the_context_fits_or_was_compacted_helpful_or_n
 
 def test_a_context_over_the_trigger_is_compacted_every_time() -> None:
     for rounds in range(4):
-        _, asked = play(*ROUND * rounds, ContextMeasured(over=True))
+        after, asked = play(*ROUND * rounds, ContextMeasured(over=True))
+        assert after.state == states.Compacting(forced=False)
         assert asked == (effects.Compact(forced=False),)
 
 

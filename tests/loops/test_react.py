@@ -131,8 +131,9 @@ def test_what_the_user_says_meanwhile_changes_nothing(waiting: tuple[bool, bool]
 
 
 def test_a_round_is_one_step_however_many_the_reply_reports() -> None:
-    burst = ModelReplied(FinishReason.TOOL_CALLS, text=True, calls=True, steps=9)
-    assert play(burst)[0].total_steps == 1
+    for calls in BOTH:
+        burst = ModelReplied(FinishReason.TOOL_CALLS, text=True, calls=calls, steps=9)
+        assert play(burst)[0].total_steps == 1
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 5])
