@@ -71,7 +71,11 @@ class Feature(StrEnum):
 
 
 class Bound(NamedTuple):
-    """A limit as exploration sees it: the counter of `Run`, and where a run goes no further."""
+    """A limit as exploration sees it: the counter of `Run`, and where a run goes no further.
+
+    The counter counts what has been answered: one that counts a call when it is asked for stands at
+    `at` while the last call that is allowed is under way, and is found to be past its bound.
+    """
 
     counter: str
     at: int
