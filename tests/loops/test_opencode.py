@@ -160,8 +160,8 @@ def test_a_compaction_that_gains_nothing_stops_the_run() -> None:
 
 
 def test_replies_and_compactions_are_steps_and_failures_are_none() -> None:
-    counts = [play(*way)[0].total_steps for way in (STEP, (OVER, SHRUNK), WAYS[states.BackingOff])]
-    assert counts == [1, 1, 0]
+    ways = (STEP, (OVER, SHRUNK), (OVER, NO_GAIN), WAYS[states.BackingOff])
+    assert [play(*way)[0].total_steps for way in ways] == [1, 1, 1, 0]
 
 
 @pytest.mark.parametrize("first", [STEP, (OVER, SHRUNK, *STEP[1:])], ids=["call", "compaction"])
@@ -205,6 +205,7 @@ def test_the_failures_of_a_step_do_not_count_against_the_next_one() -> None:
 
 def test_what_is_not_worth_a_retry_ends_the_run() -> None:
     assert ending(FITS, REFUSED) == (Outcome.FAILED, "")
+    assert play(FITS, REFUSED)[0].error_count == 1
     assert ending(FITS, ModelFailed(ErrorClass.OVERFLOW, retryable=False)) == (Outcome.FAILED, "")
 
 
