@@ -56,10 +56,7 @@ class _Explorer:
                 self._visit(node, self._arrivals_at(node))
             node += 1
             if node > MAX_NODES:
-                raise RunawayRun(
-                    f"more than {MAX_NODES:,} states: either the machine counts something that has "
-                    "no bound, or the limits are too large to visit all of them; lower the limits"
-                )
+                raise _runaway(graph)
         self._find_all(self._wrong_in_all())
         return graph, list(self._findings.values()), self._taken
 
@@ -147,6 +144,18 @@ class _Explorer:
         """Once for all that is the `same`: the first, so that its witness is the shortest."""
         if (same or what) not in self._findings:
             self._findings[same or what] = Finding(what, self._graph.way_to(node))
+
+
+def _runaway(graph: Graph) -> RunawayRun:
+    """The error for a machine of too many runs, with what counts the furthest in them."""
+    parts = graph.runs[0].__struct_fields__
+    values = {part: len({getattr(run, part, None) for run in graph.runs}) for part in parts}
+    most = max(parts, key=values.__getitem__)
+    return RunawayRun(
+        f"more than {MAX_NODES:,} states: the machine counts something that has no bound, or "
+        f"the limits are too large to visit all of them; `{most}` has the most values, "
+        f"{values[most]:,}: bound it, or lower the limits"
+    )
 
 
 def _failure(run: Run, signal: Signal, error: Exception) -> str:

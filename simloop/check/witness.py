@@ -9,9 +9,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import yaml
+from msgspec import Struct
 
 from simloop.check.graph import Lasso
-from simloop.check.visited import Step
+from simloop.check.visited import Finding, Step
 from simloop.errors import ScenarioError
 from simloop.kernel import effects, signals
 from simloop.kernel.effects import Effect
@@ -20,7 +21,7 @@ from simloop.kernel.limits import Limits
 from simloop.kernel.policies import HookIsolation, OnHookFailure
 from simloop.kernel.retry import RETRYABLE
 from simloop.kernel.states import Finished
-from simloop.messages import FinishReason
+from simloop.messages import FinishReason, Outcome
 from simloop.scenario.loops import LoopOptions
 from simloop.scenario.replies import Http, Reply
 from simloop.scenario.schema import (
@@ -89,6 +90,39 @@ def scenario_of_lasso(lasso: Lasso, *, loop: str, limits: Limits, options: LoopO
     )
 
 
+def scenario_of_finding(
+    finding: Finding, *, loop: str, limits: Limits, options: LoopOptions
+) -> Scenario:
+    """A scenario that goes to where `finding` is; a run that has not ended there is cut off.
+
+    Raises ScenarioError if the world cannot be made to behave so.
+    """
+    if not finding.witness:
+        raise ScenarioError("it is wrong before anything has happened")
+    state = finding.witness[-1].run.state
+    script = _Script()
+    script.play(finding.witness)
+    if not isinstance(state, Finished):
+        script.say_more()
+    return script.scenario(
+        title=f"{loop}: {finding.what}",
+        loop=loop,
+        limits=limits,
+        loops=options,
+        max_transitions=len(finding.witness),
+        expect=_expected_in(state),
+    )
+
+
+def _expected_in(state: Struct) -> Expect:
+    """What becomes of a run that goes no further than this."""
+    if not isinstance(state, Finished):
+        return Expect(error="RunawayRun")
+    if not isinstance(state.outcome, Outcome):
+        raise ScenarioError(f"no run can end as {state.outcome!r}")
+    return Expect(outcome=state.outcome, limit=state.limit)
+
+
 def scenario_text(scenario: Scenario) -> str:
     """The scenario as a file: only what is not the default, in the order of the schema."""
     whole = scenario.model_dump(mode="json", exclude_defaults=True)
@@ -118,6 +152,10 @@ class _Script:
             self._answer(step.signal, asked)
             self._transitions += 1
             asked = step.asked
+
+    def say_more(self) -> None:
+        """Have an answer to what the last transition asks for: it is performed before the cut."""
+        self._replies.append(Reply(say="Some words."))
 
     def scenario(self, *, limits: Limits, **rest: Any) -> Scenario:
         """All of it. The context is scripted wherever it is looked at: real sizes grow."""

@@ -16,7 +16,12 @@ import click
 from pydantic import ValidationError
 
 from simloop.check.proof import Proof, prove
-from simloop.check.witness import scenario_of_ending, scenario_of_lasso, scenario_text
+from simloop.check.witness import (
+    scenario_of_ending,
+    scenario_of_finding,
+    scenario_of_lasso,
+    scenario_text,
+)
 from simloop.cli.proofs import file_stem, proof_json, proof_lines, proof_mermaid
 from simloop.cli.terminal import note, out, out_lines, plain
 from simloop.errors import ScenarioError
@@ -75,7 +80,8 @@ def _limit(flag: str, name: str, least: int) -> Decorator:
     "folder",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="FOLDER",
-    help="Write the lasso, and the shortest run to each outcome, there as scenario files.",
+    help="Write the lasso, the shortest run to each outcome, and the way to whatever is wrong, "
+    "there as scenario files.",
 )
 @click.option(
     "--format",
@@ -139,6 +145,8 @@ def _options(loop: str, given: tuple[str, ...]) -> LoopOptions:
         hint = "a version has its own" if "@" in loop else ""
         raise ScenarioError(f"the loop `{loop}` takes no options", key="--option", hint=hint)
     pairs = dict(pair.partition("=")[::2] for pair in given)
+    if len(pairs) < len(given):
+        raise ScenarioError("an option is given twice", key="--option")
     try:
         values = {key: _read(value) for key, value in pairs.items()}
         return LoopOptions.model_validate_json(json.dumps({loop: values}))  # as strict as a file
@@ -191,6 +199,8 @@ def _scenarios(
     }
     if proof.lasso is not None:
         made["lasso"] = partial(scenario_of_lasso, proof.lasso, **given)
+    for number, finding in enumerate(proof.findings, start=1):
+        made[f"wrong-{number}"] = partial(scenario_of_finding, finding, **given)
     for stem, make in made.items():
         try:
             yield stem, make()

@@ -2,16 +2,22 @@
 
 from collections.abc import Iterator, Sequence
 from functools import cache
+from typing import cast
 
 import pytest
-from broken import Redrawn
+from broken import Change, Redrawn, change
 
 from simloop import run
 from simloop.check.graph import Lasso
 from simloop.check.proof import Proof, prove
 from simloop.check.verify import verify
-from simloop.check.visited import Step
-from simloop.check.witness import scenario_of_ending, scenario_of_lasso, scenario_text
+from simloop.check.visited import Finding, Step
+from simloop.check.witness import (
+    scenario_of_ending,
+    scenario_of_finding,
+    scenario_of_lasso,
+    scenario_text,
+)
 from simloop.errors import RunawayRun, ScenarioError
 from simloop.kernel import effects, signals, states
 from simloop.kernel.limits import Limits
@@ -237,3 +243,45 @@ def test_a_reply_that_breaks_off_and_reports_steps_is_refused() -> None:
     assert lasso is not None
     with pytest.raises(ScenarioError, match="breaks off"):
         scenario_of_lasso(lasso, loop="opencode@1.2.27", limits=SMALL, options=OPTIONS)
+
+
+WRONG = {
+    "too late": change(
+        "reference", "steps", "_exceeded", "total_steps >= self", "total_steps > self"
+    ),
+    "too early": change(
+        "opencode", "retries", "_catch", "error_count > most", "error_count >= most"
+    ),
+    "in the end": change(
+        "react", "rounds", "_go_on", "total_steps >= self", "total_steps + 1 >= self"
+    ),
+}
+
+
+@pytest.mark.parametrize("broken", WRONG.values(), ids=WRONG)
+def test_the_way_to_what_is_wrong_runs_as_it_is_written(broken: Change) -> None:
+    proof = prove(broken.machine(SMALL), SMALL)
+    assert proof.findings
+    for finding in proof.findings:
+        scenario = scenario_of_finding(finding, loop=broken.loop, limits=SMALL, options=OPTIONS)
+        assert scenario.title == f"{broken.loop}: {finding.what}"
+        watched = Watched(broken.machine(SMALL))
+        if isinstance(finding.witness[-1].run.state, Finished):
+            assert run(read_again(scenario), loop=watched).failures == ()
+        else:
+            with pytest.raises(RunawayRun):
+                run(read_again(scenario), loop=watched)
+        assert watched.given == [step.signal for step in finding.witness]
+
+
+def test_what_is_wrong_from_the_start_needs_no_scenario() -> None:
+    finding = Finding("ready cannot be left", ())
+    with pytest.raises(ScenarioError, match="before anything has happened"):
+        scenario_of_finding(finding, loop="pi", limits=SMALL, options=OPTIONS)
+
+
+def test_an_end_that_no_run_can_have_is_refused() -> None:
+    state = Finished(cast("Outcome", "great"))
+    finding = Finding("no outcome", (Step(signals.Began(), Run(state), ()),))
+    with pytest.raises(ScenarioError, match="no run can end as 'great'"):
+        scenario_of_finding(finding, loop="pi", limits=SMALL, options=OPTIONS)

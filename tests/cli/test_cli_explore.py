@@ -232,6 +232,12 @@ class TestWrite:
         timed_out = load_scenario(folder / "out" / "timed-out-max-wall-clock-ms.simloop.yaml")
         assert timed_out.expect.outcome == "timed-out"
 
+    def test_the_way_to_whatever_is_wrong_is_written_too(self, folder: Path, own: str) -> None:
+        assert explore("--loop", f"{own}:Boundless", *SMALL, "--write", "out").exit_code == 1
+        wrong = load_scenario(folder / "out" / "wrong-1.simloop.yaml")
+        assert "though max_rounds is 2, and reached" in wrong.title
+        assert CliRunner().invoke(main, ["check", "out"]).exit_code == 0
+
     def test_no_file_is_written_over(self, folder: Path) -> None:
         there = folder / "out" / "completed.simloop.yaml"
         there.parent.mkdir()
@@ -351,6 +357,13 @@ def test_options_change_the_loop(tmp_path: Path) -> None:
     assert (
         explore("--loop", "pi", "--option", "steering=all", "--write", str(tmp_path)).exit_code == 1
     )
+
+
+def test_an_option_that_is_given_twice_is_refused() -> None:
+    twice = ("--option", "parallel=true", "--option", "parallel=false")
+    result = explore("--loop", "pi", *twice)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "an option is given twice" in result.stderr
 
 
 @pytest.mark.parametrize("option", ["nope=1", "steps=nope", "max_retries=-1", "max_retries=x"])
