@@ -118,7 +118,8 @@ MAX_STEPS = "This is the last step. Tools are off: say what was done, and what i
 GO_ON = "Go on with what is left to do. If nothing is, say so."
 
 
-# With no bound on retries the count only tells how long to wait, and 2**31 ms is past any cap.
+# With no bound on retries the count only tells how long to wait, and 2**31 ms is past any cap: it
+# stops here, so that the state space is finite. A bound on retries ends the run, and so the count.
 _LONG_ENOUGH = 32
 _TURN = (effects.TakeQueued(), effects.MeasureContext())
 _KEEP = (effects.CloseStep(keep=True),)
@@ -248,13 +249,16 @@ class OpencodeLoop:
             return finish(run, Outcome.ABORTED)
         if error is ErrorClass.OVERFLOW and self.options.compact_on_overflow:
             return self._compact(run, forced=True)
-        failed = Run(run.state, min(run.error_count + 1, _LONG_ENOUGH), run.total_steps)
+        most = self.options.max_retries
+        errors = run.error_count + 1
+        if most is None:
+            errors = min(errors, _LONG_ENOUGH)
+        failed = Run(run.state, errors, run.total_steps)
         if not retryable:
             return finish(failed, Outcome.FAILED)
-        most = self.options.max_retries
         if most is not None and failed.error_count > most:
             return finish(failed, Outcome.TOO_MANY_ERRORS, "max_retries")
-        return failed.to(BackingOff()), (effects.Backoff(failed.error_count),)
+        return failed.to(BackingOff()), (effects.Backoff(errors),)
 
     def _abort(self, run: Run, signal: AbortRequested) -> Transition:
         """The wait before a retry swallows an abort, and the next try finds it."""

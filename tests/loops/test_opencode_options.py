@@ -56,7 +56,7 @@ VERSION = pytest.mark.parametrize("version", VERSIONS)
 # The machine: one test for each option
 
 
-@pytest.mark.parametrize("retries", [0, 1, 5, 9])
+@pytest.mark.parametrize("retries", [0, 1, 5, 9, 32, 50])
 def test_max_retries_bounds_the_tries_of_a_call(retries: int) -> None:
     gave_up = (Outcome.TOO_MANY_ERRORS, "max_retries")
     assert ending(*tries(retries), RATE_LIMITED, max_retries=retries) == gave_up
