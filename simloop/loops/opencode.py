@@ -51,7 +51,7 @@ from simloop.kernel.machine import (
     reply_of,
     stop,
 )
-from simloop.kernel.policies import Policies
+from simloop.kernel.policies import Policies, ToolExecution, ToolOrder
 from simloop.kernel.retry import ExponentialBackoff
 from simloop.kernel.signals import (
     AbortRequested,
@@ -138,7 +138,11 @@ class OpencodeLoop:
     ) -> None:
         self.options = options or OpencodeOptions()
         self.max_steps = (limits or Limits()).max_steps
-        self.policies = Policies(retry=ExponentialBackoff(initial_ms=self.options.first_delay_ms))
+        order = ToolOrder.PARALLEL if self.options.parallel else ToolOrder.SEQUENTIAL
+        self.policies = Policies(
+            retry=ExponentialBackoff(initial_ms=self.options.first_delay_ms),
+            tool_execution=ToolExecution(order=order),
+        )
         bounds: dict[str, Bound] = {}
         if self.options.max_retries is not None:
             bounds["max_retries"] = Bound("error_count", self.options.max_retries + 1)

@@ -41,6 +41,8 @@ class OpencodeOptions:
     """A reply with calls goes on, whatever its finish (1.18.33)."""
     filter_fails: bool = False
     """A content filter is an error (1.18.33)."""
+    parallel: bool = False
+    """Run the calls of a reply at once (all versions)."""
     abort_at_once: bool = False
     """An abort is seen wherever the run waits, and no call is made after it (1.18.33)."""
 
@@ -54,6 +56,7 @@ _1_1_11 = OpencodeOptions(
     max_retries=None,
     steps=Steps.UNLIMITED,
     compact_without_progress=True,
+    parallel=True,
 )
 _1_2_27 = replace(_1_1_11, compact_on_overflow=True)
 _1_18_33 = replace(_1_2_27, max_retries=5, calls_go_on=True, filter_fails=True, abort_at_once=True)

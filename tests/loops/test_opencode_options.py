@@ -170,6 +170,7 @@ def test_the_bounds_are_those_that_the_options_leave(
         ("compact_without_progress", {"1.1.11": True, "1.2.27": True, "1.18.33": True}),
         ("calls_go_on", {"1.1.11": False, "1.2.27": False, "1.18.33": True}),
         ("filter_fails", {"1.1.11": False, "1.2.27": False, "1.18.33": True}),
+        ("parallel", {"1.1.11": True, "1.2.27": True, "1.18.33": True}),
         ("abort_at_once", {"1.1.11": False, "1.2.27": False, "1.18.33": True}),
     ],
 )
@@ -197,6 +198,16 @@ def test_with_steps_2_as_advice_the_model_keeps_its_tools_for_10_requests() -> N
 def test_with_steps_2_the_documents_loop_makes_2_requests() -> None:
     result = go(CALL, CALL, limits=Limits(max_steps=2))
     assert (result.outcome, len(result.requests)) == (Outcome.MAX_STEPS, 2)
+
+
+# Section 5: tool calls
+
+
+@pytest.mark.parametrize(("version", "at_s"), [("", 2), *((f"@{name}", 1) for name in VERSIONS)])
+def test_the_calls_of_a_reply_run_one_after_the_other_or_in_a_version_at_once(
+    version: str, at_s: int
+) -> None:
+    assert go(TWO, DONE, loop=f"opencode{version}").elapsed_s == at_s
 
 
 # Section 4.5
@@ -293,17 +304,18 @@ def test_an_abort_of_a_silent_stream_is_found_when_its_time_is_up_or_at_once(
 
 
 @pytest.mark.parametrize(
-    ("version", "at_ns", "told"),
+    ("version", "at_ns", "told", "started"),
     [
-        ("", SECOND, ["ok", "Error: not finished, the request was aborted"]),
-        ("@1.18.33", SECOND // 2, ["Error: not finished, the request was aborted"] * 2),
+        ("", SECOND, ["ok", "Error: not finished, the request was aborted"], 1),
+        ("@1.2.27", SECOND, ["ok", "ok"], 2),
+        ("@1.18.33", SECOND // 2, ["Error: not finished, the request was aborted"] * 2, 2),
     ],
 )
-def test_an_abort_while_tools_run_waits_for_the_one_that_runs_or_not(
-    version: str, at_ns: int, told: Sequence[str]
+def test_an_abort_while_tools_run_waits_for_those_that_run_or_not(
+    version: str, at_ns: int, told: Sequence[str], started: int
 ) -> None:
     result = aborted(TWO, abort=HALF_A_SECOND, version=version)
-    assert (result.elapsed_ns, results_of(result), len(result.calls)) == (at_ns, told, 1)
+    assert (result.elapsed_ns, results_of(result), len(result.calls)) == (at_ns, told, started)
 
 
 @pytest.mark.parametrize(("version", "requests"), [("", 2), ("@1.2.27", 2), ("@1.18.33", 1)])
