@@ -15,7 +15,8 @@ are off, and the run ends after it. A failed call is tried again at most `max_re
 
 An abort is seen at the top of the outer loop, at each part of the stream and in the wait before a
 retry, as the document prints it: a tool is waited for, and the wait gives way to one more call,
-which comes back as aborted. Of compactions and hooks the document says nothing: they are cut short.
+which comes back as aborted. Of hooks and compactions the document says nothing: hooks around a call
+are waited for with it; the hooks after a step, and a compaction, are cut short.
 
 Where the real program differs (`documented-loops.md` 0.1 and section 4) there is an option, which
 says in which versions it does (opencode_options.py). There is none for these:
@@ -23,11 +24,19 @@ says in which versions it does (opencode_options.py). There is none for these:
 - 1.18.33 adds up to a quarter to a delay; our jitter takes off. Retry-After, and a delay after an
   answer with headers, have no cap; ours are those of the retry policy.
 - errors are classified by words found in message and body, so a 401 that mentions `server_error` is
-  tried again (1.18.33, bug C7); ours by status and code.
+  tried again, and so is every status from 500 on (1.18.33, bug C7); ours by status and code, which
+  leaves out 501 and 505.
+- a tool starts when its call has come, while the stream goes on; ours when the reply has ended, so
+  that of a stream which breaks off none has run. What such a stream has said stays in the message,
+  and the next try adds to it; ours is forgotten.
+- after an overflow the user's last message is sent again where ours says `GO_ON`, and a compaction
+  that gains nothing is followed by such a word too.
 - a tool is also found by its name in lower case (1.18.33); ours is unknown then.
 - a summary that fails stops the run; ours gives way to dropping the oldest messages.
-- sub-tasks, the doom-loop guard, pruning of old tool outputs, titles and the `invalid` tool, whose
-  complaint counts as a success: not modelled.
+- what the user says goes into the transcript at once. Ours waits for the next turn of the outer
+  loop, and after a run that ended early it comes behind the next prompt.
+- sub-tasks, the doom-loop guard, pruning of old tool outputs, titles, the reminder around what the
+  user says meanwhile, and the `invalid` tool, whose complaint counts as a success: not modelled.
 """
 
 from collections.abc import Mapping

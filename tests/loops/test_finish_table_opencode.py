@@ -155,5 +155,17 @@ def test_1_18_33_retries_a_401_that_mentions_server_error_and_ours_does_not() ->
     assert len(go(Reply(http=odd)).requests) == 1
 
 
+def test_1_18_33_retries_a_501_and_ours_does_not() -> None:
+    assert len(go(Reply(http=Http(status=501))).requests) == 1
+    assert is_listed("501")
+
+
+def test_1_18_33_has_run_the_tool_of_a_stream_that_breaks_off_and_ours_has_not() -> None:
+    """Section 4.3: a call runs as its part comes, and 4.5: what is stored stays in the message."""
+    result = go(Reply(say="I look.", call={"t": {}}, lost="mid-output"), DONE)
+    assert (ran(result), [message.text for message in result.messages]) == ([], ["Go.", "Done."])
+    assert is_listed("while the stream goes on")
+
+
 def test_how_1_18_33_classifies_errors_is_listed() -> None:
     assert is_listed("C7")

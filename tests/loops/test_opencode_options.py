@@ -47,7 +47,7 @@ from simloop.loops.opencode import GO_ON, MAX_STEPS, OpencodeLoop
 from simloop.loops.opencode_options import VERSIONS, OpencodeOptions, Steps
 from simloop.messages import AssistantMessage, UserMessage
 from simloop.scenario.loops import LoopOptions
-from simloop.scenario.schema import Context, Moment, Queued
+from simloop.scenario.schema import Context, Expect, Moment, Queued
 
 OVERFLOW = ModelFailed(ErrorClass.OVERFLOW, retryable=False)
 TOO_LONG = Http(status=400, code="context_length_exceeded")
@@ -333,6 +333,33 @@ def test_an_abort_after_a_step_leads_to_no_other_call(version: str) -> None:
     assert len(result.requests) == 1
 
 
+@pytest.mark.parametrize(
+    ("point", "at_s"),
+    [
+        ("before_llm_call", 4),
+        ("before_tool_call", 4),
+        ("after_tool_call", 4 + 1),  # the tool takes 1 s
+        ("after_llm_call", 1 + 1 / 2),
+    ],
+)
+def test_an_abort_waits_for_the_hooks_around_a_call_and_not_for_those_after_a_step(
+    point: Any, at_s: float
+) -> None:
+    hook = ScriptedHook(at=point, takes=4 * SECOND)
+    result = aborted(CALL, abort=Moment(at=SECOND * 3 // 2), hooks=[hook], expect=Expect(unused=1))
+    assert result.elapsed_s == at_s
+    assert (
+        aborted(
+            CALL,
+            abort=Moment(at=SECOND * 3 // 2),
+            hooks=[hook],
+            version="@1.18.33",
+            expect=Expect(unused=1),
+        ).elapsed_s
+        == 1.5
+    )
+
+
 # The order of the document, where it is easily missed
 
 
@@ -341,6 +368,15 @@ def test_what_the_user_says_during_a_compaction_goes_with_the_next_request() -> 
     queue = [Queued(on="compaction", say="now")]
     result = go(CALL, DONE, queue=queue, context=Context(over=[False, True, False]))
     assert UserMessage("now") in result.requests[1].messages
+
+
+def test_what_a_run_that_ended_early_did_not_hear_comes_behind_the_next_prompt() -> None:
+    """Section 4.1: there it is in storage before that prompt is; ours waits in a queue."""
+    result = go(
+        failing(401), DONE, queue=[Queued(on="error", say="said first")], then=["said second"]
+    )
+    said = [message.text for message in result.requests[-1].messages]
+    assert said == ["Go.", "said second", "said first"]
 
 
 def test_a_full_context_is_compacted_even_after_a_forbidden_call() -> None:
