@@ -232,14 +232,17 @@ class OpencodeLoop:
     # ------------------------------------------------------------------ the inner loop
 
     def _call(self, run: Run) -> Transition:
-        """Ask the model; on the last step with a note, and in the document without tools."""
+        return run.to(CallingModel()), (self._request(run, aborted=False),)
+
+    def _request(self, run: Run, *, aborted: bool) -> effects.CallModel:
+        """What is asked of the model; on the last step with a note, in the document no tools."""
         last = self.options.steps is not Steps.UNLIMITED and run.total_steps + 1 >= self.max_steps
-        asked = effects.CallModel(
+        return effects.CallModel(
             note=MAX_STEPS if last else "",
             tools=not (last and self.options.steps is Steps.STOP),
-            polls=not self.options.abort_at_once,
+            polls=not (self.options.abort_at_once or aborted),
+            aborted=aborted,
         )
-        return run.to(CallingModel()), (asked,)
 
     def _take_reply(self, run: Run, reply: Reply) -> Transition:
         counted = self._counted(run)
@@ -276,5 +279,5 @@ class OpencodeLoop:
     def _abort(self, run: Run, signal: AbortRequested) -> Transition:
         """The wait before a retry swallows an abort, and the next try finds it."""
         if type(run.state) is BackingOff and not self.options.abort_at_once:
-            return run.to(Halting()), (effects.CallModel(aborted=True),)
+            return run.to(Halting()), (self._request(run, aborted=True),)
         return stop(run, signal)

@@ -256,7 +256,7 @@ class Driver:
         self._step_tools = world.tools if effect.tools else {}
         system_prompt, tools = world.system_prompt, self._base_tools if effect.tools else ()
         if effect.aborted:
-            return self._call_aborted(system_prompt, tools)
+            return self._call_aborted(system_prompt, tools, effect.note)
         self.interrupts.polls = effect.polls
         if world.warn_after is not None and self._steps > world.warn_after:
             self._recorder.record(entries.Notice, f"{self._steps} model calls, and no end yet")
@@ -279,9 +279,9 @@ class Driver:
         self.interrupts.polls = False
         return await self._judge(reply)
 
-    def _call_aborted(self, system_prompt: str, tools: tuple[ToolSpec, ...]) -> Signal:
+    def _call_aborted(self, system_prompt: str, tools: tuple[ToolSpec, ...], note: str) -> Signal:
         """A call with a signal that is aborted already: it is made, and comes back at once."""
-        self._requests.main(system_prompt, tools)
+        self._requests.main(system_prompt, tools, note)
         fault = Fault("the request was aborted", code="aborted")
         self._recorder.record(entries.Error, fault, ErrorClass.ABORTED, False)  # noqa: FBT003
         return signals.ModelFailed(ErrorClass.ABORTED, retryable=False)

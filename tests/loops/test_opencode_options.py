@@ -326,6 +326,14 @@ def test_an_abort_in_the_wait_makes_one_more_call_that_comes_back_aborted_or_non
     assert (result.elapsed_ns, len(result.requests)) == (SECOND // 2, requests)
 
 
+def test_the_call_after_an_abort_in_the_wait_is_the_one_that_failed_again() -> None:
+    """The retry sends what was sent before: on the last step with its note, and without tools."""
+    result = aborted(failing(500), abort=HALF_A_SECOND, limits=Limits(max_steps=1))
+    failed, again = [(request.messages, request.tools) for request in result.requests]
+    assert list(again[0]) == list(failed[0]) == [UserMessage("Go."), AssistantMessage(MAX_STEPS)]
+    assert again[1] == failed[1] == ()
+
+
 @pytest.mark.parametrize("version", ["", *(f"@{version}" for version in VERSIONS)])
 def test_an_abort_after_a_step_leads_to_no_other_call(version: str) -> None:
     slow = ScriptedHook(at="after_llm_call", takes=SECOND)
