@@ -13,6 +13,9 @@ real bugs; simloop/ARCHITECTURE.md says more about each):
   (C6) count as errors; an unknown finish reason with text completes the run (A1, A12).
 - an overflow error forces a compaction instead of counting as an error (B1, B17).
 - compactions are counted when tried, not when they succeed (B4).
+- a failing tool also reports `on_tool_result` (D20), and a failed model call tells nothing to
+  `after_llm_call`, as at 527e790; 8b75a91 does. Its `onToolInputStart`, `Delta` and `End` are parts
+  that `on_chunk` sees; `onToolCall` of a plugin is not modelled.
 - a message that the user queues is sent with the next request; a run that would be completed goes
   on with it instead (B12).
 """

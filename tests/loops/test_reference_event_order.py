@@ -11,6 +11,7 @@ import pytest
 
 from simloop import Callbacks, HookIsolation, Hooks, Http, Reply, Result, Scenario, Tool, run
 from simloop.kernel.policies import OnHookFailure
+from simloop.loops import reference
 from simloop.messages import ToolMessage
 
 HOOK_NAMES = {
@@ -97,6 +98,25 @@ def test_pulse_coder_8b75a91_all_calls_are_seen_before_the_first_result() -> Non
         "beforeToolCall, [execute], afterToolCall, onToolResult, "
         "onStepFinish, onResponse, afterLLMCall"
     )
+
+
+def test_pulse_coder_8b75a91_tells_arguments_as_they_come_and_so_does_on_chunk() -> None:
+    """There by `onToolInputStart`, `Delta` and `End`, which 527e790 does not have."""
+    seen: list[str] = []
+    run(
+        Scenario(prompt="Go.", model=[Reply(call=CALL, fragments=2), Reply(say="Done.")]),
+        tools=[Tool(str, name="execute", parameters={"type": "object"})],
+        callbacks=Callbacks(
+            on_chunk=lambda part: seen.append(type(part).__name__),
+            on_tool_call=lambda _: seen.append("onToolCall"),
+        ),
+    )
+    assert seen[:4] == ["ToolCallDelta", "ToolCallDelta", "ToolCallPart", "onToolCall"]
+
+
+@pytest.mark.parametrize("name", ["onToolInputStart", "`onToolCall` of a plugin", "after_llm_call"])
+def test_what_pulse_coder_8b75a91_tells_otherwise_is_listed(name: str) -> None:
+    assert name in " ".join((reference.__doc__ or "").split())
 
 
 def fail(_: Any) -> None:
