@@ -30,7 +30,7 @@ class OpencodeOptions:
     max_retries: Annotated[int, Ge(0)] | None = 5
     """How often a failed call is tried again; null for ever (1.0 to 1.2). The document: 3 to 5."""
     first_delay_ms: Annotated[int, Ge(0)] = 1_000
-    """Milliseconds before the first retry, then twice as long each time; 2000 in all versions."""
+    """Milliseconds before the first retry, then doubled; 2000 in all versions. `retry` beats it."""
     steps: Steps = Steps.STOP
     """Whether a run that reaches `max_steps` ends, is only told, or has no such limit."""
     compact_without_progress: bool = False

@@ -294,7 +294,9 @@ class Scenario(Model):
         None, description="Faults that nobody planned, drawn from the seed."
     )
     retry: ExponentialBackoff | None = Field(
-        None, description="When and how model calls are retried; by default as the loop does."
+        None,
+        description="When and how model calls are retried; by default as the loop does. What it "
+        "leaves out has the defaults below, and not the loop's.",
     )
     compaction: Compaction | None = Field(
         None, description="When and how the context is shortened; by default as the loop does."

@@ -32,7 +32,16 @@ from test_opencode import (
     tries,
 )
 
-from simloop import Http, Limits, Outcome, Reply, Result, RunawayRun, ScriptedHook
+from simloop import (
+    ExponentialBackoff,
+    Http,
+    Limits,
+    Outcome,
+    Reply,
+    Result,
+    RunawayRun,
+    ScriptedHook,
+)
 from simloop.kernel import effects, states
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.machine import Bound
@@ -242,6 +251,12 @@ def test_a_version_waits_2_4_8_16_and_30_seconds(version: str) -> None:
 def test_retry_after_is_taken_as_it_is(version: str) -> None:
     asked = [Reply(http=Http(status=429, retry_after=wait * SECOND)) for wait in (45, 1)]
     assert go(*asked, DONE, loop=f"opencode@{version}").backoffs_s == [45, 1]
+
+
+def test_the_retry_policy_of_a_scenario_takes_the_place_of_the_first_delay() -> None:
+    own = ExponentialBackoff(max_ms=3_000)
+    result = go(failing(500, 2), DONE, options={"first_delay_ms": 100}, retry=own)
+    assert result.backoffs_s == [2, 3]
 
 
 # Section 4.6: no guard against compactions that do not help
