@@ -6,7 +6,7 @@ there.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -56,11 +56,12 @@ class Row:
             return cls(loop=loop, cannot="; ".join(beyond.reasons), verdict=verdict)
         trace = verdict.trace
         footer = trace.footer if trace else None
+        outcomes = tuple(map(str, trace.outcomes if trace else ()))
         counts = None if trace is None else Counter(_counted(trace))
         return cls(
             loop=loop,
-            outcome=str(footer.outcome) if footer else "",
-            earlier=() if trace is None else tuple(_earlier(trace)),
+            outcome=outcomes[-1] if footer else "",
+            earlier=outcomes[:-1] if footer else outcomes,
             error=_error_name(verdict),
             model_calls=None if counts is None else counts["main"],
             summaries=None if counts is None else counts["summary"],
@@ -132,10 +133,6 @@ def _counted(trace: LoopTrace) -> list[str]:
         for entry in trace.entries
         if isinstance(entry, entries.Request | entries.ToolStarted)
     ]
-
-
-def _earlier(trace: LoopTrace) -> Iterator[str]:
-    return (str(entry.outcome) for entry in trace.entries if isinstance(entry, entries.Ended))
 
 
 def _error_name(verdict: Verdict) -> str:

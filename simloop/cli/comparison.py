@@ -221,7 +221,7 @@ def _row_json(row: Row) -> dict[str, Any]:
     return {
         "loop": row.loop,
         "outcome": row.outcome or None,
-        "earlier_outcomes": list(row.earlier),
+        "outcomes": [*row.earlier, *filter(None, [row.outcome])],
         "error": row.error or None,
         "cannot": row.cannot or None,
         "model_calls": row.model_calls,

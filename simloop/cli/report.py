@@ -79,7 +79,7 @@ class Report:
         if scenario is None or trace is None:
             return "not run"
         requests = sum(isinstance(entry, entries.Request) for entry in trace.entries)
-        ended = f"{trace.footer.outcome} in" if trace.footer else "no outcome after"
+        ended = f"{', '.join(trace.outcomes)} in" if trace.footer else "no outcome after"
         asked = f"{requests} request{'s' * (requests != 1)}"
         expect = scenario.expected_of(trace.header.loop)
         nothing = ", nothing was expected" if expect == Expect() else ""
@@ -98,6 +98,7 @@ class Report:
             "loop": header.loop if header else None,
             "seed": header.seed if header else None,
             **_ended(verdict.trace.footer if verdict.trace else None),
+            "outcomes": list(verdict.trace.outcomes if verdict.trace else ()),
             "failures": list(verdict.failures),
         }
         if verdict.errors:

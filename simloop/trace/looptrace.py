@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from simloop.messages import FinishReason
+from simloop.messages import FinishReason, Outcome
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry, Footer, Header
 
@@ -48,6 +48,13 @@ class LoopTrace:
         if self.footer is not None:
             return self.footer.elapsed_ns
         return self.entries[-1].at_ns if self.entries else 0
+
+    @property
+    def outcomes(self) -> tuple[Outcome, ...]:
+        """How each prompt ended, as far as it goes."""
+        ended = (entry for entry in self.entries if isinstance(entry, entries.Ended))
+        last = () if self.footer is None else (self.footer,)
+        return tuple(line.outcome for line in (*ended, *last))
 
     def rounds(self) -> Iterator[Round]:
         """The rounds of the run, in order."""

@@ -42,7 +42,7 @@ class TestJson:
                         {
                             "loop": "pi",
                             "outcome": "completed",
-                            "earlier_outcomes": [],
+                            "outcomes": ["completed"],
                             "error": None,
                             "cannot": None,
                             "model_calls": 2,

@@ -243,6 +243,7 @@ class TestJson:
                 "loop": "reference",
                 "seed": 3,
                 "outcome": "completed",
+                "outcomes": ["completed"],
                 "limit": "",
                 "text": "Hello.",
                 "message": "Hello.",
@@ -251,6 +252,15 @@ class TestJson:
                 "failures": [],
             }
         ]
+
+    def test_tells_the_outcome_of_each_prompt(self) -> None:
+        filtered = "{say: No., finish: content-filter}, {say: Hello.}"
+        text = PASSES.replace("{say: Hello.}", filtered).replace("prompt", "then: [Again]\nprompt")
+        _, runs = run_json(write("a", text))
+        assert runs[0]["outcomes"] == ["content-filtered", "completed"]
+        assert runs[0]["outcome"] == "completed"
+        told = run("a.simloop.yaml").stdout
+        assert "content-filtered, completed in 0s (virtual)" in told
 
     def test_lists_failures(self) -> None:
         result, runs = run_json(write("a", FAILS))
