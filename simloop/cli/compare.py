@@ -112,7 +112,7 @@ def _written(comparisons: Sequence[Comparison], loops: Sequence[str], output_for
 
 
 def matrix(comparisons: Sequence[Comparison], loops: Sequence[str]) -> Iterator[str]:
-    """A line for each scenario, a column for each loop; then the count and what the marks mean."""
+    """A line for each scenario, a column for each loop; what is wrong; the count and the legend."""
     lines = [[_cell(one, row) for row in one.rows] for one in comparisons]
     heads = [f"   {plain(loop)}" for loop in loops]
     widths = [max(map(len, column)) for column in zip(heads, *lines, strict=True)]
@@ -123,6 +123,8 @@ def matrix(comparisons: Sequence[Comparison], loops: Sequence[str]) -> Iterator[
         fitted = [_shortened(name, name_width).ljust(name_width), *map(str.ljust, cells, widths)]
         yield "  ".join(fitted).rstrip()
     rows = [row for one in comparisons for row in one.rows]
+    wrong = [line for one in comparisons for line in one.wrong()]
+    yield from ("", *wrong) if wrong else ()
     yield from ("", str(Count.of(comparisons)), *legend(comparisons), *reasons(rows))
 
 

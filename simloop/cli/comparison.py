@@ -122,6 +122,13 @@ class Comparison:
             yield f"{_word(row)}  {_laid_out(texts, widths)}"
             yield from _below(row)
 
+    def wrong(self) -> Iterator[str]:
+        """The rows that are not as expected, and below each why, safe to print."""
+        for row in self.rows if self.was_read else ():
+            if row.exit_code:
+                yield f"{_word(row)}  {plain(self.name)} on {plain(row.loop)}"
+                yield from _below(row)
+
 
 def cells_of(row: Row) -> tuple[str, str, str, str, str, str]:
     """What stands below HEADINGS, safe to print; `-` for what is not known."""

@@ -93,7 +93,7 @@ class TestASingleScenario:
 
 
 class TestSeveralScenarios:
-    def test_are_a_matrix_with_a_count_a_legend_and_the_reasons(self) -> None:
+    def test_are_a_matrix_then_what_is_wrong_a_count_a_legend_and_the_reasons(self) -> None:
         files = [write("a", LOOKS), write("bb", HOOKED), write("c", FAILS), write("d", HOOKED)]
         result = compare(*files, "--loop", "reference", "--loop", "react")
         assert (result.exit_code, result.stderr) == (1, "")
@@ -103,6 +103,13 @@ class TestSeveralScenarios:
             "bb        *  completed 1     cannot",
             "c         *! completed 2   ! completed 2",
             "d         *  completed 1     cannot",
+            "",
+            "FAILED  c.simloop.yaml on reference",
+            "        expect.text: expected 'Lost.', got 'Found.'",
+            "        reproduce: simloop run c.simloop.yaml --seed 0",
+            "FAILED  c.simloop.yaml on react",
+            "        expect.text: expected 'Lost.', got 'Found.'",
+            "        reproduce: simloop run c.simloop.yaml --seed 0 --loop react",
             "",
             "4 scenarios: 4 as expected, 2 not as expected, 2 cannot be expressed",
             "*    the scenario's own loop",
