@@ -107,10 +107,10 @@ def command(
     """Check scenarios: what they expect, and that they run the same twice.
 
     A PATH is a scenario file, or a folder with *.simloop.yaml files in it or below it. A NAME is
-    that of a bundled scenario (see: simloop list). Named are those that fail; the exit code is the
-    worst of all. With `--loop all` each is checked on every loop. What the loop that is asked for
-    cannot express is no failure; why not is told before the count. All times on stdout are virtual,
-    `time` in JUnit too, so that the same scenarios give the same bytes.
+    that of a bundled scenario (see: simloop list), `theme/`, or `all`. Named are those that fail;
+    the exit code is the worst of all. With `--loop all` each is checked on every loop. What the
+    loop that is asked for cannot express is no failure; why not is told before the count. All times
+    on stdout are virtual, `time` in JUnit too, so that the same scenarios give the same bytes.
     """
     found = list(targets_of(targets))
     with Progress(len(found), sys.stderr) as progress:

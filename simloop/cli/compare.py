@@ -61,10 +61,10 @@ def command(
     """Run scenarios on several loops, side by side.
 
     A PATH is a scenario file, or a folder with *.simloop.yaml files in it or below it. A NAME is
-    that of a bundled scenario (see: simloop list). A loop NAME is that of a design, of a version of
-    one (opencode@1.2.27), or module:attribute. A single scenario is shown with a row for each loop,
-    several with a line each. What a loop cannot express is marked, with the reason, and is no
-    failure. The exit code is the worst of all.
+    that of a bundled scenario (see: simloop list), `theme/`, or `all`. A loop NAME is that of a
+    design, of a version of one (opencode@1.2.27), or module:attribute. A single scenario is shown
+    with a row for each loop, several with a line each. What a loop cannot express is marked, with
+    the reason, and is no failure. The exit code is the worst of all.
     """
     found = list(targets_of(targets))
     if file is not None:

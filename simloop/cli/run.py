@@ -50,9 +50,9 @@ def command(
     """Run scenarios and judge what they expect.
 
     A PATH is a scenario file, or a folder with *.simloop.yaml files in it or below it. A NAME is
-    that of a bundled scenario (see: simloop list). A single scenario is shown with its timeline,
-    several with one verdict each and a count. With `--loop all` each is shown with a row for each
-    loop, as `simloop compare` does. The exit code is the worst of all.
+    that of a bundled scenario (see: simloop list), `theme/`, or `all`. A single scenario is shown
+    with its timeline, several with one verdict each and a count. With `--loop all` each is shown
+    with a row for each loop, as `simloop compare` does. The exit code is the worst of all.
     """
     found = list(targets_of(targets))
     if trace_file is not None:

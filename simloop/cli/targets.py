@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from simloop.errors import ScenarioError
-from simloop.scenario.catalog import SUFFIX, bundled_folder, find
+from simloop.scenario.catalog import SUFFIX, bundled_folder, find, find_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,10 @@ def _files(argument: str) -> list[Path]:
     folder = Path(argument)
     try:
         if not folder.is_dir():
-            return [find(argument)]
+            bundled = find_folder(argument)
+            if bundled is None:
+                return [find(argument)]
+            folder = bundled
         files = sorted(_below(folder), key=Path.as_posix)
     except OSError as error:  # a name that is too long, a folder that may not be read
         raise ScenarioError(f"cannot be found: {error.strerror}", path=argument) from error

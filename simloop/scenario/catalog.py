@@ -13,6 +13,8 @@ from simloop.errors import ScenarioError
 from simloop.scenario.loader import load_scenario
 
 SUFFIX = ".simloop.yaml"
+ALL = "all"
+"""In the place of a name: every bundled scenario."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +62,21 @@ def find(name: str) -> Path:
     if same_stem:
         raise ScenarioError(f"`{name}` is the name of several: {', '.join(same_stem)}")
     stems = {known.rpartition("/")[2]: known for known in sorted(paths)}
-    close = difflib.get_close_matches(name, [*paths, *stems], n=1)
+    themes = {f"{known.rpartition('/')[0]}/" for known in paths}
+    close = difflib.get_close_matches(name, [*sorted(themes), *paths, *stems], n=1)
     nearest = f"did you mean `{stems.get(close[0], close[0])}`? " if close else ""
     raise ScenarioError(
         f"there is no scenario `{name}`", hint=f"{nearest}see them with: simloop list"
     )
+
+
+def find_folder(name: str) -> Path | None:
+    """The folder meant by ALL, or by a theme with a slash behind it; None if there is none."""
+    if name == ALL:
+        return bundled_folder()
+    if name.endswith("/") and any(known.startswith(name) for known in _paths()):
+        return bundled_folder() / name
+    return None
 
 
 def _exists(name: str) -> bool:

@@ -327,6 +327,14 @@ def test_a_bundled_scenario_is_run_by_its_name_and_called_by_it_everywhere() -> 
     assert [run_json(argument)[1][0]["name"] for argument in (name, path)] == [name, name]
 
 
+def test_a_theme_and_the_library_are_run_by_name_where_there_are_no_such_folders() -> None:
+    listed = json.loads(CliRunner().invoke(main, ["list", "--format", "json"]).stdout)
+    names = [one["name"] for one in listed]
+    ran = {what: [one["name"] for one in run_json(what)[1]] for what in ("start/", "all")}
+    assert sorted(ran["all"]) == sorted(names)
+    assert ran["start/"] == [name for name in names if name.startswith("start/")]
+
+
 def test_waiting_is_virtual(folder: Path) -> None:
     text = "prompt: Hi\ntools: {t: {takes: 1000h}}\nmodel: [{call: {t: {}}}, {say: Done.}]\n"
     start_s = time.monotonic()

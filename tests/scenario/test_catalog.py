@@ -4,7 +4,7 @@ import pytest
 
 from simloop.errors import ScenarioError
 from simloop.scenario import catalog
-from simloop.scenario.catalog import bundled, bundled_folder, find
+from simloop.scenario.catalog import bundled, bundled_folder, find, find_folder
 
 
 def write(folder: Path, *names: str) -> None:
@@ -98,3 +98,17 @@ def test_a_file_that_exists_goes_before_a_bundled_name(
     monkeypatch.chdir(checkout)
     (checkout / "mine").write_text("prompt: x\n")
     assert find("mine") == Path("mine")
+
+
+def test_all_is_the_whole_library_and_a_theme_with_a_slash_its_folder(checkout: Path) -> None:
+    write(checkout / "scenarios", "retry/patience", "start/retry")
+    assert find_folder("all") == bundled_folder()
+    assert find_folder("retry/") == bundled_folder() / "retry"
+    assert [find_folder(name) for name in ("retry", "../", "/", "nothing/")] == [None] * 4
+
+
+def test_a_theme_without_its_slash_is_told_what_may_be_meant(checkout: Path) -> None:
+    write(checkout / "scenarios", "retry/auth", "retry/quota")
+    with pytest.raises(ScenarioError) as caught:
+        find("retry")
+    assert caught.value.hint.startswith("did you mean `retry/`?")
