@@ -15,7 +15,7 @@ from simloop.trace import entries
 class Ended:
     """How a run ended. `text` is the model's last words, `message` what the user is told.
 
-    Steps and compactions are counted by the driver, also for a machine that does not count them.
+    Steps and compactions are counted by the simulator, also for a machine that does not count them.
     """
 
     run: Run

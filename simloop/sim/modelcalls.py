@@ -1,6 +1,6 @@
 """One model call: send the request, read the stream, tell the callbacks, record it all.
 
-Not here: hooks around the call and what becomes of the reply (driver.py). The rule to keep: this
+Not here: hooks around the call and what becomes of the reply (performer.py). The rule to keep: this
 is the hottest path, run once per part; no JSON, no copy, no look at the history.
 """
 

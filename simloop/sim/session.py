@@ -1,4 +1,4 @@
-"""What the parts of the driver share during one run."""
+"""What those who carry out effects share during one conversation."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from simloop.trace.recorder import Recorder
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One run's pen, stop button and user code."""
+    """The pen, the stop button and the user code."""
 
     recorder: Recorder
     interrupts: Interrupts

@@ -118,7 +118,7 @@ class ToolCalls:
     async def _prepare(self, index: int, tools: Mapping[str, Tool], watch: Watch) -> "Ready | None":
         """Find the tool, validate, run the hooks before it; None if the call is answered."""
         if self._watched:
-            await asyncio.sleep(0)  # see the driver: the result of the call before it was told
+            await asyncio.sleep(0)  # as in driver.py: the result of the call before it was told
         self._interrupts.check()
         call = self._calls[index]
         tool = tools.get(call.name)

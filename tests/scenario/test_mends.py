@@ -31,6 +31,7 @@ from simloop.sim.driver import Driver
 from simloop.sim.interrupts import Interrupts
 from simloop.sim.model import ScriptedFailure
 from simloop.sim.modelcalls import ModelCalls
+from simloop.sim.performer import Performer
 from simloop.sim.toolcalls import ToolCalls
 from simloop.sim.usercode import UserCode
 from simloop.sim.world import World
@@ -275,7 +276,7 @@ MENDS = (
     mend(
         "calls that are open when a run ends are answered",
         "in-tool before-the-finish limits/wall-clock",
-        edit(Driver, "_finish", "await self._tool_calls.settle(why, self._watch)", "pass"),
+        edit(Performer, "_finish", "await self._tool_calls.settle(why, self._watch)", "pass"),
         swap(ToolCalls, "settle_quietly", lambda *_: None),
     ),
     mend(

@@ -1,0 +1,289 @@
+"""What a loop machine asks of the world, carried out: one method for each effect.
+
+Not here: which effect comes next (loops, driver.py). The rules to keep: an effect is answered by
+one signal, and before anything new is started `interrupts.check` is asked.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from simloop.kernel import effects, signals
+from simloop.kernel.effects import Queue
+from simloop.kernel.errorclass import ErrorClass
+from simloop.kernel.retry import retry_after_ns
+from simloop.kernel.signals import Signal
+from simloop.messages import (
+    AssistantMessage,
+    Fault,
+    FinishReason,
+    Message,
+    ToolSpec,
+    UserMessage,
+)
+from simloop.sim.compaction import Compactor
+from simloop.sim.context import History
+from simloop.sim.hooks import AFTER_LLM_CALL, BEFORE_LLM_CALL, AfterLLMCall, BeforeLLMCall
+from simloop.sim.interrupts import GRACE_MS, Interrupts, Watch
+from simloop.sim.modelcalls import ModelCalls, ReplySoFar
+from simloop.sim.queued import Queued
+from simloop.sim.refusals import ABORTED, ONE_CALL, REFUSED, STOPPED
+from simloop.sim.requests import Requests
+from simloop.sim.scriptedcontext import ScriptedContext
+from simloop.sim.sealed import EPOCH_NS
+from simloop.sim.session import Session
+from simloop.sim.toolcalls import ToolCalls
+from simloop.sim.usercode import UserCode
+from simloop.sim.world import World
+from simloop.trace import entries
+from simloop.trace.recorder import Recorder
+from simloop.trace.untrusted import writable
+
+_USELESS = {
+    FinishReason.INTERRUPTED: (ErrorClass.INTERRUPTED, "the stream ended without a finish"),
+    FinishReason.TOOL_CALLS: (
+        ErrorClass.MISSING_CALLS,
+        "the reply announced tool calls and has none",
+    ),
+}
+_STEP_CLOSED = signals.StepClosed()
+_EMPTY = (ErrorClass.EMPTY_REPLY, "the reply is empty")
+
+
+class Performer:
+    """Carries out the effects of one conversation, and keeps what came of them.
+
+    `table` has the method for each kind of effect that is answered. `history` is the conversation;
+    the rest begins anew with each run: see `begin`.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        recorder: Recorder,
+        interrupts: Interrupts,
+        watch: Watch,
+        queued: Queued,
+    ) -> None:
+        self._world = world
+        self._recorder = recorder
+        self._interrupts = interrupts
+        self._watch = watch
+        self._queued = queued
+        self._user_code = UserCode(world.hook_isolation, recorder, interrupts)
+        session = Session(recorder, interrupts, self._user_code, world.hooks, world.callbacks)
+        self._model_calls = ModelCalls(world.model, world.limits, session)
+        self._tool_calls = ToolCalls(world.tool_execution, session, watched=world.watched)
+        self.history = History((), world.estimate_tokens)
+        self.requests = Requests(self.history, recorder)
+        self._compactor: Compactor | ScriptedContext
+        if world.context is not None:
+            self._compactor = ScriptedContext(world.context, self.history, recorder)
+        else:
+            self._compactor = Compactor(
+                world.compaction, self.history, self.requests, self._model_calls, watch
+            )
+        self._base_tools = tuple(tool.spec for tool in world.tools.values())
+        self.table: dict[type, Callable[[Any], Awaitable[Signal | None]]] = {
+            effects.MeasureContext: self._measure,
+            effects.Compact: self._compact,
+            effects.CallModel: self._call_model,
+            effects.RunTools: self._run_tools,
+            effects.RefuseTools: self._refuse_tools,
+            effects.CloseStep: self._close_step,
+            effects.Backoff: self._back_off,
+            effects.Finish: self._finish,
+        }
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin a run: nothing has been said or has gone wrong in it yet."""
+        self.total_steps = self.compactions = 0  # for the trace, whatever a machine counts
+        self.said = self.text = ""  # by the newest reply, and by the newest that said something
+        self.cause = self.message = ""  # of a failure; of the loop to the user, if it has words
+        self._step_number = 0
+        self._reply: ReplySoFar | None = None
+        self._fault: Fault | None = None
+        self._error = ErrorClass.UNKNOWN
+        self._step_tools = self._world.tools
+        self._user_code.failure = ""
+
+    # ------------------------------------------------------------------ the context
+
+    def take_queued(self, effect: effects.TakeQueued) -> None:
+        """Put what waits into the context; the only effect that is not in `table`: no answer."""
+        for text in self._queued.take(effect) if self._queued else ():
+            self.history.append(UserMessage(text))
+
+    async def _measure(self, _: effects.MeasureContext) -> Signal:
+        return signals.ContextMeasured(self._compactor.over())
+
+    async def _compact(self, effect: effects.Compact) -> Signal:
+        done = await self._compactor.shorten(forced=effect.forced)
+        callback = self._world.callbacks.on_compacted
+        if done.shrunk and callback is not None:
+            given = (done.tokens_before, done.tokens_after)
+            await self._user_code.notify(callback, given, self._watch)
+        if done.shrunk and effect.then_say:
+            self.history.append(UserMessage(effect.then_say))
+        self.compactions += 1
+        return signals.ContextCompacted(done.shrunk)
+
+    # ------------------------------------------------------------------ the model
+
+    async def _call_model(self, effect: effects.CallModel) -> Signal:
+        world = self._world
+        self._step_number += 1
+        self._fault = None
+        self._step_tools = world.tools if effect.tools else {}
+        system_prompt, tools = world.system_prompt, self._base_tools if effect.tools else ()
+        if effect.aborted:
+            return self._call_aborted(system_prompt, tools, effect.note)
+        self._interrupts.polls = effect.polls
+        if world.warn_after is not None and self._step_number > world.warn_after:
+            self._recorder.record(
+                entries.Notice, f"{self._step_number} model calls, and no end yet"
+            )
+        if world.hooks.before_llm_call:
+            specs = {name: tool.spec for name, tool in self._step_tools.items()}
+            given = BeforeLLMCall(self._step_number, self.history.view(), system_prompt, specs)
+            await self._user_code.fire(
+                BEFORE_LLM_CALL, world.hooks.before_llm_call, given, self._watch
+            )
+            if given.blocked is not None:
+                self.cause = writable(given.blocked)
+                return signals.CallBlocked()
+            system_prompt, tools = writable(given.system_prompt), tuple(given.tools.values())
+            self._step_tools = {n: t for n, t in self._step_tools.items() if n in given.tools}
+        self._interrupts.check()
+        request = self.requests.main(system_prompt, tools, effect.note)
+        reply = self._reply = ReplySoFar()
+        self._tool_calls.open(reply.calls)
+        await self._model_calls.read(request, reply, self._watch, quiet=False)
+        self._interrupts.polls = False
+        return await self._judge(reply)
+
+    def _call_aborted(self, system_prompt: str, tools: tuple[ToolSpec, ...], note: str) -> Signal:
+        """A call with a signal that is aborted already: it is made, and comes back at once."""
+        self.requests.main(system_prompt, tools, note)
+        fault = Fault("the request was aborted", code="aborted")
+        self._recorder.record(entries.Error, fault, ErrorClass.ABORTED, False)  # noqa: FBT003
+        return signals.ModelFailed(ErrorClass.ABORTED, retryable=False)
+
+    async def _judge(self, reply: ReplySoFar) -> Signal:
+        """What the reply, or the lack of one, is to the machine."""
+        words = reply.text
+        reply.pieces = [words]  # joined once, here
+        self.said, self.text = words, words or self.text
+        self._tool_calls.open(reply.calls)
+        if reply.fault is not None:
+            return await self._failed(reply.fault)
+        assert reply.finish is not None
+        text = bool(words.strip())
+        if reply.finish is FinishReason.INTERRUPTED or (
+            not reply.calls and (not text or reply.finish is FinishReason.TOOL_CALLS)
+        ):
+            self._error, self.cause = _USELESS.get(reply.finish, _EMPTY)
+        self.total_steps += reply.steps
+        return signals.ModelReplied(reply.finish, text, bool(reply.calls), reply.steps)
+
+    async def _failed(self, fault: Fault) -> Signal:
+        retry = self._world.retry
+        error = retry.classify(fault)
+        retryable = retry.retryable(error)
+        self._recorder.record(entries.Error, fault, error, retryable)
+        self._fault, self._error, self.cause = fault, error, fault.message
+        # Calls that came before the failure were announced, so they are answered, and forgotten.
+        await self._tool_calls.settle("Error: not executed, the model call failed", self._watch)
+        self._reply = None
+        return signals.ModelFailed(error, retryable)
+
+    async def _back_off(self, effect: effects.Backoff) -> Signal:
+        world = self._world
+        now_ns = EPOCH_NS + world.clock_skew_ns + self._watch.loop.now_ns
+        draw = world.seeds.stream("retry-jitter").random()
+        delay_ns = world.retry.delay_ns(effect.failures, self._fault, now_ns=now_ns, draw=draw)
+        asked = self._fault is not None and retry_after_ns(self._fault, now_ns) is not None
+        self._recorder.record(entries.Backoff, effect.failures, delay_ns, self._error, asked)
+        self._interrupts.check()
+        await asyncio.sleep(delay_ns / 1e9)
+        return signals.BackoffElapsed()
+
+    # ------------------------------------------------------------------ tools and the step
+
+    async def _run_tools(self, effect: effects.RunTools) -> Signal:
+        self._interrupts.polls = effect.polls
+        if effect.first_only:
+            await self._tool_calls.keep_first(ONE_CALL, self._watch)
+        await self._tool_calls.run(self._step_tools, self._watch)
+        self._interrupts.polls = False
+        blocked = self._tool_calls.blocked
+        if blocked is not None:
+            self.cause = blocked
+        return signals.ToolsReturned(blocked is not None)
+
+    async def _refuse_tools(self, effect: effects.RefuseTools) -> Signal:
+        if effect.finish is None:
+            why = ABORTED
+        else:
+            cause = REFUSED.get(effect.finish, f"the reply ended with {effect.finish}")
+            why = f"Error: not executed, {cause}"
+        await self._tool_calls.settle(why, self._watch)
+        return signals.ToolsReturned()
+
+    async def _close_step(self, effect: effects.CloseStep) -> Signal:
+        """Commit the reply, tell the callbacks, then the hooks: the documents' order."""
+        world, reply = self._world, self._reply
+        assert reply is not None
+        assert reply.finish is not None
+        added = self._commit(reply) if effect.keep else ()
+        self._reply = None
+        for callback, given in (
+            (world.callbacks.on_step_finish, (self._step_number, reply.finish)),
+            (world.callbacks.on_response, (added,)),
+        ):
+            if callback is not None:
+                self._interrupts.check()
+                await self._user_code.notify(callback, given, self._watch)
+        if world.hooks.after_llm_call:
+            done = AfterLLMCall(
+                self._step_number,
+                reply.text,
+                tuple(reply.calls),
+                reply.finish,
+                reply.raw,
+                reply.usage,
+            )
+            await self._user_code.fire(
+                AFTER_LLM_CALL, world.hooks.after_llm_call, done, self._watch
+            )
+        queued = self._queued
+        if not queued:
+            return _STEP_CLOSED
+        return signals.StepClosed(queued.has(Queue.STEERING), queued.has(Queue.FOLLOW_UP))
+
+    def _commit(self, reply: ReplySoFar) -> tuple[Message, ...]:
+        """Add the reply and the answers to its calls to the context."""
+        answers = [answer for answer in self._tool_calls.answers if answer is not None]
+        assert len(answers) == len(reply.calls)
+        said = AssistantMessage(reply.text, tuple(reply.calls))
+        added: tuple[Message, ...] = (said, *answers)
+        for message in added:
+            self.history.append(message)
+        return added
+
+    async def _finish(self, effect: effects.Finish) -> None:
+        """Answer what is open and keep what was said; then nothing more happens in this run."""
+        self.message, self.cause = effect.message, self._user_code.failure or self.cause
+        reply = self._reply
+        if reply is None:
+            return
+        self.text = reply.text or self.text
+        if len(self._tool_calls.answers) != len(reply.calls):
+            self._tool_calls.open(reply.calls)  # stopped before the stream had ended
+        why = STOPPED.get(effect.outcome, "Error: not executed, the run ended")
+        with self._watch.deadline(GRACE_MS):  # for what callbacks make of it
+            await self._tool_calls.settle(why, self._watch)
+        self._tool_calls.settle_quietly(why)
+        if reply.text or reply.calls:
+            self._commit(reply)
