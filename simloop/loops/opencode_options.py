@@ -28,7 +28,8 @@ class OpencodeOptions:
     __pydantic_config__: ClassVar = AS_WRITTEN
 
     max_retries: Annotated[int, Ge(0)] | None = 5
-    """How often a failed call is tried again; null for ever (1.0 to 1.2). The document: 3 to 5."""
+    """How often a failed call is tried again; null for ever (1.0 to 1.2). The document: 3 to 5.
+    For ever, `error_count` counts no further than 32."""
     first_delay_ms: Annotated[int, Ge(0)] = 1_000
     """Milliseconds before the first retry, then doubled; 2000 in all versions. `retry` beats it."""
     steps: Steps = Steps.STOP

@@ -318,8 +318,8 @@ class Scenario(Model):
     expect: Expect = Field(Expect(), description="What must hold at the end.")
     expect_on: dict[str, Expect] = Field(
         default_factory=dict,
-        description="What must hold instead when this loop runs it, by name; a version, such as "
-        "pi@0.87.1, is a loop of its own.",
+        description="What must hold instead when this loop runs it, by name. Of a version, such as "
+        "pi@0.87.1, what is said of its design must hold, unless something is said of the version.",
     )
 
     @model_validator(mode="after")
@@ -343,8 +343,10 @@ class Scenario(Model):
         return abort | {f"queue.{index}": queued for index, queued in enumerate(self.queue)}
 
     def expected_of(self, loop: str) -> Expect:
-        """What must hold when `loop` runs it."""
-        return self.expect_on.get(loop, self.expect)
+        """What must hold when `loop` runs it: what is said of it, else of its design, else of all."""
+        design = loop.partition("@")[0]
+        by_design = self.expect if loop == self.loop else self.expect_on.get(design, self.expect)
+        return self.expect_on.get(loop, by_design)
 
     def __eq__(self, other: object) -> bool:
         """Of equal content, wherever it was read from."""

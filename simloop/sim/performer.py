@@ -27,7 +27,7 @@ from simloop.sim.hooks import AFTER_LLM_CALL, BEFORE_LLM_CALL, AfterLLMCall, Bef
 from simloop.sim.interrupts import GRACE_MS, Interrupts, Watch
 from simloop.sim.modelcalls import ModelCalls, ReplySoFar
 from simloop.sim.queued import Queued
-from simloop.sim.refusals import ABORTED, ONE_CALL, REFUSED, STOPPED
+from simloop.sim.refusals import ABORTED, ONE_CALL, REFUSED, STOPPED, TOOLS_OFF
 from simloop.sim.requests import Requests
 from simloop.sim.scriptedcontext import ScriptedContext
 from simloop.sim.sealed import EPOCH_NS
@@ -105,7 +105,7 @@ class Performer:
         self._reply: ReplySoFar | None = None
         self._fault: Fault | None = None
         self._error = ErrorClass.UNKNOWN
-        self._step_tools = self._world.tools
+        self._step_tools, self._tools_are_on = self._world.tools, True
         self._user_code.failure = ""
 
     # ------------------------------------------------------------------ the context
@@ -135,6 +135,7 @@ class Performer:
         world = self._world
         self._step_number += 1
         self._fault = None
+        self._tools_are_on = effect.tools
         self._step_tools = world.tools if effect.tools else {}
         system_prompt, tools = world.system_prompt, self._base_tools if effect.tools else ()
         if effect.aborted:
@@ -212,6 +213,9 @@ class Performer:
     # ------------------------------------------------------------------ tools and the step
 
     async def _run_tools(self, effect: effects.RunTools) -> Signal:
+        if not self._tools_are_on:
+            await self._tool_calls.settle(TOOLS_OFF, self._watch)
+            return signals.ToolsReturned()
         self._interrupts.polls = effect.polls
         if effect.first_only:
             await self._tool_calls.keep_first(ONE_CALL, self._watch)

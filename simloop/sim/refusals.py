@@ -10,6 +10,7 @@ REFUSED = {
 }
 ABORTED = "Error: not finished, the request was aborted"
 ONE_CALL = "Error: not executed, the loop takes one call of a reply"
+TOOLS_OFF = "Error: not executed, tools are off"
 STOPPED = {
     Outcome.ABORTED: ABORTED,
     Outcome.TIMED_OUT: "Error: not finished, the time limit of the run was reached",

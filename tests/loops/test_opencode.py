@@ -364,7 +364,7 @@ def test_on_the_last_step_the_model_is_told_so_by_an_assistant_message_and_has_n
 def test_a_call_on_the_last_step_is_not_run_and_ends_the_run() -> None:
     result = go(CALL, CALL, limits=Limits(max_steps=2))
     assert (result.outcome, result.limit) == (Outcome.MAX_STEPS, "max_steps")
-    assert results_of(result) == ["ok", "Error: tool t not found"]
+    assert results_of(result) == ["ok", "Error: not executed, tools are off"]
 
 
 def test_a_message_said_meanwhile_is_heard_with_the_next_step() -> None:

@@ -233,10 +233,17 @@ def test_what_is_expected_on_a_loop_stands_in_the_place_of_all_else_that_is() ->
     assert run(scenario, loop="pi").failures == ()
 
 
-def test_what_is_expected_on_a_loop_is_not_for_a_version_of_it() -> None:
-    assert run(parse_scenario(ON_PI), loop="pi@0.87.1").failures != ()
-    on_version = parse_scenario(ON_PI.replace("pi:", "pi@0.87.1:"))
-    assert run(on_version, loop="pi@0.87.1").failures == ()
+def test_what_is_expected_on_a_loop_is_for_its_versions_too_unless_they_have_their_own() -> None:
+    assert run(parse_scenario(ON_PI), loop="pi@0.87.1").failures == ()
+    on_version = parse_scenario(ON_PI.replace("{pi:", "{pi@0.87.1: {text: z}, pi:"))
+    assert run(on_version, loop="pi@0.87.1").failures == ("expect.text: expected 'z', got 'x'",)
+    assert run(on_version, loop="pi@0.73.1").failures == ()
+
+
+def test_what_a_scenario_of_a_version_expects_is_for_that_version() -> None:
+    of_version = parse_scenario(f"loop: pi@0.87.1\n{ON_PI}")
+    assert run(of_version).failures == ("expect.text: expected 'y', got 'x'",)
+    assert run(of_version, loop="pi").failures == ()
 
 
 def test_how_many_replies_are_left_over_may_depend_on_the_loop() -> None:
