@@ -9,9 +9,10 @@ The four ways out (document, section 1.2): the newest reply has a finish that is
 `tool-calls` nor unknown, and the user has said nothing since; the user aborts; the inner loop says
 stop (an error, or a forbidden call); a compaction stops. A finish that we call `other` or
 `interrupted` is unknown to the document. A step is a turn of the outer loop that asks the model,
-for a reply or for a summary. On the last one the model is told so by an assistant message, tools
-are off, and the run ends after it. A failed call is tried again at most `max_retries` times, after
-1, 2, 4 s ..., or as Retry-After says; the counter `error_count` is that of one step.
+for a reply or for a summary; a result's `total_steps` counts replies alone. On the last one the
+model is told so by an assistant message, tools are off, and the run ends after it; a compaction
+that takes it ends the run too, answered or not. A failed call is tried again at most `max_retries`
+times, after 1, 2, 4 s ..., or as Retry-After says; the counter `error_count` is that of one step.
 
 An abort is seen at the top of the outer loop, at each part of the stream and in the wait before a
 retry, as the document prints it: a tool is waited for, and the wait gives way to one more call,

@@ -343,7 +343,7 @@ class Scenario(Model):
         return abort | {f"queue.{index}": queued for index, queued in enumerate(self.queue)}
 
     def expected_of(self, loop: str) -> Expect:
-        """What must hold when `loop` runs it: what is said of it, else of its design, else of all."""
+        """What must hold when `loop` runs it: said of it, else of its design, else of all."""
         design = loop.partition("@")[0]
         by_design = self.expect if loop == self.loop else self.expect_on.get(design, self.expect)
         return self.expect_on.get(loop, by_design)
