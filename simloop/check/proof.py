@@ -28,6 +28,9 @@ from simloop.kernel.retry import RetryPolicy
 from simloop.kernel.states import Finished
 from simloop.messages import Fault
 
+# Limits that the simulator heeds, or whose rule is one of its own (rules.mistakes_bursts).
+_OF_THE_WORLD = ("max_wall_clock_ms", "max_steps_per_round")
+
 
 @dataclass(frozen=True, slots=True)
 class Longest:
@@ -65,6 +68,12 @@ class Proof:
     edges: int
     findings: tuple[Finding, ...]
     followed: bool = True
+
+    @property
+    def undeclared(self) -> tuple[str, ...]:
+        """Limits that end its runs and are none of its bounds, so that nothing is proved of them."""
+        limits = dict.fromkeys(state.limit for state in self.endings if state.limit)
+        return tuple(limit for limit in limits if limit not in (*self.heeded, *_OF_THE_WORLD))
 
     @property
     def terminates(self) -> bool:

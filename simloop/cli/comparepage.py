@@ -169,4 +169,6 @@ def _row(comparison: Comparison, row: Row) -> str:
 
 def _judged(row: Row) -> str:
     found = "".join(f"<li>{_text(finding)}</li>" for finding in findings_of(row))
+    if row.reproduce:
+        found += f"<li>reproduce: <code>{_text(row.reproduce)}</code></li>"
     return f"{word_of(row)}<ul>{found}</ul>" if found else word_of(row)

@@ -238,6 +238,7 @@ def _row_json(row: Row) -> dict[str, Any]:
         "text": row.text if row.outcome else None,
         "ok": row.ok,
         "failures": list(row.failures),
+        "reproduce": row.reproduce or None,
     }
 
 

@@ -34,6 +34,8 @@ def proof_lines(proof: Proof, limits: Limits, options: Mapping[str, Any]) -> Ite
     yield f"{proof.loop}: {_whether_it_ends(proof)} ({visited})"
     yield f"limits       {', '.join(f'{name} {getattr(limits, name)}' for name in _EXPLORED)}"
     yield f"heeded       {', '.join(proof.heeded) or 'none'}"
+    if proof.undeclared:
+        yield f"undeclared   {', '.join(proof.undeclared)}: no bound, so not proved to be kept"
     if options:
         yield f"options      {', '.join(f'{name} {_written(v)}' for name, v in options.items())}"
     if proof.longest is not None:
@@ -110,6 +112,7 @@ def proof_json(proof: Proof, limits: Limits, options: dict[str, Any]) -> str:
         "loop": proof.loop,
         "limits": {name: getattr(limits, name) for name in _EXPLORED},
         "heeded": list(proof.heeded),
+        "undeclared": list(proof.undeclared),
         "options": options,
         "terminates": proof.terminates,
         "states": proof.states,

@@ -108,7 +108,8 @@ def _own_machine(loop: str, limits: Limits) -> Machine:
         raise ScenarioError(
             f"the loop `{loop}` cannot be had: {why}",
             key="loop",
-            hint="write module:attribute, for a Machine or a function from Limits to one",
+            hint="write module:attribute, for a Machine or what makes one from Limits; modules are "
+            "looked for here and among those installed",
         ) from error
     return _checked(machine, loop)
 

@@ -33,15 +33,16 @@ from simloop.sim.world import World
 
 
 def check_names_in(scenario: Scenario) -> None:
-    """Raise ScenarioError for a fault site or a loop in `expect_on` that there is not.
+    """Raise ScenarioError for a fault site or a loop that there is not.
 
-    `loop` is not looked at: a caller may replace it, for a file that was made for another one.
+    Loops of one's own are not looked for: a caller may replace them.
     """
     if scenario.faults is not None:
         FaultSites(scenario.faults, Seeds(scenario.seed))
-    for loop in scenario.expect_on:
+    named = {"loop": scenario.loop, **{f"expect_on.{loop}": loop for loop in scenario.expect_on}}
+    for key, loop in named.items():
         if ":" not in loop:
-            check_loop(loop, f"expect_on.{loop}")
+            check_loop(loop, key)
     design, _, version = scenario.loop.partition("@")
     if version and getattr(scenario.loops, design, None) != getattr(LoopOptions(), design, None):
         raise ScenarioError(

@@ -44,6 +44,21 @@ def longest(proof: Proof) -> Longest:
     return proof.longest
 
 
+def test_a_limit_that_ends_runs_and_is_no_bound_is_told() -> None:
+    class Silent(ReactLoop):
+        def __init__(self) -> None:
+            super().__init__(small(2))
+            self.bounds = {}
+
+    proof = prove(Silent(), small(2))
+    assert (proof.heeded, proof.undeclared, proof.holds) == ((), ("max_rounds",), True)
+
+
+@pytest.mark.parametrize("loop", names())
+def test_the_loops_that_come_with_simloop_declare_their_limits(loop: str) -> None:
+    assert prove(machine_for(loop, small(2)), small(2)).undeclared == ()
+
+
 # The reference loop
 
 

@@ -119,7 +119,7 @@ class TestARunThatIsNotTheSameTwice:
         ]
 
     def test_is_named_with_the_command_that_shows_it_again(self) -> None:
-        name = write("a b", f"loop: unheard-of\n{PASSES}")
+        name = write("a b", f"loop: not.here:Loop\n{PASSES}")
         first = check(name, "--seed", "7", "--loop", "reference")
         (command,) = re.findall("reproduce: simloop check (.+)", first.stderr)
         again = check(*shlex.split(command))
@@ -293,7 +293,7 @@ class TestExitCodes:
 
 class TestSettings:
     def test_replace_those_of_the_scenario(self) -> None:
-        name = write("a", f"loop: unheard-of\nseed: 3\n{PASSES}")
+        name = write("a", f"loop: not.here:Loop\nseed: 3\n{PASSES}")
         (run,) = check_json(name, "--seed", "9", "--loop", "reference")
         assert (run["seed"], run["loop"], run["deterministic"]) == (9, "reference", True)
 

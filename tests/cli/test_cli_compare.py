@@ -166,10 +166,15 @@ class TestSeveralScenarios:
         lines = compare(*files).stdout.splitlines()
         assert [line.split()[0] for line in lines[:3]] == ["scenario", "a", "b/c"]
 
-    def test_are_read_though_they_name_no_loop(self) -> None:
-        result = compare(write("a", f"loop: ''\n{LOOKS}"), "--loop", "pi")
+    def test_are_run_on_other_loops_though_their_own_is_not_there(self) -> None:
+        result = compare(write("a", f"loop: no.such:Loop\n{LOOKS}"), "--loop", "pi")
         assert (result.exit_code, result.stderr) == (0, "")
         assert result.stdout.splitlines()[2].split()[:3] == ["ok", "pi", "completed"]
+
+    def test_that_name_a_loop_that_there_is_not_are_refused_with_the_place(self) -> None:
+        result = compare(write("a", f"loop: opncode\n{LOOKS}"), "--loop", "pi")
+        assert result.exit_code == 2
+        assert "a.simloop.yaml:1:7: loop: there is no loop `opncode`" in result.stderr
 
 
 class TestLoops:

@@ -52,6 +52,7 @@ class TestJson:
                             "text": "Found.",
                             "ok": False,
                             "failures": ["expect.text: expected 'Lost.', got 'Found.'"],
+                            "reproduce": "simloop run a.simloop.yaml --seed 0 --loop pi",
                         }
                     ],
                 }

@@ -49,6 +49,7 @@ KEYS: dict[str, type | tuple[type, ...]] = {
     "lasso": (dict, type(None)),
     "format_version": int,
     "heeded": list,
+    "undeclared": list,
     "options": dict,
     "edges": int,
     "untaken": list,

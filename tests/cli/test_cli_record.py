@@ -76,7 +76,7 @@ class TestATraceFile:
         assert read_trace(Path("a.trace.jsonl")).footer is not None
 
     def test_has_the_seed_and_the_loop_that_are_given(self) -> None:
-        name = write("a", f"loop: unheard-of\n{PASSES}")
+        name = write("a", f"loop: not.here:Loop\n{PASSES}")
         assert record(name, "--seed", "9", "--loop", "reference").exit_code == 0
         header = read_trace(Path("a.trace.jsonl")).header
         assert (header.seed, header.loop) == (9, "reference")

@@ -90,7 +90,7 @@ class TestASingleScenario:
 
     @pytest.mark.parametrize("text", [FAILS, RUNAWAY], ids=["fails", "runaway"])
     def test_that_is_wrong_ends_with_the_one_command_that_shows_it_again(self, text: str) -> None:
-        overridden = f"loop: unheard-of\n{text}"
+        overridden = f"loop: not.here:Loop\n{text}"
         first = run(write("a b", overridden), "--seed", "7", "--loop", "reference")
         (command,) = re.findall("reproduce: simloop run (.+)", first.output)
         again = run(*shlex.split(command))
@@ -303,7 +303,7 @@ class TestOptions:
         assert "--seed" in result.stderr
 
     def test_the_loop_replaces_that_of_the_scenario(self) -> None:
-        name = write("a", f"loop: unheard-of\n{PASSES}")
+        name = write("a", f"loop: not.here:Loop\n{PASSES}")
         assert run(name).exit_code == 2
         _, runs = run_json(name, "--loop", "reference")
         assert runs[0]["loop"] == "reference"

@@ -137,11 +137,13 @@ def test_an_empty_version_is_no_version() -> None:
         machine_for("opencode@", Limits())
 
 
-def test_an_unknown_name_in_a_file_names_the_file_when_it_is_run() -> None:
-    scenario = parse_scenario("prompt: x\nloop: opencod\n", "a.yaml")
-    with pytest.raises(ScenarioError, match=r"^a\.yaml: loop: there is no loop `opencod`"):
-        run(scenario)
-    assert run(parse_scenario("prompt: x\nloop: opencod\nmodel: [{say: y}]\n"), loop="pi").ok
+def test_an_unknown_name_in_a_file_is_told_with_its_place() -> None:
+    with pytest.raises(ScenarioError, match=r"^a\.yaml:2:7: loop: there is no loop `opencod`"):
+        parse_scenario("prompt: x\nloop: opencod\n", "a.yaml")
+
+
+def test_a_file_for_a_loop_of_ones_own_can_be_run_on_another_where_that_is_not() -> None:
+    assert run(parse_scenario("prompt: x\nloop: no.such:Loop\nmodel: [{say: y}]\n"), loop="pi").ok
 
 
 # Machines of one's own

@@ -139,11 +139,11 @@ def test_jitter_is_drawn_from_the_seed() -> None:
     assert all(10**9 < wait <= 2 * 10**9 for wait in waits)
 
 
-def test_an_unknown_loop_is_refused_with_the_file_that_names_it() -> None:
-    scenario = parse_scenario("prompt: x\nloop: refrence\n", "a.yaml")
+def test_a_loop_that_cannot_be_had_is_refused_with_the_file_that_names_it() -> None:
+    scenario = parse_scenario("prompt: x\nloop: not.here:Loop\n", "a.yaml")
     with pytest.raises(ScenarioError) as caught:
         run(scenario)
-    assert str(caught.value).startswith("a.yaml: loop: there is no loop `refrence` (did you mean")
+    assert str(caught.value).startswith("a.yaml: loop: the loop `not.here:Loop` cannot be had")
 
 
 # ---------------------------------------------------------------------- Python joins a scenario
