@@ -135,8 +135,9 @@ def _cell(comparison: Comparison, row: Row) -> str:
 
 def _short_names(names: list[str]) -> list[str]:
     """Without the folder that all of them are in, and without the ending of a scenario file."""
-    parents = [str(PurePath(name).parent) for name in names]
-    folder = f"{os.path.commonpath(parents)}/" if all(parents) else ""
+    parents = [PurePath(name).parent for name in names]
+    mixed = len({parent.is_absolute() for parent in parents}) > 1  # they share no folder
+    folder = "" if mixed else f"{os.path.commonpath(parents)}/"
     return [name.removeprefix(folder).removesuffix(SUFFIX) for name in names]
 
 

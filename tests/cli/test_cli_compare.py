@@ -166,6 +166,13 @@ class TestSeveralScenarios:
         lines = compare(*files).stdout.splitlines()
         assert [line.split()[0] for line in lines[:3]] == ["scenario", "a", "b/c"]
 
+    def test_may_be_named_by_absolute_paths_beside_others(self, folder: Path) -> None:
+        names = (write("a", LOOKS), str(folder / write("b", LOOKS)), "retry/auth")
+        result = compare(*names)
+        assert (result.exit_code, result.stderr) == (0, "")
+        told = [line.split()[0] for line in result.stdout.splitlines()[1:4]]
+        assert (told[0], told[1][-2:], told[2]) == ("a", "/b", "retry/auth")
+
     def test_are_run_on_other_loops_though_their_own_is_not_there(self) -> None:
         result = compare(write("a", f"loop: no.such:Loop\n{LOOKS}"), "--loop", "pi")
         assert (result.exit_code, result.stderr) == (0, "")
