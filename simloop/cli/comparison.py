@@ -157,13 +157,18 @@ def findings_of(row: Row) -> Iterator[str]:
         yield from (plain(line) for line in failure.split("\n"))
 
 
-def legend(comparisons: Iterable[Comparison]) -> Iterator[str]:
-    """What the marks mean, for those that are used."""
+def legend(comparisons: Sequence[Comparison]) -> Iterator[str]:
+    """What the marks mean, for those that are used; and which loops are missing to compare with."""
     used: set[str] = set()
+    missing: Counter[str] = Counter()
     for one in comparisons:
         used.update(*map(one.marks, one.rows))
         used |= {_SUMMARY for row in one.rows if row.summaries}
-    return (f"{mark.ljust(3)}  {meaning}" for mark, meaning in LEGEND.items() if mark in used)
+        missing.update({one.loop} if one.loop and OWN not in map(one.mark, one.rows) else ())
+    yield from (f"{mark.ljust(3)}  {meaning}" for mark, meaning in LEGEND.items() if mark in used)
+    for loop, count in missing.items():
+        whose = "the scenario" if len(comparisons) == 1 else _scenarios(count)
+        yield f"not among these is {plain(loop)}, the own loop of {whose}"
 
 
 def reasons(rows: Iterable[Row]) -> list[str]:
@@ -171,7 +176,7 @@ def reasons(rows: Iterable[Row]) -> list[str]:
     cannot = [row for row in rows if row.cannot]
     counts = Counter((row.loop, reason) for row in cannot for reason in row.cannot.split("; "))
     return [
-        f"{plain(loop)} cannot express {count} scenario{'s' * (count != 1)}: {plain(reason)}"
+        f"{plain(loop)} cannot express {_scenarios(count)}: {plain(reason)}"
         for (loop, reason), count in counts.items()
     ]
 
@@ -219,9 +224,12 @@ class Count:
             "not as on their own loop": words[DIFFERS],
             _NOT_RUN: words[_NOT_RUN],
         }
-        scenarios = f"{self.scenarios} scenario{'s' * (self.scenarios != 1)}"
         told = [f"{count} {what}" for what, count in counts.items() if count]
-        return ", ".join((f"{scenarios}: {words['ok']} as expected", *told))
+        return ", ".join((f"{_scenarios(self.scenarios)}: {words['ok']} as expected", *told))
+
+
+def _scenarios(count: int) -> str:
+    return f"{count} scenario{'s' * (count != 1)}"
 
 
 def _row_json(row: Row) -> dict[str, Any]:

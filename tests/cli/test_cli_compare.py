@@ -63,7 +63,7 @@ class TestASingleScenario:
             "        expect.text: expected 'Lost.', got 'Found.'",
             "        reproduce: simloop run 'a b.simloop.yaml' --seed 3 --loop pi",
         ]
-        assert lines[-1] == "!    not as expected of this loop"
+        assert lines[-2] == "!    not as expected of this loop"
 
     def test_says_below_a_row_why_a_loop_cannot_express_it(self) -> None:
         result = compare(write("a", HOOKED))
@@ -90,6 +90,28 @@ class TestASingleScenario:
         assert (result.exit_code, result.stdout) == (2, "ERROR   a.simloop.yaml  not run\n")
         assert result.stderr.startswith("a.simloop.yaml:1:1: modell: unknown key")
         assert result.stderr.count("\n") == 1
+
+
+class TestAScenarioWhoseOwnLoopIsNotAmongThem:
+    """A version, or a loop of one's own: nothing is marked, and it is told why."""
+
+    def test_is_told_below_its_table(self) -> None:
+        result = compare("loops/opencode-compacts-for-ever")
+        assert result.exit_code == 0
+        told = "not among these is opencode@1.2.27, the own loop of the scenario"
+        assert result.stdout.splitlines()[-1] == told
+
+    def test_is_counted_below_a_matrix(self) -> None:
+        write("a", f"loop: pi@0.87.1\n{LOOKS}")
+        write("b", f"loop: pi@0.87.1\n{LOOKS}")
+        write("c", LOOKS)
+        told = "not among these is pi@0.87.1, the own loop of 2 scenarios"
+        assert compare(".").stdout.splitlines()[-1] == told
+
+    def test_is_not_told_where_it_is_among_them(self) -> None:
+        name = write("a", f"loop: pi@0.87.1\n{LOOKS}")
+        lines = compare(name, "--loop", "all", "--loop", "pi@0.87.1").stdout.splitlines()
+        assert lines[-1] == "*    the scenario's own loop"
 
 
 class TestSeveralScenarios:
