@@ -7,7 +7,7 @@ async, so that it costs nothing.
 
 import asyncio
 import difflib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypedDict
 
 import msgspec
@@ -148,6 +148,7 @@ def world_of(  # noqa: PLR0917 - what a world is made of
     Where neither says how, the loop's `policies` do.
     """
     tools = {**scripted_tools(scenario, files), **own_tools}
+    _check_tools_of_hooks(scenario, tools)
     if scenario.faults is not None:
         sites = FaultSites(scenario.faults, seeds)
         model = FaultyModel(model, sites)
@@ -170,6 +171,23 @@ def world_of(  # noqa: PLR0917 - what a world is made of
         warn_after=policies.warn_after,
         max_transitions=scenario.max_transitions,
     )
+
+
+def _check_tools_of_hooks(scenario: Scenario, tools: Mapping[str, Tool]) -> None:
+    """Raise ScenarioError for a hook that can never act, because of a tool that there is not."""
+    for index, hook in enumerate(scenario.hooks):
+        named = [("tool", hook.tool), *(("hide_tools", name) for name in hook.hide_tools)]
+        for field, name in named:
+            if name is not None and name not in tools:
+                known = ", ".join(tools) or "none"
+                close = difflib.get_close_matches(name, tools, n=1)
+                hint = f"did you mean `{close[0]}`?" if close else f"there are: {known}"
+                raise ScenarioError(
+                    f"there is no tool `{name}`",
+                    path=scenario.path or None,
+                    key=f"hooks.{index}.{field}",
+                    hint=hint,
+                )
 
 
 def _context(scenario: Scenario) -> ContextScript | None:

@@ -152,6 +152,30 @@ def test_a_hook_takes_its_time_only_when_it_acts() -> None:
     assert simulate(when_done()) == [0, 3, 3]
 
 
+@pytest.mark.parametrize(
+    ("hook", "key"),
+    [
+        ({"at": "before_tool_call", "tool": "lok", "block": "no"}, "hooks.1.tool"),
+        ({"at": "before_llm_call", "hide_tools": ["look", "lok"]}, "hooks.1.hide_tools"),
+    ],
+)
+def test_a_hook_for_a_tool_that_there_is_not_is_refused(hook: dict[str, Any], key: str) -> None:
+    hooks = [ScriptedHook(at="before_llm_call"), ScriptedHook(**hook)]
+    scenario = scenario_with(tools={"look": ScriptedTool()}, hooks=hooks).read_from("a.yaml")
+    with pytest.raises(ScenarioError) as caught:
+        Simulation(scenario)
+    assert str(caught.value) == f"a.yaml: {key}: there is no tool `lok` (did you mean `look`?)"
+
+
+def test_a_hook_for_a_tool_that_a_caller_gives_is_none_of_those() -> None:
+    def look() -> str:
+        return "found"
+
+    hooks = [ScriptedHook(at="before_tool_call", tool="look", block="no")]
+    scenario = scenario_with(hooks=hooks, model=[Reply(call={"look": {}}), Reply(say="Blocked.")])
+    assert run(scenario, tools=[look]).hook_log[0][-1] == "blocked"
+
+
 def test_the_details_of_a_scripted_tool_are_for_the_interface_and_its_text_for_the_model() -> None:
     spec = ScriptedTool(returns={"hour": 12}, details={"took": 3})
     tool = scripted_tools(scenario_with(tools={"clock": spec}))["clock"]
