@@ -19,6 +19,7 @@ from simloop.errors import (
     ExpectationFailed,
     InternalError,
     ScenarioError,
+    ScriptExhausted,
     ScriptUnused,
     SimloopError,
 )
@@ -119,6 +120,8 @@ class Simulation:
             raise
         except ScenarioError as error:
             error.path = error.path or self.scenario.path or None
+            if isinstance(error, ScriptExhausted) and self._loop_name != self.scenario.loop:
+                error.hint = f"add a reply, or {self._elsewhere('{error: ScriptExhausted}')}"
             raise
         failed = failures(self.scenario.expected_of(self._loop_name), result)
         return dataclasses.replace(result, failures=failed) if failed else result
@@ -213,8 +216,12 @@ class Simulation:
             error.message += "".join(f"; {failure}" for failure in failures(expect, result))
         else:
             says = f"{{outcome: {result.outcome}, unused: {result.unused}}}"
-            error.hint = f"say under expect_on what this loop does: {self._loop_name}: {says}"
+            error.hint = self._elsewhere(says)
         raise error
+
+    def _elsewhere(self, says: str) -> str:
+        """How to say that this is what the loop does, which is not the scenario's own."""
+        return f"say under expect_on what this loop does: {self._loop_name}: {says}"
 
     def _left_over(self) -> ScriptUnused | None:
         missed = self._missed()

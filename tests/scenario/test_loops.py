@@ -9,6 +9,7 @@ from simloop import Limits, Outcome, Reply, Scenario, ScriptedTool, parse_scenar
 from simloop.errors import (
     CannotExpress,
     ScenarioError,
+    ScriptExhausted,
     ScriptUnused,
 )
 from simloop.kernel.machine import Feature, Machine
@@ -19,6 +20,7 @@ from simloop.loops.pi import PiLoop, PiOptions
 from simloop.loops.react import ReactLoop, ReactOptions
 from simloop.loops.reference import ReferenceLoop
 from simloop.scenario.loops import DESIGNS, LoopOptions, machine_for, names, reasons_against
+from simloop.scenario.schema import Expect
 from simloop.scenario.simulation import Simulation
 
 ANSWERED = Scenario(prompt="Go.", model=[Reply(say="Done.")])
@@ -336,3 +338,14 @@ def test_on_another_loop_an_unused_reply_tells_how_to_say_that_it_should_be() ->
     text = "prompt: Go.\nmodel: [{http: {status: 429}}, {say: Done.}]"
     with pytest.raises(ScriptUnused, match=r"under expect_on .*: pi: {outcome: failed, unused: 1}"):
         run(parse_scenario(text), loop="pi")
+
+
+def test_on_another_loop_a_missing_reply_tells_how_to_say_that_it_should_be() -> None:
+    hooks = "tools: {t: {}}\nhooks: [{at: before_tool_call, tool: t, block: no}]\n"
+    scenario = parse_scenario(f"prompt: x\nloop: opencode\n{hooks}model: [call: {{t: {{}}}}]")
+    says = "pi: {error: ScriptExhausted}"
+    with pytest.raises(ScriptExhausted) as caught:
+        run(scenario, loop="pi")
+    assert caught.value.hint.endswith(f"say under expect_on what this loop does: {says}")
+    told = scenario.model_copy(update={"expect_on": {"pi": Expect(error="ScriptExhausted")}})
+    assert Simulation(told, loop="pi").expects(caught.value)
