@@ -64,7 +64,7 @@ class ModelCalls:
         self._recorder = session.recorder
         self._user_code = session.user_code
         self._interrupts = session.interrupts
-        self._call_ids: set[str] = set()
+        self._call_ids: dict[str, int] = {}  # each with the last number that was put behind it
         self._first_ms = min(limits.first_part_timeout_ms, limits.model_call_timeout_ms)
 
     async def read(self, request: Request, reply: ReplySoFar, watch: Watch, *, quiet: bool) -> None:
@@ -173,11 +173,12 @@ class ModelCalls:
 
         A provider refuses a request in which two calls share an id, or have none.
         """
-        unique, number = call_id, 1
+        unique, number = call_id, self._call_ids.get(call_id, 1)
         while not unique or unique in self._call_ids:
             number += 1
             unique = f"{call_id or 'call'}#{number}"
-        self._call_ids.add(unique)
+        self._call_ids[unique] = 1
+        self._call_ids[call_id] = number
         return unique
 
 

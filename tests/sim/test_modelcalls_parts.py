@@ -1,5 +1,6 @@
 """One model call, read part by part to the end of its stream."""
 
+import time
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
@@ -109,6 +110,17 @@ def test_every_part_is_recorded_in_order() -> None:
         entries.Finish,
     )  # fmt: skip
     assert [type(e) for e in trace.entries if isinstance(e, kinds)] == list(kinds)
+
+
+def test_a_model_that_always_gives_the_same_id_costs_no_more_than_another() -> None:
+    calls = [ToolCallPart(ToolCall(each, "t", "{}")) for each in ("same", "same#3", "", "same")]
+    same = [ToolCallPart(ToolCall("same", "t", "{}"))] * 10_000
+    start_s = time.perf_counter()
+    trace = play(says(*calls, *same, Finish(FinishReason.ERROR, "error"))).trace
+    took_s = time.perf_counter() - start_s
+    ids = [entry.call_id for entry in trace.entries if isinstance(entry, entries.ToolCall)]
+    assert ids[:6] == ["same", "same#3", "call#2", "same#2", "same#4", "same#5"]
+    assert (len(set(ids)), took_s < 5) == (10_004, True)  # to try each number takes 20 s
 
 
 def test_on_chunk_is_told_every_part() -> None:
