@@ -13,6 +13,7 @@ returned nothing. Names are the document's in Python spelling; its `timestamp` i
 nanoseconds.
 """
 
+from collections import OrderedDict
 from typing import Any
 
 import msgspec
@@ -87,8 +88,7 @@ class DocumentEvents:
 
     def _forget_reply(self) -> None:
         self._pieces: list[str] = []
-        self._calls: list[entries.ToolCall] = []
-        self._told: set[str] = set()
+        self._waiting: OrderedDict[str, entries.ToolCall] = OrderedDict()
         self._answering = False
 
     def feed(self, line: AnyEntry | Footer) -> list[Event]:
@@ -107,7 +107,7 @@ class DocumentEvents:
             case entries.TextDelta(text=text) if self._reading:
                 self._pieces.append(text)
             case entries.ToolCall() if self._reading:
-                self._calls.append(line)
+                self._waiting[line.call_id] = line
             case entries.Finish() if self._reading:
                 self._reading = False
                 return [MessageEvent(at_ns=line.at_ns, content="".join(self._pieces))]
@@ -130,19 +130,18 @@ class DocumentEvents:
         ]
 
     def _tell_up_to(self, call_id: str, at_ns: int) -> list[Event]:
-        if call_id in self._told:
-            return []
-        place = [call.call_id for call in self._calls].index(call_id)
-        waiting = [call for call in self._calls[: place + 1] if call.call_id not in self._told]
-        return [self._tell(call, at_ns) for call in waiting]
+        events = []
+        while call_id in self._waiting:
+            events.append(self._tell(at_ns))
+        return events
 
     def _tell_next(self, at_ns: int) -> list[Event]:
         """The next call, which is looked at from now on; in parallel, all of them."""
-        waiting = [call for call in self._calls if call.call_id not in self._told]
-        return [self._tell(call, at_ns) for call in (waiting if self._parallel else waiting[:1])]
+        waiting = len(self._waiting)
+        return [self._tell(at_ns) for _ in range(waiting if self._parallel else min(waiting, 1))]
 
-    def _tell(self, call: entries.ToolCall, at_ns: int) -> Event:
-        self._told.add(call.call_id)
+    def _tell(self, at_ns: int) -> Event:
+        _, call = self._waiting.popitem(last=False)
         params = params_of(call.arguments)
         requested = RequestedCall(call.call_id, call.name, params)
         return ToolCallEvent(at_ns=at_ns, tool_call=requested)

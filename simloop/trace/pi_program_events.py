@@ -18,6 +18,7 @@ message only the deltas and the end of each call. Retries and compaction belong 
 """
 
 import itertools
+from collections import OrderedDict
 from typing import Any
 
 from simloop.kernel.errorclass import ErrorClass
@@ -276,26 +277,24 @@ class _Batch:
 
     def __init__(self, calls: list[entries.ToolCall], *, parallel: bool) -> None:
         self._parallel = parallel
-        self._waiting = {call.call_id: call for call in calls}
+        self._waiting = OrderedDict((call.call_id, call) for call in calls)
         self._open = set(self._waiting)
         self._order = list(self._waiting)
         self._ended: dict[str, entries.ToolResult] = {}
 
     def start_up_to(self, call_id: str, at_ns: int) -> list[ProgramEvent]:
         """The starts of this call and of those before it, where they have not been told."""
-        if call_id not in self._open:
-            return []
-        due = self._order[: self._order.index(call_id) + 1]
-        starting = [self._waiting.pop(each) for each in due if each in self._waiting]
-        return [
-            ToolExecutionStart(
+        events: list[ProgramEvent] = []
+        while call_id in self._waiting:
+            _, call = self._waiting.popitem(last=False)
+            started = ToolExecutionStart(
                 at_ns=at_ns,
                 tool_call_id=call.call_id,
                 tool_name=call.name,
                 args=params_of(call.arguments),
             )
-            for call in starting
-        ]
+            events.append(started)
+        return events
 
     def answer(self, line: entries.ToolResult, *, stopped: bool) -> list[ProgramEvent]:
         """What the result of a call makes: its end, and the messages that are due then."""

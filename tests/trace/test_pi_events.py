@@ -1,6 +1,7 @@
 """The events of document 001."""
 
 import asyncio
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,18 @@ import pytest
 from hypothesis import given, settings
 from pi_runs import PARALLEL, PI, SECOND, lines, runs, scenario, told_by, types
 
-from simloop import Compaction, Hooks, Http, Reply, Result, Scenario, read_trace, run, write_trace
+from simloop import (
+    Compaction,
+    Hooks,
+    Http,
+    Reply,
+    Result,
+    Scenario,
+    ToolExecution,
+    read_trace,
+    run,
+    write_trace,
+)
 from simloop.scenario.replies import StreamFault
 from simloop.scenario.schema import Moment
 from simloop.trace.entries import AnyEntry, Footer
@@ -202,6 +214,20 @@ def test_every_call_that_is_told_gets_one_result_and_every_run_one_end(
     assert len(ends) == len(played[1].outcomes)
     assert ends[-1] == len(events) - 1
     assert [e.at_ns for e in events] == sorted(e.at_ns for e in events)
+
+
+@pytest.mark.parametrize("names", ["document", "program"])
+@pytest.mark.parametrize("order", [None, PARALLEL])
+def test_a_reply_of_many_calls_is_told_in_time_that_grows_with_their_number(
+    names: str, order: ToolExecution | None
+) -> None:
+    many = Reply(call=[{"now": {}}] * 10_000)
+    world = scenario(many, Reply(say="Done."), tool_execution=order)
+    result = run(world)
+    start_s = time.perf_counter()
+    events = told_by(world, result, names)
+    took_s = time.perf_counter() - start_s
+    assert (len(events) > 20_000, took_s < 1.5) == (True, True)  # by the square 3 to 7 s
 
 
 def test_a_trace_that_was_read_gives_the_events_of_the_run(tmp_path: Path) -> None:
