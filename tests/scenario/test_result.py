@@ -1,4 +1,5 @@
 import asyncio
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,8 @@ from simloop.errors import (
 )
 from simloop.messages import Outcome
 from simloop.scenario.loader import parse_scenario
-from simloop.scenario.result import Result
+from simloop.scenario.result import Result, failures
+from simloop.scenario.schema import Expect
 from simloop.scenario.simulation import run
 
 RUN = """
@@ -24,6 +26,14 @@ model:
   - http: {status: 429, retry_after: 5s}
   - {say: Let me look., call: {clock: {}}}
   - say: It is noon.
+"""
+
+MANY = """
+prompt: Go on.
+loop: pi
+compaction: {window: 1000000}
+tools: {clock: {returns: "12:00"}}
+model: [{call: {clock: {}}, times: 500}, {say: It is noon.}]
 """
 
 
@@ -50,6 +60,15 @@ def result_of(expect: str, path: str = "a b.yaml") -> Result:
 def test_an_expectation_that_holds_is_no_failure(expect: str) -> None:
     result = result_of(expect)
     assert (result.failures, result.ok, result.check()) == ((), True, result)
+
+
+def test_requests_are_counted_without_building_them_all() -> None:
+    result = run(parse_scenario(MANY))
+    tracemalloc.start()
+    found = failures(Expect(requests=501), result)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (found, most < 100_000) == ((), True)
 
 
 @pytest.mark.parametrize(
