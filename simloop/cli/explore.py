@@ -134,7 +134,8 @@ def chosen_in(machine: Machine) -> dict[str, Any]:
 
 
 def _fields(options: Any) -> tuple[dataclasses.Field[Any], ...]:
-    return dataclasses.fields(options) if dataclasses.is_dataclass(options) else ()
+    ours = tuple(type(field.default) for field in LoopOptions.model_fields.values())
+    return dataclasses.fields(options) if isinstance(options, ours) else ()
 
 
 def _options(loop: str, given: tuple[str, ...]) -> LoopOptions:

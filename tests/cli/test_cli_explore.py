@@ -9,8 +9,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from simloop.cli import main
+from simloop.cli.explore import options_of
 from simloop.cli.proofs import file_stem
 from simloop.kernel.states import Finished
+from simloop.loops.react import ReactLoop
 from simloop.messages import Outcome
 from simloop.scenario.loader import load_scenario
 from simloop.scenario.loops import names
@@ -386,6 +388,12 @@ def test_a_loop_of_the_current_folder_is_found(
         capture_output=True,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_options_of_ones_own_need_be_no_json() -> None:
+    machine: Any = ReactLoop()
+    machine.options = machine.policies
+    assert options_of(machine) == {}
 
 
 def test_a_limit_of_a_machines_own_is_made_fit_for_a_file_name() -> None:
