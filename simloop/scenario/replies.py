@@ -43,9 +43,11 @@ _PHRASES = {
 
 
 class Strict(BaseModel):
-    """A model that refuses unknown keys and guesses nothing."""
+    """What a file holds: no unknown keys, no guessing, no change afterwards."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, revalidate_instances="always"
+    )
 
 
 def wrong(key: str, message: str) -> PydanticCustomError:

@@ -7,7 +7,7 @@ one sentence what it does, because that sentence is what an editor shows.
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
 from simloop.errors import ScenarioError
 from simloop.kernel.limits import Limits
@@ -16,7 +16,7 @@ from simloop.kernel.retry import ExponentialBackoff
 from simloop.messages import Outcome
 from simloop.scenario.durations import Duration
 from simloop.scenario.loops import LoopOptions
-from simloop.scenario.replies import Reply, differs, wrong
+from simloop.scenario.replies import Reply, Strict, differs, wrong
 from simloop.sim.faults import ChanceFaults
 from simloop.sim.files import Files
 from simloop.sim.tools import Tool, canonical_json
@@ -30,15 +30,7 @@ TypeName = Literal[
 ]  # fmt: skip
 
 
-class Model(BaseModel):
-    """What all models of a scenario share: no unknown keys, no guessing, no change afterwards."""
-
-    model_config = ConfigDict(
-        extra="forbid", strict=True, frozen=True, revalidate_instances="always"
-    )
-
-
-class ScriptedTool(Model):
+class ScriptedTool(Strict):
     """A fake tool."""
 
     description: str = Field("", description="What the model is told about the tool.")
@@ -104,7 +96,7 @@ class ScriptedTool(Model):
         }
 
 
-class ScriptedHook(Model):
+class ScriptedHook(Strict):
     """A fake hook. It takes its time, then fails, or does what the other fields say."""
 
     at: HookPoint = Field(description="Where the hook runs.")
@@ -146,7 +138,7 @@ Point = Literal[
 ]  # fmt: skip
 
 
-class Moment(Model):
+class Moment(Strict):
     """When something happens to a run: at a time, or when the trace shows something."""
 
     at: Duration | None = Field(None, description="Virtual time after the start of the first run.")
@@ -173,7 +165,7 @@ class Queued(Moment):
     )
 
 
-class Context(Model):
+class Context(Strict):
     """What measuring and compacting the context come to, in the place of its size.
 
     The last word of each list stands for all that follow.
@@ -187,14 +179,14 @@ class Context(Model):
     )
 
 
-class ClockSkew(Model):
+class ClockSkew(Strict):
     """The clock of the loop is wrong against the provider's: dates in Retry-After tell."""
 
     ahead: Duration = Field(0, description="It shows a later time.")
     behind: Duration = Field(0, description="It shows an earlier time.")
 
 
-class Counters(Model):
+class Counters(Strict):
     """The counters at the end; only those that are given are checked."""
 
     error_count: int | None = Field(
@@ -207,7 +199,7 @@ class Counters(Model):
     compaction_attempts: int | None = Field(None, ge=0, description="Compactions tried.")
 
 
-class Expect(Model):
+class Expect(Strict):
     """What must hold at the end of the run; only what is given is checked."""
 
     outcome: Outcome | None = Field(None, description="How the run ends.")
@@ -259,7 +251,7 @@ _AT_AN_OUTCOME = (
 )  # fmt: skip
 
 
-class Scenario(Model):
+class Scenario(Strict):
     """One prompt or several, what the model will say, the tools and hooks around it, the bounds."""
 
     title: str = Field("", description="What must hold, as a sentence.")

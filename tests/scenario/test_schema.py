@@ -23,6 +23,7 @@ from simloop.messages import Outcome
 from simloop.scenario.catalog import bundled_folder
 from simloop.scenario.durations import format_duration
 from simloop.scenario.loader import parse_scenario
+from simloop.scenario.replies import Reply
 from simloop.scenario.schema import (
     Expect,
     HookPoint,
@@ -220,3 +221,15 @@ def test_an_editor_refuses_unknown_keys_everywhere() -> None:
 def test_an_editor_accepts_every_bundled_scenario(path: Path) -> None:
     validator = jsonschema_rs.validator_for(Scenario.model_json_schema())
     assert [error.message for error in validator.iter_errors(read_yaml_file(path).data)] == []
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"model": [Reply(say="Noon.").model_copy(update={"steps": -1})]},
+        {"expect": Expect().model_copy(update={"requests": -1})},
+    ],
+)
+def test_what_was_changed_unchecked_is_checked_in_a_scenario(given: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match="greater than or equal to 0"):
+        Scenario(prompt="x", **given)
