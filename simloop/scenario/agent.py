@@ -19,6 +19,8 @@ from typing import Any, Literal, Protocol, Unpack, get_args
 from simloop.errors import ScenarioError
 from simloop.kernel.machine import Machine
 from simloop.kernel.policies import ToolOrder
+from simloop.loops.opencode import OpencodeLoop
+from simloop.loops.pi import PiLoop
 from simloop.messages import Message
 from simloop.scenario.loops import machine_for
 from simloop.scenario.schema import Scenario
@@ -60,10 +62,10 @@ def event_view(scenario: Scenario, loop: str | Machine, names: Names) -> EventVi
     parallel = order is ToolOrder.PARALLEL
     if names == "document":
         return DocumentEvents(parallel=parallel)
-    if machine.name == "pi":
-        cut = getattr(getattr(machine, "options", None), "refuse_cut_calls", False)
+    if isinstance(machine, PiLoop):
+        cut = machine.options.refuse_cut_calls
         return ProgramEvents(parallel=parallel, fails_cut_calls=cut)
-    if machine.name == "opencode":
+    if isinstance(machine, OpencodeLoop):
         return OpencodeEvents()
     raise ScenarioError(
         f"the events of the program behind `{machine.name}` are not known",

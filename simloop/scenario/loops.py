@@ -3,7 +3,7 @@
 A name is one of `DESIGNS`, one with a version behind it (`opencode@1.2.27`: the loop with the
 options of that version of the real program), or `module:attribute` for a machine of one's own: a
 Machine, or what makes one from Limits. The rule to keep: nothing else in simloop knows which loops
-there are.
+there are, but for whose programs' events are written down (agent.py).
 """
 
 import difflib

@@ -17,6 +17,7 @@ from simloop import (
     simulate,
 )
 from simloop.kernel.policies import ToolOrder
+from simloop.loops.react import ReactLoop
 from simloop.scenario.agent import event_view
 from simloop.scenario.replies import Pace
 from simloop.sim.simulate import running_loop
@@ -82,6 +83,14 @@ def test_the_program_of_opencode_tells_its_status_live() -> None:
 def test_a_loop_without_known_program_events_is_refused() -> None:
     with pytest.raises(ScenarioError, match="behind `react` are not known"):
         Agent(scenario(), loop="react", events="program")
+
+
+@pytest.mark.parametrize("name", ["pi", "opencode"])
+def test_a_loop_of_ones_own_is_not_taken_for_the_program_whose_name_it_has(name: str) -> None:
+    mine = ReactLoop()
+    mine.name = name
+    with pytest.raises(ScenarioError, match=f"behind `{name}` are not known"):
+        Agent(scenario(), loop=mine, events="program")
 
 
 def test_an_agent_needs_the_virtual_clock() -> None:
