@@ -26,7 +26,6 @@ from simloop.cli.progress import Progress
 from simloop.cli.settings import comparison_settings
 from simloop.cli.targets import Target, targets_of
 from simloop.cli.terminal import note, out_lines, plain
-from simloop.errors import ScenarioError
 from simloop.scenario.catalog import SUFFIX
 from simloop.trace.codec import replace_file
 
@@ -78,7 +77,8 @@ def command(
     if file is None:
         out_lines(text.split("\n"))
     else:
-        _write(file, click.unstyle(text) + "\n")
+        replace_file(file, f"{click.unstyle(text)}\n".encode(errors="backslashreplace"))
+        note(f"written: {plain(str(file))}")
     return Count.of(comparisons).exit_code
 
 
@@ -87,16 +87,6 @@ def _check_output(file: Path, found: Iterable[Target]) -> None:
         with contextlib.suppress(OSError):  # one of them is not there, so they are not the same
             if isinstance(target.file, Path) and file.samefile(target.file):
                 raise click.UsageError("--output would overwrite a scenario")
-
-
-def _write(file: Path, text: str) -> None:
-    try:
-        replace_file(file, text.encode(errors="backslashreplace"))
-    except OSError as error:
-        hint = "name a file in a folder that exists and may be written to"
-        message = f"cannot be written: {error.strerror}"
-        raise ScenarioError(message, path=file, hint=hint) from error
-    note(f"written: {plain(str(file))}")
 
 
 def _written(comparisons: Sequence[Comparison], loops: Sequence[str], output_format: str) -> str:

@@ -31,7 +31,7 @@ from simloop.scenario.catalog import SUFFIX
 from simloop.scenario.loops import LoopOptions, machine_for
 from simloop.scenario.schema import Scenario
 from simloop.scenario.wording import wording
-from simloop.trace.codec import replace_file
+from simloop.trace.codec import create_folder, replace_file
 
 _DEFAULTS = Limits()
 
@@ -179,13 +179,8 @@ def _write(folder: Path, proof: Proof, limits: Limits, options: LoopOptions) -> 
             hint = "choose another folder, or delete it first"
             raise ScenarioError("this file exists already", path=file, hint=hint)
     for file, text in texts.items():
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            replace_file(file, text.encode())
-        except OSError as error:
-            raise ScenarioError(
-                f"cannot be written: {error.strerror}", path=file, hint="choose another folder"
-            ) from error
+        create_folder(folder)
+        replace_file(file, text.encode())
         note(plain(f"wrote {file}"))
 
 

@@ -15,7 +15,7 @@ from simloop.cli.targets import Target, targets_of
 from simloop.cli.terminal import note, out, out_lines, plain
 from simloop.errors import ScenarioError
 from simloop.scenario.catalog import SUFFIX
-from simloop.trace.codec import write_trace
+from simloop.trace.codec import create_folder, write_trace
 
 TRACE_SUFFIX = ".trace.jsonl"
 
@@ -86,19 +86,10 @@ def _record(report: Report, file: Path, written: dict[Path, str]) -> None:
         verdict.errors.append(taken)
         return
     try:
-        _create_folder(file.parent)
+        create_folder(file.parent)
         write_trace(verdict.trace, file)
     except ScenarioError as error:
         verdict.errors.append(error)
     else:
         written[file] = report.name
         report.name = str(file)
-
-
-def _create_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        hint = "name a folder that may be written to"
-        message = f"the folder cannot be created: {error.strerror}"
-        raise ScenarioError(message, path=folder, hint=hint) from error

@@ -40,22 +40,34 @@ def encode(trace: LoopTrace) -> bytes:
 
 
 def write_trace(trace: LoopTrace, path: Path) -> None:
-    """Write the trace to `path`, atomically: readers see the old file or the whole new one.
+    """Write the trace to `path`. Raises ScenarioError as `replace_file` does."""
+    replace_file(path, encode(trace))
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Write a file, atomically: readers see the old one or the whole new one.
 
     Raises ScenarioError if the folder cannot be written to.
     """
     try:
-        replace_file(path, encode(trace))
+        _replace(path, data)
     except OSError as error:
-        raise ScenarioError(
-            f"the trace cannot be written: {error.strerror}",
-            path=path,
-            hint="name a file in a folder that exists and may be written to",
-        ) from error
+        hint = "name a file in a folder that exists and may be written to"
+        message = f"cannot be written: {error.strerror}"
+        raise ScenarioError(message, path=path, hint=hint) from error
 
 
-def replace_file(path: Path, data: bytes) -> None:
-    """Write a whole file or none. Raises OSError."""
+def create_folder(folder: Path) -> None:
+    """Have the folder, and those that it is in. Raises ScenarioError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        hint = "name a folder that may be written to"
+        message = f"the folder cannot be created: {error.strerror}"
+        raise ScenarioError(message, path=folder, hint=hint) from error
+
+
+def _replace(path: Path, data: bytes) -> None:
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:

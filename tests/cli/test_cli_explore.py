@@ -254,6 +254,8 @@ class TestWrite:
     def test_a_folder_that_is_a_file_is_refused(self, folder: Path) -> None:
         (folder / "out").write_text("", "utf-8")
         assert explore("--loop", "react", "--write", "out").exit_code == 2
+        result = explore("--loop", "react", "--write", "out/deep")
+        assert (result.exit_code, "the folder cannot be created: " in result.stderr) == (2, True)
 
 
 def written(result: Result) -> list[str]:

@@ -176,7 +176,7 @@ class TestWhatIsWrong:
         monkeypatch.setattr(os, "fsync", full)
         result = record(name)
         assert result.exit_code == 2
-        assert "the trace cannot be written: No space left on device" in result.stderr
+        assert "cannot be written: No space left on device" in result.stderr
         assert Path("a.trace.jsonl").read_text("utf-8") == "old"
         assert sorted(path.name for path in folder.iterdir()) == ["a.simloop.yaml", "a.trace.jsonl"]
 

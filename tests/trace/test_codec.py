@@ -130,7 +130,7 @@ def test_writing_replaces_the_old_file_whole(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
-    with pytest.raises(ScenarioError, match="the trace cannot be written: No such file"):
+    with pytest.raises(ScenarioError, match="cannot be written: No such file"):
         write_trace(a_trace(), tmp_path / "nowhere" / "a.jsonl")
 
 
