@@ -6,17 +6,21 @@ from msgspec import Struct
 from msgspec.structs import fields
 
 
+def kebab(name: str) -> str:
+    """The name of a class as traces and reports have it: `ModelReplied` is `model-replied`."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower()
+
+
 class _Names(dict[type[Struct], str]):
     """Made when they are first asked for; looked up in every transition, so a plain lookup."""
 
     def __missing__(self, kind: type[Struct]) -> str:
-        name = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", kind.__name__).lower()
-        self[kind] = name
-        return name
+        self[kind] = kebab(kind.__name__)
+        return self[kind]
 
 
 NAMES = _Names()
-"""Class names in kebab case: `ModelReplied` is `model-replied`."""
+"""What each class is called."""
 
 
 def told(value: Struct) -> str:

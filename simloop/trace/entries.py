@@ -5,23 +5,19 @@ holds virtual time and data of the run only. Real time, addresses and versions o
 make two equal runs differ.
 """
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from simloop.kernel.errorclass import ErrorClass
+from simloop.kernel.names import kebab
 from simloop.messages import Fault, FinishReason, Message, Outcome, ToolSpec, Usage
-
-
-def _kebab(name: str) -> str:
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower()
 
 
 class Entry(
     Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True,
-    tag_field="kind", tag=_kebab,
+    tag_field="kind", tag=kebab,
 ):  # fmt: skip
     """`seq` counts a trace's entries from 0; `at_ns` is virtual time since its start."""
 
