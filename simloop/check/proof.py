@@ -71,7 +71,7 @@ class Proof:
 
     @property
     def undeclared(self) -> tuple[str, ...]:
-        """Limits that end its runs and are none of its bounds, so that nothing is proved of them."""
+        """Limits that end its runs and are no bounds of it: nothing is proved of them."""
         limits = dict.fromkeys(state.limit for state in self.endings if state.limit)
         return tuple(limit for limit in limits if limit not in (*self.heeded, *_OF_THE_WORLD))
 

@@ -81,7 +81,7 @@ class TestAReplay:
         assert replay(trace) is None
 
     def test_has_the_seed_and_the_loop_of_the_recorded_run(self) -> None:
-        trace = read_back(played(f"loop: unheard-of\n{ANSWERS}", seed=9, loop="reference"))
+        trace = read_back(played(f"loop: not.here:Loop\n{ANSWERS}", seed=9, loop="reference"))
         again = rerun(trace)
         assert (again.header.seed, again.header.loop) == (9, "reference")
         assert encode(again) == encode(trace)
@@ -217,7 +217,7 @@ class TestDeterminism:
 
     @pytest.mark.usefixtures("counting")
     def test_that_is_missing_under_another_loop_is_reproduced_with_that_loop(self) -> None:
-        scenario = parse_scenario(f"loop: unheard-of\n{ANSWERS}", "a.yaml")
+        scenario = parse_scenario(f"loop: not.here:Loop\n{ANSWERS}", "a.yaml")
         with pytest.raises(ReplayDiverged) as raised:
             check_determinism(run(scenario, loop="reference").trace, scenario)
         assert raised.value.reproduce == "simloop check a.yaml --seed 3 --loop reference"

@@ -96,7 +96,7 @@ class TestAScenario:
         )
 
     def test_is_run_with_the_seed_and_the_loop_that_are_given(self) -> None:
-        scenario = parse_scenario(f"loop: unheard-of\n{PASSES}")
+        scenario = parse_scenario(f"loop: not.here:Loop\n{PASSES}")
         verdict = verify(scenario, seed=9, loop="reference")
         assert verdict.trace is not None
         assert (verdict.trace.header.seed, verdict.trace.header.loop) == (9, "reference")

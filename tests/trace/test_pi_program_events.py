@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from pi_runs import PI, lines, runs, scenario, told_by, types
 
-from simloop import Compaction, Http, Reply, Result, Scenario, read_trace, run, write_trace
+from simloop import Compaction, Http, Limits, Reply, Result, Scenario, read_trace, run, write_trace
 from simloop.kernel.policies import CompactionStrategy
 from simloop.trace.entries import AnyEntry, Footer
 from simloop.trace.pi_program_events import (
@@ -64,6 +64,18 @@ def test_calls_of_a_message_that_broke_have_no_tool_events() -> None:
     events = program(lines(run(scenario(reply)).trace))
     assert not [kind for kind in types(events) if kind.startswith("tool_")]
     assert events[-2] == TurnEnd(at_ns=0)
+
+
+def test_a_turn_that_fails_does_not_have_the_results_of_the_one_before() -> None:
+    world = scenario(Reply(call={"now": {}}), Reply(http=Http(status=401)))
+    ends = [e for e in program(lines(run(world).trace)) if isinstance(e, TurnEnd)]
+    assert [end.tool_results for end in ends] == [("call-1",), ()]
+
+
+def test_a_call_that_waits_when_the_time_is_over_is_never_begun() -> None:
+    world = scenario(Reply(call=[{"look": {}}] * 2), limits=Limits(max_wall_clock_ms=500))
+    events = program(lines(run(world).trace), parallel=False)
+    assert [e.tool_call_id for e in events if isinstance(e, ToolExecutionStart)] == ["call-1"]
 
 
 @pytest.mark.parametrize("keep_turns", [1, 2])
