@@ -7,6 +7,7 @@ one's own in CI.
 
 import dataclasses
 import json
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -165,7 +166,7 @@ def _options(loop: str, given: tuple[str, ...]) -> LoopOptions:
 def _read(text: str) -> Any:
     """A value as YAML reads it; a flag may go without one."""
     words = {"": True, "true": True, "false": False, "null": None}
-    return int(text) if text.isascii() and text.isdigit() else words.get(text, text)
+    return int(text) if re.fullmatch(r"-?[0-9]+", text) else words.get(text, text)
 
 
 def _write(folder: Path, proof: Proof, limits: Limits, options: LoopOptions) -> None:

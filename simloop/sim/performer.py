@@ -288,6 +288,5 @@ class Performer:
         why = STOPPED.get(effect.outcome, "Error: not executed, the run ended")
         with self._watch.deadline(GRACE_MS):  # for what callbacks make of it
             await self._tool_calls.settle(why, self._watch)
-        self._tool_calls.settle_quietly(why)
         if reply.text or reply.calls:
             self._commit(reply)

@@ -80,11 +80,6 @@ class ToolCalls:
         for index in self._open():
             await self._reject(index, text, watch)
 
-    def settle_quietly(self, text: str) -> None:
-        """The same without telling a callback."""
-        for index in self._open():
-            self._put(index, ToolResult(text, is_error=True), ran=False)
-
     def _open(self) -> list[int]:
         return [index for index, answer in enumerate(self.answers) if answer is None]
 

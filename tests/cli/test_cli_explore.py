@@ -1,18 +1,15 @@
-import json
 import re
 import subprocess
 import sysconfig
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from exploring import SMALL, explore, explore_json
 
 from simloop.cli import main
-from simloop.cli.explore import options_of
 from simloop.cli.proofs import file_stem
 from simloop.kernel.states import Finished
-from simloop.loops.react import ReactLoop
 from simloop.messages import Outcome
 from simloop.scenario.loader import load_scenario
 from simloop.scenario.loops import names
@@ -38,7 +35,6 @@ class Boundless(ReactLoop):
     def _go_on(self, run):
         return self._decide(run, signals.Began())
 """
-SMALL = ("--max-steps", "2", "--max-errors", "2", "--max-compactions", "1")
 # The keys that the issue names, then those that only we do.
 KEYS: dict[str, type | tuple[type, ...]] = {
     "loop": str,
@@ -72,15 +68,6 @@ def own(folder: Path, request: pytest.FixtureRequest) -> str:
     name = "own_" + re.sub(r"\W", "_", request.node.name)
     (folder / f"{name}.py").write_text(OWN, "utf-8")
     return name
-
-
-def explore(*arguments: str) -> Result:
-    return CliRunner(env={"NO_COLOR": "1"}).invoke(main, ["explore", *arguments])
-
-
-def explore_json(*arguments: str) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(explore(*arguments, "--format", "json").stdout)
-    return document
 
 
 class TestText:
@@ -277,18 +264,6 @@ class TestThrough:
         assert through in result.stderr
 
 
-class TestOptions:
-    @pytest.mark.parametrize("loop", ["reference", "pi@0.73.1", "own:Loop"])
-    def test_of_a_loop_without_any_are_refused(self, loop: str) -> None:
-        result = explore("--loop", loop, "--option", "parallel=true")
-        assert result.exit_code == 2
-        assert f"the loop `{loop}` takes no options" in result.stderr
-
-    @pytest.mark.parametrize("limit", ["--max-steps", "--max-errors", "--max-steps-per-round"])
-    def test_a_limit_below_its_least_is_refused(self, limit: str) -> None:
-        assert explore(limit, "0").exit_code == 2
-
-
 class TestLoop:
     def test_that_there_is_not_is_answered_with_those_there_are(self) -> None:
         result = explore("--loop", "opncode")
@@ -353,31 +328,6 @@ class TestExitCode:
             assert result.exit_code == (0 if ends else 1)
 
 
-def test_options_change_the_loop(tmp_path: Path) -> None:
-    given = ("--loop", "opencode", *SMALL, "--option", "max_retries=1", "--option", "calls_go_on")
-    document = explore_json(*given)
-    assert (document["options"]["max_retries"], document["options"]["calls_go_on"]) == (1, True)
-    assert document["longest_run"]["model_calls"] == 4
-    assert explore("--loop", "opencode", "--option", "steps=unlimited").exit_code == 1
-    assert (
-        explore("--loop", "pi", "--option", "steering=all", "--write", str(tmp_path)).exit_code == 1
-    )
-
-
-def test_an_option_that_is_given_twice_is_refused() -> None:
-    twice = ("--option", "parallel=true", "--option", "parallel=false")
-    result = explore("--loop", "pi", *twice)
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert "an option is given twice" in result.stderr
-
-
-@pytest.mark.parametrize("option", ["nope=1", "steps=nope", "max_retries=-1", "max_retries=x"])
-def test_an_option_that_there_is_not_is_named(option: str) -> None:
-    result = explore("--loop", "opencode", "--option", option)
-    assert result.exit_code == 2
-    assert f"opencode.{option.partition('=')[0]}" in result.stderr
-
-
 def test_a_loop_of_the_current_folder_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -390,12 +340,6 @@ def test_a_loop_of_the_current_folder_is_found(
         capture_output=True,
     )
     assert done.returncode == 0, done.stderr
-
-
-def test_options_of_ones_own_need_be_no_json() -> None:
-    machine: Any = ReactLoop()
-    machine.options = machine.policies
-    assert options_of(machine) == {}
 
 
 def test_a_limit_of_a_machines_own_is_made_fit_for_a_file_name() -> None:

@@ -277,7 +277,6 @@ MENDS = (
         "calls that are open when a run ends are answered",
         "in-tool before-the-finish limits/wall-clock",
         edit(Performer, "_finish", "await self._tool_calls.settle(why, self._watch)", "pass"),
-        swap(ToolCalls, "settle_quietly", lambda *_: None),
     ),
     mend(
         "a tool that cancels itself is answered",

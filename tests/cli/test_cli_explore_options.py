@@ -1,0 +1,53 @@
+"""What can be said to `simloop explore` about a loop: its options and its limits."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from exploring import SMALL, explore, explore_json
+
+from simloop.cli.explore import options_of
+from simloop.loops.react import ReactLoop
+
+
+class TestOptions:
+    @pytest.mark.parametrize("loop", ["reference", "pi@0.73.1", "own:Loop"])
+    def test_of_a_loop_without_any_are_refused(self, loop: str) -> None:
+        result = explore("--loop", loop, "--option", "parallel=true")
+        assert result.exit_code == 2
+        assert f"the loop `{loop}` takes no options" in result.stderr
+
+    @pytest.mark.parametrize("limit", ["--max-steps", "--max-errors", "--max-steps-per-round"])
+    def test_a_limit_below_its_least_is_refused(self, limit: str) -> None:
+        assert explore(limit, "0").exit_code == 2
+
+
+def test_options_change_the_loop(tmp_path: Path) -> None:
+    given = ("--loop", "opencode", *SMALL, "--option", "max_retries=1", "--option", "calls_go_on")
+    document = explore_json(*given)
+    assert (document["options"]["max_retries"], document["options"]["calls_go_on"]) == (1, True)
+    assert document["longest_run"]["model_calls"] == 4
+    assert explore("--loop", "opencode", "--option", "steps=unlimited").exit_code == 1
+    assert (
+        explore("--loop", "pi", "--option", "steering=all", "--write", str(tmp_path)).exit_code == 1
+    )
+
+
+def test_an_option_that_is_given_twice_is_refused() -> None:
+    twice = ("--option", "parallel=true", "--option", "parallel=false")
+    result = explore("--loop", "pi", *twice)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "an option is given twice" in result.stderr
+
+
+@pytest.mark.parametrize("option", ["nope=1", "steps=nope", "max_retries=-1", "max_retries=x"])
+def test_an_option_that_there_is_not_is_named(option: str) -> None:
+    result = explore("--loop", "opencode", "--option", option)
+    assert result.exit_code == 2
+    assert f"opencode.{option.partition('=')[0]}" in result.stderr
+
+
+def test_options_of_ones_own_need_be_no_json() -> None:
+    machine: Any = ReactLoop()
+    machine.options = machine.policies
+    assert options_of(machine) == {}
