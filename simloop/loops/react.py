@@ -196,6 +196,6 @@ def _entry(message: Message, names: Mapping[str, str]) -> dict[str, Any]:
 def _function_call(call: Any) -> dict[str, Any]:
     try:
         arguments = msgspec.json.decode(call.arguments)
-    except msgspec.DecodeError:
-        arguments = call.arguments  # not JSON: as the model wrote it
+    except (msgspec.DecodeError, RecursionError):
+        arguments = call.arguments  # not JSON, or none that can be read: as the model wrote it
     return {"functionCall": {"id": call.id, "name": call.name, "args": arguments}}

@@ -346,9 +346,10 @@ def test_a_call_without_words_is_the_only_part() -> None:
     assert history(go(CALL, DONE).messages)[1]["parts"] == [call_part("call-1", "t", {})]
 
 
-def test_arguments_that_are_no_json_stay_as_the_model_wrote_them() -> None:
-    kept = history(go(Reply(call={"t": "{oops"}), DONE).messages)
-    assert kept[1]["parts"] == [call_part("call-1", "t", "{oops")]
+@pytest.mark.parametrize("text", ["{oops", "[" * 100_000], ids=["broken", "too-deep"])
+def test_arguments_that_are_no_json_stay_as_the_model_wrote_them(text: str) -> None:
+    kept = history(go(Reply(call={"t": text}), DONE).messages)
+    assert kept[1]["parts"] == [call_part("call-1", "t", text)]
     complaint = "Error: Invalid parameters\narguments: not valid JSON"
     assert kept[2] == answered("call-1", "t", {"error": complaint})
 
