@@ -310,8 +310,8 @@ def error_of(body: str | dict[str, Any] | None) -> tuple[str, str]:
     """Code and message of an error body, in each of the shapes in which providers send them."""
     try:
         parsed = json.loads(body) if isinstance(body, str) else body
-    except ValueError:
-        return "", ""  # an HTML page of a proxy
+    except (ValueError, RecursionError):
+        return "", ""  # an HTML page of a proxy, or what no reader of JSON follows
     if not isinstance(parsed, dict):
         return "", ""
     inner = parsed.get("error", parsed)

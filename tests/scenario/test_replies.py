@@ -172,6 +172,11 @@ def test_headers_are_lower_case_and_in_order() -> None:
     assert http.fault().headers == (("date", "today"), ("retry-after", "5"), ("x-id", "7"))
 
 
+@pytest.mark.parametrize("body", ["<html>502</html>", "[" * 100_000], ids=["page", "too-deep"])
+def test_a_body_that_is_no_json_leaves_the_status_to_speak(body: str) -> None:
+    assert Http(status=502, body=body).fault() == Fault("502 Bad Gateway", status=502)
+
+
 @settings(deadline=None)
 @given(st.integers(1, 120 * 10**9))
 def test_retry_after_asks_for_exactly_the_time_that_is_written(nanoseconds: int) -> None:
