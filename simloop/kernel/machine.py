@@ -109,16 +109,22 @@ class Machine(Protocol):
         ...
 
 
+class IllegalSignal(InternalError):  # noqa: N818 - what it is, in the machine's own words
+    """A signal arrived in a state that does not wait for it."""
+
+
 def on_the_map(
     legal: LegalMap, decide: Callable[[Run, Signal], Transition], run: Run, signal: Signal
 ) -> Transition:
     """What `decide` says, checked against the map. Raises as `Machine.advance`."""
     targets = legal[type(run.state)].get(type(signal))
     if targets is None:
-        raise not_accepted(run, signal)
+        raise IllegalSignal(f"{run.state} does not wait for {signal}: please report this")
     moved = decide(run, signal)
     if type(moved[0].state) not in targets:
-        raise not_on_the_map(run, signal, moved[0])
+        raise InternalError(
+            f"{run.state} -> {moved[0].state} on {signal} is not on the map: please report this"
+        )
     return moved
 
 
@@ -148,19 +154,3 @@ def reply_of(run: Run) -> Reply:
     """The reply of the step that is under way."""
     assert isinstance(run.state, RunningTools | ClosingStep)
     return run.state.reply
-
-
-class IllegalSignal(InternalError):  # noqa: N818 - what it is, in the machine's own words
-    """A signal arrived in a state that does not wait for it."""
-
-
-def not_accepted(run: Run, signal: Signal) -> IllegalSignal:
-    """The error for a signal that the map does not let in."""
-    return IllegalSignal(f"{run.state} does not wait for {signal}: please report this")
-
-
-def not_on_the_map(run: Run, signal: Signal, after: Run) -> InternalError:
-    """The error for a move that the map does not have."""
-    return InternalError(
-        f"{run.state} -> {after.state} on {signal} is not on the map: please report this"
-    )

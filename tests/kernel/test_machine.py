@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import re
 from typing import get_args
 
 import msgspec
@@ -18,8 +19,6 @@ from simloop.kernel.machine import (
     Run,
     Transition,
     finish,
-    not_accepted,
-    not_on_the_map,
     on_the_map,
     stop,
 )
@@ -48,18 +47,8 @@ def test_every_state_is_tried_here() -> None:
     assert {type(state) for state in STATES} == set(get_args(State))
 
 
-def test_a_refused_signal_is_told_with_the_state_that_refused_it() -> None:
-    error = not_accepted(RUN, signals.BackoffElapsed())
-    assert str(error) == "Ready() does not wait for BackoffElapsed(): please report this"
-
-
 def test_a_refused_signal_is_our_fault_not_the_authors() -> None:
     assert issubclass(IllegalSignal, InternalError)
-
-
-def test_a_move_off_the_map_is_told_with_both_its_ends() -> None:
-    error = not_on_the_map(RUN, BEGAN, Run(states.BackingOff()))
-    assert str(error) == "Ready() -> BackingOff() on Began() is not on the map: please report this"
 
 
 def test_a_run_starts_with_nothing_spent() -> None:
@@ -164,12 +153,14 @@ def test_a_signal_that_the_map_does_not_let_in_is_never_decided_on(signal: Signa
     def decide(_: Run, __: Signal) -> Transition:
         raise AssertionError("it was asked")
 
-    with pytest.raises(IllegalSignal):
+    told = f"Ready() does not wait for {signal!r}: please report this"
+    with pytest.raises(IllegalSignal, match=f"^{re.escape(told)}$"):
         on_the_map(MAP, decide, RUN, signal)
 
 
 def test_a_decision_that_leaves_the_map_is_our_fault() -> None:
-    with pytest.raises(InternalError, match=r"Ready\(\) -> CallingModel\(\) on Began\(\) is not"):
+    told = "Ready() -> CallingModel() on Began() is not on the map: please report this"
+    with pytest.raises(InternalError, match=f"^{re.escape(told)}$"):
         on_the_map(MAP, lambda _, __: leading_to(states.CallingModel()), RUN, BEGAN)
 
 
