@@ -6,7 +6,8 @@ refused, not left out.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import yaml
 from msgspec import Struct
@@ -33,6 +34,8 @@ from simloop.scenario.schema import (
     ScriptedHook,
     ScriptedTool,
 )
+
+T = TypeVar("T")
 
 _ROUNDS = 25
 """How often a lasso goes round before it is called a runaway."""
@@ -160,8 +163,7 @@ class _Script:
     def scenario(self, *, limits: Limits, **rest: Any) -> Scenario:
         """All of it. The context is scripted wherever it is looked at: real sizes grow."""
         if self._wall_clock:
-            given = {name: getattr(limits, name) for name in limits.__slots__}
-            limits = Limits(**{**given, "max_wall_clock_ms": _WALL_CLOCK_MS})
+            limits = replace(limits, max_wall_clock_ms=_WALL_CLOCK_MS)
         calls = {name for reply in self._replies for name in _calls_of(reply)}
         context = Context(over=_shortened(self._over), shrunk=_shortened(self._shrunk))
         return Scenario(
@@ -277,16 +279,14 @@ def _calls_of(reply: Reply) -> list[str]:
 
 def _repeated(replies: list[Reply]) -> list[Reply]:
     """The replies, with one that is repeated at the end said once and for always."""
-    last = len(replies)
-    while last > 1 and replies[last - 1] == replies[last - 2]:
-        last -= 1
-    if len(replies) - last < _ROUNDS // 2:
+    once = _shortened(replies)
+    if len(replies) - len(once) < _ROUNDS // 2:
         return replies
-    return [*replies[: last - 1], replies[-1].model_copy(update={"times": "always"})]
+    return [*once[:-1], once[-1].model_copy(update={"times": "always"})]
 
 
-def _shortened(words: list[bool]) -> list[bool]:
-    """The same without the repetition of the last word, which goes without saying."""
+def _shortened(words: list[T]) -> list[T]:
+    """The same without the repetition of the last one."""
     last = len(words)
     while last > 1 and words[last - 1] == words[last - 2]:
         last -= 1
