@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Self
 
 from simloop.check.verify import Verdict
-from simloop.errors import CannotExpress, CheckFailed, ScenarioError, SimloopError
+from simloop.errors import CheckFailed, ScenarioError, SimloopError
 from simloop.scenario.loader import load_scenario
 from simloop.scenario.loops import DESIGNS
 from simloop.scenario.schema import Scenario
@@ -51,9 +51,8 @@ class Row:
     @classmethod
     def of(cls, loop: str, verdict: Verdict) -> Self:
         """The row of a loop whose run came to this."""
-        beyond = next((e for e in verdict.errors if isinstance(e, CannotExpress)), None)
-        if beyond is not None:
-            return cls(loop=loop, cannot="; ".join(beyond.reasons), verdict=verdict)
+        if verdict.cannot:
+            return cls(loop=loop, cannot=verdict.cannot, verdict=verdict)
         trace = verdict.trace
         footer = trace.footer if trace else None
         outcomes = tuple(map(str, trace.outcomes if trace else ()))
@@ -137,9 +136,8 @@ def _counted(trace: LoopTrace) -> list[str]:
 
 def _error_name(verdict: Verdict) -> str:
     """The worst error, or the expected one."""
-    if verdict.errors:
-        return type(max(verdict.errors, key=lambda error: error.exit_code)).__name__
-    return type(verdict.ended_by).__name__ if verdict.ended_by else ""
+    error = verdict.worst or verdict.ended_by
+    return type(error).__name__ if error else ""
 
 
 def _told(error: SimloopError) -> str:

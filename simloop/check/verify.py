@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from simloop.check.replay import check_determinism
-from simloop.errors import InternalError, ScenarioError, SimloopError
+from simloop.errors import CannotExpress, InternalError, ScenarioError, SimloopError
 from simloop.scenario.loader import load_scenario
 from simloop.scenario.result import Result, failures_of_error
 from simloop.scenario.schema import Scenario
@@ -37,6 +37,17 @@ class Verdict:
     def failures(self) -> tuple[str, ...]:
         """The expectations that do not hold."""
         return self.result.failures if self.result else self.unmet
+
+    @property
+    def worst(self) -> SimloopError | None:
+        """The error that says most: of equally bad ones the first."""
+        return max(self.errors, key=lambda error: error.exit_code, default=None)
+
+    @property
+    def cannot(self) -> str:
+        """Why the loop cannot express the scenario, or empty."""
+        found = (error for error in self.errors if isinstance(error, CannotExpress))
+        return next(("; ".join(error.reasons) for error in found), "")
 
     @property
     def exit_code(self) -> int:

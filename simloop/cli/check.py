@@ -21,7 +21,7 @@ from simloop.cli.report import Report, Tally, json_text
 from simloop.cli.settings import ALL_LOOPS, scenario_settings_or_all
 from simloop.cli.targets import Target, targets_of
 from simloop.cli.terminal import note, out, out_lines, plain
-from simloop.errors import CannotExpress, ScenarioError
+from simloop.errors import ScenarioError
 from simloop.scenario.loops import DESIGNS
 from simloop.scenario.schema import Scenario
 
@@ -39,9 +39,7 @@ class OnLoop(Report):
     @classmethod
     def of(cls, name: str, loop: str, report: Report) -> "OnLoop":
         """The report, called by that name."""
-        errors = report.verdict.errors
-        beyond = any(isinstance(error, CannotExpress) for error in errors)
-        cannot = Row.of(loop, report.verdict) if beyond else None
+        cannot = Row.of(loop, report.verdict) if report.verdict.cannot else None
         return cls(name, report.path, report.verdict, loop, cannot)
 
     @property

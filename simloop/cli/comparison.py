@@ -273,11 +273,7 @@ def _below(row: Row) -> Iterator[str]:
 def _explain(rows: Sequence[Row], before_note: Callable[[], None]) -> None:
     """What is no finding about a loop is told on stderr, once."""
     errors = [(row.verdict, error) for row in rows if row.verdict for error in row.verdict.errors]
-    told = {
-        id(error): error
-        for verdict, error in errors
-        if isinstance(error, InternalError) or verdict.scenario is None
-    }
-    for error in told.values():
+    told = (e for verdict, e in errors if isinstance(e, InternalError) or not verdict.scenario)
+    for error in dict.fromkeys(told):
         before_note()
         explain(error)

@@ -70,11 +70,11 @@ class Suite:
 
 def _explain(case: Element, report: Report) -> None:
     """Say in one element all that is wrong: readers of JUnit files look at the first only."""
-    errors = report.verdict.errors
-    lines = [*report.findings(), *(line for error in errors for line in _lines(error))]
+    told = (line for error in report.verdict.errors for line in _lines(error))
+    lines = [*report.findings(), *told]
     kind, message = ExpectationFailed.__name__, lines[0]
-    if errors:
-        worst = max(errors, key=lambda error: error.exit_code)
+    worst = report.verdict.worst
+    if worst is not None:
         kind, message = type(worst).__name__, _lines(worst)[0]
     tag = "failure" if report.exit_code == ExpectationFailed.exit_code else "error"
     found = SubElement(case, tag, type=kind, message=_legal(message))

@@ -101,8 +101,8 @@ class Report:
             "outcomes": list(verdict.trace.outcomes if verdict.trace else ()),
             "failures": list(verdict.failures),
         }
-        if verdict.errors:
-            worst = max(verdict.errors, key=lambda error: error.exit_code)
+        worst = verdict.worst
+        if worst is not None:
             document["error"] = {"type": type(worst).__name__, "message": str(worst)}
         return document
 

@@ -166,6 +166,7 @@ class TestAnErrorThatTheScenarioExpects:
         text = "prompt: Hi\nabort: {at: 1s}\nexpect_on: {react: {error: Deadlock}}\n"
         verdict = verify(parse_scenario(text), loop="react")
         assert (types(verdict), verdict.trace) == ([CannotExpress], None)
+        assert verdict.cannot == "document 003 has no way to stop a run"
 
     def test_can_only_be_one_that_can_end_a_run(self) -> None:
         with pytest.raises(ScenarioError, match=r"expect\.error"):
@@ -181,6 +182,13 @@ class TestSeveralPrompts:
     def test_of_which_a_later_one_finds_no_reply_are_an_error(self) -> None:
         verdict = verify(parse_scenario("prompt: Hi\nthen: [More]\nmodel: [{say: Hello.}]\n"))
         assert (types(verdict), verdict.deterministic) == ([ScriptExhausted], True)
+
+
+def test_the_worst_error_is_the_first_of_those_with_the_highest_exit_code() -> None:
+    errors = [RunawayRun("one"), ScenarioError("two"), ScenarioError("three")]
+    assert Verdict(errors=[*errors]).worst is errors[1]
+    assert Verdict().worst is None
+    assert not Verdict(errors=[*errors]).cannot
 
 
 @pytest.mark.parametrize(
