@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
+from catalogue import catalogue_text
 from click.testing import CliRunner
 
 from simloop.check.proof import Proof, prove
@@ -11,7 +12,6 @@ from simloop.cli import main
 from simloop.kernel.diagram import mermaid
 from simloop.kernel.limits import Limits
 from simloop.kernel.names import told
-from simloop.scenario.catalogue import catalogue_text
 from simloop.scenario.durations import format_duration
 from simloop.scenario.jsonschema import schema_text
 from simloop.scenario.loops import DESIGNS, machine_for, names

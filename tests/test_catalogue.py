@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from catalogue import catalogue_text, escaped
 from pydantic import BaseModel
 
 from simloop.kernel.limits import Limits
@@ -26,7 +27,6 @@ from simloop.loops.react import ReactOptions
 from simloop.messages import Fault
 from simloop.scenario import catalog
 from simloop.scenario.catalog import SUFFIX, bundled_folder
-from simloop.scenario.catalogue import catalogue_text, escaped
 from simloop.scenario.loader import load_scenario
 from simloop.scenario.loops import DESIGNS, LoopOptions, names
 from simloop.scenario.replies import Http, Pace, Reply, StreamFault, TokenUsage, When, Where

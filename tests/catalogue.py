@@ -28,7 +28,7 @@ there does the same.
 
 The numbers under *bugs* are rows of simloop's catalogue of real bugs of agent loops: A are loops
 that never end, B is compaction, C retries, D calls and their results, abort and order, E limits and
-counters. `tests/scenario/test_catalogue.py` lists the rows that no scenario answers, and why.
+counters. `tests/test_catalogue.py` lists the rows that no scenario answers, and why.
 
 This page is generated: `python tests/regenerate.py`.
 """
