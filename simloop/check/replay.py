@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from simloop.errors import InternalError, ReplayDiverged, ScenarioError, SimloopError
 from simloop.scenario.schema import Scenario
 from simloop.scenario.simulation import Simulation
-from simloop.trace.diff import Divergence, first_difference
+from simloop.trace.diff import first_difference
 from simloop.trace.entries import Header
 from simloop.trace.looptrace import LoopTrace
 
@@ -51,14 +51,6 @@ def recorded_scenario(trace: LoopTrace) -> Scenario:
         raise ScenarioError(
             f"the recorded scenario cannot be read: {first['msg']}", key=place
         ) from error
-
-
-def replay(trace: LoopTrace) -> Divergence | None:
-    """Run the recorded scenario again; where the new run first differs, or None.
-
-    A trace that was cut is compared as far as it goes. Raises as `recorded_scenario`.
-    """
-    return first_difference(trace, rerun(trace))
 
 
 def rerun(trace: LoopTrace) -> LoopTrace:

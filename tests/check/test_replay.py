@@ -12,7 +12,6 @@ from simloop.check.replay import (
     check_determinism,
     different_settings,
     recorded_scenario,
-    replay,
     rerun,
     run_to_the_end,
 )
@@ -26,7 +25,7 @@ from simloop.scenario.simulation import Simulation, run
 from simloop.sim.hooks import Hooks
 from simloop.trace import entries
 from simloop.trace.codec import decode, encode
-from simloop.trace.diff import first_difference
+from simloop.trace.diff import Divergence, first_difference
 from simloop.trace.looptrace import LoopTrace
 
 ANSWERS = "seed: 3\nprompt: Hi\nmodel: [{http: {status: 500}}, {say: Hello there.}]\n"
@@ -58,6 +57,11 @@ def rewritten(trace: LoopTrace, text: str) -> LoopTrace:
 def cut(trace: LoopTrace, count: int) -> LoopTrace:
     lines = encode(trace).splitlines(keepends=True)
     return decode(b"".join(lines[: count + 1]))
+
+
+def replay(trace: LoopTrace) -> Divergence | None:
+    """Where the recorded scenario, run again, first differs."""
+    return first_difference(trace, rerun(trace))
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simloop.check.proof import Longest, prove
-from simloop.check.replay import replay
+from simloop.check.replay import rerun
 from simloop.check.verify import verify
 from simloop.check.witness import scenario_of_ending, scenario_text
 from simloop.cli import main
@@ -29,6 +29,7 @@ from simloop.scenario.loops import LoopOptions
 from simloop.scenario.simulation import run
 from simloop.trace import views
 from simloop.trace.codec import encode, read_trace, write_trace
+from simloop.trace.diff import first_difference
 from simloop.trace.entries import Transition
 
 NAME = "fifth:TwoTries"
@@ -115,7 +116,7 @@ def test_its_trace_is_written_read_and_replayed(text: str, tmp_path: Path) -> No
     write_trace(trace, tmp_path / "a.jsonl")
     again = read_trace(tmp_path / "a.jsonl")
     assert encode(again) == encode(trace)
-    assert replay(again) is None
+    assert first_difference(again, rerun(again)) is None
 
 
 @BOTH
