@@ -40,7 +40,7 @@ class Driver:
         machine: Machine,
         world: World,
         record: list[AnyEntry],
-        queued: Queued | None = None,
+        queued: Queued,
     ) -> None:
         loop = asyncio.get_running_loop()
         task = asyncio.current_task()
@@ -55,7 +55,6 @@ class Driver:
         self._watch = Watch(loop, task)
         self.interrupts = Interrupts(loop, task)
         recorder = Recorder(record, self._clock)
-        queued = Queued() if queued is None else queued
         self._performer = Performer(world, recorder, self.interrupts, self._watch, queued)
 
     def open(self) -> None:

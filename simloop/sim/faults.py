@@ -99,7 +99,7 @@ class FaultyModel:
     """A model that answers as `inner` does, when no fault comes between."""
 
     def __init__(self, inner: Model, sites: FaultSites) -> None:
-        self.inner = inner
+        self._inner = inner
         self._sites = sites
         self._unheard: dict[str, list[Part]] = {}
 
@@ -131,7 +131,7 @@ class FaultyModel:
         """What the inner model says; what a fault cut off is said again when it is asked again."""
         unheard = self._unheard.pop(request.purpose, None)
         if unheard is None:
-            async with contextlib.aclosing(self.inner.stream(request)) as parts:
+            async with contextlib.aclosing(self._inner.stream(request)) as parts:
                 async for part in parts:
                     yield part
         for part in unheard or ():

@@ -59,7 +59,6 @@ class SessionErrorEvent(Event, frozen=True, tag="session.error"):
     error: NamedError
 
 
-OPENCODE_EVENTS: tuple[str, ...] = ("session.status", "session.error")
 # A forbidden call and the last step end a run without an error (document 004, sections 1 and 2).
 _NO_ERROR = frozenset({Outcome.COMPLETED, Outcome.MAX_STEPS, Outcome.BLOCKED})
 _NAMES = {
@@ -72,7 +71,7 @@ _NAMES = {
 class OpencodeEvents:
     """The view."""
 
-    names = OPENCODE_EVENTS
+    names: tuple[str, ...] = ("session.status", "session.error")
 
     def __init__(self) -> None:
         self._running = False

@@ -72,15 +72,12 @@ class ErrorEvent(Event, frozen=True, tag="error"):
     error: str
 
 
-DOCUMENT_EVENTS: tuple[str, ...] = ("message", "tool_call", "tool_result", "done", "error")
-
-
 class DocumentEvents:
     """The view. `parallel` says how the loop runs the calls of one reply."""
 
-    names = DOCUMENT_EVENTS
+    names: tuple[str, ...] = ("message", "tool_call", "tool_result", "done", "error")
 
-    def __init__(self, *, parallel: bool = False) -> None:
+    def __init__(self, *, parallel: bool) -> None:
         self._parallel = parallel
         self._running = self._reading = False
         self._start_ns = 0

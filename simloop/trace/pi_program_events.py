@@ -95,11 +95,7 @@ class AgentEnd(ProgramEvent, frozen=True, tag="agent_end"):
     """The prompt is dealt with."""
 
 
-PROGRAM_EVENTS: tuple[str, ...] = (
-    "agent_start", "turn_start", "message_start", "message_update", "message_end",
-    "tool_execution_start", "tool_execution_end", "turn_end", "agent_end",
-)  # fmt: skip
-STOP_REASONS = {
+_STOP_REASONS = {
     FinishReason.STOP: "stop",
     FinishReason.OTHER: "stop",
     FinishReason.TOOL_CALLS: "toolUse",
@@ -117,9 +113,12 @@ class ProgramEvents:
     `fails_cut_calls`: calls of a reply that was cut off are failed one by one, as in 0.87.1.
     """
 
-    names = PROGRAM_EVENTS
+    names: tuple[str, ...] = (
+        "agent_start", "turn_start", "message_start", "message_update", "message_end",
+        "tool_execution_start", "tool_execution_end", "turn_end", "agent_end",
+    )  # fmt: skip
 
-    def __init__(self, *, parallel: bool = True, fails_cut_calls: bool = False) -> None:
+    def __init__(self, *, parallel: bool, fails_cut_calls: bool) -> None:
         self._parallel = parallel
         self._fails_cut_calls = fails_cut_calls
         self._sent = self._start_ns = 0
@@ -240,7 +239,7 @@ class _Message:
                 return self._update(line.at_ns, "toolcall_end", arguments)
             case entries.Finish(reason=reason, raw=raw):
                 self.said = True
-                why = STOP_REASONS[reason]
+                why = _STOP_REASONS[reason]
                 return self.end(line.at_ns, why, raw if why == "error" else "")
             case entries.Error(fault=fault, error_class=error_class):
                 aborted = error_class is ErrorClass.ABORTED

@@ -29,6 +29,7 @@ from simloop.loops.reference import ReferenceLoop
 from simloop.messages import AssistantMessage, ToolMessage, UserMessage
 from simloop.sim.driver import Driver
 from simloop.sim.model import FunctionModel
+from simloop.sim.queued import Queued
 from simloop.sim.world import World
 from simloop.trace import entries
 from simloop.trace.codec import encode
@@ -129,7 +130,7 @@ class Treadmill(ReferenceLoop):
 def test_a_loop_that_does_not_bound_itself_is_stopped_after_max_transitions() -> None:
     async def main(record: list[Any]) -> None:
         world = World(model=FunctionModel(lambda _: "Done."), max_transitions=50)
-        await Driver(Treadmill(), world, record).drive("Go.")
+        await Driver(Treadmill(), world, record, Queued()).drive("Go.")
 
     record: list[Any] = []
     with pytest.raises(RunawayRun, match="max_transitions=50"):

@@ -23,7 +23,7 @@ from simloop.trace.pi_program_events import (
 
 
 def program(record: Iterable[AnyEntry | Footer], **how: bool) -> list[ProgramEvent]:
-    view = ProgramEvents(**how)
+    view = ProgramEvents(**{"parallel": True, "fails_cut_calls": False, **how})
     return [event for line in record for event in view.feed(line)]
 
 
