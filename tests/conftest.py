@@ -1,3 +1,4 @@
+import signal
 import subprocess
 import sys
 import tarfile
@@ -9,6 +10,10 @@ import pytest
 import simloop
 
 pytest_plugins = ["pytester"]
+
+# A shell's `&` has its programs ignore Ctrl-C, and theirs: the tests of Ctrl-C would wait in vain.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 TOP = Path(__file__).resolve().parent.parent
 
