@@ -126,7 +126,7 @@ def _everything(_: Signal) -> bool:
 
 
 def _without_user(signal: Signal) -> bool:
-    return not (isinstance(signal, StepClosed) and (signal.queued or signal.follow_up))
+    return not (isinstance(signal, StepClosed) and (signal.steering or signal.follow_up))
 
 
 class _Rounds:

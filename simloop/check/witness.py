@@ -198,8 +198,8 @@ class _Script:
                     self._replies.append(_failing(error, retryable=retryable))
             case signals.ToolsReturned(blocked=True):
                 self._hook("before_tool_call", effects.RunTools, block="Not allowed.")
-            case signals.StepClosed(queued=queued, follow_up=follow_up):
-                self._say(queued=queued, follow_up=follow_up)
+            case signals.StepClosed(steering=steering, follow_up=follow_up):
+                self._say(steering=steering, follow_up=follow_up)
             case signals.HookFailed():
                 self._fail_hook(asked)
             case signals.CallBlocked():
@@ -211,8 +211,8 @@ class _Script:
             case _:
                 pass  # Began, BackoffElapsed and plain ToolsReturned come by themselves
 
-    def _say(self, *, queued: bool, follow_up: bool) -> None:
-        for wanted, later in ((queued, False), (follow_up, True)):
+    def _say(self, *, steering: bool, follow_up: bool) -> None:
+        for wanted, later in ((steering, False), (follow_up, True)):
             if wanted:
                 nth = self._transitions
                 self._queue.append(

@@ -47,11 +47,11 @@ class ToolsReturned(Struct, frozen=True, gc=False):
 class StepClosed(Struct, frozen=True, gc=False):
     """Callbacks and `after_llm_call` hooks have run.
 
-    `queued`: the user has said more meanwhile, to be heard at once; `follow_up`: to be heard when
+    `steering`: the user has said more meanwhile, to be heard at once; `follow_up`: to be heard when
     the run would otherwise be over.
     """
 
-    queued: bool = False
+    steering: bool = False
     follow_up: bool = False
 
 

@@ -185,8 +185,8 @@ class OpencodeLoop:
                 return self._call(run)
             case ToolsReturned(blocked=blocked):
                 return run.to(ClosingStep(reply_of(run), blocked)), _KEEP
-            case StepClosed(queued=queued, follow_up=follow_up):
-                return self._judge(run, reply_of(run), queued=queued or follow_up)
+            case StepClosed(steering=steering, follow_up=follow_up):
+                return self._judge(run, reply_of(run), queued=steering or follow_up)
             case AbortRequested():
                 return self._abort(run, signal)
             case WallClockExpired() | HookFailed() | CallBlocked():

@@ -207,10 +207,10 @@ class PiLoop:
             case ToolsReturned():
                 closing = run.state if type(run.state) is Halting else ClosingStep(reply_of(run))
                 return Run(closing), _KEEP
-            case StepClosed(queued=queued, follow_up=follow_up):
+            case StepClosed(steering=steering, follow_up=follow_up):
                 if type(run.state) is Halting:
                     return run, (self._take[Queue.STEERING][0], effects.CallModel(aborted=True))
-                return self._follow(run, reply_of(run), queued=queued, follow_up=follow_up)
+                return self._follow(run, reply_of(run), steering=steering, follow_up=follow_up)
             case ModelFailed(error=error):
                 aborted = error is ErrorClass.ABORTED
                 return finish(run, Outcome.ABORTED if aborted else Outcome.FAILED)
@@ -233,11 +233,11 @@ class PiLoop:
         asked = effects.RefuseTools(reply.finish) if refused else effects.RunTools()
         return Run(RunningTools(reply)), (asked,)
 
-    def _follow(self, run: Run, reply: Reply, *, queued: bool, follow_up: bool) -> Transition:
+    def _follow(self, run: Run, reply: Reply, *, steering: bool, follow_up: bool) -> Transition:
         """Go on while there are calls or messages to steer by; then with what waits for the end."""
         if reply.finish in _BREAKS_OFF:
             return finish(run, _BREAKS_OFF[reply.finish])
-        if reply.calls or queued:
+        if reply.calls or steering:
             return Run(Measuring()), self._take[Queue.STEERING]
         if follow_up:
             return Run(Measuring()), self._take[Queue.FOLLOW_UP]

@@ -147,8 +147,8 @@ class ReferenceLoop:
                 reply = reply_of(run)
                 broken = reply.finish is FinishReason.INTERRUPTED
                 return run.to(ClosingStep(reply)), _DROP if broken else _KEEP
-            case StepClosed(queued=queued, follow_up=follow_up):
-                return self._follow(run, reply_of(run), queued=queued or follow_up)
+            case StepClosed(steering=steering, follow_up=follow_up):
+                return self._follow(run, reply_of(run), queued=steering or follow_up)
             case Began() | BackoffElapsed():
                 return run.to(_MEASURING), _MEASURE
             case ContextCompacted(shrunk=shrunk):

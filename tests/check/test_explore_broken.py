@@ -68,7 +68,7 @@ FREE = [
         "return finish(run, Outcome.FAILED)",
         "return run.to(CallingModel()), _CALL",
     ),
-    change("pi", "a reply without calls", "_follow", "if reply.calls or queued:", "if True:"),
+    change("pi", "a reply without calls", "_follow", "if reply.calls or steering:", "if True:"),
     change(
         "opencode",
         "a failed call",

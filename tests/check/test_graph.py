@@ -26,7 +26,7 @@ SEEDED = settings(deadline=None, derandomize=True, max_examples=100)
 MOST_NODES = 6
 Arrows = list[list[tuple[Signal, int]]]
 
-PLAIN, TALKING = signals.StepClosed(), signals.StepClosed(queued=True)
+PLAIN, TALKING = signals.StepClosed(), signals.StepClosed(steering=True)
 SAYS_MORE = signals.StepClosed(follow_up=True)
 COMPACTED, ABORT = signals.ContextCompacted(shrunk=True), signals.AbortRequested()
 SIGNALS: tuple[Signal, ...] = (PLAIN, TALKING, SAYS_MORE, COMPACTED, ABORT)

@@ -44,7 +44,7 @@ THROUGH = {
         "model-replied length",
         "tools-returned",
         "step-closed",
-        "step-closed queued",
+        "step-closed steering",
         "step-closed follow_up",
     ),
     "opencode": (
@@ -56,7 +56,7 @@ THROUGH = {
         "model-replied interrupted",
         "tools-returned",
         "step-closed",
-        "step-closed queued",
+        "step-closed steering",
     ),
 }
 OVERFLOWS = [(loop, "model-failed overflow") for loop in ENDLESS if loop[-2:] in ("27", "33")]

@@ -115,7 +115,7 @@ def test_only_a_call_made_after_an_abort_comes_back_as_aborted() -> None:
         (effects.MeasureContext(), signals.ContextMeasured, ["over"]),
         (effects.Compact(forced=True), signals.ContextCompacted, ["shrunk"]),
         (effects.RunTools(), signals.ToolsReturned, ["blocked"]),
-        (effects.CloseStep(keep=True), signals.StepClosed, ["queued", "follow_up"]),
+        (effects.CloseStep(keep=True), signals.StepClosed, ["steering", "follow_up"]),
     ],
     ids=["measured", "compacted", "tools", "step"],
 )

@@ -140,7 +140,7 @@ def test_the_outer_loop_ends_by_the_finish_alone_and_not_by_calls(
         assert play(*closed, FITS)[1] == CALL_MODEL
 
 
-@pytest.mark.parametrize("closed", [StepClosed(queued=True), StepClosed(follow_up=True)], ids=str)
+@pytest.mark.parametrize("closed", [StepClosed(steering=True), StepClosed(follow_up=True)], ids=str)
 def test_an_answer_is_no_end_when_the_user_has_spoken_since(closed: StepClosed) -> None:
     assert play(FITS, ANSWER, closed) == (play(*STEP)[0].to(Turning(answered=False)), TURN)
 
@@ -198,7 +198,7 @@ def test_after_the_last_retry_the_run_ends() -> None:
 
 
 def test_the_failures_of_a_step_do_not_count_against_the_next_one() -> None:
-    for way in (STEP[1:], (ANSWER, StepClosed(queued=True))):
+    for way in (STEP[1:], (ANSWER, StepClosed(steering=True))):
         assert play(*tries(5), *way)[0].error_count == 0
         assert play(*tries(5), *way, *tries(4), RATE_LIMITED)[1] == (effects.Backoff(5),)
 

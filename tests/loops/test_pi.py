@@ -170,13 +170,13 @@ def test_what_waits_is_taken_in_the_documented_order(
     asked: tuple[Effect, ...],
 ) -> None:
     returned = (ToolsReturned(),) if reply.calls else ()
-    closed = StepClosed(queued=queued, follow_up=follow_up)
+    closed = StepClosed(steering=queued, follow_up=follow_up)
     assert play(FITS, reply, *returned, closed)[1] == asked
 
 
 @pytest.mark.parametrize("finish", ["error", "interrupted", "content-filter"])
 def test_the_queues_are_not_polled_after_an_error(finish: str) -> None:
-    closed = StepClosed(queued=True, follow_up=True)
+    closed = StepClosed(steering=True, follow_up=True)
     assert play(FITS, replied(finish), closed)[0].state == TABLE[finish][2]
 
 
@@ -228,7 +228,7 @@ def test_limits_and_equal_options_make_no_difference(state: type) -> None:
 @pytest.mark.parametrize(
     ("options", "closed", "asked"),
     [
-        ({"steering": Delivery.ALL}, StepClosed(queued=True), Queue.STEERING),
+        ({"steering": Delivery.ALL}, StepClosed(steering=True), Queue.STEERING),
         ({"follow_up": Delivery.ALL}, StepClosed(follow_up=True), Queue.FOLLOW_UP),
     ],
     ids=["steering", "follow-up"],
@@ -263,7 +263,7 @@ def test_after_an_abort_during_tools_one_more_call_is_made_and_comes_back_as_abo
     assert (after.state, asked) == (states.Halting(), (effects.RefuseTools(None),))
     halting = (*way, ToolsReturned())
     assert play(*halting, after_abort=AfterAbort.CALL)[1] == KEEP
-    closing = (*halting, StepClosed(queued=True, follow_up=True))
+    closing = (*halting, StepClosed(steering=True, follow_up=True))
     last = (STEER[0], effects.CallModel(aborted=True))
     assert play(*closing, after_abort=AfterAbort.CALL)[1] == last
     failed = ModelFailed(ErrorClass.ABORTED, retryable=False)

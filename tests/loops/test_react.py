@@ -181,7 +181,7 @@ def test_a_model_call_that_a_hook_forbids_ends_the_run_as_blocked() -> None:
 def test_runs_with_as_many_rounds_behave_equally_however_they_came_about(state: type) -> None:
     """Other replies, other machines of equal options: the same run, the same moves."""
     cut = (replied("length", text=False, calls=True), ToolsReturned(blocked=True))
-    other, one = play(*cut, StepClosed(queued=True), *WAYS[state]), play(*ROUND, *WAYS[state])
+    other, one = play(*cut, StepClosed(steering=True), *WAYS[state]), play(*ROUND, *WAYS[state])
     assert other == one
     loops = [ReactLoop(Limits(max_steps=2)), ReactLoop(options=ReactOptions(max_rounds=2))]
     moves = [[loop.advance(one[0], signal) for signal in arriving(one[1])] for loop in loops]

@@ -221,7 +221,7 @@ def test_a_row_that_ends_the_run_tells_the_user_in_the_documents_words(
     assert told(run) == message
 
 
-@pytest.mark.parametrize("said", [StepClosed(queued=True), StepClosed(follow_up=True)], ids=str)
+@pytest.mark.parametrize("said", [StepClosed(steering=True), StepClosed(follow_up=True)], ids=str)
 def test_an_answer_goes_on_if_the_user_has_said_more_whenever_it_is_to_be_heard(
     said: StepClosed,
 ) -> None:
