@@ -1,6 +1,7 @@
 """The ReAct loop of document 003: ask, act on one function call, observe, until there is none.
 
-Not here: how anything is done (sim). The rule to keep: a round is one model call and at most one
+Not here: how anything is done (sim), and the history in the document's form
+(trace/react_history.py). The rule to keep: a round is one model call and at most one
 function call, and `max_rounds` of them are the only bound that the document has.
 
 The document decides by whether the reply holds a function call, and by nothing else: a cut-off,
@@ -21,9 +22,8 @@ Where the real program (try-agent, c63fb5e) differs, as `documented-loops.md` se
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, assert_never
+from typing import Annotated, ClassVar, assert_never
 
-import msgspec
 from annotated_types import Ge
 
 from simloop.kernel import effects
@@ -59,7 +59,7 @@ from simloop.kernel.signals import (
     WallClockExpired,
 )
 from simloop.kernel.states import CallingModel, ClosingStep, Finished, Ready, Reply, RunningTools
-from simloop.messages import AssistantMessage, Message, Outcome, ToolMessage
+from simloop.messages import Outcome
 
 LEGAL: LegalMap = {
     Ready: {Began: frozenset({CallingModel})},
@@ -155,47 +155,3 @@ class ReactLoop:
         if run.total_steps >= self.max_rounds:
             return finish(run, Outcome.MAX_STEPS, "max_rounds", TOO_MANY_ROUNDS)
         return run.to(CallingModel()), _CALL
-
-
-def history(messages: tuple[Message, ...]) -> list[dict[str, Any]]:
-    """The conversation as the document keeps it: roles user, model and tool, each with parts.
-
-    Text and call of a reply are two parts, as in the real program; the document has them in one.
-    The results of a reply are parts of one entry, as there.
-    A part is `text`, `functionCall` (id, name, args) or `functionResponse` (id, name, response).
-    """
-    names = {
-        call.id: call.name
-        for message in messages
-        if isinstance(message, AssistantMessage)
-        for call in message.calls
-    }
-    entries: list[dict[str, Any]] = []
-    for message in messages:
-        entry = _entry(message, names)
-        if entries and entry["role"] == entries[-1]["role"] == "tool":
-            entries[-1]["parts"] += entry["parts"]
-        else:
-            entries.append(entry)
-    return entries
-
-
-def _entry(message: Message, names: Mapping[str, str]) -> dict[str, Any]:
-    match message:
-        case AssistantMessage(text=text, calls=calls):
-            said: list[dict[str, Any]] = [{"text": text}] if text or not calls else []
-            return {"role": "model", "parts": said + [_function_call(call) for call in calls]}
-        case ToolMessage(call_id=call_id, text=text, is_error=is_error):
-            key = "error" if is_error else "output"
-            answered = {"id": call_id, "name": names.get(call_id, ""), "response": {key: text}}
-            return {"role": "tool", "parts": [{"functionResponse": answered}]}
-        case _:
-            return {"role": "user", "parts": [{"text": message.text}]}
-
-
-def _function_call(call: Any) -> dict[str, Any]:
-    try:
-        arguments = msgspec.json.decode(call.arguments)
-    except (msgspec.DecodeError, RecursionError):
-        arguments = call.arguments  # not JSON, or none that can be read: as the model wrote it
-    return {"functionCall": {"id": call.id, "name": call.name, "args": arguments}}
