@@ -3,6 +3,7 @@ import asyncio
 import pytest
 
 from simloop import (
+    Callbacks,
     Hooks,
     Http,
     Limits,
@@ -93,6 +94,15 @@ def test_a_hook_says_what_it_did() -> None:
         "hook          after_llm_call refuse failed: ValueError: no" in line
         for line in timeline(trace)
     )
+
+
+def test_a_callback_that_failed_is_told() -> None:
+    def refuse(_: object) -> None:
+        raise ValueError("no")
+
+    scenario = Scenario(prompt="Hi", model=[Reply(say="Hello.")])
+    told = list(timeline(run(scenario, callbacks=Callbacks(on_text=refuse)).trace))
+    assert any(line.endswith("callback      on_text failed: ValueError: no") for line in told)
 
 
 def test_a_trace_that_was_cut_says_so_at_its_end() -> None:
@@ -229,6 +239,14 @@ def test_several_prompts_read_one_after_the_other() -> None:
     ended = next(number for number, line in enumerate(told) if line.startswith("failed"))
     assert told[ended + 1] == "prompt        And you?"
     assert told[-2] == "completed     Well."
+
+
+def test_counters_that_begin_anew_with_a_prompt_are_no_move() -> None:
+    scenario = Scenario(
+        prompt="Hi", then=["And you?"], model=[Reply(say="Hello."), Reply(say="Well.")]
+    )
+    told = [line[14:] for line in lines(scenario)]
+    assert told[told.index("prompt        And you?") + 1].startswith("request ")
 
 
 def test_a_long_run_is_noted_at_each_further_call() -> None:
