@@ -25,6 +25,8 @@ from simloop.trace.opencode_events import (
 SECOND = 10**9
 LIMITED = Reply(http=Http(status=429))
 TOOLS = {"look": ScriptedTool(returns="found", takes=SECOND)}
+OVERFLOW = Reply(http=Http(status=400, code="context_length_exceeded"))
+MADE_ROOM = Context(over=[False], shrunk=[True])
 EXACT = ExponentialBackoff(initial_ms=1_000, jitter=0)
 
 
@@ -84,6 +86,13 @@ def test_the_next_try_comes_when_retry_after_says() -> None:
 def test_attempts_count_from_one_in_each_step() -> None:
     world = scenario(LIMITED, Reply(call={"look": {}}), LIMITED, Reply(say="Done."))
     events = told(run(world))
+    statuses = [event.status for event in events if isinstance(event, StatusEvent)]
+    assert [status.attempt for status in statuses if isinstance(status, Retry)] == [1, 1]
+
+
+def test_attempts_count_from_one_after_a_compaction_within_a_step() -> None:
+    world = scenario(LIMITED, OVERFLOW, LIMITED, Reply(say="Done."), context=MADE_ROOM)
+    events = told(run(world, loop="opencode@1.18.33"))
     statuses = [event.status for event in events if isinstance(event, StatusEvent)]
     assert [status.attempt for status in statuses if isinstance(status, Retry)] == [1, 1]
 
@@ -180,6 +189,19 @@ def test_an_overflow_that_ends_the_run_is_called_one() -> None:
     result = run(scenario(overflow))
     (error,) = [e.error for e in told(result) if isinstance(e, SessionErrorEvent)]
     assert error == NamedError("ContextOverflowError", result.message)
+
+
+@pytest.mark.parametrize("failed", [LIMITED, OVERFLOW], ids=["retried", "compacted"])
+def test_an_end_in_a_later_try_is_not_called_what_the_failed_one_was(failed: Reply) -> None:
+    world = scenario(
+        failed,
+        Reply(stall="before-headers"),
+        context=MADE_ROOM,
+        limits=Limits(max_wall_clock_ms=1_500),
+    )
+    result = run(world, loop="opencode@1.18.33")
+    assert result.outcome is Outcome.TIMED_OUT
+    assert words(told(result))[-2:] == ["UnknownError", "idle"]
 
 
 def test_opencode_1_18_33_says_idle_twice_after_an_abort_and_we_say_it_once() -> None:
