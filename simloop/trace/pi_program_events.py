@@ -182,7 +182,7 @@ class ProgramEvents:
             self._open_batch()
         if line.signal in _STOPS:
             self._stopped = True
-        if self._message.said and not self._message.is_open:
+        if self._message.said:
             self._unanswered = []
         if line.signal != "step-closed":
             return []

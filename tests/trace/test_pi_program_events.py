@@ -6,10 +6,12 @@ from pathlib import Path
 import msgspec
 import pytest
 from hypothesis import given, settings
-from pi_runs import PI, lines, runs, scenario, told_by, types
+from pi_runs import PI, SECOND, lines, runs, scenario, told_by, types
 
 from simloop import Compaction, Http, Limits, Reply, Result, Scenario, read_trace, run, write_trace
 from simloop.kernel.policies import CompactionStrategy
+from simloop.scenario.replies import Pace
+from simloop.scenario.schema import Moment
 from simloop.trace.entries import AnyEntry, Footer
 from simloop.trace.pi_program_events import (
     MessageEnd,
@@ -95,6 +97,56 @@ def test_words_of_the_user_are_told_once_also_when_the_context_is_rewritten(
     assert [len(request.messages) for request in result.requests][-1] < 4
     ends = [e for e in program(lines(result.trace)) if isinstance(e, MessageEnd)]
     assert [end.content for end in ends if end.role == "user"] == ["Go.", "Second."]
+
+
+DROPS = CompactionStrategy.DROP_OLDEST
+AT_ONE_AND_A_HALF = Moment(at=3 * SECOND // 2)
+SLOWLY = Pace(first_part=SECOND, per_part=SECOND)
+
+
+def said_by_the_user(world: Scenario, *, sent_last: int) -> list[str]:
+    """What is told, after a compaction has left `sent_last` messages for the last request."""
+    result = run(world)
+    assert len(result.requests[-1].messages) == sent_last
+    ends = [e for e in program(lines(result.trace)) if isinstance(e, MessageEnd)]
+    return [end.content for end in ends if end.role == "user"]
+
+
+def test_words_of_several_prompts_without_an_answer_are_not_told_again() -> None:
+    world = scenario(
+        Reply(call={"now": {}}),
+        Reply(say="One."),
+        Reply(http=Http(status=401), times=2),
+        Reply(say="Four."),
+        then=["Second.", "Third.", "Fourth."],
+        compaction=Compaction(max_messages=6, keep_turns=1, strategy=DROPS),
+    )
+    assert said_by_the_user(world, sent_last=3) == ["Go.", "Second.", "Third.", "Fourth."]
+
+
+@pytest.mark.parametrize(
+    ("cut", "sent_last"),
+    [
+        (Reply(stall="before-headers"), 2),
+        (Reply(say="Half of it", pace=SLOWLY), 3),
+        (Reply(call=[{"now": {}}] * 2, pace=SLOWLY), 3),
+    ],
+    ids=["nothing", "text", "call"],
+)
+def test_the_same_words_after_an_aborted_reply_are_told_once_more(
+    cut: Reply, sent_last: int
+) -> None:
+    """A reply that has said something is an answer, and what comes after it is new."""
+    world = scenario(
+        Reply(call={"now": {}}),
+        Reply(say="One."),
+        cut,
+        Reply(say="Three."),
+        then=["Again.", "Again."],
+        abort=AT_ONE_AND_A_HALF,
+        compaction=Compaction(max_messages=5, keep_turns=1, strategy=DROPS),
+    )
+    assert said_by_the_user(world, sent_last=sent_last) == ["Go.", "Again.", "Again."]
 
 
 def test_fields_have_pis_names() -> None:
