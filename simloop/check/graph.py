@@ -146,7 +146,7 @@ class _Rounds:
         for node in (node for node in (0, *self._came) if node in self._on_cycles):
             far = len(self._way_in(node))
             if far + 1 >= best:
-                break
+                break  # only to be quick: a graph of many nodes would take the square of them
             cycle = self._round(node, through, best - far - 1)
             if cycle is not None:
                 best, found = far + len(cycle), (node, cycle)
