@@ -125,10 +125,6 @@ class TestText:
         document = explore_json("--loop", f"{own}:Boundless", *SMALL)
         assert (document["terminates"], document["longest_run"]) == (False, None)
 
-    def test_of_a_long_witness_shows_the_end(self) -> None:
-        shown = explore("--loop", "opencode@1.2.27", "--through", "backoff-elapsed").stdout
-        assert "backoff-elapsed" in shown[shown.index("round:") :]
-
 
 class TestJson:
     @pytest.mark.parametrize("loop", names())
@@ -227,6 +223,18 @@ class TestWrite:
         wrong = load_scenario(folder / "out" / "wrong-1.simloop.yaml")
         assert "though max_rounds is 2, and reached" in wrong.title
         assert CliRunner().invoke(main, ["check", "out"]).exit_code == 0
+
+    def test_what_the_simulator_cannot_show_is_named_and_the_rest_is_written(
+        self, folder: Path
+    ) -> None:
+        limits = (*SMALL, "--max-steps-per-round", "3")
+        breaks_off = ("--through", "model-replied interrupted 4 steps")
+        result = explore("--loop", "opencode@1.2.27", *limits, *breaks_off, "--write", "out/deep")
+        first, *files = written(result)
+        assert first.startswith("lasso is not written: no scenario lets a reply that breaks off")
+        assert sorted(files) == sorted(path.name for path in (folder / "out" / "deep").iterdir())
+        assert "completed.simloop.yaml" in files
+        assert "lasso.simloop.yaml" not in files
 
     def test_no_file_is_written_over(self, folder: Path) -> None:
         there = folder / "out" / "completed.simloop.yaml"
