@@ -80,6 +80,16 @@ def test_a_hook_that_makes_no_json_of_the_arguments_counts_as_failed(arguments: 
     assert (did, results(run)[0].text) == (["failed"], "9")
 
 
+def test_arguments_with_a_number_that_json_does_not_have_are_an_error_result() -> None:
+    def hook(given: Any) -> None:
+        given.arguments = {"n": float("nan")}
+
+    run = answer(Reply(call={"square": {"n": 3}}), square, hooks=before(hook))
+    told = [message.text for message in results(run)]
+    assert told == [f"{INVALID}arguments: a hook made them no JSON"]
+    assert started(run) == []
+
+
 @pytest.mark.parametrize("arguments", [{1: 2}, {"n": 3, None: 1}, {"n": (3,)}], ids=repr)
 def test_arguments_that_a_hook_made_of_python_values_do_not_crash_the_run(arguments: Any) -> None:
     def hook(given: Any) -> None:
