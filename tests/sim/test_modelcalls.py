@@ -11,6 +11,7 @@ from modelcalling import STOP, error_of, play, says
 from pacing import MS, paced
 
 from simloop import Callbacks, Http, Outcome, Reply, Result
+from simloop.errors import RunawayRun
 from simloop.kernel.errorclass import ErrorClass
 from simloop.messages import (
     Fault,
@@ -21,6 +22,7 @@ from simloop.messages import (
     TextDelta,
     ToolCallDelta,
 )
+from simloop.sim import modelcalls
 from simloop.sim.interrupts import GRACE_NS
 from simloop.trace import entries
 
@@ -141,6 +143,17 @@ def test_a_call_ends_at_the_first_bound_that_it_passes(
         assert total_ms in {whole_ms, first_ms}
     else:
         assert result.elapsed_ns == bound_ms * MS
+
+
+# ------------------------------------------------------------------------- entries
+
+
+def test_a_stream_that_goes_on_and_on_without_waiting_is_a_runaway(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(modelcalls, "MAX_ENTRIES", 50)
+    with pytest.raises(RunawayRun, match="passed 50 entries without an outcome"):
+        play(says(*[TextDelta("on and ")] * 100, STOP))
 
 
 # ------------------------------------------------------------------------- faults
