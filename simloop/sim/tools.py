@@ -8,6 +8,7 @@ run gives the same bytes with any version of that library.
 import copy
 import functools
 import json
+import operator
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
@@ -125,14 +126,8 @@ def _finding(error: jsonschema_rs.ValidationError, schema: Any) -> str:
     if keyword == "additionalProperties":
         names = sorted(map(str, getattr(error.kind, "unexpected", ())))
         return f"{place}: not known: {', '.join(names)}"
-    value = canonical_json(_follow(schema, error.schema_path)).decode()
-    return f"{place}: must have {keyword} {value[:200]}"
-
-
-def _follow(schema: Any, path: Iterable[str | int]) -> Any:
-    for part in path:
-        try:
-            schema = schema[part]
-        except (LookupError, TypeError):
-            return None  # the path went through a $ref
-    return schema
+    try:
+        value = canonical_json(functools.reduce(operator.getitem, error.schema_path, schema))
+    except (LookupError, TypeError):  # the path begins at an `$id` within the schema
+        return f"{place}: must have the {keyword} of its schema"
+    return f"{place}: must have {keyword} {value.decode()[:200]}"

@@ -117,7 +117,13 @@ def test_a_remote_reference_is_refused(uri: str) -> None:
 
 def test_a_reference_within_the_schema_is_followed() -> None:
     schema = {"$ref": "#/$defs/path", "$defs": {"path": closed(path={"type": "string"})}}
-    assert findings(schema, {"path": 3}) != []
+    assert findings(schema, {"path": 3}) == ['path: must have type "string"']
+
+
+def test_of_a_referred_schema_with_an_id_of_its_own_only_the_keyword_is_said() -> None:
+    own = {"$id": "count", "minimum": 3}
+    schema = {**closed(n={"$ref": "count"}), "$defs": {"count": own}}
+    assert findings(schema, {"n": 1}) == ["n: must have the minimum of its schema"]
 
 
 # ------------------------------------------------------------------------- a toolbox
