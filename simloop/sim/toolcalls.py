@@ -86,17 +86,14 @@ class ToolCalls:
     async def _run_in_parallel(self, tools: Mapping[str, Tool], watch: Watch) -> None:
         """Prepare one after the other, and start all that are ready before any runs."""
         prepared = [await self._prepare(index, tools, watch) for index in self._open()]
-        ready = [one for one in prepared if one is not None]
-        for one in ready:
-            self._start(one)
+        started = self._start_all([one for one in prepared if one is not None])
 
         async def run_one(one: Ready) -> None:
             task = asyncio.current_task()
             assert task is not None
-            self._interrupts.check()
             await self._run_one(one, Watch(watch.loop, task))
 
-        tasks = [watch.loop.create_task(run_one(one)) for one in ready]
+        tasks = [watch.loop.create_task(run_one(one)) for one in started]
         try:
             if tasks:
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
@@ -136,6 +133,16 @@ class ToolCalls:
             await self._answer(index, ToolResult(wrong, True, found), watch, ran=False)  # noqa: FBT003
             return None
         return Ready(index, tool, arguments, shown)
+
+    def _start_all(self, ready: list["Ready"]) -> list["Ready"]:
+        """Those that are started. An abort keeps back what comes after it, and no started call."""
+        started: list[Ready] = []
+        for one in ready:
+            if started and self._interrupts.pending is not None:
+                break
+            self._start(one)
+            started.append(one)
+        return started
 
     def _start(self, ready: "Ready") -> None:
         self._interrupts.check()

@@ -53,6 +53,17 @@ def test_an_abort_while_tools_run_waits_for_those_that_run_or_not(
     assert (result.elapsed_ns, results_of(result), len(result.calls)) == (at_ns, told, started)
 
 
+@pytest.mark.parametrize(
+    ("nth", "told"),
+    [(1, ["ok", "Error: not finished, the request was aborted"]), (2, ["ok", "ok"])],
+)
+def test_a_tool_is_waited_for_also_if_the_abort_comes_as_it_starts_beside_others(
+    nth: int, told: Sequence[str]
+) -> None:
+    result = aborted(TWO, abort=Moment(on="tool-started", nth=nth), version="@1.2.27")
+    assert (result.elapsed_ns, results_of(result), len(result.calls)) == (SECOND, told, nth)
+
+
 @pytest.mark.parametrize(("version", "requests"), [("", 2), ("@1.2.27", 2), ("@1.18.33", 1)])
 def test_an_abort_in_the_wait_makes_one_more_call_that_comes_back_aborted_or_none(
     version: str, requests: int
