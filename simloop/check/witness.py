@@ -205,6 +205,8 @@ class _Script:
             case signals.CallBlocked():
                 self._hook("before_llm_call", effects.CallModel, block="Not now.")
             case signals.AbortRequested():
+                if self._abort is not None:
+                    raise ScenarioError("in no scenario does the user abort twice")
                 self._abort = Moment(on="transition", nth=self._transitions)
             case signals.WallClockExpired():
                 self._let_time_pass(asked)

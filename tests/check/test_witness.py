@@ -258,6 +258,17 @@ def test_a_reply_that_breaks_off_and_reports_steps_is_refused() -> None:
         scenario_of_lasso(lasso, loop="opencode@1.2.27", limits=SMALL, options=OPTIONS)
 
 
+def test_a_lasso_on_which_the_user_aborts_again_and_again_is_refused() -> None:
+    begun, called = effects.MeasureContext(), effects.CallModel()
+    prefix = (
+        Step(signals.Began(), Run(states.Measuring()), (begun,)),
+        Step(signals.ContextMeasured(over=False), Run(states.CallingModel()), (called,)),
+    )
+    again = Step(signals.AbortRequested(), Run(states.CallingModel()), (called,))
+    with pytest.raises(ScenarioError, match="abort twice"):
+        scenario_of_lasso(Lasso(prefix, (again,)), loop="pi", limits=SMALL, options=OPTIONS)
+
+
 WRONG = {
     "too late": change(
         "reference", "steps", "_exceeded", "total_steps >= self", "total_steps > self"
