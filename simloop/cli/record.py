@@ -14,7 +14,7 @@ from simloop.cli.settings import scenario_settings
 from simloop.cli.targets import Target, targets_of
 from simloop.cli.terminal import note, out, out_lines, plain
 from simloop.errors import ScenarioError
-from simloop.scenario.catalog import SUFFIX
+from simloop.scenario.catalog import SUFFIX, find_folder
 from simloop.trace.codec import create_folder, write_trace
 
 TRACE_SUFFIX = ".trace.jsonl"
@@ -63,8 +63,9 @@ def _trace_file(target: Target, folder: Path | None) -> Path | None:
     name = target.file.name
     stem = name.removesuffix(SUFFIX) if name.endswith(SUFFIX) else target.file.stem
     argument = PurePath(target.argument)
-    if not target.file.is_relative_to(argument):  # the name of a bundled scenario
-        return (folder or Path()) / f"{stem}{TRACE_SUFFIX}"
+    if not target.file.is_relative_to(argument):  # the name of a bundled scenario, or of several
+        theme = target.file.relative_to(find_folder(target.argument) or target.file.parent).parent
+        return (folder or Path()) / theme / f"{stem}{TRACE_SUFFIX}"
     beside = target.file.parent
     if folder is not None:
         beside = folder / target.file.relative_to(argument).parent

@@ -53,7 +53,9 @@ def _files(argument: str) -> list[Path]:
     except OSError as error:  # a name that is too long, a folder that may not be read
         raise ScenarioError(f"cannot be found: {error.strerror}", path=argument) from error
     if not files:
-        raise ScenarioError(f"no *{SUFFIX} in this folder or below it", path=argument)
+        hides = find_folder(argument) is not None
+        hint = "it hides the bundled ones of that name: go elsewhere to run those" if hides else ""
+        raise ScenarioError(f"no *{SUFFIX} in this folder or below it", path=argument, hint=hint)
     return files
 
 

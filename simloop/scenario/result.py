@@ -31,8 +31,8 @@ class Result:
     of a completed run, or why there is none. `limit` names the limit that ended the run, or is
     empty. `elapsed_ns` is virtual time. `failures` lists what the scenario expects and is not so.
     After several prompts all this is of the last one, but for the time, which is that of all;
-    `outcomes` has one for each. `files` are the files in memory at the end, `unused` counts the
-    replies of the script that nobody asked for, and the moments that never came.
+    `outcomes` has one for each. `files` are the files in memory at the end, `left_over` the places
+    of replies that nobody asked for, and of moments that never came.
     """
 
     outcome: Outcome
@@ -45,7 +45,7 @@ class Result:
     elapsed_ns: int
     trace: LoopTrace
     files: Mapping[str, str] | None = None
-    unused: int = 0
+    left_over: tuple[str, ...] = ()
     failures: tuple[str, ...] = ()
     reproduce: str = ""
 
@@ -53,6 +53,11 @@ class Result:
     def elapsed_s(self) -> float:
         """Virtual seconds; `elapsed_ns` is exact."""
         return self.elapsed_ns / 1e9
+
+    @property
+    def unused(self) -> int:
+        """How much of the script is left over."""
+        return len(self.left_over)
 
     @property
     def ok(self) -> bool:
@@ -107,7 +112,6 @@ def failures(expect: Expect, result: Result) -> tuple[str, ...]:
         ("error", expect.error, "none"),
         ("outcome", expect.outcome, result.outcome),
         ("outcomes", outcomes, [str(outcome) for outcome in result.outcomes]),
-        ("unused", expect.unused, result.unused),
         ("files", expect.files, result.files),
         ("limit", expect.limit, result.limit),
         ("text", expect.text, result.text),
@@ -123,7 +127,13 @@ def failures(expect: Expect, result: Result) -> tuple[str, ...]:
         ("messages", expect.messages, _roles(result.messages)),
         *_from_trace(expect, result.trace.entries),
     ]
-    return _told(pairs)
+    return (*_told(pairs), *_left_over(expect, result))
+
+
+def _left_over(expect: Expect, result: Result) -> Iterator[str]:
+    """As the others, and what it is that is left over."""
+    for line in _told([("unused", expect.unused, result.unused)]):
+        yield f"{line}: {', '.join(result.left_over)}" if result.left_over else line
 
 
 def failures_of_error(

@@ -223,18 +223,22 @@ class Simulation:
         """How to say that this is what the loop does, which is not the scenario's own."""
         return f"say under expect_on what this loop does: {self._loop_name}: {says}"
 
+    def _unused(self) -> list[str]:
+        """The places of replies that nobody asked for, and of moments that never came."""
+        replies = self._model.unused() if isinstance(self._model, FakeModel) else []
+        return [*replies, *self._missed()]
+
     def _left_over(self) -> ScriptUnused | None:
         missed = self._missed()
-        hint = "delete them, or find out why it ended early"
-        error = ScriptUnused("the run ended", key=missed[0], hint=hint) if missed else None
+        told = f"these moments never came: {', '.join(missed)}"
         try:
             if isinstance(self._model, FakeModel):
                 self._model.check_account()
-        except ScriptUnused as unused:
-            error = unused
-        if error is not None and missed:
-            error.message += f"; these moments never came: {', '.join(missed)}"
-        return error
+        except ScriptUnused as error:
+            error.message += f"; {told}" if missed else ""
+            return error
+        hint = "delete them, or find out why it ended early"
+        return ScriptUnused(told, key=missed[0], hint=hint) if missed else None
 
     def _schedule_queued(self, loop: VirtualLoop) -> None:
         """Set up what the user says while a run goes on, and an abort that waits for the trace."""
@@ -293,7 +297,6 @@ class Simulation:
         """The same as a result."""
         ended = self._endings[-1]
         run, state = ended.run, ended.state
-        replies = self._model.unused() if isinstance(self._model, FakeModel) else []
         return Result(
             outcome=state.outcome,
             outcomes=tuple(each.state.outcome for each in self._endings),
@@ -305,7 +308,7 @@ class Simulation:
             elapsed_ns=self._elapsed_ns(),
             trace=self.trace,
             files=None if self._files is None else self._files.snapshot(),
-            unused=len(replies) + len(self._missed()),
+            left_over=tuple(self._unused()),
             reproduce=self._reproduce(),
         )
 

@@ -83,7 +83,7 @@ class TestRows:
     def test_are_judged_by_what_is_expected_of_that_loop(self) -> None:
         rows = by_loop(BROKEN_SERVER)
         assert [rows[loop].ok for loop in DESIGNS] == [True, True, False, True]
-        assert rows["react"].failures == ("expect.unused: expected 2, got 1",)
+        assert rows["react"].failures == ("expect.unused: expected 2, got 1: model.1",)
         assert "--loop react" not in rows["react"].reproduce  # it has no file to name
         assert rows["react"].reproduce == "simloop.run(scenario, seed=0)"
 

@@ -70,6 +70,14 @@ class TestATraceFile:
         assert traces() == [f"{name.rpartition('/')[2]}.trace.jsonl"]
         assert sorted(bundled_folder().rglob("*")) == before
 
+    def test_of_a_theme_is_in_its_own_folder_and_of_all_in_those_of_their_themes(self) -> None:
+        assert record("start/", "--to", "one").exit_code == 0
+        assert "one/quickstart.trace.jsonl" in traces()
+        assert record("all", "--to", "all-of-them").exit_code == 0
+        assert "all-of-them/start/quickstart.trace.jsonl" in traces()
+        themes = {path.parent.name for path in bundled_folder().rglob(f"*{SUFFIX}")}
+        assert {path.name for path in Path("all-of-them").iterdir()} == themes
+
     def test_that_is_there_is_replaced(self) -> None:
         Path("a.trace.jsonl").write_text("old", "utf-8")
         record(write("a", PASSES))

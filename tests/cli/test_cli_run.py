@@ -335,6 +335,13 @@ def test_a_theme_and_the_library_are_run_by_name_where_there_are_no_such_folders
     assert ran["start/"] == [name for name in names if name.startswith("start/")]
 
 
+def test_a_folder_that_hides_a_theme_is_said_to(folder: Path) -> None:
+    (folder / "retry").mkdir()
+    result = run("retry/")
+    assert result.exit_code == 2
+    assert "it hides the bundled ones of that name" in result.stderr
+
+
 def test_waiting_is_virtual(folder: Path) -> None:
     text = "prompt: Hi\ntools: {t: {takes: 1000h}}\nmodel: [{call: {t: {}}}, {say: Done.}]\n"
     start_s = time.monotonic()

@@ -188,7 +188,7 @@ def test_an_expectation_of_a_whole_conversation_that_holds_is_no_failure(expect:
 @pytest.mark.parametrize(
     ("expect", "failure"),
     [
-        ("{unused: 2}", "expect.unused: expected 2, got 1"),
+        ("{unused: 2}", "expect.unused: expected 2, got 1: model.3"),
         (
             "{unused: 1, outcomes: [completed]}",
             "expect.outcomes: expected ['completed'], got ['completed', 'failed']",

@@ -91,6 +91,13 @@ def test_a_moment_that_is_known_to_be_left_over_changes_nothing(moments: str, pl
     assert set(result.outcomes) == {Outcome.COMPLETED}
 
 
+def test_only_the_moments_are_told_where_no_reply_is_left_over() -> None:
+    with pytest.raises(ScriptUnused) as caught:
+        run(parse_scenario("prompt: x\nmodel: [{say: y}]\nabort: {on: backoff}"))
+    told = "abort: these moments never came: abort; it ended with completed: y"
+    assert str(caught.value).startswith(told)
+
+
 def test_replies_and_moments_that_are_left_over_are_named_together() -> None:
     text = "prompt: x\nmodel: [{http: {status: 401}}, {say: x}]\nabort: {on: backoff}"
     with pytest.raises(ScriptUnused, match=r"model\.1; these moments never came: abort"):
