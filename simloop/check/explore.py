@@ -6,6 +6,7 @@ what was asked of the world there (`kernel/alphabet.py`), never from the machine
 cannot hide anything by not expecting it.
 """
 
+import gc
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -33,7 +34,13 @@ def explore(machine: Machine, limits: Limits) -> tuple[Graph, list[Finding], set
 
     Raises RunawayRun past `MAX_NODES`: then the machine counts something that has no bound.
     """
-    return _Explorer(machine, limits).explore()
+    collects = gc.isenabled()
+    gc.disable()  # a graph of this size is looked through for cycles again and again, and has none
+    try:
+        return _Explorer(machine, limits).explore()
+    finally:
+        if collects:
+            gc.enable()
 
 
 class _Explorer:

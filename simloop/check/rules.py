@@ -101,15 +101,16 @@ def not_the_same_twice(graph: Graph, advance: Advance) -> Iterator[Wrong]:
 def stops_one_early(graph: Graph, advance: Advance, bounds: Mapping[str, Bound]) -> Iterator[Wrong]:
     """One below its bound a counter stops nothing that it did not stop before."""
     tried: set[tuple[object, Signal, str]] = set()
+    near = [[name for name, b in bounds.items() if _is_one_below(run, b)] for run in graph.runs]
     for node, arrows in enumerate(graph.arrows):
         run = graph.runs[node]
         for signal, target in arrows:
-            for limit, bound in bounds.items():
-                after, count = graph.runs[target], getattr(run, bound.counter)
-                if getattr(after, bound.counter) != bound.at - 1 or not count:
-                    continue
+            for limit in near[target]:
+                bound = bounds[limit]
+                count = getattr(run, bound.counter)
                 # The first is enough: it has the least of all that could also have stopped it.
-                if (run.state, signal, limit) in tried or _goes_on(graph, target, bound):
+                known = not count or (run.state, signal, limit) in tried
+                if known or _goes_on(graph, target, bound):
                     continue
                 tried.add((run.state, signal, limit))
                 before = advance(structs.replace(run, **{bound.counter: count - 1}), signal)
@@ -117,6 +118,11 @@ def stops_one_early(graph: Graph, advance: Advance, bounds: Mapping[str, Bound])
                     where = f"{NAMES[type(run.state)]} on {NAMES[type(signal)]}"
                     ends = f"{bound.counter} {count} ends what {count - 1} does not"
                     yield target, f"{where}: {ends}, though {limit} is {bound.at}"
+
+
+def _is_one_below(run: Run, bound: Bound) -> bool:
+    count: int = getattr(run, bound.counter)
+    return count == bound.at - 1
 
 
 def _goes_on(graph: Graph, node: int, bound: Bound) -> bool:

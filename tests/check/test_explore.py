@@ -1,5 +1,6 @@
 """Exploration visits every run, whatever the machine says of itself, and finds what is wrong."""
 
+import gc
 from collections.abc import Mapping
 from typing import Any
 
@@ -249,3 +250,20 @@ def test_a_machine_that_counts_without_a_bound_is_given_up(monkeypatch: pytest.M
         RunawayRun, match=r"more than 100 states.*`total_steps` has the most values"
     ):
         explore(Counting(), SMALL)
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_garbage_is_collected_afterwards_if_it_was_before(collects: bool) -> None:  # noqa: FBT001
+    class Broken(OneCall):
+        def start(self) -> Run:
+            raise OSError("no start")
+
+    try:
+        (gc.enable if collects else gc.disable)()
+        explore(OneCall(), SMALL)
+        assert gc.isenabled() is collects
+        with pytest.raises(OSError, match="no start"):
+            explore(Broken(), SMALL)
+        assert gc.isenabled() is collects
+    finally:
+        gc.enable()
