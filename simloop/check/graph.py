@@ -5,7 +5,7 @@ whole graph; of several ways the shortest is told, and of equally short ones the
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from simloop.check.visited import Graph, Step
@@ -115,7 +115,7 @@ def shortest_lasso(graph: Graph, through: Follow) -> Lasso | None:
     One in which the user need not keep talking is told before one in which they do.
     """
     for follow in (_without_user, _everything):
-        found = _Rounds(graph, follow).shortest(through)
+        found = _Rounds(graph, follow, through).shortest()
         if found is not None:
             return found
     return None
@@ -130,24 +130,35 @@ def _without_user(signal: Signal) -> bool:
 
 
 class _Rounds:
-    """The ways round in a graph, over the signals that are followed."""
+    """The ways round in a graph, over the signals that are followed.
 
-    def __init__(self, graph: Graph, follow: Follow) -> None:
+    Of the arrows from a node to another only the first is searched, and the first that passes
+    `through`: the others lead nowhere else. `through` is asked once for each signal, not for each
+    arrow of each search, because it reads words.
+    """
+
+    def __init__(self, graph: Graph, follow: Follow, through: Follow) -> None:
         self._graph = graph
-        self._arrows = [
-            [(signal, target) for signal, target in arrows if follow(signal)]
-            for arrows in graph.arrows
+        passing = {
+            signal: through(signal)
+            for signal in dict.fromkeys(signal for arrows in graph.arrows for signal, _ in arrows)
+            if follow(signal)
+        }
+        arrows = [
+            [(signal, target) for signal, target in row if signal in passing]
+            for row in graph.arrows
         ]
-        self._came = _breadth_first(self._arrows)
-        self._on_cycles = _without_dead_ends(self._arrows, {0, *self._came})
+        self._came = _breadth_first(arrows)
+        self._on_cycles = _without_dead_ends(arrows, {0, *self._came})
+        self._arrows = [_first_of_each(row, passing, self._on_cycles) for row in arrows]
 
-    def shortest(self, through: Follow) -> Lasso | None:
+    def shortest(self) -> Lasso | None:
         best, found = len(self._graph) * 2 + 1, None
         for node in (node for node in (0, *self._came) if node in self._on_cycles):
             far = len(self._way_in(node))
             if far + 1 >= best:
                 break  # only to be quick: a graph of many nodes would take the square of them
-            cycle = self._round(node, through, best - far - 1)
+            cycle = self._round(node, best - far - 1)
             if cycle is not None:
                 best, found = far + len(cycle), (node, cycle)
         if found is None:
@@ -155,7 +166,7 @@ class _Rounds:
         start, cycle = found
         return Lasso(self._steps(self._way_in(start)), self._steps(cycle))
 
-    def _round(self, start: int, through: Follow, longest: int) -> list[tuple[Signal, int]] | None:
+    def _round(self, start: int, longest: int) -> list[tuple[Signal, int]] | None:
         """The shortest way from `start` back there that passes `through`."""
         came: dict[tuple[int, bool], tuple[tuple[int, bool], Signal]] = {}
         frontier, length, goal = [(start, False)], 0, (start, True)
@@ -163,9 +174,9 @@ class _Rounds:
             length += 1
             reached = []
             for place in frontier:
-                for signal, target in self._arrows[place[0]]:
-                    to = target, place[1] or through(signal)
-                    if target in self._on_cycles and to not in came:
+                for signal, target, passes in self._arrows[place[0]]:
+                    to = target, place[1] or passes
+                    if to not in came:
                         came[to] = place, signal
                         reached.append(to)
             frontier = reached
@@ -190,6 +201,17 @@ class _Rounds:
     def _steps(self, way: list[tuple[Signal, int]]) -> tuple[Step, ...]:
         graph = self._graph
         return tuple(Step(signal, graph.runs[node], graph.asked[node]) for signal, node in way)
+
+
+def _first_of_each(
+    row: list[tuple[Signal, int]], passing: Mapping[Signal, bool], wanted: frozenset[int]
+) -> list[tuple[Signal, int, bool]]:
+    """The first arrow to each wanted node, and the first that passes; with whether it passes."""
+    first: dict[tuple[int, bool], Signal] = {}
+    for signal, target in row:
+        if target in wanted:
+            first.setdefault((target, passing[signal]), signal)
+    return [(signal, target, passes) for (target, passes), signal in first.items()]
 
 
 def _breadth_first(arrows: list[list[tuple[Signal, int]]]) -> dict[int, tuple[int, Signal]]:

@@ -241,6 +241,25 @@ def test_a_lasso_in_which_the_user_must_talk_is_told_only_if_there_is_no_other()
     assert [step.signal for step in only.cycle] == [TALKING]
 
 
+@pytest.mark.parametrize("wanted", [PLAIN, COMPACTED])
+def test_a_signal_is_compared_with_the_words_once_however_many_arrows_carry_it(
+    wanted: Signal,
+) -> None:
+    nodes = 30
+    to_all: list[tuple[Signal, int]] = [(PLAIN, to) for to in range(nodes)]
+    everywhere = [to_all * 2 for _ in range(nodes)]
+    compared: list[Signal] = []
+
+    def through(signal: Signal) -> bool:
+        compared.append(signal)
+        return signal == wanted
+
+    found = shortest_lasso(graph_of(everywhere), through)
+    assert (found is not None) == (wanted == PLAIN)
+    assert set(compared) == {PLAIN}
+    assert len(compared) <= 2  # without the user, and then with them
+
+
 def test_without_a_way_round_there_is_no_lasso() -> None:
     assert shortest_lasso(graph_of([[(PLAIN, 1)], []], ends={1}), anything) is None
 
