@@ -111,6 +111,10 @@ class ScriptedHook(Strict):
     block: str | None = Field(None, description="Forbid the call, for this reason.")
     system_prompt: str | None = Field(None, description="Replace the system prompt for this call.")
     hide_tools: list[str] = Field(default_factory=list, description="Withhold these tools.")
+    add_tools: dict[str, ScriptedTool] = Field(
+        default_factory=dict,
+        description="Offer these fake tools for this call, in the place of tools of their names.",
+    )
     arguments: dict[str, Any] = Field(
         default_factory=dict, description="Set these arguments of the call."
     )
@@ -122,6 +126,7 @@ class ScriptedHook(Strict):
             "block": self.at.startswith("before"),
             "system_prompt": self.at == "before_llm_call",
             "hide_tools": self.at == "before_llm_call",
+            "add_tools": self.at == "before_llm_call",
             "arguments": self.at == "before_tool_call",
             "result": self.at == "after_tool_call",
             "tool": self.at.endswith("tool_call"),

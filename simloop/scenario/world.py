@@ -7,6 +7,7 @@ async, so that it costs nothing.
 
 import asyncio
 import difflib
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypedDict
 
@@ -23,12 +24,13 @@ from simloop.sim.context import TokenEstimator, utf8_bytes_over_4
 from simloop.sim.faults import FaultSites, FaultyModel, faulty_tool
 from simloop.sim.files import Files
 from simloop.sim.filetools import file_tools
-from simloop.sim.hooks import Callbacks, Hooks, UserFunction
+from simloop.sim.hooks import Callbacks, Hooks
 from simloop.sim.model import FakeModel, Model, ScriptedFailure
 from simloop.sim.scriptedcontext import ContextScript
 from simloop.sim.seeds import Seeds
 from simloop.sim.toolcalls import text_of
 from simloop.sim.tools import Tool, Tools
+from simloop.sim.userfunction import UserFunction
 from simloop.sim.world import World
 
 
@@ -149,10 +151,12 @@ def world_of(  # noqa: PLR0917 - what a world is made of
     """
     tools = {**scripted_tools(scenario, files), **own_tools}
     _check_tools_of_hooks(scenario, tools)
+    faulty: Callable[[Tool], Tool] | None = None
     if scenario.faults is not None:
         sites = FaultSites(scenario.faults, seeds)
         model = FaultyModel(model, sites)
-        tools = {name: faulty_tool(tool, sites) for name, tool in tools.items()}
+        faulty = functools.partial(faulty_tool, sites=sites)
+        tools = {name: faulty(tool) for name, tool in tools.items()}
     return World(
         model=model,
         tools=tools,
@@ -169,12 +173,14 @@ def world_of(  # noqa: PLR0917 - what a world is made of
         context=_context(scenario),
         clock_skew_ns=scenario.clock.ahead - scenario.clock.behind,
         warn_after=policies.warn_after,
+        faulty=faulty,
         max_transitions=scenario.max_transitions,
     )
 
 
-def _check_tools_of_hooks(scenario: Scenario, tools: Mapping[str, Tool]) -> None:
+def _check_tools_of_hooks(scenario: Scenario, tools: Mapping[str, object]) -> None:
     """Raise ScenarioError for a hook that can never act, because of a tool that there is not."""
+    tools = {**tools, **{name: None for hook in scenario.hooks for name in hook.add_tools}}
     for index, hook in enumerate(scenario.hooks):
         named = [("tool", hook.tool), *(("hide_tools", name) for name in hook.hide_tools)]
         for field, name in named:
@@ -231,6 +237,7 @@ async def _pause(takes_ns: int, *, hangs: bool) -> None:
 
 def _hook(spec: ScriptedHook, number: int) -> UserFunction:
     asked = 0
+    added = {name: _tool(name, tool) for name, tool in spec.add_tools.items()}
 
     def is_due(given: Any) -> bool:
         nonlocal asked
@@ -246,6 +253,8 @@ def _hook(spec: ScriptedHook, number: int) -> UserFunction:
     def do(given: Any) -> None:
         if spec.raises is not None:
             raise ScriptedFailure(spec.raises)
+        if added:
+            given.tools.update(added)
         _change(spec, given)
 
     async def act_later(given: Any) -> None:

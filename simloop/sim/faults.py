@@ -17,10 +17,10 @@ from annotated_types import Ge, Le
 
 from simloop.errors import ScenarioError
 from simloop.messages import Fault, Finish, Part, Request, StreamError
-from simloop.sim.hooks import UserFunction
 from simloop.sim.model import Model
 from simloop.sim.seeds import Seeds
 from simloop.sim.tools import Tool
+from simloop.sim.userfunction import UserFunction
 
 _SLOW_S = 20.0
 # A reply that is lost on the way is lost after so many parts at most.

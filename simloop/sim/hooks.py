@@ -2,17 +2,19 @@
 
 Not here: calling them (usercode.py). The rules to keep: hooks of a point run in the order in which
 they are listed, each sees the changes of those before it, and a change made for one call is gone
-with that call. Whether a function is async is decided here, once, not at each call.
+with that call.
 """
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
+from simloop.errors import ScenarioError
 from simloop.messages import FinishReason, Message, ToolCall, ToolResult, ToolSpec, Usage
+from simloop.sim.tools import Tool
+from simloop.sim.userfunction import UserFunction
 
 BEFORE_LLM_CALL = "before_llm_call"
 AFTER_LLM_CALL = "after_llm_call"
@@ -31,9 +33,10 @@ class Blockable:
 
 
 class BeforeLLMCall(Blockable):
-    """Before a request is sent. `system_prompt` and `tools` may be replaced, for this call only.
+    """Before a request is sent. `system_prompt` and `tools` may be changed, for this call only.
 
-    `tools` maps names to specs; what is left out cannot be called in this step.
+    `tools` maps names to Tools. A hook may remove, replace and add tools, as Tools or as functions:
+    the request offers, and the step runs, the tools that the hooks leave.
     """
 
     def __init__(
@@ -41,22 +44,24 @@ class BeforeLLMCall(Blockable):
         step_number: int,
         messages: Sequence[Message],
         system_prompt: str,
-        tools: Mapping[str, ToolSpec],
+        tools: Mapping[str, Tool],
     ) -> None:
         self.step_number = step_number
         self.messages = messages
         self.system_prompt = system_prompt
-        self.tools = dict(tools)
+        self.tools: dict[str, Any] = dict(tools)
         self.keep()
 
     def keep(self) -> None:
-        """Make what a hook left the state to go on from. Raises TypeError if it is of no use."""
+        """Accept the changes of a hook.
+
+        Raises TypeError if they are of no use, and ScenarioError for a tool without a function.
+        """
         if not isinstance(self.system_prompt, str):
             raise TypeError("system_prompt must be text")
         if not isinstance(self.tools, dict):
             raise TypeError("tools must be a mapping")
-        if not all(isinstance(spec, ToolSpec) for spec in self.tools.values()):
-            raise TypeError("tools must map names to ToolSpecs")
+        self.tools = {name: _tool_of_hook(name, tool) for name, tool in self.tools.items()}
         self._kept = self.system_prompt, dict(self.tools)
 
     def restore(self) -> None:
@@ -64,6 +69,20 @@ class BeforeLLMCall(Blockable):
         self.blocked = None
         self.system_prompt, tools = self._kept
         self.tools = dict(tools)
+
+
+def _tool_of_hook(name: Any, given: Any) -> Tool:
+    """The tool that a hook put under `name`. Raises as `BeforeLLMCall.keep`."""
+    if isinstance(given, ToolSpec):
+        raise ScenarioError(
+            f"a before_llm_call hook gave the tool `{name}` as a ToolSpec, which has no function",
+            hint=f"give a Tool or a function: tools[{name!r}] = Tool(function, ...)",
+        )
+    if isinstance(given, Tool):
+        return given if given.spec.name == name else given.named(name)
+    if not isinstance(name, str) or not callable(given):
+        raise TypeError("tools must map names to Tools or functions")
+    return Tool(given, name=name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,18 +144,6 @@ class AfterToolCall:
 
 
 Given = BeforeLLMCall | AfterLLMCall | BeforeToolCall | AfterToolCall
-
-
-class UserFunction:
-    """A function of the user's, its name as traces show it, and whether it must be awaited."""
-
-    __slots__ = ("function", "is_async", "name")
-
-    def __init__(self, function: Callable[..., Any], name: str = "") -> None:
-        self.function = function
-        self.name = name or getattr(function, "__name__", type(function).__name__)
-        call: Any = getattr(function, "__call__", None)  # noqa: B004 - an object may be async
-        self.is_async = any(map(inspect.iscoroutinefunction, (function, call)))
 
 
 HookList = Iterable[Callable[..., Any] | UserFunction]

@@ -5,7 +5,7 @@ one signal, and before anything new is started `interrupts.check` is asked.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from simloop.kernel import effects, signals
@@ -33,6 +33,7 @@ from simloop.sim.scriptedcontext import ScriptedContext
 from simloop.sim.sealed import EPOCH_NS
 from simloop.sim.session import Session
 from simloop.sim.toolcalls import ToolCalls
+from simloop.sim.tools import Tool
 from simloop.sim.usercode import UserCode
 from simloop.sim.world import World
 from simloop.trace import entries
@@ -146,16 +147,18 @@ class Performer:
                 entries.Notice, f"{self._step_number} model calls, and no end yet"
             )
         if world.hooks.before_llm_call:
-            specs = {name: tool.spec for name, tool in self._step_tools.items()}
-            given = BeforeLLMCall(self._step_number, self.history.view(), system_prompt, specs)
+            given = BeforeLLMCall(
+                self._step_number, self.history.view(), system_prompt, self._step_tools
+            )
             await self._user_code.fire(
                 BEFORE_LLM_CALL, world.hooks.before_llm_call, given, self._watch
             )
             if given.blocked is not None:
                 self.cause = writable(given.blocked)
                 return signals.CallBlocked()
-            system_prompt, tools = writable(given.system_prompt), tuple(given.tools.values())
-            self._step_tools = {n: t for n, t in self._step_tools.items() if n in given.tools}
+            system_prompt = writable(given.system_prompt)
+            self._step_tools = self._left_by_hooks(given.tools)
+            tools = tuple(tool.spec for tool in self._step_tools.values())
         self._interrupts.check()
         request = self.requests.main(system_prompt, tools, effect.note)
         reply = self._reply = ReplySoFar()
@@ -163,6 +166,14 @@ class Performer:
         await self._model_calls.read(request, reply, self._watch, quiet=False)
         self._interrupts.polls = False
         return await self._judge(reply)
+
+    def _left_by_hooks(self, tools: Mapping[str, Tool]) -> Mapping[str, Tool]:
+        """The tools of a step, where those that a hook brought can fail by chance like the rest."""
+        world = self._world
+        if world.faulty is None:
+            return tools
+        known = world.tools.items()
+        return {n: t if (n, t) in known else world.faulty(t) for n, t in tools.items()}
 
     def _call_aborted(self, system_prompt: str, tools: tuple[ToolSpec, ...], note: str) -> Signal:
         """A call with a signal that is aborted already: it is made, and comes back at once."""
@@ -213,7 +224,7 @@ class Performer:
     # ------------------------------------------------------------------ tools and the step
 
     async def _run_tools(self, effect: effects.RunTools) -> Signal:
-        if not self._tools_are_on:
+        if not self._tools_are_on and not self._step_tools:  # a hook may bring tools all the same
             await self._tool_calls.settle(TOOLS_OFF, self._watch)
             return signals.ToolsReturned()
         self._interrupts.polls = effect.polls

@@ -5,7 +5,6 @@ what the model reads about wrong arguments is worded here, not by the validator,
 run gives the same bytes with any version of that library.
 """
 
-import copy
 import functools
 import json
 import operator
@@ -17,7 +16,7 @@ import msgspec
 
 from simloop.errors import ScenarioError
 from simloop.messages import ToolSpec
-from simloop.sim.hooks import UserFunction
+from simloop.sim.userfunction import UserFunction
 
 Tools = Mapping[str, Any] | Iterable[Any]
 """What a caller may give as tools: functions or Tools, in a list or by name."""
@@ -29,10 +28,16 @@ class Tool:
     """One tool. `function` takes the arguments by name and returns text, JSON or a ToolResult.
 
     Without `parameters` the schema is read from the function's signature. `timeout_ms` overrides
-    the tool execution policy. Raises ScenarioError for a schema that is none.
+    the tool execution policy. A Tool cannot be changed, because runs and steps share it. Raises
+    ScenarioError for a schema that is none.
     """
 
     __slots__ = ("function", "spec", "timeout_ms", "validator")
+
+    function: UserFunction
+    spec: ToolSpec
+    timeout_ms: int | None
+    validator: jsonschema_rs.Draft202012Validator
 
     def __init__(
         self,
@@ -43,17 +48,30 @@ class Tool:
         parameters: Mapping[str, Any] | None = None,
         timeout_ms: int | None = None,
     ) -> None:
-        self.function = UserFunction(function, name)
-        name = self.function.name
+        named = UserFunction(function, name)
+        name = named.name
         schema = canonical_json(_signature_schema(function) if parameters is None else parameters)
-        self.spec = ToolSpec(name, description or _first_line(function), msgspec.Raw(schema))
-        self.validator = _validator(schema, name)
-        self.timeout_ms = timeout_ms
+        set_once = functools.partial(object.__setattr__, self)
+        set_once("function", named)
+        set_once("spec", ToolSpec(name, description or _first_line(function), msgspec.Raw(schema)))
+        set_once("validator", _validator(schema, name))
+        set_once("timeout_ms", timeout_ms)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a Tool cannot be changed: make another one to replace its {name}")
 
     def with_function(self, function: UserFunction) -> "Tool":
-        """The same tool, done by another function."""
-        other = copy.copy(self)
-        other.function = function
+        """Return this tool with another function."""
+        return self._with("function", function)
+
+    def named(self, name: str) -> "Tool":
+        """Return this tool under another name."""
+        return self._with("spec", msgspec.structs.replace(self.spec, name=name))
+
+    def _with(self, attribute: str, value: object) -> "Tool":
+        other = object.__new__(Tool)
+        for name in self.__slots__:
+            object.__setattr__(other, name, value if name == attribute else getattr(self, name))
         return other
 
 

@@ -12,8 +12,9 @@ from typing import Any
 from simloop.errors import SimloopError
 from simloop.kernel.policies import HookIsolation, OnHookFailure
 from simloop.kernel.signals import HookFailed
-from simloop.sim.hooks import Blockable, Given, UserFunction
+from simloop.sim.hooks import Blockable, Given
 from simloop.sim.interrupts import Interrupts, Watch
+from simloop.sim.userfunction import UserFunction
 from simloop.trace import entries
 from simloop.trace.recorder import Recorder
 from simloop.trace.untrusted import writable

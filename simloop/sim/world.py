@@ -1,6 +1,6 @@
 """Everything around the machine: who answers, who watches, and by which policies."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from simloop.kernel.limits import Limits
@@ -23,7 +23,8 @@ class World:
     `max_transitions` bounds loops that do not bound themselves: beyond it the run is a RunawayRun.
     `clock_skew_ns` is how far the loop's idea of the date is ahead of the provider's. `context`
     says what measuring and compacting come to, in the place of sizes. Past `warn_after` model
-    calls, each one more is noted. `watched`: whoever looks on may act on what happened, before
+    calls, each one more is noted. `faulty` gives the faults of chance to a tool that a hook brings;
+    those in `tools` have them. `watched`: whoever looks on may act on what happened, before
     anything more is begun, also where no time passes.
     """
 
@@ -42,5 +43,6 @@ class World:
     context: ContextScript | None = None
     clock_skew_ns: int = 0
     warn_after: int | None = None
+    faulty: Callable[[Tool], Tool] | None = None
     watched: bool = False
     max_transitions: int = MAX_TRANSITIONS

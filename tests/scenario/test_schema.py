@@ -143,6 +143,7 @@ MEANING: dict[str, set[str]] = {
     "block": {"before_llm_call", "before_tool_call"},
     "system_prompt": {"before_llm_call"},
     "hide_tools": {"before_llm_call"},
+    "add_tools": {"before_llm_call"},
     "arguments": {"before_tool_call"},
     "result": {"after_tool_call"},
     "tool": {"before_tool_call", "after_tool_call"},
@@ -150,7 +151,12 @@ MEANING: dict[str, set[str]] = {
     "raises": set(get_args(HookPoint)),
     "name": set(get_args(HookPoint)),
 }
-VALUES: dict[str, Any] = {"hide_tools": ["x"], "arguments": {"x": 1}, "takes": "1s"}
+VALUES: dict[str, Any] = {
+    "hide_tools": ["x"],
+    "add_tools": {"x": {}},
+    "arguments": {"x": 1},
+    "takes": "1s",
+}
 
 
 @pytest.mark.parametrize("point", get_args(HookPoint))

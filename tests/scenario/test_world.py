@@ -108,6 +108,15 @@ def test_a_hook_for_one_tool_leaves_calls_of_others_alone() -> None:
     assert given.blocked is None
 
 
+def test_a_hook_may_act_on_a_tool_that_another_hook_brings() -> None:
+    brings = ScriptedHook(at="before_llm_call", add_tools={"find": ScriptedTool(returns="here")})
+    guards = ScriptedHook(at="before_tool_call", tool="find", block="no")
+    scenario = scenario_with(
+        hooks=[brings, guards], model=[Reply(call={"find": {}}), Reply(say="Done.")]
+    )
+    assert run(scenario).messages[2].text == "Error: no"
+
+
 def test_a_hook_sets_arguments_and_keeps_the_others() -> None:
     listed = [ScriptedHook(at="before_tool_call", arguments={"path": "/safe"})]
     act = scripted_hooks(scenario_with(hooks=listed)).before_tool_call[0].function
