@@ -1,7 +1,7 @@
 """Acts at named moments of a run: when the trace shows something for the n-th time.
 
-The rule to keep: only a run that asks for it pays. Its trace is this list instead of a plain one;
-nothing else in the simulator knows.
+The rules to keep: only a run that asks for it pays. Its trace is this list instead of a plain one;
+nothing else in the simulator knows. An entry costs the same however many moments are waited for.
 """
 
 from collections.abc import Callable
@@ -19,12 +19,12 @@ class Tripwires(list[AnyEntry]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._set: list[tuple[Moment, Callable[[], None]]] = []
+        self._set: dict[tuple[str, int], list[Callable[[], None]]] = {}
         self._seen: dict[str, int] = {}
 
     def set(self, moment: Moment, act: Callable[[], None]) -> None:
         """Have `act` called at `moment`, which says `on`."""
-        self._set.append((moment, act))
+        self._set.setdefault((str(moment.on), moment.nth), []).append(act)
 
     def has_shown(self, moment: Moment) -> bool:
         """Whether `moment`, which says `on`, has come."""
@@ -35,7 +35,6 @@ class Tripwires(list[AnyEntry]):
         super().append(entry)
         kind = str(type(entry).__struct_config__.tag)
         for name in (kind, "part") if kind in _PARTS else (kind,):
-            self._seen[name] = self._seen.get(name, 0) + 1
-            for moment, act in self._set:
-                if moment.on == name and moment.nth == self._seen[name]:
-                    act()
+            seen = self._seen[name] = self._seen.get(name, 0) + 1
+            for act in self._set.get((name, seen), ()):
+                act()

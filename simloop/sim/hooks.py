@@ -23,13 +23,19 @@ AFTER_TOOL_CALL = "after_tool_call"
 
 
 class Blockable:
-    """What a hook before a call is given; `block` forbids the call, later hooks do not run."""
+    """The input of a hook before a call. `block` forbids the call, and later hooks do not run."""
 
     blocked: str | None = None
 
     def block(self, reason: str) -> None:
         """Forbid the call. `reason` is what the user (or, for a tool, the model) is told."""
         self.blocked = str(reason)
+
+    def _check_blocked(self) -> None:
+        """Raise TypeError if a hook assigned something other than text to `blocked`."""
+        blocked: Any = self.blocked
+        if not isinstance(blocked, str | None):
+            raise TypeError("blocked must be text; call block(reason)")
 
 
 class BeforeLLMCall(Blockable):
@@ -57,6 +63,7 @@ class BeforeLLMCall(Blockable):
 
         Raises TypeError if they are of no use, and ScenarioError for a tool without a function.
         """
+        self._check_blocked()
         if not isinstance(self.system_prompt, str):
             raise TypeError("system_prompt must be text")
         if not isinstance(self.tools, dict):
@@ -112,6 +119,7 @@ class BeforeToolCall(Blockable):
 
     def keep(self) -> None:
         """As for `BeforeLLMCall`. Arguments are kept as JSON, for a hook may change them inside."""
+        self._check_blocked()
         if not isinstance(self.arguments, dict):
             raise TypeError("arguments must be a mapping")
         self._kept = msgspec.json.encode(self.arguments)

@@ -1,9 +1,13 @@
-"""What the user says while a run goes on, until the loop takes it.
+"""The messages that the user says while a run goes on, until the loop takes them.
 
-The rule to keep: a message is given out exactly once, and in the order in which it was said (I16).
-So what is to be said at a time is looked for wherever somebody looks, and needs no timer: time may
-also pass in a tool that waits for nothing.
+The rules to keep: a message is given out exactly once, and in the order in which it was said (I16);
+and a message costs the same however many others wait. A message that is planned for a time is
+looked for wherever somebody looks, and needs no timer: time may also pass in a tool that waits for
+nothing.
 """
+
+from collections import deque
+from itertools import count
 
 from simloop.kernel.effects import Queue, TakeQueued
 from simloop.trace.recorder import Clock
@@ -12,47 +16,55 @@ from simloop.trace.recorder import Clock
 class Queued:
     """The two queues of one conversation; they outlive a run."""
 
-    __slots__ = ("_clock", "_planned", "_waiting")
+    __slots__ = ("_clock", "_ordinals", "_planned", "_waiting")
 
     def __init__(self) -> None:
         self._clock: Clock | None = None
-        self._planned: list[tuple[int, Queue, str]] = []
-        # One list, not one for each queue: where both are asked for, the order is that of saying.
-        self._waiting: list[tuple[Queue, str]] = []
+        self._planned: deque[tuple[int, Queue, str]] = deque()
+        # Where both queues are asked for, the order is that of saying: so each message has an
+        # ordinal, and the older of the two first messages is the next.
+        self._ordinals = count()
+        self._waiting: dict[Queue, deque[tuple[int, str]]] = {queue: deque() for queue in Queue}
 
     def __bool__(self) -> bool:
         if self._planned:
             self._say_what_is_due()
-        return bool(self._waiting)
+        return any(self._waiting.values())
 
     def plan(self, clock: Clock, planned: list[tuple[int, Queue, str]]) -> None:
         """Have the user say more at these times, in virtual nanoseconds."""
-        self._clock, self._planned = clock, sorted(planned, key=lambda one: one[0])
+        self._clock, self._planned = clock, deque(sorted(planned, key=lambda one: one[0]))
 
     def _say_what_is_due(self) -> None:
         assert self._clock is not None
         while self._planned and self._planned[0][0] <= self._clock.now_ns:
-            _, queue, text = self._planned.pop(0)
-            self._waiting.append((queue, text))
+            _, queue, text = self._planned.popleft()
+            self._add(text, queue)
 
     def put(self, text: str, queue: Queue) -> None:
         """Have the user say more now."""
         if self._planned:
             self._say_what_is_due()
-        self._waiting.append((queue, text))
+        self._add(text, queue)
+
+    def _add(self, text: str, queue: Queue) -> None:
+        self._waiting[queue].append((next(self._ordinals), text))
 
     def has(self, queue: Queue) -> bool:
         """Whether something waits there."""
-        return bool(self) and any(waiting is queue for waiting, _ in self._waiting)
+        return bool(self) and bool(self._waiting[queue])
 
     def take(self, effect: TakeQueued) -> list[str]:
-        """What the loop asks for."""
+        """The messages that the loop asks for: those of one queue or of both, the first or all."""
         if not self:
             return []
-        asked = [one for one in self._waiting if effect.queue in (None, one[0])]
-        taken = asked[:1] if effect.one else asked
-        for one in taken:
-            self._waiting.remove(one)
+        asked = Queue if effect.queue is None else (effect.queue,)
+        queues = [self._waiting[queue] for queue in asked if self._waiting[queue]]
+        if effect.one:
+            return [min(queues).popleft()[1]] if queues else []
+        taken = sorted(message for queue in queues for message in queue)
+        for queue in queues:
+            queue.clear()
         return [text for _, text in taken]
 
     def take_first(self) -> str | None:

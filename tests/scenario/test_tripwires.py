@@ -1,9 +1,14 @@
+from functools import partial
+from typing import Literal
+
 import pytest
 
 from simloop import Outcome, Reply, Result, Scenario, ScriptedTool, ScriptUnused, Simulation, run
 from simloop.scenario.loader import parse_scenario
 from simloop.scenario.schema import Moment, Queued
-from simloop.trace.entries import Request, ToolStarted, Transition
+from simloop.scenario.tripwires import Tripwires
+from simloop.trace.entries import Request, TextDelta, ToolStarted, Transition
+from work import lines_run
 
 
 def scenario(abort: Moment | None = None) -> Scenario:
@@ -153,3 +158,23 @@ def test_a_queued_message_is_sent_once() -> None:
     result = told(on="tool-started")
     added = [m.text for e in result.trace.entries if isinstance(e, Request) for m in e.added]
     assert added.count("And the tests?") == 1
+
+
+@pytest.mark.parametrize("on", ["part", "text-delta"])
+def test_an_entry_costs_the_same_however_many_moments_are_waited_for(
+    on: Literal["part", "text-delta"],
+) -> None:
+    def work_of(count: int) -> int:
+        record, shown = Tripwires(), list[int]()
+
+        def wait_for_each_entry() -> None:
+            for number in range(count):
+                record.set(Moment(on=on, nth=number + 1), partial(shown.append, number))
+            for number in range(count):
+                record.append(TextDelta(number, 0, "x"))
+
+        lines = lines_run(wait_for_each_entry)
+        assert shown == list(range(count))
+        return lines
+
+    assert work_of(200) < 2.5 * work_of(100)

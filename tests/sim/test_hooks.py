@@ -489,3 +489,19 @@ def test_on_response_is_given_the_messages_that_the_step_adds() -> None:
     seen: list[Any] = []
     result, _ = play(Hooks(), callbacks=Callbacks(on_response=seen.append))
     assert [*seen[0], *seen[1]] == list(result.messages[1:])
+
+
+@pytest.mark.parametrize("point", ["before_llm_call", "before_tool_call"])
+def test_a_hook_that_assigns_a_number_to_blocked_has_failed_and_blocks_nothing(point: str) -> None:
+    def careless(given: Any) -> None:
+        given.blocked = 5
+
+    result, requests = play(Hooks(**{point: [careless]}))
+    assert (result.outcome, len(requests)) == (Outcome.COMPLETED, 2)
+    failed = {(entry.did, entry.detail) for entry in hooks_of(result)}
+    assert failed == {("failed", "TypeError: blocked must be text; call block(reason)")}
+    assert [call.name for call in result.calls] == ["look"]
+
+
+def hooks_of(result: Result) -> list[entries.Hook]:
+    return [entry for entry in result.trace.entries if isinstance(entry, entries.Hook)]

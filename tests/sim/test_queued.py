@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from simloop.kernel.effects import Queue, TakeQueued
 from simloop.sim.queued import Queued
+from work import lines_run
 
 SEEDED = settings(deadline=None, derandomize=True)
 FIRST = "first"
@@ -143,3 +144,20 @@ def test_what_is_due_at_the_same_time_is_said_in_the_order_in_which_it_was_plann
     queued.plan(clock, [(5, Queue.STEERING, text) for text in ("a", "b", "c")])
     clock.now_ns = 5
     assert [queued.take_first() for _ in range(4)] == ["a", "b", "c", None]
+
+
+@pytest.mark.parametrize("one", [True, False])
+@pytest.mark.parametrize("queue", [None, *Queue])
+def test_taking_costs_the_same_however_many_messages_wait(queue: Queue | None, one: bool) -> None:  # noqa: FBT001
+    def work_of(count: int) -> int:
+        queued = Queued()
+
+        def say_and_take_all() -> None:
+            for number in range(count):
+                queued.put(str(number), Queue.STEERING if number % 2 else Queue.FOLLOW_UP)
+            for _ in range(count):
+                queued.take(TakeQueued(queue, one))
+
+        return lines_run(say_and_take_all)
+
+    assert work_of(400) < 2.5 * work_of(200)
