@@ -86,6 +86,10 @@ class ExpectationFailed(CheckFailed):
     """A run did not end as its scenario expects."""
 
 
+class InvariantViolated(CheckFailed):
+    """A run lacks a property that every run must have, whatever its scenario expects."""
+
+
 class ReplayDiverged(CheckFailed):
     """A run, made again, went another way."""
 

@@ -165,7 +165,8 @@ def simloop_run(request: pytest.FixtureRequest) -> Callable[..., Any]:
     what the call says. Returns the Result, or None where the scenario expects an error in the place
     of an outcome and got it.
     """
-    from simloop.errors import SimloopError  # noqa: PLC0415 - see the module docstring
+    from simloop.check.pairing import check_pairing  # noqa: PLC0415 - see the module docstring
+    from simloop.errors import SimloopError  # noqa: PLC0415
     from simloop.scenario.simulation import Simulation  # noqa: PLC0415 - see the module docstring
 
     played = _played(request.node)
@@ -184,7 +185,10 @@ def simloop_run(request: pytest.FixtureRequest) -> Callable[..., Any]:
                 if check and simulation.expects(error):
                     return None
                 raise
-        return result.check() if check else result
+        if check:
+            result.check()
+            check_pairing(result.trace, simulation.expected.broken_pairs)
+        return result
 
     return play
 

@@ -110,7 +110,7 @@ def check_determinism(trace: LoopTrace, scenario: Scenario) -> None:
     lines = ["two runs of the same scenario with the same seed differ"]
     if found is not None:
         lines.extend(found.lines("first run", "second run"))
-    raise ReplayDiverged("\n".join(lines), reproduce=_reproduce(scenario, header))
+    raise ReplayDiverged("\n".join(lines), reproduce=reproduce(scenario, header))
 
 
 def _lines(trace: LoopTrace) -> bytes:
@@ -118,7 +118,8 @@ def _lines(trace: LoopTrace) -> bytes:
     return _ENCODER.encode_lines([trace.header, *trace.entries, trace.footer])
 
 
-def _reproduce(scenario: Scenario, header: Header) -> str:
+def reproduce(scenario: Scenario, header: Header) -> str:
+    """The command that checks the run of `scenario` again."""
     if not scenario.path:
         return f"simloop.check.verify.verify(scenario, seed={header.seed})"
     other = f" --loop {shlex.quote(header.loop)}" if header.loop != scenario.loop else ""

@@ -7,8 +7,15 @@ stands in its verdict, so that one bad file never keeps the others from being ch
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from simloop.check.replay import check_determinism
-from simloop.errors import CannotExpress, InternalError, ScenarioError, SimloopError
+from simloop.check.pairing import check_pairing
+from simloop.check.replay import check_determinism, reproduce
+from simloop.errors import (
+    CannotExpress,
+    InternalError,
+    InvariantViolated,
+    ScenarioError,
+    SimloopError,
+)
 from simloop.scenario.loader import load_scenario
 from simloop.scenario.result import Result, failures_of_error
 from simloop.scenario.schema import Scenario
@@ -67,6 +74,16 @@ class Verdict:
             if isinstance(error, ScenarioError) and error.path is None:
                 error.path = source if isinstance(source, Path) else source.path or None
             self._judge(error)
+        if self.scenario is not None and self.trace is not None:
+            self._judge_pairing(self.scenario, self.trace)
+
+    def _judge_pairing(self, scenario: Scenario, trace: LoopTrace) -> None:
+        """Every run must pair its calls and results, however it ended."""
+        try:
+            check_pairing(trace, scenario.expected_of(trace.header.loop).broken_pairs)
+        except InvariantViolated as error:
+            error.reproduce = reproduce(scenario, trace.header)
+            self.errors.append(error)
 
     def _judge(self, error: SimloopError) -> None:
         """An error that the scenario expects is what should happen."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from simloop.errors import ExpectationFailed, SimloopError
+from simloop.errors import ExpectationFailed, ScenarioError, SimloopError
 from simloop.messages import Message, Outcome, Request
 from simloop.scenario import loader
 from simloop.scenario.durations import format_duration
@@ -92,6 +92,9 @@ class Result:
         Raises ExpectationFailed, one line for each that does not hold, and ScenarioError for what
         cannot be expected.
         """
+        if "broken_pairs" in expected:
+            hint = "write it in the scenario; simloop check and simloop_run judge it"
+            raise ScenarioError("a result does not judge pairing", key="broken_pairs", hint=hint)
         found = failures(loader.expected(expected), self)
         if found:
             raise ExpectationFailed("\n".join(found), reproduce=self.reproduce)

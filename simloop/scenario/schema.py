@@ -240,6 +240,11 @@ class Expect(Strict):
     files: dict[str, str] | None = Field(
         None, description="The files at the end, all of them, by path."
     )
+    broken_pairs: list[str] = Field(
+        default_factory=list,
+        description="The calls without exactly one result that this loop is known to send, each in "
+        "the words in which `simloop check` reports it; by default there may be none.",
+    )
 
     @model_validator(mode="after")
     def _one_end(self) -> Self:

@@ -28,7 +28,7 @@ from simloop.kernel.effects import Queue
 from simloop.kernel.machine import Feature
 from simloop.scenario.loops import is_own, machine_for, reasons_against
 from simloop.scenario.result import Counters, Result, failures, failures_of_error
-from simloop.scenario.schema import Moment, Scenario
+from simloop.scenario.schema import Expect, Moment, Scenario
 from simloop.scenario.tripwires import Tripwires
 from simloop.scenario.world import (
     Given,
@@ -104,6 +104,11 @@ class Simulation:
         if reasons:
             raise CannotExpress(self._loop_name, reasons)
 
+    @property
+    def expected(self) -> Expect:
+        """The expectations that the scenario has of the loop that runs it."""
+        return self.scenario.expected_of(self._loop_name)
+
     async def arun(self) -> Result:
         """Run it on the virtual clock that is already running. Raises as `run` does."""
         if self._driver is not None:
@@ -123,7 +128,7 @@ class Simulation:
             if isinstance(error, ScriptExhausted) and self._loop_name != self.scenario.loop:
                 error.hint = f"add a reply, or {self._elsewhere('{error: ScriptExhausted}')}"
             raise
-        failed = failures(self.scenario.expected_of(self._loop_name), result)
+        failed = failures(self.expected, result)
         return dataclasses.replace(result, failures=failed) if failed else result
 
     async def send(self, prompt: str) -> Ended:
@@ -186,7 +191,7 @@ class Simulation:
 
         Raises ExpectationFailed if it does, and something else that it expects is not so.
         """
-        unmet = failures_of_error(self.scenario.expected_of(self._loop_name), error, self.trace)
+        unmet = failures_of_error(self.expected, error, self.trace)
         if unmet:
             raise ExpectationFailed("\n".join(unmet), reproduce=self._reproduce())
         return unmet is not None
@@ -207,7 +212,7 @@ class Simulation:
 
         Often that is why. An abort that never comes tests as little as a reply never asked for.
         """
-        expect = self.scenario.expected_of(self._loop_name)
+        expect = self.expected
         error = self._left_over()
         if error is None or expect.unused is not None:
             return  # judged with all else that is expected

@@ -2,13 +2,13 @@ from functools import partial
 from typing import Literal
 
 import pytest
+from work import lines_run
 
 from simloop import Outcome, Reply, Result, Scenario, ScriptedTool, ScriptUnused, Simulation, run
 from simloop.scenario.loader import parse_scenario
 from simloop.scenario.schema import Moment, Queued
 from simloop.scenario.tripwires import Tripwires
 from simloop.trace.entries import Request, TextDelta, ToolStarted, Transition
-from work import lines_run
 
 
 def scenario(abort: Moment | None = None) -> Scenario:

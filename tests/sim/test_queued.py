@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from work import lines_run
 
 from simloop.kernel.effects import Queue, TakeQueued
 from simloop.sim.queued import Queued
-from work import lines_run
 
 SEEDED = settings(deadline=None, derandomize=True)
 FIRST = "first"

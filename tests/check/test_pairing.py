@@ -1,0 +1,224 @@
+"""Calls and results as sent: each call has exactly one result, where a provider looks for it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from msgspec import UNSET, Raw
+from work import lines_run
+
+from simloop import parse_scenario
+from simloop.check.pairing import broken_pairs, check_pairing
+from simloop.check.verify import verify
+from simloop.cli import main
+from simloop.errors import InvariantViolated, ScenarioError
+from simloop.messages import (
+    AssistantMessage,
+    Message,
+    Outcome,
+    SummaryMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
+from simloop.scenario.simulation import run
+from simloop.sim.modelcalls import ModelCalls
+from simloop.trace import entries
+from simloop.trace.entries import AnyEntry, Footer, Header
+from simloop.trace.looptrace import LoopTrace
+
+GO, MORE = UserMessage("Go."), UserMessage("And?")
+HEADER = Header("simloop-trace", 1, "", "own", 0, {}, "", Raw(b"{}"))
+FOOTER = Footer(Outcome.COMPLETED, "", "", "", 0, 1, 0, 0, 0)
+
+
+def calls(*ids: str) -> AssistantMessage:
+    return AssistantMessage("", tuple(ToolCall(call_id, "look", "{}") for call_id in ids))
+
+
+def result(call_id: str) -> ToolMessage:
+    return ToolMessage(call_id, "found")
+
+
+def request(
+    number: int, added: Sequence[Message], kept: int = 0, purpose: str = "main"
+) -> AnyEntry:
+    return entries.Request(0, 0, number, purpose, 0, "", kept, tuple(added), UNSET, UNSET)
+
+
+def trace(*record: AnyEntry, ended: bool = True) -> LoopTrace:
+    return LoopTrace(HEADER, list(record), FOOTER if ended else None)
+
+
+def called(call_id: str) -> AnyEntry:
+    return entries.ToolCall(0, 0, call_id, "look", "{}")
+
+
+def answered(call_id: str) -> AnyEntry:
+    return entries.ToolResult(0, 0, call_id, "look", "found")
+
+
+@pytest.mark.parametrize(
+    ("messages", "broken"),
+    [
+        ([GO], []),
+        ([GO, calls("a"), result("a")], []),
+        ([GO, calls("a", "b"), result("b"), result("a"), MORE], []),
+        ([GO, calls("a"), result("a"), calls("b"), result("b")], []),
+        ([SummaryMessage("They looked."), calls("a"), result("a")], []),
+        ([GO, calls("a")], ["call 'a' has no result"]),
+        ([GO, calls("a"), MORE], ["call 'a' has no result"]),
+        ([GO, calls("a", "b"), result("b")], ["call 'a' has no result"]),
+        ([GO, calls("a"), calls("b"), result("b")], ["call 'a' has no result"]),
+        ([GO, calls("a"), result("a"), result("a")], ["call 'a' has more than one result"]),
+        ([GO, result("a")], ["call 'a' has a result and is in no message before it"]),
+        ([GO, calls("a", "a"), result("a")], ["call 'a' shares its id with another call"]),
+        (
+            [GO, calls("a"), result("a"), calls("a"), result("a")],
+            ["call 'a' shares its id with another call"],
+        ),
+        (
+            [GO, calls("a"), MORE, result("a")],
+            ["call 'a' has a result that does not follow its message", "call 'a' has no result"],
+        ),
+    ],
+)
+def test_a_request_must_pair_its_calls_and_results(
+    messages: list[Message], broken: list[str]
+) -> None:
+    assert broken_pairs(trace(request(1, messages))) == [f"request 1: {line}" for line in broken]
+    pieces = (request(n, [message], n - 1) for n, message in enumerate(messages, start=1))
+    alone = {line.partition(": ")[2] for line in broken_pairs(trace(*pieces))}
+    assert set(broken) <= alone, "however the requests were recorded"
+
+
+def test_a_break_is_listed_once_with_the_first_request_that_has_it() -> None:
+    found = broken_pairs(
+        trace(
+            request(1, [GO]), request(2, [calls("a")], 1), request(3, [MORE], 2), request(4, [], 3)
+        )
+    )
+    assert found == ["request 2: call 'a' has no result"]
+
+
+def test_messages_that_a_request_no_longer_has_are_forgotten() -> None:
+    whole = request(1, [GO, calls("a"), result("a"), MORE])
+    assert broken_pairs(trace(whole, request(2, [calls("a"), result("a")], 1))) == []
+    assert broken_pairs(trace(whole, request(2, [MORE], 2))) == [
+        "request 2: call 'a' has no result"
+    ]
+    assert broken_pairs(trace(whole, request(2, [result("a")], 3))) == [
+        "request 2: call 'a' has more than one result"
+    ]
+
+
+def test_a_request_for_a_summary_is_judged_by_itself() -> None:
+    main, summary = (
+        request(1, [GO, calls("a"), result("a")]),
+        request(2, [calls("b")], 0, "summary"),
+    )
+    assert broken_pairs(trace(main, summary, request(3, [MORE], 3))) == [
+        "request 2: call 'b' has no result"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("record", "broken"),
+    [
+        ([called("a"), answered("a")], []),
+        ([called("a"), called("b"), answered("b"), answered("a")], []),
+        ([called("a")], ["call 'a' has no result"]),
+        ([called("a"), answered("a"), answered("a")], ["call 'a' has more than one result"]),
+        ([answered("a")], ["call 'a' has a result and was not called"]),
+        ([called("a"), called("a"), answered("a")], ["call 'a' shares its id with another call"]),
+    ],
+)
+def test_the_last_reply_which_no_request_shows_must_pair_too(
+    record: list[AnyEntry], broken: list[str]
+) -> None:
+    found = broken_pairs(trace(request(1, [GO]), *record))
+    assert found == [f"request 1: {line}" for line in broken]
+
+
+def test_a_run_that_was_cut_short_may_have_calls_that_are_still_open() -> None:
+    assert broken_pairs(trace(request(1, [GO]), called("a"), ended=False)) == []
+
+
+def test_the_calls_of_a_summary_need_no_result() -> None:
+    asked = request(1, [GO]), request(2, [GO], purpose="summary")
+    assert broken_pairs(trace(*asked, called("a"))) == []
+
+
+def test_the_work_grows_with_the_trace_and_not_with_its_square() -> None:
+    def work_of(steps: int) -> int:
+        said = [request(n, [calls(f"{n}"), result(f"{n}")], 2 * n) for n in range(steps)]
+        return lines_run(lambda: broken_pairs(trace(*said)))
+
+    assert work_of(200) < 2.5 * work_of(100)
+
+
+TWICE = """
+prompt: Go.
+tools: {look: {returns: found}}
+model: [{call: {look: {}}, ids: [a]}, {call: {look: {}}, ids: [a]}, {say: Done.}]
+"""
+
+
+@pytest.fixture
+def sends_ids_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A simulator with a fault: it sends the ids of calls as the model gave them (bug D14)."""
+    monkeypatch.setattr(ModelCalls, "_unique", lambda _, call_id: call_id)
+
+
+SHARED = "request 3: call 'a' shares its id with another call"
+
+
+@pytest.mark.usefixtures("sends_ids_twice")
+def test_a_simulator_that_sends_an_id_twice_fails_the_check() -> None:
+    verdict = verify(parse_scenario(TWICE))
+    assert (verdict.exit_code, verdict.failures) == (1, ())
+    (error,) = verdict.errors
+    assert isinstance(error, InvariantViolated)
+    assert error.message == f"pairing: {SHARED}"
+
+
+@pytest.mark.usefixtures("sends_ids_twice")
+def test_the_report_of_the_check_names_the_request_the_call_and_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.simloop.yaml").write_text(TWICE, "utf-8")
+    ran = CliRunner().invoke(main, ["check", "a.simloop.yaml"])
+    assert ran.exit_code == 1
+    assert f"pairing: {SHARED}" in ran.stderr
+    assert "reproduce: simloop check a.simloop.yaml --seed 0" in ran.stderr
+
+
+@pytest.mark.usefixtures("sends_ids_twice")
+def test_a_loop_that_is_known_to_send_broken_pairs_can_say_so() -> None:
+    known = parse_scenario(f'{TWICE}expect_on: {{pi: {{broken_pairs: ["{SHARED}"]}}}}\n')
+    assert verify(known, loop="pi").exit_code == 0
+    assert verify(known).exit_code == 1
+
+
+def test_a_broken_pair_that_is_expected_and_does_not_happen_fails_the_check() -> None:
+    verdict = verify(parse_scenario(f'{TWICE}expect: {{broken_pairs: ["{SHARED}"]}}\n'))
+    assert [error.args[0] for error in verdict.errors] == [
+        f"pairing: listed in expect.broken_pairs, but not so: {SHARED}"
+    ]
+
+
+def test_a_result_refuses_to_judge_broken_pairs_because_the_check_does() -> None:
+    with pytest.raises(ScenarioError, match="a result does not judge pairing"):
+        run(parse_scenario(TWICE)).expect(broken_pairs=[])
+
+
+def test_of_many_broken_pairs_the_first_are_shown_and_the_rest_counted() -> None:
+    many = trace(request(1, [GO, calls(*(str(number) for number in range(7)))]))
+    with pytest.raises(InvariantViolated) as caught:
+        check_pairing(many)
+    assert str(caught.value).splitlines()[4:] == [
+        "pairing: request 1: call '4' has no result",
+        "pairing: and 2 more",
+    ]
