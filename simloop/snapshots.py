@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec.structs import asdict
+from syrupy.data import SnapshotCollection
 from syrupy.extensions.single_file import SingleFileSnapshotExtension
 
 from simloop.errors import ScenarioError
@@ -27,6 +28,7 @@ from simloop.scenario.result import Result
 from simloop.trace.codec import decode, encode
 from simloop.trace.diff import first_difference
 from simloop.trace.looptrace import LoopTrace
+from simloop.trace.storage import write_file
 
 # Without -vv pytest cuts an explanation after 8 lines (it lets 10 pass) or 640 characters, and the
 # command to replay comes last.
@@ -56,6 +58,16 @@ class TraceSnapshotExtension(SingleFileSnapshotExtension):
         return super().read_snapshot_data_from_location(
             snapshot_location=snapshot_location, snapshot_name=snapshot_name, session_id=session_id
         )
+
+    @classmethod
+    def write_snapshot_collection(
+        cls, *, snapshot_collection: SnapshotCollection, name_order: dict[str, int] | None = None
+    ) -> None:
+        """Write a snapshot atomically: a session that is killed leaves the old one whole."""
+        del name_order  # a file holds one snapshot
+        (snapshot,) = snapshot_collection
+        assert isinstance(snapshot.data, bytes)
+        write_file(Path(snapshot_collection.location), snapshot.data)
 
     def diff_lines(self, serialized_data: Any, snapshot_data: Any) -> Iterator[str]:
         """The first entry that differs, with what comes before it, and how to see it again."""

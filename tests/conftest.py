@@ -1,8 +1,10 @@
+import resource
 import signal
 import subprocess
 import sys
 import tarfile
 import zipfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,14 @@ TOP = Path(__file__).resolve().parent.parent
 # When pytester has run a session in this process it forgets the modules that were imported first
 # there, and classes of the same name from before and after would not be the same.
 LOADED = [getattr(simloop, name) for name in simloop.__all__]
+
+
+@pytest.fixture
+def file_size_limit() -> Iterator[Callable[[int], None]]:
+    """Sets how many bytes a file may have, so that writes fail half way, as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    yield lambda most: resource.setrlimit(resource.RLIMIT_FSIZE, (most, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 @pytest.fixture

@@ -1,9 +1,13 @@
 """Snapshots of runs in somebody's project: recorded, compared, and not deleted by accident."""
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 import syrupy
+from syrupy.data import Snapshot, SnapshotCollection
 
-from simloop import Reply, Scenario, parse_scenario, run, write_trace
+from simloop import Reply, Scenario, ScenarioError, parse_scenario, run, write_trace
 from simloop.snapshots import TraceSnapshotExtension
 from simloop.trace.codec import encode, read_trace
 
@@ -213,3 +217,17 @@ def test_without_the_guard_an_update_deletes_them(project: pytest.Pytester) -> N
     project.makepyfile(test_0="syntax error")
     project.runpytest_inprocess(UPDATE, "-p", "no:simloop", "test_0.py", "test_a.py", "test_b.py")
     assert kept(project) == []
+
+
+def test_an_update_that_fails_half_way_leaves_the_recorded_trace_whole(
+    tmp_path: Path, file_size_limit: Callable[[int], None]
+) -> None:
+    path = tmp_path / "a.trace.jsonl"
+    path.write_bytes(b"old")
+    collection = SnapshotCollection(location=str(path))
+    collection.add(Snapshot(name="a", data=encode(run(parse_scenario(GREETING)).trace)))
+    file_size_limit(1_000)
+    with pytest.raises(ScenarioError, match="cannot be written: File too large"):
+        TraceSnapshotExtension.write_snapshot_collection(snapshot_collection=collection)
+    assert path.read_bytes() == b"old"
+    assert [file.name for file in tmp_path.iterdir()] == ["a.trace.jsonl"]

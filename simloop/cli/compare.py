@@ -27,7 +27,7 @@ from simloop.cli.settings import comparison_settings
 from simloop.cli.targets import Target, targets_of
 from simloop.cli.terminal import note, out_lines, plain
 from simloop.scenario.catalog import SUFFIX
-from simloop.trace.codec import replace_file
+from simloop.trace.storage import write_file
 
 _NARROWEST = 20
 
@@ -77,7 +77,7 @@ def command(
     if file is None:
         out_lines(text.split("\n"))
     else:
-        replace_file(file, f"{click.unstyle(text)}\n".encode(errors="backslashreplace"))
+        write_file(file, f"{click.unstyle(text)}\n".encode(errors="backslashreplace"))
         note(f"written: {plain(str(file))}")
     return Count.of(comparisons).exit_code
 

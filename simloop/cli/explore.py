@@ -32,7 +32,7 @@ from simloop.scenario.catalog import SUFFIX
 from simloop.scenario.loops import LoopOptions, machine_for
 from simloop.scenario.schema import Scenario
 from simloop.scenario.wording import wording
-from simloop.trace.codec import create_folder, replace_file
+from simloop.trace.storage import create_folder, write_file
 
 _DEFAULTS = Limits()
 
@@ -181,7 +181,7 @@ def _write(folder: Path, proof: Proof, limits: Limits, options: LoopOptions) -> 
             raise ScenarioError("this file exists already", path=file, hint=hint)
     for file, text in texts.items():
         create_folder(folder)
-        replace_file(file, text.encode())
+        write_file(file, text.encode())
         note(plain(f"wrote {file}"))
 
 

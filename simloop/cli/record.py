@@ -15,7 +15,8 @@ from simloop.cli.targets import Target, targets_of
 from simloop.cli.terminal import note, out, out_lines, plain
 from simloop.errors import ScenarioError
 from simloop.scenario.catalog import SUFFIX, find_folder
-from simloop.trace.codec import create_folder, write_trace
+from simloop.trace.codec import write_trace
+from simloop.trace.storage import create_folder
 
 TRACE_SUFFIX = ".trace.jsonl"
 

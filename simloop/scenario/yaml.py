@@ -8,7 +8,6 @@ and keep the last of two equal keys, so the tree is built here on a stack.
 """
 
 import re
-import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import inf, isinf, nan
@@ -18,6 +17,7 @@ from typing import Any, NoReturn, TypeAlias
 import yaml
 
 from simloop.errors import ScenarioError
+from simloop.trace.storage import read_file
 
 MAX_BYTES = 1_000_000
 MAX_NODES = 50_000
@@ -156,16 +156,7 @@ def _read_fast(text: str, path: str) -> Document | None:
 
 
 def _read_bytes(path: Path, name: str) -> bytes:
-    try:
-        if not stat.S_ISREG(path.stat().st_mode):  # a pipe would block, a device would never end
-            hint = "name a file, such as one inside this directory"
-            raise ScenarioError("this is no regular file", path=name, hint=hint)
-        with path.open("rb") as file:
-            raw = file.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        reason = getattr(error, "strerror", None) or str(error)
-        hint = "check the name, the directory you are in, and the permissions"
-        raise ScenarioError(f"cannot be read: {reason}", path=name, hint=hint) from error
+    raw = read_file(path, MAX_BYTES + 1)
     _check_size(raw, name)
     return raw
 

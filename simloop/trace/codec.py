@@ -5,10 +5,8 @@ Not here: what the records mean (entries.py). The rule to keep: a file is writte
 all, and whatever can still be read of a damaged one is read, and said to be damaged.
 """
 
-import contextlib
 import hashlib
-import os
-import tempfile
+import json
 from pathlib import Path
 
 import msgspec
@@ -16,13 +14,18 @@ import msgspec
 from simloop.errors import ScenarioError
 from simloop.trace.entries import AnyEntry, Footer, Header, Line
 from simloop.trace.looptrace import LoopTrace
+from simloop.trace.reading import Reading
+from simloop.trace.storage import read_file, write_file
 
 FORMAT = "simloop-trace"
 VERSION = 1
+MAX_BYTES = 2**30
+"""A longer file is not read: it would not fit into the memory of many machines."""
 
 _ENCODER = msgspec.json.Encoder()
 _LINE: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
 _PROBE = msgspec.json.Decoder(dict[str, object])
+_UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def digest(data: bytes) -> str:
@@ -39,90 +42,50 @@ def encode(trace: LoopTrace) -> bytes:
     return body + _ENCODER.encode(footer) + b"\n"
 
 
-def write_trace(trace: LoopTrace, path: Path) -> None:
-    """Write the trace to `path`. Raises ScenarioError as `replace_file` does."""
-    replace_file(path, encode(trace))
+def write_trace(trace: LoopTrace, path: str | Path) -> None:
+    """Write the trace to `path`, as `write_file` does. Raises ScenarioError if that fails."""
+    write_file(Path(path), encode(trace))
 
 
-def replace_file(path: Path, data: bytes) -> None:
-    """Write a file, atomically: readers see the old one or the whole new one.
-
-    Raises ScenarioError if the folder cannot be written to.
-    """
-    try:
-        _replace(path, data)
-    except OSError as error:
-        hint = "name a file in a folder that exists and may be written to"
-        message = f"cannot be written: {error.strerror}"
-        raise ScenarioError(message, path=path, hint=hint) from error
-
-
-def create_folder(folder: Path) -> None:
-    """Have the folder, and those that it is in. Raises ScenarioError."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        hint = "name a folder that may be written to"
-        message = f"the folder cannot be created: {error.strerror}"
-        raise ScenarioError(message, path=folder, hint=hint) from error
-
-
-def _replace(path: Path, data: bytes) -> None:
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(name).chmod(0o666 & ~umask)  # mkstemp makes it private; a trace is an ordinary file
-        Path(name).replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            Path(name).unlink()
-        raise
-
-
-def read_trace(path: Path) -> LoopTrace:
+def read_trace(path: str | Path) -> LoopTrace:
     """Load a trace file.
 
     A file that was cut loads up to its last whole line; `truncated` then says so. Raises
     ScenarioError, with the line, for a file that is no trace, is of another version, or is damaged
     before its last line.
     """
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise ScenarioError(f"cannot be read: {error.strerror}", path=path) from error
+    data = read_file(Path(path), MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        hint = "record a shorter run"
+        raise ScenarioError(f"the trace is over {MAX_BYTES:,} bytes", path=path, hint=hint)
     return decode(data, str(path))
 
 
 def decode(data: bytes, path: str = "<trace>") -> LoopTrace:
     """Load a trace from bytes; `path` is what errors call it. Raises ScenarioError."""
     raw_lines = data.split(b"\n")
-    header = _read_header(raw_lines[0], path)
+    trace = LoopTrace(_read_header(raw_lines[0], path))
+    _check_utf8(data[: data.rfind(b"\n") + 1], path)
     lines, damage = _read_lines(raw_lines[1:], path)
-    trace = LoopTrace(header)
+    reading = Reading(trace)
     for number, line in enumerate(lines, start=2):
-        if isinstance(line, Header) or trace.footer is not None:
-            raise _unreadable(path, number, "a header or a line after the footer")
-        if isinstance(line, Footer):
-            trace.footer = line
-        else:
-            trace.entries.append(line)
+        wrong = reading.wrong_with(line)
+        if wrong:
+            raise _unreadable(path, number, wrong)
+        reading.add(line)
     if trace.footer is None:
         count = len(trace.entries)
         trace.truncated = f"the file ends after {count} whole entries{damage}, without a footer"
     elif trace.footer.digest != digest(data[: data.rindex(b"\n", 0, -1) + 1]):
         raise ScenarioError("the digest does not match: the file was changed", path=path)
+    _check_canonical(trace, data, path)
     return trace
 
 
 def _read_header(line: bytes, path: str) -> Header:
     try:
         probe = _PROBE.decode(line)
-    except msgspec.DecodeError:
+    except _UNDECODABLE:
         probe = {}
     if probe.get("format") != FORMAT:
         hint = "record one with: simloop record SCENARIO"
@@ -135,8 +98,17 @@ def _read_header(line: bytes, path: str) -> Header:
         )
     try:
         return msgspec.json.decode(line, type=Header)
-    except msgspec.DecodeError as error:
-        raise _unreadable(path, 1, str(error)) from error
+    except _UNDECODABLE as error:
+        raise _unreadable(path, 1, _why(error)) from error
+
+
+def _check_utf8(data: bytes, path: str) -> None:
+    """Raise ScenarioError for bytes that are no text; msgspec does not look at those it skips."""
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise _unreadable(path, line, f"byte 0x{data[error.start]:02x} is not UTF-8") from error
 
 
 def _read_lines(raw: list[bytes], path: str) -> tuple[list[AnyEntry | Footer | Header], str]:
@@ -144,21 +116,56 @@ def _read_lines(raw: list[bytes], path: str) -> tuple[list[AnyEntry | Footer | H
     whole, tail = raw[:-1], raw[-1] if raw else b""
     try:
         lines = msgspec.json.decode(b"[" + b",".join(whole) + b"]", type=list[Line])
-    except msgspec.DecodeError:
+    except _UNDECODABLE:
+        lines = []
+    if len(lines) != len(whole):  # a line is damaged, or two of them are only one value together
         lines = [_read_line(line, path, number) for number, line in enumerate(whole, start=2)]
     if not tail:
         return lines, ""
     try:
         return [*lines, _LINE.decode(tail)], ""
-    except msgspec.DecodeError:
+    except _UNDECODABLE:
         return lines, " and a piece of one"
 
 
 def _read_line(line: bytes, path: str, number: int) -> Line:
     try:
         return _LINE.decode(line)
-    except msgspec.DecodeError as error:
-        raise _unreadable(path, number, str(error)) from error
+    except _UNDECODABLE as error:
+        raise _unreadable(path, number, _why(error)) from error
+
+
+def _check_canonical(trace: LoopTrace, data: bytes, path: str) -> None:
+    """Raise ScenarioError for a line with a key that stands in it twice.
+
+    msgspec takes the last of them, and other readers take the first. Only a line that is not as
+    simloop writes it can have one, and those are rare.
+    """
+    ends = [] if trace.footer is None else [trace.footer]
+    lines = [trace.header, *trace.entries, *ends]
+    if _ENCODER.encode_lines(lines) == data:
+        return
+    for number, (line, raw) in enumerate(zip(lines, data.split(b"\n"), strict=False), start=1):
+        if _ENCODER.encode(line) != raw:
+            _check_keys(raw, path, number)
+
+
+def _check_keys(raw: bytes, path: str, number: int) -> None:
+    def unique(pairs: list[tuple[str, object]]) -> None:
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise _unreadable(path, number, f"the key `{key}` stands in it twice")
+            seen.add(key)
+
+    try:
+        json.loads(raw, object_pairs_hook=unique)
+    except (ValueError, RecursionError) as error:
+        raise _unreadable(path, number, _why(error)) from error
+
+
+def _why(error: Exception) -> str:
+    return "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 
 def _unreadable(path: str, line: int, why: str) -> ScenarioError:

@@ -6,13 +6,16 @@ make two equal runs differ.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.names import kebab
 from simloop.messages import Fault, FinishReason, Message, Outcome, ToolSpec, Usage
+
+Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+"""A number that simloop counts or a time in ns: the range is tested where a trace is read."""
 
 
 class Entry(
@@ -21,8 +24,8 @@ class Entry(
 ):  # fmt: skip
     """`seq` counts a trace's entries from 0; `at_ns` is virtual time since its start."""
 
-    seq: int
-    at_ns: int
+    seq: Count
+    at_ns: Count
 
 
 class Transition(Entry, frozen=True, gc=False):
@@ -44,11 +47,11 @@ class Request(Entry, frozen=True, gc=False):
     `note` is the text of an assistant message after all of them that only this request has.
     """
 
-    number: int
+    number: Count
     purpose: str
     tokens: int
     digest: str
-    kept: int
+    kept: Count
     added: tuple[Message, ...] = ()
     system_prompt: str | UnsetType = UNSET
     tools: tuple[ToolSpec, ...] | UnsetType = UNSET
@@ -106,7 +109,7 @@ class Hook(Entry, frozen=True, gc=False):
     point: str
     hook: str
     did: str
-    took_ns: int = 0
+    took_ns: Count = 0
     detail: str = ""
 
 
@@ -146,15 +149,15 @@ class Compaction(Entry, frozen=True, gc=False):
     strategy: str
     tokens_before: int
     tokens_after: int
-    messages_removed: int = 0
+    messages_removed: Count = 0
     detail: str = ""
 
 
 class Backoff(Entry, frozen=True, gc=False):
     """A wait before a retry began. `retry_after`: the provider asked for it."""
 
-    failures: int
-    delay_ns: int
+    failures: Count
+    delay_ns: Count
     error_class: ErrorClass
     retry_after: bool = False
 
@@ -175,7 +178,7 @@ class Ended(Entry, frozen=True, gc=False):
     error_count: int
     total_steps: int
     compaction_attempts: int
-    elapsed_ns: int
+    elapsed_ns: Count
 
 
 class Prompt(Entry, frozen=True, gc=False):
@@ -208,7 +211,7 @@ class Header(
     version: int
     title: str
     loop: str
-    seed: int
+    seed: Count
     limits: Mapping[str, int | None]
     scenario_digest: str
     scenario: Raw
@@ -225,8 +228,8 @@ class Footer(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", 
     error_count: int
     total_steps: int
     compaction_attempts: int
-    elapsed_ns: int
-    entries: int
+    elapsed_ns: Count
+    entries: Count
     digest: str = ""
 
 

@@ -92,7 +92,8 @@ class TestACutTrace:
         whole = write("a.jsonl", SCENARIO)
         # The same run, told longer: what is left of a run that went on.
         lines = Path(whole).read_bytes().splitlines(keepends=True)
-        more = lines[-2].replace(b'"seq":', b'"seq":1')
+        count = len(lines) - 2
+        more = lines[-2].replace(b'"seq":%d' % (count - 1), b'"seq":%d' % count)
         Path("b.jsonl").write_bytes(b"".join([*lines[:-1], more]))
         result = diff(whole, "b.jsonl")
         assert result.exit_code == 1

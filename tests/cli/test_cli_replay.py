@@ -89,8 +89,10 @@ class TestARecordedRun:
 
     def test_prints_no_control_character_of_a_trace(self) -> None:
         trace = played()
-        said = entries.TextDelta(len(trace.entries), 0, "\x1b[2J\a\r\u202e")
-        trace.entries.append(said)
+        assert trace.footer is not None
+        count, at_ns = len(trace.entries), trace.elapsed_ns
+        trace.entries.append(entries.TextDelta(count, at_ns, "\x1b[2J\a\r\u202e"))
+        trace.footer = msgspec.structs.replace(trace.footer, entries=count + 1)
         result = replay(write("a\x1b[2J\a.jsonl", trace))
         assert result.exit_code == 1
         assert not set(result.output) & {"\x1b", "\a", "\r", "\u202e"}
@@ -129,7 +131,7 @@ class TestWhatCannotBeReplayed:
         result = replay("nosuch.jsonl", "folder")
         assert result.exit_code == 2
         assert "nosuch.jsonl: cannot be read: " in result.stderr
-        assert "folder: cannot be read: " in result.stderr
+        assert "folder: this is no regular file" in result.stderr
 
     def test_is_a_run_of_a_loop_that_is_not_there(self) -> None:
         trace = played()

@@ -1,4 +1,5 @@
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -75,7 +76,18 @@ def test_a_trace_that_is_not_there_is_one_line_on_stderr(tmp_path: Path) -> None
     path = tmp_path / "nosuch.jsonl"
     shown = show(path)
     assert shown.exit_code == 2
-    assert shown.stderr == f"{path}: cannot be read: No such file or directory\n"
+    assert shown.stderr.startswith(f"{path}: cannot be read: No such file or directory (check ")
+    assert shown.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_a_pipe_or_a_device_is_refused_as_it_might_never_end(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "pipe" if kind == "pipe" else Path("/dev/zero")
+    if kind == "pipe":
+        os.mkfifo(path)
+    shown = show(path)
+    assert shown.exit_code == 2
+    assert shown.stderr.startswith(f"{path}: this is no regular file")
 
 
 def recorded_on(loop: str, scenario: str, folder: Path) -> Path:

@@ -1,0 +1,203 @@
+"""Reading and writing the files that simloop is given: one function for each.
+
+Not here: the contents of files. The rules to keep: a reader gets regular files only, because a pipe
+blocks and a device need not end; a write leaves the old file or the whole new one, follows links,
+and never replaces a node that is not a regular file.
+"""
+
+import contextlib
+import errno
+import itertools
+import os
+import re
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from simloop.errors import ScenarioError
+
+if sys.platform == "win32":
+    fcntl = None
+else:
+    import fcntl
+
+_TEMPORARY = re.compile(r"\.simloop-[0-9]+-[0-9]+\.tmp")
+_NUMBERS = itertools.count()  # no name is used twice, so that no process removes a later file
+_READ_HINT = "check the name, the directory you are in, and the permissions"
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+# A FIFO without its other end must raise an error and not block. Windows has no such flags.
+_NO_WAIT = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+
+
+def read_file(path: Path, most: int) -> bytes:
+    """Return the first `most` bytes of the regular file at `path`.
+
+    Raises ScenarioError for a file that is no regular file or cannot be read.
+    """
+    try:
+        # Opening a device can have effects of its own (a tape rewinds), so its kind comes first;
+        # the open file is judged again, because the name may have been given to another node.
+        _check_regular(path.stat().st_mode, path)
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | _NO_WAIT)
+        with os.fdopen(descriptor, "rb") as file:
+            _check_regular(os.fstat(descriptor).st_mode, path)
+            return file.read(most)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise ScenarioError(
+            f"cannot be read: {_reason(error)}", path=str(path), hint=_READ_HINT
+        ) from error
+
+
+def _check_regular(mode: int, path: Path) -> None:
+    if not stat.S_ISREG(mode):
+        hint = "name a file, such as one inside this directory"
+        raise ScenarioError("this is no regular file", path=str(path), hint=hint)
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write `data` to the file at `path`: readers see the old file or the whole new one.
+
+    A symbolic link is followed. A file that is replaced keeps its permissions. A character device
+    or a pipe is written into and stays what it is. Temporary files that killed processes have left
+    in the folder are removed. Raises ScenarioError if the file cannot be written.
+    """
+    try:
+        _write(path, data)
+    except (OSError, ValueError) as error:
+        full = isinstance(error, OSError) and error.errno in _FULL
+        hint = "free some space" if full else "name a file in a folder that may be written to"
+        raise ScenarioError(f"cannot be written: {_reason(error)}", path=str(path), hint=hint) from error
+
+
+def create_folder(folder: Path) -> None:
+    """Create `folder` and its parents where they are missing. Raises ScenarioError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        message = f"the folder cannot be created: {_reason(error)}"
+        hint = "name a folder that may be written to"
+        raise ScenarioError(message, path=str(folder), hint=hint) from error
+
+
+def _reason(error: OSError | ValueError) -> str:
+    return getattr(error, "strerror", None) or str(error)
+
+
+def _write(path: Path, data: bytes) -> None:
+    target = Path(os.path.realpath(path))
+    old = _status(path)
+    if old is None:
+        _replace(target, data, None)
+    elif stat.S_ISREG(old.st_mode):
+        new_name = _status(target)
+        if new_name is None or not os.path.samestat(old, new_name):
+            # /dev/stdout and the like: the link leads to an open file, and its name to another.
+            _write_into(path, data)
+        else:
+            _replace(target, data, old)
+    elif stat.S_ISCHR(old.st_mode) or stat.S_ISFIFO(old.st_mode):
+        _write_into(path, data)
+    else:
+        hint = "name a file, such as one inside this directory"
+        raise ScenarioError("cannot be written: this is no regular file", path=str(path), hint=hint)
+
+
+def _status(path: Path) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except FileNotFoundError:
+        return None
+
+
+def _write_into(path: Path, data: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | _NO_WAIT)
+    with os.fdopen(descriptor, "wb") as file:
+        os.set_blocking(descriptor, True)
+        file.write(data)
+
+
+def _replace(target: Path, data: bytes, old: os.stat_result | None) -> None:
+    """Write a new file beside `target` and give it that name; remove it if anything fails."""
+    _remove_abandoned(target.parent)
+    with _temporary(target.parent) as (file, name):
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+        if old is not None:
+            _keep_permissions(name, old)
+        if fcntl is None:  # Windows renames no open file
+            file.close()
+        name.replace(target)
+
+
+def _keep_permissions(name: Path, old: os.stat_result) -> None:
+    if sys.platform != "win32":
+        # Only root may give a file away; for others the new file stays theirs.
+        with contextlib.suppress(PermissionError):
+            os.chown(name, old.st_uid, old.st_gid)
+    name.chmod(stat.S_IMODE(old.st_mode))  # after chown, which clears the set-user-id bit
+
+
+@contextlib.contextmanager
+def _temporary(folder: Path) -> Iterator[tuple[BinaryIO, Path]]:
+    """A new file in `folder`, locked while it is used, and removed unless it was renamed.
+
+    Its permissions are those that the umask gives to any new file.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    for number in _NUMBERS:
+        name = folder / f".simloop-{os.getpid()}-{number}.tmp"
+        try:
+            descriptor = os.open(name, flags, 0o666)
+        except FileExistsError:  # another thread has it, or this number's process in a container
+            continue
+        with os.fdopen(descriptor, "wb") as file:
+            made = os.fstat(descriptor)
+            try:
+                # Another process may have taken it for abandoned before it was locked.
+                if _lock(descriptor) and os.fstat(descriptor).st_nlink:
+                    yield file, name
+                    return
+            finally:
+                with contextlib.suppress(OSError):
+                    if os.path.samestat(made, name.lstat()):
+                        name.unlink()
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Remove the temporary files whose processes have ended: nobody holds the lock of those.
+
+    The number of a process in the name proves nothing: it may be used again, or be that of a
+    process in another container.
+    """
+    if fcntl is None:
+        return
+    with os.scandir(folder) as found:
+        names = [entry.path for entry in found if _TEMPORARY.fullmatch(entry.name)]
+    for name in names:
+        # A file that cannot be opened, locked or removed belongs to somebody else.
+        with contextlib.suppress(OSError):
+            descriptor = os.open(name, os.O_RDWR | _NO_WAIT | _NO_LINK)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # Its writer may have renamed it after the listing: then the lock is another file's.
+                if os.path.samestat(os.fstat(descriptor), os.lstat(name)):
+                    Path(name).unlink()
+            finally:
+                os.close(descriptor)
+
+
+def _lock(descriptor: int) -> bool:
+    """Lock an open file until it is closed. False if another process has locked it."""
+    if fcntl is None:
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a network file system without locks, on which nobody removes anything
+        return True
+    return True
