@@ -24,6 +24,7 @@ from syrupy.data import SnapshotCollection
 from syrupy.extensions.single_file import SingleFileSnapshotExtension
 
 from simloop.errors import ScenarioError
+from simloop.scenario.loops import is_own
 from simloop.scenario.result import Result
 from simloop.trace.codec import decode, encode
 from simloop.trace.diff import first_difference
@@ -84,7 +85,9 @@ class TraceSnapshotExtension(SingleFileSnapshotExtension):
         if expected.header.python:  # a trace does not hold it, so it cannot be replayed
             yield f"look at the snapshot: simloop show {shlex.quote(path)}"
         else:
-            yield f"replay the snapshot: simloop replay {shlex.quote(path)}"
+            loop = expected.header.loop
+            own = f" --loop {shlex.quote(loop)}" if is_own(loop) else ""
+            yield f"replay the snapshot: simloop replay{own} {shlex.quote(path)}"
 
 
 def _difference(expected: LoopTrace, got: LoopTrace) -> Iterator[str]:

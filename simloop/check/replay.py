@@ -14,11 +14,16 @@ import msgspec
 from pydantic import ValidationError
 
 from simloop.errors import InternalError, ReplayDiverged, ScenarioError, SimloopError
+from simloop.scenario.agent import EventView, Names, event_view, no_events
+from simloop.scenario.loops import is_own
+from simloop.scenario.loops import names as loop_names
 from simloop.scenario.schema import Scenario
 from simloop.scenario.simulation import Simulation
+from simloop.trace import entries
 from simloop.trace.diff import first_difference
-from simloop.trace.entries import Header
+from simloop.trace.entries import AnyEntry, Header
 from simloop.trace.looptrace import LoopTrace
+from simloop.trace.pi_events import DocumentEvents
 
 _ENCODER = msgspec.json.Encoder()
 _SETTINGS = ("loop", "seed", "python", "scenario_digest")
@@ -53,13 +58,50 @@ def recorded_scenario(trace: LoopTrace) -> Scenario:
         ) from error
 
 
-def rerun(trace: LoopTrace) -> LoopTrace:
-    """The recorded scenario, run again; as far as `trace` goes, if that was cut.
+def recorded_events(trace: LoopTrace, names: Names) -> EventView:
+    """The view that makes events of `trace`, without importing anything that the trace names.
 
-    Raises as `recorded_scenario`.
+    Raises ScenarioError if nobody has written down the events of the real program, or if this
+    simloop cannot read the recorded scenario.
     """
+    header = msgspec.structs.replace(trace.header, python=())  # nothing is run again
+    scenario = recorded_scenario(dataclasses.replace(trace, header=header))
+    if names == "document" and trace.header.loop not in loop_names():
+        return DocumentEvents(parallel=_overlaps(trace.entries))
+    if is_own(trace.header.loop):
+        raise no_events(trace.header.loop)
+    return event_view(scenario, trace.header.loop, names)
+
+
+def _overlaps(record: list[AnyEntry]) -> bool:
+    """Whether a tool began before the one before it had ended: a loop of one's own may say so."""
+    running = 0
+    for entry in record:
+        if isinstance(entry, entries.ToolStarted):
+            running += 1
+        elif isinstance(entry, entries.ToolResult) and entry.ran:
+            running -= 1
+        if running > 1:
+            return True
+    return False
+
+
+def rerun(trace: LoopTrace, loop: str | None = None) -> LoopTrace:
+    """Run the recorded scenario again, as far as `trace` goes if that was cut.
+
+    `loop` replaces the loop of the trace. It is required where that is not one of simloop's: a
+    trace may come from a stranger, and to import the module that it names would run code of his.
+    Raises ScenarioError if it is missing, and as `recorded_scenario` does.
+    """
+    recorded = trace.header.loop
+    if loop is None and is_own(recorded):
+        raise ScenarioError(
+            f"this run was of the loop `{recorded}`, which does not come with simloop; a trace may "
+            "come from a stranger, so replay imports no module that only the trace names",
+            hint=f"if you trust it, add: --loop {shlex.quote(recorded)}",
+        )
     scenario = recorded_scenario(trace)
-    again = run_to_the_end(scenario, seed=trace.header.seed, loop=trace.header.loop)
+    again = run_to_the_end(scenario, seed=trace.header.seed, loop=loop or recorded)
     return as_far_as(trace, again)
 
 

@@ -4,7 +4,6 @@ Not here: running them (check/compare.py) and the page (comparepage.py). The rul
 meaning by colour alone; a mark stands before whatever differs or is not as expected.
 """
 
-import json
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from simloop.check.compare import Row, compare, unread
+from simloop.cli import terminal
 from simloop.cli.faults import explain
 from simloop.cli.report import verdict_line, word_for
 from simloop.cli.targets import Target
@@ -185,7 +185,7 @@ def json_text(comparisons: Sequence[Comparison], loops: Sequence[str]) -> str:
     """The one object that is printed when all have ended."""
     scenarios = [one.json_format() for one in comparisons]
     document = {"format_version": FORMAT_VERSION, "loops": list(loops), "scenarios": scenarios}
-    return json.dumps(document, indent=2)  # ASCII escapes, as in report.json_text
+    return terminal.json_text(document, indent=2)
 
 
 @dataclass(slots=True)

@@ -1,10 +1,8 @@
 """`simloop list`: the scenarios that ship with simloop."""
 
-import json
-
 import click
 
-from simloop.cli.terminal import note, out, out_lines, plain
+from simloop.cli.terminal import json_text, note, out, out_lines, plain
 from simloop.scenario.catalog import bundled, bundled_folder
 
 
@@ -25,7 +23,7 @@ def command(output_format: str) -> None:
             {"name": one.name, "path": str(one.path), "title": one.title, "loop": one.loop}
             for one in listed
         ]
-        out(json.dumps(rows, indent=2))
+        out(json_text(rows, indent=2))
         return
     width = max((len(one.name) for one in listed), default=0)
     out_lines(f"{plain(one.name).ljust(width)}  {plain(one.title)}".rstrip() for one in listed)

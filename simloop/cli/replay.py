@@ -12,6 +12,7 @@ import click
 from simloop.check.replay import different_settings, rerun
 from simloop.cli.faults import explain
 from simloop.cli.report import Tally, indented, verdict_line, word_for
+from simloop.cli.settings import replay_loop
 from simloop.cli.terminal import note, out, out_lines, plain
 from simloop.errors import CheckFailed, ScenarioError, SimloopError
 from simloop.trace.codec import read_trace
@@ -23,28 +24,30 @@ from simloop.trace.looptrace import LoopTrace
 @click.argument(
     "traces", metavar="TRACE...", nargs=-1, required=True, type=click.Path(path_type=Path)
 )
-def command(traces: tuple[Path, ...]) -> int:
+@replay_loop
+def command(traces: tuple[Path, ...], loop: str | None) -> int:
     """Run recorded traces again: is it still the same?
 
     A TRACE is a file that `simloop record` or `simloop run --trace` has written; it holds all that
-    its run needs. Told is the first entry that differs, after the three before it (exit code 1). A
-    trace that was cut is compared as far as it goes.
+    its run needs, except a loop of your own, which --loop names. The first entry that differs is
+    shown after the three before it (exit code 1). A trace that was cut is compared as far as it
+    goes.
     """
     width = max(len(plain(str(path))) for path in traces)
     tally = Tally()
     for path in traces:
-        tally.add(_replay(path, width))
+        tally.add(_replay(path, loop, width))
     if len(traces) > 1:
         out(str(tally))
     return tally.exit_code
 
 
-def _replay(path: Path, width: int) -> int:
-    """Replay one trace, say what came of it, and return the exit code."""
+def _replay(path: Path, loop: str | None, width: int) -> int:
+    """Replay one trace, print the verdict, and return the exit code."""
     name = str(path)
     try:
         recorded = read_trace(path)
-        again = rerun(recorded)
+        again = rerun(recorded, loop)
     except SimloopError as error:
         if isinstance(error, ScenarioError):
             error.path = error.path or path

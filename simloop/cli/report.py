@@ -4,7 +4,6 @@ Not here: running it (check/verify.py). The rules to keep: `json_format` names e
 consumer can rely on it, and `FORMAT_VERSION` grows when a key changes its meaning or goes.
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from simloop.check.verify import Verdict
+from simloop.cli import terminal
 from simloop.cli.faults import explain
 from simloop.cli.targets import Target
 from simloop.cli.terminal import plain, verdict_word
@@ -123,8 +123,7 @@ def _ended(footer: Footer | None) -> dict[str, Any]:
 
 def json_text(runs: list[dict[str, Any]]) -> str:
     """The one object that is printed when all have ended."""
-    # ASCII escapes, so that whatever a model says, a terminal shows text.
-    return json.dumps({"format_version": FORMAT_VERSION, "runs": runs}, indent=2)
+    return terminal.json_text({"format_version": FORMAT_VERSION, "runs": runs}, indent=2)
 
 
 def word_for(exit_code: int) -> str:

@@ -60,6 +60,14 @@ _LOOPS = click.option(
     callback=_known_each,
     help=f"A loop to run: {_NAMES}; may be repeated. By default all {len(DESIGNS)} designs.",
 )
+replay_loop = click.option(
+    "--loop",
+    metavar="NAME",
+    callback=_known,
+    help="Run the traces on this loop. It is required for a trace of a loop that does not come "
+    f"with simloop, because replay imports nothing that only a trace names. NAME is {_NAMES}.",
+)
+"""The parameter `loop` of a verb that runs traces again."""
 
 
 def scenario_settings(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -4,15 +4,13 @@ Not here: the wording of the timeline (trace/timeline.py) and the events (trace/
 neighbours).
 """
 
-import dataclasses
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import msgspec
 
-from simloop.cli.terminal import note, out_lines, plain
+from simloop.cli.terminal import json_text, note, out_lines, plain
 from simloop.trace.codec import read_trace
 from simloop.trace.looptrace import LoopTrace
 from simloop.trace.timeline import timeline
@@ -34,21 +32,21 @@ def command(trace: Path, names: str | None) -> None:
     goes.
     """
     recorded = read_trace(trace)
-    out_lines(timeline(recorded) if names is None else _events(recorded, names))
+    out_lines(timeline(recorded) if names is None else event_lines(recorded, names))
     if recorded.truncated:
         note(plain(f"{trace}: the trace is truncated: {recorded.truncated}"))
 
 
-def _events(recorded: LoopTrace, names: str) -> Iterator[str]:
-    """One line of ASCII for each event: nothing in it can disturb a terminal."""
-    # A timeline is shown without them: they bring pydantic along.
-    from simloop.check.replay import recorded_scenario  # noqa: PLC0415
-    from simloop.scenario.agent import event_view  # noqa: PLC0415
+def event_lines(recorded: LoopTrace, names: str) -> Iterator[str]:
+    """One line of ASCII for each event: nothing in it can disturb a terminal.
 
-    header = msgspec.structs.replace(recorded.header, python=())  # nothing is run again
-    scenario = recorded_scenario(dataclasses.replace(recorded, header=header))
-    view = event_view(scenario, header.loop, "document" if names == "document" else "program")
+    Raises ScenarioError if the events of the program behind the loop are not known.
+    """
+    # They bring pydantic along, which a timeline does not need.
+    from simloop.check.replay import recorded_events  # noqa: PLC0415
+
+    view = recorded_events(recorded, "document" if names == "document" else "program")
     end = [] if recorded.footer is None else [recorded.footer]
     for line in (*recorded.entries, *end):
         for event in view.feed(line):
-            yield json.dumps(msgspec.to_builtins(event)).replace("\x7f", "\\u007f")
+            yield json_text(msgspec.to_builtins(event))

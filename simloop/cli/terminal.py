@@ -4,6 +4,7 @@ Not here: what is said. The rules to keep: colour only repeats what a word says,
 did not write ourselves passes `plain` first.
 """
 
+import json
 import os
 import sys
 from collections.abc import Iterable
@@ -55,6 +56,11 @@ def note(text: str) -> None:
 def plain(text: str) -> str:
     """One line that is safe to print and long enough for a path and a message."""
     return untrusted(text, _WIDEST)
+
+
+def json_text(document: object, indent: int | None = None) -> str:
+    """`document` as JSON that no terminal obeys: ASCII, with DEL escaped like other controls."""
+    return json.dumps(document, indent=indent).replace("\x7f", "\\u007f")
 
 
 def verdict_word(word: str, width: int = 0) -> str:

@@ -67,8 +67,13 @@ def event_view(scenario: Scenario, loop: str | Machine, names: Names) -> EventVi
         return ProgramEvents(parallel=parallel, fails_cut_calls=cut)
     if isinstance(machine, OpencodeLoop):
         return OpencodeEvents()
-    raise ScenarioError(
-        f"the events of the program behind `{machine.name}` are not known",
+    raise no_events(machine.name)
+
+
+def no_events(loop: str) -> ScenarioError:
+    """The error for a loop whose real program's events nobody has written down."""
+    return ScenarioError(
+        f"the events of the program behind `{loop}` are not known",
         key="events",
         hint="there are those of pi and of opencode, and the document's for every loop",
     )

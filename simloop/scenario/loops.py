@@ -7,7 +7,6 @@ there are, but for whose programs' events are written down (agent.py).
 """
 
 import difflib
-import importlib
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from simloop.loops import opencode, opencode_options, pi, react, reference
 from simloop.loops.opencode_options import OpencodeOptions
 from simloop.loops.pi import PiOptions
 from simloop.loops.react import ReactOptions
+from simloop.scenario.isolation import imported, isolated
 from simloop.scenario.replies import Strict
 
 
@@ -96,39 +96,27 @@ def _unknown(loop: str, key: str) -> ScenarioError:
 
 
 def _own_machine(loop: str, limits: Limits) -> Machine:
-    module, _, attribute = loop.partition(":")
-    try:
-        found: Any = importlib.import_module(module)
-        for part in attribute.split("."):
-            found = getattr(found, part)
-        machine = found if hasattr(found, "advance") and not isinstance(found, type) else None
-        machine = found(limits) if machine is None else machine
-    except Exception as error:
-        why = f"{type(error).__name__}: {error}"
-        raise ScenarioError(
-            f"the loop `{loop}` cannot be had: {why}",
-            key="loop",
-            hint="write module:attribute, for a Machine or what makes one from Limits; modules are "
-            "looked for here and among those installed",
-        ) from error
+    hint = (
+        "write module:attribute, for a Machine or what makes one from Limits; modules are looked "
+        "for here and among those installed"
+    )
+    with isolated(f"the loop `{loop}` cannot be had", hint):
+        found = imported(loop)
+        is_machine = hasattr(found, "advance") and not isinstance(found, type)
+        machine = found if is_machine else found(limits)
     return _checked(machine, loop)
 
 
 def _checked(machine: Any, loop: str) -> Machine:
-    missing = [name for name in _MACHINE if not hasattr(machine, name)]
-    if missing or isinstance(machine, type):
-        raise ScenarioError(
-            f"the loop `{loop}` is no machine: it has no {', '.join(missing) or 'instance'}",
-            key="loop",
-            hint="see Machine in simloop/kernel/machine.py",
-        )
-    wrong = _wrong_with(machine)
+    message, hint = f"the loop `{loop}` is no machine", "see Machine in simloop/kernel/machine.py"
+    with isolated(message, hint):
+        missing = [name for name in _MACHINE if not hasattr(machine, name)]
+        wrong = ""
+        if missing or isinstance(machine, type):
+            wrong = f"it has no {', '.join(missing) or 'instance'}"
+        wrong = wrong or _wrong_with(machine)
     if wrong:
-        raise ScenarioError(
-            f"the loop `{loop}` is no machine: {wrong}",
-            key="loop",
-            hint="see Machine in simloop/kernel/machine.py",
-        )
+        raise ScenarioError(f"{message}: {wrong}", key="loop", hint=hint)
     return machine  # type: ignore[no-any-return]
 
 

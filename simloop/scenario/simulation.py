@@ -145,7 +145,7 @@ class Simulation:
         self._under_way = True
         try:
             ended = await self._driver.drive(prompt)
-        except Exception as error:  # a machine is somebody's code
+        except (Exception, SystemExit) as error:  # a machine is somebody's code
             self._blame_machine(error)
             raise
         self._under_way = False
@@ -153,7 +153,7 @@ class Simulation:
         self.trace.footer = self._footer(ended)
         return ended
 
-    def _blame_machine(self, error: Exception) -> None:
+    def _blame_machine(self, error: Exception | SystemExit) -> None:
         """Raise BrokenMachine for what only a machine of one's own can have done."""
         if is_own(self._loop) and (
             isinstance(error, InternalError) or not isinstance(error, SimloopError)

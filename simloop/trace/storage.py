@@ -69,7 +69,9 @@ def write_file(path: Path, data: bytes) -> None:
     except (OSError, ValueError) as error:
         full = isinstance(error, OSError) and error.errno in _FULL
         hint = "free some space" if full else "name a file in a folder that may be written to"
-        raise ScenarioError(f"cannot be written: {_reason(error)}", path=str(path), hint=hint) from error
+        raise ScenarioError(
+            f"cannot be written: {_reason(error)}", path=str(path), hint=hint
+        ) from error
 
 
 def create_folder(folder: Path) -> None:

@@ -116,7 +116,7 @@ def test_its_trace_is_written_read_and_replayed(text: str, tmp_path: Path) -> No
     write_trace(trace, tmp_path / "a.jsonl")
     again = read_trace(tmp_path / "a.jsonl")
     assert encode(again) == encode(trace)
-    assert first_difference(again, rerun(again)) is None
+    assert first_difference(again, rerun(again, NAME)) is None
 
 
 @BOTH
@@ -185,7 +185,7 @@ def test_simloop_runs_and_shows_it(text: str, folder: Path) -> None:
     assert shown.exit_code == 0
     assert "trying" in shown.stdout
     assert NAME in shown.stdout
-    assert simloop("replay", "a.jsonl").exit_code == 0
+    assert simloop("replay", "--loop", NAME, "a.jsonl").exit_code == 0
 
 
 def test_simloop_explores_it(folder: Path) -> None:

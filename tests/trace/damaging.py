@@ -10,7 +10,19 @@ from simloop.trace.codec import digest
 
 _NUMBERS = ["-1", "1.5", "1e400", "NaN", "1" + "0" * 30, "1" + "0" * 5_000, "01", '"7"', "null"]
 _VALUES = ["[]", "{}", "true", '"\\ud800"', '"\\u001b[2J"', "[" * 900 + "]" * 900, "[" * 10_000]
-_BYTES = [b"\xff", b"\xc3", b"\x00", b"\x1b[2J", b"\n", b'"', b"\\", b"{", b"}", b",", b"\xed\xa0\x80"]
+_BYTES = [
+    b"\xff",
+    b"\xc3",
+    b"\x00",
+    b"\x1b[2J",
+    b"\n",
+    b'"',
+    b"\\",
+    b"{",
+    b"}",
+    b",",
+    b"\xed\xa0\x80",
+]
 _NUMBER = re.compile(rb"(?<=:)-?[0-9]+(?=[,}])")
 _STRING = re.compile(rb'(?<=:)"[^"\\]*"')
 

@@ -8,18 +8,19 @@ from damaging import damaged
 from simloop.cli.show import event_lines
 from simloop.errors import ScenarioError
 from simloop.scenario.catalog import bundled_folder
-from simloop.trace.codec import decode, encode
+from simloop.trace.codec import decode
 from simloop.trace.diff import first_difference
 from simloop.trace.looptrace import LoopTrace
 from simloop.trace.timeline import timeline
 
 NAMES = [
-    "compaction.summary",
-    "loops.pi-compacts",
-    "hooks.change-everything",
-    "retry.rate-limit",
-    "tools.parallel",
+    "calls.fifty-at-once",
+    "compaction.summary-fails",
+    "hooks.all-points",
+    "loops.pi-details",
+    "prompts.after-an-aborted-tool",
 ]
+SEEDS = 60
 
 
 @cache
@@ -27,29 +28,35 @@ def recorded(name: str) -> bytes:
     return (bundled_folder() / "__snapshots__" / f"{name}.trace.jsonl").read_bytes()
 
 
-def use(trace: LoopTrace, original: LoopTrace) -> None:
-    """Everything that a command does with a trace that it only reads."""
+def read(data: bytes) -> LoopTrace | ScenarioError:
+    try:
+        return decode(data, "a.jsonl")
+    except ScenarioError as error:
+        return error
+
+
+def shown(trace: LoopTrace, original: LoopTrace) -> list[str]:
+    """Everything that commands print of a trace that they only read."""
     found = first_difference(original, trace)
     lines = [*timeline(trace), *(found.lines() if found else ())]
     try:
         lines += event_lines(trace, "document")
-    except ScenarioError as error:  # the scenario in the header is damaged
-        assert "the recorded scenario cannot be read" in str(error)
-    assert encode(trace)
-    assert all(line.isprintable() for line in lines)
+    except ScenarioError as error:
+        lines.append(str(error))
+    return lines
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_damaged_trace_is_refused_with_its_line_or_can_be_used(name: str) -> None:
+def test_a_damaged_trace_is_refused_with_its_line_or_can_be_shown(name: str) -> None:
     original = decode(recorded(name))
-    read = 0
-    for seed in range(80):
-        try:
-            trace = decode(damaged(recorded(name), seed), "a.jsonl")
-        except ScenarioError as error:
-            assert str(error).startswith("a.jsonl:"), seed
-            assert error.line or "the digest does not match" in error.message, seed
+    refused = 0
+    for seed in range(SEEDS):
+        data = damaged(recorded(name), seed)
+        trace = read(data)
+        if isinstance(trace, LoopTrace):
+            assert all(line.isprintable() for line in shown(trace, original)), seed
         else:
-            use(trace, original)
-            read += 1
-    assert 5 < read < 40, "the damage is neither always nor never found"
+            refused += 1
+            assert str(trace).startswith("a.jsonl:"), seed
+            assert trace.line or "the digest does not match" in trace.message, seed
+    assert SEEDS / 2 < refused < SEEDS, "damage is mostly found, and sometimes harmless"

@@ -105,9 +105,7 @@ class TestAPipeOrADevice:
 
     def test_is_refused_where_nobody_reads_it(self, tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "pipe")
-        assert "cannot be written: No such device or address" in refusal_to_write(
-            tmp_path / "pipe"
-        )
+        assert "cannot be written: No such device or address" in refusal_to_write(tmp_path / "pipe")
         assert (tmp_path / "pipe").is_fifo()
 
     def test_gets_the_data_and_stays_a_device(self) -> None:
