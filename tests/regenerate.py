@@ -12,9 +12,10 @@ from simloop.cli import main
 from simloop.kernel.diagram import mermaid
 from simloop.kernel.limits import Limits
 from simloop.kernel.names import told
+from simloop.loops.opencode_options import OpencodeOptions, Steps
 from simloop.scenario.durations import format_duration
 from simloop.scenario.jsonschema import schema_text
-from simloop.scenario.loops import DESIGNS, machine_for, names
+from simloop.scenario.loops import DESIGNS, LoopOptions, machine_for, names
 
 TOP = Path(__file__).resolve().parent.parent
 
@@ -26,22 +27,30 @@ def printed(*arguments: str, exit_code: int = 0) -> str:
     return f"```\n{run.stdout.strip()}\n```"
 
 
+ENFORCED = "opencode, `steps: enforce`"
+
+
 @cache
 def proof_of(loop: str) -> Proof:
     """What exploration proves for the documents' default limits."""
-    return prove(machine_for(loop, Limits()), Limits(), loop=loop)
+    options = OpencodeOptions(steps=Steps.ENFORCE if loop == ENFORCED else Steps.ADVISE)
+    design = loop.partition(",")[0]
+    machine = machine_for(design, Limits(), LoopOptions(opencode=options))
+    return prove(machine, Limits(), loop=design)
 
 
 def bounds() -> str:
     """The proved bounds of every loop design, one row each."""
     head = ("loop", "states", "ends", "transitions", "model calls", "tool rounds", "backoff")
-    rows = [head, ("---",) * len(head), *map(_bounds_row, names())]
+    loops = [*DESIGNS, ENFORCED, *(name for name in names() if name not in DESIGNS)]
+    rows = [head, ("---",) * len(head), *map(_bounds_row, loops)]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def _bounds_row(loop: str) -> tuple[str, ...]:
     proof = proof_of(loop)
-    start = f"`{loop}`", f"{proof.states:,}"
+    design, comma, option = loop.partition(",")
+    start = f"`{design}`{comma}{option}", f"{proof.states:,}"
     longest = proof.longest
     if longest is None:
         return *start, "not always", "", "", "", ""
@@ -54,6 +63,7 @@ def _bounds_row(loop: str) -> tuple[str, ...]:
 
 ROUNDS = (
     ("pi", ""),
+    ("opencode", "model-replied tool-calls"),
     ("opencode@1.2.27", "model-replied other"),
     ("opencode@1.2.27", "context-compacted"),
     ("opencode@1.1.11", "backoff-elapsed"),

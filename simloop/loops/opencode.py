@@ -1,23 +1,33 @@
 """The loop of document 004: an outer loop over steps, an inner one over tries of a model call.
 
-Not here: how anything is done (sim) and what its events are called (trace/opencode_events.py). The
-rule to keep: the inner loop says `continue`, `stop` or `compact`, and only the outer loop ends a
+Not here: the performance of effects (sim) and the names of events (trace/opencode_events.py). The
+rule to keep: the inner loop returns `continue`, `stop` or `compact`, and only the outer loop ends a
 run. In states: `Turning` is the top of the outer loop, `CallingModel` to `ClosingStep` and
 `BackingOff` are the inner one.
 
-The four ways out (document, section 1.2): the newest reply has a finish that is neither
-`tool-calls` nor unknown, and the user has said nothing since; the user aborts; the inner loop says
-stop (an error, or a forbidden call); a compaction stops. A finish that we call `other` or
-`interrupted` is unknown to the document. A step is a turn of the outer loop that asks the model,
-for a reply or for a summary; a result's `total_steps` counts replies alone. On the last one the
-model is told so by an assistant message, tools are off, and the run ends after it; a compaction
-that takes it ends the run too, answered or not. A failed call is tried again at most `max_retries`
-times, after 1, 2, 4 s ..., or as Retry-After says; the counter `error_count` is that of one step.
+A run ends in four ways (document, section 1.2): the newest reply has a finish that is neither
+`tool-calls` nor unknown, and the user has said nothing since; the user aborts; the inner loop
+returns `stop` (an error, or a forbidden call); a compaction stops. The finishes `other` and
+`interrupted` are the document's `unknown`. The context is measured after each reply, where the
+document returns `compact`, and so never before the first one. A failed call is tried again at most
+`max_retries` times, after 1, 2, 4 s ..., or as Retry-After says; `error_count` counts the failures
+of one step.
 
-An abort is seen at the top of the outer loop, at each part of the stream and in the wait before a
-retry, as the document prints it: a tool is waited for, and the wait gives way to one more call,
-which comes back as aborted. Of hooks and compactions the document says nothing: hooks around a call
-are waited for with it; the hooks after a step, and a compaction, are cut short.
+The document has no limit that ends a run. From step `max_steps` on, each request ends with a note
+of the assistant and keeps its tools, and the run goes on, without end if the model never answers.
+A step is a turn of the outer loop that asks the model for a reply or for a summary; a result's
+`total_steps` counts replies alone. With `steps: enforce`, which is an option of simloop, the last
+step has no tools and the run ends after it, also if a compaction takes that step.
+
+The loop sees an abort at the top of the outer loop, at each part of the stream and in the wait
+before a retry, as the document prints it: it waits for a tool, and the wait before a retry gives
+way to one more call, which comes back as aborted. The document does not mention hooks, and no abort
+during a compaction: the loop waits for hooks around a call, and cuts short a compaction and the
+hooks after a step.
+
+One difference from the document: its catch (section 2.3.2) takes failures of the model and of tools
+alike. Here a tool that fails gives its call an error result, and the run goes on, as in every
+version of the real program, whose tool runner catches the failure before that catch can.
 
 Where the real program differs (`documented-loops.md` 0.1 and section 4) there is an option, which
 says in which versions it does (opencode_options.py). There is none for these:
@@ -94,9 +104,9 @@ from simloop.messages import FinishReason, Outcome
 
 
 class Turning(Struct, frozen=True, gc=False):
-    """At the top of the outer loop, where a full context goes before everything else.
+    """The top of the outer loop after a reply; a full context is compacted before all else.
 
-    `answered`: the exit test holds. `blocked`: the inner loop says stop.
+    `answered`: the exit test holds. `blocked`: the inner loop returned `stop`.
     """
 
     answered: bool
@@ -104,7 +114,7 @@ class Turning(Struct, frozen=True, gc=False):
 
 
 LEGAL: LegalMap = {
-    Ready: {Began: frozenset({Turning})},
+    Ready: {Began: frozenset({CallingModel})},
     Turning: {ContextMeasured: frozenset({Compacting, CallingModel, Finished}), **ENDINGS},
     Compacting: {ContextCompacted: frozenset({CallingModel, Finished}), **ENDINGS},
     CallingModel: {
@@ -124,7 +134,7 @@ LEGAL: LegalMap = {
     Halting: {ModelFailed: END, **ENDINGS},
     Finished: {},
 }
-MAX_STEPS = "This is the last step. Tools are off: say what was done, and what is left to do."
+MAX_STEPS = "The steps are used up. Call no tools: say what was done, and what is left to do."
 GO_ON = "Go on with what is left to do. If nothing is, say so."
 
 
@@ -156,7 +166,7 @@ class OpencodeLoop:
         bounds: dict[str, Bound] = {}
         if self.options.max_retries is not None:
             bounds["max_retries"] = Bound("error_count", self.options.max_retries + 1)
-        if self.options.steps is Steps.STOP:
+        if self.options.steps is Steps.ENFORCE:
             bounds["max_steps"] = Bound("total_steps", self.max_steps)
         self.bounds: Mapping[str, Bound] = bounds
         self._run_tools = (effects.RunTools(polls=not self.options.abort_at_once),)
@@ -172,7 +182,7 @@ class OpencodeLoop:
     def _decide(self, run: Run, signal: Signal) -> Transition:
         match signal:
             case Began():
-                return run.to(Turning(answered=False)), _TURN
+                return self._call_with_queued(run)
             case ContextMeasured(over=over):
                 return self._turn(run, over=over)
             case ContextCompacted(shrunk=shrunk):
@@ -206,10 +216,12 @@ class OpencodeLoop:
             return finish(run, Outcome.BLOCKED)
         if run.state.answered:
             return finish(run, Outcome.COMPLETED)
-        return finish(run, Outcome.MAX_STEPS, "max_steps") if spent else self._call(run)
+        if spent:
+            return finish(run, Outcome.MAX_STEPS, "max_steps")
+        return self._call_with_queued(run)
 
     def _is_spent(self, run: Run) -> bool:
-        return self.options.steps is Steps.STOP and run.total_steps >= self.max_steps
+        return self.options.steps is Steps.ENFORCE and run.total_steps >= self.max_steps
 
     def _compact(self, run: Run, *, forced: bool) -> Transition:
         return run.to(Compacting(forced)), (effects.Compact(forced, GO_ON),)
@@ -221,8 +233,7 @@ class OpencodeLoop:
             return finish(counted, Outcome.CONTEXT_LIMIT)
         if self._is_spent(counted):
             return finish(counted, Outcome.MAX_STEPS, "max_steps")
-        after, asked = self._call(counted)
-        return after, (effects.TakeQueued(), *asked)
+        return self._call_with_queued(counted)
 
     def _counted(self, run: Run) -> Run:
         """The run with a step more, as far as that decides, and no failures of a new step yet."""
@@ -235,12 +246,16 @@ class OpencodeLoop:
     def _call(self, run: Run) -> Transition:
         return run.to(CallingModel()), (self._request(run, aborted=False),)
 
+    def _call_with_queued(self, run: Run) -> Transition:
+        after, asked = self._call(run)
+        return after, (effects.TakeQueued(), *asked)
+
     def _request(self, run: Run, *, aborted: bool) -> effects.CallModel:
-        """What is asked of the model; on the last step with a note, in the document no tools."""
+        """The call; from step `max_steps` on it has the note, and no tools if that is enforced."""
         last = self.options.steps is not Steps.UNLIMITED and run.total_steps + 1 >= self.max_steps
         return effects.CallModel(
             note=MAX_STEPS if last else "",
-            tools=not (last and self.options.steps is Steps.STOP),
+            tools=not (last and self.options.steps is Steps.ENFORCE),
             polls=not (self.options.abort_at_once or aborted),
             aborted=aborted,
         )

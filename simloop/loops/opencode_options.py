@@ -14,11 +14,11 @@ from simloop.kernel.checked import AS_WRITTEN, check_settings
 
 
 class Steps(StrEnum):
-    """What becomes of a run that reaches `max_steps`."""
+    """How a run that has reached `max_steps` goes on."""
 
-    STOP = "stop"  # it is told, has no tools, and ends: the document
-    ADVISE = "advise"  # it is told at every further step, and goes on
-    UNLIMITED = "unlimited"  # nothing: what the real program does unless it is configured
+    ADVISE = "advise"  # each further request ends with a note, and keeps its tools: the document
+    ENFORCE = "enforce"  # the last step has the note and no tools, and the run ends after it
+    UNLIMITED = "unlimited"  # nothing happens: the real program, unless it is configured
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +32,9 @@ class OpencodeOptions:
     For ever, `error_count` counts no further than 32."""
     first_delay_ms: Annotated[int, Ge(0)] = 1_000
     """Milliseconds before the first retry, then doubled; 2000 in all versions. `retry` beats it."""
-    steps: Steps = Steps.STOP
-    """Whether a run that reaches `max_steps` ends, is only told, or has no such limit."""
+    steps: Steps = Steps.ADVISE
+    """Whether `max_steps` adds a note to each further request, ends the run, or does nothing. The
+    document prints the note alone; `enforce` is of simloop."""
     compact_without_progress: bool = False
     """A compaction that gains nothing does not end the run (all versions)."""
     compact_on_overflow: bool = False

@@ -105,7 +105,7 @@ class OpencodeEvents:
             self._error = None
         if line.state == "turning" or line.signal == "context-compacted":
             self._attempt = 0
-        busy = line.state == "turning" or again
+        busy = line.state == "turning" or line.signal == "began" or again
         return [StatusEvent(at_ns=line.at_ns, status=Busy())] if busy else []
 
     def _retry(self, line: entries.Backoff) -> Event:

@@ -22,16 +22,25 @@ from simloop.kernel.limits import Limits
 from simloop.kernel.machine import LegalMap, Machine, Run, Transition, on_the_map
 from simloop.kernel.signals import Began, Signal
 from simloop.loops.opencode import OpencodeLoop
+from simloop.loops.opencode_options import OpencodeOptions, Steps
 from simloop.loops.pi import PiLoop
 from simloop.loops.react import ReactLoop
 from simloop.loops.reference import ReferenceLoop
+
+
+class EnforcedOpencode(OpencodeLoop):
+    """The opencode loop with a bound on its steps, which the document does not have."""
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        super().__init__(limits, OpencodeOptions(steps=Steps.ENFORCE))
+
 
 SMALL = Limits(max_steps=2, max_error_count=2, max_compaction_attempts=2, max_steps_per_round=3)
 LOOPS: dict[str, Any] = {
     "reference": ReferenceLoop,
     "pi": PiLoop,
     "react": ReactLoop,
-    "opencode": OpencodeLoop,
+    "opencode": EnforcedOpencode,
 }
 
 

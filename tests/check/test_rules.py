@@ -100,7 +100,7 @@ NEVER_TESTED = [
             "opencode",
             "steps",
             "_is_spent",
-            "self.options.steps is Steps.STOP and run.total_steps >= self.max_steps",
+            "self.options.steps is Steps.ENFORCE and run.total_steps >= self.max_steps",
             "False",
         ),
     ),

@@ -24,10 +24,10 @@ class TestOptions:
 
 def test_options_change_the_loop(tmp_path: Path) -> None:
     given = ("--loop", "opencode", *SMALL, "--option", "max_retries=1", "--option", "calls_go_on")
-    document = explore_json(*given)
+    document = explore_json(*given, "--option", "steps=enforce")
     assert (document["options"]["max_retries"], document["options"]["calls_go_on"]) == (1, True)
     assert document["longest_run"]["model_calls"] == 4
-    assert explore("--loop", "opencode", "--option", "steps=unlimited").exit_code == 1
+    assert explore(*given).exit_code == 1, "by default a run may not end"
     assert (
         explore("--loop", "pi", "--option", "steering=all", "--write", str(tmp_path)).exit_code == 1
     )

@@ -6,12 +6,23 @@ from typing import Any
 import pytest
 from exploration import BOTH, WORLD
 
-from simloop import Http, Limits, Outcome, Reply, Result, Scenario, ScriptedHook, ScriptedTool, run
+from simloop import (
+    Http,
+    Limits,
+    Outcome,
+    Reply,
+    Result,
+    RunawayRun,
+    Scenario,
+    ScriptedHook,
+    ScriptedTool,
+    run,
+)
 from simloop.kernel import effects, states
 from simloop.kernel.alphabet import ENDINGS, answers
 from simloop.kernel.effects import Effect
 from simloop.kernel.errorclass import ErrorClass
-from simloop.kernel.machine import IllegalSignal, Transition
+from simloop.kernel.machine import IllegalSignal, Run, Transition
 from simloop.kernel.signals import (
     AbortRequested,
     BackoffElapsed,
@@ -28,7 +39,7 @@ from simloop.kernel.signals import (
     WallClockExpired,
 )
 from simloop.loops.opencode import GO_ON, LEGAL, MAX_STEPS, OpencodeLoop, Turning
-from simloop.loops.opencode_options import OpencodeOptions
+from simloop.loops.opencode_options import OpencodeOptions, Steps
 from simloop.messages import AssistantMessage, FinishReason, ToolMessage, UserMessage
 from simloop.scenario.loops import LoopOptions
 from simloop.scenario.replies import Pace, StreamFault
@@ -41,6 +52,7 @@ RATE_LIMITED = ModelFailed(ErrorClass.RATE_LIMIT, retryable=True)
 REFUSED = ModelFailed(ErrorClass.AUTH, retryable=False)
 TURN: tuple[Effect, ...] = (effects.TakeQueued(), effects.MeasureContext())
 CALL_MODEL: tuple[Effect, ...] = (effects.CallModel(polls=True),)
+NOTED_CALL: tuple[Effect, ...] = (effects.CallModel(MAX_STEPS, polls=True),)
 LAST_CALL: tuple[Effect, ...] = (effects.CallModel(MAX_STEPS, tools=False, polls=True),)
 COMPACT: tuple[Effect, ...] = (effects.Compact(forced=False, then_say=GO_ON),)
 KEEP: tuple[Effect, ...] = (effects.CloseStep(keep=True),)
@@ -51,17 +63,20 @@ def replied(finish: str, *, text: bool = True, calls: bool = False) -> ModelRepl
 
 
 ANSWER, CALLS = replied("stop"), replied("tool-calls", calls=True)
-STEP: tuple[Signal, ...] = (FITS, CALLS, ToolsReturned(), StepClosed())
+FIRST: tuple[Signal, ...] = (CALLS, ToolsReturned(), StepClosed())
+STEP: tuple[Signal, ...] = (FITS, *FIRST)
+
+ENFORCED: dict[str, Any] = {"steps": Steps.ENFORCE}
 
 # One way into each state, without `Began`.
 WAYS: dict[type, tuple[Signal, ...]] = {
-    Turning: (),
-    states.Compacting: (OVER,),
-    states.CallingModel: (FITS,),
-    states.RunningTools: (FITS, CALLS),
-    states.ClosingStep: (FITS, ANSWER),
-    states.BackingOff: (FITS, RATE_LIMITED),
-    states.Halting: (FITS, RATE_LIMITED, AbortRequested()),
+    Turning: FIRST,
+    states.Compacting: (*FIRST, OVER),
+    states.CallingModel: (),
+    states.RunningTools: (CALLS,),
+    states.ClosingStep: (ANSWER,),
+    states.BackingOff: (RATE_LIMITED,),
+    states.Halting: (RATE_LIMITED, AbortRequested()),
 }
 STATES = pytest.mark.parametrize("state", WAYS)
 
@@ -110,9 +125,9 @@ def test_a_state_accepts_what_can_answer_it_and_an_early_end_and_nothing_else(st
 @STATES
 def test_runs_with_as_many_steps_behave_equally_however_they_came_about(state: type) -> None:
     """A reply or a compaction, failures of a step that is over or none: the same run."""
-    failed = (FITS, RATE_LIMITED, BackoffElapsed(), *STEP[1:], *WAYS[state])
+    failed = (RATE_LIMITED, BackoffElapsed(), *FIRST, FITS, *WAYS[state])
     one = play(*failed)
-    assert play(*STEP, *WAYS[state]) == one
+    assert play(*STEP[1:], FITS, *WAYS[state]) == one
     loops = OpencodeLoop(), OpencodeLoop(Limits(max_error_count=1), OpencodeOptions())
     moves = [[loop.advance(one[0], signal) for signal in arriving(one[1])] for loop in loops]
     assert moves[0] == moves[1]
@@ -128,7 +143,7 @@ def test_the_outer_loop_ends_by_the_finish_alone_and_not_by_calls(
     reply: tuple[str, bool, bool],
 ) -> None:
     finish, text, calls = reply
-    said: tuple[Signal, ...] = (FITS, replied(finish, text=text, calls=calls))
+    said: tuple[Signal, ...] = (replied(finish, text=text, calls=calls),)
     returned: tuple[Signal, ...] = (ToolsReturned(),) if calls else ()
     closed = (*said, *returned, StepClosed())
     assert play(*said)[1] == ((effects.RunTools(polls=True),) if calls else KEEP)
@@ -137,16 +152,20 @@ def test_the_outer_loop_ends_by_the_finish_alone_and_not_by_calls(
         assert ending(*closed, FITS) == (Outcome.COMPLETED, "")
     else:
         assert finish in GOES_ON
-        assert play(*closed, FITS)[1] == CALL_MODEL
+        assert play(*closed, FITS)[1][-1:] == CALL_MODEL
 
 
 @pytest.mark.parametrize("closed", [StepClosed(steering=True), StepClosed(follow_up=True)], ids=str)
 def test_an_answer_is_no_end_when_the_user_has_spoken_since(closed: StepClosed) -> None:
-    assert play(FITS, ANSWER, closed) == (play(*STEP)[0].to(Turning(answered=False)), TURN)
+    assert play(ANSWER, closed) == (play(*FIRST)[0].to(Turning(answered=False)), TURN)
+
+
+def test_the_first_call_is_made_without_measuring_the_context() -> None:
+    assert play() == (Run(states.CallingModel()), (effects.TakeQueued(), *CALL_MODEL))
 
 
 @pytest.mark.parametrize(
-    "way", [(), STEP, (FITS, ANSWER, StepClosed())], ids=["1", "2", "answered"]
+    "way", [FIRST, (*FIRST, *STEP), (ANSWER, StepClosed())], ids=["2", "3", "answered"]
 )
 def test_what_is_too_long_is_compacted_at_the_top_even_after_an_answer(
     way: tuple[Signal, ...],
@@ -156,34 +175,53 @@ def test_what_is_too_long_is_compacted_at_the_top_even_after_an_answer(
 
 
 def test_a_compaction_that_gains_nothing_stops_the_run() -> None:
-    assert ending(OVER, NO_GAIN) == (Outcome.CONTEXT_LIMIT, "")
+    assert ending(*FIRST, OVER, NO_GAIN) == (Outcome.CONTEXT_LIMIT, "")
 
 
 def test_replies_and_compactions_are_steps_and_failures_are_none() -> None:
-    ways = (STEP, (OVER, SHRUNK), (OVER, NO_GAIN), WAYS[states.BackingOff])
-    assert [play(*way)[0].total_steps for way in ways] == [1, 1, 1, 0]
+    ways = (FIRST, (*FIRST, OVER, SHRUNK), (*FIRST, OVER, NO_GAIN), WAYS[states.BackingOff])
+    assert [play(*way)[0].total_steps for way in ways] == [1, 2, 2, 0]
 
 
-@pytest.mark.parametrize("first", [STEP, (OVER, SHRUNK, *STEP[1:])], ids=["call", "compaction"])
-def test_the_last_step_is_told_so_has_no_tools_and_is_the_last(first: tuple[Signal, ...]) -> None:
-    steps = 1 + len([signal for signal in first if signal in {CALLS, SHRUNK}])
-    assert play(*first, FITS, max_steps=steps)[1] == LAST_CALL
-    assert play(*first, FITS, max_steps=steps + 1)[1] == CALL_MODEL
-    assert ending(*first, *STEP, FITS, max_steps=steps) == (Outcome.MAX_STEPS, "max_steps")
-    assert ending(*first, FITS, ANSWER, StepClosed(), FITS, max_steps=steps) == (
-        Outcome.COMPLETED,
-        "",
-    )
+MORE = pytest.mark.parametrize(
+    ("way", "steps"),
+    [((*FIRST, FITS), 2), ((*FIRST, OVER, SHRUNK), 3)],
+    ids=["after-a-reply", "after-a-compaction"],
+)
 
 
-def test_a_spent_run_is_not_compacted_any_more() -> None:
-    assert ending(*STEP, OVER, max_steps=1) == (Outcome.MAX_STEPS, "max_steps")
-    assert ending(OVER, SHRUNK, max_steps=1) == (Outcome.MAX_STEPS, "max_steps")
+@MORE
+def test_from_max_steps_on_each_request_has_the_note_and_nothing_ends(
+    way: tuple[Signal, ...], steps: int
+) -> None:
+    assert play(*way, max_steps=steps)[1][-1:] == NOTED_CALL
+    assert play(*way, max_steps=steps + 1)[1][-1:] == CALL_MODEL
+    later = play(*way, *FIRST, *STEP * 5, FITS, max_steps=steps)
+    assert later[0] == Run(states.CallingModel(), total_steps=steps)
+    assert later[1][-1:] == NOTED_CALL
+
+
+@MORE
+def test_an_enforced_last_step_has_the_note_and_no_tools_and_is_the_last(
+    way: tuple[Signal, ...], steps: int
+) -> None:
+    assert play(*way, max_steps=steps, **ENFORCED)[1][-1:] == LAST_CALL
+    assert play(*way, max_steps=steps + 1, **ENFORCED)[1][-1:] == CALL_MODEL
+    used_up = (Outcome.MAX_STEPS, "max_steps")
+    assert ending(*way, *FIRST, FITS, max_steps=steps, **ENFORCED) == used_up
+    answered = (*way, ANSWER, StepClosed(), FITS)
+    assert ending(*answered, max_steps=steps, **ENFORCED) == (Outcome.COMPLETED, "")
+
+
+def test_a_run_whose_enforced_steps_are_used_up_is_not_compacted_any_more() -> None:
+    used_up = (Outcome.MAX_STEPS, "max_steps")
+    assert ending(*FIRST, OVER, max_steps=1, **ENFORCED) == used_up
+    assert ending(*FIRST, OVER, SHRUNK, max_steps=2, **ENFORCED) == used_up
 
 
 def tries(failures: int) -> tuple[Signal, ...]:
     again: tuple[Signal, ...] = (RATE_LIMITED, BackoffElapsed())
-    return (FITS, *again * failures)
+    return again * failures
 
 
 @pytest.mark.parametrize("failures", range(5))
@@ -198,15 +236,15 @@ def test_after_the_last_retry_the_run_ends() -> None:
 
 
 def test_the_failures_of_a_step_do_not_count_against_the_next_one() -> None:
-    for way in (STEP[1:], (ANSWER, StepClosed(steering=True))):
+    for way in (FIRST, (ANSWER, StepClosed(steering=True))):
         assert play(*tries(5), *way)[0].error_count == 0
-        assert play(*tries(5), *way, *tries(4), RATE_LIMITED)[1] == (effects.Backoff(5),)
+        assert play(*tries(5), *way, FITS, *tries(4), RATE_LIMITED)[1] == (effects.Backoff(5),)
 
 
 def test_what_is_not_worth_a_retry_ends_the_run() -> None:
-    assert ending(FITS, REFUSED) == (Outcome.FAILED, "")
-    assert play(FITS, REFUSED)[0].error_count == 1
-    assert ending(FITS, ModelFailed(ErrorClass.OVERFLOW, retryable=False)) == (Outcome.FAILED, "")
+    assert ending(REFUSED) == (Outcome.FAILED, "")
+    assert play(REFUSED)[0].error_count == 1
+    assert ending(ModelFailed(ErrorClass.OVERFLOW, retryable=False)) == (Outcome.FAILED, "")
 
 
 @STATES
@@ -231,7 +269,7 @@ def test_a_hook_that_fails_the_run_ends_it(state: type) -> None:
 
 
 def test_a_model_call_that_a_hook_forbids_ends_the_run_as_blocked() -> None:
-    assert ending(FITS, CallBlocked()) == (Outcome.BLOCKED, "")
+    assert ending(CallBlocked()) == (Outcome.BLOCKED, "")
 
 
 # Runs
@@ -239,7 +277,7 @@ def test_a_model_call_that_a_hook_forbids_ends_the_run_as_blocked() -> None:
 TOOLS = {"t": ScriptedTool(returns="ok", takes=SECOND)}
 CALL, TWO, DONE = Reply(call={"t": {}}), Reply(call=[{"t": {}}, {"t": {}}]), Reply(say="Done.")
 BLOCKS = ScriptedHook(at="before_tool_call", block="not allowed")
-NO_ROOM = Context(over=[False, True], shrunk=[False])
+NO_ROOM = Context(over=[True], shrunk=[False])
 SLOWLY = Pace(first_part=SECOND, per_part=SECOND)
 
 
@@ -277,7 +315,11 @@ EXITS: dict[str, tuple[Outcome, dict[str, Any], list[Reply]]] = {
     ),
     "retries-used-up": (Outcome.TOO_MANY_ERRORS, {}, [CALL, failing(500, 6)]),
     "compaction-stops": (Outcome.CONTEXT_LIMIT, {"context": NO_ROOM}, [CALL]),
-    "steps-used-up": (Outcome.MAX_STEPS, {"limits": Limits(max_steps=2)}, [CALL, TWO]),
+    "steps-used-up": (
+        Outcome.MAX_STEPS,
+        {"limits": Limits(max_steps=2), "options": ENFORCED},
+        [CALL, TWO],
+    ),
     "wall-clock": (Outcome.TIMED_OUT, {"limits": Limits(max_wall_clock_ms=500)}, [TWO]),
 }
 
@@ -343,7 +385,7 @@ def test_each_step_counts_its_failures_anew() -> None:
 
 
 def test_a_compaction_is_followed_by_a_word_of_the_loop_and_the_run_goes_on() -> None:
-    result = go(CALL, DONE, context=Context(over=[False, True, False]))
+    result = go(CALL, DONE, context=Context(over=[True, False]))
     assert result.outcome is Outcome.COMPLETED
     assert result.requests[-1].messages[-1] == UserMessage(GO_ON)
 
@@ -353,18 +395,37 @@ def test_a_compaction_that_stops_leaves_the_model_alone() -> None:
     assert (result.outcome, len(result.requests)) == (Outcome.CONTEXT_LIMIT, 1)
 
 
-def test_on_the_last_step_the_model_is_told_so_by_an_assistant_message_and_has_no_tools() -> None:
-    result = go(CALL, DONE, limits=Limits(max_steps=2))
+def test_past_max_steps_the_model_keeps_its_tools_and_its_calls_run() -> None:
+    result = go(CALL, CALL, CALL, DONE, limits=Limits(max_steps=2))
+    assert (result.outcome, results_of(result)) == (Outcome.COMPLETED, ["ok"] * 3)
+    noted = [request.messages[-1] == AssistantMessage(MAX_STEPS) for request in result.requests]
+    assert noted == [False, True, True, True]
+    assert all(request.tools for request in result.requests)
+
+
+def test_a_model_that_never_answers_is_never_stopped_by_max_steps() -> None:
+    with pytest.raises(RunawayRun):
+        go(Reply(call={"t": {}}, times="always"), limits=Limits(max_steps=2), max_transitions=200)
+
+
+def test_an_enforced_last_step_tells_the_model_so_and_offers_no_tools() -> None:
+    result = go(CALL, DONE, limits=Limits(max_steps=2), options=ENFORCED)
     first, last = result.requests
     assert (last.messages[-1], last.tools) == (AssistantMessage(MAX_STEPS), ())
     assert [spec.name for spec in first.tools] == ["t"]
     assert AssistantMessage(MAX_STEPS) not in (*first.messages, *result.messages)
 
 
-def test_a_call_on_the_last_step_is_not_run_and_ends_the_run() -> None:
-    result = go(CALL, CALL, limits=Limits(max_steps=2))
+def test_a_call_on_an_enforced_last_step_is_not_run_and_ends_the_run() -> None:
+    result = go(CALL, CALL, limits=Limits(max_steps=2), options=ENFORCED)
     assert (result.outcome, result.limit) == (Outcome.MAX_STEPS, "max_steps")
     assert results_of(result) == ["ok", "Error: not executed, tools are off"]
+
+
+def test_a_tool_that_raises_is_told_to_the_model_and_ends_nothing() -> None:
+    """The document's catch would end the run; the docstring says why this loop does not."""
+    result = go(CALL, DONE, tools={"t": ScriptedTool(raises="no disk")})
+    assert (result.outcome, results_of(result)) == (Outcome.COMPLETED, ["Error: no disk"])
 
 
 def test_a_message_said_meanwhile_is_heard_with_the_next_step() -> None:

@@ -8,7 +8,7 @@ from test_opencode import CALL, SECOND, SLOWLY, TWO, failing, go, results_of
 
 from simloop import Limits, Outcome, Reply, Result, ScriptedHook
 from simloop.loops.opencode import MAX_STEPS
-from simloop.loops.opencode_options import VERSIONS
+from simloop.loops.opencode_options import VERSIONS, Steps
 from simloop.messages import AssistantMessage, UserMessage
 from simloop.scenario.schema import Expect, Moment
 
@@ -73,8 +73,9 @@ def test_an_abort_in_the_wait_makes_one_more_call_that_comes_back_aborted_or_non
 
 
 def test_the_call_after_an_abort_in_the_wait_is_the_one_that_failed_again() -> None:
-    """The retry sends what was sent before: on the last step with its note, and without tools."""
-    result = aborted(failing(500), abort=HALF_A_SECOND, limits=Limits(max_steps=1))
+    """The retry sends again the same request: with its note, and without tools if they are off."""
+    options = {"steps": Steps.ENFORCE}
+    result = aborted(failing(500), abort=HALF_A_SECOND, limits=Limits(max_steps=1), options=options)
     failed, again = [(request.messages, request.tools) for request in result.requests]
     assert list(again[0]) == list(failed[0]) == [UserMessage("Go."), AssistantMessage(MAX_STEPS)]
     assert again[1] == failed[1] == ()

@@ -12,6 +12,7 @@ from test_opencode import (
     CALLS,
     COMPACT,
     DONE,
+    FIRST,
     FITS,
     NO_GAIN,
     OVER,
@@ -82,7 +83,7 @@ def test_unlimited_retries_never_give_up_and_still_count_no_further_than_they_ne
 @pytest.mark.parametrize(
     ("steps", "note", "tools", "goes_on"),
     [
-        (Steps.STOP, MAX_STEPS, False, False),
+        (Steps.ENFORCE, MAX_STEPS, False, False),
         (Steps.ADVISE, MAX_STEPS, True, True),
         (Steps.UNLIMITED, "", True, True),
     ],
@@ -94,43 +95,44 @@ def test_steps_says_what_becomes_of_the_last_step(
     goes_on: bool,  # noqa: FBT001
 ) -> None:
     last = (effects.CallModel(note=note, tools=tools, polls=True),)
-    assert play(*STEP, FITS, max_steps=2, steps=steps)[1] == last
-    after, asked = play(*STEP * 2, FITS, max_steps=2, steps=steps)
+    assert play(*FIRST, FITS, max_steps=2, steps=steps)[1][-1:] == last
+    after, asked = play(*FIRST, *STEP, FITS, max_steps=2, steps=steps)
     if goes_on:
-        assert asked == last, "and so at every further step"
+        assert asked[-1:] == last, "and so at every further step"
     else:
         assert after.state == states.Finished(Outcome.MAX_STEPS, "max_steps")
 
 
 def test_steps_that_decide_nothing_are_not_counted() -> None:
-    assert play(*STEP, steps=Steps.UNLIMITED) == play(*STEP * 9, steps=Steps.UNLIMITED)
-    assert play(*STEP, steps=Steps.UNLIMITED)[0].total_steps == 0
+    ten = (*FIRST, *STEP * 9)
+    assert play(*FIRST, steps=Steps.UNLIMITED) == play(*ten, steps=Steps.UNLIMITED)
+    assert play(*FIRST, steps=Steps.UNLIMITED)[0].total_steps == 0
 
 
 def test_without_progress_a_compaction_ends_the_run_or_not() -> None:
-    assert ending(OVER, NO_GAIN) == (Outcome.CONTEXT_LIMIT, "")
-    after, _ = play(OVER, NO_GAIN, compact_without_progress=True)
+    assert ending(*FIRST, OVER, NO_GAIN) == (Outcome.CONTEXT_LIMIT, "")
+    after, _ = play(*FIRST, OVER, NO_GAIN, compact_without_progress=True)
     assert isinstance(after.state, states.CallingModel)
 
 
 def test_an_overflow_ends_the_run_or_is_answered_by_a_compaction() -> None:
-    assert ending(FITS, OVERFLOW) == (Outcome.FAILED, "")
+    assert ending(OVERFLOW) == (Outcome.FAILED, "")
     forced = (effects.Compact(forced=True, then_say=GO_ON),)
-    assert play(FITS, OVERFLOW, compact_on_overflow=True)[1] == forced
-    again = (FITS, OVERFLOW, ContextCompacted(shrunk=True), OVERFLOW)
+    assert play(OVERFLOW, compact_on_overflow=True)[1] == forced
+    again = (OVERFLOW, ContextCompacted(shrunk=True), OVERFLOW)
     assert play(*again, compact_on_overflow=True)[1] == forced, "with no guard of its own"
 
 
 @pytest.mark.parametrize("finish", ["stop", "length", "error"])
 def test_a_reply_with_calls_is_the_end_or_goes_on(finish: str) -> None:
-    way = (FITS, replied(finish, calls=True), ToolsReturned(), StepClosed(), FITS)
+    way = (replied(finish, calls=True), ToolsReturned(), StepClosed(), FITS)
     assert ending(*way) == (Outcome.COMPLETED, "")
     assert isinstance(play(*way, calls_go_on=True)[0].state, states.CallingModel)
-    assert ending(FITS, ANSWER, StepClosed(), FITS, calls_go_on=True) == (Outcome.COMPLETED, "")
+    assert ending(ANSWER, StepClosed(), FITS, calls_go_on=True) == (Outcome.COMPLETED, "")
 
 
 def test_a_content_filter_is_an_end_like_any_other_or_an_error() -> None:
-    way = (FITS, replied("content-filter"), StepClosed())
+    way = (replied("content-filter"), StepClosed())
     assert play(*way)[1] == TURN
     assert ending(*way, FITS) == (Outcome.COMPLETED, "")
     assert ending(*way, filter_fails=True) == (Outcome.CONTENT_FILTERED, "")
@@ -138,7 +140,8 @@ def test_a_content_filter_is_an_end_like_any_other_or_an_error() -> None:
 
 def test_an_abort_is_looked_for_or_seen_at_once() -> None:
     for at_once in (False, True):
-        asked = [play(*way, abort_at_once=at_once)[1] for way in ((FITS,), (FITS, CALLS))]
+        ways = ((*FIRST, FITS), (CALLS,))
+        asked = [play(*way, abort_at_once=at_once)[1][-1:] for way in ways]
         polls = not at_once
         assert asked == [(effects.CallModel(polls=polls),), (effects.RunTools(polls=polls),)]
     waiting = WAYS[states.BackingOff]
@@ -149,12 +152,15 @@ def test_an_abort_is_looked_for_or_seen_at_once() -> None:
 @pytest.mark.parametrize(
     ("options", "bounds"),
     [
-        ({}, {"max_retries": Bound("error_count", 6), "max_steps": Bound("total_steps", 100)}),
-        ({"max_retries": None}, {"max_steps": Bound("total_steps", 100)}),
-        ({"steps": Steps.ADVISE}, {"max_retries": Bound("error_count", 6)}),
+        ({}, {"max_retries": Bound("error_count", 6)}),
+        (
+            {"steps": Steps.ENFORCE},
+            {"max_retries": Bound("error_count", 6), "max_steps": Bound("total_steps", 100)},
+        ),
+        ({"steps": Steps.ENFORCE, "max_retries": None}, {"max_steps": Bound("total_steps", 100)}),
         ({"steps": Steps.UNLIMITED, "max_retries": None}, {}),
     ],
-    ids=["the-document", "unlimited-retries", "advice-only", "none"],
+    ids=["the-document", "enforced-steps", "unlimited-retries", "none"],
 )
 def test_the_bounds_are_those_that_the_options_leave(
     options: dict[str, Any], bounds: dict[str, Bound]
@@ -189,18 +195,18 @@ def test_no_version_has_a_bound_on_steps(version: str) -> None:
     assert (result.outcome, len(result.requests)) == (Outcome.COMPLETED, 151)
 
 
-def test_with_steps_2_as_advice_the_model_keeps_its_tools_for_10_requests() -> None:
+def test_with_steps_2_the_documents_model_keeps_its_tools_for_10_requests() -> None:
     """Section 4.2: the note stands in every request from the second on, and nothing else does."""
     endless = Reply(call={"t": {}}, times=9)
-    result = go(endless, DONE, options={"steps": Steps.ADVISE}, limits=Limits(max_steps=2))
+    result = go(endless, DONE, limits=Limits(max_steps=2))
     assert (result.outcome, len(result.requests), len(result.calls)) == (Outcome.COMPLETED, 10, 9)
     noted = [request.messages[-1] == AssistantMessage(MAX_STEPS) for request in result.requests]
     assert noted == [False] + [True] * 9
     assert all(request.tools for request in result.requests)
 
 
-def test_with_steps_2_the_documents_loop_makes_2_requests() -> None:
-    result = go(CALL, CALL, limits=Limits(max_steps=2))
+def test_with_2_enforced_steps_the_loop_makes_2_requests() -> None:
+    result = go(CALL, CALL, options={"steps": Steps.ENFORCE}, limits=Limits(max_steps=2))
     assert (result.outcome, len(result.requests)) == (Outcome.MAX_STEPS, 2)
 
 
@@ -290,7 +296,7 @@ def test_a_context_that_is_always_full_is_compacted_after_every_answer(version: 
 def test_what_the_user_says_during_a_compaction_goes_with_the_next_request() -> None:
     """Section 4.1: messages are read again from storage at the top of each turn."""
     queue = [Queued(on="compaction", say="now")]
-    result = go(CALL, DONE, queue=queue, context=Context(over=[False, True, False]))
+    result = go(CALL, DONE, queue=queue, context=Context(over=[True, False]))
     assert UserMessage("now") in result.requests[1].messages
 
 
@@ -304,7 +310,7 @@ def test_what_a_run_that_ended_early_did_not_hear_comes_behind_the_next_prompt()
 
 
 def test_a_full_context_is_compacted_even_after_a_forbidden_call() -> None:
-    blocked = (FITS, CALLS, ToolsReturned(blocked=True), StepClosed())
+    blocked = (CALLS, ToolsReturned(blocked=True), StepClosed())
     assert play(*blocked, OVER)[1] == COMPACT
 
 

@@ -242,7 +242,7 @@ def test_a_version_takes_no_options_of_the_scenario() -> None:
     [
         ("opencode: {max_retries: -1}", "2:33: loops.opencode.max_retries: must be at least 0"),
         ("opencode: {max_retries: 1.5}", "2:33: loops.opencode.max_retries: must be a whole"),
-        ("opencode: {steps: maybe}", "2:27: loops.opencode.steps: must be 'stop', 'advise' or"),
+        ("opencode: {steps: maybe}", "2:27: loops.opencode.steps: must be 'advise', 'enforce' or"),
         ("opencod: {}", "2:9: loops.opencod: unknown key (did you mean `opencode`?)"),
         ("react: {max_rounds: 0}", "2:29: loops.react.max_rounds: must be at least 1"),
         ("pi: {steering: some}", "2:24: loops.pi.steering: must be 'one-at-a-time' or 'all'"),

@@ -39,7 +39,11 @@ model: [{say: Late., pace: {first_part: 2s}}, {say: Done.}]
     (
         Outcome.MAX_STEPS,
         "reference react opencode",
-        "limits: {max_steps: 1}\nmodel: [{call: {t: {}}}, {say: Done.}]",
+        """
+loops: {opencode: {steps: enforce}}
+limits: {max_steps: 1}
+model: [{call: {t: {}}}, {say: Done.}]
+""",
     ),
     (
         Outcome.BLOCKED,
@@ -69,7 +73,7 @@ model: [{say: Late., pace: {first_part: 2s}}, {say: Done.}]
     (
         Outcome.CONTEXT_LIMIT,
         "opencode",
-        "context: {over: [true, false], shrunk: [false]}\nmodel: [{say: Done.}]",
+        "context: {over: [true, false], shrunk: [false]}\nmodel: [{say: One.}, {say: Done.}]",
     ),
 ]
 CASES = [(loop, outcome, script) for outcome, loops, script in FIRST for loop in loops.split()]

@@ -9,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simloop import Compaction, ExponentialBackoff, Http, Limits, Reply, Result, Scenario, run
+from simloop.loops.opencode_options import OpencodeOptions, Steps
 from simloop.messages import Outcome
+from simloop.scenario.loops import LoopOptions
 from simloop.scenario.schema import Context, Expect, Moment, ScriptedHook, ScriptedTool
 from simloop.trace.event import Event
 from simloop.trace.opencode_events import (
@@ -27,6 +29,7 @@ LIMITED = Reply(http=Http(status=429))
 TOOLS = {"look": ScriptedTool(returns="found", takes=SECOND)}
 OVERFLOW = Reply(http=Http(status=400, code="context_length_exceeded"))
 MADE_ROOM = Context(over=[False], shrunk=[True])
+ENFORCED = LoopOptions(opencode=OpencodeOptions(steps=Steps.ENFORCE))
 EXACT = ExponentialBackoff(initial_ms=1_000, jitter=0)
 
 
@@ -147,7 +150,10 @@ ENDS: dict[str, tuple[Scenario, str, Outcome, list[str]]] = {
         ["MessageAbortedError"],
     ),
     "context": (
-        scenario(context=FULL), "opencode", Outcome.CONTEXT_LIMIT, ["ContextOverflowError"],
+        scenario(Reply(say="Hm."), context=FULL),
+        "opencode",
+        Outcome.CONTEXT_LIMIT,
+        ["ContextOverflowError"],
     ),
     "filtered": (
         scenario(Reply(say="Hm.", finish="content_filter")),
@@ -159,7 +165,7 @@ ENDS: dict[str, tuple[Scenario, str, Outcome, list[str]]] = {
         scenario(Reply(call={"look": {}}), hooks=[BLOCK]), "opencode", Outcome.BLOCKED, [],
     ),
     "last-step": (
-        scenario(Reply(call={"look": {}}), limits=Limits(max_steps=1)),
+        scenario(Reply(call={"look": {}}), limits=Limits(max_steps=1), loops=ENFORCED),
         "opencode",
         Outcome.MAX_STEPS,
         [],
@@ -211,8 +217,8 @@ def test_opencode_1_18_33_says_idle_twice_after_an_abort_and_we_say_it_once() ->
 
 
 def test_a_compaction_is_a_turn_of_its_own() -> None:
-    world = scenario(Reply(say="Done."), context=Context(over=[True, False]))
-    assert words(told(run(world))) == ["busy", "busy", "busy", "idle"]
+    world = scenario(Reply(say="Done.", times=2), context=Context(over=[True, False]))
+    assert words(told(run(world))) == ["busy", "busy", "busy", "busy", "idle"]
 
 
 def test_each_prompt_has_its_own_idle() -> None:

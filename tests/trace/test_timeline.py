@@ -273,7 +273,7 @@ def test_a_note_stands_below_the_request_that_it_is_for() -> None:
     note = next(number for number, line in enumerate(told) if line.startswith("this time only"))
     answered = next(number for number, line in enumerate(told) if line.startswith("text"))
     assert request < note < answered
-    assert told[note].startswith("this time only: assistant: This is the last step.")
+    assert told[note].startswith("this time only: assistant: The steps are used up.")
 
 
 @pytest.mark.parametrize(
