@@ -35,6 +35,7 @@ VERBS = {
     "diff": ("diff", "Show where two recorded traces first differ."),
     "show": ("show", "Show a recorded trace as a timeline."),
     "list": ("listing", "List the bundled scenarios."),
+    "cat": ("cat", "Print a bundled scenario."),
     "schema": ("schema", "Print the JSON Schema of scenario files."),
     "new": ("new", "Write a starter scenario that passes."),
     "doctor": ("doctor", "Check that simloop works on this machine."),
@@ -153,7 +154,10 @@ def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None
     cls=Verbs,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 all is well, 1 an expectation or check failed, 2 wrong usage or a bad "
-    "file, 3 simloop itself is wrong, 130 interrupted. Colour heeds NO_COLOR and FORCE_COLOR.",
+    "file, 3 simloop itself is wrong, 130 interrupted. Colour heeds NO_COLOR and FORCE_COLOR. For "
+    "tab completion, put this into the start file of your shell: "
+    'eval "$(_SIMLOOP_COMPLETE=bash_source simloop)"; with zsh write zsh_source, and with fish '
+    "write: _SIMLOOP_COMPLETE=fish_source simloop | source",
 )
 @click.option(
     "--version",

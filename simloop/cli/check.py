@@ -16,11 +16,12 @@ import click
 from simloop.check.compare import Row
 from simloop.check.verify import verify
 from simloop.cli.comparison import reasons, word_of
+from simloop.cli.folding import cells, padded
 from simloop.cli.progress import Progress
 from simloop.cli.report import Report, Tally, json_text
 from simloop.cli.settings import ALL_LOOPS, scenario_settings_or_all
 from simloop.cli.targets import Target, targets_of
-from simloop.cli.terminal import note, out, out_lines, plain
+from simloop.cli.terminal import note, out, out_exactly, out_lines, plain
 from simloop.errors import ScenarioError
 from simloop.scenario.loops import DESIGNS
 from simloop.scenario.schema import Scenario
@@ -53,7 +54,7 @@ class OnLoop(Report):
             yield from Report.lines(self, name_width)
         else:
             reason = plain(self.cannot.cannot)
-            yield f"{word_of(self.cannot)}  {plain(self.name).ljust(name_width)}  {reason}"
+            yield f"{word_of(self.cannot)}  {padded(plain(self.name), name_width)}  {reason}"
 
     def explain(self) -> None:
         """As of any report; what cannot be expressed is told on stdout."""
@@ -119,7 +120,7 @@ def command(
             return _print_json(reports, progress)
         if output_format == "junit":
             return _print_junit(reports, progress)
-        width = max(len(plain(target.name)) for target in found)
+        width = max(cells(plain(target.name)) for target in found)
         if loop == ALL_LOOPS:
             width += max(len(f" on {name}") for name in DESIGNS)
         return _print_text(reports, progress, width, verbose=verbose)
@@ -164,7 +165,7 @@ def _print_json(reports: Iterable[Report], progress: Progress) -> int:
         {**report.json_format(), "deterministic": report.verdict.deterministic}
         for report in _counted(reports, progress, count)
     ]
-    out(json_text(runs))
+    out_exactly(json_text(runs))
     return count.exit_code
 
 
@@ -175,7 +176,7 @@ def _print_junit(reports: Iterable[Report], progress: Progress) -> int:
     for report in _counted(reports, progress, count):
         cannot = report.cannot if isinstance(report, OnLoop) else None
         suite.add(report, skipped=cannot.cannot if cannot else "")
-    out(suite.text())
+    out_exactly(suite.text())
     return count.exit_code
 
 

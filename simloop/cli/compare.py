@@ -22,10 +22,11 @@ from simloop.cli.comparison import (
     legend,
     reasons,
 )
+from simloop.cli.folding import cells, padded
 from simloop.cli.progress import Progress
 from simloop.cli.settings import comparison_settings
 from simloop.cli.targets import Target, targets_of
-from simloop.cli.terminal import note, out_lines, plain
+from simloop.cli.terminal import columns_of, note, out_exactly, out_lines, plain
 from simloop.scenario.catalog import SUFFIX
 from simloop.trace.storage import write_file
 
@@ -73,9 +74,12 @@ def command(
             Comparison.of(target, loops, seed, before_note=progress.clear)
             for target in progress.through(found)
         ]
-    text = _written(comparisons, loops, output_format)
-    if file is None:
+    width = WIDTH if file else columns_of(sys.stdout) or WIDTH
+    text = _written(comparisons, loops, output_format, width)
+    if file is None and output_format == "text":
         out_lines(text.split("\n"))
+    elif file is None:
+        out_exactly(text)
     else:
         write_file(file, f"{click.unstyle(text)}\n".encode(errors="backslashreplace"))
         note(f"written: {plain(str(file))}")
@@ -89,7 +93,9 @@ def _check_output(file: Path, found: Iterable[Target]) -> None:
                 raise click.UsageError("--output would overwrite a scenario")
 
 
-def _written(comparisons: Sequence[Comparison], loops: Sequence[str], output_format: str) -> str:
+def _written(
+    comparisons: Sequence[Comparison], loops: Sequence[str], output_format: str, width: int
+) -> str:
     if output_format == "json":
         return json_text(comparisons, loops)
     if output_format == "html":
@@ -97,20 +103,25 @@ def _written(comparisons: Sequence[Comparison], loops: Sequence[str], output_for
 
         return page(comparisons, loops)
     if len(comparisons) > 1:
-        return "\n".join(matrix(comparisons, loops))
-    return "\n".join((*comparisons[0].table(), *legend(comparisons)))
+        return "\n".join(matrix(comparisons, loops, width))
+    return "\n".join((*comparisons[0].table(width), *legend(comparisons)))
 
 
-def matrix(comparisons: Sequence[Comparison], loops: Sequence[str]) -> Iterator[str]:
-    """A line for each scenario, a column for each loop; what is wrong; the count and the legend."""
+def matrix(
+    comparisons: Sequence[Comparison], loops: Sequence[str], width: int = WIDTH
+) -> Iterator[str]:
+    """Yield a line for each scenario with a column for each loop, the findings, count and legend.
+
+    Names of scenarios are shortened so that a line takes `width` cells, if there is room for that.
+    """
     lines = [[_cell(one, row) for row in one.rows] for one in comparisons]
     heads = [f"   {plain(loop)}" for loop in loops]
-    widths = [max(map(len, column)) for column in zip(heads, *lines, strict=True)]
+    widths = [max(map(cells, column)) for column in zip(heads, *lines, strict=True)]
     names = ["scenario", *_short_names([plain(one.name) for one in comparisons])]
-    room = max(_NARROWEST, WIDTH - sum(width + 2 for width in widths))
-    name_width = min(room, max(map(len, names)))
-    for name, cells in zip(names, [heads, *lines], strict=True):
-        fitted = [_shortened(name, name_width).ljust(name_width), *map(str.ljust, cells, widths)]
+    room = max(_NARROWEST, width - sum(one + 2 for one in widths))
+    name_width = min(room, max(map(cells, names)))
+    for name, texts in zip(names, [heads, *lines], strict=True):
+        fitted = [padded(_shortened(name, name_width), name_width), *map(padded, texts, widths)]
         yield "  ".join(fitted).rstrip()
     rows = [row for one in comparisons for row in one.rows]
     wrong = [line for one in comparisons for line in one.wrong()]

@@ -14,6 +14,7 @@ from typing import Any, Self
 from simloop.check.compare import Row, compare, unread
 from simloop.cli import terminal
 from simloop.cli.faults import explain
+from simloop.cli.folding import cells, padded
 from simloop.cli.report import verdict_line, word_for
 from simloop.cli.targets import Target
 from simloop.cli.terminal import plain, verdict_word
@@ -107,19 +108,22 @@ class Comparison:
             "rows": [_row_json(row) for row in self.rows],
         }
 
-    def table(self) -> Iterator[str]:
-        """The rows below one another, and below each what is wrong with it; safe to print."""
+    def table(self, width: int = WIDTH) -> Iterator[str]:
+        """Yield the rows below one another, and below each row its findings; safe to print.
+
+        The texts are cut so that a row takes `width` cells, if there is room for that.
+        """
         if not self.was_read:  # why not is told on stderr
             yield verdict_line(word_for(self.exit_code), self.name, _NOT_RUN)
             return
-        yield f"{plain(self.name)}  {untrusted(self.title or '', WIDTH)}".rstrip()
-        cells = [(self.marks(row), *cells_of(row)) for row in self.rows]
-        widths = [max(map(len, column)) for column in zip(("", *HEADINGS), *cells, strict=True)]
+        yield f"{plain(self.name)}  {untrusted(self.title or '', width)}".rstrip()
+        texts = [(self.marks(row), *cells_of(row)) for row in self.rows]
+        widths = [max(map(cells, column)) for column in zip(("", *HEADINGS), *texts, strict=True)]
         taken = len(_INDENT) + sum(width + 2 for width in widths[:-1])
-        widths[-1] = max(_NARROWEST, WIDTH - taken)
+        widths[-1] = max(_NARROWEST, width - taken)
         yield f"{_INDENT}{_laid_out(('', *HEADINGS), widths)}"
-        for row, texts in zip(self.rows, cells, strict=True):
-            yield f"{_word(row)}  {_laid_out(texts, widths)}"
+        for row, one in zip(self.rows, texts, strict=True):
+            yield f"{_word(row)}  {_laid_out(one, widths)}"
             yield from _below(row)
 
     def wrong(self) -> Iterator[str]:
@@ -257,7 +261,7 @@ def _word(row: Row) -> str:
 
 def _laid_out(cells: Sequence[str], widths: Sequence[int]) -> str:
     fitted = (untrusted(cell, width) for cell, width in zip(cells, widths, strict=True))
-    return "  ".join(map(str.ljust, fitted, widths)).rstrip()
+    return "  ".join(map(padded, fitted, widths)).rstrip()
 
 
 def _below(row: Row) -> Iterator[str]:

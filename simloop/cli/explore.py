@@ -23,8 +23,9 @@ from simloop.check.witness import (
     scenario_of_lasso,
     scenario_text,
 )
+from simloop.cli.completion import loop_names
 from simloop.cli.proofs import file_stem, proof_json, proof_lines, proof_mermaid
-from simloop.cli.terminal import note, out, out_lines, plain
+from simloop.cli.terminal import note, out_exactly, out_lines, plain
 from simloop.errors import ScenarioError
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Machine
@@ -57,6 +58,7 @@ def _limit(flag: str, name: str, least: int) -> Decorator:
     default="reference",
     show_default=True,
     metavar="NAME",
+    shell_complete=loop_names,
     help="The loop design: a name, a name@version, or module:attribute for one of your own.",
 )
 @_limit("--max-steps", "max_steps", 1)
@@ -111,9 +113,9 @@ def command(
     machine = machine_for(loop, limits, chosen)
     proof = prove(machine, limits, loop=loop, through=through)
     if output_format == "json":
-        out(proof_json(proof, limits, options_of(machine)))
+        out_exactly(proof_json(proof, limits, options_of(machine)))
     elif output_format == "mermaid":
-        out(proof_mermaid(proof, machine.legal))
+        out_exactly(proof_mermaid(proof, machine.legal))
     else:
         out_lines(plain(line) for line in proof_lines(proof, limits, chosen_in(machine)))
     if folder is not None:

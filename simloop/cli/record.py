@@ -9,6 +9,7 @@ from pathlib import Path, PurePath
 
 import click
 
+from simloop.cli.folding import cells
 from simloop.cli.report import Report, Tally
 from simloop.cli.settings import scenario_settings
 from simloop.cli.targets import Target, targets_of
@@ -41,7 +42,7 @@ def command(
     an outcome is not recorded. `simloop replay` runs a recorded trace again.
     """
     found = [(target, _trace_file(target, folder)) for target in targets_of(targets)]
-    width = max(len(plain(str(file or target.name))) for target, file in found)
+    width = max(cells(plain(str(file or target.name))) for target, file in found)
     written: dict[Path, str] = {}
     tally = Tally()
     for target, file in found:

@@ -11,6 +11,7 @@ import click
 
 from simloop.check.replay import different_settings, rerun
 from simloop.cli.faults import explain
+from simloop.cli.folding import cells
 from simloop.cli.report import Tally, indented, verdict_line, word_for
 from simloop.cli.settings import replay_loop
 from simloop.cli.terminal import note, out, out_lines, plain
@@ -33,7 +34,7 @@ def command(traces: tuple[Path, ...], loop: str | None) -> int:
     shown after the three before it (exit code 1). A trace that was cut is compared as far as it
     goes.
     """
-    width = max(len(plain(str(path))) for path in traces)
+    width = max(cells(plain(str(path))) for path in traces)
     tally = Tally()
     for path in traces:
         tally.add(_replay(path, loop, width))

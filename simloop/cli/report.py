@@ -13,6 +13,7 @@ from typing import Any, Self
 from simloop.check.verify import Verdict
 from simloop.cli import terminal
 from simloop.cli.faults import explain
+from simloop.cli.folding import padded
 from simloop.cli.targets import Target
 from simloop.cli.terminal import plain, verdict_word
 from simloop.errors import ScenarioError
@@ -133,7 +134,7 @@ def word_for(exit_code: int) -> str:
 
 def verdict_line(word: str, name: str, ending: str, name_width: int = 0) -> str:
     """`ok      retry/rate-limit  completed in 5s`, safe to print."""
-    return f"{verdict_word(word, _WIDTH)}  {plain(name).ljust(name_width)}  {plain(ending)}"
+    return f"{verdict_word(word, _WIDTH)}  {padded(plain(name), name_width)}  {plain(ending)}"
 
 
 def indented(lines: Iterator[str]) -> Iterator[str]:

@@ -6,6 +6,7 @@ one bad scenario never keeps the others from running, and nothing of its trace i
 """
 
 import contextlib
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,10 +14,11 @@ import click
 
 from simloop.cli import comparison
 from simloop.cli.comparison import Comparison, Count
+from simloop.cli.folding import cells
 from simloop.cli.report import Report, Tally, json_text
 from simloop.cli.settings import ALL_LOOPS, scenario_settings_or_all
 from simloop.cli.targets import Target, targets_of
-from simloop.cli.terminal import out, out_lines, plain
+from simloop.cli.terminal import columns_of, out, out_exactly, out_lines, plain
 from simloop.errors import ScenarioError
 from simloop.scenario.loops import DESIGNS
 from simloop.trace.codec import write_trace
@@ -64,7 +66,7 @@ def command(
         return _print_json(reports)
     if len(found) == 1:
         return _print_one(next(reports))
-    return _print_all(reports, max(len(plain(target.name)) for target in found))
+    return _print_all(reports, max(cells(plain(target.name)) for target in found))
 
 
 def _check_trace_file(trace_file: Path, found: list[Target], loop: str | None) -> None:
@@ -107,7 +109,7 @@ def _print_json(reports: Iterator[Report]) -> int:
         runs.append(report.json_format())
         tally.add(report.exit_code)
         report.explain()
-    out(json_text(runs))
+    out_exactly(json_text(runs))
     return tally.exit_code
 
 
@@ -136,11 +138,11 @@ def _run_on_all(found: list[Target], seed: int | None, output_format: str) -> in
     comparisons = (Comparison.of(target, loops, seed) for target in found)
     if output_format == "json":
         compared = list(comparisons)
-        out(comparison.json_text(compared, loops))
+        out_exactly(comparison.json_text(compared, loops))
         return Count.of(compared).exit_code
-    compared = []
+    compared, width = [], columns_of(sys.stdout) or comparison.WIDTH
     for one in comparisons:
-        out_lines((*one.table(), ""))
+        out_lines((*one.table(width), ""))
         compared.append(one)
     out_lines(comparison.legend(compared))
     count = Count.of(compared)

@@ -2,7 +2,7 @@
 
 import click
 
-from simloop.cli.terminal import out
+from simloop.cli.terminal import out_exactly
 from simloop.scenario.jsonschema import schema_text
 
 
@@ -14,4 +14,4 @@ def command() -> None:
 
     # yaml-language-server: $schema=PATH
     """
-    out(schema_text().removesuffix("\n"))
+    out_exactly(schema_text().removesuffix("\n"))

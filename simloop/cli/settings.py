@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from simloop.cli.completion import loop_names, scenarios_and_files
 from simloop.kernel.limits import Limits
 from simloop.scenario.loops import DESIGNS, machine_for
 
@@ -41,15 +42,26 @@ def _known_each(_: click.Context, __: click.Parameter, loops: tuple[str, ...]) -
     return tuple(dict.fromkeys(loop for group in named for loop in group))
 
 
-_TARGETS = click.argument("targets", metavar="PATH|NAME...", nargs=-1, required=True)
+_TARGETS = click.argument(
+    "targets",
+    metavar="PATH|NAME...",
+    nargs=-1,
+    required=True,
+    shell_complete=scenarios_and_files,
+)
 _SEED = click.option("--seed", type=_SEEDS, help="Replace the seed of the scenario.")
 _LOOP = click.option(
-    "--loop", metavar="NAME", callback=_known, help=f"Replace the loop of the scenario: {_NAMES}."
+    "--loop",
+    metavar="NAME",
+    callback=_known,
+    shell_complete=loop_names,
+    help=f"Replace the loop of the scenario: {_NAMES}.",
 )
 _LOOP_OR_ALL = click.option(
     "--loop",
     metavar="NAME",
     callback=_known_or_all,
+    shell_complete=loop_names,
     help=f"Replace the loop of the scenario: {_NAMES}, or {ALL_LOOPS}: each design in turn.",
 )
 _LOOPS = click.option(
@@ -58,6 +70,7 @@ _LOOPS = click.option(
     metavar="NAME",
     multiple=True,
     callback=_known_each,
+    shell_complete=loop_names,
     help=f"A loop to run: {_NAMES}; may be repeated. By default all {len(DESIGNS)} designs.",
 )
 replay_loop = click.option(

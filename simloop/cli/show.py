@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from simloop.cli.terminal import json_text, note, out_lines, plain
+from simloop.cli.terminal import json_text, note, out_exactly, out_lines, plain
 from simloop.trace.codec import read_trace
 from simloop.trace.looptrace import LoopTrace
 from simloop.trace.timeline import timeline
@@ -32,7 +32,11 @@ def command(trace: Path, names: str | None) -> None:
     goes.
     """
     recorded = read_trace(trace)
-    out_lines(timeline(recorded) if names is None else event_lines(recorded, names))
+    if names is None:
+        out_lines(timeline(recorded))
+    else:
+        for event in event_lines(recorded, names):
+            out_exactly(event)
     if recorded.truncated:
         note(plain(f"{trace}: the trace is truncated: {recorded.truncated}"))
 

@@ -6,6 +6,7 @@ did not write ourselves passes `plain` first.
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Iterable
 from itertools import islice
@@ -17,6 +18,7 @@ from simloop.trace.untrusted import untrusted
 
 _WIDEST = 2_000
 _BATCH = 500
+_NARROWEST = 20
 _COLOURS = {"ok": "green", "FAILED": "red", "ERROR": "red"}
 
 
@@ -30,8 +32,30 @@ def wants_colour() -> bool:
     return stdout is not None and stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
+def columns_of(stream: Any) -> int | None:
+    """Return the width of the terminal behind `stream`; None if there is no terminal."""
+    if stream is None or not stream.isatty():
+        return None
+    return max(_NARROWEST, shutil.get_terminal_size().columns)
+
+
+def _fitted(text: str, stream: Any) -> str:
+    """Return `text` folded for a terminal; unchanged for a file or a pipe."""
+    columns = columns_of(stream)
+    if columns is None:
+        return text
+    from simloop.cli.folding import folded  # noqa: PLC0415 - for terminals only
+
+    return "\n".join(piece for line in text.split("\n") for piece in folded(line, columns))
+
+
 def out(text: str) -> None:
     """Print a result. Raises ClickException, which ends with 2, where it cannot be written."""
+    out_exactly(_fitted(text, sys.stdout))
+
+
+def out_exactly(text: str) -> None:
+    """Print JSON, XML, YAML and the like as it is: a fold would break it. Raises as `out`."""
     try:
         click.echo(text)
     except BrokenPipeError:
@@ -50,7 +74,7 @@ def out_lines(lines: Iterable[str]) -> None:
 
 def note(text: str) -> None:
     """Say something on stderr."""
-    click.echo(text, err=True)
+    click.echo(_fitted(text, sys.stderr), err=True)
 
 
 def plain(text: str) -> str:

@@ -5,7 +5,7 @@ can be, beside the package in a checkout and inside it in a wheel.
 """
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from simloop.errors import ScenarioError
 from simloop.scenario.loader import load_scenario
 
 SUFFIX = ".simloop.yaml"
+_ALIKE = 0.7  # at 0.6, the default, `nope` is taken for `openai`
 ALL = "all"
 """In the place of a name: every bundled scenario."""
 
@@ -37,11 +38,35 @@ def bundled_folder() -> Path:
     return packaged if packaged.is_dir() else package.parent / "scenarios"
 
 
-def bundled() -> Iterator[Listed]:
-    """Every bundled scenario, in order of its name. Raises ScenarioError if one cannot be read."""
-    for name, path in sorted(_paths().items()):
-        scenario = load_scenario(path)
-        yield Listed(name, path, scenario.title, scenario.loop)
+def bundled(wanted: Iterable[str] = ()) -> Iterator[Listed]:
+    """Yield the bundled scenarios in order of their names: all, or those that `wanted` names.
+
+    `wanted` has names, themes with a slash behind them, or ALL. Raises ScenarioError for a name
+    that there is not, and for a scenario that cannot be read.
+    """
+    paths = _paths()
+    chosen = {name for one in wanted for name in _chosen(one, paths)} if wanted else set(paths)
+    for name in sorted(chosen):
+        scenario = load_scenario(paths[name])
+        yield Listed(name, paths[name], scenario.title, scenario.loop)
+
+
+def _chosen(wanted: str, paths: dict[str, Path]) -> list[str]:
+    if wanted == ALL:
+        return list(paths)
+    theme = [name for name in paths if name.startswith(f"{wanted.removesuffix('/')}/")]
+    return theme or [_named(wanted, paths)]
+
+
+def bundled_names() -> list[str]:
+    """Return the names of the bundled scenarios, in order; none of them is read."""
+    return sorted(_paths())
+
+
+def find_bundled(name: str) -> Path:
+    """Return the file of a bundled scenario. Raises ScenarioError, naming the nearest."""
+    paths = _paths()
+    return paths[_named(name, paths)]
 
 
 def find(name: str) -> Path:
@@ -54,16 +79,22 @@ def find(name: str) -> Path:
     paths = _paths()
     if name not in paths and _exists(name):
         return Path(name)
+    return paths[_named(name, paths)]
+
+
+def _named(name: str, paths: dict[str, Path]) -> str:
+    """Return the full name meant by `name`, which may be a stem. Raises ScenarioError."""
     if name in paths:
-        return paths[name]
+        return name
     same_stem = [known for known in sorted(paths) if known.rpartition("/")[2] == name]
     if len(same_stem) == 1:
-        return paths[same_stem[0]]
+        return same_stem[0]
     if same_stem:
         raise ScenarioError(f"`{name}` is the name of several: {', '.join(same_stem)}")
     stems = {known.rpartition("/")[2]: known for known in sorted(paths)}
     themes = {f"{known.rpartition('/')[0]}/" for known in paths}
-    close = difflib.get_close_matches(name, [*sorted(themes), *paths, *stems], n=1)
+    known = [*sorted(themes), *paths, *stems]
+    close = difflib.get_close_matches(name, known, n=1, cutoff=_ALIKE)
     nearest = f"did you mean `{stems.get(close[0], close[0])}`? " if close else ""
     raise ScenarioError(
         f"there is no scenario `{name}`", hint=f"{nearest}see them with: simloop list"

@@ -5,7 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from click.testing import CliRunner
+
 import simloop
+from simloop.cli import main
 from simloop.scenario.catalog import bundled
 
 SCENARIO = "title: It answers\nprompt: Hi\nmodel: [{say: Hello.}]\n"
@@ -70,3 +73,16 @@ def test_a_bundled_scenario_that_cannot_be_read_is_named(tmp_path: Path) -> None
     result = listed(python_path=installed(tmp_path, {"a": SCENARIO, "bad": "modell: 1\n"}))
     assert result.returncode == 2
     assert "bad.simloop.yaml:1:1: " in result.stderr
+
+
+def test_a_theme_lists_its_own_scenarios() -> None:
+    run = CliRunner().invoke(main, ["list", "retry/"])
+    names = [line.split()[0] for line in run.stdout.splitlines()]
+    assert names == [one.name for one in bundled() if one.name.startswith("retry/")]
+    assert names
+
+
+def test_a_theme_that_there_is_not_is_refused() -> None:
+    run = CliRunner().invoke(main, ["list", "retri/"])
+    assert run.exit_code == 2
+    assert "did you mean `retry/`?" in run.stderr

@@ -113,7 +113,7 @@ class TestTheGroup:
         assert result.exit_code == 2
         assert f"\\x1bzzz (there are {', '.join(VERBS)})" in result.stderr
 
-    @pytest.mark.parametrize("arguments", [[], ["--nosuch"], ["run"], ["show"], ["list", "x"]])
+    @pytest.mark.parametrize("arguments", [[], ["--nosuch"], ["run"], ["show"], ["cat", "x", "y"]])
     def test_wrong_usage_is_told_on_stderr(self, arguments: list[str]) -> None:
         result = CliRunner().invoke(main, arguments)
         assert result.exit_code == 2

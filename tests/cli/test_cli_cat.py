@@ -1,0 +1,30 @@
+"""`simloop cat`: the text of a bundled scenario."""
+
+from click.testing import CliRunner
+
+from simloop.cli import main
+from simloop.scenario.catalog import bundled_folder
+
+
+def cat(name: str) -> tuple[int, str, str]:
+    run = CliRunner().invoke(main, ["cat", name])
+    return run.exit_code, run.stdout, run.stderr
+
+
+def test_a_scenario_is_printed_as_its_file_is() -> None:
+    text = (bundled_folder() / "retry" / "rate-limit.simloop.yaml").read_text("utf-8")
+    assert cat("retry/rate-limit") == (0, text, "")
+
+
+def test_a_stem_is_enough_where_only_one_scenario_has_it() -> None:
+    assert cat("quickstart")[1].startswith("# yaml-language-server")
+
+
+def test_a_name_that_there_is_not_is_refused_with_the_nearest() -> None:
+    code, out, err = cat("retry/rate-limt")
+    assert (code, out) == (2, "")
+    assert "did you mean `retry/rate-limit`?" in err
+
+
+def test_a_name_unlike_all_others_gets_no_suggestion() -> None:
+    assert "did you mean" not in cat("nope")[2]
