@@ -67,6 +67,7 @@ class Feature(StrEnum):
     HOOKS = "hooks"
     ABORT = "abort"
     COMPACTION = "compaction"
+    EARLY_TOOLS = "early tools"  # tools that start while the reply goes on
     QUEUE = "queue"  # without one, what the user says meanwhile is the next prompt
 
 

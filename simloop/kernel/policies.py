@@ -49,17 +49,33 @@ class ToolOrder(StrEnum):
     PARALLEL = "parallel"  # results still go into the context in the order of the calls
 
 
+class ToolStart(StrEnum):
+    """When the tool of a call starts."""
+
+    WHEN_CALLED = "when-called"  # when the call arrives, while the reply goes on (002 section 5)
+    AFTER_REPLY = (
+        "after-reply"  # when the reply has ended and the loop has decided to run its calls
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolExecution:
     """How tools are run. `timeout_ms` is virtual time for one call; None waits for ever.
 
-    Without an `order` it is the loop's, or sequential: a timeout alone does not change it.
+    Without `order` and `start` both are as the loop has them, or sequential and after the reply.
+
+    A tool that starts when called runs beside the rest of the reply, and the loop decides about the
+    reply when its tools have ended. The loop cannot take the call back: a reply that is cut off or
+    fails leaves a tool that ran, with its result in the trace; a retry runs it again. An abort
+    cancels the tool.
     """
 
     __pydantic_config__: ClassVar = AS_WRITTEN
 
     order: ToolOrder | None = None
     """One call after the other, or all at once; without it, as the loop does."""
+    start: ToolStart | None = None
+    """When the call arrives, or when the reply has ended; without it, as the loop does."""
     timeout_ms: Annotated[int, Ge(1)] | None = None
     """Virtual milliseconds that one call may take; without it, for ever."""
 
@@ -68,8 +84,8 @@ class ToolExecution:
         check_settings(self, "tool_execution")
 
     def on(self, loops: "ToolExecution") -> "ToolExecution":
-        """This, with what it leaves open as the loop has it."""
-        return self if self.order is not None else replace(self, order=loops.order)
+        """Return this policy, with `order` and `start` of the loop where it has none."""
+        return replace(self, order=self.order or loops.order, start=self.start or loops.start)
 
 
 class CompactionStrategy(StrEnum):

@@ -37,9 +37,8 @@ says in which versions it does (opencode_options.py). There is none for these:
 - errors are classified by words found in message and body, so a 401 that mentions `server_error` is
   tried again, and so is every status from 500 on (1.18.33, bug C7); ours by status and code, which
   leaves out 501 and 505.
-- a tool starts when its call has come, while the stream goes on; ours when the reply has ended, so
-  that of a stream which breaks off none has run. What such a stream has said stays in the message,
-  and the next try adds to it; ours is forgotten.
+- the text of a stream that breaks off stays in the message, and the next try adds to it; here the
+  next try starts anew. A tool that still runs then is waited for; 1.18.33 waits for 250 ms.
 - after an overflow the user's last message is sent again where ours says `GO_ON`, and a compaction
   that gains nothing is followed by such a word too.
 - a tool is also found by its name in lower case (1.18.33); ours is unknown then.
@@ -71,7 +70,7 @@ from simloop.kernel.machine import (
     reply_of,
     stop,
 )
-from simloop.kernel.policies import Policies, ToolExecution, ToolOrder
+from simloop.kernel.policies import Policies, ToolExecution, ToolOrder, ToolStart
 from simloop.kernel.retry import ExponentialBackoff
 from simloop.kernel.signals import (
     AbortRequested,
@@ -161,7 +160,7 @@ class OpencodeLoop:
         order = ToolOrder.PARALLEL if self.options.parallel else ToolOrder.SEQUENTIAL
         self.policies = Policies(
             retry=ExponentialBackoff(initial_ms=self.options.first_delay_ms),
-            tool_execution=ToolExecution(order=order),
+            tool_execution=ToolExecution(order=order, start=ToolStart.WHEN_CALLED),
         )
         bounds: dict[str, Bound] = {}
         if self.options.max_retries is not None:

@@ -168,7 +168,9 @@ class PiLoop:
 
     name = "pi"
     legal = LEGAL
-    lacks: Mapping[Feature, str] = {}
+    lacks: Mapping[Feature, str] = {
+        Feature.EARLY_TOOLS: "pi starts a tool when the reply has ended"
+    }
     bounds: Mapping[str, Bound] = {}
 
     def __init__(self, limits: Limits | None = None, options: PiOptions | None = None) -> None:

@@ -105,6 +105,7 @@ class ReactLoop:
         Feature.HOOKS: "document 003 has no hooks",
         Feature.ABORT: "document 003 has no way to stop a run",
         Feature.COMPACTION: "document 003 never shortens the history",
+        Feature.EARLY_TOOLS: "react starts a tool when the reply has ended",
         Feature.QUEUE: "document 003 hears nothing while it runs",
     }
 

@@ -8,7 +8,9 @@ Where it differs from the documented program on purpose (the numbers are those o
 real bugs; simloop/ARCHITECTURE.md says more about each):
 
 - `stop` that carries tool calls runs them and goes on (D13).
-- `length` with tool calls executes none of them; each gets an error result (A9, D11).
+- `length` with tool calls executes none of them; each gets an error result (A9, D11). For this,
+  tools start after the reply, and not when called as the documents have it (section 5): running a
+  truncated call is impossible. `tool_execution: {start: when-called}` gives this up.
 - `tool-calls` without calls (A2), an empty reply (A11, A15) and a stream that ends without a finish
   (C6) count as errors; an unknown finish reason with text completes the run (A1, A12).
 - an overflow error forces a compaction instead of counting as an error (B1, B17).
@@ -41,7 +43,7 @@ from simloop.kernel.machine import (
     reply_of,
     stop,
 )
-from simloop.kernel.policies import Policies
+from simloop.kernel.policies import Policies, ToolExecution, ToolStart
 from simloop.kernel.signals import (
     AbortRequested,
     BackoffElapsed,
@@ -116,7 +118,7 @@ class ReferenceLoop:
 
     name = "reference"
     legal = LEGAL
-    policies = Policies()
+    policies = Policies(tool_execution=ToolExecution(start=ToolStart.AFTER_REPLY))
     lacks: Mapping[Feature, str] = {}
 
     def __init__(self, limits: Limits | None = None) -> None:

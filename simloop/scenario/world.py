@@ -15,7 +15,7 @@ import msgspec
 
 from simloop.errors import ScenarioError
 from simloop.kernel.machine import Feature, Machine
-from simloop.kernel.policies import Policies, ToolExecution
+from simloop.kernel.policies import Policies, ToolExecution, ToolStart
 from simloop.kernel.retry import RetryPolicy
 from simloop.messages import ToolResult
 from simloop.scenario.loops import LoopOptions, check_loop
@@ -60,6 +60,8 @@ def features_of(scenario: Scenario, given: "Given") -> dict[Feature, bool]:
         Feature.HOOKS: bool(scenario.hooks or given.get("hooks")),
         Feature.ABORT: scenario.abort is not None,
         Feature.COMPACTION: bool(scenario.summaries or scenario.compaction or scenario.context),
+        Feature.EARLY_TOOLS: scenario.tool_execution is not None
+        and scenario.tool_execution.start is ToolStart.WHEN_CALLED,
     }
 
 

@@ -9,6 +9,7 @@ started.
 """
 
 import asyncio
+from contextlib import suppress
 
 from simloop.errors import RunawayRun
 from simloop.kernel import signals
@@ -78,6 +79,7 @@ class Driver:
             return await self._drive_on()
         finally:
             self.interrupts.close()
+            await self._performer.stop_tools()  # for a run that an error ends
 
     async def _drive_on(self) -> Ended:
         signal: Signal | None = signals.Began()
@@ -135,6 +137,8 @@ class Driver:
             if interrupts.pending is None:
                 raise  # not ours: whoever runs us wants us to stop
         if interrupts.pending is not None:
+            with suppress(asyncio.CancelledError):  # our own again, for a tool that goes on
+                await performer.stop_tools()
             self._unsay(signal)
             return interrupts.take()
         return signal

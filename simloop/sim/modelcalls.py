@@ -5,6 +5,7 @@ is the hottest path, run once per part; no JSON, no copy, no look at the history
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 from simloop.errors import RunawayRun, ScenarioError, SimloopError
 from simloop.kernel.limits import Limits
@@ -35,11 +36,23 @@ MAX_ENTRIES = 10_000_000
 
 
 class ReplySoFar:
-    """What has been received of a reply. `finish` is None until the stream says, or ends."""
+    """The part of a reply that has been received. `finish` is None until the stream says, or ends.
 
-    __slots__ = ("calls", "fault", "finish", "pieces", "raw", "steps", "usage")
+    `on_call` is awaited after each call that arrives, `on_end` before the end of the reply is
+    taken: the finish of a reply whose tools start when called comes after their results.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = (
+        "calls", "fault", "finish", "on_call", "on_end", "pieces", "raw", "steps", "usage",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        on_call: Callable[[], Awaitable[None]] | None = None,
+        on_end: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self.on_call = on_call
+        self.on_end = on_end
         self.pieces: list[str] = []
         self.calls: list[ToolCall] = []
         self.finish: FinishReason | None = None
@@ -74,12 +87,24 @@ class ModelCalls:
         """
         end_ns = watch.loop.now_ns + self._limits.model_call_timeout_ms * _NS_PER_MS
         with watch.deadline(self._first_ms) as deadline:
-            await self._read_parts(request, reply, watch, deadline, end_ns, quiet=quiet)
+            held = await self._read_parts(request, reply, watch, deadline, end_ns, quiet=quiet)
         if deadline.expired:
             reply.fault = Fault("the model did not answer in time", code="timeout")
         elif reply.fault is None and reply.finish is None:
+            if reply.on_end is not None:
+                await reply.on_end()
+            await self._end(held, reply, watch)
+
+    async def _end(self, held: Finish | None, reply: ReplySoFar, watch: Watch) -> None:
+        """Take the finish that was held back; without one, the stream was interrupted."""
+        if held is None:
             reply.finish = FinishReason.INTERRUPTED
             self._recorder.record(entries.Finish, reply.finish, "")
+            return
+        if self._callbacks.on_chunk is not None:
+            await self._user_code.notify(self._callbacks.on_chunk, (held,), watch)
+        await self._take(held, reply, watch, quiet=False)
+        self._interrupts.check()
 
     async def _read_parts(
         self,
@@ -90,7 +115,8 @@ class ModelCalls:
         end_ns: int,
         *,
         quiet: bool,
-    ) -> None:
+    ) -> Finish | None:
+        """Take the parts. Returns a finish that has to wait until `on_end` was awaited."""
         interrupts, recorder = self._interrupts, self._recorder
         record, clock = recorder.entries, recorder.clock
         append, text_delta = record.append, entries.TextDelta  # looked up once, used per part
@@ -101,6 +127,8 @@ class ModelCalls:
             stream = self._model.stream(request)
             async for part in stream:
                 ours = True
+                if type(part) is Finish and reply.calls and reply.on_end is not None:
+                    return part
                 if interrupts.pending is not None:
                     interrupts.check()
                 if deadline.cancels:
@@ -134,6 +162,7 @@ class ModelCalls:
             if close is not None:
                 await close()
         interrupts.check()
+        return None
 
     async def _take(self, part: Part, reply: ReplySoFar, watch: Watch, *, quiet: bool) -> bool:
         """Take a part that is no text; whether it is the last one."""
@@ -146,6 +175,8 @@ class ModelCalls:
                 reply.calls.append(call)
                 if not quiet and self._callbacks.on_tool_call is not None:
                     await self._user_code.notify(self._callbacks.on_tool_call, (call,), watch)
+                if reply.on_call is not None:
+                    await reply.on_call()
                 return False
             case Finish(reason=reason, raw=raw, usage=usage, steps=steps):
                 record(entries.Finish, reason, writable(raw), usage, steps)

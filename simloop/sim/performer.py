@@ -6,11 +6,13 @@ one signal, and before anything new is started `interrupts.check` is asked.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 from simloop.kernel import effects, signals
 from simloop.kernel.effects import Queue
 from simloop.kernel.errorclass import ErrorClass
+from simloop.kernel.policies import ToolStart
 from simloop.kernel.retry import retry_after_ns
 from simloop.kernel.signals import Signal
 from simloop.messages import (
@@ -161,7 +163,8 @@ class Performer:
             tools = tuple(tool.spec for tool in self._step_tools.values())
         self._interrupts.check()
         request = self.requests.main(system_prompt, tools, effect.note)
-        reply = self._reply = ReplySoFar()
+        await self._tool_calls.finish_started()  # of a reply that the machine gave up
+        reply = self._reply = self._new_reply()
         self._tool_calls.open(reply.calls)
         await self._model_calls.read(request, reply, self._watch, quiet=False)
         self._interrupts.polls = False
@@ -175,6 +178,19 @@ class Performer:
         known = world.tools.items()
         return {n: t if (n, t) in known else world.faulty(t) for n, t in tools.items()}
 
+    def _new_reply(self) -> ReplySoFar:
+        """A reply to read, whose tools start when called if the policy says so."""
+        early = self._world.tool_execution.start is ToolStart.WHEN_CALLED
+        if not early or not (self._tools_are_on or self._step_tools):
+            return ReplySoFar()
+        calls = self._tool_calls
+        start_newest = partial(calls.start_newest, self._step_tools, self._watch)
+        return ReplySoFar(start_newest, calls.finish_started)
+
+    async def stop_tools(self) -> None:
+        """Stop the tools that run while the model replies: the run ends, or goes another way."""
+        await self._tool_calls.stop_started()
+
     def _call_aborted(self, system_prompt: str, tools: tuple[ToolSpec, ...], note: str) -> Signal:
         """A call with a signal that is aborted already: it is made, and comes back at once."""
         self.requests.main(system_prompt, tools, note)
@@ -187,7 +203,7 @@ class Performer:
         words = reply.text
         reply.pieces = [words]  # joined once, here
         self.said, self.text = words, words or self.text
-        self._tool_calls.open(reply.calls)
+        self._tool_calls.open_new()
         if reply.fault is not None:
             return await self._failed(reply.fault)
         assert reply.finish is not None
@@ -206,6 +222,8 @@ class Performer:
         self._recorder.record(entries.Error, fault, error, retryable)
         self._fault, self._error, self.cause = fault, error, fault.message
         # Calls that came before the failure were announced, so they are answered, and forgotten.
+        # One that was started has its own result: its effects are there, and the retry asks again.
+        await self._tool_calls.finish_started()
         await self._tool_calls.settle("Error: not executed, the model call failed", self._watch)
         self._reply = None
         return signals.ModelFailed(error, retryable)
@@ -243,6 +261,7 @@ class Performer:
         else:
             cause = REFUSED.get(effect.finish, f"the reply ended with {effect.finish}")
             why = f"Error: not executed, {cause}"
+        await self._tool_calls.finish_started()  # the result of a call that was started is true
         await self._tool_calls.settle(why, self._watch)
         return signals.ToolsReturned()
 
@@ -294,10 +313,10 @@ class Performer:
         if reply is None:
             return
         self.text = reply.text or self.text
-        if len(self._tool_calls.answers) != len(reply.calls):
-            self._tool_calls.open(reply.calls)  # stopped before the stream had ended
+        self._tool_calls.open_new()  # stopped before the stream had ended
         why = STOPPED.get(effect.outcome, "Error: not executed, the run ended")
         with self._watch.deadline(GRACE_MS):  # for what callbacks make of it
+            await self._tool_calls.stop_started()
             await self._tool_calls.settle(why, self._watch)
         if reply.text or reply.calls:
             self._commit(reply)

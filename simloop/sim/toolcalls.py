@@ -21,6 +21,7 @@ from simloop.sim.hooks import (
     BeforeToolCall,
 )
 from simloop.sim.interrupts import Watch
+from simloop.sim.running import RunningCalls
 from simloop.sim.session import Session
 from simloop.sim.tools import Tool, canonical_json, wrong_arguments
 from simloop.sim.usercode import message_of
@@ -42,6 +43,7 @@ class ToolCalls:
         self._user_code = session.user_code
         self._interrupts = session.interrupts
         self._watched = watched
+        self._running = RunningCalls()
         self.open([])
 
     def open(self, calls: list[ToolCall]) -> None:
@@ -50,6 +52,34 @@ class ToolCalls:
         self._started: list[int] = []
         self.answers: list[ToolMessage | None] = [None] * len(calls)
         self.blocked: str | None = None
+
+    def open_new(self) -> None:
+        """Open the calls that have come since: a reply adds to its calls while it is read."""
+        self.answers += [None] * (len(self._calls) - len(self.answers))
+
+    async def start_newest(self, tools: Mapping[str, Tool], watch: Watch) -> None:
+        """Start the call that has just come, while its reply goes on.
+
+        In sequential order the call starts when the calls before it have ended. The call has a turn
+        before this returns, so it has started even if no time passes until the reply ends.
+        """
+        self.open_new()
+        index = len(self._calls) - 1
+        in_sequence = self._policy.order is not ToolOrder.PARALLEL
+        self._running.spawn(
+            lambda own: self._answer_call(index, tools, own), watch, after_the_last=in_sequence
+        )
+        await asyncio.sleep(0)
+
+    async def finish_started(self) -> None:
+        """Wait for the calls that `start_newest` started. Raises CancelledError to end the run."""
+        if self._running:
+            await self._running.wait()
+            self._interrupts.check()
+
+    async def stop_started(self) -> None:
+        """Cancel the calls that `start_newest` started, and wait until each has ended."""
+        await self._running.stop()
 
     async def keep_first(self, why: str, watch: Watch) -> None:
         """Leave one call; the others get an error result with this text, and are forgotten."""
@@ -62,6 +92,7 @@ class ToolCalls:
 
         A call that was started and cut short before has had its run: it gets an error result.
         """
+        await self.finish_started()
         for index in self._started:
             if self.answers[index] is None:
                 await self._reject(index, "Error: not finished, it was interrupted", watch)
@@ -70,10 +101,13 @@ class ToolCalls:
             return
         for index in range(len(self._calls)):
             if self.answers[index] is None:
-                ready = await self._prepare(index, tools, watch)
-                if ready is not None:
-                    self._start(ready)
-                    await self._run_one(ready, watch)
+                await self._answer_call(index, tools, watch)
+
+    async def _answer_call(self, index: int, tools: Mapping[str, Tool], watch: Watch) -> None:
+        ready = await self._prepare(index, tools, watch)
+        if ready is not None:
+            self._start(ready)
+            await self._run_one(ready, watch)
 
     async def settle(self, text: str, watch: Watch) -> None:
         """Give every call that is still open an error result with this text."""

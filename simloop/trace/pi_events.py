@@ -9,8 +9,9 @@ The order is that of the document's code: `message` when a reply has ended; then
 `done`, or `error` for every outcome but `completed`, once. Each tool_call has its tool_result. In
 parallel all calls of a reply are told first, and results as they come. A reply that fails, or is
 stopped in the middle, is no message here, and its calls are not told: the document's `llm.chat` has
-returned nothing. Names are the document's in Python spelling; its `timestamp` is `at_ns`, virtual
-nanoseconds.
+returned nothing. The document runs no tool before the reply has ended: a result that comes earlier
+is told after `message`. Names are the document's in Python spelling; its `timestamp` is `at_ns`,
+virtual nanoseconds.
 """
 
 from collections import OrderedDict
@@ -86,6 +87,7 @@ class DocumentEvents:
     def _forget_reply(self) -> None:
         self._pieces: list[str] = []
         self._waiting: OrderedDict[str, entries.ToolCall] = OrderedDict()
+        self._early: list[entries.ToolResult] = []
         self._answering = False
 
     def feed(self, line: AnyEntry | Footer) -> list[Event]:
@@ -96,7 +98,7 @@ class DocumentEvents:
                 self._forget_reply()
             case entries.Transition(signal="model-replied"):
                 self._answering = True
-                return self._tell_next(line.at_ns)
+                return self._tell_early(line.at_ns)
             case entries.Request(purpose=purpose):
                 self._reading = purpose == "main"
                 if self._reading:
@@ -109,7 +111,9 @@ class DocumentEvents:
                 self._reading = False
                 return [MessageEvent(at_ns=line.at_ns, content="".join(self._pieces))]
             case entries.ToolResult() if self._answering:
-                return self._result(line)
+                return self._result(line, line.at_ns)
+            case entries.ToolResult() if self._waiting:
+                self._early.append(line)
             case entries.Ended() if self._running:
                 return self._end(self._start_ns + line.elapsed_ns, line)
             case Footer() if self._running:
@@ -118,12 +122,19 @@ class DocumentEvents:
                 pass
         return []
 
-    def _result(self, line: entries.ToolResult) -> list[Event]:
+    def _tell_early(self, at_ns: int) -> list[Event]:
+        """The next call, and those that were answered while the reply went on."""
+        told = self._tell_next(at_ns)
+        for line in self._early:
+            told += self._result(line, at_ns)
+        return told
+
+    def _result(self, line: entries.ToolResult, at_ns: int) -> list[Event]:
         given = GivenResult(line.text, line.details)
         return [
-            *self._tell_up_to(line.call_id, line.at_ns),
-            ToolResultEvent(at_ns=line.at_ns, tool_call_id=line.call_id, result=given),
-            *self._tell_next(line.at_ns),
+            *self._tell_up_to(line.call_id, at_ns),
+            ToolResultEvent(at_ns=at_ns, tool_call_id=line.call_id, result=given),
+            *self._tell_next(at_ns),
         ]
 
     def _tell_up_to(self, call_id: str, at_ns: int) -> list[Event]:

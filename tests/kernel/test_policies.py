@@ -16,6 +16,7 @@ from simloop.kernel.policies import (
     Policies,
     ToolExecution,
     ToolOrder,
+    ToolStart,
 )
 from simloop.kernel.retry import ExponentialBackoff
 
@@ -103,10 +104,16 @@ def test_a_bound_on_messages_is_refused_in_python_as_in_a_file() -> None:
 
 def test_tools_run_as_the_loop_has_it_and_without_a_timeout_unless_told() -> None:
     policy = ToolExecution()
-    assert (policy.order, policy.timeout_ms) == (None, None)
-    assert policy.on(ToolExecution(order=ToolOrder.PARALLEL)).order is ToolOrder.PARALLEL
-    told = ToolExecution(order=ToolOrder.SEQUENTIAL)
-    assert told.on(ToolExecution(order=ToolOrder.PARALLEL)) is told
+    assert (policy.order, policy.start, policy.timeout_ms) == (None, None, None)
+    loops = ToolExecution(order=ToolOrder.PARALLEL, start=ToolStart.WHEN_CALLED)
+    assert policy.on(loops) == loops
+    told = ToolExecution(order=ToolOrder.SEQUENTIAL, start=ToolStart.AFTER_REPLY, timeout_ms=5)
+    assert told.on(loops) == told
+
+
+def test_an_order_alone_leaves_the_start_to_the_loop() -> None:
+    told = ToolExecution(order=ToolOrder.PARALLEL)
+    assert told.on(ToolExecution(start=ToolStart.WHEN_CALLED)).start is ToolStart.WHEN_CALLED
 
 
 def test_a_failing_hook_is_isolated_after_five_seconds_unless_told() -> None:
@@ -121,6 +128,8 @@ def test_a_failing_hook_is_isolated_after_five_seconds_unless_told() -> None:
         ("strategy", "drop-oldest", Compaction(strategy=CompactionStrategy.DROP_OLDEST)),
         ("order", "sequential", ToolExecution(order=ToolOrder.SEQUENTIAL)),
         ("order", "parallel", ToolExecution(order=ToolOrder.PARALLEL)),
+        ("start", "when-called", ToolExecution(start=ToolStart.WHEN_CALLED)),
+        ("start", "after-reply", ToolExecution(start=ToolStart.AFTER_REPLY)),
         ("on_failure", "isolate", HookIsolation(on_failure=OnHookFailure.ISOLATE)),
         ("on_failure", "fail-run", HookIsolation(on_failure=OnHookFailure.FAIL_RUN)),
         ("on_failure", "block-call", HookIsolation(on_failure=OnHookFailure.BLOCK_CALL)),

@@ -160,11 +160,11 @@ def test_1_18_33_retries_a_501_and_ours_does_not() -> None:
     assert is_listed("501")
 
 
-def test_1_18_33_has_run_the_tool_of_a_stream_that_breaks_off_and_ours_has_not() -> None:
+def test_a_stream_that_breaks_off_has_run_its_tool_and_1_18_33_keeps_the_text() -> None:
     """Section 4.3: a call runs as its part comes, and 4.5: what is stored stays in the message."""
     result = go(Reply(say="I look.", call={"t": {}}, lost="mid-output"), DONE)
-    assert (ran(result), [message.text for message in result.messages]) == ([], ["Go.", "Done."])
-    assert is_listed("while the stream goes on")
+    assert (ran(result), [message.text for message in result.messages]) == (["t"], ["Go.", "Done."])
+    assert is_listed("the text of a stream that breaks off stays in the message")
 
 
 def test_how_1_18_33_classifies_errors_is_listed() -> None:

@@ -293,10 +293,11 @@ NOTHING: Mapping[Feature, bool] = dict.fromkeys(Feature, False)
 
 
 @pytest.mark.parametrize("feature", Feature)
-def test_react_gives_a_reason_against_each_feature_and_no_other_loop_does(feature: Feature) -> None:
+def test_react_gives_a_reason_against_each_feature_and_pi_against_one(feature: Feature) -> None:
     asked_for = {**NOTHING, feature: True}
     reasons = {name: reasons_against(machine_for(name, Limits()), asked_for) for name in CLASSES}
     assert reasons.pop("react") == [ReactLoop.lacks[feature]]
+    assert any(reasons.pop("pi")) is (feature is Feature.EARLY_TOOLS)
     assert not any(reasons.values())
 
 

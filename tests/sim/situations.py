@@ -10,6 +10,8 @@ from pacing import MS, nap, paced
 from stopping import (
     CALLBACKS,
     COMPACTS,
+    EARLY,
+    EARLY_PARALLEL,
     PAD,
     PARALLEL,
     POINTS,
@@ -132,6 +134,13 @@ PLACES: dict[str, tuple[int, Callable[[], dict[str, Any]], ToolExecution]] = {
     "in two parallel tools": (5, while_tools_run, PARALLEL),
     "in one of two parallel tools": (15, while_tools_run, PARALLEL),
     "as the last parallel tool returns": (20, while_tools_run, PARALLEL),
+    "in a tool that was started when called": (45, while_the_model_answers, EARLY),
+    "as a tool that was started when called returns": (50, while_the_model_answers, EARLY),
+    "in the first of two tools, started when called": (5, while_tools_run, EARLY),
+    "as the first of two tools returns, started when called": (10, while_tools_run, EARLY),
+    "in the second of two tools, started when called": (15, while_tools_run, EARLY),
+    "in two parallel tools, started when called": (5, while_tools_run, EARLY_PARALLEL),
+    "in one of two parallel tools, started when called": (15, while_tools_run, EARLY_PARALLEL),
     "before the summary's first part": (5, while_a_summary_streams, ToolExecution()),
     "between two parts of the summary": (15, while_a_summary_streams, ToolExecution()),
     "as the summary ends": (40, while_a_summary_streams, ToolExecution()),
@@ -258,7 +267,12 @@ TOOLS_THAT = (
 SITUATIONS: dict[str, Callable[[], Stopped]] = {
     **{f"{point} {how}": partial(in_a_hook, point, how) for point in POINTS for how in HOW},
     **{
-        f"parallel {point} {how}": partial(in_a_hook, point, how, PARALLEL)
+        f"{name} {point} {how}": partial(in_a_hook, point, how, order)
+        for name, order in (
+            ("parallel", PARALLEL),
+            ("when called", EARLY),
+            ("parallel when called", EARLY_PARALLEL),
+        )
         for point in POINTS[2:]
         for how in HOW
     },
@@ -271,7 +285,12 @@ SITUATIONS: dict[str, Callable[[], Stopped]] = {
         f"a tool that {does}": partial(in_a_tool_that, does, ToolExecution()) for does in TOOLS_THAT
     },
     **{
-        f"a parallel tool that {does}": partial(in_a_tool_that, does, PARALLEL)
+        f"a {name} tool that {does}": partial(in_a_tool_that, does, order)
+        for name, order in (
+            ("parallel", PARALLEL),
+            ("when-called", EARLY),
+            ("parallel when-called", EARLY_PARALLEL),
+        )
         for does in TOOLS_THAT
     },
     "after the wait is over": after_the_wait_is_over,

@@ -9,7 +9,7 @@ from typing import Any
 from pacing import nap
 
 from simloop import Compaction, Reply, Result, Scenario, Simulation, ToolExecution, simulate
-from simloop.kernel.policies import ToolOrder
+from simloop.kernel.policies import ToolOrder, ToolStart
 from simloop.messages import AssistantMessage, Message, Request, ToolMessage
 from simloop.sim.simulate import running_loop
 from simloop.trace import entries
@@ -18,6 +18,8 @@ from simloop.trace.looptrace import LoopTrace
 
 PAD = "word " * 40
 PARALLEL = ToolExecution(order=ToolOrder.PARALLEL)
+EARLY = ToolExecution(start=ToolStart.WHEN_CALLED)
+EARLY_PARALLEL = ToolExecution(order=ToolOrder.PARALLEL, start=ToolStart.WHEN_CALLED)
 POINTS = ("before_llm_call", "after_llm_call", "before_tool_call", "after_tool_call")
 CALLBACKS = (
     "on_chunk", "on_text", "on_tool_call", "on_tool_result", "on_step_finish", "on_response",

@@ -10,6 +10,8 @@ from pacing import MS, nap, paced
 from stopping import (
     CALLBACKS,
     COMPACTS,
+    EARLY,
+    EARLY_PARALLEL,
     PAD,
     PARALLEL,
     POINTS,
@@ -98,7 +100,11 @@ def _rich_runs(order: ToolExecution, by: str) -> Iterable[Stopped]:
             yield play(scenario, Stop(presses=0), at_ns=at_ms * MS, **rich_story())
 
 
-@pytest.mark.parametrize("order", [ToolExecution(), PARALLEL], ids=["sequential", "parallel"])
+@pytest.mark.parametrize(
+    "order",
+    [ToolExecution(), PARALLEL, EARLY, EARLY_PARALLEL],
+    ids=["sequential", "parallel", "when called", "parallel when called"],
+)
 @pytest.mark.parametrize("by", ["abort", "wall clock"])
 class TestAtEveryInstant:
     """A rich run, stopped at each instant at which something happens and between them."""

@@ -8,7 +8,18 @@ from typing import Any
 import pytest
 from pacing import MS, nap
 from situations import while_tools_run
-from stopping import PARALLEL, Stop, Stopped, begun_after, look, play, script, unpaired
+from stopping import (
+    EARLY,
+    EARLY_PARALLEL,
+    PARALLEL,
+    Stop,
+    Stopped,
+    begun_after,
+    look,
+    play,
+    script,
+    unpaired,
+)
 
 from simloop import (
     Callbacks,
@@ -24,7 +35,9 @@ from simloop.sim.interrupts import GRACE_NS
 from simloop.trace import entries
 
 in_any_order = pytest.mark.parametrize(
-    "policy", [ToolExecution(), PARALLEL], ids=["sequential", "parallel"]
+    "policy",
+    [ToolExecution(), PARALLEL, EARLY, EARLY_PARALLEL],
+    ids=["sequential", "parallel", "when called", "parallel when called"],
 )
 
 

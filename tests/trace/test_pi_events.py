@@ -132,6 +132,25 @@ def test_in_parallel_all_calls_are_told_first_and_results_as_they_come() -> None
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("order", "told"),
+    [
+        (None, ["message", "tool_call", "tool_result", "tool_call", "tool_result"]),
+        (PARALLEL, ["message", "tool_call", "tool_call", "tool_result", "tool_result"]),
+    ],
+)
+def test_tools_that_ran_while_the_reply_went_on_are_told_after_it(
+    order: ToolExecution | None, told: list[str]
+) -> None:
+    world = scenario(
+        Reply(say="I look.", call={"look": {}, "now": {}}),
+        Reply(say="Done."),
+        tool_execution=order,
+    )
+    events = told_by(world, run(world, loop="opencode"), "document")
+    assert types(events) == [*told, "message", "done"]
+
+
 def test_a_call_is_told_when_the_call_before_it_has_its_result_though_its_hooks_take_time() -> None:
     async def think(_: Any) -> None:
         await asyncio.sleep(3)
