@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from simloop.check import rules
+from simloop.check import bursts, counting, rules, stopping
 from simloop.check.visited import Finding, Graph
 from simloop.errors import InternalError, RunawayRun
 from simloop.kernel import effects, signals
@@ -20,7 +20,7 @@ from simloop.kernel.alphabet import ENDINGS, answers, replies
 from simloop.kernel.diagram import Edge
 from simloop.kernel.effects import Effect
 from simloop.kernel.limits import Limits
-from simloop.kernel.machine import Feature, IllegalSignal, Machine, Run, Transition
+from simloop.kernel.machine import AbortRule, Feature, IllegalSignal, Machine, Run, Transition
 from simloop.kernel.names import NAMES
 from simloop.kernel.signals import Signal
 from simloop.kernel.states import Finished
@@ -46,6 +46,7 @@ def explore(machine: Machine, limits: Limits) -> tuple[Graph, list[Finding], set
 class _Explorer:
     def __init__(self, machine: Machine, limits: Limits) -> None:
         self._machine = machine
+        self._first = machine.start()
         self._most_steps = limits.max_steps_per_round
         self._numbers: dict[tuple[Run, tuple[Effect, ...]], int] = {}
         self._arrivals: dict[tuple[Effect, ...], tuple[Signal, ...]] = {}
@@ -55,7 +56,8 @@ class _Explorer:
 
     def explore(self) -> tuple[Graph, list[Finding], set[Edge]]:
         graph = self._graph
-        graph.add(self._machine.start(), (), None)  # no number: to come back is another run
+        graph.add(self._first, (), None)  # no number: to come back is another run
+        self._find_all(self._begins_anew(0))
         self._visit(0, (signals.Began(),))
         node = 1
         while node < len(graph):
@@ -87,7 +89,16 @@ class _Explorer:
         graph, bounds = self._graph, self._machine.bounds
         yield from rules.not_the_same_twice(graph, self._tried)
         yield from rules.stops_one_early(graph, self._tried, bounds)
-        yield from rules.mistakes_bursts(graph, self._tried, self._most_steps)
+        yield from bursts.mistakes_bursts(graph, self._tried, self._most_steps)
+        yield from bursts.goes_on_after_a_burst(graph, self._most_steps)
+        yield from stopping.goes_on_after_a_stop(graph)
+        yield from stopping.acts_after_an_abort(
+            graph, getattr(self._machine, "abort_rule", AbortRule())
+        )
+        yield from counting.miscounts(graph, bounds)
+        yield from counting.leaves_uncounted(graph, bounds)
+        thresholds = getattr(self._machine, "thresholds", {})
+        yield from counting.decides_by_a_count(graph, bounds, thresholds)
 
     def _arrivals_at(self, node: int) -> tuple[Signal, ...]:
         asked = self._graph.asked[node]
@@ -125,8 +136,23 @@ class _Explorer:
     def _new(self, moved: Transition, node: int, signal: Signal) -> int:
         """Number what has not been seen: `signal` leads there from `node`."""
         number = self._numbers[moved] = self._graph.add(*moved, (node, signal))
-        self._find_all((number, what) for what in self._wrong_with(number))
+        self._find_all(rules.Wrong(number, what) for what in self._wrong_with(number))
+        if isinstance(moved[0].state, Finished):
+            self._find_all(self._begins_anew(number))
         return number
+
+    def _begins_anew(self, node: int) -> Iterator[rules.Wrong]:
+        """Findings about the next run of the machine, after one that has come to `node`."""
+        first: Any = self._first
+        try:
+            again: Any = self._machine.start()
+            parts = [n for n in first.__struct_fields__ if getattr(again, n) != getattr(first, n)]
+        except Exception as error:  # noqa: BLE001 - as above
+            yield rules.Wrong(node, f"`start` raises {type(error).__name__} after a run")
+            return
+        if again != first:
+            differing = ", ".join(parts) or "another type"
+            yield rules.Wrong(node, f"the next run does not begin as the first: {differing}")
 
     def _tried(self, run: Run, signal: Signal) -> Transition | None:
         """The same once more, for the rules: here nothing is found or taken."""
@@ -144,8 +170,9 @@ class _Explorer:
                 self._find(node, f"{names} is not on the map")
 
     def _find_all(self, wrong: Iterable[rules.Wrong]) -> None:
-        for node, what in wrong:
-            self._find(node, what)
+        for node, what, then in wrong:
+            if what not in self._findings:
+                self._findings[what] = Finding(what, self._graph.way_to(node, then))
 
     def _find(self, node: int, what: str, same: tuple[type, ...] = ()) -> None:
         """Once for all that is the `same`: the first, so that its witness is the shortest."""

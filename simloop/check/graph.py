@@ -164,7 +164,7 @@ class _Rounds:
         if found is None:
             return None
         start, cycle = found
-        return Lasso(self._steps(self._way_in(start)), self._steps(cycle))
+        return Lasso(self._graph.steps(self._way_in(start)), self._graph.steps(cycle))
 
     def _round(self, start: int, longest: int) -> list[tuple[Signal, int]] | None:
         """The shortest way from `start` back there that passes `through`."""
@@ -197,10 +197,6 @@ class _Rounds:
             way.append((signal, goal))
             goal = node
         return way[::-1]
-
-    def _steps(self, way: list[tuple[Signal, int]]) -> tuple[Step, ...]:
-        graph = self._graph
-        return tuple(Step(signal, graph.runs[node], graph.asked[node]) for signal, node in way)
 
 
 def _first_of_each(

@@ -5,12 +5,13 @@ with the state and the numbers, and knows nothing of any loop design.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
 
 from msgspec import structs
 
-from simloop.check.visited import Graph
+from simloop.check.visited import Arrow, Graph
 from simloop.kernel import effects
-from simloop.kernel.alphabet import ENDINGS, replies
+from simloop.kernel.alphabet import ENDINGS
 from simloop.kernel.effects import Effect
 from simloop.kernel.machine import Bound, Run, Transition
 from simloop.kernel.names import NAMES
@@ -21,8 +22,15 @@ from simloop.messages import Outcome
 Asked = tuple[Effect, ...]
 Advance = Callable[[Run, Signal], Transition | None]
 """What a run does on a signal; None where that is an error, which is a finding of its own."""
-Wrong = tuple[int, str]
-"""A node, and what is wrong there."""
+
+
+class Wrong(NamedTuple):
+    """A node, a rule's finding there, and the arrows that lead on from it to where it shows."""
+
+    node: int
+    what: str
+    then: tuple[Arrow, ...] = ()
+
 
 _UNANSWERED = (effects.TakeQueued, effects.Finish)
 _LOOKING = (effects.MeasureContext, effects.Compact)
@@ -94,7 +102,7 @@ def not_the_same_twice(graph: Graph, advance: Advance) -> Iterator[Wrong]:
             moved = advance(run, signal)
             if moved is None or moved[0] != graph.runs[target] or moved[1] != graph.asked[target]:
                 where = f"{NAMES[type(run.state)]} on {NAMES[type(signal)]}"
-                yield node, f"{where} is not the same twice"
+                yield Wrong(node, f"{where} is not the same twice")
                 return
 
 
@@ -117,7 +125,7 @@ def stops_one_early(graph: Graph, advance: Advance, bounds: Mapping[str, Bound])
                 if before is not None and spends(before[1], bound):
                     where = f"{NAMES[type(run.state)]} on {NAMES[type(signal)]}"
                     ends = f"{bound.counter} {count} ends what {count - 1} does not"
-                    yield target, f"{where}: {ends}, though {limit} is {bound.at}"
+                    yield Wrong(target, f"{where}: {ends}, though {limit} is {bound.at}")
 
 
 def _is_one_below(run: Run, bound: Bound) -> bool:
@@ -142,28 +150,3 @@ def _goes_on(graph: Graph, node: int, bound: Bound) -> bool:
         seen |= ahead
         waiting += ahead
     return True
-
-
-def mistakes_bursts(graph: Graph, advance: Advance, most: int) -> Iterator[Wrong]:
-    """Whoever tells a burst apart takes one step more than the limit for one, and no less.
-
-    What a machine makes of a burst stands in the state that it goes to.
-    """
-    tried: set[object] = set()
-    for node, asked in enumerate(graph.asked):
-        run = graph.runs[node]
-        calls = any(isinstance(e, effects.CallModel) and not e.aborted for e in asked)
-        if not calls or run.state in tried:
-            continue
-        tried.add(run.state)
-        for reply in replies(1):
-            sizes = (1, most, most + 1, 10 * most + 10, 20 * most + 20, 2, 3)
-            moved = [advance(run, structs.replace(reply, steps=steps)) for steps in sizes]
-            states = [move and move[0].state for move in moved]
-            one, just, over, far, *_ = states
-            if any(state not in (one, far) for state in states):
-                return  # more is told there than whether it was a burst, such as the number itself
-            if one != just:
-                yield node, f"{most} steps of a reply are taken for a burst"
-            if over != far:
-                yield node, f"{most + 1} steps of a reply are not taken for a burst"

@@ -1,10 +1,14 @@
 """What exploration leaves behind: every run that was visited, and what was wrong there."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from simloop.kernel.effects import Effect
 from simloop.kernel.machine import Run
 from simloop.kernel.signals import Signal
+
+Arrow = tuple[Signal, int]
+"""A signal, and the node that it leads to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +39,7 @@ class Graph:
 
     runs: list[Run] = field(default_factory=list)
     asked: list[tuple[Effect, ...]] = field(default_factory=list)
-    arrows: list[list[tuple[Signal, int]]] = field(default_factory=list)
+    arrows: list[list[Arrow]] = field(default_factory=list)
     parents: list[tuple[int, Signal] | None] = field(default_factory=list)
     cut: set[int] = field(default_factory=set)
 
@@ -47,15 +51,37 @@ class Graph:
         self.parents.append(parent)
         return len(self.runs) - 1
 
-    def way_to(self, node: int) -> tuple[Step, ...]:
-        """A shortest way from the start to `node`."""
-        steps = []
+    def way_to(self, node: int, then: Iterable[Arrow] = ()) -> tuple[Step, ...]:
+        """A shortest way from the start to `node`, and on along the arrows of `then`."""
+        way = []
         parent = self.parents[node]
         while parent is not None:
-            steps.append(Step(parent[1], self.runs[node], self.asked[node]))
+            way.append((parent[1], node))
             node = parent[0]
             parent = self.parents[node]
-        return tuple(reversed(steps))
+        return self.steps((*reversed(way), *then))
+
+    def steps(self, way: Iterable[Arrow]) -> tuple[Step, ...]:
+        """The transitions along these arrows."""
+        return tuple(Step(signal, self.runs[node], self.asked[node]) for signal, node in way)
 
     def __len__(self) -> int:
         return len(self.runs)
+
+
+Came = dict[int, tuple[int, Signal, bool]]
+"""For each node of a search from where, and by which signal, it was reached; whether first of all.
+
+The first is an arrow that the search begins with, such as an abort.
+"""
+
+
+def way_back(came: Came, node: int) -> tuple[int, tuple[Arrow, ...]]:
+    """The node at which a search began, and the arrows from there to `node`."""
+    way: list[Arrow] = []
+    first = False
+    while not first:
+        before, signal, first = came[node]
+        way.append((signal, node))
+        node = before
+    return node, tuple(reversed(way))

@@ -75,11 +75,23 @@ class Bound(NamedTuple):
     """A limit as exploration sees it: the counter of `Run`, and where a run goes no further.
 
     The counter counts what has been answered: one that counts a call when it is asked for stands at
-    `at` while the last call that is allowed is under way, and is found to be past its bound.
+    `at` while the last call that is allowed is under way, and is found to be past its bound. It
+    goes up by one, or by the steps of a reply, and never down unless it `resets`.
     """
 
     counter: str
     at: int
+    resets: bool = False
+
+
+class AbortRule(NamedTuple):
+    """The effects that a design asks for after an abort, and the outcomes that it then may have.
+
+    `Finish` needs no mention, and a `CallModel` is allowed only if it is `aborted`.
+    """
+
+    effects: frozenset[type[Effect]] = frozenset()
+    outcomes: frozenset[Outcome] = frozenset({Outcome.ABORTED})
 
 
 class Machine(Protocol):
@@ -88,7 +100,12 @@ class Machine(Protocol):
     `name` is what scenarios call it, `legal` its map, `policies` what it does by default. `bounds`
     are the limits that it heeds, by the names that its runs end with: exploration proves that each
     is kept, neither too late nor too early. `lacks` gives, for each feature that the design does
-    not have, the reason.
+    not have, the reason. Exploration also proves that `HookFailed` ends a run as failed, and
+    `WallClockExpired` as timed out.
+
+    A machine may also have `abort_rule`, an `AbortRule`, if it does more after an abort than end as
+    aborted, and `thresholds`, in the form of `bounds`: counts at which it decides in another way
+    without being bounded by them.
     """
 
     name: str

@@ -55,11 +55,13 @@ from typing import assert_never
 from msgspec import Struct
 
 from simloop.kernel import effects
+from simloop.kernel.effects import Effect
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import (
     END,
     ENDINGS,
+    AbortRule,
     Bound,
     Feature,
     LegalMap,
@@ -164,10 +166,13 @@ class OpencodeLoop:
         )
         bounds: dict[str, Bound] = {}
         if self.options.max_retries is not None:
-            bounds["max_retries"] = Bound("error_count", self.options.max_retries + 1)
+            bounds["max_retries"] = Bound("error_count", self.options.max_retries + 1, resets=True)
         if self.options.steps is Steps.ENFORCE:
             bounds["max_steps"] = Bound("total_steps", self.max_steps)
         self.bounds: Mapping[str, Bound] = bounds
+        # The wait before a retry swallows an abort, and the next try finds it.
+        last_try: set[type[Effect]] = set() if self.options.abort_at_once else {effects.CallModel}
+        self.abort_rule = AbortRule(frozenset(last_try))
         self._run_tools = (effects.RunTools(polls=not self.options.abort_at_once),)
 
     def start(self) -> Run:

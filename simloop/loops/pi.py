@@ -43,6 +43,7 @@ from simloop.kernel.limits import Limits
 from simloop.kernel.machine import (
     END,
     ENDINGS,
+    AbortRule,
     Bound,
     Feature,
     LegalMap,
@@ -155,6 +156,15 @@ VERSIONS: Mapping[str, PiOptions] = {
 """The options with which the loop does as that version of pi-agent-core."""
 
 _STOP = AfterAbort.STOP
+_LAST_CALL: frozenset[type[Effect]] = frozenset(
+    {effects.RefuseTools, effects.CloseStep, effects.TakeQueued, effects.CallModel}
+)
+_AFTER_ABORT: Mapping[AfterAbort, frozenset[type[Effect]]] = {
+    AfterAbort.STOP: frozenset(),
+    AfterAbort.CALL: _LAST_CALL,
+    AfterAbort.TOOLS_AND_CALL: _LAST_CALL - {effects.RefuseTools} | {effects.RunTools},
+}
+"""The effects that follow an abort, for the rule of the exploration."""
 _KEEP = (effects.CloseStep(keep=True),)
 _BREAKS_OFF = {
     FinishReason.ERROR: Outcome.MODEL_ERROR,
@@ -183,6 +193,7 @@ class PiLoop:
             ),
             warn_after=50,
         )
+        self.abort_rule = AbortRule(_AFTER_ABORT[self.options.after_abort])
         self._take = {
             Queue.STEERING: _taking(Queue.STEERING, self.options.steering),
             Queue.FOLLOW_UP: _taking(Queue.FOLLOW_UP, self.options.follow_up),

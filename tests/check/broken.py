@@ -19,7 +19,7 @@ from simloop.kernel.alphabet import ENDINGS, answers
 from simloop.kernel.diagram import Edge
 from simloop.kernel.effects import Effect
 from simloop.kernel.limits import Limits
-from simloop.kernel.machine import LegalMap, Machine, Run, Transition, on_the_map
+from simloop.kernel.machine import AbortRule, LegalMap, Machine, Run, Transition, on_the_map
 from simloop.kernel.signals import Began, Signal
 from simloop.loops.opencode import OpencodeLoop
 from simloop.loops.opencode_options import OpencodeOptions, Steps
@@ -90,6 +90,7 @@ class Redrawn:
         self._machine, self._strict = machine, strict
         self.name, self.legal, self.policies = machine.name, legal, machine.policies
         self.bounds, self.lacks = machine.bounds, machine.lacks
+        self.abort_rule = getattr(machine, "abort_rule", AbortRule())
 
     def start(self) -> Run:
         return self._machine.start()

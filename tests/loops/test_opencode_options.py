@@ -56,6 +56,7 @@ from simloop.scenario.schema import Context, Queued
 
 OVERFLOW = ModelFailed(ErrorClass.OVERFLOW, retryable=False)
 TOO_LONG = Http(status=400, code="context_length_exceeded")
+RETRIES = Bound("error_count", 6, resets=True)
 VERSION = pytest.mark.parametrize("version", VERSIONS)
 
 # The machine: one test for each option
@@ -152,10 +153,10 @@ def test_an_abort_is_looked_for_or_seen_at_once() -> None:
 @pytest.mark.parametrize(
     ("options", "bounds"),
     [
-        ({}, {"max_retries": Bound("error_count", 6)}),
+        ({}, {"max_retries": RETRIES}),
         (
             {"steps": Steps.ENFORCE},
-            {"max_retries": Bound("error_count", 6), "max_steps": Bound("total_steps", 100)},
+            {"max_retries": RETRIES, "max_steps": Bound("total_steps", 100)},
         ),
         ({"steps": Steps.ENFORCE, "max_retries": None}, {"max_steps": Bound("total_steps", 100)}),
         ({"steps": Steps.UNLIMITED, "max_retries": None}, {}),
