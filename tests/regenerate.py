@@ -16,6 +16,7 @@ from simloop.loops.opencode_options import OpencodeOptions, Steps
 from simloop.scenario.durations import format_duration
 from simloop.scenario.jsonschema import schema_text
 from simloop.scenario.loops import DESIGNS, LoopOptions, machine_for, names
+from simloop.sim.gaps import GAPS
 
 TOP = Path(__file__).resolve().parent.parent
 
@@ -84,13 +85,19 @@ def _lasso_row(loop: str, through: str) -> str:
     return f"- `{loop}`: {cycle}"
 
 
+def gaps() -> str:
+    """What the border of a simulation cannot cover, one row each."""
+    rows = ["| gap | what stays real | what to do |", "|---|---|---|"]
+    return "\n".join([*rows, *(f"| `{gap.name}` | {gap.real} | {gap.instead} |" for gap in GAPS)])
+
+
 def generated() -> Mapping[Path, str]:
     """Every generated file with what it should hold."""
     readme, architecture = TOP / "README.md", TOP / "simloop" / "ARCHITECTURE.md"
     pictures = {
         loop: f"```mermaid\n{mermaid(machine_for(loop, Limits()).legal)}\n```" for loop in DESIGNS
     }
-    parts = {**pictures, "bounds": bounds(), "lassos": lassos()}
+    parts = {**pictures, "bounds": bounds(), "lassos": lassos(), "gaps": gaps()}
     return {
         readme: _filled(
             readme,

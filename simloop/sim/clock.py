@@ -25,7 +25,7 @@ from typing import Any, TypeVar, cast
 
 from simloop.errors import Deadlock, RunawayRun, ScenarioError
 from simloop.sim.outside import REFUSED, run_anyio_threads_inline
-from simloop.sim.waiting import where_it_waits
+from simloop.sim.waiting import callers_place, where_it_waits
 
 T = TypeVar("T")
 Task = asyncio.Task[Any]
@@ -180,14 +180,20 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return self.now_ns / 1e9
 
     def call_later(self, delay: float, callback: Any, *args: Any, context: Any = None) -> Timer:
-        """Exact to the nanosecond; what is not above zero is due now, infinity is never."""
-        wait_ns = round(delay * 1e9) if 0 < delay < _NEVER_S else _none_or_ever(delay)
+        """Call after `delay` seconds: now if it is not positive, never if it is infinite.
+
+        A positive delay takes at least 1 ns, so a program that waits until a time reaches it.
+        """
+        wait_ns = max(1, round(delay * 1e9)) if 0 < delay < _NEVER_S else _none_or_ever(delay)
         return self.call_at_ns(self.now_ns + wait_ns, callback, *args, context=context)
 
     def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> Timer:
         """As `call_later`; where doubles are coarse, the distance from `time()` is what counts."""
         if 0 < when < _EXACT_S:
-            return self.call_at_ns(round(when * 1e9), callback, *args, context=context)
+            when_ns = round(when * 1e9)
+            if when_ns <= self.now_ns and when > self.time():
+                when_ns = self.now_ns + 1
+            return self.call_at_ns(when_ns, callback, *args, context=context)
         return self.call_later(when - self.time(), callback, *args, context=context)
 
     def call_at_ns(self, when_ns: int, callback: Any, *args: Any, context: Any = None) -> Timer:
@@ -208,7 +214,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def call_soon_threadsafe(self, callback: Any, *args: Any, context: Any = None) -> Handle:
         """`call_soon`, in the loop's own thread; other threads have no place in virtual time."""
         if self._thread_id != threading.get_ident():
-            raise self.refuse("a call from another thread", "use asyncio.to_thread: it runs inline")
+            raise self.refuse(
+                "a call from another thread", "use asyncio.to_thread, which runs inline"
+            )
         return self.call_soon(callback, *args, context=context)
 
     def _pop_timer(self) -> Timer:
@@ -321,8 +329,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return "\n".join((f"{finding}, at {_clock(self.now_ns)} with {count}:", *lines))
 
     def refuse(self, what: str, advice: str) -> ScenarioError:
-        """An error for the caller to raise, remembered so that swallowing it does not hide it."""
-        escape = ScenarioError(f"{what} is not available in a simulation: {advice}")
+        """Return an error for the caller to raise; it fails the run even if it is swallowed."""
+        place = callers_place()
+        called = f"; called at {place}" if place else ""
+        escape = ScenarioError(f"{what} is not available in a simulation: {advice}{called}")
         if self.is_running():
             self.escapes.append(escape)
         return escape
@@ -371,12 +381,19 @@ def run_virtual(
     shuffle_seed: int | None = None,
     max_virtual_ns: int = MAX_VIRTUAL_NS,
     max_callbacks: int = MAX_CALLBACKS,
+    seal: Callable[[VirtualLoop], contextlib.AbstractContextManager[None]] | None = None,
 ) -> T:
-    """`VirtualLoop.run` on a loop kept for this thread: creating one costs more than a run."""
+    """Run `main` on a loop that is kept for this thread: creating one costs more than a run.
+
+    `seal` makes the border that encloses the whole run, with the clean-up of what `main` left.
+    """
     loop: VirtualLoop | None = getattr(_spare, "loop", None)
     if loop is None or loop.is_running():
         loop = _spare.loop = VirtualLoop()
     loop.shuffle_seed = shuffle_seed
     loop.max_virtual_ns = max_virtual_ns
     loop.max_callbacks = max_callbacks
-    return loop.run(main)
+    if seal is None:
+        return loop.run(main)
+    with seal(loop):
+        return loop.run(main)

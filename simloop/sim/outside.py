@@ -10,18 +10,20 @@ import contextvars
 from collections.abc import Callable
 from typing import Any
 
+TRANSPORT = "put a fake transport (such as httpx.MockTransport) or a fake tool in its place"
+PROCESS = "put a fake tool in its place"
+THREAD = "use asyncio.to_thread, which runs inline; import anyio before the simulation starts"
+
 # Advice -> the loop methods that it stands for.
 REFUSED = {
-    "put a fake transport (such as httpx.MockTransport) or a fake tool in its place": (
+    TRANSPORT: (
         "create_connection create_server create_unix_connection create_unix_server"
         " create_datagram_endpoint connect_accepted_socket start_tls sendfile"
         " getaddrinfo getnameinfo add_reader remove_reader add_writer remove_writer"
         " sock_recv sock_recv_into sock_recvfrom sock_recvfrom_into"
         " sock_sendall sock_sendto sock_connect sock_accept sock_sendfile"
     ),
-    "put a fake tool in its place": (
-        "subprocess_exec subprocess_shell connect_read_pipe connect_write_pipe"
-    ),
+    PROCESS: "subprocess_exec subprocess_shell connect_read_pipe connect_write_pipe",
     "call the handler itself, for instance with loop.call_later": (
         "add_signal_handler remove_signal_handler"
     ),

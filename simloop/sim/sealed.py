@@ -1,29 +1,25 @@
-"""The border of a simulation: what the program gets where it reaches for the real world.
+"""The border of a simulation: the exchange of Python's clocks and randomness for the answers.
 
-Clocks, dates and randomness answer from virtual time and the seed; threads run inline or are
-refused. Not here: virtual time itself (`clock`), and real sockets opened without asyncio.
-The rule to keep: only code that runs on the sealed loop is answered; every other thread, and
-everything after the seal, gets the originals. So stand-ins ask which loop is running each time.
+Not here: the answers themselves (answers.py), the refusals (reaches.py), and what the border cannot
+cover (gaps.py). The rule to keep: the border is entered whole or not at all. Nothing in
+`sys.modules` is asked anything while its globals are read, because it may be any object.
 """
 
-import asyncio
 import contextlib
 import ctypes
-import datetime as dt
-import functools
 import gc
-import os
-import random
+import operator
 import sys
 import threading
-import time
 import uuid
-import weakref
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from types import ModuleType
+from collections.abc import Iterator
+from importlib.machinery import ModuleSpec
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
+from simloop.errors import InternalError, ScenarioError
+from simloop.sim import answers, reaches
+from simloop.sim.answers import ANSWERS, Answers, shared_draws
 from simloop.sim.seeds import Seeds
 
 if TYPE_CHECKING:
@@ -31,8 +27,6 @@ if TYPE_CHECKING:
 
 # Every simulation starts at 2026-01-01T00:00:00Z, whatever the day it runs on.
 EPOCH_NS = 1_767_225_600 * 10**9
-_UNIX = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_UUID_EPOCH = 0x01B21DD213814000  # 1582-10-15 to 1970 in units of 100 ns (RFC 9562, 5.1)
 
 # Their clocks must stay real: they wait in the operating system, or measure the simulation.
 _SKIPPED = {
@@ -51,128 +45,69 @@ _SKIPPED = {
     "pytest_benchmark",
 }
 
+_FUNCTIONS = answers.FUNCTIONS | reaches.FUNCTIONS
+_BY_VALUE = {original: original for original in _FUNCTIONS} | {
+    stand_in: original for original, stand_in in _FUNCTIONS.items()
+}
+_METHODS = answers.METHODS + reaches.METHODS
+# Only values of these types are looked up: the hash of any other object may run its own code.
+_KINDS = frozenset({BuiltinFunctionType, FunctionType, MethodType})
+# Bypasses a `__dict__` or `__getattribute__` that a subclass of ModuleType defines.
+_read_namespace: Any = vars(ModuleType)["__dict__"]
+_namespace_of = _read_namespace.__get__
 
-@dataclass(slots=True)
-class _World:
-    """What the stand-ins answer from, for one sealed loop."""
 
-    loop: "VirtualLoop"
-    seeds: Seeds
-    epoch_ns: int
-    last_uuid: int = 0
+class _Holder:
+    """The names in one namespace, of a module or a class, that hold originals."""
 
-    @property
-    def wall_ns(self) -> int:
-        return self.epoch_ns + self.loop.now_ns
+    def __init__(
+        self, namespace: dict[str, Any], originals: dict[str, Any], stand_ins: dict[str, Any]
+    ) -> None:
+        self.namespace = namespace
+        self.originals = originals
+        self.stand_ins = stand_ins
 
-    def sleep(self, seconds: float) -> None:
-        if seconds < 0:
-            raise ValueError("sleep length must be non-negative")
-        self.loop.advance_ns(round(seconds * 1e9))
+    def exchange(self) -> None:
+        """Put the stand-ins in; a value that a test has put there stays."""
+        self._replace(self.originals, self.stand_ins)
 
-    def date_time(self, cls: type[dt.datetime], tz: Any = None) -> dt.datetime:
-        """Local time is UTC in a simulation: the machine's time zone must not change a run."""
-        moment = _UNIX + dt.timedelta(microseconds=self.wall_ns // 1000)
-        moment = moment.replace(tzinfo=None) if tz is None else moment.astimezone(tz)
-        return cls.combine(moment.date(), moment.timetz())
+    def put_back(self) -> None:
+        """Put the originals back; safe to repeat."""
+        self._replace(self.stand_ins, self.originals)
 
-    def date(self, cls: type[dt.date]) -> dt.date:
-        if issubclass(cls, dt.datetime):
-            return self.date_time(cls)
-        moment = self.date_time(dt.datetime)
-        return cls(moment.year, moment.month, moment.day)
+    def _replace(self, held: dict[str, Any], wanted: dict[str, Any]) -> None:
+        namespace = self.namespace
+        if held.items() <= namespace.items():  # nearly always, and a tenth of the time
+            namespace.update(wanted)
+        else:
+            held = {name: value for name, value in held.items() if namespace.get(name) is value}
+            namespace.update({name: wanted[name] for name in held})
 
-    def uuid1(self, node: int | None = None, clock_seq: int | None = None) -> uuid.UUID:
-        bits = self.seeds.stream("uuid1").getrandbits
-        stamp = max(self.wall_ns // 100 + _UUID_EPOCH, self.last_uuid + 1)
-        self.last_uuid = stamp
-        clock_seq = bits(14) if clock_seq is None else clock_seq
-        return uuid.UUID(
-            fields=(
-                stamp & 0xFFFFFFFF,
-                stamp >> 32 & 0xFFFF,
-                stamp >> 48 & 0x0FFF,
-                clock_seq >> 8 & 0x3F,
-                clock_seq & 0xFF,
-                bits(48) if node is None else node,
-            ),
-            version=1,
-        )
-
-    def seed(self, generator: random.Random, a: Any = None, version: int = 2) -> None:
-        """Seed from the simulation where Python would ask the operating system."""
-        value = self.seeds.stream("unseeded").getrandbits(64) if a is None else a
-        _seed(generator, value, version)
-
-    def start_thread(self, _thread: threading.Thread) -> None:
-        raise self.loop.refuse(
-            "a real thread",
-            "use asyncio.to_thread, which runs inline; import anyio before the simulation starts",
+    def is_open(self) -> bool:
+        """Whether a program would still find an original here."""
+        namespace = self.namespace
+        return not self.stand_ins.items() <= namespace.items() and any(
+            namespace.get(name) is value for name, value in self.originals.items()
         )
 
 
-_worlds: dict[Any, _World] = {}
-_seed = random.Random.seed
-_GLOBAL_RANDOM: Any = random.seed.__self__  # type: ignore[attr-defined]
-
-
-def _stand_in(original: Any, answer: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def stand_in(*args: Any, **kwargs: Any) -> Any:
-        world = _worlds.get(asyncio._get_running_loop())  # noqa: SLF001 - get_running_loop raises
-        return original(*args, **kwargs) if world is None else answer(world, *args, **kwargs)
-
-    return stand_in
-
-
-def _class_stand_in(cls: type, name: str, answer: Callable[..., Any]) -> Any:
-    """As `_stand_in`, for a class method written in C."""
-    original = cls.__dict__[name]
-    function = _stand_in(lambda cls, *args, **kw: original.__get__(None, cls)(*args, **kw), answer)
-    return classmethod(function)
-
-
-# Module globals, wherever they were imported to, are exchanged for these while a loop is sealed.
-_FUNCTIONS: dict[Any, Callable[..., Any]] = {
-    original: _stand_in(original, answer)
-    for original, answer in (
-        (time.time, lambda world: world.wall_ns / 1e9),
-        (time.time_ns, lambda world: world.wall_ns),
-        (time.monotonic, lambda world: world.loop.time()),
-        (time.monotonic_ns, lambda world: world.loop.now_ns),
-        (time.perf_counter, lambda world: world.loop.time()),
-        (time.perf_counter_ns, lambda world: world.loop.now_ns),
-        (time.sleep, _World.sleep),
-        (os.urandom, lambda world, size: world.seeds.stream("os.urandom").randbytes(size)),
-        (uuid.uuid1, _World.uuid1),
-        (random.seed, lambda world, *args, **kw: world.seed(_GLOBAL_RANDOM, *args, **kw)),
-    )
-}
-_BY_ID = {id(original): original for original in _FUNCTIONS} | {
-    id(stand_in): original for original, stand_in in _FUNCTIONS.items()
-}
-_METHODS: tuple[tuple[type, str, Any], ...] = (
-    (threading.Thread, "start", _stand_in(threading.Thread.start, _World.start_thread)),
-    (random.Random, "seed", _stand_in(_seed, _World.seed)),
-    (dt.datetime, "now", _class_stand_in(dt.datetime, "now", _World.date_time)),
-    (dt.datetime, "utcnow", _class_stand_in(dt.datetime, "utcnow", _World.date_time)),
-    (dt.date, "today", _class_stand_in(dt.date, "today", _World.date)),
-)
-_METHOD_ORIGINALS = tuple(cls.__dict__[name] for cls, name, _ in _METHODS)
-
-
-def _set_method(cls: type, name: str, value: Any) -> None:
-    """Set it even on a class written in C.
+def _holders_of_methods() -> list[tuple[type, _Holder]]:
+    """The classes of `_METHODS`, with the namespaces behind them, even of classes written in C.
 
     A subclass put in the place of `datetime` (as freezegun does) is another object: pydantic then
     refuses a model with the field `at: datetime` that is built inside the simulation.
     """
-    try:
-        setattr(cls, name, value)
-    except TypeError:
+    holders: dict[type, _Holder] = {}
+    for cls, name, stand_in in _METHODS:
         (namespace,) = gc.get_referents(cls.__dict__)
-        namespace[name] = value
-        ctypes.pythonapi.PyType_Modified(ctypes.py_object(cls))
+        holder = holders.setdefault(cls, _Holder(namespace, {}, {}))
+        holder.originals[name] = namespace[name]
+        holder.stand_ins[name] = stand_in
+    return list(holders.items())
+
+
+_CLASSES = _holders_of_methods()
+_HOMES = {original.__module__ or "random" for original in _FUNCTIONS}
 
 
 class _Border:
@@ -181,55 +116,116 @@ class _Border:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.seals = 0
-        self.random_state: Any = None
-        self.scanned = 0
-        self.known: weakref.WeakSet[ModuleType] = weakref.WeakSet()
-        self.spots: list[tuple[dict[str, Any], str, Any]] = []
+        self.modules: list[Any] = []
+        self.found: dict[Any, tuple[Any, _Holder | None]] = {}
+        self.holders: list[_Holder] = []
+        self.homes: list[_Holder] = []
 
-    def enter(self) -> None:
+    def enter(self, random_seed: int) -> None:
+        """Exchange everything, or raise and leave everything as it was."""
         with self.lock:
+            if self.seals == 0:
+                try:
+                    self._exchange(random_seed)
+                except BaseException:
+                    self._put_back()
+                    raise
+            else:
+                shared_draws.share()
             self.seals += 1
-            if self.seals == 1:
-                self.random_state = random.getstate()
-                self._scan()
-                for namespace, name, original in self.spots:
-                    if namespace.get(name) is original:
-                        namespace[name] = _FUNCTIONS[original]
-                for cls, name, stand_in in _METHODS:
-                    _set_method(cls, name, stand_in)
 
     def leave(self) -> None:
+        """Put everything back after the last seal. Raises ScenarioError for mixed-up draws."""
         with self.lock:
             self.seals -= 1
-            if self.seals == 0:
-                self._scan()  # a module imported meanwhile has bound the stand-ins
-                for namespace, name, original in self.spots:
-                    if namespace.get(name) is _FUNCTIONS[original]:
-                        namespace[name] = original
-                for (cls, name, _), original in zip(_METHODS, _METHOD_ORIGINALS, strict=True):
-                    _set_method(cls, name, original)
-                random.setstate(self.random_state)
+            mixed = shared_draws.are_mixed()
+            if self.seals == 1:
+                shared_draws.unshare()
+            elif self.seals == 0:
+                try:
+                    self._scan()  # a module imported meanwhile has bound the stand-ins
+                    self._put_back()
+                except BaseException:
+                    self._put_back()  # a Ctrl-C in the middle: it repeats nothing
+                    raise
+        if mixed:
+            raise ScenarioError(
+                "several threads run simulations at once, and a default argument or an attribute "
+                "holds `random.random` itself, so the order of its numbers is not certain",
+                hint="call random.random() by its module, or run the simulations in processes",
+            )
+
+    def _exchange(self, random_seed: int) -> None:
+        reaches.watch_reaches()
+        self._scan()
+        shared_draws.begin(random_seed)
+        for holder in self.holders:
+            holder.exchange()
+        for cls, holder in _CLASSES:
+            holder.exchange()
+            _forget_cached_methods(ctypes.py_object(cls))
+        for stamp in ("_last_timestamp_v6", "_last_timestamp_v7"):
+            if stamp in vars(uuid):  # Python 3.14 stays above the last one, which was real
+                setattr(uuid, stamp, None)
+        if any(holder.is_open() for holder in self.homes) or any(
+            holder.is_open() for _, holder in _CLASSES
+        ):
+            raise InternalError("the simulation is not sealed: a real clock is within its reach")
+
+    def _put_back(self) -> None:
+        for cls, holder in _CLASSES:
+            holder.put_back()
+            _forget_cached_methods(ctypes.py_object(cls))
+        for holder in self.holders:
+            holder.put_back()
+        shared_draws.end()
 
     def _scan(self) -> None:
         """Find where the originals are bound; 500 modules take 2 ms, so each is read once."""
-        if self.scanned == len(sys.modules):
+        present = list(sys.modules.values())
+        if len(present) == len(self.modules) and all(map(operator.is_, present, self.modules)):
             return
-        self.scanned = len(sys.modules)
-        modules: dict[str, Any] = dict(sys.modules)  # people put None and other objects in there
-        for name, module in modules.items():
-            if not isinstance(module, ModuleType) or module in self.known:
-                continue
-            if getattr(getattr(module, "__spec__", None), "_initializing", False):
-                self.scanned = 0  # its globals are not there yet
-            else:
-                self.known.add(module)
-            if name.partition(".")[0] not in _SKIPPED:
-                self._scan_module(module.__dict__)
+        modules: list[tuple[Any, Any]] = list(sys.modules.items())
+        found: dict[Any, tuple[Any, _Holder | None]] = {}
+        complete = True
+        for name, module in modules:
+            known = self.found.get(name)
+            if known is not None and known[0] is module:
+                found[name] = known
+            elif issubclass(type(module), ModuleType) and isinstance(name, str):
+                namespace = _namespace_of(module) or {}
+                unfinished = _is_being_imported(namespace)  # its globals are not all there yet
+                complete = complete and not unfinished
+                clocks = str.partition(name, ".")[0] not in _SKIPPED
+                found[name] = (None if unfinished else module, _holder_of(namespace, clocks=clocks))
+        self.found = found
+        self.holders = [holder for _, holder in found.values() if holder is not None]
+        self.homes = [
+            holder for name, (_, holder) in found.items() if name in _HOMES and holder is not None
+        ]
+        self.modules = [module for _, module in modules] if complete else []
 
-    def _scan_module(self, namespace: dict[str, Any]) -> None:
-        for name, value in list(namespace.items()):
-            if id(value) in _BY_ID:
-                self.spots.append((namespace, name, _BY_ID[id(value)]))
+
+_forget_cached_methods = ctypes.pythonapi.PyType_Modified
+
+
+def _is_being_imported(namespace: dict[str, Any]) -> bool:
+    spec = namespace.get("__spec__")
+    return type(spec) is ModuleSpec and bool(getattr(spec, "_initializing", False))
+
+
+def _holder_of(namespace: dict[str, Any], *, clocks: bool) -> _Holder | None:
+    """The globals to exchange: those that are refused, and with `clocks` also those answered."""
+    originals, stand_ins = {}, {}
+    for name, value in list(namespace.items()):
+        if type(name) is str and type(value) in _KINDS and value in _BY_VALUE:
+            original = _BY_VALUE[value]
+            stand_in = _FUNCTIONS[original]
+            if clocks or original in reaches.FUNCTIONS:
+                # Equal is not the same: each `random._inst.random` is another object.
+                originals[name] = original if value is stand_in else value
+                stand_ins[name] = stand_in
+    return _Holder(namespace, originals, stand_ins) if originals else None
 
 
 _border = _Border()
@@ -237,23 +233,23 @@ _border = _Border()
 
 @contextlib.contextmanager
 def sealed(loop: "VirtualLoop", seeds: Seeds, epoch_ns: int = EPOCH_NS) -> Iterator[None]:
-    """While inside, code running on `loop` gets clocks, dates and randomness of the simulation.
+    """Give code that runs on `loop` the clocks, dates and randomness of the simulation.
 
-    Answered: `time.time`, `monotonic`, `perf_counter`, each with `_ns`, and `time.sleep`, which
-    moves virtual time; `now`, `utcnow` and `today` of datetime and date, in UTC; `os.urandom`, so
-    `uuid4` and `secrets`; `uuid1`; `random`, with generators created unseeded. Starting a thread is
-    refused. Not covered: a default argument or class attribute that holds a clock itself.
-    The generator of the module `random` is one per process: run parallel seals in processes.
+    Answered, wherever a module global holds them: the clocks of `time` and `time.sleep`, which
+    moves virtual time; dates and local time, in UTC; `os.urandom`, `os.getrandom` and
+    `ssl.RAND_bytes`, so `uuid4` and `secrets`; `uuid1`; `random`, with generators that are created
+    unseeded. Blocking sockets, processes, threads and alarms are refused. `gaps.GAPS` lists what
+    the border cannot cover.
     """
-    _border.enter()
-    outer = _worlds.get(loop)
+    seed = seeds.stream("global-random").getrandbits(64)
+    _border.enter(seed)
+    outer = ANSWERS.get(loop)
     try:
-        _worlds[loop] = _World(loop, seeds, epoch_ns)
-        _seed(_GLOBAL_RANDOM, seeds.stream("global-random").getrandbits(64))
+        ANSWERS[loop] = Answers(loop, seeds, epoch_ns, seed)
         yield
     finally:
         if outer is None:
-            _worlds.pop(loop, None)
+            ANSWERS.pop(loop, None)
         else:
-            _worlds[loop] = outer
+            ANSWERS[loop] = outer
         _border.leave()

@@ -1,10 +1,13 @@
 """Running any coroutine in a simulation: virtual clock, sealed border, one seed."""
 
 import asyncio
-from collections.abc import Coroutine
+import contextlib
+import inspect
+from collections.abc import Awaitable, Coroutine
+from functools import partial
 from typing import Any, TypeVar
 
-from simloop.errors import CheckFailed, ScenarioError
+from simloop.errors import CheckFailed, ScenarioError, SimloopError
 from simloop.sim.clock import MAX_VIRTUAL_NS, VirtualLoop, run_virtual
 from simloop.sim.sealed import sealed
 from simloop.sim.seeds import Seeds
@@ -26,21 +29,61 @@ def simulate(
     seed. Raises what `main` raises, Deadlock, RunawayRun past `max_virtual_s`, and ScenarioError
     if `main` reached for the real world.
     """
-    seeds = Seeds(seed)
-
-    async def inside() -> T:
-        loop = running_loop()
-        with sealed(loop, seeds):
-            return await main
-
-    ties = seeds.stream("ties").getrandbits(64) if shuffle_ties else None
+    coroutine: Coroutine[Any, Any, T] = _coroutine(main)
     try:
-        return run_virtual(inside(), shuffle_seed=ties, max_virtual_ns=round(max_virtual_s * 1e9))
+        seeds = Seeds(seed)
+        return run_virtual(
+            coroutine,
+            shuffle_seed=seeds.stream("ties").getrandbits(64) if shuffle_ties else None,
+            max_virtual_ns=round(max_virtual_s * 1e9),
+            seal=partial(sealed, seeds=seeds),
+        )
     except CheckFailed as error:
         name = getattr(main, "__qualname__", "main")
         shuffled = ", shuffle_ties=True" if shuffle_ties else ""
         error.reproduce = error.reproduce or f"simloop.simulate({name}(), seed={seed}{shuffled})"
         raise
+    except SimloopError:
+        raise
+    except Exception as error:
+        _note(error, f"simulated with seed={seed}, shuffle_ties={shuffle_ties}")
+        raise
+    finally:
+        coroutine.close()  # if it was never started
+
+
+def _coroutine(main: Any) -> Coroutine[Any, Any, Any]:
+    """`main`, or a coroutine that awaits it. Raises ScenarioError for anything else."""
+    if inspect.iscoroutine(main) and inspect.getcoroutinestate(main) != inspect.CORO_CREATED:
+        raise ScenarioError("this coroutine has been started before", hint="make another one")
+    if isinstance(main, Coroutine):
+        return main
+    if inspect.isawaitable(main):
+        return _await(main)
+    name = getattr(main, "__qualname__", None) or type(main).__qualname__
+    hint = "give it a coroutine, such as main()"
+    if inspect.iscoroutinefunction(main):
+        hint = f"call the function: simulate({name}())"
+    elif callable(main):
+        hint = f"make it an `async def` and call it: simulate({name}())"
+    raise ScenarioError(f"simulate needs a coroutine, not {_article(main)} `{name}`", hint=hint)
+
+
+def _article(main: Any) -> str:
+    if inspect.isasyncgen(main):
+        return "the async generator"
+    return "the function" if inspect.isroutine(main) else "an object such as"
+
+
+async def _await(awaitable: Awaitable[T]) -> T:
+    return await awaitable
+
+
+def _note(error: Exception, text: str) -> None:
+    """Add a note once, to an exception that takes notes."""
+    with contextlib.suppress(TypeError):  # a class may have set `__notes__` to anything
+        if text not in getattr(error, "__notes__", ()):
+            error.add_note(text)
 
 
 def running_loop() -> VirtualLoop:

@@ -1,12 +1,18 @@
-"""Where a task waits, in words: what a deadlock report says of each.
+"""Places in the program, in words: where a task waits, and where a call comes from.
 
-The rule to keep: names, lines and qualified names only, never an address or a path: the same
-deadlock reads the same everywhere.
+The rule to keep: names, lines and qualified names only, never an address or a path, so that a
+report reads the same on every machine.
 """
 
 import asyncio
+import os
+import sys
 from collections.abc import Iterator
+from types import FrameType
 from typing import Any
+
+_LIBRARY = os.path.dirname(os.__file__)  # noqa: PTH120 - compared with strings
+_INSTALLED = ("site-packages", "dist-packages")
 
 
 def where_it_waits(task: asyncio.Task[Any]) -> str:
@@ -14,9 +20,7 @@ def where_it_waits(task: asyncio.Task[Any]) -> str:
     place, awaited = "", ""
     for coroutine, frame in _chain(task.get_coro()):
         if frame.f_globals.get("__name__", "").partition(".")[0] not in {"asyncio", "anyio"}:
-            code = frame.f_code
-            file = code.co_filename.replace("\\", "/").rpartition("/")[2]
-            place, awaited = f"{file}:{frame.f_lineno} in {code.co_qualname}", ""
+            place, awaited = place_of(frame), ""
         else:
             awaited = awaited or coroutine.__qualname__
     future: Any = getattr(task, "_fut_waiter", None)
@@ -31,3 +35,31 @@ def _chain(awaitable: Any) -> Iterator[tuple[Any, Any]]:
     while frame := getattr(awaitable, "cr_frame", None) or getattr(awaitable, "gi_frame", None):
         yield awaitable, frame
         awaitable = getattr(awaitable, "cr_await", None) or getattr(awaitable, "gi_yieldfrom", None)
+
+
+def place_of(frame: Any) -> str:
+    """File, line and function of a frame: `agent.py:12 in ask`."""
+    code = frame.f_code
+    file = code.co_filename.replace("\\", "/").rpartition("/")[2]
+    return f"{file}:{frame.f_lineno} in {code.co_qualname}"
+
+
+def callers_place() -> str:
+    """The innermost place of the program that called: the user's own code before a package's.
+
+    Python's library and simloop itself do not count. Empty if nothing else is on the stack.
+    """
+    package = ""
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the stack is the question
+    while frame is not None and frame.f_code.co_qualname != "VirtualLoop.run":
+        file = frame.f_code.co_filename
+        if any(part in file for part in _INSTALLED):
+            package = package or place_of(frame)
+        elif not _is_ours_or_pythons(file, str(frame.f_globals.get("__name__"))):
+            return place_of(frame)
+        frame = frame.f_back
+    return package
+
+
+def _is_ours_or_pythons(file: str, module: str) -> bool:
+    return file.startswith((_LIBRARY, "<frozen")) or module.partition(".")[0] == "simloop"

@@ -99,7 +99,7 @@ def test_twelve_timers_at_the_same_instant_fire_in_the_order_they_were_set() -> 
 
 @given(st.lists(st.floats(-1, 100) | st.sampled_from([0.0, 0.1, 1.0]), max_size=200))
 def test_timers_fire_sorted_by_time_and_then_by_insertion(delays: list[float]) -> None:
-    due = [max(0, round(delay * 1e9)) for delay in delays]
+    due = [max(1, round(delay * 1e9)) if delay > 0 else 0 for delay in delays]
     assert run_virtual(order_of_timers(delays)) == sorted(range(len(due)), key=due.__getitem__)
 
 
@@ -139,6 +139,28 @@ def test_time_stays_exact_and_never_hangs_after_days_and_years(start: int) -> No
         return passed, await times_out()
 
     assert run_virtual(main()) == (100_000_010, "timeout")
+
+
+@pytest.mark.parametrize("start", [0, 3 * 10**8, 10**15 + 1])
+def test_a_program_that_waits_until_an_instant_reaches_it(start: int) -> None:
+    async def main() -> int:
+        running().advance_ns(start)
+        end = math.nextafter(running().time(), math.inf)
+        await asyncio.sleep(end - running().time())
+        running().call_at(math.nextafter(running().time(), math.inf), int)
+        return running().now_ns - start
+
+    assert run_virtual(main(), max_callbacks=10) >= 1
+
+
+def test_a_wait_that_rounds_to_nothing_takes_a_nanosecond() -> None:
+    async def main() -> int:
+        end = 0.1 + 0.2  # 0.30000000000000004
+        while running().time() < end:  # noqa: ASYNC110 - a program that polls
+            await asyncio.sleep(end - running().time())
+        return running().now_ns
+
+    assert run_virtual(main(), max_callbacks=20) == 300_000_001
 
 
 def test_a_timer_can_be_set_for_an_exact_nanosecond() -> None:

@@ -1,0 +1,89 @@
+"""Simulations in several threads: each draws the numbers of its own seed, or is an error."""
+# ruff: noqa: PLW0108 - a lambda looks the name up when it is asked
+
+import asyncio
+import concurrent.futures
+import random
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from simloop import ScenarioError, simulate
+
+
+def draws_of(seed: int, draw: Callable[[], float]) -> list[float]:
+    async def main() -> list[float]:
+        numbers = []
+        for _ in range(20):
+            numbers.append(draw())
+            await asyncio.sleep(1)
+            threading.Event().wait(0.0001)  # another thread may go on
+        return numbers
+
+    return simulate(main(), seed=seed)
+
+
+def in_threads(draw: Callable[[], float]) -> list[list[float] | ScenarioError]:
+    barrier = threading.Barrier(4)
+
+    def run(seed: int) -> list[float] | ScenarioError:
+        barrier.wait()
+        try:
+            return draws_of(seed, draw)
+        except ScenarioError as error:
+            return error
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        return list(pool.map(run, range(4)))
+
+
+@pytest.mark.parametrize(
+    "draw", [lambda: random.random(), lambda: random.gauss(0, 1)], ids=["random", "gauss"]
+)
+def test_each_of_several_threads_draws_the_numbers_of_its_own_seed(
+    draw: Callable[[], float],
+) -> None:
+    alone = [draws_of(seed, draw) for seed in range(4)]
+    assert in_threads(draw) == alone
+
+
+def test_a_held_generator_in_several_threads_is_an_error_and_never_another_number() -> None:
+    def draw(held: Callable[[], float] = random.random) -> float:
+        return held()
+
+    alone = [draws_of(seed, draw) for seed in range(4)]
+    assert alone == [draws_of(seed, draw) for seed in range(4)]
+    answered = in_threads(draw)
+    assert any(isinstance(answer, ScenarioError) for answer in answered)
+    for answer, right in zip(answered, alone, strict=True):
+        assert answer == right or "several threads run simulations at once" in str(answer)
+
+
+def test_a_thread_outside_neither_disturbs_the_draws_inside_nor_loses_its_own() -> None:
+    random.seed(5)
+    expected = [random.random() for _ in range(3)]
+    random.seed(5)
+    alone = draws_of(1, lambda: random.random())
+    outside: list[float] = [random.random()]
+
+    def draw() -> float:
+        thread_done.clear()
+        turn.set()
+        assert thread_done.wait(10)
+        return random.random()
+
+    turn, thread_done = threading.Event(), threading.Event()
+
+    def other() -> None:
+        for _ in range(20):
+            turn.wait(10)
+            turn.clear()
+            outside.append(random.random())
+            thread_done.set()
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    assert draws_of(1, draw) == alone
+    thread.join()
+    assert outside[:3] == expected
