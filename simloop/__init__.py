@@ -39,18 +39,14 @@ if TYPE_CHECKING:
     )
     from simloop.scenario.agent import Agent
     from simloop.scenario.durations import duration
+    from simloop.scenario.expect import Expect
     from simloop.scenario.loader import (
         load_scenario,
         parse_scenario,
     )
     from simloop.scenario.replies import Http, Reply
     from simloop.scenario.result import Result
-    from simloop.scenario.schema import (
-        Expect,
-        Scenario,
-        ScriptedHook,
-        ScriptedTool,
-    )
+    from simloop.scenario.schema import Scenario, ScriptedHook, ScriptedTool
     from simloop.scenario.simulation import Simulation, arun, run
     from simloop.sim.hooks import Callbacks, Hooks
     from simloop.sim.simulate import simulate
@@ -66,7 +62,7 @@ _HOME = {
     "CheckFailed": "simloop.errors",
     "Compaction": "simloop.kernel.policies",
     "Deadlock": "simloop.errors",
-    "Expect": "simloop.scenario.schema",
+    "Expect": "simloop.scenario.expect",
     "ExpectationFailed": "simloop.errors",
     "ExponentialBackoff": "simloop.kernel.retry",
     "FinishReason": "simloop.messages",

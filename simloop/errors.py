@@ -45,17 +45,7 @@ class ScenarioError(SimloopError):
     def __str__(self) -> str:
         """One line, so that an editor can jump to the place."""
         place = ":".join(str(part) for part in (self.path, self.line, self.column) if part)
-        where = ": ".join(part for part in (place, self.key) if part)
-        text = f"{where}: {self.message}" if where else self.message
-        return f"{text} ({self.hint})" if self.hint else text
-
-
-class ScriptExhausted(ScenarioError):  # noqa: N818 - named as the state of the script
-    """The loop asked the fake model for one reply more than its script holds."""
-
-
-class ScriptUnused(ScenarioError):  # noqa: N818 - named as the state of the script
-    """The run ended with replies that nobody asked for, or before a moment of the scenario came."""
+        return _one_line(place, self.key, self.message, self.hint)
 
 
 class CannotExpress(ScenarioError):  # noqa: N818 - what a loop design cannot do is no error of it
@@ -68,18 +58,49 @@ class CannotExpress(ScenarioError):  # noqa: N818 - what a loop design cannot do
 
 
 class CheckFailed(SimloopError, AssertionError):  # noqa: N818 - a check failed, nothing broke
-    """The loop under test is wrong. `reproduce` is the one command that shows it again."""
+    """The loop under test is wrong.
+
+    `path` and `key` name the scenario file and the place in it, where there is one. `account` shows
+    the end of the run, several lines. `reproduce` is the one command that shows the failure again.
+    """
 
     exit_code = 1
 
-    def __init__(self, message: str, *, reproduce: str = "") -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: str | Path | None = None,
+        key: str = "",
+        hint: str = "",
+        reproduce: str = "",
+    ) -> None:
         self.message = message
+        self.path = path
+        self.key = key
+        self.hint = hint
         self.reproduce = reproduce
+        self.account = ""
         super().__init__(message)
 
+    @property
+    def finding(self) -> str:
+        """The message with its key and its hint, without the file and the command."""
+        return _one_line("", self.key, self.message, self.hint)
+
     def __str__(self) -> str:
-        """The finding, then the command that reproduces it."""
-        return f"{self.message}\nreproduce: {self.reproduce}" if self.reproduce else self.message
+        """The finding, the end of the run, then the command that reproduces it."""
+        finding = _one_line(str(self.path or ""), self.key, self.message, self.hint)
+        reproduce = f"reproduce: {self.reproduce}" if self.reproduce else ""
+        return "\n".join(part for part in (finding, self.account, reproduce) if part)
+
+
+class ScriptExhausted(CheckFailed):
+    """The loop asked the fake model for one reply more than its script holds."""
+
+
+class ScriptUnused(CheckFailed):
+    """The run ended before all replies were requested, or before a trigger of the scenario came."""
 
 
 class ExpectationFailed(CheckFailed):
@@ -108,3 +129,9 @@ class BrokenMachine(CheckFailed):
 
 class InternalError(SimloopError):
     """simloop is wrong, not its user. Please report it with the message."""
+
+
+def _one_line(place: str, key: str, message: str, hint: str) -> str:
+    """`place: key: message (hint)`, with the parts that are known."""
+    text = ": ".join(part for part in (place, key, message) if part)
+    return f"{text} ({hint})" if hint else text

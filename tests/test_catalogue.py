@@ -27,14 +27,13 @@ from simloop.loops.react import ReactOptions
 from simloop.messages import Fault
 from simloop.scenario import catalog
 from simloop.scenario.catalog import SUFFIX, bundled_folder
+from simloop.scenario.expect import Counters, Expect
 from simloop.scenario.loader import load_scenario
 from simloop.scenario.loops import DESIGNS, LoopOptions, names
 from simloop.scenario.replies import Http, Pace, Reply, StreamFault, TokenUsage, When, Where
 from simloop.scenario.schema import (
     ClockSkew,
     Context,
-    Counters,
-    Expect,
     HookPoint,
     Moment,
     Point,

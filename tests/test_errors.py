@@ -19,8 +19,8 @@ from simloop.errors import (
 
 EXIT_CODES = [
     (ScenarioError, 2),
-    (ScriptExhausted, 2),
-    (ScriptUnused, 2),
+    (ScriptExhausted, 1),
+    (ScriptUnused, 1),
     (CheckFailed, 1),
     (ExpectationFailed, 1),
     (Deadlock, 1),

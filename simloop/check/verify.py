@@ -17,7 +17,8 @@ from simloop.errors import (
     SimloopError,
 )
 from simloop.scenario.loader import load_scenario
-from simloop.scenario.result import Result, failures_of_error
+from simloop.scenario.mismatch import Mismatch, in_trace
+from simloop.scenario.result import Result
 from simloop.scenario.schema import Scenario
 from simloop.scenario.simulation import Simulation
 from simloop.trace.looptrace import LoopTrace
@@ -38,12 +39,17 @@ class Verdict:
     deterministic: bool | None = None
     errors: list[SimloopError] = field(default_factory=list)
     ended_by: SimloopError | None = None
-    unmet: tuple[str, ...] = ()
+    unmet: tuple[Mismatch, ...] = ()
+
+    @property
+    def mismatches(self) -> tuple[Mismatch, ...]:
+        """The expectations that do not hold."""
+        return self.result.mismatches if self.result else self.unmet
 
     @property
     def failures(self) -> tuple[str, ...]:
-        """The expectations that do not hold."""
-        return self.result.failures if self.result else self.unmet
+        """The expectations that do not hold, one line each."""
+        return tuple(map(str, self.mismatches))
 
     @property
     def worst(self) -> SimloopError | None:
@@ -87,14 +93,13 @@ class Verdict:
 
     def _judge(self, error: SimloopError) -> None:
         """An error that the scenario expects is what should happen."""
-        unmet = None
         if self.scenario is not None and self.trace is not None:
             expect = self.scenario.expected_of(self.trace.header.loop)
-            unmet = failures_of_error(expect, error, self.trace)
-        if unmet is None:
-            self.errors.append(error)
-        else:
-            self.ended_by, self.unmet = error, unmet
+            if expect.error == type(error).__name__:
+                self.ended_by = error
+                self.unmet = tuple(in_trace(expect, self.trace.entries))
+                return
+        self.errors.append(error)
 
     def play_again(self) -> None:
         """Run what was run once more, and compare."""

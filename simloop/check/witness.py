@@ -23,17 +23,10 @@ from simloop.kernel.policies import HookIsolation, OnHookFailure
 from simloop.kernel.retry import RETRYABLE
 from simloop.kernel.states import Finished
 from simloop.messages import FinishReason, Outcome
+from simloop.scenario.expect import Expect
 from simloop.scenario.loops import LoopOptions
 from simloop.scenario.replies import Http, Reply
-from simloop.scenario.schema import (
-    Context,
-    Expect,
-    Moment,
-    Queued,
-    Scenario,
-    ScriptedHook,
-    ScriptedTool,
-)
+from simloop.scenario.schema import Context, Moment, Queued, Scenario, ScriptedHook, ScriptedTool
 
 T = TypeVar("T")
 

@@ -19,7 +19,6 @@ from simloop.cli.terminal import plain, verdict_word
 from simloop.errors import ScenarioError
 from simloop.scenario.durations import format_duration
 from simloop.scenario.result import Counters
-from simloop.scenario.schema import Expect
 from simloop.trace import entries
 from simloop.trace.entries import Footer
 
@@ -82,11 +81,9 @@ class Report:
         requests = sum(isinstance(entry, entries.Request) for entry in trace.entries)
         ended = f"{', '.join(trace.outcomes)} in" if trace.footer else "no outcome after"
         asked = f"{requests} request{'s' * (requests != 1)}"
-        expect = scenario.expected_of(trace.header.loop)
-        nothing = ", nothing was expected" if expect == Expect() else ""
         differs = ", not the same when run again" if self.verdict.deterministic is False else ""
         time = format_duration(self.elapsed_ns)
-        return f"{ended} {time} (virtual), {asked}{nothing}{differs}"
+        return f"{ended} {time} (virtual), {asked}{differs}"
 
     def json_format(self) -> dict[str, Any]:
         """One of `runs`: null for what is not known; `error` only where there is one."""

@@ -4,19 +4,16 @@ Not here: YAML itself (yaml.py) and what the fields mean (schema.py). The rule t
 gives one line, `path:line:column: key: what is wrong (how to mend it)`, and never a traceback.
 """
 
-import dataclasses
-import difflib
 import json
-import typing
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from simloop.errors import ScenarioError
-from simloop.scenario.schema import Expect, Scenario
-from simloop.scenario.wording import either, wording
+from simloop.scenario.expect import Expect
+from simloop.scenario.schema import Scenario
+from simloop.scenario.wording import UNKNOWN_KEY, either, loc_of, nearest, refusal, wording
 from simloop.scenario.world import check_names_in
 from simloop.scenario.yaml import Document, Loc, read_yaml, read_yaml_file
 
@@ -74,41 +71,27 @@ def _one_form_each(document: Document, errors: list[Any]) -> list[Any]:
 
 
 def _place(document: Document, error: Any) -> tuple[int, int]:
-    return document.locate(_loc(error), key=_about_the_key(error))
-
-
-def _loc(error: Any) -> Loc:
-    """Where it is; a check of a whole model names the key that it objects to."""
-    key = error.get("ctx", {}).get("key")
-    return (*error["loc"], key) if key else tuple(error["loc"])
+    return document.locate(loc_of(error), key=_about_the_key(error))
 
 
 def _about_the_key(error: Any) -> bool:
-    return error["type"] in _UNKNOWN_KEY or "key" in error.get("ctx", {})
+    return error["type"] in UNKNOWN_KEY or "key" in error.get("ctx", {})
 
 
 def expected(given: dict[str, Any]) -> Expect:
     """What a caller expects, in the words of a file's `expect`. Raises ScenarioError."""
     try:
-        return Expect.model_validate_json(json.dumps(given))
-    except TypeError as error:
-        raise ScenarioError(f"this cannot be expected: {error}", key="expect") from error
+        return Expect.model_validate(given)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        loc: Loc = tuple(first["loc"])
-        message, hint = wording(first)
-        if first["type"] in _UNKNOWN_KEY:
-            message, hint = "unknown key", _nearest(("expect", *loc))
-        key = ".".join(str(part) for part in ("expect", *loc))
-        raise ScenarioError(message, key=key, hint=hint) from error
+        raise refusal(Expect, error, key="expect") from None
 
 
 def _finding(document: Document, error: Any) -> ScenarioError:
-    loc, kind = _loc(error), error["type"]
+    loc, kind = loc_of(error), error["type"]
     line, column = _place(document, error)
     message, hint = wording(error)
-    if kind in _UNKNOWN_KEY:
-        message, hint = "unknown key", _nearest(loc)
+    if kind in UNKNOWN_KEY:
+        message, hint = "unknown key", nearest(Scenario, loc)
     elif kind == "missing":
         message, hint = f"the key `{loc[-1]}` is missing", "add it"
     return ScenarioError(
@@ -119,40 +102,3 @@ def _finding(document: Document, error: Any) -> ScenarioError:
         key=document.key_path(loc),
         hint=hint,
     )
-
-
-_UNKNOWN_KEY = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
-
-
-def _nearest(loc: Loc) -> str:
-    """What may have been meant, or all that can stand there."""
-    known = list(dict.fromkeys(_keys_at(Scenario, loc[:-1])))
-    close = difflib.get_close_matches(str(loc[-1]), known, n=1)
-    return f"did you mean `{close[0]}`?" if close else f"known here: {', '.join(known)}"
-
-
-def _keys_at(model: Any, loc: Loc) -> Iterator[str]:
-    """The keys of the models that `loc` leads to, through lists, mappings and unions."""
-    fields = _fields(model)
-    if fields is None:
-        for argument in typing.get_args(model):
-            rest = loc[1:] if loc and _holds_items(model) else loc
-            yield from _keys_at(argument, rest)
-    elif not loc:
-        yield from fields
-    elif loc[0] in fields:
-        yield from _keys_at(fields[str(loc[0])], loc[1:])
-
-
-def _holds_items(model: Any) -> bool:
-    return typing.get_origin(model) in (list, dict)
-
-
-def _fields(model: Any) -> dict[str, Any] | None:
-    if not isinstance(model, type):
-        return None
-    if issubclass(model, BaseModel):
-        return {name: field.annotation for name, field in model.model_fields.items()}
-    if dataclasses.is_dataclass(model):
-        return {field.name: field.type for field in dataclasses.fields(model)}
-    return None

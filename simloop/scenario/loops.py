@@ -23,7 +23,7 @@ from simloop.loops.opencode_options import OpencodeOptions
 from simloop.loops.pi import PiOptions
 from simloop.loops.react import ReactOptions
 from simloop.scenario.isolation import imported, isolated
-from simloop.scenario.replies import Strict
+from simloop.scenario.strict import One, Strict, kept
 
 
 class LoopOptions(Strict):
@@ -32,9 +32,13 @@ class LoopOptions(Strict):
     A version, such as `opencode@1.2.27`, has its own.
     """
 
-    pi: PiOptions = Field(PiOptions(), description="The loop of document 001.")
-    react: ReactOptions = Field(ReactOptions(), description="The loop of document 003.")
-    opencode: OpencodeOptions = Field(OpencodeOptions(), description="The loop of document 004.")
+    pi: One[PiOptions] = Field(default=kept(PiOptions()), description="The loop of document 001.")
+    react: One[ReactOptions] = Field(
+        default=kept(ReactOptions()), description="The loop of document 003."
+    )
+    opencode: One[OpencodeOptions] = Field(
+        default=kept(OpencodeOptions()), description="The loop of document 004."
+    )
 
 
 @dataclass(frozen=True, slots=True)

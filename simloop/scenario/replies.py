@@ -10,8 +10,7 @@ from decimal import Decimal
 from itertools import zip_longest
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import Field, model_validator
 
 from simloop.messages import (
     Fault,
@@ -27,7 +26,8 @@ from simloop.messages import (
     ToolCallPart,
     Usage,
 )
-from simloop.scenario.durations import Duration
+from simloop.scenario.durations import NO_TIME, WrittenDuration, WrittenDurationOrNone
+from simloop.scenario.strict import One, OneOrNone, Strict, differs, kept, wrong
 from simloop.sim.context import utf8_bytes_over_4
 from simloop.sim.model import ScriptedFailure, ScriptEntry, TimedPart
 from simloop.sim.tools import canonical_json
@@ -42,38 +42,22 @@ _PHRASES = {
 }  # fmt: skip
 
 
-class Strict(BaseModel):
-    """What a file holds: no unknown keys, no guessing, no change afterwards."""
-
-    model_config = ConfigDict(
-        extra="forbid", strict=True, frozen=True, revalidate_instances="always"
-    )
-
-
-def wrong(key: str, message: str) -> PydanticCustomError:
-    """The objection of a whole model to one of its keys, which is where a file is marked."""
-    return PydanticCustomError("contradiction", "{says}", {"key": key, "says": message})
-
-
-def differs(model: BaseModel, field: str) -> bool:
-    """Whether the field has another value than its default.
-
-    Not `model_fields_set`: a scenario that is dumped with its defaults must load again.
-    """
-    default = type(model).model_fields[field].get_default(call_default_factory=True)
-    return bool(getattr(model, field) != default)
-
-
 class Http(Strict):
     """The provider answers with a status instead of a reply."""
 
     status: Annotated[int, Field(ge=300, le=599)] = Field(description="The HTTP status.")
-    code: str = Field("", description="The code in the error body, such as insufficient_quota.")
-    message: str = Field("", description="The message; by default the body's, or the status.")
-    body: str | dict[str, Any] | None = Field(
-        None, description="The response body; code and message are read from it as SDKs do."
+    code: str = Field(
+        default="", description="The code in the error body, such as insufficient_quota."
     )
-    retry_after: Duration | None = Field(None, description="Retry-After, sent in seconds.")
+    message: str = Field(
+        default="", description="The message; by default the body's, or the status."
+    )
+    body: str | dict[str, Any] | None = Field(
+        default=None, description="The response body; code and message are read from it as SDKs do."
+    )
+    retry_after: WrittenDurationOrNone = Field(
+        default=kept(None), description="Retry-After, sent in seconds."
+    )
     headers: dict[str, str] = Field(default_factory=dict, description="More response headers.")
 
     def fault(self) -> Fault:
@@ -95,31 +79,37 @@ class StreamFault(Strict):
     """The stream carries an error instead of going on."""
 
     message: str = Field(description="The error's message.")
-    code: str = Field("", description="The error's code, such as overloaded_error.")
+    code: str = Field(default="", description="The error's code, such as overloaded_error.")
 
 
 class TokenUsage(Strict):
     """What the provider says it counted."""
 
-    input: int = Field(0, ge=0, description="Input tokens.")
-    output: int = Field(0, ge=0, description="Output tokens.")
+    input: int = Field(default=0, ge=0, description="Input tokens.")
+    output: int = Field(default=0, ge=0, description="Output tokens.")
 
 
 class Pace(Strict):
     """How fast parts come."""
 
-    first_part: Duration = Field(0, description="Time before the first part.")
-    per_part: Duration = Field(0, description="Time before each further part.")
-    per_token: Duration = Field(0, description="Time for each token of a text part, on top.")
+    first_part: WrittenDuration = Field(
+        default=kept(NO_TIME), description="Time before the first part."
+    )
+    per_part: WrittenDuration = Field(
+        default=kept(NO_TIME), description="Time before each further part."
+    )
+    per_token: WrittenDuration = Field(
+        default=kept(NO_TIME), description="Time for each token of a text part, on top."
+    )
 
 
 class When(Strict):
     """Which requests a rule answers: all that is given must hold of the newest message."""
 
     role: Literal["user", "assistant", "tool", "summary"] | None = Field(
-        None, description="Its role."
+        default=None, description="Its role."
     )
-    contains: str | None = Field(None, description="Text that it contains.")
+    contains: str | None = Field(default=None, description="Text that it contains.")
 
     def matches(self, request: Request) -> bool:
         """Whether the rule answers `request`."""
@@ -131,8 +121,8 @@ class When(Strict):
 class Reply(Strict):
     """One thing that the model does when it is asked: it says, calls, fails."""
 
-    say: str | list[str] = Field("", description="Text, streamed by word; a list: by item.")
-    think: str | list[str] = Field("", description="Reasoning, streamed in the same way.")
+    say: str | list[str] = Field(default="", description="Text, streamed by word; a list: by item.")
+    think: str | list[str] = Field(default="", description="Reasoning, streamed in the same way.")
     call: dict[str, Any] | list[dict[str, Any]] = Field(
         default_factory=dict,
         description="Tool calls: name and arguments. A text is sent as the arguments as it stands.",
@@ -141,7 +131,10 @@ class Reply(Strict):
         default_factory=list, description="Ids of the calls; by default call-1, call-2 and so on."
     )
     fragments: int = Field(
-        0, ge=0, le=100, description="Stream the arguments of each call in so many pieces first."
+        default=0,
+        ge=0,
+        le=100,
+        description="Stream the arguments of each call in so many pieces first.",
     )
     interleave: bool = Field(
         default=False, description="Let the pieces of several calls come in turn."
@@ -150,23 +143,30 @@ class Reply(Strict):
         default_factory=dict, description="A call that breaks off: name and the text that came."
     )
     finish: str | None = Field(
-        None, description="The finish reason, any word; by default stop, or tool-calls with calls."
+        default=None,
+        description="The finish reason, any word; by default stop, or tool-calls with calls.",
     )
-    usage: TokenUsage | None = Field(None, description="Token counts that the provider reports.")
-    steps: int = Field(1, ge=0, le=10_000, description="Steps that the provider reports.")
-    pace: Pace = Field(Pace(), description="How fast the parts come.")
-    http: Http | None = Field(None, description="Answer with an HTTP status instead.")
-    error: StreamFault | None = Field(None, description="End with an error part.")
-    lost: Where | None = Field(None, description="The connection is lost there.")
-    stall: Where | None = Field(None, description="From there on nothing comes any more.")
+    usage: OneOrNone[TokenUsage] = Field(
+        default=kept(None), description="Token counts that the provider reports."
+    )
+    steps: int = Field(default=1, ge=0, le=10_000, description="Steps that the provider reports.")
+    pace: One[Pace] = Field(default=kept(Pace()), description="How fast the parts come.")
+    http: OneOrNone[Http] = Field(
+        default=kept(None), description="Answer with an HTTP status instead."
+    )
+    error: OneOrNone[StreamFault] = Field(default=kept(None), description="End with an error part.")
+    lost: Where | None = Field(default=None, description="The connection is lost there.")
+    stall: Where | None = Field(default=None, description="From there on nothing comes any more.")
     unfinished: bool = Field(default=False, description="The stream ends without a finish.")
     raises: str | None = Field(
-        None, description="The model's code raises an exception with this message."
+        default=None, description="The model's code raises an exception with this message."
     )
     times: Annotated[int, Field(ge=1)] | Literal["always"] | None = Field(
-        None, description="How often it may be used: by default once, a rule always."
+        default=None, description="How often it may be used: by default once, a rule always."
     )
-    when: When | None = Field(None, description="Makes it a rule: use it for such requests.")
+    when: OneOrNone[When] = Field(
+        default=kept(None), description="Makes it a rule: use it for such requests."
+    )
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:
@@ -221,7 +221,7 @@ class Reply(Strict):
 
     def _timed(self, first_call: int) -> Iterator[TimedPart]:
         pace = self.pace
-        delay_ns = pace.first_part
+        delay_ns: int = pace.first_part
         for part in self._parts(first_call):
             if pace.per_token and isinstance(part, TextDelta):
                 delay_ns += pace.per_token * utf8_bytes_over_4(part.text)

@@ -13,10 +13,11 @@ from simloop.errors import ScenarioError
 from simloop.kernel.limits import Limits
 from simloop.kernel.policies import Compaction, HookIsolation, ToolExecution
 from simloop.kernel.retry import ExponentialBackoff
-from simloop.messages import Outcome
-from simloop.scenario.durations import Duration
+from simloop.scenario.durations import NO_TIME, WrittenDuration, WrittenDurationOrNone
+from simloop.scenario.expect import Expect
 from simloop.scenario.loops import LoopOptions
-from simloop.scenario.replies import Reply, Strict, differs, wrong
+from simloop.scenario.replies import Reply
+from simloop.scenario.strict import Many, Named, One, OneOrNone, Strict, differs, kept, wrong
 from simloop.sim.faults import ChanceFaults
 from simloop.sim.files import Files
 from simloop.sim.tools import Tool, canonical_json
@@ -33,28 +34,37 @@ TypeName = Literal[
 class ScriptedTool(Strict):
     """A fake tool."""
 
-    description: str = Field("", description="What the model is told about the tool.")
+    description: str = Field(default="", description="What the model is told about the tool.")
     parameters: dict[str, TypeName] = Field(
         default_factory=dict,
         description="The arguments and their types; a type that ends in ? may be left out.",
     )
     json_schema: dict[str, Any] | None = Field(
-        None, description="The arguments as a JSON Schema, in the place of `parameters`."
+        default=None, description="The arguments as a JSON Schema, in the place of `parameters`."
     )
-    returns: Any = Field("", description="What the tool returns: text, or any value, sent as JSON.")
-    raises: str | None = Field(None, description="The tool raises an exception with this message.")
+    returns: Any = Field(
+        default="", description="What the tool returns: text, or any value, sent as JSON."
+    )
+    raises: str | None = Field(
+        default=None, description="The tool raises an exception with this message."
+    )
     returns_chars: Annotated[int, Field(ge=0, le=50_000_000)] | None = Field(
-        None, description="The tool returns a text of so many characters."
+        default=None, description="The tool returns a text of so many characters."
     )
-    details: Any = Field(None, description="What the interface is shown of the result, as JSON.")
-    takes: Duration = Field(0, description="Virtual time that the tool takes.")
+    details: Any = Field(
+        default=None, description="What the interface is shown of the result, as JSON."
+    )
+    takes: WrittenDuration = Field(
+        default=kept(NO_TIME), description="Virtual time that the tool takes."
+    )
     hangs: bool = Field(default=False, description="The tool never returns.")
     cancels: bool = Field(default=False, description="The tool raises CancelledError by itself.")
-    outlives_cancel: Duration = Field(
-        0, description="When cancelled it goes on for so long, then returns all the same."
+    outlives_cancel: WrittenDuration = Field(
+        default=kept(NO_TIME),
+        description="When cancelled it goes on for so long, then returns all the same.",
     )
     timeout_ms: Annotated[int, Field(ge=1)] | None = Field(
-        None, description="Virtual milliseconds after which the call is given up."
+        default=None, description="Virtual milliseconds after which the call is given up."
     )
 
     @model_validator(mode="after")
@@ -97,28 +107,38 @@ class ScriptedTool(Strict):
 
 
 class ScriptedHook(Strict):
-    """A fake hook. It takes its time, then fails, or does what the other fields say."""
+    """A fake hook. It waits, then fails or acts; `waits: after` makes it act first."""
 
     at: HookPoint = Field(description="Where the hook runs.")
-    name: str = Field("", description="What traces call the hook.")
-    tool: str | None = Field(None, description="Act on calls of this tool only.")
+    name: str = Field(default="", description="What traces call the hook.")
+    tool: str | None = Field(default=None, description="Act on calls of this tool only.")
     nth: Annotated[int, Field(ge=1)] | None = Field(
-        None, description="Act this time only, counted from 1."
+        default=None, description="Act this time only, counted from 1."
     )
-    takes: Duration = Field(0, description="Virtual time that the hook takes.")
+    takes: WrittenDuration = Field(
+        default=kept(NO_TIME), description="Virtual time that the hook takes."
+    )
     hangs: bool = Field(default=False, description="The hook never returns.")
-    raises: str | None = Field(None, description="The hook raises an exception with this message.")
-    block: str | None = Field(None, description="Forbid the call, for this reason.")
-    system_prompt: str | None = Field(None, description="Replace the system prompt for this call.")
+    waits: Literal["before", "after"] = Field(
+        default="before",
+        description="Whether it takes its time, or hangs, before it acts or after.",
+    )
+    raises: str | None = Field(
+        default=None, description="The hook raises an exception with this message."
+    )
+    block: str | None = Field(default=None, description="Forbid the call, for this reason.")
+    system_prompt: str | None = Field(
+        default=None, description="Replace the system prompt for this call."
+    )
     hide_tools: list[str] = Field(default_factory=list, description="Withhold these tools.")
-    add_tools: dict[str, ScriptedTool] = Field(
-        default_factory=dict,
+    add_tools: Named[ScriptedTool] = Field(
+        default=kept({}),
         description="Offer these fake tools for this call, in the place of tools of their names.",
     )
     arguments: dict[str, Any] = Field(
         default_factory=dict, description="Set these arguments of the call."
     )
-    result: str | None = Field(None, description="Replace the text of the tool's result.")
+    result: str | None = Field(default=None, description="Replace the text of the tool's result.")
 
     @model_validator(mode="after")
     def _fits_its_point(self) -> Self:
@@ -134,6 +154,11 @@ class ScriptedHook(Strict):
         for field, fitting in fits.items():
             if differs(self, field) and not fitting:
                 raise wrong(field, f"`{field}` has no meaning at {self.at}")
+        if self.waits == "after":
+            if self.raises is not None:
+                raise wrong("waits", "a hook that raises does not wait afterwards: leave this out")
+            if not (self.takes or self.hangs):
+                raise wrong("waits", "this hook does not wait: add takes or hangs")
         return self
 
 
@@ -146,11 +171,14 @@ Point = Literal[
 class Moment(Strict):
     """When something happens to a run: at a time, or when the trace shows something."""
 
-    at: Duration | None = Field(None, description="Virtual time after the start of the first run.")
-    on: Point | Literal["part"] | None = Field(
-        None, description="When the trace shows this; part is any part of the model's stream."
+    at: WrittenDurationOrNone = Field(
+        default=kept(None), description="Virtual time after the start of the first run."
     )
-    nth: int = Field(1, ge=1, description="Not the first time it shows it, but this one.")
+    on: Point | Literal["part"] | None = Field(
+        default=None,
+        description="When the trace shows this; part is any part of the model's stream.",
+    )
+    nth: int = Field(default=1, ge=1, description="Not the first time it shows it, but this one.")
 
     @model_validator(mode="after")
     def _one_moment(self) -> Self:
@@ -187,139 +215,74 @@ class Context(Strict):
 class ClockSkew(Strict):
     """The clock of the loop is wrong against the provider's: dates in Retry-After tell."""
 
-    ahead: Duration = Field(0, description="It shows a later time.")
-    behind: Duration = Field(0, description="It shows an earlier time.")
-
-
-class Counters(Strict):
-    """The counters at the end; only those that are given are checked."""
-
-    error_count: int | None = Field(
-        None,
-        ge=0,
-        description="Failed or useless model calls, as the loop counts them: reference in the "
-        "run, opencode in a step, pi and react not at all.",
-    )
-    total_steps: int | None = Field(None, ge=0, description="Steps of all replies together.")
-    compaction_attempts: int | None = Field(None, ge=0, description="Compactions tried.")
-
-
-class Expect(Strict):
-    """What must hold at the end of the run; only what is given is checked."""
-
-    outcome: Outcome | None = Field(None, description="How the run ends.")
-    outcomes: list[Outcome] | None = Field(
-        None, description="How the run of each prompt ends, in order."
-    )
-    error: Literal["ScriptExhausted", "RunawayRun", "Deadlock"] | None = Field(
-        None, description="The run has no outcome: this error ends it."
-    )
-    unused: Annotated[int, Field(ge=1)] | None = Field(
-        None,
-        description="How many replies are left over, and aborts and queued messages whose moment "
-        "never came; without it none may be.",
-    )
-    limit: str | None = Field(None, description="The limit that ended the run; empty for none.")
-    text: str | None = Field(None, description="The model's last words, exactly.")
-    message: str | None = Field(None, description="What the user is told, exactly.")
-    elapsed: Duration | None = Field(None, description="Virtual time of all prompts together.")
-    counters: Counters = Field(Counters(), description="The counters at the end.")
-    requests: int | None = Field(None, ge=0, description="How many requests the model got.")
-    tools_run: list[str] | None = Field(None, description="Names of the tools run, in order.")
-    calls: list[dict[str, Any]] | None = Field(
-        None, description="The tools run, in order, with the arguments that they got."
-    )
-    backoffs: list[Duration] | None = Field(None, description="The waits before retries, in order.")
-    hooks: list[str] | None = Field(
-        None, description="The hooks that ran: point, name, and ok, blocked, failed or timed-out."
-    )
-    messages: str | None = Field(None, description="The roles of the messages at the end.")
-    sent: list[str] | None = Field(
-        None, description="The requests as sent: for each the roles of its messages."
-    )
-    files: dict[str, str] | None = Field(
-        None, description="The files at the end, all of them, by path."
-    )
-    broken_pairs: list[str] = Field(
-        default_factory=list,
-        description="The calls without exactly one result that this loop is known to send, each in "
-        "the words in which `simloop check` reports it; by default there may be none.",
-    )
-
-    @model_validator(mode="after")
-    def _one_end(self) -> Self:
-        if self.error is not None:
-            for field in _AT_AN_OUTCOME:
-                if differs(self, field):
-                    raise wrong(field, f"a run that ends in {self.error} has no outcome to judge")
-        return self
-
-
-_AT_AN_OUTCOME = (
-    "outcome", "outcomes", "unused", "limit", "text", "message", "elapsed", "counters", "messages",
-    "files",
-)  # fmt: skip
+    ahead: WrittenDuration = Field(default=kept(NO_TIME), description="It shows a later time.")
+    behind: WrittenDuration = Field(default=kept(NO_TIME), description="It shows an earlier time.")
 
 
 class Scenario(Strict):
     """One prompt or several, what the model will say, the tools and hooks around it, the bounds."""
 
-    title: str = Field("", description="What must hold, as a sentence.")
-    loop: str = Field("reference", description="The loop design to run.")
-    loops: LoopOptions = Field(LoopOptions(), description="The options of each loop design.")
-    seed: int = Field(0, ge=0, lt=2**63, description="The seed of everything random.")
-    limits: Limits = Field(Limits(), description="The bounds of the run.")
-    system_prompt: str = Field("", description="The system prompt.")
+    title: str = Field(default="", description="What must hold, as a sentence.")
+    loop: str = Field(default="reference", description="The loop design to run.")
+    loops: One[LoopOptions] = Field(
+        default=kept(LoopOptions()), description="The options of each loop design."
+    )
+    seed: int = Field(default=0, ge=0, lt=2**63, description="The seed of everything random.")
+    limits: One[Limits] = Field(default=kept(Limits()), description="The bounds of the run.")
+    system_prompt: str = Field(default="", description="The system prompt.")
     prompt: str = Field(description="What the user asks for.")
     then: list[str] = Field(
         default_factory=list, description="Further prompts, each after the outcome before it."
     )
-    tools: dict[str, ScriptedTool] = Field(default_factory=dict, description="Fake tools by name.")
+    tools: Named[ScriptedTool] = Field(default=kept({}), description="Fake tools by name.")
     files: dict[str, str] | None = Field(
-        None,
+        default=None,
         description="Files in memory, by path, and with them the five tools of document 003: "
         "RunShellCommand, ReadFile, ReadFolder, WriteFile, EditFile.",
     )
-    model: list[Reply] = Field(
-        default_factory=list, description="What the model says, in order or by rule."
+    model: Many[Reply] = Field(
+        default=kept([]), description="What the model says, in order or by rule."
     )
-    summaries: list[Reply] = Field(
-        default_factory=list, description="What it says when asked for a summary."
+    summaries: Many[Reply] = Field(
+        default=kept([]), description="What it says when asked for a summary."
     )
-    hooks: list[ScriptedHook] = Field(
-        default_factory=list, description="Fake hooks, in the order in which they run."
+    hooks: Many[ScriptedHook] = Field(
+        default=kept([]), description="Fake hooks, in the order in which they run."
     )
-    abort: Moment | None = Field(None, description="The user stops the run.")
-    queue: list[Queued] = Field(default_factory=list, description="The user says more meanwhile.")
-    clock: ClockSkew = Field(ClockSkew(), description="A clock that is wrong.")
-    faults: ChanceFaults | None = Field(
-        None, description="Faults that nobody planned, drawn from the seed."
+    abort: OneOrNone[Moment] = Field(default=kept(None), description="The user stops the run.")
+    queue: Many[Queued] = Field(default=kept([]), description="The user says more meanwhile.")
+    clock: One[ClockSkew] = Field(default=kept(ClockSkew()), description="A clock that is wrong.")
+    faults: OneOrNone[ChanceFaults] = Field(
+        default=kept(None), description="Faults that nobody planned, drawn from the seed."
     )
-    retry: ExponentialBackoff | None = Field(
-        None,
+    retry: OneOrNone[ExponentialBackoff] = Field(
+        default=kept(None),
         description="When and how model calls are retried; by default as the loop does. What it "
         "leaves out has the defaults below, and not the loop's.",
     )
-    compaction: Compaction | None = Field(
-        None, description="When and how the context is shortened; by default as the loop does."
+    compaction: OneOrNone[Compaction] = Field(
+        default=kept(None),
+        description="When and how the context is shortened; by default as the loop does.",
     )
-    context: Context | None = Field(
-        None, description="What measuring and compacting the context come to."
+    context: OneOrNone[Context] = Field(
+        default=kept(None), description="What measuring and compacting the context come to."
     )
-    tool_execution: ToolExecution | None = Field(
-        None, description="How tools are run; by default as the loop does."
+    tool_execution: OneOrNone[ToolExecution] = Field(
+        default=kept(None), description="How tools are run; by default as the loop does."
     )
-    hook_isolation: HookIsolation = Field(HookIsolation(), description="How far a hook can reach.")
+    hook_isolation: One[HookIsolation] = Field(
+        default=kept(HookIsolation()), description="How far a hook can reach."
+    )
     bugs: list[Annotated[str, Field(pattern=r"^[A-F]\d{1,2}$")]] = Field(
         default_factory=list,
         description="Rows of the catalogue of real bugs that it guards against.",
     )
     max_transitions: int = Field(
-        MAX_TRANSITIONS, ge=1, description="Moves of the loop after which it is a runaway."
+        default=MAX_TRANSITIONS, ge=1, description="Moves of the loop after which it is a runaway."
     )
-    expect: Expect = Field(Expect(), description="What must hold at the end.")
-    expect_on: dict[str, Expect] = Field(
-        default_factory=dict,
+    expect: One[Expect] = Field(default=kept(Expect()), description="What must hold at the end.")
+    expect_on: Named[Expect] = Field(
+        default=kept({}),
         description="What must hold instead when this loop runs it, by name. Of a version, such as "
         "pi@0.87.1, what is said of its design must hold, unless something is said of the version.",
     )
@@ -332,7 +295,7 @@ class Scenario(Strict):
             raise wrong("files", str(error)) from None
         return self
 
-    _path: str = PrivateAttr("")
+    _path: str = PrivateAttr(default="")
 
     @property
     def path(self) -> str:

@@ -26,9 +26,11 @@ from simloop.errors import (
 from simloop.kernel import signals
 from simloop.kernel.effects import Queue
 from simloop.kernel.machine import Feature
+from simloop.scenario.expect import Expect
 from simloop.scenario.loops import is_own, machine_for, reasons_against
-from simloop.scenario.result import Counters, Result, failures, failures_of_error
-from simloop.scenario.schema import Expect, Moment, Scenario
+from simloop.scenario.mismatch import in_trace, mismatches_by_default
+from simloop.scenario.result import Counters, Result
+from simloop.scenario.schema import Moment, Scenario
 from simloop.scenario.tripwires import Tripwires
 from simloop.scenario.world import (
     Given,
@@ -122,14 +124,16 @@ class Simulation:
             self._check_account(result)
         except CheckFailed as error:
             error.reproduce = error.reproduce or self._reproduce()
-            raise
-        except ScenarioError as error:
-            error.path = error.path or self.scenario.path or None
+            if isinstance(error, ScriptExhausted | ScriptUnused):
+                error.path = self.scenario.path or None
             if isinstance(error, ScriptExhausted) and self._loop_name != self.scenario.loop:
                 error.hint = f"add a reply, or {self._elsewhere('{error: ScriptExhausted}')}"
             raise
-        failed = failures(self.expected, result)
-        return dataclasses.replace(result, failures=failed) if failed else result
+        except ScenarioError as error:
+            error.path = error.path or self.scenario.path or None
+            raise
+        found = mismatches_by_default(self.expected, result)
+        return dataclasses.replace(result, mismatches=found) if found else result
 
     async def send(self, prompt: str) -> Ended:
         """Run one prompt to its outcome; what was said before stays in the context."""
@@ -191,10 +195,13 @@ class Simulation:
 
         Raises ExpectationFailed if it does, and something else that it expects is not so.
         """
-        unmet = failures_of_error(self.expected, error, self.trace)
+        expect = self.expected
+        if expect.error != type(error).__name__:
+            return False
+        unmet = tuple(in_trace(expect, self.trace.entries))
         if unmet:
-            raise ExpectationFailed("\n".join(unmet), reproduce=self._reproduce())
-        return unmet is not None
+            raise ExpectationFailed("\n".join(map(str, unmet)), reproduce=self._reproduce())
+        return True
 
     def _missed(self) -> list[str]:
         """The places of what was to happen at a moment that never came."""
@@ -218,7 +225,7 @@ class Simulation:
             return  # judged with all else that is expected
         error.message += f"; it ended with {result.outcome}: {result.message}"
         if self._loop_name == self.scenario.loop:
-            error.message += "".join(f"; {failure}" for failure in failures(expect, result))
+            error.message += "".join(f"; {one}" for one in mismatches_by_default(expect, result))
         else:
             says = f"{{outcome: {result.outcome}, unused: {result.unused}}}"
             error.hint = self._elsewhere(says)

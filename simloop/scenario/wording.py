@@ -1,13 +1,25 @@
-"""What pydantic finds wrong, in the words of people who write scenario files.
+"""The findings of pydantic, in the words of people who write scenarios.
 
-Not here: where it stands in the file (loader.py). The rule to keep: say what must be there instead
-of what is not, in the words of the file (text, list, mapping), never in those of Python or JSON.
+Not here: the place of a finding in a file (loader.py). The rule to keep: a message states what must
+be there, in the words of the file (text, list, mapping), never in those of Python or JSON.
 """
 
+import dataclasses
 import difflib
 import re
-from typing import Any
+import typing
+from collections.abc import Iterator
+from typing import Any, TypeAlias
 
+from pydantic import BaseModel, ValidationError
+
+from simloop.errors import ScenarioError
+
+Loc: TypeAlias = tuple[str | int, ...]
+PLAIN, FORM = "<plain>", "<form>"
+"""The two forms of a value that has two, as pydantic puts them into the place of a finding."""
+
+UNKNOWN_KEY = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
 _MAPPING = frozenset({"model_type", "dataclass_type", "dict_type", "model_attributes_type"})
 _WHOLE_NUMBER = frozenset({"int_type", "int_parsing", "int_from_float", "int_parsing_size"})
 _WORD = re.compile(r"'([^']*)'")
@@ -67,3 +79,58 @@ _SIMPLE = {
 
 def _quotes(given: Any) -> str:
     return "put it in quotes" if isinstance(given, bool | int | float) else ""
+
+
+def loc_of(error: Any) -> Loc:
+    """The place of a finding; a check of a whole model names the key that it objects to."""
+    key = error.get("ctx", {}).get("key")
+    loc = tuple(part for part in error["loc"] if part not in {PLAIN, FORM})
+    return (*loc, key) if key else loc
+
+
+def refusal(model: type[BaseModel], invalid: ValidationError, *, key: str = "") -> ScenarioError:
+    """The first finding about an object that is made in Python, and how many others there are."""
+    errors = invalid.errors(include_url=False)
+    first, loc = errors[0], loc_of(errors[0])
+    message, hint = wording(first)
+    if first["type"] in UNKNOWN_KEY:
+        message, hint = "unknown key", nearest(model, loc)
+    elif first["type"] == "missing":
+        message, hint = "this is missing", f"add {loc[-1]}=..."
+    others = f" [and {len(errors) - 1} more]" if len(errors) > 1 else ""
+    path = ".".join(map(str, (key or model.__name__, *loc)))
+    return ScenarioError(f"{message}{others}", key=path, hint=hint)
+
+
+def nearest(model: Any, loc: Loc) -> str:
+    """The key of `model` that `loc`, which is none, may stand for, or all that there are."""
+    known = list(dict.fromkeys(_keys_at(model, loc[:-1])))
+    close = difflib.get_close_matches(str(loc[-1]), known, n=1)
+    return f"did you mean `{close[0]}`?" if close else f"known here: {', '.join(known)}"
+
+
+def _keys_at(model: Any, loc: Loc) -> Iterator[str]:
+    """The keys of the models that `loc` leads to, through lists, mappings and unions."""
+    fields = _fields(model)
+    if fields is None:
+        for argument in typing.get_args(model):
+            rest = loc[1:] if loc and _holds_items(model) else loc
+            yield from _keys_at(argument, rest)
+    elif not loc:
+        yield from fields
+    elif loc[0] in fields:
+        yield from _keys_at(fields[str(loc[0])], loc[1:])
+
+
+def _holds_items(model: Any) -> bool:
+    return typing.get_origin(model) in (list, dict)
+
+
+def _fields(model: Any) -> dict[str, Any] | None:
+    if not isinstance(model, type):
+        return None
+    if issubclass(model, BaseModel):
+        return {name: field.annotation for name, field in model.model_fields.items()}
+    if dataclasses.is_dataclass(model):
+        return {field.name: field.type for field in dataclasses.fields(model)}
+    return None

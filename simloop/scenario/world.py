@@ -260,8 +260,12 @@ def _hook(spec: ScriptedHook, number: int) -> UserFunction:
         _change(spec, given)
 
     async def act_later(given: Any) -> None:
-        if is_due(given):
-            await _pause(spec.takes, hangs=spec.hangs)
+        if not is_due(given):
+            return
+        if spec.waits == "after":
+            do(given)
+        await _pause(spec.takes, hangs=spec.hangs)
+        if spec.waits == "before":
             do(given)
 
     return UserFunction(

@@ -194,10 +194,29 @@ def _dotted(loc: Loc) -> str:
 class _Loader(yaml.SafeLoader):
     """Only its event stream is used."""
 
+    _in_plain = False
+
     def check_key(self) -> bool:
-        # YAML 1.1 reads [?a] as {a: null}. In 1.2 it is text, which PyYAML cannot scan: refused.
+        # YAML 1.1 reads [?a] as {a: null}; in 1.2 it is the text ?a.
         after: str = self.peek(1)
         return after in "\0 \t\r\n" or (self.flow_level > 0 and after in ",[]{}")
+
+    def check_plain(self) -> bool:
+        return bool(super().check_plain()) or self.peek() == "?"  # check_key has refused it before
+
+    def scan_plain(self) -> Any:
+        # PyYAML ends an unquoted text of a flow collection before a ?, as YAML 1.1 says. YAML 1.2
+        # does not: a ? inside of a text is a character as any other, so it is shown to the scanner
+        # as one. The text itself is taken by `prefix`, which does not peek.
+        self._in_plain = True
+        try:
+            return super().scan_plain()
+        finally:
+            self._in_plain = False
+
+    def peek(self, index: int = 0) -> str:
+        char: str = super().peek(index)
+        return "x" if self._in_plain and char == "?" else char
 
 
 def _events(text: str, path: str) -> Iterator[yaml.Event]:

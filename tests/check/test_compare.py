@@ -125,7 +125,7 @@ class TestErrors:
     def test_that_end_a_run_stand_in_the_place_of_its_outcome(self) -> None:
         row = by_loop(EXHAUSTED, "pi")["pi"]
         assert (row.outcome, row.error, row.ending) == ("", "ScriptExhausted", "ScriptExhausted")
-        assert (row.model_calls, row.tool_runs, row.ok, row.exit_code) == (2, 1, False, 2)
+        assert (row.model_calls, row.tool_runs, row.ok, row.exit_code) == (2, 1, False, 1)
         (failure,) = row.failures
         assert failure.startswith("ScriptExhausted: model: request 2 finds no reply")
 

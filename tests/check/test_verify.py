@@ -58,7 +58,7 @@ class TestAScenario:
 
     @pytest.mark.parametrize(
         ("text", "kind", "code"),
-        [(EXHAUSTED, ScriptExhausted, 2), (UNUSED, ScriptUnused, 2)],
+        [(EXHAUSTED, ScriptExhausted, 1), (UNUSED, ScriptUnused, 1)],
         ids=["exhausted", "unused"],
     )
     def test_whose_script_does_not_fit_is_an_error_and_the_same_twice(

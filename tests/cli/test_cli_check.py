@@ -85,8 +85,8 @@ class TestText:
         result = check(*files, write("d", FAILS), "no-such-name", write("e", PASSES))
         assert result.exit_code == 2
         words = [line.split()[0] for line in result.stdout.splitlines() if line[0] != " "]
-        assert words == ["ERROR", "ERROR", "FAILED", "FAILED", "ERROR", "1"]
-        assert result.stdout.splitlines()[-1].startswith("1 passed, 2 failed, 3 errors (")
+        assert words == ["ERROR", "FAILED", "FAILED", "FAILED", "ERROR", "1"]
+        assert result.stdout.splitlines()[-1].startswith("1 passed, 3 failed, 2 errors (")
         complaints = ("a.simloop.yaml:1:", "b.simloop.yaml: model:", "there is no scenario")
         assert all(complaint in result.stderr for complaint in complaints)
 
@@ -216,7 +216,7 @@ class TestJunit:
         text = f"{FAILS.replace('{say: Hello.}', '{say: Hello.}, {say: Late.}')}"
         (case,) = suite(check(write("a", text), "--format", "junit"))
         (error,) = case
-        assert (error.tag, error.get("type")) == ("error", "ScriptUnused")
+        assert (error.tag, error.get("type")) == ("failure", "ScriptUnused")
         assert "expect.text" in (error.text or "").splitlines()[0]
         assert "a.simloop.yaml: model.2" in (error.text or "")
 

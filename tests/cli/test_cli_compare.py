@@ -162,7 +162,7 @@ class TestSeveralScenarios:
     def test_with_an_error_name_it_in_the_place_of_the_outcome(self) -> None:
         result = compare(write("a", EXHAUSTED), write("b", LOOKS), "--loop", "pi")
         assert " ! ScriptExhausted 2\n" in result.stdout
-        assert (result.exit_code, result.stderr) == (2, "")
+        assert (result.exit_code, result.stderr) == (1, "")
 
     def test_run_to_the_last_whatever_the_first_ones_do(self) -> None:
         result = compare(write("a", "modell: ["), "no-such-name", write("c", LOOKS))

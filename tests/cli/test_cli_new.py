@@ -7,9 +7,9 @@ from click.testing import CliRunner, Result
 
 from simloop.cli import main
 from simloop.cli.new import SCHEMA_FILE, STARTER
+from simloop.scenario.expect import Expect
 from simloop.scenario.jsonschema import schema_text
 from simloop.scenario.loader import load_scenario
-from simloop.scenario.schema import Expect
 
 
 def new(path: Path) -> Result:

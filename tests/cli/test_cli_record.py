@@ -153,7 +153,7 @@ class TestWhatIsWrong:
         assert traces() == ["b.trace.jsonl", "c.trace.jsonl"]
 
     @pytest.mark.parametrize(
-        ("text", "code"), [(EXHAUSTED, 2), (RUNAWAY, 1)], ids=["exhausted", "runaway"]
+        ("text", "code"), [(EXHAUSTED, 1), (RUNAWAY, 1)], ids=["exhausted", "runaway"]
     )
     def test_with_a_run_that_has_no_outcome_never_replaces_a_good_trace(
         self, text: str, code: int
@@ -168,8 +168,8 @@ class TestWhatIsWrong:
 
     def test_with_the_script_of_a_run_that_ended_is_recorded_and_an_error(self) -> None:
         result = record(write("a", UNUSED))
-        assert result.exit_code == 2
-        assert result.stdout.startswith("ERROR   a.trace.jsonl  completed")
+        assert result.exit_code == 1
+        assert result.stdout.startswith("FAILED  a.trace.jsonl  completed")
         assert traces() == ["a.trace.jsonl"]
 
     def test_with_the_disk_leaves_the_old_trace_as_it_was(

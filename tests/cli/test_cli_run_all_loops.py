@@ -56,7 +56,7 @@ class TestAllLoops:
     @pytest.mark.parametrize("output_format", ["text", "json"])
     @pytest.mark.parametrize(
         ("texts", "code"),
-        [((PASSES, HOOKED), 0), ((PASSES, FAILS), 1), ((FAILS, EXHAUSTED), 2), (("x",), 2)],
+        [((PASSES, HOOKED), 0), ((PASSES, FAILS), 1), ((FAILS, EXHAUSTED), 1), (("x",), 2)],
         ids=["passed", "failed", "failed-and-exhausted", "unreadable"],
     )
     def test_end_with_the_worst_exit_code(

@@ -274,11 +274,11 @@ def test_a_model_call_that_a_hook_forbids_ends_the_run_as_blocked() -> None:
 
 # Runs
 
-TOOLS = {"t": ScriptedTool(returns="ok", takes=SECOND)}
+TOOLS = {"t": ScriptedTool(returns="ok", takes="1s")}
 CALL, TWO, DONE = Reply(call={"t": {}}), Reply(call=[{"t": {}}, {"t": {}}]), Reply(say="Done.")
 BLOCKS = ScriptedHook(at="before_tool_call", block="not allowed")
 NO_ROOM = Context(over=[True], shrunk=[False])
-SLOWLY = Pace(first_part=SECOND, per_part=SECOND)
+SLOWLY = Pace(first_part="1s", per_part="1s")
 
 
 def go(*model: Reply, options: Any = None, loop: str = "opencode", **more: Any) -> Result:
@@ -299,7 +299,7 @@ def failing(status: int, times: int = 1) -> Reply:
 EXITS: dict[str, tuple[Outcome, dict[str, Any], list[Reply]]] = {
     "answered": (Outcome.COMPLETED, {}, [CALL, DONE]),
     "stop-with-calls": (Outcome.COMPLETED, {}, [Reply(call={"t": {}}, finish="stop")]),
-    "aborted-in-tools": (Outcome.ABORTED, {"abort": Moment(at=SECOND // 2)}, [TWO]),
+    "aborted-in-tools": (Outcome.ABORTED, {"abort": Moment(at="500ms")}, [TWO]),
     "aborted-in-the-stream": (
         Outcome.ABORTED,
         {"abort": Moment(on="tool-call")},
@@ -353,7 +353,7 @@ def test_the_delays_are_1_2_4_8_and_16_seconds_then_it_gives_up() -> None:
 
 
 def test_retry_after_is_honoured() -> None:
-    slow = Reply(http=Http(status=429, retry_after=7 * SECOND))
+    slow = Reply(http=Http(status=429, retry_after="7s"))
     assert go(slow, failing(500), DONE).backoffs_s == [7, 2]
 
 
@@ -429,7 +429,7 @@ def test_a_tool_that_raises_is_told_to_the_model_and_ends_nothing() -> None:
 
 
 def test_a_message_said_meanwhile_is_heard_with_the_next_step() -> None:
-    say = [Queued(at=SECOND // 2, say="now"), Queued(on="finish", nth=2, say="later")]
+    say = [Queued(at="500ms", say="now"), Queued(on="finish", nth=2, say="later")]
     result = go(CALL, DONE, DONE, queue=say)
     heard = [[m.text for m in q.messages if isinstance(m, UserMessage)] for q in result.requests]
     assert heard == [["Go."], ["Go.", "now"], ["Go.", "now", "later"]]

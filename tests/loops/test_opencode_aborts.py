@@ -10,10 +10,11 @@ from simloop import Limits, Outcome, Reply, Result, ScriptedHook
 from simloop.loops.opencode import MAX_STEPS
 from simloop.loops.opencode_options import VERSIONS, Steps
 from simloop.messages import AssistantMessage, UserMessage
-from simloop.scenario.schema import Expect, Moment
+from simloop.scenario.expect import Expect
+from simloop.scenario.schema import Moment
 
 SLOW_TEXT = Reply(say=["a", "b", "c"], pace=SLOWLY)
-IN_THE_STREAM, HALF_A_SECOND = Moment(at=SECOND * 3 // 2), Moment(at=SECOND // 2)
+IN_THE_STREAM, HALF_A_SECOND = Moment(at="1.5s"), Moment(at="500ms")
 
 
 def aborted(*model: Reply, abort: Moment, version: str = "", **more: Any) -> Result:
@@ -84,7 +85,7 @@ def test_the_call_after_an_abort_in_the_wait_is_the_one_that_failed_again() -> N
 
 @pytest.mark.parametrize("version", ["", *(f"@{version}" for version in VERSIONS)])
 def test_an_abort_after_a_step_leads_to_no_other_call(version: str) -> None:
-    slow = ScriptedHook(at="after_llm_call", takes=SECOND)
+    slow = ScriptedHook(at="after_llm_call", takes="1s")
     result = aborted(CALL, abort=Moment(on="finish"), version=version, hooks=[slow])
     assert len(result.requests) == 1
 
@@ -101,13 +102,13 @@ def test_an_abort_after_a_step_leads_to_no_other_call(version: str) -> None:
 def test_an_abort_waits_for_the_hooks_around_a_call_and_not_for_those_after_a_step(
     point: Any, at_s: float
 ) -> None:
-    hook = ScriptedHook(at=point, takes=4 * SECOND)
-    result = aborted(CALL, abort=Moment(at=SECOND * 3 // 2), hooks=[hook], expect=Expect(unused=1))
+    hook = ScriptedHook(at=point, takes="4s")
+    result = aborted(CALL, abort=Moment(at="1.5s"), hooks=[hook], expect=Expect(unused=1))
     assert result.elapsed_s == at_s
     assert (
         aborted(
             CALL,
-            abort=Moment(at=SECOND * 3 // 2),
+            abort=Moment(at="1.5s"),
             hooks=[hook],
             version="@1.18.33",
             expect=Expect(unused=1),

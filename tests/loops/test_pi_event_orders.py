@@ -21,15 +21,15 @@ from simloop.trace.event import Event
 
 SECOND = 10**9
 TOOLS = {
-    "A": ScriptedTool(takes=2 * SECOND),
-    "B": ScriptedTool(takes=SECOND),
+    "A": ScriptedTool(takes="2s"),
+    "B": ScriptedTool(takes="1s"),
     "Strict": ScriptedTool(parameters={"path": "string"}),
     "Blocked": ScriptedTool(),
     "C": ScriptedTool(),
 }
 SEQUENTIAL = ToolExecution(order=ToolOrder.SEQUENTIAL)
 PARALLEL = ToolExecution(order=ToolOrder.PARALLEL)
-DURING_A = Moment(at=SECOND // 2)
+DURING_A = Moment(at="500ms")
 
 
 def scenario(
@@ -151,8 +151,8 @@ def test_pi_0_87_1_steer_and_follow_up_during_tools_wait_for_the_batch() -> None
         "B",
         then=[Reply(say="Steered."), Reply(say="Followed up.")],
         queue=[
-            Queued(at=SECOND // 2, say="And then?", follow_up=True),
-            Queued(at=SECOND // 2, say="Not so."),
+            Queued(at="500ms", say="And then?", follow_up=True),
+            Queued(at="500ms", say="Not so."),
         ],
     )
     assert told(world, "pi@0.87.1") == printed(
@@ -232,7 +232,7 @@ def test_pi_0_73_1_and_0_87_1_what_steers_before_an_abort_goes_with_the_last_cal
     loop: str,
 ) -> None:
     """Not printed: read in the source, 2.2: the turn that follows the batch polls what steers."""
-    steered = [Queued(at=SECOND // 4, say="Not so.")]
+    steered = [Queued(at="250ms", say="Not so.")]
     world = scenario("A", then=(), abort=DURING_A, queue=steered)
     result = run(world, loop=loop)
     assert events_of(result, world, loop) == printed(
@@ -256,7 +256,7 @@ def test_unlike_pi_0_87_1_our_transcript_answers_the_call_that_was_never_started
 @pytest.mark.parametrize("loop", ["pi@0.73.1", "pi@0.87.1"])
 def test_pi_0_73_1_and_0_87_1_parallel_abort_during_a_when_b_is_done(loop: str) -> None:
     """A error, B done, one more model call, which comes back as aborted."""
-    world = scenario("A", "B", order=PARALLEL, then=(), abort=Moment(at=3 * SECOND // 2))
+    world = scenario("A", "B", order=PARALLEL, then=(), abort=Moment(at="1.5s"))
     result = run(world, loop=loop)
     assert result.outcome is Outcome.ABORTED
     assert errors(result) == {"A": True, "B": False}
@@ -284,7 +284,7 @@ def test_pi_0_87_1_a_reply_that_is_aborted_ends_the_run_at_once() -> None:
     world = Scenario(
         prompt="Go.",
         tools=TOOLS,
-        model=[Reply(say="I see", call={"A": {}}, pace=Pace(per_part=SECOND))],
+        model=[Reply(say="I see", call={"A": {}}, pace=Pace(per_part="1s"))],
         abort=Moment(on="tool-call"),
         queue=[Queued(on="tool-call", say="Never heard.")],
     )

@@ -26,7 +26,7 @@ from simloop.trace import entries
 
 SECOND = 10**9
 TOOLS = {
-    "t": ScriptedTool(returns="ok", takes=SECOND),
+    "t": ScriptedTool(returns="ok", takes="1s"),
     "strict": ScriptedTool(parameters={"path": "string"}),
     "broken": ScriptedTool(raises="no such file"),
 }
@@ -50,8 +50,7 @@ def results_of(result: Result) -> list[str]:
 
 
 WAITING = [
-    Queued(at=SECOND // 2, say=say, follow_up=say.startswith("f"))
-    for say in ("f1", "s1", "f2", "s2")
+    Queued(at="500ms", say=say, follow_up=say.startswith("f")) for say in ("f1", "s1", "f2", "s2")
 ]
 
 
@@ -177,7 +176,7 @@ def test_an_abort_during_the_first_of_two_tools_does_as_that_version(
 ) -> None:
     order = ToolExecution(order=ToolOrder.SEQUENTIAL)
     two = Reply(call=[{"t": {}}, {"t": {}}])
-    result = go(two, loop=loop, tool_execution=order, abort=Moment(at=SECOND // 2))
+    result = go(two, loop=loop, tool_execution=order, abort=Moment(at="500ms"))
     assert result.outcome is Outcome.ABORTED
     assert (len(result.calls), len(result.requests)) == (started, requests)
     assert [m.is_error for m in result.messages if isinstance(m, ToolMessage)] == [
@@ -208,13 +207,13 @@ def test_a_timeout_alone_leaves_the_order_of_tools_as_the_loop_has_it(loop: str)
 
 
 def test_the_wall_clock_bounds_the_tools_that_are_run_after_an_abort() -> None:
-    slow = {**TOOLS, "slow": ScriptedTool(takes=100 * SECOND)}
+    slow = {**TOOLS, "slow": ScriptedTool(takes="100s")}
     result = go(
         Reply(call=[{"t": {}}, {"slow": {}}]),
         loop="pi@0.73.1",
         tools=slow,
         tool_execution=ToolExecution(order=ToolOrder.SEQUENTIAL),
-        abort=Moment(at=SECOND // 2),
+        abort=Moment(at="500ms"),
         limits=Limits(max_wall_clock_ms=2_000),
     )
     assert result.elapsed_ns == 2 * SECOND

@@ -220,7 +220,7 @@ def test_all_calls_of_a_reply_are_run_if_so_chosen() -> None:
 # Runs
 
 TOOLS = {
-    "t": ScriptedTool(returns="ok", takes=SECOND),
+    "t": ScriptedTool(returns="ok", takes="1s"),
     "strict": ScriptedTool(parameters={"path": "string"}),
     "broken": ScriptedTool(raises="no such file"),
 }
@@ -282,7 +282,7 @@ def test_the_next_prompt_goes_on_from_the_history_with_a_fresh_budget() -> None:
 
 
 def test_what_the_user_says_meanwhile_is_the_next_prompt() -> None:
-    result = go(CALL, DONE, DONE, queue=[Queued(at=SECOND // 2, say="And now?")])
+    result = go(CALL, DONE, DONE, queue=[Queued(at="500ms", say="And now?")])
     assert result.outcomes == (Outcome.COMPLETED, Outcome.COMPLETED)
     assert [len(request.messages) for request in result.requests] == [1, 3, 5]
 
@@ -296,7 +296,7 @@ def test_a_failed_call_is_not_tried_again_and_the_prompt_stays_in_the_history() 
 @pytest.mark.parametrize(
     ("asked_for", "feature"),
     [
-        ({"abort": Moment(at=1)}, Feature.ABORT),
+        ({"abort": Moment(at="1ns")}, Feature.ABORT),
         ({"hooks": [ScriptedHook(at="before_llm_call")]}, Feature.HOOKS),
         ({"compaction": Compaction()}, Feature.COMPACTION),
         ({"summaries": [DONE]}, Feature.COMPACTION),

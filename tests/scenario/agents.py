@@ -6,7 +6,7 @@ from typing import Any
 from simloop import Agent, Reply, Scenario, ScriptedTool, simulate
 
 SECOND = 10**9
-TOOLS = {"write": ScriptedTool(returns="written", takes=2 * SECOND)}
+TOOLS = {"write": ScriptedTool(returns="written", takes="2s")}
 WRITES = (Reply(say="I write it.", call={"write": {}}), Reply(say="It is written."))
 
 

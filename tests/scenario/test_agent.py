@@ -62,7 +62,7 @@ def test_live_events_are_those_of_the_trace(events: Any, order: ToolOrder) -> No
 
 def test_the_program_of_opencode_tells_its_status_live() -> None:
     async def main() -> list[tuple[str, int]]:
-        world = scenario(Reply(http=Http(status=429, retry_after=3 * SECOND)), Reply(say="Done."))
+        world = scenario(Reply(http=Http(status=429, retry_after="3s")), Reply(say="Done."))
         agent = Agent(world, events="program", loop="opencode")
         loop = running_loop()
         told = []
@@ -175,7 +175,9 @@ def test_nobody_polls_while_a_tool_runs() -> None:
     year = 365 * 86_400 * SECOND
 
     async def main() -> None:
-        world = scenario(*WRITES).model_copy(update={"tools": {"write": ScriptedTool(takes=year)}})
+        world = scenario(*WRITES).model_copy(
+            update={"tools": {"write": ScriptedTool(takes="8760h")}}
+        )
         await all_of(Agent(world).run("Go."))
         loop: Any = running_loop()
         assert loop.now_ns == year
@@ -200,7 +202,7 @@ def test_an_agent_may_begin_in_the_middle_of_a_simulation() -> None:
         await asyncio.sleep(5)
         return await all_of(agent.run("Go."))
 
-    events = live(main, Reply(say="Hi.", pace=Pace(first_part=SECOND)))
+    events = live(main, Reply(say="Hi.", pace=Pace(first_part="1s")))
     assert [event.at_ns for event in events] == [SECOND, SECOND]
 
 

@@ -19,8 +19,8 @@ from simloop.loops.opencode_options import OpencodeOptions
 from simloop.loops.pi import PiLoop, PiOptions
 from simloop.loops.react import ReactLoop, ReactOptions
 from simloop.loops.reference import ReferenceLoop
+from simloop.scenario.expect import Expect
 from simloop.scenario.loops import DESIGNS, LoopOptions, machine_for, names, reasons_against
-from simloop.scenario.schema import Expect
 from simloop.scenario.simulation import Simulation
 
 ANSWERED = Scenario(prompt="Go.", model=[Reply(say="Done.")])
@@ -317,7 +317,7 @@ def test_what_a_loop_cannot_express_is_told_with_every_reason_and_a_way_out() ->
 
 
 def test_the_order_of_tools_is_the_loops_own_unless_the_scenario_says() -> None:
-    tools = {"t": ScriptedTool(takes=10**9)}
+    tools = {"t": ScriptedTool(takes="1s")}
     scenario = Scenario(
         prompt="Go.", tools=tools, model=[Reply(call=[{"t": {}}] * 2), Reply(say="Done.")]
     )

@@ -146,7 +146,7 @@ CASES = [
         "2:36", "tools.clock.parameters.zone: must be 'string', 'integer'", "did you mean string?",
     ),
     # Durations.
-    Case("no-unit", "abort: {at: 5}\n", "2:13", "abort.at: a duration is a number and a unit"),
+    Case("no-unit", "abort: {at: 5}\n", "2:13", "abort.at: 5 has no unit: write '5s' or"),
     Case("long-unit", "expect: {backoffs: [2s, 4sec]}\n", "2:25", "expect.backoffs.1: a duration"),
     Case("negative", "abort: {at: -1s}\n", "2:13", "such as 120ms"),
     Case("line-end", 'abort: {at: "5s\\n"}\n', "2:13", "such as 120ms"),

@@ -168,7 +168,7 @@ def test_a_reply_that_fails_ends_in_its_own_way(
 
 
 def test_headers_are_lower_case_and_in_order() -> None:
-    http = Http(status=429, retry_after="5s", headers={"X-Id": "7", "Date": "today"})  # type: ignore[arg-type]  # as people write it
+    http = Http(status=429, retry_after="5s", headers={"X-Id": "7", "Date": "today"})
     assert http.fault().headers == (("date", "today"), ("retry-after", "5"), ("x-id", "7"))
 
 

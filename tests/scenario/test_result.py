@@ -14,9 +14,10 @@ from simloop.errors import (
     ScriptUnused,
 )
 from simloop.messages import Outcome
+from simloop.scenario.expect import Expect
 from simloop.scenario.loader import parse_scenario
-from simloop.scenario.result import Result, failures
-from simloop.scenario.schema import Expect
+from simloop.scenario.mismatch import mismatches
+from simloop.scenario.result import Result
 from simloop.scenario.simulation import run
 
 RUN = """
@@ -65,7 +66,7 @@ def test_an_expectation_that_holds_is_no_failure(expect: str) -> None:
 def test_requests_are_counted_without_building_them_all() -> None:
     result = run(parse_scenario(MANY))
     tracemalloc.start()
-    found = failures(Expect(requests=501), result)
+    found = mismatches(Expect(requests=501), result)
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert (found, most < 100_000) == ((), True)
@@ -175,10 +176,10 @@ def talk(expect: str, on: str = "{}") -> Result:
 @pytest.mark.parametrize(
     "expect",
     [
-        "{unused: 1}",
         "{unused: 1, outcomes: [completed, failed]}",
+        "{unused: 1, outcomes: [completed, ...]}",
         "{unused: 1, outcome: failed}",
-        "{unused: 1, files: {a: old, b: new}}",
+        "{outcome: failed, unused: 1, files: {a: old, b: new}}",
     ],
 )
 def test_an_expectation_of_a_whole_conversation_that_holds_is_no_failure(expect: str) -> None:
@@ -188,7 +189,7 @@ def test_an_expectation_of_a_whole_conversation_that_holds_is_no_failure(expect:
 @pytest.mark.parametrize(
     ("expect", "failure"),
     [
-        ("{unused: 2}", "expect.unused: expected 2, got 1: model.3"),
+        ("{outcome: failed, unused: 2}", "expect.unused: expected 2, got 1: model.3"),
         (
             "{unused: 1, outcomes: [completed]}",
             "expect.outcomes: expected ['completed'], got ['completed', 'failed']",
@@ -198,10 +199,13 @@ def test_an_expectation_of_a_whole_conversation_that_holds_is_no_failure(expect:
             "expect.outcomes: expected ['failed', 'completed'], got ['completed', 'failed']",
         ),
         (
-            "{unused: 1, files: {a: old}}",
+            "{outcome: failed, unused: 1, files: {a: old}}",
             "expect.files: expected {'a': 'old'}, got {'a': 'old', 'b': 'new'}",
         ),
-        ("{unused: 1, files: {}}", "expect.files: expected {}, got {'a': 'old', 'b': 'new'}"),
+        (
+            "{outcome: failed, unused: 1, files: {}}",
+            "expect.files: expected {}, got {'a': 'old', 'b': 'new'}",
+        ),
     ],
 )
 def test_an_expectation_of_a_whole_conversation_that_does_not_hold_says_why(
@@ -266,7 +270,8 @@ def test_what_a_scenario_of_a_version_expects_is_for_that_version() -> None:
 
 
 def test_how_many_replies_are_left_over_may_depend_on_the_loop() -> None:
-    text = "prompt: x\nmodel: [{http: {status: 500}}, {say: x}]\nexpect_on: {pi: {unused: 1}}"
+    on_pi = "expect_on: {pi: {outcome: failed, unused: 1}}"
+    text = f"prompt: x\nmodel: [{{http: {{status: 500}}}}, {{say: x}}]\n{on_pi}"
     assert run(parse_scenario(text)).ok
     assert run(parse_scenario(text), loop="pi").ok
 

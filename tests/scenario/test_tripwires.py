@@ -14,7 +14,7 @@ from simloop.trace.entries import Request, TextDelta, ToolStarted, Transition
 def scenario(abort: Moment | None = None) -> Scenario:
     return Scenario(
         prompt="Look.",
-        tools={"look": ScriptedTool(returns="found", takes=1_000_000_000)},
+        tools={"look": ScriptedTool(returns="found", takes="1s")},
         model=[
             Reply(say=["I ", "look."], call=[{"look": {}}, {"look": {}}]),
             Reply(say="Done."),
@@ -107,7 +107,7 @@ def test_replies_and_moments_that_are_left_over_are_named_together() -> None:
     text = "prompt: x\nmodel: [{http: {status: 401}}, {say: x}]\nabort: {on: backoff}"
     with pytest.raises(ScriptUnused, match=r"model\.1; these moments never came: abort"):
         run(parse_scenario(text))
-    assert run(parse_scenario(f"{text}\nexpect: {{unused: 2}}")).failures == ()
+    assert run(parse_scenario(f"{text}\nexpect: {{outcome: failed, unused: 2}}")).failures == ()
 
 
 def test_a_moment_that_came_when_it_could_change_nothing_any_more_is_not_left_over() -> None:
@@ -125,7 +125,7 @@ def told(**when: object) -> Result:
     plan = Queued.model_validate({"say": "And the tests?", **when})
     world = Scenario(
         prompt="Look.",
-        tools={"look": ScriptedTool(returns="found", takes=1_000_000_000)},
+        tools={"look": ScriptedTool(returns="found", takes="1s")},
         model=[
             Reply(call={"look": {}}),
             Reply(say="Done."),

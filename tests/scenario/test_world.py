@@ -1,3 +1,5 @@
+import asyncio
+import contextlib
 from typing import Any, get_args
 
 import pytest
@@ -58,7 +60,7 @@ def test_an_unknown_loop_is_refused_with_those_there_are() -> None:
 
 def test_a_scripted_tool_that_takes_no_time_is_not_async() -> None:
     tools = scripted_tools(
-        scenario_with(tools={"quick": ScriptedTool(), "slow": ScriptedTool(takes="1s")})  # type: ignore[arg-type]  # as people write it
+        scenario_with(tools={"quick": ScriptedTool(), "slow": ScriptedTool(takes="1s")})
     )
     assert {name: tool.function.is_async for name, tool in tools.items()} == {
         "quick": False,
@@ -148,7 +150,7 @@ def test_a_hook_counts_only_the_calls_of_its_tool() -> None:
 
 
 def test_a_hook_takes_its_time_only_when_it_acts() -> None:
-    listed = [ScriptedHook(at="before_tool_call", nth=2, takes=3 * 10**9)]
+    listed = [ScriptedHook(at="before_tool_call", nth=2, takes="3s")]
     act = scripted_hooks(scenario_with(hooks=listed)).before_tool_call[0].function
 
     async def when_done() -> list[int]:
@@ -159,6 +161,21 @@ def test_a_hook_takes_its_time_only_when_it_acts() -> None:
         return passed
 
     assert simulate(when_done()) == [0, 3, 3]
+
+
+@pytest.mark.parametrize(("waits", "text"), [("before", "hidden"), ("after", "***")])
+def test_a_hook_can_act_before_it_waits(waits: Any, text: str) -> None:
+    hook = ScriptedHook(at="after_tool_call", result="***", hangs=True, waits=waits)
+    call = ToolCall("call-1", "read", "{}")
+    done = AfterToolCall(call, {}, ToolResult("hidden"))
+
+    async def main() -> None:
+        [function] = scripted_hooks(scenario_with(hooks=[hook])).after_tool_call
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(function.function(done), 1)
+
+    simulate(main())
+    assert done.result.text == text
 
 
 @pytest.mark.parametrize(
@@ -202,7 +219,7 @@ def test_a_tool_of_the_scenario_stands_in_the_place_of_its_namesake_over_files()
     ("loop", "fields", "feature"),
     [
         ("react", {"hooks": [ScriptedHook(at="after_llm_call")]}, "no hooks"),
-        ("react", {"abort": Moment(at=1)}, "no way to stop"),
+        ("react", {"abort": Moment(at="1ns")}, "no way to stop"),
         ("react", {"summaries": [Reply(say="s")]}, "never shortens"),
         ("react", {"compaction": Compaction()}, "never shortens"),
         ("react", {"context": Context(over=[True])}, "never shortens"),

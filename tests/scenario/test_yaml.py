@@ -142,8 +142,8 @@ def test_the_outer_form_of_a_file_does_not_change_its_content(text: str) -> None
         (r'a: "\q"', 1, 6, "YAML has no such escape"),
         (r'a: "\U00110000"', 1, 7, "this number is out of range"),
         (r'a: "\UFFFFFFFF"', 1, 7, "this number is out of range"),
-        ("a: [?b]", 1, 5, "an unquoted ? cannot stand here"),
-        ("a: {b: Sure?}", 1, 12, "an unquoted ? cannot stand here"),
+        ("a: [?]", 1, 6, "a.0: a key must be text, not empty"),
+        ("a: {b: ?}", 1, 8, "an unquoted ? cannot stand here"),
         ("a: 1\n...\nb: 2", 3, 1, "text follows the end of the document"),
         ("%YAML x\n---\na: 1", 1, 7, "this % line is no directive"),
         ("%YAML 1." + "1" * 5000 + "\n---\na: 1", 1, 9, "this number is out of range"),
@@ -398,3 +398,19 @@ def test_any_bytes_in_a_file_read_as_utf_8_or_are_refused(
     path.write_bytes(raw)
     with suppress(ScenarioError):
         assert read_yaml_file(path).data == read_yaml(raw.decode(), "a.yaml").data
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("[and the date?]", ["and the date?"]),
+        ("{think: Should I? No.}", {"think": "Should I? No."}),
+        ("[what? , or ?b, ?c]", ["what?", "or ?b", "?c"]),
+        ("[a? b: c]", [{"a? b": "c"}]),
+        ("{what? is: 1, ?x: 2}", {"what? is": 1, "?x": 2}),
+        ("[http://a/b?c=d, 'no?']", ["http://a/b?c=d", "no?"]),
+        ("[what,\n  is it?\n  ]", ["what", "is it?"]),
+    ],
+)
+def test_a_question_mark_in_a_flow_collection_is_text(text: str, value: object) -> None:
+    assert read_yaml(f"a: {text}", "a.yaml").data == {"a": value}

@@ -12,7 +12,7 @@ async def waits_for_ever() -> None:
 
 
 def test_a_tool_that_hangs_is_told_at_the_time_at_which_it_hangs() -> None:
-    tools = {"look": ScriptedTool(hangs=True, takes=3_000_000_000)}
+    tools = {"look": ScriptedTool(hangs=True, takes="3s")}
     scenario = Scenario(prompt="Look.", tools=tools, model=[Reply(call={"look": {}})])
     with pytest.raises(Deadlock, match="nothing can run and no timer is set, at 3 s with 1 unfin"):
         run(scenario)

@@ -8,17 +8,18 @@ from hypothesis import strategies as st
 from simloop import Http, Reply, Result, Scenario, ScriptedTool, ToolExecution, run
 from simloop.kernel.policies import ToolOrder
 from simloop.scenario.agent import event_view
+from simloop.scenario.expect import Expect
 from simloop.scenario.replies import StreamFault
-from simloop.scenario.schema import Expect, Moment
+from simloop.scenario.schema import Moment
 from simloop.trace.entries import AnyEntry, Footer
 from simloop.trace.looptrace import LoopTrace
 
 SECOND = 10**9
 PARALLEL = ToolExecution(order=ToolOrder.PARALLEL)
 TOOLS = {
-    "look": ScriptedTool(parameters={"at": "string?"}, returns="found", takes=SECOND),
+    "look": ScriptedTool(parameters={"at": "string?"}, returns="found", takes="1s"),
     "now": ScriptedTool(returns="noon", details={"zone": "UTC"}),
-    "fail": ScriptedTool(raises="no disk", takes=2 * SECOND),
+    "fail": ScriptedTool(raises="no disk", takes="2s"),
 }
 
 

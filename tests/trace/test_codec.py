@@ -28,7 +28,7 @@ def a_trace(say: str = "Hello.") -> LoopTrace:
     scenario = Scenario(
         title="A run",
         prompt="Hi",
-        tools={"look": ScriptedTool(returns=[1, 2], takes=120_000_000)},
+        tools={"look": ScriptedTool(returns=[1, 2], takes="120ms")},
         model=[Reply(call={"look": {}}), Reply(say=say)],
     )
     return run(scenario).trace

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from simloop import Compaction, ExponentialBackoff, Http, Limits, Reply, Result, Scenario, run
 from simloop.loops.opencode_options import OpencodeOptions, Steps
 from simloop.messages import Outcome
+from simloop.scenario.expect import Expect
 from simloop.scenario.loops import LoopOptions
-from simloop.scenario.schema import Context, Expect, Moment, ScriptedHook, ScriptedTool
+from simloop.scenario.schema import Context, Moment, ScriptedHook, ScriptedTool
 from simloop.trace.event import Event
 from simloop.trace.opencode_events import (
     Busy,
@@ -26,7 +27,7 @@ from simloop.trace.opencode_events import (
 
 SECOND = 10**9
 LIMITED = Reply(http=Http(status=429))
-TOOLS = {"look": ScriptedTool(returns="found", takes=SECOND)}
+TOOLS = {"look": ScriptedTool(returns="found", takes="1s")}
 OVERFLOW = Reply(http=Http(status=400, code="context_length_exceeded"))
 MADE_ROOM = Context(over=[False], shrunk=[True])
 ENFORCED = LoopOptions(opencode=OpencodeOptions(steps=Steps.ENFORCE))
@@ -79,7 +80,7 @@ def test_a_retry_tells_which_try_failed_why_and_when_the_next_one_comes() -> Non
 
 
 def test_the_next_try_comes_when_retry_after_says() -> None:
-    busy = Reply(http=Http(status=429, retry_after=7 * SECOND))
+    busy = Reply(http=Http(status=429, retry_after="7s"))
     events = told(run(scenario(busy, Reply(say="Done."))))
     (retry,) = [e.status for e in events if isinstance(e, StatusEvent) and "next_ns" in repr(e)]
     assert isinstance(retry, Retry)
@@ -101,7 +102,7 @@ def test_attempts_count_from_one_after_a_compaction_within_a_step() -> None:
 
 
 def test_attempts_are_counted_further_than_an_unbounded_machine_counts() -> None:
-    many = Reply(http=Http(status=429, retry_after=1), times=40)
+    many = Reply(http=Http(status=429, retry_after="1ns"), times=40)
     events = told(run(scenario(many, Reply(say="Done.")), loop="opencode@1.2.27"))
     statuses = [event.status for event in events if isinstance(event, StatusEvent)]
     attempts = [status.attempt for status in statuses if isinstance(status, Retry)]
@@ -138,13 +139,13 @@ ENDS: dict[str, tuple[Scenario, str, Outcome, list[str]]] = {
         ["APIError"],
     ),
     "aborted": (
-        scenario(Reply(call={"look": {}}), abort=Moment(at=SECOND // 2)),
+        scenario(Reply(call={"look": {}}), abort=Moment(at="500ms")),
         "opencode@1.18.33",
         Outcome.ABORTED,
         ["MessageAbortedError"],
     ),
     "aborted-while-waiting": (
-        scenario(LIMITED, abort=Moment(at=SECOND // 2)),
+        scenario(LIMITED, abort=Moment(at="500ms")),
         "opencode",
         Outcome.ABORTED,
         ["MessageAbortedError"],

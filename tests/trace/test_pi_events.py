@@ -174,7 +174,7 @@ def test_a_run_that_fails_ends_in_one_error_and_no_done(reply: Reply, message: s
 
 
 def test_an_abort_during_a_tool_leaves_no_call_without_a_result() -> None:
-    world = scenario(Reply(call=[{"look": {}}, {"now": {}}]), abort=Moment(at=SECOND // 2))
+    world = scenario(Reply(call=[{"look": {}}, {"now": {}}]), abort=Moment(at="500ms"))
     events = result_events(run(world))
     assert shown(events) == [
         "message", "tool_call call-1", "tool_result call-1", "tool_call call-2",

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from hypothesis import given, settings
-from pi_runs import PI, SECOND, lines, runs, scenario, told_by, types
+from pi_runs import PI, lines, runs, scenario, told_by, types
 
 from simloop import Compaction, Http, Limits, Reply, Result, Scenario, read_trace, run, write_trace
 from simloop.kernel.policies import CompactionStrategy
@@ -100,8 +100,8 @@ def test_words_of_the_user_are_told_once_also_when_the_context_is_rewritten(
 
 
 DROPS = CompactionStrategy.DROP_OLDEST
-AT_ONE_AND_A_HALF = Moment(at=3 * SECOND // 2)
-SLOWLY = Pace(first_part=SECOND, per_part=SECOND)
+AT_ONE_AND_A_HALF = Moment(at="1.5s")
+SLOWLY = Pace(first_part="1s", per_part="1s")
 
 
 def said_by_the_user(world: Scenario, *, sent_last: int) -> list[str]:

@@ -179,8 +179,8 @@ def test_rounds_are_those_of_a_loop_that_measures_nothing_too() -> None:
 @pytest.mark.parametrize("loop", ["reference", "pi", "opencode"])
 def test_the_rounds_of_a_loop_that_has_hooks_have_the_time_of_their_own_hooks(loop: str) -> None:
     hooks = [
-        ScriptedHook(at="before_llm_call", nth=2, takes=250_000_000),
-        ScriptedHook(at="after_llm_call", nth=1, takes=500_000_000),
+        ScriptedHook(at="before_llm_call", nth=2, takes="250ms"),
+        ScriptedHook(at="after_llm_call", nth=1, takes="500ms"),
     ]
     scenario = Scenario(
         prompt="Hi",
@@ -221,9 +221,9 @@ def test_a_call_that_is_made_after_an_abort_is_a_round_without_a_finish() -> Non
     scenario = Scenario(
         prompt="Hi",
         loop="pi@0.87.1",
-        tools={"look": ScriptedTool(takes=2_000_000_000)},
+        tools={"look": ScriptedTool(takes="2s")},
         model=[Reply(call={"look": {}})],
-        abort=Moment(at=1_000_000_000),
+        abort=Moment(at="1s"),
     )
     assert rounds(run(scenario).trace) == [(1, "tool-calls", ("look",)), (2, None, ())]
 

@@ -1,0 +1,237 @@
+"""What must hold at the end of a run, as people write it.
+
+Not here: comparing it with a run (mismatch.py). The rule to keep: an expectation that can never
+hold is refused when it is read.
+"""
+
+from collections.abc import Mapping, Sequence
+from types import EllipsisType
+from typing import Annotated, Any, Literal, Self, TypeAlias, TypeVar
+
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
+
+from simloop.messages import Outcome
+from simloop.scenario.durations import Duration, format_duration
+from simloop.scenario.strict import Lax, Strict, Written, differs, kept, wrong
+from simloop.scenario.wording import FORM, PLAIN
+
+REST = "..."
+"""In a list: any number of further items. In the roles of messages: any number of messages."""
+
+T = TypeVar("T")
+OutcomeName: TypeAlias = Literal[
+    "completed", "max-steps", "context-limit", "content-filtered", "model-error", "failed",
+    "too-many-errors", "aborted", "timed-out", "blocked",
+]  # fmt: skip
+
+
+def _form(value: Any) -> str:
+    return FORM if isinstance(value, dict | Strict) else PLAIN
+
+
+def _rest_or_item(value: Any) -> str:
+    return FORM if value == REST else PLAIN
+
+
+def _spelled(value: Any) -> Any:
+    """Python's own `...` as a file spells it."""
+    if isinstance(value, dict):
+        return {name: REST if each is ... else each for name, each in value.items()}
+    return REST if value is ... else value
+
+
+Plain = Annotated[T, Tag(PLAIN)]
+Form = Annotated[T, Tag(FORM)]
+Either = Annotated[T, Discriminator(_form)]
+"""One of two forms: an error is told of the form that was meant, and of no other."""
+
+_Dots = Annotated[T, BeforeValidator(_spelled)]
+_RestOf = _Dots[Annotated[Plain[T] | Form[Literal["..."]], Discriminator(_rest_or_item)]]
+_Words = Lax[list[_Dots[str]]]
+_Items: TypeAlias = Sequence[str | EllipsisType]
+
+
+def _in_order(least: int | None, most: int | None) -> None:
+    if least is None and most is None:
+        raise wrong("", "give min, max or both")
+    if least is not None and most is not None and least > most:
+        raise wrong("min", "min is more than max, so nothing can ever fit")
+
+
+def _between(least: object, most: object) -> str:
+    bounds = {"at least": least, "at most": most}
+    return " and ".join(f"{name} {bound}" for name, bound in bounds.items() if bound is not None)
+
+
+class Count(Strict):
+    """How often something happens; the bounds belong to it."""
+
+    min: int | None = Field(default=None, ge=0, description="At least so often.")
+    max: int | None = Field(default=None, ge=0, description="At most so often.")
+
+    @model_validator(mode="after")
+    def _can_hold(self) -> Self:
+        _in_order(self.min, self.max)
+        return self
+
+    def __str__(self) -> str:
+        return _between(self.min, self.max)
+
+
+class Span(Strict):
+    """How long something takes; the bounds belong to it."""
+
+    min: Written[Duration | None, str | None] = Field(
+        default=kept(None), description="At least so long."
+    )
+    max: Written[Duration | None, str | None] = Field(
+        default=kept(None), description="At most so long."
+    )
+
+    @model_validator(mode="after")
+    def _can_hold(self) -> Self:
+        _in_order(self.min, self.max)
+        return self
+
+    def __str__(self) -> str:
+        both = (self.min, self.max)
+        return _between(*(None if each is None else format_duration(each) for each in both))
+
+
+class Contains(Strict):
+    """A text, by what it contains."""
+
+    contains: str | list[str] = Field(description="A text that it contains; a list: all of them.")
+
+    @property
+    def texts(self) -> list[str]:
+        """The texts that it contains."""
+        return [self.contains] if isinstance(self.contains, str) else self.contains
+
+    def __str__(self) -> str:
+        return f"a text with {' and '.join(map(repr, self.texts))}"
+
+
+_Times = Either[Plain[Annotated[int, Field(ge=0)]] | Form[Lax[Count]]]
+_Lasting = Either[Plain[Duration] | Form[Lax[Span]]]
+_Text = Either[Plain[str] | Form[Lax[Contains]]]
+_GivenTimes: TypeAlias = int | Count | Mapping[str, int]
+_GivenText: TypeAlias = str | Contains | Mapping[str, str | list[str]]
+
+
+class Counters(Strict):
+    """The counters at the end; only those that are given are checked."""
+
+    error_count: Written[_Times | None, _GivenTimes | None] = Field(
+        default=kept(None),
+        description="Failed or useless model calls, as the loop counts them: reference in the "
+        "run, opencode in a step, pi and react not at all.",
+    )
+    total_steps: Written[_Times | None, _GivenTimes | None] = Field(
+        default=kept(None), description="Steps of all replies together."
+    )
+    compaction_attempts: Written[_Times | None, _GivenTimes | None] = Field(
+        default=kept(None), description="Compactions tried."
+    )
+
+
+class Expect(Strict):
+    """What must hold at the end of the run; only what is given is checked.
+
+    Without outcome, outcomes and error, every prompt must complete.
+    """
+
+    outcome: Written[Lax[Outcome] | None, Outcome | OutcomeName | None] = Field(
+        default=kept(None), description="How the run ends."
+    )
+    outcomes: Written[
+        Lax[list[_RestOf[Lax[Outcome]]]] | None,
+        Sequence[Outcome | OutcomeName | EllipsisType] | None,
+    ] = Field(default=kept(None), description="How the run of each prompt ends, in order.")
+    error: Literal["ScriptExhausted", "RunawayRun", "Deadlock"] | None = Field(
+        default=None, description="The run has no outcome: this error ends it."
+    )
+    unused: Annotated[int, Field(ge=1)] | None = Field(
+        default=None,
+        description="How many replies are left over, and aborts and queued messages whose moment "
+        "never came; without it none may be.",
+    )
+    limit: str | None = Field(
+        default=None, description="The limit that ended the run; empty for none."
+    )
+    text: Written[_Text | None, _GivenText | None] = Field(
+        default=kept(None),
+        description="The model's last words, exactly; {contains: ...} for a part of them.",
+    )
+    message: Written[_Text | None, _GivenText | None] = Field(
+        default=kept(None),
+        description="What the user is told, exactly; {contains: ...} for a part of it.",
+    )
+    elapsed: Written[_Lasting | None, str | Span | Mapping[str, str] | None] = Field(
+        default=kept(None),
+        description="Virtual time of all prompts together, exactly; or {min: 1s, max: 15s}.",
+    )
+    counters: Written[Lax[Counters], Counters | Mapping[str, _GivenTimes]] = Field(
+        default=kept(Counters()), description="The counters at the end."
+    )
+    requests: Written[_Times | None, _GivenTimes | None] = Field(
+        default=kept(None),
+        description="How many requests the model got, exactly; or {min: 2, max: 4}.",
+    )
+    tools_run: Written[_Words | None, _Items | None] = Field(
+        default=kept(None),
+        description="Names of the tools run, in order; ... for any number of others.",
+    )
+    calls: Written[
+        Lax[list[_RestOf[dict[str, Any]]]] | None,
+        Sequence[Mapping[str, Any] | EllipsisType | str] | None,
+    ] = Field(
+        default=kept(None),
+        description="The tools run, in order, with the arguments that they got: {read: {path: a}}, "
+        "or {read: ...} with any arguments; ... for any number of other calls.",
+    )
+    backoffs: Written[Lax[list[_RestOf[Duration]]] | None, _Items | None] = Field(
+        default=kept(None),
+        description="The waits before retries, in order; ... for any number of others.",
+    )
+    hooks: Written[_Words | None, _Items | None] = Field(
+        default=kept(None),
+        description="The hooks that ran: point, name, and ok, blocked, failed or timed-out; ... "
+        "for any number of others.",
+    )
+    messages: str | None = Field(
+        default=None,
+        description="The roles of the messages at the end; ... for any number of messages.",
+    )
+    sent: Written[_Words | None, _Items | None] = Field(
+        default=kept(None),
+        description="The requests as sent: for each the roles of its messages. ... stands for any "
+        "number of requests, and among the roles for any number of messages.",
+    )
+    files: dict[str, str] | None = Field(
+        default=None, description="The files at the end, all of them, by path."
+    )
+    broken_pairs: list[str] = Field(
+        default_factory=list,
+        description="The calls without exactly one result that this loop is known to send, each in "
+        "the words in which `simloop check` reports it; by default there may be none.",
+    )
+
+    @model_validator(mode="after")
+    def _one_end(self) -> Self:
+        if self.error is not None:
+            for field in _AT_AN_OUTCOME:
+                if differs(self, field):
+                    raise wrong(field, f"a run that ends in {self.error} has no outcome to judge")
+        return self
+
+    @property
+    def says_how_it_ends(self) -> bool:
+        """Whether it names an outcome, or the error in the place of one."""
+        return (self.outcome, self.outcomes, self.error) != (None, None, None)
+
+
+_AT_AN_OUTCOME = (
+    "outcome", "outcomes", "unused", "limit", "text", "message", "elapsed", "counters", "messages",
+    "files",
+)  # fmt: skip

@@ -1,0 +1,104 @@
+"""The base of the models that people write, in a file or in Python.
+
+Not here: the models. The rules to keep: a file and a call are checked alike, without guessing; and
+a type checker without plugins accepts exactly the values that the models accept.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeAlias, TypeVar
+
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
+from pydantic_core import PydanticCustomError, core_schema
+
+from simloop.scenario.wording import refusal
+
+T = TypeVar("T")
+
+
+class _Lax:
+    """Marks a type that may be given in another form.
+
+    `pydantic.Strict(False)` says the same, and cannot be said of a dataclass.
+    """
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        schema = handler(source)
+        resolved: Any = handler.resolve_ref_schema(schema)
+        resolved["strict"] = False  # of the form only: fields keep the configuration of their model
+        return schema
+
+
+Lax = Annotated[T, _Lax()]
+"""In Python too: a word for an enum member, a mapping for a model, any sequence for a list."""
+
+if TYPE_CHECKING:
+    _Read_co = TypeVar("_Read_co", covariant=True)
+    _Given_contra = TypeVar("_Given_contra", contravariant=True)
+
+    class Written(Generic[_Read_co, _Given_contra]):
+        """The type of a field that is read as one type and given as another.
+
+        Type checkers take the type of an argument from `__set__`, and that of an attribute from
+        `__get__`. At run time it is the first type, which is what pydantic validates.
+        """
+
+        def __get__(self, instance: object, owner: type | None = None) -> _Read_co: ...
+        def __set__(self, instance: object, value: _Given_contra) -> None: ...
+
+else:
+
+    class Written:
+        """The first of two types; see above."""
+
+        def __class_getitem__(cls, kinds: tuple[Any, Any]) -> Any:
+            """The type to validate."""
+            return kinds[0]
+
+
+One: TypeAlias = Written[Lax[T], T | Mapping[str, Any]]
+OneOrNone: TypeAlias = Written[Lax[T] | None, T | Mapping[str, Any] | None]
+Many: TypeAlias = Written[Lax[list[Lax[T]]], Sequence[T | Mapping[str, Any]]]
+Named: TypeAlias = Written[dict[str, Lax[T]], Mapping[str, T | Mapping[str, Any]]]
+"""Fields that hold models, each given as a model or as a mapping with its keys."""
+
+
+def kept(default: Any) -> Any:
+    """The default of a `Written` field, which has neither of its two types for a type checker."""
+    return default
+
+
+class Strict(BaseModel):
+    """What a file holds: no unknown keys, no guessing, no change afterwards."""
+
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, revalidate_instances="always"
+    )
+
+    if not TYPE_CHECKING:  # type checkers read the arguments from the fields
+
+        def __init__(self, /, **data: Any) -> None:
+            """Raise ScenarioError, in place of pydantic's own, for wrong arguments."""
+            try:
+                super().__init__(**data)
+            except ValidationError as error:
+                raise refusal(type(self), error) from None
+
+        # As pydantic marks its own: a model within a model is validated without this call, so
+        # that a finding keeps its place in the whole.
+        __init__.__pydantic_base_init__ = True
+
+
+def wrong(key: str, message: str) -> PydanticCustomError:
+    """The objection of a whole model to one of its keys, which is where a file is marked."""
+    return PydanticCustomError("contradiction", "{says}", {"key": key, "says": message})
+
+
+def differs(model: BaseModel, field: str) -> bool:
+    """Whether the field has another value than its default.
+
+    Not `model_fields_set`: a scenario that is dumped with its defaults must load again.
+    """
+    default = type(model).model_fields[field].get_default(call_default_factory=True)
+    return bool(getattr(model, field) != default)
