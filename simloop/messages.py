@@ -160,14 +160,16 @@ class Request(Struct, frozen=True):
 class Fault(Struct, frozen=True, gc=False, omit_defaults=True):
     """A failed model call, as a value: a status, or a `code` for what has no status.
 
-    `code` is `connection`, `timeout`, or the provider's word in an error body. `headers` are
-    lower-case name and value pairs.
+    `code` is `connection`, `timeout`, or the provider's word in an error body; `code_is_type` is
+    set if the body has that word as its `type` or `status`, and no `code`. `headers` are lower-case
+    name and value pairs.
     """
 
     message: str
     status: int | UnsetType = UNSET
     code: str = ""
     headers: tuple[tuple[str, str], ...] = ()
+    code_is_type: bool = False
 
     def header(self, name: str) -> str | None:
         """The value of the header `name` (lower case), or None."""

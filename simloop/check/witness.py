@@ -42,7 +42,7 @@ _FAILING = {
     ErrorClass.TIMEOUT: Reply(http=Http(status=504)),
     ErrorClass.QUOTA: Reply(http=Http(status=402)),
     ErrorClass.AUTH: Reply(http=Http(status=401)),
-    ErrorClass.OVERFLOW: Reply(http=Http(status=400, code="context_length_exceeded")),
+    ErrorClass.OVERFLOW: Reply(http=Http(status=413, message="prompt is too long")),
     ErrorClass.BAD_REQUEST: Reply(http=Http(status=400)),
 }
 

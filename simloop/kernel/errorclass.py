@@ -102,12 +102,18 @@ def classify(fault: Fault) -> ErrorClass:
     if status in _MAY_BE_OVERFLOW:
         if _THROTTLE.search(fault.message):
             return ErrorClass.RATE_LIMIT
-        if _OVERFLOW.search(fault.message):
+        if says_overflow(fault.message):
             return ErrorClass.OVERFLOW
-    return _by_status(status)
+    return class_of_status(status)
 
 
-def _by_status(status: int | None) -> ErrorClass:
+def says_overflow(message: str) -> bool:
+    """Return whether the message has a provider's phrase for a context that is too long."""
+    return _OVERFLOW.search(message) is not None
+
+
+def class_of_status(status: int | None) -> ErrorClass:
+    """Return the class of an HTTP status; one that no provider uses is `UNKNOWN`."""
     if status is None or status not in range(400, 600):
         return ErrorClass.UNKNOWN
     known = _BY_STATUS.get(status)

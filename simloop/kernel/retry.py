@@ -106,7 +106,7 @@ def retry_after_ns(fault: Fault, now_ns: int) -> int | None:
     if exact is not None:
         return exact
     value = fault.header("retry-after")
-    return _positive(value, _NS_PER_S) or (None if value is None else _until(value, now_ns))
+    return _positive(value, _NS_PER_S) or (None if value is None else until_ns(value, now_ns))
 
 
 def _positive(value: str | None, unit_ns: int) -> int | None:
@@ -120,7 +120,8 @@ def _positive(value: str | None, unit_ns: int) -> int | None:
     return round(min(number, _LONGEST) * unit_ns) or None
 
 
-def _until(date: str, now_ns: int) -> int | None:
+def until_ns(date: str, now_ns: int) -> int | None:
+    """Return the nanoseconds from `now_ns` to an HTTP date, or None if it is past or unreadable."""
     try:
         moment = parsedate_to_datetime(date)
     except (ValueError, OverflowError):

@@ -32,11 +32,9 @@ version of the real program, whose tool runner catches the failure before that c
 Where the real program differs (`documented-loops.md` 0.1 and section 4) there is an option, which
 says in which versions it does (opencode_options.py). There is none for these:
 
-- 1.18.33 adds up to a quarter to a delay; our jitter takes off. Retry-After, and a delay after an
-  answer with headers, have no cap; ours are those of the retry policy.
-- errors are classified by words found in message and body, so a 401 that mentions `server_error` is
-  tried again, and so is every status from 500 on (1.18.33, bug C7); ours by status and code, which
-  leaves out 501 and 505.
+- 1.18.33 adds up to a quarter to a delay, by chance; ours is exact.
+- 1.18.33 looks for the words of a passing failure in the whole body of an error (bug C7), and ours
+  in its message and its code. 1.2.27 retries an error whose message is JSON.
 - the text of a stream that breaks off stays in the message, and the next try adds to it; here the
   next try starts anew. A tool that still runs then is waited for; 1.18.33 waits for 250 ms.
 - after an overflow the user's last message is sent again where ours says `GO_ON`, and a compaction
@@ -73,7 +71,7 @@ from simloop.kernel.machine import (
     stop,
 )
 from simloop.kernel.policies import Policies, ToolExecution, ToolOrder, ToolStart
-from simloop.kernel.retry import ExponentialBackoff
+from simloop.kernel.retry import ExponentialBackoff, RetryPolicy
 from simloop.kernel.signals import (
     AbortRequested,
     BackoffElapsed,
@@ -101,6 +99,7 @@ from simloop.kernel.states import (
     RunningTools,
 )
 from simloop.loops.opencode_options import OpencodeOptions, Steps
+from simloop.loops.opencode_retry import OpencodeRetry
 from simloop.messages import FinishReason, Outcome
 
 
@@ -143,8 +142,18 @@ GO_ON = "Go on with what is left to do. If nothing is, say so."
 # stops here, so that the state space is finite. A bound on retries ends the run, and so the count.
 _LONG_ENOUGH = 32
 _TURN = (effects.TakeQueued(), effects.MeasureContext())
-_KEEP = (effects.CloseStep(keep=True),)
 _GOES_ON = frozenset({FinishReason.TOOL_CALLS, FinishReason.OTHER, FinishReason.INTERRUPTED})
+
+
+def _retry_policy(options: OpencodeOptions) -> RetryPolicy:
+    if not options.by_status:
+        return ExponentialBackoff(initial_ms=options.first_delay_ms)
+    return OpencodeRetry(
+        initial_ms=options.first_delay_ms,
+        knows_overflow=options.compact_on_overflow,
+        overflow_by_code=options.overflow_by_code,
+        by_words=options.retry_by_words,
+    )
 
 
 class OpencodeLoop:
@@ -161,7 +170,7 @@ class OpencodeLoop:
         self.max_steps = (limits or Limits()).max_steps
         order = ToolOrder.PARALLEL if self.options.parallel else ToolOrder.SEQUENTIAL
         self.policies = Policies(
-            retry=ExponentialBackoff(initial_ms=self.options.first_delay_ms),
+            retry=_retry_policy(self.options),
             tool_execution=ToolExecution(order=order, start=ToolStart.WHEN_CALLED),
         )
         bounds: dict[str, Bound] = {}
@@ -198,7 +207,8 @@ class OpencodeLoop:
             case BackoffElapsed():
                 return self._call(run)
             case ToolsReturned(blocked=blocked):
-                return run.to(ClosingStep(reply_of(run), blocked)), _KEEP
+                reply = reply_of(run)
+                return run.to(ClosingStep(reply, blocked)), self._close(reply)
             case StepClosed(steering=steering, follow_up=follow_up):
                 return self._judge(run, reply_of(run), queued=steering or follow_up)
             case AbortRequested():
@@ -268,7 +278,12 @@ class OpencodeLoop:
         counted = self._counted(run)
         if reply.calls:
             return counted.to(RunningTools(reply)), self._run_tools
-        return counted.to(ClosingStep(reply)), _KEEP
+        return counted.to(ClosingStep(reply)), self._close(reply)
+
+    def _close(self, reply: Reply) -> tuple[effects.CloseStep]:
+        """The end of a step: an empty reply is kept by no version, a filtered one is an error."""
+        filtered = reply.finish is FinishReason.CONTENT_FILTER and self.options.filter_fails
+        return (effects.CloseStep(keep=(reply.text or reply.calls) and not filtered),)
 
     def _judge(self, run: Run, reply: Reply, *, queued: bool) -> Transition:
         """`stop` ends the run; `continue` and `compact` are told apart by the outer loop."""

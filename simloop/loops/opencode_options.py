@@ -32,13 +32,21 @@ class OpencodeOptions:
     For ever, `error_count` counts no further than 32."""
     first_delay_ms: Annotated[int, Ge(0)] = 1_000
     """Milliseconds before the first retry, then doubled; 2000 in all versions. `retry` beats it."""
+    by_status: bool = False
+    """Retry 408, 409, 429 and every status from 500 on, whatever the code; never an error frame.
+    Retry-After counts as it is, zero and less retry at once, and an answer's delay has no cap (all
+    versions). A `retry` of the scenario takes the place of this and of the next two."""
+    retry_by_words: bool = False
+    """With `by_status`: retry an error also if its words say that it may pass (1.18.33)."""
+    overflow_by_code: bool = False
+    """With `by_status`: an HTTP error whose code says so is an overflow (1.18.33)."""
     steps: Steps = Steps.ADVISE
     """Whether `max_steps` adds a note to each further request, ends the run, or does nothing. The
     document prints the note alone; `enforce` is of simloop."""
     compact_without_progress: bool = False
     """A compaction that gains nothing does not end the run (all versions)."""
     compact_on_overflow: bool = False
-    """A context overflow is answered by a compaction (1.2.27, 1.18.33)."""
+    """A context overflow is answered by a compaction, and a 413 is one (1.2.27, 1.18.33)."""
     calls_go_on: bool = False
     """A reply with calls goes on, whatever its finish (1.18.33)."""
     filter_fails: bool = False
@@ -47,6 +55,8 @@ class OpencodeOptions:
     """Run the calls of a reply at once (all versions)."""
     abort_at_once: bool = False
     """An abort is seen wherever the run waits, and no call is made after it (1.18.33)."""
+    idle_twice: bool = False
+    """The events of a run that ends with an error end with idle, idle (1.2.27, 1.18.33)."""
 
     def __post_init__(self) -> None:
         """Refuse what a file could not say either: see `check_settings`."""
@@ -56,12 +66,21 @@ class OpencodeOptions:
 _1_1_11 = OpencodeOptions(
     first_delay_ms=2_000,
     max_retries=None,
+    by_status=True,
     steps=Steps.UNLIMITED,
     compact_without_progress=True,
     parallel=True,
 )
-_1_2_27 = replace(_1_1_11, compact_on_overflow=True)
-_1_18_33 = replace(_1_2_27, max_retries=5, calls_go_on=True, filter_fails=True, abort_at_once=True)
+_1_2_27 = replace(_1_1_11, compact_on_overflow=True, idle_twice=True)
+_1_18_33 = replace(
+    _1_2_27,
+    max_retries=5,
+    retry_by_words=True,
+    overflow_by_code=True,
+    calls_go_on=True,
+    filter_fails=True,
+    abort_at_once=True,
+)
 VERSIONS: Mapping[str, OpencodeOptions] = {
     "1.1.11": _1_1_11,
     "1.2.27": _1_2_27,

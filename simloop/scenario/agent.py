@@ -66,7 +66,7 @@ def event_view(scenario: Scenario, loop: str | Machine, names: Names) -> EventVi
         cut = machine.options.refuse_cut_calls
         return ProgramEvents(parallel=parallel, fails_cut_calls=cut)
     if isinstance(machine, OpencodeLoop):
-        return OpencodeEvents()
+        return OpencodeEvents(idles=2 if machine.options.idle_twice else 1)
     raise no_events(machine.name)
 
 

@@ -65,13 +65,14 @@ class Http(Strict):
         headers = {name.lower(): value for name, value in self.headers.items()}
         if self.retry_after is not None:
             headers["retry-after"] = _seconds(self.retry_after)
-        code, message = error_of(self.body)
+        code, message, code_is_type = error_of(self.body)
         words = f"{self.status} {_PHRASES.get(self.status, 'Error')}"
         return Fault(
             self.message or message or words,
             status=self.status,
             code=self.code or code,
             headers=tuple(sorted(headers.items())),
+            code_is_type=code_is_type and not self.code,
         )
 
 
@@ -306,22 +307,25 @@ def _split(text: str, pieces: int) -> list[str]:
     return [text[start : start + size] for start in range(0, len(text), size)]
 
 
-def error_of(body: str | dict[str, Any] | None) -> tuple[str, str]:
-    """Code and message of an error body, in each of the shapes in which providers send them."""
+def error_of(body: str | dict[str, Any] | None) -> tuple[str, str, bool]:
+    """Return the code and the message of an error body, in each shape that providers send.
+
+    The last element is whether the code stands in `type` or `status` and not in `code`.
+    """
     try:
         parsed = json.loads(body) if isinstance(body, str) else body
     except (ValueError, RecursionError):
-        return "", ""  # an HTML page of a proxy, or what no reader of JSON follows
-    if not isinstance(parsed, dict):
-        return "", ""
-    inner = parsed.get("error", parsed)
+        return "", "", False  # an HTML page of a proxy, or what no reader of JSON follows
+    outer = parsed if isinstance(parsed, dict) else {}
+    inner = outer.get("error", outer)
     if isinstance(inner, str):
-        return _word(parsed.get("code")), inner
+        return _word(outer.get("code")), inner, False
     if not isinstance(inner, dict):
-        return "", ""
+        return "", "", False
     code = inner.get("code")
-    word = code if isinstance(code, str) else inner.get("type") or inner.get("status")
-    return _word(word), _word(inner.get("message") or inner.get("detail"))
+    word = code if isinstance(code, str) else _word(inner.get("type") or inner.get("status"))
+    message = _word(inner.get("message") or inner.get("detail"))
+    return word, message, bool(word) and not isinstance(code, str)
 
 
 def _word(value: Any) -> str:

@@ -221,7 +221,11 @@ def _writable_fault(fault: Fault) -> Fault:
     """The fault, with text that can be written."""
     headers = tuple((writable(name), writable(value)) for name, value in fault.headers)
     return Fault(
-        writable(fault.message), status=fault.status, code=writable(fault.code), headers=headers
+        writable(fault.message),
+        status=fault.status,
+        code=writable(fault.code),
+        headers=headers,
+        code_is_type=fault.code_is_type,
     )
 
 

@@ -6,10 +6,10 @@ wait is over; an error once, when it ends the run; idle as the last event of eve
 outcome, whatever the outcome, for the clean-up after the loop runs on every exit. A run that an
 error of the test ends, such as a script that is used up, has no outcome, and its trace no end.
 
-What the real program does otherwise, and is not copied. After an abort it says idle where it
-catches the error, then updates the message, then says idle again (4.8, seen in 1.18.33): here
-nothing comes after idle, and idle comes once. In later versions it also says busy before each try,
-and tells an overflow that is then compacted away as an error.
+1.2.27 and 1.18.33 emit idle twice after an error (4.8): where they catch it, and after the loop.
+Not modelled: the update of the message between the two; a further idle of 1.2.27 at the abort
+itself, before the error; busy before each try, and an error for an overflow that is then compacted
+away, in both of them.
 
 Not here: the parts of a message. The rule to keep: as in pi_events.py, no line of the trace is
 looked at ahead.
@@ -68,12 +68,16 @@ _NAMES = {
 }
 
 
+_LOST = ("connection", "timeout")  # no answer came; an error frame has any other code, or none
+
+
 class OpencodeEvents:
-    """The view."""
+    """The view. An error that ends a run is followed by `idles` times idle."""
 
     names: tuple[str, ...] = ("session.status", "session.error")
 
-    def __init__(self) -> None:
+    def __init__(self, idles: int = 1) -> None:
+        self._idles = idles
         self._running = False
         self._start_ns = self._attempt = 0
         self._error: entries.Error | None = None
@@ -121,7 +125,7 @@ class OpencodeEvents:
         if line.outcome in _NO_ERROR:
             return [idle]
         error = NamedError(_NAMES.get(line.outcome) or self._name(), line.message)
-        return [SessionErrorEvent(at_ns=at_ns, error=error), idle]
+        return [SessionErrorEvent(at_ns=at_ns, error=error), *[idle] * self._idles]
 
     def _name(self) -> str:
         """What a failed call is called; anything else, such as a failed hook, has no name."""
@@ -130,4 +134,5 @@ class OpencodeEvents:
         if self._error.error_class is ErrorClass.OVERFLOW:
             return "ContextOverflowError"
         fault = self._error.fault
-        return "UnknownError" if fault.status is UNSET and not fault.code else "APIError"
+        answered = fault.status is not UNSET or fault.code in _LOST
+        return "APIError" if answered else "UnknownError"

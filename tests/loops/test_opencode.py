@@ -55,7 +55,6 @@ CALL_MODEL: tuple[Effect, ...] = (effects.CallModel(polls=True),)
 NOTED_CALL: tuple[Effect, ...] = (effects.CallModel(MAX_STEPS, polls=True),)
 LAST_CALL: tuple[Effect, ...] = (effects.CallModel(MAX_STEPS, tools=False, polls=True),)
 COMPACT: tuple[Effect, ...] = (effects.Compact(forced=False, then_say=GO_ON),)
-KEEP: tuple[Effect, ...] = (effects.CloseStep(keep=True),)
 
 
 def replied(finish: str, *, text: bool = True, calls: bool = False) -> ModelReplied:
@@ -146,7 +145,8 @@ def test_the_outer_loop_ends_by_the_finish_alone_and_not_by_calls(
     said: tuple[Signal, ...] = (replied(finish, text=text, calls=calls),)
     returned: tuple[Signal, ...] = (ToolsReturned(),) if calls else ()
     closed = (*said, *returned, StepClosed())
-    assert play(*said)[1] == ((effects.RunTools(polls=True),) if calls else KEEP)
+    kept = (effects.CloseStep(keep=text),)
+    assert play(*said)[1] == ((effects.RunTools(polls=True),) if calls else kept)
     assert play(*closed)[1] == TURN
     if finish in LEAVES:
         assert ending(*closed, FITS) == (Outcome.COMPLETED, "")

@@ -54,7 +54,7 @@ from simloop.scenario.loops import LoopOptions
 from simloop.scenario.schema import Context, Queued
 
 OVERFLOW = ModelFailed(ErrorClass.OVERFLOW, retryable=False)
-TOO_LONG = Http(status=400, code="context_length_exceeded")
+TOO_LONG = Http(status=400, message="prompt is too long")
 RETRIES = Bound("error_count", 6, resets=True)
 VERSION = pytest.mark.parametrize("version", VERSIONS)
 

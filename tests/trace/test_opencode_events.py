@@ -211,8 +211,8 @@ def test_an_end_in_a_later_try_is_not_called_what_the_failed_one_was(failed: Rep
     assert words(told(result))[-2:] == ["UnknownError", "idle"]
 
 
-def test_opencode_1_18_33_says_idle_twice_after_an_abort_and_we_say_it_once() -> None:
-    """4.8: `session.error, idle, part completed, message.updated, idle` in the real program."""
+def test_by_default_idle_comes_once_after_an_abort() -> None:
+    """The view of 1.18.33 has two: tests/loops/test_opencode_versions.py."""
     world, loop, _, _ = ENDS["aborted"]
     assert words(told(run(world, loop=loop))) == ["busy", "MessageAbortedError", "idle"]
 
