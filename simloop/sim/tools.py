@@ -16,6 +16,7 @@ import msgspec
 
 from simloop.errors import ScenarioError
 from simloop.messages import ToolSpec
+from simloop.sim.schemawork import MOST_WORK, SchemaWork
 from simloop.sim.userfunction import UserFunction
 
 Tools = Mapping[str, Any] | Iterable[Any]
@@ -32,12 +33,13 @@ class Tool:
     ScenarioError for a schema that is none.
     """
 
-    __slots__ = ("function", "spec", "timeout_ms", "validator")
+    __slots__ = ("function", "spec", "timeout_ms", "validator", "work")
 
     function: UserFunction
     spec: ToolSpec
     timeout_ms: int | None
     validator: jsonschema_rs.Draft202012Validator
+    work: SchemaWork
 
     def __init__(
         self,
@@ -54,6 +56,7 @@ class Tool:
         set_once = functools.partial(object.__setattr__, self)
         set_once("function", named)
         set_once("spec", ToolSpec(name, description or _first_line(function), msgspec.Raw(schema)))
+        set_once("work", _work(schema, name))  # first: it refuses what the validator cannot do
         set_once("validator", _validator(schema, name))
         set_once("timeout_ms", timeout_ms)
 
@@ -84,7 +87,17 @@ def toolbox(tools: Tools) -> dict[str, Tool]:
 
 
 def wrong_arguments(tool: Tool, arguments: Any) -> list[str]:
-    """What is wrong with the arguments, one line a finding, in an order that does not vary."""
+    """What is wrong with the arguments, one line a finding, in an order that does not vary.
+
+    Raises ScenarioError if the schema asks for more than `MOST_WORK` to check them.
+    """
+    if not tool.work.is_plain and tool.work.of(arguments) > MOST_WORK:
+        raise ScenarioError(
+            f"to check these arguments of tool {tool.spec.name} takes more than {MOST_WORK:,} "
+            "evaluations of subschemas",
+            key=f"tools.{tool.spec.name}.parameters",
+            hint="let fewer subschemas refer to the same one, or nest the arguments less",
+        )
     if tool.validator.is_valid(arguments):
         return []
     schema = msgspec.json.decode(tool.spec.parameters)
@@ -117,6 +130,24 @@ def _signature_schema(function: Callable[..., Any]) -> Mapping[str, Any]:
     except (PydanticUserError, PydanticSchemaGenerationError, ValueError, NameError):
         return _ANY_OBJECT
     return schema if schema.get("type") == "object" else _ANY_OBJECT
+
+
+@functools.lru_cache(maxsize=1024)
+def _work(schema: bytes, name: str) -> SchemaWork:
+    """The work of a schema. Raises ScenarioError if one check may take more than `MOST_WORK`."""
+    work = SchemaWork(msgspec.json.decode(schema))
+    wrong = ""
+    if work.refers_to_itself:
+        wrong = "a subschema refers to itself for the same value"
+    elif work.of(None) > MOST_WORK:
+        wrong = f"one check takes more than {MOST_WORK:,} evaluations of subschemas"
+    if wrong:
+        raise ScenarioError(
+            f"the parameters of tool {name} are no JSON Schema that can be checked: {wrong}",
+            key=f"tools.{name}.parameters",
+            hint="let fewer subschemas refer to the same one",
+        )
+    return work
 
 
 @functools.lru_cache(maxsize=1024)
