@@ -22,6 +22,7 @@ from simloop.sim.faults import ChanceFaults
 from simloop.sim.files import Files
 from simloop.sim.tools import Tool, canonical_json
 from simloop.sim.world import MAX_TRANSITIONS
+from simloop.trace.recorder import MAX_TRACE_CHARS
 
 HookPoint = Literal["before_llm_call", "after_llm_call", "before_tool_call", "after_tool_call"]
 
@@ -278,7 +279,16 @@ class Scenario(Strict):
         description="Rows of the catalogue of real bugs that it guards against.",
     )
     max_transitions: int = Field(
-        default=MAX_TRANSITIONS, ge=1, description="Moves of the loop after which it is a runaway."
+        default=MAX_TRANSITIONS,
+        ge=1,
+        le=MAX_TRANSITIONS,
+        description="Moves of the loop after which it is a runaway.",
+    )
+    max_trace_chars: int = Field(
+        default=MAX_TRACE_CHARS,
+        ge=1,
+        le=10 * MAX_TRACE_CHARS,
+        description="Characters of text in the trace after which the run is a runaway.",
     )
     expect: One[Expect] = Field(default=kept(Expect()), description="What must hold at the end.")
     expect_on: Named[Expect] = Field(

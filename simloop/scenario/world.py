@@ -177,6 +177,7 @@ def world_of(  # noqa: PLR0917 - what a world is made of
         warn_after=policies.warn_after,
         faulty=faulty,
         max_transitions=scenario.max_transitions,
+        max_trace_chars=scenario.max_trace_chars,
     )
 
 

@@ -55,7 +55,7 @@ class Driver:
         self._clock = loop if loop.now_ns == 0 else Since(loop)
         self._watch = Watch(loop, task)
         self.interrupts = Interrupts(loop, task)
-        recorder = Recorder(record, self._clock)
+        recorder = Recorder(record, self._clock, world.max_trace_chars)
         self._performer = Performer(world, recorder, self.interrupts, self._watch, queued)
 
     def open(self) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from simloop.trace.untrusted import untrusted
 
 ROOT = "."
+MAX_CHARS = 50_000_000  # of all files together: the disk, which can be full
 _LONGEST = 4096  # characters of a path, as PATH_MAX in Linux
 
 
@@ -42,6 +43,7 @@ class Files:
 
     def __init__(self, texts: Mapping[str, str] | None = None) -> None:
         self._texts: dict[str, str] = {}
+        self._chars = 0
         self._folders = {ROOT}
         for path, text in (texts or {}).items():
             if normalise(path) in self._texts:
@@ -62,8 +64,11 @@ class Files:
             raise IsADirectoryError(_message(path, "is a folder"))
         if not _is_utf8(text):
             raise OSError(_message(path, "the text cannot be written as UTF-8"))
+        chars = self._chars - len(self._texts.get(name, "")) + len(text)
+        if chars > MAX_CHARS:
+            raise OSError(_message(path, "no space left on device"))
         self._make_room(path, name, parents=parents)
-        self._texts[name] = text
+        self._texts[name], self._chars = text, chars
 
     def append(self, path: str, text: str) -> None:
         """Write on where a file ends, or begin one; the folder must be there."""
@@ -131,7 +136,7 @@ class Files:
         gone = [other for other in self._names() if f"{other}/".startswith(inside)]
         self._folders.difference_update(gone)
         for other in gone:
-            self._texts.pop(other, None)
+            self._chars -= len(self._texts.pop(other, ""))
 
     def glob(self, pattern: str) -> list[str]:
         """The files and folders that match, sorted and normalised; none is no error.

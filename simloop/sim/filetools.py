@@ -35,6 +35,7 @@ _PATTERN = re.compile(r"[\\.\[*^$]")
 _SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
 _LONGEST = 131_072  # characters of a command, as MAX_ARG_STRLEN in Linux
+_MOST = 50_000_000  # characters that a command line may say
 _FAILED, _MISUSED, _UNKNOWN = 1, 2, 127
 
 
@@ -119,6 +120,8 @@ async def _run_shell_command(files: Files, command: str) -> ToolResult:
         if joined != "&&" or not code:
             out, err, code = await _perform(files, words)
             said += out + err
+            if len(said) > _MOST:
+                return _result("sh: the output is too long\n", _FAILED)
     return _result(said, code)
 
 
@@ -236,6 +239,8 @@ def _each(given: _Given, act: Callable[[str], str | None]) -> _Done:
             out += act(path) or ""
         except OSError as error:
             err += f"{given.name}: {error}\n"
+        if len(out) > _MOST:
+            return _Done(err=f"{given.name}: the output is too long\n", code=_FAILED)
     return _Done(out, err, _FAILED if err else 0)
 
 

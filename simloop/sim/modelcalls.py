@@ -142,6 +142,7 @@ class ModelCalls:
                     await self._user_code.notify(on_chunk, (part,), watch)
                 if type(part) is TextDelta:
                     text = part.text if part.text.isascii() else writable(part.text)
+                    recorder.count(len(text))
                     append(text_delta(len(record), clock.now_ns, text))
                     reply.pieces.append(text)
                     if on_text is not None:

@@ -219,6 +219,8 @@ class Performer:
         retry = self._world.retry
         error = retry.classify(fault)
         retryable = retry.retryable(error)
+        headers = sum(len(name) + len(value) for name, value in fault.headers)
+        self._recorder.count(len(fault.message) + headers)
         self._recorder.record(entries.Error, fault, error, retryable)
         self._fault, self._error, self.cause = fault, error, fault.message
         # Calls that came before the failure were announced, so they are answered, and forgotten.

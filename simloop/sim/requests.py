@@ -32,6 +32,13 @@ class Requests:
         history, record = self._history, self.recorder.entries
         self.count += 1
         kept, added = history.since_last_sent()
+        new_prompt, new_tools = system_prompt != self._system_prompt, tools != self._tools
+        self.recorder.count(
+            _chars(added)
+            + len(note)
+            + (len(system_prompt) if new_prompt else 0)
+            + (sum(len(tool.parameters) for tool in tools) if new_tools else 0)
+        )
         record.append(
             entries.Request(
                 len(record),
@@ -42,8 +49,8 @@ class Requests:
                 history.digest,
                 kept,
                 added,
-                UNSET if system_prompt == self._system_prompt else system_prompt,
-                UNSET if tools == self._tools else tools,
+                system_prompt if new_prompt else UNSET,
+                tools if new_tools else UNSET,
                 note,
             )
         )
@@ -57,6 +64,7 @@ class Requests:
         """A request on the side, for a summary; it does not count as the last one."""
         self.count += 1
         messages = tuple(conversation.messages)
+        self.recorder.count(_chars(messages))
         self.recorder.record(
             entries.Request,
             self.count,
@@ -69,3 +77,13 @@ class Requests:
         )
         view = View(conversation.messages, len(messages))
         return Request(self.count, "summary", system_prompt, view, ())
+
+
+def _chars(messages: Sequence[Message]) -> int:
+    """The characters of messages and of the arguments of their calls."""
+    chars = 0
+    for message in messages:
+        chars += len(message.text)
+        if isinstance(message, AssistantMessage):
+            chars += sum(len(call.arguments) for call in message.calls)
+    return chars

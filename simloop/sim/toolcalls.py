@@ -241,7 +241,10 @@ class ToolCalls:
         text = writable(result.text)
         self.answers[index] = ToolMessage(call.id, text, result.is_error)
         record = self._recorder.record
-        details = None if result.details is None else _as_json(result.details)
+        details = None
+        if result.details is not None:
+            details, size = _as_json(result.details)
+            self._recorder.count(size)
         record(entries.ToolResult, call.id, call.name, text, result.is_error, ran, details)
 
 
@@ -284,12 +287,13 @@ def _failed(why: str) -> ToolResult:
     return ToolResult(f"Error: {why}", is_error=True, details={"error": why})
 
 
-def _as_json(details: object) -> object:
-    """A copy of what JSON can say; what it cannot is told by its type."""
+def _as_json(details: object) -> tuple[object, int]:
+    """A copy of `details` with its size, or a text that names their type if they are no JSON."""
     try:
-        return msgspec.json.decode(canonical_json(details))
+        text = canonical_json(details)
+        return msgspec.json.decode(text), len(text)
     except (TypeError, ValueError, RecursionError):
-        return f"no JSON: {type(details).__name__}"
+        return f"no JSON: {type(details).__name__}", 0
 
 
 def _result_of(value: Any) -> ToolResult:

@@ -12,6 +12,7 @@ from simloop.sim.model import Model
 from simloop.sim.scriptedcontext import ContextScript
 from simloop.sim.seeds import Seeds
 from simloop.sim.tools import Tool
+from simloop.trace.recorder import MAX_TRACE_CHARS
 
 MAX_TRANSITIONS = 1_000_000
 
@@ -20,11 +21,11 @@ MAX_TRANSITIONS = 1_000_000
 class World:
     """What a run is made of, besides its machine and its prompt.
 
-    `max_transitions` bounds loops that do not bound themselves: beyond it the run is a RunawayRun.
-    `clock_skew_ns` is how far the loop's idea of the date is ahead of the provider's. `context`
-    says what measuring and compacting come to, in the place of sizes. Past `warn_after` model
-    calls, each one more is noted. `faulty` gives the faults of chance to a tool that a hook brings;
-    those in `tools` have them. `watched`: whoever looks on may act on what happened, before
+    `max_transitions` and `max_trace_chars` bound loops that do not bound themselves: beyond them
+    the run is a RunawayRun. `clock_skew_ns` is how far the loop's idea of the date is ahead of the
+    provider's. `context` says what measuring and compacting come to, in the place of sizes. Past
+    `warn_after` model calls, each one more is noted. `faulty` gives the faults of chance to a tool
+    that a hook brings; those in `tools` have them. `watched`: whoever looks on may act on what happened, before
     anything more is begun, also where no time passes.
     """
 
@@ -46,3 +47,4 @@ class World:
     faulty: Callable[[Tool], Tool] | None = None
     watched: bool = False
     max_transitions: int = MAX_TRANSITIONS
+    max_trace_chars: int = MAX_TRACE_CHARS

@@ -1,12 +1,15 @@
-"""The pen: adds entries to a trace as they happen.
+"""Adds entries to a trace as they happen, and bounds how much text they hold.
 
 The rule to keep: recording is on the path of every part, so it builds one Struct and appends it;
-nothing is encoded, copied or looked up here.
+nothing is encoded or copied here.
 """
 
 from typing import Any, Protocol
 
+from simloop.errors import RunawayRun
 from simloop.trace.entries import AnyEntry
+
+MAX_TRACE_CHARS = 200_000_000
 
 
 class Clock(Protocol):
@@ -34,14 +37,39 @@ class Since:
 
 
 class Recorder:
-    """Numbers and dates the entries of one run."""
+    """Numbers and dates the entries of one conversation.
 
-    __slots__ = ("clock", "entries")
+    `chars` counts the characters of the texts in them, and `max_chars` bounds it.
+    """
 
-    def __init__(self, entries: list[AnyEntry], clock: Clock) -> None:
+    __slots__ = ("chars", "clock", "entries", "max_chars")
+
+    def __init__(
+        self, entries: list[AnyEntry], clock: Clock, max_chars: int = MAX_TRACE_CHARS
+    ) -> None:
         self.entries = entries
         self.clock = clock
+        self.chars = 0
+        self.max_chars = max_chars
+
+    def count(self, chars: int) -> None:
+        """Count characters that go into the trace. Raises RunawayRun past `max_chars`.
+
+        To be called before the entry is appended, so that a run that is ended keeps its size.
+        """
+        self.chars += chars
+        if self.chars > self.max_chars:
+            raise RunawayRun(
+                f"the trace passed max_trace_chars={self.max_chars} characters of text without an "
+                "outcome: say less, or raise max_trace_chars in the scenario"
+            )
 
     def record(self, kind: type[AnyEntry], *data: Any) -> None:
-        """Append an entry of `kind` with `data` after `seq` and `at_ns`."""
+        """Append an entry of `kind` with `data` after `seq` and `at_ns`. Raises as `count`."""
+        chars = 0
+        for value in data:
+            if type(value) is str:
+                chars += len(value)
+        if chars:
+            self.count(chars)
         self.entries.append(kind(len(self.entries), self.clock.now_ns, *data))

@@ -358,3 +358,32 @@ def test_any_pattern_finds_only_what_is_there(pattern: str) -> None:
         return
     assert all(files.exists(name) for name in found)
     assert found == sorted(found)
+
+
+# ------------------------------------------------------------------------- size
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> Files:
+    """Files on a disk for ten characters, of which four are taken."""
+    monkeypatch.setattr("simloop.sim.files.MAX_CHARS", 10)
+    return Files({"a": "four"})
+
+
+def test_a_file_that_finds_no_room_is_refused_and_changes_nothing(small: Files) -> None:
+    small.write("b", "sixsix")
+    with pytest.raises(OSError, match="no space left on device"):
+        small.append("a", "!")
+    with pytest.raises(OSError, match="no space left on device"):
+        small.write("c/d", "!")
+    assert small.snapshot() == {"a": "four", "b": "sixsix"}
+    assert not small.exists("c")
+
+
+def test_what_is_replaced_or_removed_makes_room(small: Files) -> None:
+    small.write("a", "tenletters")
+    small.write("a", "ten")
+    small.write("b", "sevenxx")
+    small.remove("b")
+    small.write("c", "sevenxx")
+    assert small.snapshot() == {"a": "ten", "c": "sevenxx"}

@@ -158,3 +158,14 @@ def test_no_command_raises_and_the_same_one_gives_the_same(command: str) -> None
     assert first.snapshot() == second.snapshot()
     assert result.is_error is (result.details != {"exit_code": 0})
     canonical_json(result.details)
+
+
+@pytest.mark.parametrize("command", ["cat a a a", "cat a; cat a; cat a", "cat a a a > b"])
+def test_a_command_line_that_says_too_much_fails(
+    command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("simloop.sim.filetools._MOST", 10)
+    result = shell(command, Files({"a": "fours"}))
+    assert result.is_error
+    assert result.text.endswith("the output is too long\nexit code 1")
+    assert len(result.text) < 50
