@@ -25,8 +25,8 @@ class World:
     the run is a RunawayRun. `clock_skew_ns` is how far the loop's idea of the date is ahead of the
     provider's. `context` says what measuring and compacting come to, in the place of sizes. Past
     `warn_after` model calls, each one more is noted. `faulty` gives the faults of chance to a tool
-    that a hook brings; those in `tools` have them. `watched`: whoever looks on may act on what happened, before
-    anything more is begun, also where no time passes.
+    that a hook brings; those in `tools` have them. `watched`: whoever looks on may act on what
+    happened, before anything more is begun, also where no time passes.
     """
 
     model: Model
