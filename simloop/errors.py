@@ -1,18 +1,26 @@
 """Errors, named by whose fault they are: the author's, the loop's under test, or simloop's.
 
 Not here: simulated failures (a 429, a tool that fails). Those are values, never exceptions of ours.
-The rule to keep: every message says what is wrong, where, and what to do about it.
+The rules to keep: every message says what is wrong, where, and what to do about it. The text of an
+error is escaped, because pytest and tracebacks print it as it is; a message of several lines gets
+text of others escaped, or the newlines in that could forge a line.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
+from simloop.escape import escape, escape_lines
+
 
 class SimloopError(Exception):
     """Anything that simloop itself raises. `exit_code` is what the command line ends with."""
 
     exit_code: ClassVar[int] = 3
+
+    def __str__(self) -> str:
+        """The message, with each line escaped."""
+        return escape_lines(super().__str__())
 
 
 class ScenarioError(SimloopError):
@@ -43,9 +51,9 @@ class ScenarioError(SimloopError):
         super().__init__(message)
 
     def __str__(self) -> str:
-        """One line, so that an editor can jump to the place."""
+        """One line, escaped, so that an editor can jump to the place."""
         place = ":".join(str(part) for part in (self.path, self.line, self.column) if part)
-        return _one_line(place, self.key, self.message, self.hint)
+        return escape(_one_line(place, self.key, self.message, self.hint))
 
 
 class CannotExpress(ScenarioError):  # noqa: N818 - what a loop design cannot do is no error of it
@@ -89,10 +97,12 @@ class CheckFailed(SimloopError, AssertionError):  # noqa: N818 - a check failed,
         return _one_line("", self.key, self.message, self.hint)
 
     def __str__(self) -> str:
-        """The finding, the end of the run, then the command that reproduces it."""
-        finding = _one_line(str(self.path or ""), self.key, self.message, self.hint)
-        reproduce = f"reproduce: {self.reproduce}" if self.reproduce else ""
-        return "\n".join(part for part in (finding, self.account, reproduce) if part)
+        """The finding, the end of the run, then the command that reproduces it; all escaped."""
+        place, key, hint = map(escape, (str(self.path or ""), self.key, self.hint))
+        finding = _one_line(place, key, self.message, hint)
+        reproduce = f"reproduce: {escape(self.reproduce)}" if self.reproduce else ""
+        parts = (escape_lines(finding), escape_lines(self.account), reproduce)
+        return "\n".join(part for part in parts if part)
 
 
 class ScriptExhausted(CheckFailed):

@@ -13,6 +13,7 @@ import contextlib
 import dataclasses
 import hashlib
 import re
+import shlex
 import sys
 import time
 from collections.abc import Callable, Coroutine, Generator, Iterator
@@ -100,8 +101,24 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> "ScenarioF
     """Collect scenario files."""
     if not file_path.name.endswith(SUFFIX):
         return None
-    file: ScenarioFile = ScenarioFile.from_parent(parent, path=file_path)
+    root = parent.config.rootpath
+    place = file_path.relative_to(root) if file_path.is_relative_to(root) else file_path
+    address: dict[str, Any] = {}
+    if (escaped := _escape(place.as_posix())) != place.as_posix():
+        address = {"name": _escape(file_path.name), "nodeid": escaped}
+    file: ScenarioFile = ScenarioFile.from_parent(parent, path=file_path, **address)
     return file
+
+
+def _escape(text: str) -> str:
+    """`text` as it can be printed: a file's name can hold escape sequences, or be no UTF-8.
+
+    pytest prints names as they are, encodes them for xdist and for files, and ends the session if
+    that fails.
+    """
+    from simloop.escape import escape  # noqa: PLC0415 - see the module docstring
+
+    return escape(text, 10_000)  # a longer path than there can be: names stay different
 
 
 class ScenarioFile(pytest.File):
@@ -115,7 +132,7 @@ class ScenarioFile(pytest.File):
             simloop_run(path)
 
         item: ScenarioItem = ScenarioItem.from_parent(
-            self, name=path.name.removesuffix(SUFFIX), callobj=play
+            self, name=_escape(path.name.removesuffix(SUFFIX)), callobj=play
         )
         yield item
 
@@ -123,9 +140,9 @@ class ScenarioFile(pytest.File):
 class ScenarioItem(pytest.Function):
     """A scenario as a test. A Function, so that fixtures, marks and other plugins work."""
 
-    def reportinfo(self) -> tuple[Path, int, str]:
-        """Where it is, for reports."""
-        return self.path, 0, self.name
+    def reportinfo(self) -> tuple[str, int, str]:
+        """The place of the scenario, for reports."""
+        return _escape(str(self.path)), 0, self.name
 
     # As pytest's own Function has it; Node has one parameter more.
     def repr_failure(  # type: ignore[override]
@@ -138,7 +155,7 @@ class ScenarioItem(pytest.Function):
         if shown.reprcrash is not None:  # what summaries and junit files quote
             first_line = str(excinfo.value).partition("\n")[0]
             crash = dataclasses.replace(
-                shown.reprcrash, path=str(self.path), lineno=1, message=first_line
+                shown.reprcrash, path=_escape(str(self.path)), lineno=1, message=first_line
             )
             shown.reprcrash = crash
             if hasattr(shown, "chain"):  # what xdist sends
@@ -336,9 +353,10 @@ def _write(item: pytest.Item, traces: "list[LoopTrace]") -> Iterator[str]:
             folder.mkdir(exist_ok=True)
             write_trace(trace, path)
         except (OSError, ScenarioError) as error:
-            yield f"{error}"
+            yield _escape(str(error))
         else:
-            yield f"simloop show {path.relative_to(item.config.rootpath)}"
+            shown = shlex.quote(str(path.relative_to(item.config.rootpath)))
+            yield _escape(f"simloop show {shown}")
 
 
 def _file_name(node_id: str) -> str:
@@ -347,7 +365,8 @@ def _file_name(node_id: str) -> str:
     name = re.sub(r"[^\w.=\[\]-]+", "_", plain.replace("/", "."), flags=re.ASCII).lstrip(".")
     if re.fullmatch(r"(?!\.)[\w./=\[\]-]{1,150}", plain, re.ASCII):
         return name
-    return f"{name[:150]}-{hashlib.blake2b(node_id.encode(), digest_size=4).hexdigest()}"
+    encoded = node_id.encode(errors="surrogatepass")
+    return f"{name[:150]}-{hashlib.blake2b(encoded, digest_size=4).hexdigest()}"
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from simloop.errors import InvariantViolated
+from simloop.escape import escape
 from simloop.messages import AssistantMessage, Message, ToolCall, ToolMessage
 from simloop.trace import entries
 from simloop.trace.looptrace import LoopTrace
@@ -38,7 +39,9 @@ def check_pairing(trace: LoopTrace, known: Sequence[str] = ()) -> None:
     gone = [line for line in known if line not in found]
     if new or gone:
         lines = [f"pairing: {line}" for line in new]
-        lines += [f"pairing: listed in expect.broken_pairs, but not so: {line}" for line in gone]
+        lines += [
+            f"pairing: listed in expect.broken_pairs, but not so: {escape(line)}" for line in gone
+        ]
         more = [f"pairing: and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
         raise InvariantViolated("\n".join((*lines[:_SHOWN], *more)))
 

@@ -25,7 +25,7 @@ from simloop.cli.comparison import (
     reasons,
     word_of,
 )
-from simloop.trace.untrusted import untrusted
+from simloop.escape import escape
 
 _WIDEST = 500
 _TITLE = "Scenarios on several loops"
@@ -88,7 +88,7 @@ def page(comparisons: Sequence[Comparison], loops: Sequence[str]) -> str:
 
 
 def _text(text: str | None) -> str:
-    return html.escape(untrusted(text or "", _WIDEST))
+    return html.escape(escape(text or "", _WIDEST))
 
 
 def _list(lines: Iterable[str]) -> Iterator[str]:

@@ -19,8 +19,8 @@ from simloop.cli.report import verdict_line, word_for
 from simloop.cli.targets import Target
 from simloop.cli.terminal import plain, verdict_word
 from simloop.errors import InternalError, ScenarioError
+from simloop.escape import escape
 from simloop.scenario.durations import format_duration
-from simloop.trace.untrusted import untrusted
 
 FORMAT_VERSION = 1
 WIDTH = 120
@@ -116,7 +116,7 @@ class Comparison:
         if not self.was_read:  # why not is told on stderr
             yield verdict_line(word_for(self.exit_code), self.name, _NOT_RUN)
             return
-        yield f"{plain(self.name)}  {untrusted(self.title or '', width)}".rstrip()
+        yield f"{plain(self.name)}  {escape(self.title or '', width)}".rstrip()
         texts = [(self.marks(row), *cells_of(row)) for row in self.rows]
         widths = [max(map(cells, column)) for column in zip(("", *HEADINGS), *texts, strict=True)]
         taken = len(_INDENT) + sum(width + 2 for width in widths[:-1])
@@ -260,7 +260,7 @@ def _word(row: Row) -> str:
 
 
 def _laid_out(cells: Sequence[str], widths: Sequence[int]) -> str:
-    fitted = (untrusted(cell, width) for cell, width in zip(cells, widths, strict=True))
+    fitted = (escape(cell, width) for cell, width in zip(cells, widths, strict=True))
     return "  ".join(map(padded, fitted, widths)).rstrip()
 
 

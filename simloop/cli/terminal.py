@@ -14,9 +14,8 @@ from typing import Any
 
 import click
 
-from simloop.trace.untrusted import untrusted
+from simloop.escape import escape
 
-_WIDEST = 2_000
 _BATCH = 500
 _NARROWEST = 20
 _COLOURS = {"ok": "green", "FAILED": "red", "ERROR": "red"}
@@ -79,7 +78,7 @@ def note(text: str) -> None:
 
 def plain(text: str) -> str:
     """One line that is safe to print and long enough for a path and a message."""
-    return untrusted(text, _WIDEST)
+    return escape(text)
 
 
 def json_text(document: object, indent: int | None = None) -> str:

@@ -23,6 +23,7 @@ from simloop.errors import (
     ScriptUnused,
     SimloopError,
 )
+from simloop.escape import escape
 from simloop.kernel import signals
 from simloop.kernel.effects import Queue
 from simloop.kernel.machine import Feature
@@ -162,9 +163,10 @@ class Simulation:
         if is_own(self._loop) and (
             isinstance(error, InternalError) or not isinstance(error, SimloopError)
         ):
+            name = self._loop_name
             raise BrokenMachine(
-                f"the loop `{self._loop_name}` is broken: {describe(error)}\n"
-                f"find out where with: simloop explore --loop {shlex.quote(self._loop_name)}",
+                f"the loop `{escape(name)}` is broken: {escape(describe(error))}\n"
+                f"find out where with: simloop explore --loop {escape(shlex.quote(name))}",
                 reproduce=self._reproduce(),
             ) from error
 
@@ -223,7 +225,7 @@ class Simulation:
         error = self._left_over()
         if error is None or expect.unused is not None:
             return  # judged with all else that is expected
-        error.message += f"; it ended with {result.outcome}: {result.message}"
+        error.message += f"; it ended with {result.outcome}: {escape(result.message)}"
         if self._loop_name == self.scenario.loop:
             error.message += "".join(f"; {one}" for one in mismatches_by_default(expect, result))
         else:

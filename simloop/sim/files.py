@@ -8,7 +8,7 @@ listed is sorted, so that the same steps give the same bytes.
 import fnmatch
 from collections.abc import Mapping
 
-from simloop.trace.untrusted import untrusted
+from simloop.escape import escape
 
 ROOT = "."
 MAX_CHARS = 50_000_000  # of all files together: the disk, which can be full
@@ -186,7 +186,7 @@ def _check(path: str) -> None:
 
 
 def _message(path: str, why: str) -> str:
-    return f"{untrusted(path) or repr(path)}: {why}"
+    return f"{escape(path, 100) or repr(path)}: {why}"
 
 
 def _is_utf8(text: str) -> bool:

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from simloop.errors import RunawayRun, ScenarioError, SimloopError
+from simloop.escape import writable
 from simloop.kernel.limits import Limits
 from simloop.messages import (
     Fault,
@@ -28,7 +29,6 @@ from simloop.sim.model import Model
 from simloop.sim.session import Session
 from simloop.sim.usercode import describe
 from simloop.trace import entries
-from simloop.trace.untrusted import writable
 
 _NS_PER_MS = 1_000_000
 # A stream that never ends and never waits passes no bound on time: this one stops it.

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
 
+from simloop.escape import writable
 from simloop.kernel import effects, signals
 from simloop.kernel.effects import Queue
 from simloop.kernel.errorclass import ErrorClass
@@ -40,7 +41,6 @@ from simloop.sim.usercode import UserCode
 from simloop.sim.world import World
 from simloop.trace import entries
 from simloop.trace.recorder import Recorder
-from simloop.trace.untrusted import writable
 
 _USELESS = {
     FinishReason.INTERRUPTED: (ErrorClass.INTERRUPTED, "the stream ended without a finish"),

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from simloop.errors import SimloopError
+from simloop.escape import writable
 from simloop.kernel.policies import ToolExecution, ToolOrder
 from simloop.messages import ToolCall, ToolMessage, ToolResult
 from simloop.sim.hooks import (
@@ -26,7 +27,6 @@ from simloop.sim.session import Session
 from simloop.sim.tools import Tool, canonical_json, wrong_arguments
 from simloop.sim.usercode import message_of
 from simloop.trace import entries
-from simloop.trace.untrusted import writable
 
 
 class ToolCalls:

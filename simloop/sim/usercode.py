@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from simloop.errors import SimloopError
+from simloop.escape import writable
 from simloop.kernel.policies import HookIsolation, OnHookFailure
 from simloop.kernel.signals import HookFailed
 from simloop.sim.hooks import Blockable, Given
@@ -17,7 +18,6 @@ from simloop.sim.interrupts import Interrupts, Watch
 from simloop.sim.userfunction import UserFunction
 from simloop.trace import entries
 from simloop.trace.recorder import Recorder
-from simloop.trace.untrusted import writable
 
 
 class UserCode:

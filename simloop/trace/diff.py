@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
+from simloop.escape import escape
 from simloop.trace.entries import AnyEntry, Footer
 from simloop.trace.looptrace import LoopTrace
 from simloop.trace.timeline import clock, describe
-from simloop.trace.untrusted import untrusted
 
 CONTEXT = 3
 _WIDTH = 200
@@ -37,10 +37,11 @@ class Divergence:
     context: tuple[str, ...]
 
     def lines(self, expected: str = "expected", got: str = "got") -> Iterator[str]:
-        """The divergence as text, naming the two sides."""
+        """The divergence as text, safe to print; `expected` and `got` name the two sides."""
         where = "the end of the run" if self.seq is None else f"entry {self.seq}"
-        yield f"the first difference is in {where}, {self.field}:"
+        yield f"the first difference is in {where}, {escape(self.field)}:"
         yield from (f"    {line}" for line in self.context)
+        expected, got = escape(expected), escape(got)
         width = max(len(expected), len(got))
         one, other = _text(self.expected), _text(self.got)
         start = _window(one, other)
@@ -125,5 +126,5 @@ def _window(one: str, other: str) -> int:
 
 
 def _cut(text: str, start: int) -> str:
-    shown = untrusted(text[start:], _WIDTH)
+    shown = escape(text[start:], _WIDTH)
     return f"…{shown}" if start else shown

@@ -1,7 +1,7 @@
 """A trace as text: one line for each thing that happened, in virtual time.
 
 Not here: colour and paging (the command line). The rules to keep: every line is plain text that has
-passed the `untrusted` gate, and what the run decided stands in it in words, so that the timeline
+passed `escape`, and what the run decided stands in it in words, so that the timeline
 can be read aloud, searched and compared.
 
 How to read a line: the time (left out while it does not move), what happened, the details. Pieces
@@ -12,12 +12,12 @@ decided: a retry, a compaction, tools, the end, or a counter that changed.
 import dataclasses
 from collections.abc import Iterable, Iterator
 
+from simloop.escape import escape
 from simloop.kernel.limits import Limits
 from simloop.messages import AssistantMessage, Message, ToolMessage
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry, Footer, Header
 from simloop.trace.looptrace import LoopTrace
-from simloop.trace.untrusted import untrusted
 
 _WIDTH = 96
 _ROUTINE = frozenset({"measuring", "calling-model", "closing-step", "finished", "turning"})
@@ -33,11 +33,11 @@ def timeline(trace: LoopTrace) -> Iterator[str]:
     for at_ns, what, details in _lines(trace.entries):
         time = clock(at_ns) if at_ns != shown_ns else ""
         shown_ns = at_ns
-        yield f"{time:>12}  {what:<12}  {untrusted(details, _WIDTH)}".rstrip()
+        yield f"{time:>12}  {what:<12}  {escape(details, _WIDTH)}".rstrip()
     if trace.footer is not None:
         yield from _footer(trace.footer)
     elif trace.truncated:
-        yield f"{'':>12}  truncated     {trace.truncated}"
+        yield f"{'':>12}  truncated     {escape(trace.truncated, _WIDTH)}"
 
 
 def describe(entry: AnyEntry) -> str:
@@ -46,7 +46,7 @@ def describe(entry: AnyEntry) -> str:
     if isinstance(entry, entries.Transition):
         counters = _counters(entry.error_count, entry.total_steps, entry.compaction_attempts)
         lines = [(entry.at_ns, "->", f"{entry.state} on {entry.signal} ({counters})")]
-    return "; ".join(f"{what} {untrusted(text, _WIDTH)}".strip() for _, what, text in lines)
+    return "; ".join(f"{what} {escape(text, _WIDTH)}".strip() for _, what, text in lines)
 
 
 def clock(at_ns: int) -> str:
@@ -58,18 +58,18 @@ def clock(at_ns: int) -> str:
 
 def _header(header: Header) -> Iterator[str]:
     if header.title:
-        yield untrusted(header.title, _WIDTH)
+        yield escape(header.title, _WIDTH)
     usual = dataclasses.asdict(Limits())
     limits = [f"{key} {value}" for key, value in header.limits.items() if value != usual.get(key)]
-    bounds = untrusted(", ".join(limits), 400) or "default limits"
-    yield f"loop {untrusted(header.loop)}, seed {header.seed}, {bounds}"
+    bounds = escape(", ".join(limits), 400) or "default limits"
+    yield f"loop {escape(header.loop, _WIDTH)}, seed {header.seed}, {bounds}"
     yield ""
 
 
 def _footer(footer: Footer) -> Iterator[str]:
-    message = untrusted(footer.message, _WIDTH)
+    message = escape(footer.message, _WIDTH)
     yield f"{clock(footer.elapsed_ns):>12}  {footer.outcome:<12}  {message}"
-    limit = f"; ended by {footer.limit}" if footer.limit else ""
+    limit = f"; ended by {escape(footer.limit, _WIDTH)}" if footer.limit else ""
     counters = _counters(footer.error_count, footer.total_steps, footer.compaction_attempts)
     yield f"{'':>12}  {'':<12}  {counters}{limit}"
 

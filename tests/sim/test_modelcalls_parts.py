@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from modelcalling import STOP, play, says
 
 from simloop import Callbacks, Reply
+from simloop.escape import writable
 from simloop.messages import (
     Fault,
     Finish,
@@ -24,7 +25,6 @@ from simloop.messages import (
 )
 from simloop.trace import entries
 from simloop.trace.codec import encode
-from simloop.trace.untrusted import writable
 
 # ------------------------------------------------------------------------- the end of a stream
 

@@ -1,26 +1,35 @@
-"""The one gate between text from models, tools or files and a terminal.
+"""Escaping: the one step that text from models, tools and files passes before it is shown.
 
-Such text is hostile: escape sequences that rewrite the screen, direction overrides, lone
-surrogates that cannot be written, lines of 10 MB. The rule to keep: whatever is printed that we
-did not write ourselves goes through here.
+Such text is hostile: escape sequences that rewrite the screen, newlines that forge a verdict,
+direction overrides, lone surrogates that cannot be written, lines of 10 MB. The rule to keep:
+everything that reaches a terminal, an XML file or a page, and was not written by simloop itself,
+passes through `escape`. An error of simloop's does so in its `__str__`.
 """
 
 import re
 
+WIDEST = 2_000
+"""Characters of a line that holds a path and a message."""
+
 # C0 and C1 controls, DEL, zero-width and direction marks, line separators, surrogates, BOM.
 _HOSTILE = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+    "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
 _SHORT = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
-def untrusted(text: str, width: int = 100) -> str:
+def escape(text: str, width: int = WIDEST) -> str:
     """`text` on one line, at most `width` characters, with everything invisible spelled out."""
     cut = text[: width + 1]
     shown = _HOSTILE.sub(_spell, cut)
     if len(shown) <= width and len(cut) == len(text):
         return shown
     return shown[: width - 1] + "…"
+
+
+def escape_lines(text: str) -> str:
+    """`text` with each of its lines escaped. Its newlines must be simloop's own."""
+    return "\n".join(map(escape, text.split("\n")))
 
 
 def _spell(match: re.Match[str]) -> str:

@@ -4,23 +4,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simloop.trace.untrusted import untrusted, writable
+from simloop.escape import escape, writable
 
 ANY_TEXT = st.text(st.characters(codec=None))
 
 
 @given(ANY_TEXT, st.integers(1, 200))
 def test_what_comes_out_is_one_line_of_visible_characters(text: str, width: int) -> None:
-    shown = untrusted(text, width)
+    shown = escape(text, width)
     assert len(shown) <= width
     assert not {unicodedata.category(character) for character in shown} & {"Cc", "Cs", "Zl", "Zp"}
 
 
 @given(ANY_TEXT)
 def test_what_comes_out_can_be_written_and_goes_through_again_unchanged(text: str) -> None:
-    shown = untrusted(text, 500)
+    shown = escape(text, 500)
     assert shown.encode().decode() == shown
-    assert untrusted(shown, 500) == shown
+    assert escape(shown, 500) == shown
 
 
 @pytest.mark.parametrize(
@@ -36,15 +36,15 @@ def test_what_comes_out_can_be_written_and_goes_through_again_unchanged(text: st
     ],
 )
 def test_what_cannot_be_seen_is_spelled_out(text: str, shown: str) -> None:
-    assert untrusted(text) == shown
+    assert escape(text) == shown
 
 
 def test_a_long_text_is_cut_with_a_mark() -> None:
-    assert untrusted("x" * 10_000_000, 5) == "xxxx…"
+    assert escape("x" * 10_000_000, 5) == "xxxx…"
 
 
 def test_a_text_of_just_the_width_is_not_cut() -> None:
-    assert untrusted("12345", 5) == "12345"
+    assert escape("12345", 5) == "12345"
 
 
 @given(ANY_TEXT)

@@ -1,0 +1,55 @@
+"""Hostile scenarios and file names neither end a session nor reach a terminal as they are."""
+
+import os
+import xml.etree.ElementTree as ET
+
+import pytest
+from hostile import HOSTILE, hostile_scenarios, raw_in
+
+FAILS = "prompt: Hi\nmodel: [{say: Hello.}]\nexpect: {text: Bye.}\n"
+OPTIONS = [[], ["-v", "-rA"], ["--simloop-trace=on"], ["--junitxml=a.xml"]]
+
+
+def play(project: pytest.Pytester, *args: str) -> pytest.RunResult:
+    """In this process, without syrupy, which keeps its session in a global."""
+    return project.runpytest_inprocess("-p", "no:syrupy", "--color=no", *args)
+
+
+def test_no_text_of_a_scenario_is_reported_as_it_is(project: pytest.Pytester) -> None:
+    for name, text in hostile_scenarios():
+        (project.path / f"{name}.simloop.yaml").write_text(text)
+    result = play(project, "-rA", "--simloop-trace=on", "--junitxml=results.xml")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert "FORGED" in result.stdout.str()
+    assert raw_in(result.stdout.str() + result.stderr.str()) == []
+    ET.parse(project.path / "results.xml")
+
+
+def test_no_text_of_a_scenario_is_shown_as_it_is_where_a_python_test_runs_it(
+    project: pytest.Pytester,
+) -> None:
+    for number, (_, text) in enumerate(hostile_scenarios()):
+        (project.path / f"{number}.yaml").write_text(text)
+    project.makepyfile("""
+        from pathlib import Path
+        import pytest
+
+        @pytest.mark.parametrize("number", range(len(list(Path().glob("*.yaml")))))
+        def test_it(simloop_run, number):
+            simloop_run(f"{number}.yaml")
+    """)
+    result = play(project, "--tb=short")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert "FORGED" in result.stdout.str()
+    assert raw_in(result.stdout.str()) == []
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
+def test_a_file_name_that_is_not_utf_8_ends_no_session(
+    project: pytest.Pytester, options: list[str]
+) -> None:
+    for name in (b"a\xff", HOSTILE[:16].encode(), b"plain"):
+        (project.path / os.fsdecode(name + b".simloop.yaml")).write_text(FAILS)
+    result = play(project, *options)
+    result.assert_outcomes(failed=3)
+    assert raw_in(result.stdout.str()) == []
