@@ -93,16 +93,18 @@ class CheckFailed(SimloopError, AssertionError):  # noqa: N818 - a check failed,
 
     @property
     def finding(self) -> str:
-        """The message with its key and its hint, without the file and the command."""
-        return _one_line("", self.key, self.message, self.hint)
+        """The message with its key and its hint, without the file and the command; escaped."""
+        return self._found_in("")
 
     def __str__(self) -> str:
         """The finding, the end of the run, then the command that reproduces it; all escaped."""
-        place, key, hint = map(escape, (str(self.path or ""), self.key, self.hint))
-        finding = _one_line(place, key, self.message, hint)
+        finding = self._found_in(str(self.path or ""))
         reproduce = f"reproduce: {escape(self.reproduce)}" if self.reproduce else ""
-        parts = (escape_lines(finding), escape_lines(self.account), reproduce)
-        return "\n".join(part for part in parts if part)
+        return "\n".join(filter(None, (finding, escape_lines(self.account), reproduce)))
+
+    def _found_in(self, place: str) -> str:
+        key, hint = escape(self.key), escape(self.hint)
+        return _one_line(escape(place), key, escape_lines(self.message), hint)
 
 
 class ScriptExhausted(CheckFailed):

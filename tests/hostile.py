@@ -179,13 +179,21 @@ def _models(hint: Any) -> list[Any]:
     ]
 
 
+_ANSWERS: dict[str, Any] = {"prompt": "Hi", "model": [{"say": "Hello."}]}
+_NOT_BUNDLED: list[Any] = [
+    {**_ANSWERS, "expect": {"broken_pairs": ["x"]}},
+    {**_ANSWERS, "expect": {"text": {"contains": "x"}}},
+]
+"""Scenarios with the fields that no bundled scenario has."""
+
+
 def hostile_scenarios() -> Iterator[tuple[str, str]]:
     """A name and a text of YAML for each field and key of scenarios, with HOSTILE in that place.
 
     Each is a bundled scenario but for that text.
     """
     documents = [read_yaml_file(path).data for path in sorted(bundled_folder().rglob("*.yaml"))]
-    documents.append({"prompt": "Hi", "expect": {"broken_pairs": ["x"]}})
+    documents += _NOT_BUNDLED
     tried = set()
     for document in documents:
         if "error" in document.get("expect", {}):  # such a run can be long
