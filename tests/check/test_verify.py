@@ -1,5 +1,4 @@
 import itertools
-import time
 from pathlib import Path
 from typing import Any
 
@@ -258,8 +257,6 @@ def test_what_ends_a_run_from_outside_leaves_what_there_is(
     assert verdict.trace.footer is None
 
 
-def test_an_hour_is_checked_in_a_moment() -> None:
+def test_a_thousand_hours_are_checked_in_virtual_time() -> None:
     text = "prompt: Hi\ntools: {t: {takes: 1000h}}\nmodel: [{call: {t: {}}}, {say: Done.}]\n"
-    start_s = time.monotonic()
     assert verify(parse_scenario(text)).deterministic is True
-    assert time.monotonic() - start_s < 60

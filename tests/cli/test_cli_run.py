@@ -3,7 +3,6 @@ import os
 import re
 import shlex
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
@@ -344,8 +343,6 @@ def test_a_folder_that_hides_a_theme_is_said_to(folder: Path) -> None:
 
 def test_waiting_is_virtual(folder: Path) -> None:
     text = "prompt: Hi\ntools: {t: {takes: 1000h}}\nmodel: [{call: {t: {}}}, {say: Done.}]\n"
-    start_s = time.monotonic()
     result = run(write("a", text))
     assert "completed in 3600000s (virtual)" in result.stdout
-    assert time.monotonic() - start_s < 60
     assert os.listdir(folder) == ["a.simloop.yaml"]  # noqa: PTH208 - names are what is claimed

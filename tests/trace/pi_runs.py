@@ -48,7 +48,7 @@ REPLIES = st.one_of(
 )
 MOMENTS = st.one_of(
     st.none(),
-    st.builds(lambda at: Moment(at=at * SECOND // 2), st.integers(0, 12)),
+    st.builds(lambda at: Moment(at=f"{at * 500}ms"), st.integers(0, 12)),
     st.builds(
         lambda on, nth: Moment(on=on, nth=nth),
         st.sampled_from(["request", "part", "tool-started", "tool-result", "transition"]),
