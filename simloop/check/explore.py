@@ -7,7 +7,8 @@ cannot hide anything by not expecting it.
 """
 
 import gc
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from msgspec import Struct
@@ -27,25 +28,46 @@ from simloop.kernel.states import Finished
 
 MAX_NODES = 1_000_000
 """A machine that counts without bound is given up there: about a gigabyte."""
+_SAID_EVERY = 500
 
 
-def explore(machine: Machine, limits: Limits) -> tuple[Graph, list[Finding], set[Edge]]:
+Say = Callable[[str], object]
+"""Told how far an exploration has come, in words."""
+
+
+def explore(
+    machine: Machine, limits: Limits, say: Say = lambda _: None
+) -> tuple[Graph, list[Finding], set[Edge]]:
     """Visit every run of `machine`; the graph, what is wrong on the way, the edges taken.
 
     Raises RunawayRun past `MAX_NODES`: then the machine counts something that has no bound.
     """
+    with _without_collections():
+        return _Explorer(machine, limits, say).explore()
+
+
+def count_states(machine: Machine, limits: Limits, most: int) -> int | None:
+    """Count the states of `machine` without judging them; None if there are more than `most`."""
+    with _without_collections():
+        return _Explorer(machine, limits).count(most)
+
+
+@contextmanager
+def _without_collections() -> Iterator[None]:
+    """Do not look for garbage: a graph of this size is looked through again and again, for none."""
     collects = gc.isenabled()
-    gc.disable()  # a graph of this size is looked through for cycles again and again, and has none
+    gc.disable()
     try:
-        return _Explorer(machine, limits).explore()
+        yield
     finally:
         if collects:
             gc.enable()
 
 
 class _Explorer:
-    def __init__(self, machine: Machine, limits: Limits) -> None:
+    def __init__(self, machine: Machine, limits: Limits, say: Say = lambda _: None) -> None:
         self._machine = machine
+        self._say = say
         self._first = machine.start()
         self._most_steps = limits.max_steps_per_round
         self._numbers: dict[tuple[Run, tuple[Effect, ...]], int] = {}
@@ -56,6 +78,20 @@ class _Explorer:
 
     def explore(self) -> tuple[Graph, list[Finding], set[Edge]]:
         graph = self._graph
+        if not self._visit_all(MAX_NODES):
+            raise _runaway(graph)
+        found = self._wrong_in_all()
+        for number, wrong in enumerate(found):
+            self._say(f"{len(graph):,} states visited, {number} of {len(found)} rules checked")
+            self._find_all(wrong)
+        return graph, list(self._findings.values()), self._taken
+
+    def count(self, most: int) -> int | None:
+        return len(self._graph) if self._visit_all(most) else None
+
+    def _visit_all(self, most: int) -> bool:
+        """Visit every run; False if there are more than `most`."""
+        graph = self._graph
         graph.add(self._first, (), None)  # no number: to come back is another run
         self._find_all(self._begins_anew(0))
         self._visit(0, (signals.Began(),))
@@ -64,10 +100,11 @@ class _Explorer:
             if node not in graph.cut and not isinstance(graph.runs[node].state, Finished):
                 self._visit(node, self._arrivals_at(node))
             node += 1
-            if node > MAX_NODES:
-                raise _runaway(graph)
-        self._find_all(self._wrong_in_all())
-        return graph, list(self._findings.values()), self._taken
+            if node > most:
+                return False
+            if node % _SAID_EVERY == 0:
+                self._say(f"{len(graph):,} states found, {node:,} visited")
+        return True
 
     def _visit(self, node: int, arrivals: tuple[Signal, ...]) -> None:
         run, arrows = self._graph.runs[node], self._graph.arrows[node]
@@ -85,20 +122,20 @@ class _Explorer:
             self._graph.cut.add(node)  # it may be so for ever after, and one is enough
             yield what
 
-    def _wrong_in_all(self) -> Iterator[rules.Wrong]:
-        graph, bounds = self._graph, self._machine.bounds
-        yield from rules.not_the_same_twice(graph, self._tried)
-        yield from rules.stops_one_early(graph, self._tried, bounds)
-        yield from bursts.mistakes_bursts(graph, self._tried, self._most_steps)
-        yield from bursts.goes_on_after_a_burst(graph, self._most_steps)
-        yield from stopping.goes_on_after_a_stop(graph)
-        yield from stopping.acts_after_an_abort(
-            graph, getattr(self._machine, "abort_rule", AbortRule())
+    def _wrong_in_all(self) -> tuple[Iterator[rules.Wrong], ...]:
+        graph, machine, most = self._graph, self._machine, self._most_steps
+        bounds = machine.bounds
+        return (
+            rules.not_the_same_twice(graph, self._tried),
+            rules.stops_one_early(graph, self._tried, bounds),
+            bursts.mistakes_bursts(graph, self._tried, most),
+            bursts.goes_on_after_a_burst(graph, most),
+            stopping.goes_on_after_a_stop(graph),
+            stopping.acts_after_an_abort(graph, getattr(machine, "abort_rule", AbortRule())),
+            counting.miscounts(graph, bounds),
+            counting.leaves_uncounted(graph, bounds),
+            counting.decides_by_a_count(graph, bounds, getattr(machine, "thresholds", {})),
         )
-        yield from counting.miscounts(graph, bounds)
-        yield from counting.leaves_uncounted(graph, bounds)
-        thresholds = getattr(self._machine, "thresholds", {})
-        yield from counting.decides_by_a_count(graph, bounds, thresholds)
 
     def _arrivals_at(self, node: int) -> tuple[Signal, ...]:
         asked = self._graph.asked[node]

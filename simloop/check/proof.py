@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from simloop.check.explore import explore, why_impossible
+from simloop.check.explore import Say, explore, why_impossible
 from simloop.check.graph import (
     Lasso,
     ends_first,
@@ -86,13 +86,21 @@ class Proof:
         return self.terminates and not self.findings
 
 
-def prove(machine: Machine, limits: Limits, *, loop: str = "", through: str = "") -> Proof:
+def prove(
+    machine: Machine,
+    limits: Limits,
+    *,
+    loop: str = "",
+    through: str = "",
+    say: Say = lambda _: None,
+) -> Proof:
     """Explore `machine`. `through` asks for the shortest lasso that passes a signal so described.
 
-    It is words as in a report: `context-compacted`, or `model-replied other`. Raises RunawayRun if
-    there is no end to its runs, ScenarioError if no lasso goes that way.
+    It is words as in a report: `context-compacted`, or `model-replied other`. `say` hears how far
+    the exploration has come. Raises RunawayRun if there is no end to its runs, ScenarioError if no
+    lasso goes that way.
     """
-    graph, findings, taken = explore(machine, limits)
+    graph, findings, taken = explore(machine, limits, say)
     order = ends_first(graph)
     drawn = [
         (state, signal, target)

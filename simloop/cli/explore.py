@@ -8,6 +8,7 @@ one's own in CI.
 import dataclasses
 import json
 import re
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,8 @@ from typing import Any
 import click
 from pydantic import ValidationError
 
+from simloop.check.estimate import estimate
+from simloop.check.explore import MAX_NODES
 from simloop.check.proof import Proof, prove
 from simloop.check.witness import (
     scenario_of_ending,
@@ -24,6 +27,7 @@ from simloop.check.witness import (
     scenario_text,
 )
 from simloop.cli.completion import loop_names
+from simloop.cli.progress import Status
 from simloop.cli.proofs import file_stem, proof_json, proof_lines, proof_mermaid
 from simloop.cli.terminal import note, out_exactly, out_lines, plain
 from simloop.errors import ScenarioError
@@ -36,14 +40,20 @@ from simloop.scenario.wording import wording
 from simloop.trace.storage import create_folder, write_file
 
 _DEFAULTS = Limits()
+_FLAGS = {
+    "max_steps": "--max-steps",
+    "max_steps_per_round": "--max-steps-per-round",
+    "max_error_count": "--max-errors",
+    "max_compaction_attempts": "--max-compactions",
+}
 
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
-def _limit(flag: str, name: str, least: int) -> Decorator:
+def _limit(name: str, least: int) -> Decorator:
     return click.option(
-        flag,
+        _FLAGS[name],
         name,
         type=click.IntRange(least),
         default=getattr(_DEFAULTS, name),
@@ -61,10 +71,10 @@ def _limit(flag: str, name: str, least: int) -> Decorator:
     shell_complete=loop_names,
     help="The loop design: a name, a name@version, or module:attribute for one of your own.",
 )
-@_limit("--max-steps", "max_steps", 1)
-@_limit("--max-steps-per-round", "max_steps_per_round", 1)
-@_limit("--max-errors", "max_error_count", 1)
-@_limit("--max-compactions", "max_compaction_attempts", 0)
+@_limit("max_steps", 1)
+@_limit("max_steps_per_round", 1)
+@_limit("max_error_count", 1)
+@_limit("max_compaction_attempts", 0)
 @click.option(
     "--option",
     "options",
@@ -111,7 +121,9 @@ def command(
     limits = Limits(**limits_given)
     chosen = _options(loop, options)
     machine = machine_for(loop, limits, chosen)
-    proof = prove(machine, limits, loop=loop, through=through)
+    _check_size(loop, limits, chosen)
+    with Status(sys.stderr) as status:
+        proof = prove(machine, limits, loop=loop, through=through, say=status.say)
     if output_format == "json":
         out_exactly(proof_json(proof, limits, options_of(machine)))
     elif output_format == "mermaid":
@@ -121,6 +133,26 @@ def command(
     if folder is not None:
         _write(folder, proof, limits, chosen)
     return 0 if proof.holds else 1
+
+
+def _check_size(loop: str, limits: Limits, options: LoopOptions) -> None:
+    """Refuse limits that are higher than the defaults and would lead to too many states.
+
+    Raises ScenarioError with the highest limit that would do, within a second: exploring until
+    there are too many states takes half a minute.
+    """
+    if all(getattr(limits, name) <= getattr(_DEFAULTS, name) for name in _FLAGS):
+        return
+    estimated = estimate(lambda smaller: machine_for(loop, smaller, options), limits)
+    if not estimated.limit:
+        return
+    flag = _FLAGS[estimated.limit]
+    raise ScenarioError(
+        f"under these limits there are about {estimated.states:,} states, and no more "
+        f"than {MAX_NODES:,} are visited",
+        key=f"{flag} {getattr(limits, estimated.limit)}",
+        hint=f"lower it to about {estimated.fitting}" if estimated.fitting else "lower the limits",
+    )
 
 
 def options_of(machine: Machine) -> dict[str, Any]:

@@ -15,16 +15,13 @@ _WIDTH = 30
 T = TypeVar("T")
 
 
-class Progress:
-    """How many of `total` things are done. Shown when it has taken longer than a second.
+class Status:
+    """A line that says how far a command has come. Shown when it has taken longer than a second.
 
     `stream` is None where there is none, as in a program without a console.
     """
 
-    def __init__(
-        self, total: int, stream: TextIO | None, now: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._total = total
+    def __init__(self, stream: TextIO | None, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._due_s = now() + PATIENCE_S
         self._shown = ""
@@ -36,30 +33,41 @@ class Progress:
     def __exit__(self, *_: object) -> None:
         self.clear()
 
-    def through(self, things: Iterable[T]) -> Iterator[T]:
-        """The things, one by one; the bar moves when the next one is asked for."""
-        for done, thing in enumerate(things):
-            self._show(done)
-            yield thing
+    def say(self, text: str) -> None:
+        """Show `text` in the place of the last one, if it is time."""
+        now_s = self._now()
+        if self._terminal is None or now_s < self._due_s:
+            return
+        self._due_s = now_s + _BETWEEN_S
+        self.clear()
+        self._shown = text
+        self._write(text)
 
     def clear(self) -> None:
-        """Take the bar away."""
+        """Take the line away."""
         if self._shown:
             # Spaces, not an escape sequence: any terminal knows them.
             self._write(f"\r{' ' * len(self._shown)}\r")
             self._shown = ""
 
-    def _show(self, done: int) -> None:
-        now_s = self._now()
-        if self._terminal is None or now_s < self._due_s:
-            return
-        self._due_s = now_s + _BETWEEN_S
-        filled = _WIDTH * done // self._total
-        self.clear()
-        self._shown = f"[{'#' * filled:.<{_WIDTH}}] {done} of {self._total}"
-        self._write(self._shown)
-
     def _write(self, text: str) -> None:
         assert self._terminal is not None
         self._terminal.write(text)
         self._terminal.flush()
+
+
+class Progress(Status):
+    """How many of `total` things are done, as a bar."""
+
+    def __init__(
+        self, total: int, stream: TextIO | None, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        super().__init__(stream, now)
+        self._total = total
+
+    def through(self, things: Iterable[T]) -> Iterator[T]:
+        """The things, one by one; the bar moves when the next one is asked for."""
+        for done, thing in enumerate(things):
+            filled = _WIDTH * done // self._total
+            self.say(f"[{'#' * filled:.<{_WIDTH}}] {done} of {self._total}")
+            yield thing

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from simloop.cli.progress import Progress
+from simloop.cli.progress import Progress, Status
 
 PASSES = "prompt: Hi\nmodel: [{say: Hello.}]\n"
 FAILS = f"{PASSES}expect: {{text: Bye.}}\n"
@@ -105,6 +105,21 @@ class TestTheBar:
         with Progress(2, stream, clock) as progress:
             assert len(list(progress.through(working(clock, [2.0, 2.0])))) == 2
         assert stream is None or stream.getvalue() == ""
+
+
+class TestAStatus:
+    def test_is_shown_after_a_second_and_gone_at_the_end(self, terminal: Watched) -> None:
+        clock = Clock()
+        with Status(terminal, clock) as status:
+            status.say("500 states")
+            assert terminal.line == ""
+            clock.now_s += 1.1
+            status.say("1,000 states")
+            assert terminal.line == "1,000 states"
+            clock.now_s += 0.2
+            status.say("9 rules")
+            assert terminal.line == "9 rules"
+        assert terminal.line == ""
 
 
 @pytest.fixture
