@@ -57,7 +57,8 @@ def _bounds_row(loop: str) -> tuple[str, ...]:
         return *start, "not always", "", "", "", ""
     backoff = format_duration(longest.backoff_ns)
     asked = format_duration(longest.backoff_asked_ns)
-    waits = f"{backoff}, or {asked} if asked" if longest.backoff_ns else "none"
+    more = f", or {asked} if asked" if longest.backoff_asked_ns != longest.backoff_ns else ""
+    waits = f"{backoff}{more}" if longest.backoff_ns else "none"
     counts = (longest.transitions, longest.model_calls, longest.tool_rounds)
     return *start, "always", *(f"{count:,}" for count in counts), waits
 

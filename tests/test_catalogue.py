@@ -24,6 +24,7 @@ from simloop.kernel.retry import ExponentialBackoff
 from simloop.loops.opencode_options import OpencodeOptions
 from simloop.loops.pi import PiOptions
 from simloop.loops.react import ReactOptions
+from simloop.loops.reference_options import ReferenceOptions
 from simloop.messages import Fault
 from simloop.scenario import catalog
 from simloop.scenario.catalog import SUFFIX, bundled_folder
@@ -199,7 +200,7 @@ MODELS = (
 )  # fmt: skip
 POLICIES: tuple[Any, ...] = (
     *(ChanceFaults, Limits, ExponentialBackoff, Compaction, HookIsolation, ToolExecution),
-    *(PiOptions, ReactOptions, OpencodeOptions),
+    *(ReferenceOptions, PiOptions, ReactOptions, OpencodeOptions),
 )
 KEYS = [
     *((model.__name__, key) for model in MODELS for key in model.model_fields),
@@ -249,7 +250,8 @@ def test_a_stream_ends_badly_at_every_place(way: str) -> None:
 
 def test_there_are_hooks_at_every_point_and_policies_of_every_kind() -> None:
     assert {hook.at for scenario in SCENARIOS for hook in scenario.hooks} == words(HookPoint)
-    assert {scenario.hook_isolation.on_failure for scenario in SCENARIOS} == set(OnHookFailure)
+    isolations = [one.hook_isolation for one in SCENARIOS if one.hook_isolation is not None]
+    assert {isolation.on_failure for isolation in isolations} == set(OnHookFailure)
     orders = {one.tool_execution.order for one in SCENARIOS if one.tool_execution is not None}
     assert orders == {*ToolOrder, None}
     strategies = {one.compaction.strategy for one in SCENARIOS if one.compaction is not None}

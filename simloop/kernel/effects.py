@@ -87,19 +87,27 @@ class CloseStep(Struct, frozen=True, gc=False):
 
 
 class Backoff(Struct, frozen=True, gc=False):
-    """Wait as the retry policy says after `failures` failures: answered by `BackoffElapsed`."""
+    """Wait as the retry policy says after `failures` failures: answered by `BackoffElapsed`.
+
+    `polls`: an abort is seen when the wait is over, not at once.
+    """
 
     failures: int
+    polls: bool = False
 
 
 class Finish(Struct, frozen=True, gc=False):
     """Give every open call a result, say goodbye. Nothing is answered.
 
-    `message` is what the user is told, if the loop has words of its own for it.
+    `message` is what the user is told, if the loop has words of its own for it. `text_first`: the
+    user is told the text of the last reply instead, if it has any. `keep`: a step that was cut
+    short becomes part of the context.
     """
 
     outcome: Outcome
     message: str = ""
+    text_first: bool = False
+    keep: bool = True
 
 
 Effect = (

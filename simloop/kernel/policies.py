@@ -25,7 +25,9 @@ class OnHookFailure(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookIsolation:
-    """How far a hook can reach. `timeout_ms` is virtual time and binds async hooks only.
+    """How far a hook can reach.
+
+    `timeout_ms` is virtual time and binds async hooks only; None waits for ever.
 
     `block-call` has no call to block at an `after_...` point; there it isolates.
     """
@@ -34,8 +36,8 @@ class HookIsolation:
 
     on_failure: OnHookFailure = OnHookFailure.ISOLATE
     """What a hook that fails or takes too long does to the run."""
-    timeout_ms: Annotated[int, Ge(1)] = 5_000
-    """Virtual milliseconds that an async hook or callback may take."""
+    timeout_ms: Annotated[int, Ge(1)] | None = 5_000
+    """Virtual milliseconds that an async hook or callback may take; null for ever."""
 
     def __post_init__(self) -> None:
         """Refuse what a file could not say either: see `check_settings`."""
@@ -150,4 +152,7 @@ class Policies:
     retry: RetryPolicy = field(default_factory=ExponentialBackoff)
     compaction: Compaction = field(default_factory=Compaction)
     tool_execution: ToolExecution = field(default_factory=ToolExecution)
+    hook_isolation: HookIsolation = field(default_factory=HookIsolation)
+    report_failed_tools: bool = True
+    """Whether `after_tool_call` hooks and `on_tool_result` hear of calls that failed."""
     warn_after: int | None = None

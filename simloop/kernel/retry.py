@@ -96,6 +96,43 @@ class ExponentialBackoff:
         return int(delay_ms * _NS_PER_MS * (1 - self.jitter * draw))
 
 
+_STATUSES = {
+    429: ErrorClass.RATE_LIMIT,
+    500: ErrorClass.SERVER,
+    502: ErrorClass.SERVER,
+    503: ErrorClass.OVERLOADED,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusRetry:
+    """The retry policy of documents 000/002 section 7 as printed: 2 s, 4 s, 8 s ... up to 30 s.
+
+    With `by_status` it retries the statuses 429, 500, 502 and 503, whatever the error says, and
+    nothing else; otherwise it retries as `ExponentialBackoff` does.
+    """
+
+    by_status: bool = True
+    honours_retry_after: bool = False
+
+    def classify(self, fault: Fault) -> ErrorClass:
+        """The class of `fault`; `unknown` for one that only its class would have retried."""
+        error = classify(fault)
+        if not self.by_status:
+            return error
+        status = fault.status if isinstance(fault.status, int) else 0
+        return _STATUSES.get(status, ErrorClass.UNKNOWN if error in RETRYABLE else error)
+
+    def retryable(self, error: ErrorClass) -> bool:
+        """Whether `error` is in `RETRYABLE`."""
+        return error in RETRYABLE
+
+    def delay_ns(self, failures: int, fault: Fault | None, *, now_ns: int, draw: float) -> int:
+        """The exponential delay; Retry-After if it is honoured, as `ExponentialBackoff` does."""
+        heard = fault if self.honours_retry_after else None
+        return ExponentialBackoff().delay_ns(failures, heard, now_ns=now_ns, draw=draw)
+
+
 def retry_after_ns(fault: Fault, now_ns: int) -> int | None:
     """What the provider asks to wait, or None where it says nothing that can be used.
 

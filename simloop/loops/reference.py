@@ -4,35 +4,35 @@ Every decision about where a run goes next is made in this file. Not here: how a
 (sim), or how long to wait (kernel/retry.py). The rule to keep: every path that goes on spends some
 budget (steps, errors or compactions), so that the loop ends whatever the model does.
 
-Where it differs from the documented program on purpose (the numbers are those of the catalogue of
-real bugs; simloop/ARCHITECTURE.md says more about each):
+Each mend is an option (reference_options.py), which says what the documented loop does instead.
+`reference@documented` has none of them. simloop/ARCHITECTURE.md says which real bugs they answer.
 
-- `stop` that carries tool calls runs them and goes on (D13).
-- `length` with tool calls executes none of them; each gets an error result (A9, D11). For this,
-  tools start after the reply, and not when called as the documents have it (section 5): running a
-  truncated call is impossible. `tool_execution: {start: when-called}` gives this up.
-- `tool-calls` without calls (A2), an empty reply (A11, A15) and a stream that ends without a finish
-  (C6) count as errors; an unknown finish reason with text completes the run (A1, A12).
-- an overflow error forces a compaction instead of counting as an error (B1, B17).
-- compactions are counted when tried, not when they succeed (B4).
-- a failing tool also reports `on_tool_result` (D20), and a failed model call tells nothing to
-  `after_llm_call`, as at 527e790; 8b75a91 does. Its `onToolInputStart`, `Delta` and `End` are parts
-  that `on_chunk` sees; `onToolCall` of a plugin is not modelled.
-- a message that the user queues is sent with the next request; a run that would be completed goes
-  on with it instead (B12).
+Tools start after the reply, and not when called as the documents have it (section 5): the loop
+decides about a reply before any of its calls runs, so that running a truncated call is impossible.
+`tool_execution: {start: when-called}` gives this up.
+
+A failed model call tells nothing to `after_llm_call`, as at 527e790; 8b75a91 does. Its
+`onToolInputStart`, `Delta` and `End` are parts that `on_chunk` sees; `onToolCall` of a plugin is
+not modelled. Where `reference@documented` differs from the documents: a model reports at least one
+step for a reply; a failing callback is recorded and goes no further, where the documents count an
+error; a hook that fails ends the run at once, and does not count as an error; and the world around
+a run is that of all loops: compaction, timeouts of model calls, the wall clock, the wording of
+results.
 """
 
 from collections.abc import Mapping
 from typing import assert_never
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from simloop.kernel import effects
+from simloop.kernel.effects import Effect
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import (
     END,
     ENDINGS,
+    AbortRule,
     Bound,
     Feature,
     LegalMap,
@@ -43,7 +43,6 @@ from simloop.kernel.machine import (
     reply_of,
     stop,
 )
-from simloop.kernel.policies import Policies, ToolExecution, ToolStart
 from simloop.kernel.signals import (
     AbortRequested,
     BackoffElapsed,
@@ -65,11 +64,13 @@ from simloop.kernel.states import (
     ClosingStep,
     Compacting,
     Finished,
+    Halting,
     Measuring,
     Ready,
     Reply,
     RunningTools,
 )
+from simloop.loops.reference_options import ReferenceOptions
 from simloop.messages import FinishReason, Outcome
 
 _AFTER_FAILURE: frozenset[type[Struct]] = frozenset({BackingOff, Compacting, Finished})
@@ -101,6 +102,12 @@ LEGAL: LegalMap = {
     BackingOff: {BackoffElapsed: frozenset({Measuring}), **ENDINGS},
     Finished: {},
 }
+# The wait before a retry swallows an abort, and the next call finds it.
+_LEGAL_WITH_HALTING: LegalMap = {
+    **LEGAL,
+    BackingOff: {**LEGAL[BackingOff], AbortRequested: frozenset({Halting})},
+    Halting: {ModelFailed: END, **ENDINGS},
+}
 
 # States without data and the effects of every round are built once: they never change.
 _MEASURING, _CALLING, _BACKING_OFF = Measuring(), CallingModel(), BackingOff()
@@ -109,27 +116,47 @@ _CALL = (effects.CallModel(),)
 _RUN_TOOLS = (effects.RunTools(),)
 _KEEP, _DROP = (effects.CloseStep(keep=True),), (effects.CloseStep(keep=False),)
 
+_CALL_ABORTED = (effects.CallModel(aborted=True),)
 _RUNS_ITS_CALLS = frozenset({FinishReason.STOP, FinishReason.TOOL_CALLS, FinishReason.OTHER})
 _KEEPS_ITS_TEXT = _RUNS_ITS_CALLS - {FinishReason.TOOL_CALLS} | {FinishReason.CONTENT_FILTER}
+
+
+def _limits(limits: Limits) -> Mapping[str, Bound]:
+    return {
+        "max_error_count": Bound("error_count", limits.max_error_count),
+        "max_steps": Bound("total_steps", limits.max_steps),
+        "max_compaction_attempts": Bound("compaction_attempts", limits.max_compaction_attempts),
+    }
 
 
 class ReferenceLoop:
     """The machine. `limits` are part of it: equal runs of one machine behave equally."""
 
     name = "reference"
-    legal = LEGAL
-    policies = Policies(tool_execution=ToolExecution(start=ToolStart.AFTER_REPLY))
-    lacks: Mapping[Feature, str] = {}
 
-    def __init__(self, limits: Limits | None = None) -> None:
+    def __init__(
+        self, limits: Limits | None = None, options: ReferenceOptions | None = None
+    ) -> None:
         self.limits = limits or Limits()
-        self.bounds: Mapping[str, Bound] = {
-            "max_error_count": Bound("error_count", self.limits.max_error_count),
-            "max_steps": Bound("total_steps", self.limits.max_steps),
-            "max_compaction_attempts": Bound(
-                "compaction_attempts", self.limits.max_compaction_attempts
-            ),
+        self.options = options or ReferenceOptions()
+        self.policies = self.options.policies()
+        self.legal = LEGAL if self.options.abort_in_backoff else _LEGAL_WITH_HALTING
+        self.lacks: Mapping[Feature, str] = (
+            {} if self.options.hear_queue else {Feature.QUEUE: "the documented loop has no queue"}
+        )
+        # A limit that is tested on some ways only, or counted only sometimes, bounds nothing.
+        kept = {
+            "max_error_count": True,
+            "max_steps": self.options.steps_bound_all,
+            "max_compaction_attempts": self.options.count_tries,
         }
+        stated = _limits(self.limits)
+        self.bounds: Mapping[str, Bound] = {n: b for n, b in stated.items() if kept[n]}
+        self.thresholds = {n: b for n, b in stated.items() if not kept[n]}
+        last_try: set[type[Effect]] = (
+            set() if self.options.abort_in_backoff else {effects.CallModel}
+        )
+        self.abort_rule = AbortRule(frozenset(last_try))
 
     def start(self) -> Run:
         """The run before anything has happened."""
@@ -137,7 +164,7 @@ class ReferenceLoop:
 
     def advance(self, run: Run, signal: Signal) -> Transition:
         """Where `signal` leads `run`, and what is asked of the world: see `Machine.advance`."""
-        return on_the_map(LEGAL, self._decide, run, signal)
+        return on_the_map(self.legal, self._decide, run, signal)
 
     def _decide(self, run: Run, signal: Signal) -> Transition:
         match signal:
@@ -147,22 +174,42 @@ class ReferenceLoop:
                 return self._take_reply(run, signal)
             case ToolsReturned():
                 reply = reply_of(run)
-                broken = reply.finish is FinishReason.INTERRUPTED
+                broken = self._is_broken(reply.finish)
                 return run.to(ClosingStep(reply)), _DROP if broken else _KEEP
             case StepClosed(steering=steering, follow_up=follow_up):
-                return self._follow(run, reply_of(run), queued=steering or follow_up)
+                queued = (steering or follow_up) and self.options.hear_queue
+                return self._follow(run, reply_of(run), queued=queued)
             case Began() | BackoffElapsed():
-                return run.to(_MEASURING), _MEASURE
+                return self._measure(run)
             case ContextCompacted(shrunk=shrunk):
                 return self._resume(run, shrunk=shrunk)
             case ModelFailed(error=error, retryable=retryable):
-                if error is ErrorClass.OVERFLOW:
+                if error is ErrorClass.ABORTED:
+                    return self._stop(run, AbortRequested())
+                if error is ErrorClass.OVERFLOW and self.options.overflow_compacts:
                     return self._make_room(run)
                 return self._recover(run, retryable=retryable)
             case AbortRequested() | WallClockExpired() | HookFailed() | CallBlocked():
-                return stop(run, signal)
+                return self._stop(run, signal)
             case _:
                 assert_never(signal)
+
+    def _measure(self, run: Run) -> Transition:
+        return run.to(_MEASURING), _MEASURE if self.options.hear_queue else _MEASURE[1:]
+
+    def _stop(
+        self, run: Run, signal: AbortRequested | WallClockExpired | HookFailed | CallBlocked
+    ) -> Transition:
+        waits = type(run.state) is BackingOff and not self.options.abort_in_backoff
+        if waits and isinstance(signal, AbortRequested):
+            return run.to(Halting()), _CALL_ABORTED
+        ended, (said,) = stop(run, signal)
+        return ended, (structs.replace(said, keep=self.options.keep_stopped_step),)
+
+    def _finish(self, run: Run, outcome: Outcome, limit: str = "") -> Transition:
+        """The end that a reply leads to."""
+        ended, (said,) = finish(run, outcome, limit)
+        return ended, (structs.replace(said, text_first=not self.options.tell_early_end),)
 
     def _enter_round(self, run: Run, *, over: bool) -> Transition:
         """Compact if the context is over the trigger and an attempt is left, else call anyway.
@@ -176,46 +223,64 @@ class ReferenceLoop:
     def _resume(self, run: Run, *, shrunk: bool) -> Transition:
         assert isinstance(run.state, Compacting)
         forced = run.state.forced
-        tried = Run(run.state, run.error_count, run.total_steps, run.compaction_attempts + 1)
+        attempts = run.compaction_attempts + (shrunk or self.options.count_tries)
+        tried = Run(run.state, run.error_count, run.total_steps, attempts)
         if shrunk:
-            return tried.to(_MEASURING), _MEASURE
+            return self._measure(tried)
         if forced:
-            return finish(tried, Outcome.CONTEXT_LIMIT)
+            return self._finish(tried, Outcome.CONTEXT_LIMIT)
         return tried.to(_CALLING), _CALL
 
     def _take_reply(self, run: Run, signal: ModelReplied) -> Transition:
         """Count its steps, answer its calls by running or refusing them, then close the step."""
-        burst = signal.steps > self.limits.max_steps_per_round
+        burst = self.options.bound_bursts and signal.steps > self.limits.max_steps_per_round
         reply = Reply(signal.finish, signal.text, signal.calls, burst)
         total_steps = run.total_steps + signal.steps
         if not signal.calls:
             closing = Run(ClosingStep(reply), run.error_count, total_steps, run.compaction_attempts)
-            return closing, _KEEP if signal.text and signal.finish in _KEEPS_ITS_TEXT else _DROP
+            return closing, _KEEP if signal.text and self._keeps_text(signal.finish) else _DROP
         tools = Run(RunningTools(reply), run.error_count, total_steps, run.compaction_attempts)
-        if signal.finish in _RUNS_ITS_CALLS:
+        if signal.finish in _RUNS_ITS_CALLS or not self.options.refuse_cut_calls:
             return tools, _RUN_TOOLS
         return tools, (effects.RefuseTools(signal.finish),)
+
+    def _is_broken(self, finish: FinishReason) -> bool:
+        return finish is FinishReason.INTERRUPTED and self.options.unfinished_fails
+
+    def _keeps_text(self, finish: FinishReason) -> bool:
+        if finish is FinishReason.INTERRUPTED:
+            return not self._is_broken(finish)
+        return finish in _KEEPS_ITS_TEXT or not self.options.drop_unused_text
 
     def _follow(self, run: Run, reply: Reply, *, queued: bool) -> Transition:
         """The table of documents 000/002 section 6. A queued message goes on where it says stop."""
         match reply.finish:
             case FinishReason.CONTENT_FILTER:
-                return finish(run, Outcome.CONTENT_FILTERED)
+                return self._finish(run, Outcome.CONTENT_FILTERED)
             case FinishReason.ERROR:
-                return finish(run, Outcome.MODEL_ERROR)
+                return self._finish(run, Outcome.MODEL_ERROR)
             case FinishReason.LENGTH:
                 return self._make_room(run)
-            case FinishReason.INTERRUPTED:
+            case FinishReason.TOOL_CALLS:
+                if reply.calls or not self.options.missing_calls_fail:
+                    return self._exceeded(run) or self._measure(run)
                 return self._recover(run, retryable=True)
-            case FinishReason.STOP | FinishReason.TOOL_CALLS | FinishReason.OTHER:
-                done = reply.text and reply.finish is not FinishReason.TOOL_CALLS
-                if reply.calls or (done and queued):
-                    return self._exceeded(run) or (run.to(_MEASURING), _MEASURE)
-                if done:
-                    return finish(run, Outcome.COMPLETED)
-                return self._recover(run, retryable=True)
+            case FinishReason.STOP | FinishReason.OTHER | FinishReason.INTERRUPTED:
+                return self._answer(run, reply, queued=queued)
             case _:
                 assert_never(reply.finish)
+
+    def _answer(self, run: Run, reply: Reply, *, queued: bool) -> Transition:
+        """Take a reply that does not announce calls for the last one, if it is of any use."""
+        if self._is_broken(reply.finish):
+            return self._recover(run, retryable=True)
+        if reply.calls and self.options.calls_go_on:
+            return self._exceeded(run) or self._measure(run)
+        if not (reply.text or reply.calls) and self.options.empty_reply_fails:
+            return self._recover(run, retryable=True)
+        if queued:
+            return self._exceeded(run) or self._measure(run)
+        return self._finish(run, Outcome.COMPLETED)
 
     def _recover(self, run: Run, *, retryable: bool) -> Transition:
         """Error count first, then the policy's word, then give up (documents, section 7)."""
@@ -224,20 +289,24 @@ class ReferenceLoop:
             return finish(failed, Outcome.TOO_MANY_ERRORS, "max_error_count")
         if not retryable:
             return finish(failed, Outcome.FAILED)
-        backoff = (effects.Backoff(failed.error_count),)
-        return self._exceeded(failed) or (failed.to(_BACKING_OFF), backoff)
+        polls = not self.options.abort_in_backoff
+        backoff = (effects.Backoff(failed.error_count, polls=polls),)
+        return self._exceeded_on_a_detour(failed) or (failed.to(_BACKING_OFF), backoff)
 
     def _make_room(self, run: Run) -> Transition:
         """Force a compaction: the context is too long to go on with, or was for the provider."""
         if run.compaction_attempts >= self.limits.max_compaction_attempts:
-            return finish(run, Outcome.CONTEXT_LIMIT, "max_compaction_attempts")
+            return self._finish(run, Outcome.CONTEXT_LIMIT, "max_compaction_attempts")
         forced = (effects.Compact(forced=True),)
-        return self._exceeded(run) or (run.to(Compacting(forced=True)), forced)
+        return self._exceeded_on_a_detour(run) or (run.to(Compacting(forced=True)), forced)
+
+    def _exceeded_on_a_detour(self, run: Run) -> Transition | None:
+        return self._exceeded(run) if self.options.steps_bound_all else None
 
     def _exceeded(self, run: Run) -> Transition | None:
         """The end of a run that would go on, but has no steps left or reported too many at once."""
         if isinstance(run.state, ClosingStep) and run.state.reply.burst:
-            return finish(run, Outcome.MAX_STEPS, "max_steps_per_round")
+            return self._finish(run, Outcome.MAX_STEPS, "max_steps_per_round")
         if run.total_steps >= self.limits.max_steps:
-            return finish(run, Outcome.MAX_STEPS, "max_steps")
+            return self._finish(run, Outcome.MAX_STEPS, "max_steps")
         return None

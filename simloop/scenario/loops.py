@@ -18,10 +18,11 @@ from simloop.errors import ScenarioError
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Bound, Feature, Machine, Run
 from simloop.kernel.policies import Policies
-from simloop.loops import opencode, opencode_options, pi, react, reference
+from simloop.loops import opencode, opencode_options, pi, react, reference, reference_options
 from simloop.loops.opencode_options import OpencodeOptions
 from simloop.loops.pi import PiOptions
 from simloop.loops.react import ReactOptions
+from simloop.loops.reference_options import ReferenceOptions
 from simloop.scenario.isolation import imported, isolated
 from simloop.scenario.strict import One, Strict, kept
 
@@ -32,6 +33,10 @@ class LoopOptions(Strict):
     A version, such as `opencode@1.2.27`, has its own.
     """
 
+    reference: One[ReferenceOptions] = Field(
+        default=kept(ReferenceOptions()),
+        description="The loop of documents 000 and 002, and its mends.",
+    )
     pi: One[PiOptions] = Field(default=kept(PiOptions()), description="The loop of document 001.")
     react: One[ReactOptions] = Field(
         default=kept(ReactOptions()), description="The loop of document 003."
@@ -50,7 +55,7 @@ class Design:
 
 
 DESIGNS: Mapping[str, Design] = {
-    "reference": Design(lambda limits, _: reference.ReferenceLoop(limits)),
+    "reference": Design(reference.ReferenceLoop, reference_options.VERSIONS),
     "pi": Design(pi.PiLoop, pi.VERSIONS),
     "react": Design(react.ReactLoop),
     "opencode": Design(opencode.OpencodeLoop, opencode_options.VERSIONS),

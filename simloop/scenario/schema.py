@@ -271,8 +271,8 @@ class Scenario(Strict):
     tool_execution: OneOrNone[ToolExecution] = Field(
         default=kept(None), description="How tools are run; by default as the loop does."
     )
-    hook_isolation: One[HookIsolation] = Field(
-        default=kept(HookIsolation()), description="How far a hook can reach."
+    hook_isolation: OneOrNone[HookIsolation] = Field(
+        default=kept(None), description="How far a hook can reach; by default as the loop does."
     )
     bugs: list[Annotated[str, Field(pattern=r"^[A-F]\d{1,2}$")]] = Field(
         default_factory=list,

@@ -153,13 +153,15 @@ class Driver:
     def _ended(self, state: Finished) -> Ended:
         outcome, run, did = state.outcome, self._run, self._performer
         message = did.message or outcome.message(errors=run.error_count, cause=did.cause)
+        if outcome is Outcome.COMPLETED or did.text_first:
+            message = did.said or (message if did.text_first else "")
         return Ended(
             run,
             state,
             did.total_steps,
             did.compactions,
             did.text,
-            did.said if outcome is Outcome.COMPLETED else message,
+            message,
             tuple(did.history.messages),
             self._loop.now_ns - self._start_ns,
         )

@@ -14,7 +14,7 @@ from simloop.kernel import effects, signals
 from simloop.kernel.effects import Queue
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.policies import ToolStart
-from simloop.kernel.retry import retry_after_ns
+from simloop.kernel.retry import StatusRetry, retry_after_ns
 from simloop.kernel.signals import Signal
 from simloop.messages import (
     AssistantMessage,
@@ -76,7 +76,12 @@ class Performer:
         self._user_code = UserCode(world.hook_isolation, recorder, interrupts)
         session = Session(recorder, interrupts, self._user_code, world.hooks, world.callbacks)
         self._model_calls = ModelCalls(world.model, world.limits, session)
-        self._tool_calls = ToolCalls(world.tool_execution, session, watched=world.watched)
+        self._tool_calls = ToolCalls(
+            world.tool_execution,
+            session,
+            watched=world.watched,
+            report_failures=world.report_failed_tools,
+        )
         self.history = History((), world.estimate_tokens)
         self.requests = Requests(self.history, recorder)
         self._compactor: Compactor | ScriptedContext
@@ -104,6 +109,7 @@ class Performer:
         self.total_steps = self.compactions = 0  # for the trace, whatever a machine counts
         self.said = self.text = ""  # by the newest reply, and by the newest that said something
         self.cause = self.message = ""  # of a failure; of the loop to the user, if it has words
+        self.text_first = False  # whether the user is told the text of the last reply, if any
         self._step_number = 0
         self._reply: ReplySoFar | None = None
         self._fault: Fault | None = None
@@ -235,10 +241,16 @@ class Performer:
         now_ns = EPOCH_NS + world.clock_skew_ns + self._watch.loop.now_ns
         draw = world.seeds.stream("retry-jitter").random()
         delay_ns = world.retry.delay_ns(effect.failures, self._fault, now_ns=now_ns, draw=draw)
-        asked = self._fault is not None and retry_after_ns(self._fault, now_ns) is not None
+        asked = (
+            self._fault is not None
+            and retry_after_ns(self._fault, now_ns) is not None
+            and not (isinstance(world.retry, StatusRetry) and not world.retry.honours_retry_after)
+        )
         self._recorder.record(entries.Backoff, effect.failures, delay_ns, self._error, asked)
         self._interrupts.check()
+        self._interrupts.polls = effect.polls
         await asyncio.sleep(delay_ns / 1e9)
+        self._interrupts.polls = False
         return signals.BackoffElapsed()
 
     # ------------------------------------------------------------------ tools and the step
@@ -311,6 +323,7 @@ class Performer:
     async def _finish(self, effect: effects.Finish) -> None:
         """Answer what is open and keep what was said; then nothing more happens in this run."""
         self.message, self.cause = effect.message, self._user_code.failure or self.cause
+        self.text_first = effect.text_first
         reply = self._reply
         if reply is None:
             return
@@ -320,5 +333,5 @@ class Performer:
         with self._watch.deadline(GRACE_MS):  # for what callbacks make of it
             await self._tool_calls.stop_started()
             await self._tool_calls.settle(why, self._watch)
-        if reply.text or reply.calls:
+        if effect.keep and (reply.text or reply.calls):
             self._commit(reply)

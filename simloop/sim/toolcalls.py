@@ -35,7 +35,14 @@ class ToolCalls:
     `blocked` is why a hook forbade a call of this step, or None.
     """
 
-    def __init__(self, policy: ToolExecution, session: Session, *, watched: bool = False) -> None:
+    def __init__(
+        self,
+        policy: ToolExecution,
+        session: Session,
+        *,
+        watched: bool = False,
+        report_failures: bool = True,
+    ) -> None:
         self._policy = policy
         self._hooks = session.hooks
         self._callbacks = session.callbacks
@@ -43,6 +50,7 @@ class ToolCalls:
         self._user_code = session.user_code
         self._interrupts = session.interrupts
         self._watched = watched
+        self._report_failures = report_failures
         self._running = RunningCalls()
         self.open([])
 
@@ -187,7 +195,8 @@ class ToolCalls:
     async def _run_one(self, ready: "Ready", watch: Watch) -> None:
         index, call = ready.place, self._calls[ready.place]
         result = await self._execute(ready.tool, ready.arguments, watch)
-        if self._hooks.after_tool_call and self._interrupts.pending is None:
+        heard = self._report_failures or not result.is_error
+        if heard and self._hooks.after_tool_call and self._interrupts.pending is None:
             done = AfterToolCall(call, ready.arguments, result)
             try:
                 hooks = self._hooks.after_tool_call
@@ -232,7 +241,8 @@ class ToolCalls:
 
     async def _answer(self, index: int, result: ToolResult, watch: Watch, *, ran: bool) -> None:
         self._put(index, result, ran=ran)
-        if self._callbacks.on_tool_result is not None:
+        heard = self._report_failures or not result.is_error
+        if heard and self._callbacks.on_tool_result is not None:
             given = (self._calls[index], result)
             await self._user_code.notify(self._callbacks.on_tool_result, given, watch)
 

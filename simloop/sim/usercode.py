@@ -6,7 +6,7 @@ hangs costs its timeout, not the run (document 002 sections 9 and 10, bugs D15, 
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from simloop.errors import SimloopError
@@ -14,7 +14,7 @@ from simloop.escape import writable
 from simloop.kernel.policies import HookIsolation, OnHookFailure
 from simloop.kernel.signals import HookFailed
 from simloop.sim.hooks import Blockable, Given
-from simloop.sim.interrupts import Interrupts, Watch
+from simloop.sim.interrupts import Deadline, Interrupts, Watch
 from simloop.sim.userfunction import UserFunction
 from simloop.trace import entries
 from simloop.trace.recorder import Recorder
@@ -71,6 +71,14 @@ class UserCode:
         if did != "ok":
             self._recorder.record(entries.Callback, callback.name, detail)
 
+    async def _wait_for(self, waiting: Awaitable[Any], watch: Watch) -> Deadline | None:
+        if self._isolation.timeout_ms is None:
+            await waiting
+            return None
+        with watch.deadline(self._isolation.timeout_ms) as deadline:
+            await waiting
+        return deadline
+
     async def _call(
         self,
         user: UserFunction,
@@ -83,9 +91,8 @@ class UserCode:
             result = user.function(*arguments)
             if result is not None and (user.is_async or asyncio.iscoroutine(result)):
                 start_ns = watch.loop.now_ns
-                with watch.deadline(self._isolation.timeout_ms) as deadline:
-                    await result
-                if deadline.expired:
+                deadline = await self._wait_for(result, watch)
+                if deadline is not None and deadline.expired:
                     allowed_ms = (deadline.when_ns - start_ns) // 1_000_000
                     return "timed-out", f"took longer than {allowed_ms} ms"
             if afterwards is not None:

@@ -39,6 +39,7 @@ class World:
     compaction: Compaction = field(default_factory=Compaction)
     tool_execution: ToolExecution = field(default_factory=ToolExecution)
     hook_isolation: HookIsolation = field(default_factory=HookIsolation)
+    report_failed_tools: bool = True
     estimate_tokens: TokenEstimator = utf8_bytes_over_4
     seeds: Seeds = field(default_factory=lambda: Seeds(0))
     context: ContextScript | None = None

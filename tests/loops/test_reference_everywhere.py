@@ -122,7 +122,7 @@ def test_compaction_attempts_grow_by_one_per_compaction_and_by_nothing_else(limi
 def is_an_error(run: Run, signal: Signal) -> bool:
     """Say whether `signal` tells of a failed call or closes the step of a useless reply."""
     if isinstance(signal, signals.ModelFailed):
-        return signal.error is not ErrorClass.OVERFLOW
+        return signal.error not in {ErrorClass.OVERFLOW, ErrorClass.ABORTED}
     if not (isinstance(signal, signals.StepClosed) and isinstance(run.state, states.ClosingStep)):
         return False
     match run.state.reply:

@@ -74,6 +74,7 @@ class Shelf:
 def test_the_names_are_those_of_the_designs_then_those_of_their_versions() -> None:
     assert names() == [
         *("reference", "pi", "react", "opencode"),
+        "reference@documented",
         *("pi@0.73.1", "pi@0.87.1"),
         *("opencode@1.1.11", "opencode@1.2.27", "opencode@1.18.33"),
     ]
@@ -92,7 +93,7 @@ def test_every_name_gives_a_machine_of_its_design_that_runs(name: str) -> None:
 def test_a_version_has_the_options_of_that_version(name: str) -> None:
     design, _, version = name.partition("@")
     machine = machine_for(name, Limits())
-    assert isinstance(machine, PiLoop | OpencodeLoop)
+    assert isinstance(machine, ReferenceLoop | PiLoop | OpencodeLoop)
     assert machine.options == DESIGNS[design].versions[version]
     assert machine.options != type(machine)().options
 
@@ -248,7 +249,7 @@ def test_a_version_takes_no_options_of_the_scenario() -> None:
         ("pi: {steering: some}", "2:24: loops.pi.steering: must be 'one-at-a-time' or 'all'"),
         ("pi: {paralel: true}", "2:14: loops.pi.paralel: unknown key (did you mean `parallel`?)"),
         ("pi: {parallel: 1}", "2:24: loops.pi.parallel: must be true or false"),
-        ("reference: {}", "2:9: loops.reference: unknown key (known here: pi, react, opencode)"),
+        ("referense: {}", "2:9: loops.referense: unknown key (did you mean `reference`?)"),
     ],
 )
 def test_a_bad_option_is_shown_by_its_place_in_the_file(given: str, says: str) -> None:

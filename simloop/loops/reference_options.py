@@ -1,0 +1,99 @@
+"""The mends of the reference loop, each as an option, and the loop as documents 000/002 print it.
+
+Not here: what they do to a run (reference.py). The rule to keep: an option is on in the reference
+loop and off in `reference@documented`; its docstring says what the documented loop does.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import ClassVar
+
+from simloop.kernel.checked import AS_WRITTEN, check_settings
+from simloop.kernel.policies import (
+    HookIsolation,
+    OnHookFailure,
+    Policies,
+    ToolExecution,
+    ToolStart,
+)
+from simloop.kernel.retry import ExponentialBackoff, StatusRetry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReferenceOptions:
+    """Which mends the loop of documents 000/002 has: by default all of them."""
+
+    __pydantic_config__: ClassVar = AS_WRITTEN
+
+    calls_go_on: bool = True
+    """A reply with calls goes on after `stop` and unknown finish reasons. Without: it ends the run,
+    and the model never sees the results."""
+    tools_after_reply: bool = True
+    """Tools start when the reply has ended. Without: when their call arrives."""
+    refuse_cut_calls: bool = True
+    """The calls of a reply that was cut off, filtered or broken get error results. Without: they
+    run."""
+    missing_calls_fail: bool = True
+    """`tool-calls` without calls is an error. Without: the loop goes on, up to `max_steps`."""
+    empty_reply_fails: bool = True
+    """A reply with neither text nor calls is an error. Without: it completes the run."""
+    unfinished_fails: bool = True
+    """A stream that ends without a finish is an error. Without: it completes the run."""
+    drop_unused_text: bool = True
+    """Text that was cut off, or that announced missing calls, is not kept. Without: it is, and the
+    next request ends with an assistant message."""
+    steps_bound_all: bool = True
+    """`max_steps` is tested wherever the run would go on. Without: after `tool-calls` only."""
+    bound_bursts: bool = True
+    """`max_steps_per_round` bounds the steps of one reply. Without: nothing does."""
+    count_tries: bool = True
+    """A compaction counts when it is tried. Without: when it helps."""
+    overflow_compacts: bool = True
+    """A context overflow forces a compaction. Without: it is an error like any other."""
+    classify_errors: bool = True
+    """Errors are retried by their class. Without: by the statuses 429, 500, 502 and 503."""
+    honour_retry_after: bool = True
+    """Retry-After sets the delay. Without: it is ignored."""
+    abort_in_backoff: bool = True
+    """An abort ends the wait before a retry. Without: the wait goes on to its end, and the next
+    call comes back as aborted."""
+    keep_stopped_step: bool = True
+    """A step that is stopped stays in the context, with its calls answered. Without: nothing of it
+    stays."""
+    hear_queue: bool = True
+    """A message that the user queues is sent with the next request. Without: it is the next prompt.
+    """
+    report_failed_tools: bool = True
+    """`after_tool_call` hooks and `on_tool_result` hear of failed calls. Without: they do not."""
+    tell_early_end: bool = True
+    """The user is told that a run has ended early, and why. Without: the user is told the text of
+    the last reply, if it has any."""
+    isolate_hooks: bool = True
+    """A hook that fails is left out, and one that hangs is given up. Without: a failure ends the
+    run, and nothing bounds a hook."""
+
+    def __post_init__(self) -> None:
+        """Refuse what a file could not say either: see `check_settings`."""
+        check_settings(self, "loops.reference")
+
+    def policies(self) -> Policies:
+        """The policies that the loop has with these options."""
+        start = ToolStart.AFTER_REPLY if self.tools_after_reply else ToolStart.WHEN_CALLED
+        unbounded = HookIsolation(on_failure=OnHookFailure.FAIL_RUN, timeout_ms=None)
+        mended = self.classify_errors and self.honour_retry_after
+        return Policies(
+            retry=ExponentialBackoff() if mended else self._retry(),
+            tool_execution=ToolExecution(start=start),
+            hook_isolation=HookIsolation() if self.isolate_hooks else unbounded,
+            report_failed_tools=self.report_failed_tools,
+        )
+
+    def _retry(self) -> StatusRetry:
+        return StatusRetry(
+            by_status=not self.classify_errors, honours_retry_after=self.honour_retry_after
+        )
+
+
+DOCUMENTED = ReferenceOptions(**{field.name: False for field in fields(ReferenceOptions)})
+VERSIONS: Mapping[str, ReferenceOptions] = {"documented": DOCUMENTED}
+"""The loop as documents 000/002 print it: without any mend."""
