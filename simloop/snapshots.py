@@ -26,10 +26,10 @@ from syrupy.extensions.single_file import SingleFileSnapshotExtension
 from simloop.errors import ScenarioError
 from simloop.scenario.loops import is_own
 from simloop.scenario.result import Result
-from simloop.trace.codec import decode, encode
+from simloop.trace.codec import MAX_BYTES, decode, encode
 from simloop.trace.diff import first_difference
 from simloop.trace.looptrace import LoopTrace
-from simloop.trace.storage import write_file
+from simloop.trace.storage import read_file, write_file
 
 # Without -vv pytest cuts an explanation after 8 lines (it lets 10 pass) or 640 characters, and the
 # command to replay comes last.
@@ -55,10 +55,10 @@ class TraceSnapshotExtension(SingleFileSnapshotExtension):
         self, *, snapshot_location: str, snapshot_name: str, session_id: str
     ) -> Any:
         """The bytes of the file, whose name the difference will need; None if there is none."""
+        del snapshot_name, session_id  # a file holds one snapshot
         self._location = snapshot_location
-        return super().read_snapshot_data_from_location(
-            snapshot_location=snapshot_location, snapshot_name=snapshot_name, session_id=session_id
-        )
+        path = Path(snapshot_location)
+        return read_file(path, MAX_BYTES) if path.exists() else None
 
     @classmethod
     def write_snapshot_collection(

@@ -54,7 +54,7 @@ def recorded_scenario(trace: LoopTrace) -> Scenario:
         first = error.errors(include_url=False)[0]
         place = ".".join(str(part) for part in first["loc"])
         raise ScenarioError(
-            f"the recorded scenario cannot be read: {first['msg']}", key=place
+            f"the scenario in the header, line 1, cannot be read: {first['msg']}", key=place
         ) from error
 
 

@@ -83,12 +83,8 @@ def _record(report: Report, file: Path, written: dict[Path, str]) -> None:
         keep = "keep what there is of it with: simloop run PATH --trace FILE"
         note(f"{plain(report.name)}: not recorded, because the run has no outcome ({keep})")
         return
-    if file in written:
-        hint = "record them one after the other, with another --to"
-        taken = ScenarioError(f"{written[file]} is recorded there", path=file, hint=hint)
-        verdict.errors.append(taken)
-        return
     try:
+        _check_free(file, report.path, written)
         create_folder(file.parent)
         write_trace(verdict.trace, file)
     except ScenarioError as error:
@@ -96,3 +92,16 @@ def _record(report: Report, file: Path, written: dict[Path, str]) -> None:
     else:
         written[file] = report.name
         report.name = str(file)
+
+
+def _check_free(file: Path, scenario: Path | None, written: dict[Path, str]) -> None:
+    """Raise ScenarioError if the trace would overwrite another one of this command, or a scenario.
+
+    A link with the name of a trace may lead to the scenario.
+    """
+    if file in written:
+        hint = "record them one after the other, with another --to"
+        raise ScenarioError(f"{written[file]} is recorded there", path=file, hint=hint)
+    if scenario is not None and file.exists() and file.samefile(scenario):
+        hint = "remove the link, or write elsewhere with --to"
+        raise ScenarioError("this is a link to the scenario", path=file, hint=hint)

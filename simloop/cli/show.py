@@ -11,6 +11,7 @@ import click
 import msgspec
 
 from simloop.cli.terminal import json_text, note, out_exactly, out_lines, plain
+from simloop.errors import ScenarioError
 from simloop.trace.codec import read_trace
 from simloop.trace.looptrace import LoopTrace
 from simloop.trace.timeline import timeline
@@ -35,10 +36,18 @@ def command(trace: Path, names: str | None) -> None:
     if names is None:
         out_lines(timeline(recorded))
     else:
-        for event in event_lines(recorded, names):
-            out_exactly(event)
+        _print_events(recorded, names, trace)
     if recorded.truncated:
         note(plain(f"{trace}: the trace is truncated: {recorded.truncated}"))
+
+
+def _print_events(recorded: LoopTrace, names: str, trace: Path) -> None:
+    try:
+        for event in event_lines(recorded, names):
+            out_exactly(event)
+    except ScenarioError as error:
+        error.path = error.path or trace
+        raise
 
 
 def event_lines(recorded: LoopTrace, names: str) -> Iterator[str]:

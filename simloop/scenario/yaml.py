@@ -22,6 +22,7 @@ from simloop.trace.storage import read_file
 MAX_BYTES = 1_000_000
 MAX_NODES = 50_000
 MAX_DEPTH = 64
+_TOO_LONG = "let rules, or a scenario in Python, make the long parts"
 
 Loc: TypeAlias = tuple[str | int, ...]
 Place: TypeAlias = tuple[int, int]
@@ -109,7 +110,7 @@ class Document:
 def read_yaml_file(path: Path) -> Document:
     """Read the file at `path`; every failure is a `ScenarioError`."""
     name = str(path)
-    raw = _read_bytes(path, name)
+    raw = read_file(path, MAX_BYTES, _TOO_LONG)
     try:
         text = raw.decode()
     except UnicodeDecodeError as error:
@@ -155,16 +156,9 @@ def _read_fast(text: str, path: str) -> Document | None:
         return None
 
 
-def _read_bytes(path: Path, name: str) -> bytes:
-    raw = read_file(path, MAX_BYTES + 1)
-    _check_size(raw, name)
-    return raw
-
-
 def _check_size(raw: bytes, path: str) -> None:
     if len(raw) > MAX_BYTES:
-        hint = "let rules, or a scenario in Python, make the long parts"
-        raise _error(f"the file is over {MAX_BYTES:,} bytes", path, (1, 1), hint)
+        raise _error(f"the file is over {MAX_BYTES:,} bytes", path, (1, 1), _TOO_LONG)
 
 
 def _error(message: str, path: str, at: Place, hint: str, loc: Loc = ()) -> ScenarioError:

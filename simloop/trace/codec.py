@@ -54,11 +54,7 @@ def read_trace(path: str | Path) -> LoopTrace:
     ScenarioError, with the line, for a file that is no trace, is of another version, or is damaged
     before its last line.
     """
-    data = read_file(Path(path), MAX_BYTES + 1)
-    if len(data) > MAX_BYTES:
-        hint = "record a shorter run"
-        raise ScenarioError(f"the trace is over {MAX_BYTES:,} bytes", path=path, hint=hint)
-    return decode(data, str(path))
+    return decode(read_file(Path(path), MAX_BYTES, "record a shorter run"), str(path))
 
 
 def decode(data: bytes, path: str = "<trace>") -> LoopTrace:

@@ -5,6 +5,8 @@ a view of a trace relies on is tested here, so that a damaged file is an error w
 and never a crash of a view.
 """
 
+import msgspec
+
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry, Footer, Header
 from simloop.trace.looptrace import LoopTrace
@@ -31,6 +33,8 @@ class Reading:
             return f"its time, {line.at_ns} ns, is before that of the last entry"
         if isinstance(line, entries.Request) and _is_main(line) and line.kept > self._messages:
             return f"it keeps {line.kept} messages of a request that had {self._messages}"
+        if isinstance(line, entries.ToolStarted) and not _is_json(line.arguments):
+            return "the arguments of the tool are no JSON"
         return ""
 
     def add(self, line: AnyEntry | Footer | Header) -> None:
@@ -43,6 +47,14 @@ class Reading:
         self._at_ns = line.at_ns
         if isinstance(line, entries.Request) and _is_main(line):
             self._messages = line.kept + len(line.added)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return True
 
 
 def _is_main(request: entries.Request) -> bool:

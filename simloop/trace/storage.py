@@ -32,10 +32,11 @@ _NO_WAIT = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 
-def read_file(path: Path, most: int) -> bytes:
-    """Return the first `most` bytes of the regular file at `path`.
+def read_file(path: Path, most: int, too_long: str = "") -> bytes:
+    """Return the bytes of the regular file at `path`.
 
-    Raises ScenarioError for a file that is no regular file or cannot be read.
+    Raises ScenarioError for a file that is no regular file, cannot be read, or has more than `most`
+    bytes; `too_long` is the hint for that.
     """
     try:
         # Opening a device can have effects of its own (a tape rewinds), so its kind comes first;
@@ -44,11 +45,15 @@ def read_file(path: Path, most: int) -> bytes:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | _NO_WAIT)
         with os.fdopen(descriptor, "rb") as file:
             _check_regular(os.fstat(descriptor).st_mode, path)
-            return file.read(most)
+            size = os.fstat(descriptor).st_size  # 0 for files of the system that are made as read
+            data = file.read(most + 1) if size <= most else None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise ScenarioError(
             f"cannot be read: {_reason(error)}", path=str(path), hint=_READ_HINT
         ) from error
+    if data is None or len(data) > most:
+        raise ScenarioError(f"the file is over {most:,} bytes", path=str(path), hint=too_long)
+    return data
 
 
 def _check_regular(mode: int, path: Path) -> None:

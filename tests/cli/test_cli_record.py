@@ -188,6 +188,14 @@ class TestWhatIsWrong:
         assert Path("a.trace.jsonl").read_text("utf-8") == "old"
         assert sorted(path.name for path in folder.iterdir()) == ["a.simloop.yaml", "a.trace.jsonl"]
 
+    def test_with_a_link_never_overwrites_the_scenario(self) -> None:
+        scenario = write("f/a", PASSES)
+        Path("f/a.trace.jsonl").symlink_to("a.simloop.yaml")
+        result = record(scenario)
+        assert result.exit_code == 2
+        assert "f/a.trace.jsonl: this is a link to the scenario" in result.stderr
+        assert Path(scenario).read_text() == PASSES
+
     def test_with_a_loop_is_one_error_before_anything_is_written(self) -> None:
         result = record(write("a", PASSES), write("b", PASSES), "--loop", "nosuch")
         assert (result.exit_code, result.stdout) == (2, "")

@@ -146,3 +146,9 @@ def test_events_are_printed_in_a_form_that_no_terminal_obeys(tmp_path: Path) -> 
     assert json.loads(shown.stdout.splitlines()[0])["content"] == "\x1b[2J\x7f\u202e\u00e9"
     assert shown.stdout.isascii()
     assert shown.stdout.replace("\n", "").isprintable()
+
+
+def test_what_keeps_events_from_being_shown_is_told_with_the_file(recorded: Path) -> None:
+    shown = show(recorded, "--events", "program")
+    assert shown.exit_code == 2
+    assert shown.stderr.startswith(f"{recorded}: events: ")

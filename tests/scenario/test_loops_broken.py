@@ -1,6 +1,7 @@
 """Machines of one's own that are broken are blamed for it, and simloop is not."""
 
 import re
+import sys
 from typing import cast
 
 import pytest
@@ -23,6 +24,13 @@ class Raising(ReactLoop):
         raise ValueError("oops")
 
 
+class Leaving(ReactLoop):
+    """It ends the program at the first reply."""
+
+    def _take_reply(self, run: Run, signal: ModelReplied) -> Transition:
+        sys.exit(3)
+
+
 class Asking(ReactLoop):
     """It asks for what there is not."""
 
@@ -40,8 +48,13 @@ class Straying(ReactLoop):
 
 @pytest.mark.parametrize(
     ("machine", "why"),
-    [(Raising(), "ValueError: oops"), (Asking(), "KeyError"), (Straying(), "is not on the map")],
-    ids=["raises", "asks", "strays"],
+    [
+        (Raising(), "ValueError: oops"),
+        (Leaving(), "SystemExit: 3"),
+        (Asking(), "KeyError"),
+        (Straying(), "is not on the map"),
+    ],
+    ids=["raises", "leaves", "asks", "strays"],
 )
 def test_a_broken_machine_of_ones_own_is_blamed_and_not_simloop(machine: Machine, why: str) -> None:
     with pytest.raises(BrokenMachine, match="the loop `react` is broken: ") as raised:

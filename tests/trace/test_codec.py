@@ -20,7 +20,7 @@ from simloop.scenario.catalog import Listed, bundled
 from simloop.scenario.loader import load_scenario
 from simloop.scenario.schema import Context
 from simloop.trace import entries
-from simloop.trace.codec import decode, encode
+from simloop.trace.codec import MAX_BYTES, decode, digest, encode
 from simloop.trace.looptrace import LoopTrace
 
 
@@ -171,3 +171,65 @@ def test_details_of_equal_content_give_equal_bytes() -> None:
         return encode(run(scenario, tools=[look]).trace)
 
     assert trace({"a": 1, "b": 2}) == trace({"b": 2, "a": 1})
+
+
+def with_line(data: bytes, number: int, line: bytes) -> bytes:
+    """`data` with another line of that number, and with the digest that fits."""
+    lines = data.splitlines(keepends=True)
+    lines[number - 1] = line
+    body = b"".join(lines[:-1])
+    footer = msgspec.json.decode(lines[-1]) | {"digest": digest(body)}
+    return body + msgspec.json.encode(footer) + b"\n"
+
+
+HEADS = b'{"kind":"text-delta","seq":1,"at_ns":0,'
+RESULT = b'{"kind":"tool-result","seq":1,"at_ns":0,"call_id":"a","name":"a","text":"",'
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (HEADS + b'"text":"\xff"}\n', "byte 0xff is not UTF-8"),
+        (HEADS + b'"text":"a","text":"b"}\n', "the key `text` stands in it twice"),
+        (HEADS + b'"text":NaN}\n', "invalid character"),
+        (RESULT + b'"details":' + b"[" * 100_000 + b"}\n", "it is nested too deeply"),
+        (HEADS.replace(b"1", b"-1") + b'"text":""}\n', "Expected `int` >= 0"),
+        (HEADS.replace(b"1", b"9" * 5_000) + b'"text":""}\n', "Integer value out of range"),
+        (HEADS.replace(b"1", b"2") + b'"text":""}\n', "it is entry 2, in the place of entry 1"),
+        (b"\n", "Input data was truncated"),
+        (b"\x00" * 10_000_000 + b"\n", "invalid character"),
+    ],
+    ids=["bytes", "key", "NaN", "depth", "negative", "huge", "order", "empty", "long"],
+)
+def test_a_line_that_no_run_writes_is_refused_with_its_number(line: bytes, why: str) -> None:
+    refused = refusal(with_line(encode(a_trace()), 3, line))
+    assert refused.startswith("some.jsonl:3: this line of the trace cannot be read: ")
+    assert why in refused
+
+
+def test_a_line_that_goes_back_in_time_or_forgets_what_was_sent_is_refused() -> None:
+    data = encode(a_trace())
+    late = [line for line in data.splitlines() if b'"at_ns":0' not in line][1]
+    number = data.splitlines().index(late) + 2
+    back = data.splitlines()[number - 1].replace(b'"at_ns":1', b'"at_ns":', 1)
+    assert "is before that of the last entry" in refusal(with_line(data, number, back + b"\n"))
+    kept = next(line for line in data.splitlines() if b'"kept":1' in line)
+    number = data.splitlines().index(kept) + 1
+    more = kept.replace(b'"kept":1', b'"kept":9') + b"\n"
+    assert "it keeps 9 messages of a request that had 1" in refusal(with_line(data, number, more))
+
+
+def test_arguments_that_are_no_json_are_refused() -> None:
+    data = encode(a_trace())
+    started = next(line for line in data.splitlines() if b'"tool-started"' in line)
+    number = data.splitlines().index(started) + 1
+    wrong = started.replace(b'"arguments":"{}"', b'"arguments":"{"') + b"\n"
+    assert "are no JSON" in refusal(with_line(data, number, wrong))
+
+
+def test_a_file_that_is_too_long_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    with path.open("wb") as file:
+        file.truncate(MAX_BYTES * 1_000)  # sparse: it takes no space
+    with pytest.raises(ScenarioError, match="the file is over 1,073,741,824 bytes"):
+        read_trace(path)

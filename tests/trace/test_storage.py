@@ -162,9 +162,11 @@ class TestAWriteThatFailsHalfWay:
 
 
 class TestReading:
-    def test_reads_so_many_bytes_at_most(self, tmp_path: Path) -> None:
-        (tmp_path / "a").write_bytes(b"0123456789abc")
+    def test_refuses_more_bytes_than_are_allowed(self, tmp_path: Path) -> None:
+        (tmp_path / "a").write_bytes(b"0123456789")
         assert read_file(tmp_path / "a", 10) == b"0123456789"
+        (tmp_path / "a").write_bytes(b"0123456789a")
+        assert refusal_to_read(tmp_path / "a").endswith("a: the file is over 10 bytes")
 
     def test_refuses_a_pipe_without_waiting_for_it(self, tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "pipe")
