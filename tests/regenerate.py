@@ -92,6 +92,7 @@ def gaps() -> str:
     return "\n".join([*rows, *(f"| `{gap.name}` | {gap.real} | {gap.instead} |" for gap in GAPS)])
 
 
+@cache
 def generated() -> Mapping[Path, str]:
     """Every generated file with what it should hold."""
     readme, architecture = TOP / "README.md", TOP / "simloop" / "ARCHITECTURE.md"

@@ -1,11 +1,11 @@
 """What is proved of the shipped loops, in numbers that their documents let one work out by hand."""
 
-from functools import cache
 from itertools import product
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from regenerate import proof_of
 
 from simloop.check.proof import Longest, Proof, prove
 from simloop.errors import ScenarioError
@@ -34,9 +34,9 @@ def small(steps: int, errors: int = 1, compactions: int = 0) -> Limits:
     )
 
 
-@cache
 def reference() -> Proof:
-    return prove(ReferenceLoop(), Limits())
+    """The largest proof there is, made once for all tests of a session."""
+    return proof_of("reference")
 
 
 def longest(proof: Proof) -> Longest:

@@ -5,21 +5,38 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
 
 import simloop
+from simloop.cli import main
 from simloop.cli.doctor import dependency_findings, python_finding
+from simloop.scenario import catalog
 
 SCENARIO = "prompt: Hi\nmodel: [{say: Hello.}]\n"
 
 
 @pytest.fixture
-def installation(tmp_path: Path) -> Path:
-    package = Path(simloop.__file__).parent
-    ignore = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(package, tmp_path / "simloop", ignore=ignore)
-    (tmp_path / "simloop" / "_scenarios").mkdir()
-    (tmp_path / "simloop" / "_scenarios" / "a.simloop.yaml").write_text(SCENARIO, "utf-8")
+def scenarios(tmp_path: Path) -> Path:
+    """A folder with one bundled scenario, where an installation has them."""
+    folder = tmp_path / "simloop" / "_scenarios"
+    folder.mkdir(parents=True)
+    (folder / "a.simloop.yaml").write_text(SCENARIO, "utf-8")
     return tmp_path
+
+
+@pytest.fixture
+def installation(scenarios: Path) -> Path:
+    """A copy of the package beside them, in which something can be broken."""
+    ignore = shutil.ignore_patterns("__pycache__")
+    package = Path(simloop.__file__).parent
+    shutil.copytree(package, scenarios / "simloop", ignore=ignore, dirs_exist_ok=True)
+    return scenarios
+
+
+def examined(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Result:
+    """What it says of this installation, with the bundled scenarios of `folder`."""
+    monkeypatch.setattr(catalog, "__file__", str(folder / "simloop" / "scenario" / "catalog.py"))
+    return CliRunner(env={"NO_COLOR": "1"}).invoke(main, ["doctor"])
 
 
 def doctor(folder: Path) -> "subprocess.CompletedProcess[str]":
@@ -33,10 +50,10 @@ def doctor(folder: Path) -> "subprocess.CompletedProcess[str]":
     )
 
 
-def test_a_good_installation_is_all_ok(installation: Path) -> None:
-    result = doctor(installation)
+def test_a_good_installation_is_all_ok(scenarios: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = examined(scenarios, monkeypatch)
     *lines, last = result.stdout.splitlines()
-    assert result.returncode == 0
+    assert result.exit_code == 0
     assert last == "all is well"
     assert all(line.startswith("ok ") for line in lines)
     assert result.stderr == ""
@@ -47,21 +64,25 @@ def test_a_good_installation_is_all_ok(installation: Path) -> None:
     assert "an hour passed in" in result.stdout
 
 
-def test_missing_scenarios_are_told_and_the_other_checks_go_on(installation: Path) -> None:
-    (installation / "simloop" / "_scenarios" / "a.simloop.yaml").unlink()
-    result = doctor(installation)
-    assert result.returncode == 1
+def test_missing_scenarios_are_told_and_the_other_checks_go_on(
+    scenarios: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (scenarios / "simloop" / "_scenarios" / "a.simloop.yaml").unlink()
+    result = examined(scenarios, monkeypatch)
+    assert result.exit_code == 1
     failed = [line.split()[1] for line in result.stdout.splitlines() if line.startswith("FAILED")]
     assert failed == ["scenarios", "determinism"]
     assert "an hour passed in" in result.stdout
     assert result.stdout.splitlines()[-1].startswith("2 of ")
 
 
-def test_a_scenario_that_is_damaged_is_named(installation: Path) -> None:
-    damaged = installation / "simloop" / "_scenarios" / "a.simloop.yaml"
+def test_a_scenario_that_is_damaged_is_named(
+    scenarios: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    damaged = scenarios / "simloop" / "_scenarios" / "a.simloop.yaml"
     damaged.write_text("prompt: [", "utf-8")
-    result = doctor(installation)
-    assert result.returncode == 1
+    result = examined(scenarios, monkeypatch)
+    assert result.exit_code == 1
     assert "a.simloop.yaml:1:9: " in result.stdout
 
 

@@ -33,10 +33,11 @@ def test_the_schema_is_the_same_for_every_hash_seed() -> None:
             env={**os.environ, "PYTHONHASHSEED": seed},
             capture_output=True,
             check=True,
+            text=True,
         ).stdout
-        for seed in ("0", "1", "2")
+        for seed in ("1", "2")
     }
-    assert len(printed) == 1
+    assert printed == {schema_text()}
 
 
 def test_the_schema_accepts_the_starter_scenario(schema: Any) -> None:

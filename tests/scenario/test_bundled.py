@@ -32,7 +32,6 @@ THEMES = {
     *("abort", "calls", "chance", "clock", "compaction", "finish-reasons", "hooks", "limits"),
     *("loops", "prompts", "providers", "queue", "retry", "start", "streams", "tools", "usage"),
 }
-EXPECTED_ELSEWHERE = [(path, loop) for path in PATHS for loop in load_scenario(path).expect_on]
 
 
 def judged(source: Scenario | Path, loop: str | None = None) -> Verdict:
@@ -41,9 +40,16 @@ def judged(source: Scenario | Path, loop: str | None = None) -> Verdict:
     return verdict
 
 
+# Read and run once for all tests of this module: there are hundreds, and none changes them.
+loaded = functools.cache(load_scenario)
+
+
+EXPECTED_ELSEWHERE = [(path, loop) for path in PATHS for loop in loaded(path).expect_on]
+
+
 @functools.cache
 def ran(path: Path) -> Verdict:
-    return judged(path)
+    return judged(loaded(path))
 
 
 def trace_of(path: Path) -> LoopTrace:
@@ -104,12 +110,12 @@ def test_it_does_what_it_expects(path: Path) -> None:
 def test_it_does_what_it_expects_on_every_loop_or_the_loop_says_why_it_cannot(
     path: Path, loop: str
 ) -> None:
-    verdict = judged(path, loop)
+    verdict = judged(loaded(path), loop)
     cannot = [str(error) for error in verdict.errors if isinstance(error, CannotExpress)]
     if not cannot:
         assert (verdict.errors, verdict.failures) == ([], ())
         return
-    scenario = load_scenario(path)
+    scenario = loaded(path)
     reasons = reasons_against(machine_for(loop, scenario.limits), features_of(scenario, {}))
     assert reasons
     assert all(reason in cannot[0] for reason in reasons)
@@ -123,7 +129,7 @@ def test_it_does_what_it_expects_on_every_loop_or_the_loop_says_why_it_cannot(
 def test_what_it_expects_elsewhere_is_so_there_and_is_not_what_it_expects_at_home(
     path: Path, loop: str
 ) -> None:
-    scenario = load_scenario(path)
+    scenario = loaded(path)
     assert loop != scenario.loop
     assert holds(scenario, loop)
     assert not holds(scenario.model_copy(update={"expect_on": {}}), loop)
@@ -140,7 +146,7 @@ def test_each_call_has_one_result_in_its_requests_and_at_its_end(path: Path) -> 
 
 
 def test_it_gives_the_same_bytes_each_time(path: Path) -> None:
-    again = judged(path).trace
+    again = judged(loaded(path)).trace
     assert again is not None
     assert encode(again) == encode(trace_of(path))
 
@@ -151,14 +157,14 @@ def test_its_trace_reads_back_as_it_was_written(path: Path) -> None:
 
 
 def test_it_says_what_must_hold_as_one_sentence_without_a_full_stop(path: Path) -> None:
-    title = load_scenario(path).title
+    title = loaded(path).title
     assert title[:1].isupper()
     assert not title.endswith((".", "!", "?", ":"))
     assert len(title) <= 90
 
 
 def test_it_expects_an_end_and_at_least_one_thing_more(path: Path) -> None:
-    expect = load_scenario(path).expect
+    expect = loaded(path).expect
     assert len({"outcome", "outcomes", "error"} & expect.model_fields_set) == 1
     assert len(expect.model_fields_set) > 1
 
@@ -175,7 +181,7 @@ def test_it_is_found_by_its_name_alone(path: Path) -> None:
 
 
 def test_titles_are_different() -> None:
-    titles = Counter(load_scenario(path).title for path in PATHS)
+    titles = Counter(loaded(path).title for path in PATHS)
     assert [title for title, count in titles.items() if count > 1] == []
 
 
@@ -214,9 +220,7 @@ def test_together_they_reach_every_limit_that_can_end_a_run(results: list[Result
 
 def test_pi_and_opencode_have_scenarios_that_never_end() -> None:
     endless = {
-        scenario.loop
-        for path in PATHS
-        if (scenario := load_scenario(path)).expect.error == "RunawayRun"
+        scenario.loop for path in PATHS if (scenario := loaded(path)).expect.error == "RunawayRun"
     }
     assert endless == {"pi", "opencode@1.2.27", "opencode@1.18.33"}
 

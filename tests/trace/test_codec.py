@@ -15,9 +15,6 @@ from simloop import (
     run,
     write_trace,
 )
-from simloop.check.replay import run_to_the_end
-from simloop.scenario.catalog import Listed, bundled
-from simloop.scenario.loader import load_scenario
 from simloop.scenario.schema import Context
 from simloop.trace import entries
 from simloop.trace.codec import MAX_BYTES, decode, digest, encode
@@ -38,13 +35,6 @@ def refusal(data: bytes) -> str:
     with pytest.raises(ScenarioError) as refused:
         decode(data, "some.jsonl")
     return str(refused.value)
-
-
-@pytest.mark.parametrize("listed", list(bundled()), ids=lambda listed: listed.name)
-def test_a_trace_reads_back_as_it_was_written(listed: Listed) -> None:
-    scenario = load_scenario(listed.path)
-    data = encode(run_to_the_end(scenario, seed=scenario.seed, loop=scenario.loop))
-    assert encode(decode(data)) == data
 
 
 def test_the_first_line_is_the_header_and_the_last_one_the_footer() -> None:
