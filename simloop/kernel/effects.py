@@ -34,11 +34,14 @@ class MeasureContext(Struct, frozen=True, gc=False):
 class Compact(Struct, frozen=True, gc=False):
     """Shorten the context: answered by `ContextCompacted`.
 
-    `then_say` is a user message that the loop itself adds afterwards.
+    `then_say` is a user message that the loop itself adds afterwards. With a `marker` the whole
+    context gives way to three messages: the marker as the user's, a summary as the assistant's, and
+    the newest user message again, or `then_say` if there was only one.
     """
 
     forced: bool
     then_say: str = ""
+    marker: str = ""
 
 
 class CallModel(Struct, frozen=True, gc=False):

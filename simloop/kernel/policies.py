@@ -12,6 +12,7 @@ from typing import Annotated, ClassVar
 from annotated_types import Ge, Le
 
 from simloop.kernel.checked import AS_WRITTEN, check_settings
+from simloop.kernel.replies import ReplyReading
 from simloop.kernel.retry import ExponentialBackoff, RetryPolicy
 
 
@@ -152,6 +153,7 @@ class Policies:
     retry: RetryPolicy = field(default_factory=ExponentialBackoff)
     compaction: Compaction = field(default_factory=Compaction)
     tool_execution: ToolExecution = field(default_factory=ToolExecution)
+    replies: ReplyReading = field(default_factory=ReplyReading)
     hook_isolation: HookIsolation = field(default_factory=HookIsolation)
     report_failed_tools: bool = True
     """Whether `after_tool_call` hooks and `on_tool_result` hear of calls that failed."""

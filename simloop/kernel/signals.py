@@ -23,7 +23,10 @@ class ContextCompacted(Struct, frozen=True, gc=False):
 
 
 class ModelReplied(Struct, frozen=True, gc=False):
-    """The stream ended. `steps` >= 1 is how many steps the reply reports."""
+    """The stream ended. `steps` >= 1 is how many steps the reply reports.
+
+    `calls` also counts those of failed tries that are kept with the reply (`ReplyReading`).
+    """
 
     finish: FinishReason
     text: bool

@@ -29,22 +29,28 @@ One difference from the document: its catch (section 2.3.2) takes failures of th
 alike. Here a tool that fails gives its call an error result, and the run goes on, as in every
 version of the real program, whose tool runner catches the failure before that catch can.
 
-Where the real program differs (`documented-loops.md` 0.1 and section 4) there is an option, which
-says in which versions it does (opencode_options.py). There is none for these:
+An empty reply is in no later request, in the document's loop as in the versions.
 
-- 1.18.33 adds up to a quarter to a delay, by chance; ours is exact.
-- 1.18.33 looks for the words of a passing failure in the whole body of an error (bug C7), and ours
-  in its message and its code. 1.2.27 retries an error whose message is JSON.
-- the text of a stream that breaks off stays in the message, and the next try adds to it; here the
-  next try starts anew. A tool that still runs then is waited for; 1.18.33 waits for 250 ms.
-- after an overflow the user's last message is sent again where ours says `GO_ON`, and a compaction
-  that gains nothing is followed by such a word too.
-- a tool is also found by its name in lower case (1.18.33); ours is unknown then.
-- a summary that fails stops the run; ours gives way to dropping the oldest messages.
-- what the user says goes into the transcript at once. Ours waits for the next turn of the outer
-  loop, and after a run that ended early it comes behind the next prompt.
-- sub-tasks, the doom-loop guard, pruning of old tool outputs, titles, the reminder around what the
-  user says meanwhile, and the `invalid` tool, whose complaint counts as a success: not modelled.
+The real program differs from the document in the options of `opencode_options.py`; each names the
+versions that have it. These differences of the versions have no option:
+
+- delays: 1.18.33 adds up to a quarter by chance; here a delay is exact.
+- errors: 1.18.33 reads the whole body for the words of a passing failure (bug C7), here the message
+  and the code are read. 1.2.27 retries an error whose message is JSON.
+- broken streams: 1.18.33 waits 250 ms at most for a tool that still runs, and up to 1.2.27 such a
+  tool is marked as aborted; here the loop waits for it. After an abort, or a compaction, the failed
+  tries of a step are forgotten here.
+- compactions: one that the size of the context causes keeps the newest turns here, and its summary
+  has a role of its own. A version leaves the marker, the summary and a word to go on, as it does
+  here after an overflow; 1.18.33 keeps the newest turns too. A version adds that word even if the
+  compaction gained nothing, measures by the provider's usage, and measures a history that a session
+  begins with. A summary that fails stops a version; here the oldest messages go instead.
+- messages said during a run go into the transcript at once; here they wait for the next turn of the
+  outer loop, and after a run that ended early they come behind the next prompt.
+- the step limit of a version comes from its configuration; without one, `steps` is `unlimited`.
+- not modelled: sub-tasks, the doom-loop guard, pruning of old tool outputs, titles, the reminder
+  around messages said during a run, structured output, and the `invalid` tool, whose complaint
+  counts as a success.
 """
 
 from collections.abc import Mapping
@@ -71,6 +77,7 @@ from simloop.kernel.machine import (
     stop,
 )
 from simloop.kernel.policies import Policies, ToolExecution, ToolOrder, ToolStart
+from simloop.kernel.replies import ReplyReading
 from simloop.kernel.retry import ExponentialBackoff, RetryPolicy
 from simloop.kernel.signals import (
     AbortRequested,
@@ -135,6 +142,7 @@ LEGAL: LegalMap = {
     Finished: {},
 }
 MAX_STEPS = "The steps are used up. Call no tools: say what was done, and what is left to do."
+MARKER = "What did we do so far?"
 GO_ON = "Go on with what is left to do. If nothing is, say so."
 
 
@@ -156,6 +164,23 @@ def _retry_policy(options: OpencodeOptions) -> RetryPolicy:
     )
 
 
+# The words of the protocol, and those of scenarios for the same.
+_COMPATIBLE = frozenset({"stop", "length", "function_call"}) | {
+    f"{first}{joint}{second}"
+    for first, second in (("tool", "calls"), ("content", "filter"))
+    for joint in "_-"
+}
+
+
+def _reading(options: OpencodeOptions) -> ReplyReading:
+    return ReplyReading(
+        finish_words=_COMPATIBLE if options.compatible_words else None,
+        failing_words=frozenset({"network_error"} if options.network_error_fails else ()),
+        lower_case_names=options.lower_case_names,
+        keep_failed=options.keep_failed,
+    )
+
+
 class OpencodeLoop:
     """The machine. `compaction_attempts` stays 0: what bounds compactions are steps."""
 
@@ -172,6 +197,7 @@ class OpencodeLoop:
         self.policies = Policies(
             retry=_retry_policy(self.options),
             tool_execution=ToolExecution(order=order, start=ToolStart.WHEN_CALLED),
+            replies=_reading(self.options),
         )
         bounds: dict[str, Bound] = {}
         if self.options.max_retries is not None:
@@ -238,7 +264,8 @@ class OpencodeLoop:
         return self.options.steps is Steps.ENFORCE and run.total_steps >= self.max_steps
 
     def _compact(self, run: Run, *, forced: bool) -> Transition:
-        return run.to(Compacting(forced)), (effects.Compact(forced, GO_ON),)
+        marker = MARKER if forced else ""
+        return run.to(Compacting(forced)), (effects.Compact(forced, GO_ON, marker),)
 
     def _resume(self, run: Run, *, shrunk: bool) -> Transition:
         """After a compaction: its step is spent; without progress it stops the run."""

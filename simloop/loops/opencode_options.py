@@ -11,6 +11,7 @@ from typing import Annotated, ClassVar
 from annotated_types import Ge
 
 from simloop.kernel.checked import AS_WRITTEN, check_settings
+from simloop.kernel.replies import KeepFailed
 
 
 class Steps(StrEnum):
@@ -47,6 +48,16 @@ class OpencodeOptions:
     """A compaction that gains nothing does not end the run (all versions)."""
     compact_on_overflow: bool = False
     """A context overflow is answered by a compaction, and a 413 is one (1.2.27, 1.18.33)."""
+    compatible_words: bool = False
+    """Only the finish words of an OpenAI-compatible provider are known, as spelled: `STOP` and
+    `max_tokens` are not (all versions)."""
+    network_error_fails: bool = False
+    """The finish word `network_error` is a failure that is retried (1.18.33)."""
+    lower_case_names: bool = False
+    """A tool that is not offered is also found by its name in lower case (all versions)."""
+    keep_failed: KeepFailed = KeepFailed.NOTHING
+    """What a reply that breaks off leaves in the context when a retry has succeeded: `text` with
+    its calls (1.1.11), `calls` under an empty message (1.2.27, 1.18.33)."""
     calls_go_on: bool = False
     """A reply with calls goes on, whatever its finish (1.18.33)."""
     filter_fails: bool = False
@@ -67,16 +78,20 @@ _1_1_11 = OpencodeOptions(
     first_delay_ms=2_000,
     max_retries=None,
     by_status=True,
+    compatible_words=True,
+    lower_case_names=True,
+    keep_failed=KeepFailed.TEXT,
     steps=Steps.UNLIMITED,
     compact_without_progress=True,
     parallel=True,
 )
-_1_2_27 = replace(_1_1_11, compact_on_overflow=True, idle_twice=True)
+_1_2_27 = replace(_1_1_11, compact_on_overflow=True, keep_failed=KeepFailed.CALLS, idle_twice=True)
 _1_18_33 = replace(
     _1_2_27,
     max_retries=5,
     retry_by_words=True,
     overflow_by_code=True,
+    network_error_fails=True,
     calls_go_on=True,
     filter_fails=True,
     abort_at_once=True,

@@ -16,6 +16,7 @@ import msgspec
 from simloop.errors import ScenarioError
 from simloop.kernel.machine import Feature, Machine
 from simloop.kernel.policies import Policies, ToolExecution, ToolStart
+from simloop.kernel.replies import ReplyReading
 from simloop.kernel.retry import RetryPolicy
 from simloop.messages import ToolResult
 from simloop.scenario.loops import LoopOptions, check_loop
@@ -26,6 +27,7 @@ from simloop.sim.files import Files
 from simloop.sim.filetools import file_tools
 from simloop.sim.hooks import Callbacks, Hooks
 from simloop.sim.model import FakeModel, Model, ScriptedFailure
+from simloop.sim.reading import ReadModel
 from simloop.sim.scriptedcontext import ContextScript
 from simloop.sim.seeds import Seeds
 from simloop.sim.toolcalls import text_of
@@ -159,6 +161,8 @@ def world_of(  # noqa: PLR0917 - what a world is made of
         model = FaultyModel(model, sites)
         faulty = functools.partial(faulty_tool, sites=sites)
         tools = {name: faulty(tool) for name, tool in tools.items()}
+    if policies.replies != ReplyReading():
+        model = ReadModel(model, policies.replies)
     return World(
         model=model,
         tools=tools,
@@ -175,6 +179,7 @@ def world_of(  # noqa: PLR0917 - what a world is made of
         seeds=seeds,
         context=_context(scenario),
         clock_skew_ns=scenario.clock.ahead - scenario.clock.behind,
+        replies=policies.replies,
         warn_after=policies.warn_after,
         faulty=faulty,
         max_transitions=scenario.max_transitions,

@@ -9,7 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from simloop.kernel.policies import Compaction, CompactionStrategy
-from simloop.messages import FinishReason, Message, SummaryMessage, ToolMessage, UserMessage
+from simloop.messages import (
+    AssistantMessage,
+    FinishReason,
+    Message,
+    SummaryMessage,
+    ToolMessage,
+    UserMessage,
+)
 from simloop.sim.context import History, TokenEstimator, message_tokens
 from simloop.sim.interrupts import Watch
 from simloop.sim.modelcalls import ModelCalls, ReplySoFar
@@ -154,6 +161,34 @@ class Compactor:
         record(entries.Compaction, forced, strategy, before, history.tokens, removed, detail)
         return Compacted(before, history.tokens)
 
+    async def restart(self, marker: str, otherwise: str) -> Compacted:
+        """Put `marker`, a summary and the newest user message in the place of the whole context.
+
+        The summary is of all before that message; if there is no earlier user message, it is of the
+        whole context, and `otherwise` follows it. It need not be shorter. One that fails gives way
+        to dropping the oldest turns.
+        """
+        history = self._history
+        before, count = history.tokens, len(history.messages)
+        users = [
+            index
+            for index, message in enumerate(history.messages)
+            if isinstance(message, UserMessage) and message.text != marker
+        ]
+        again = len(users) > 1
+        head = history.messages[: users[-1]] if again else history.messages
+        newest = history.messages[users[-1]] if again else UserMessage(otherwise)
+        text, detail = await self._ask_for_summary(head)
+        strategy = CompactionStrategy.DROP_OLDEST if detail else CompactionStrategy.SUMMARISE
+        if not detail:
+            history.replace((UserMessage(marker), AssistantMessage(text), newest))
+        elif self._drop_oldest(forced=True):
+            history.append(UserMessage(otherwise))
+        removed = count - len(history.messages)
+        record = self._requests.recorder.record
+        record(entries.Compaction, True, strategy, before, history.tokens, removed, detail)  # noqa: FBT003
+        return Compacted(before, history.tokens)
+
     def _drop_oldest(self, *, forced: bool) -> bool:
         """Down to the target; a forced one at least by half, for the provider found it too long."""
         history = self._history
@@ -171,20 +206,28 @@ class Compactor:
         cut = self._plan(forced=forced, down_to=None)
         if not cut.removed:
             return "nothing may be removed"
-        conversation = History((*cut.removed, SUMMARY_REQUEST), history.estimate)
-        request = self._requests.summary(SUMMARY_SYSTEM_PROMPT, conversation)
-        reply = ReplySoFar()
-        await self._model_calls.read(request, reply, self._watch, quiet=True)
-        text = reply.text.strip()
-        if reply.fault is not None:
-            return f"the summary failed: {reply.fault.message}"
-        if reply.finish not in (FinishReason.STOP, FinishReason.OTHER) or not text:
-            return f"the summary is of no use: finish {reply.finish}, {len(text)} characters"
+        text, detail = await self._ask_for_summary(cut.removed)
+        if detail:
+            return detail
         shorter = History(cut.with_summary(text), history.estimate)
         if shorter.tokens >= history.tokens:
             return "the summary is no shorter than what it replaces"
         history.replace(shorter.messages)
         return ""
+
+    async def _ask_for_summary(self, messages: Sequence[Message]) -> tuple[str, str]:
+        """Return the model's summary of `messages`, or the reason why there is none."""
+        conversation = History((*messages, SUMMARY_REQUEST), self._history.estimate)
+        request = self._requests.summary(SUMMARY_SYSTEM_PROMPT, conversation)
+        reply = ReplySoFar()
+        await self._model_calls.read(request, reply, self._watch, quiet=True)
+        text = reply.text.strip()
+        if reply.fault is not None:
+            return "", f"the summary failed: {reply.fault.message}"
+        if reply.finish not in (FinishReason.STOP, FinishReason.OTHER) or not text:
+            why = f"the summary is of no use: finish {reply.finish}, {len(text)} characters"
+            return "", why
+        return text, ""
 
     def _plan(self, *, forced: bool, down_to: int | None) -> Cut:
         history = self._history

@@ -14,6 +14,7 @@ from simloop.kernel import effects, signals
 from simloop.kernel.effects import Queue
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.policies import ToolStart
+from simloop.kernel.replies import KeepFailed
 from simloop.kernel.retry import StatusRetry, retry_after_ns
 from simloop.kernel.signals import Signal
 from simloop.messages import (
@@ -21,6 +22,7 @@ from simloop.messages import (
     Fault,
     FinishReason,
     Message,
+    ToolMessage,
     ToolSpec,
     UserMessage,
 )
@@ -112,6 +114,7 @@ class Performer:
         self.text_first = False  # whether the user is told the text of the last reply, if any
         self._step_number = 0
         self._reply: ReplySoFar | None = None
+        self._failed_tries: list[Message] = []  # kept until a retry succeeds
         self._fault: Fault | None = None
         self._error = ErrorClass.UNKNOWN
         self._step_tools, self._tools_are_on = self._world.tools, True
@@ -128,12 +131,16 @@ class Performer:
         return signals.ContextMeasured(self._compactor.over())
 
     async def _compact(self, effect: effects.Compact) -> Signal:
-        done = await self._compactor.shorten(forced=effect.forced)
+        self._failed_tries = []
+        if effect.marker:
+            done = await self._compactor.restart(effect.marker, effect.then_say)
+        else:
+            done = await self._compactor.shorten(forced=effect.forced)
         callback = self._world.callbacks.on_compacted
         if done.shrunk and callback is not None:
             given = (done.tokens_before, done.tokens_after)
             await self._user_code.notify(callback, given, self._watch)
-        if done.shrunk and effect.then_say:
+        if done.shrunk and effect.then_say and not effect.marker:
             self.history.append(UserMessage(effect.then_say))
         self.compactions += 1
         return signals.ContextCompacted(done.shrunk)
@@ -211,7 +218,7 @@ class Performer:
         self.said, self.text = words, words or self.text
         self._tool_calls.open_new()
         if reply.fault is not None:
-            return await self._failed(reply.fault)
+            return await self._failed(reply, reply.fault)
         assert reply.finish is not None
         text = bool(words.strip())
         if reply.finish is FinishReason.INTERRUPTED or (
@@ -219,9 +226,10 @@ class Performer:
         ):
             self._error, self.cause = _USELESS.get(reply.finish, _EMPTY)
         self.total_steps += reply.steps
-        return signals.ModelReplied(reply.finish, text, bool(reply.calls), reply.steps)
+        calls = bool(reply.calls) or any(type(one) is ToolMessage for one in self._failed_tries)
+        return signals.ModelReplied(reply.finish, text, calls, reply.steps)
 
-    async def _failed(self, fault: Fault) -> Signal:
+    async def _failed(self, reply: ReplySoFar, fault: Fault) -> Signal:
         retry = self._world.retry
         error = retry.classify(fault)
         retryable = retry.retryable(error)
@@ -233,8 +241,19 @@ class Performer:
         # One that was started has its own result: its effects are there, and the retry asks again.
         await self._tool_calls.finish_started()
         await self._tool_calls.settle("Error: not executed, the model call failed", self._watch)
+        self._keep_failed(reply, fault)
         self._reply = None
         return signals.ModelFailed(error, retryable)
+
+    def _keep_failed(self, reply: ReplySoFar, fault: Fault) -> None:
+        """Keep what the policy keeps of a reply that broke off, until a retry succeeds."""
+        policy = self._world.replies
+        if policy.keep_failed is KeepFailed.NOTHING or not (reply.text or reply.calls):
+            return
+        whole = policy.keep_failed is KeepFailed.TEXT or fault.code in policy.failing_words
+        said = AssistantMessage(reply.text if whole else "", tuple(reply.calls))
+        answers = [answer for answer in self._tool_calls.answers if answer is not None]
+        self._failed_tries += [said, *answers]
 
     async def _back_off(self, effect: effects.Backoff) -> Signal:
         world = self._world
@@ -285,7 +304,7 @@ class Performer:
         assert reply is not None
         assert reply.finish is not None
         added = self._commit(reply) if effect.keep else ()
-        self._reply = None
+        self._reply, self._failed_tries = None, []
         for callback, given in (
             (world.callbacks.on_step_finish, (self._step_number, reply.finish)),
             (world.callbacks.on_response, (added,)),
@@ -315,7 +334,9 @@ class Performer:
         answers = [answer for answer in self._tool_calls.answers if answer is not None]
         assert len(answers) == len(reply.calls)
         said = AssistantMessage(reply.text, tuple(reply.calls))
-        added: tuple[Message, ...] = (said, *answers)
+        added: tuple[Message, ...] = (*self._failed_tries, said, *answers)
+        if self._failed_tries and not (reply.text or reply.calls):
+            added = tuple(self._failed_tries)
         for message in added:
             self.history.append(message)
         return added

@@ -6,6 +6,7 @@ ever. The rule to keep: it answers as a Compactor does, and takes nothing away.
 
 from dataclasses import dataclass
 
+from simloop.messages import UserMessage
 from simloop.sim.compaction import Compacted
 from simloop.sim.context import History
 from simloop.trace import entries
@@ -43,6 +44,13 @@ class ScriptedContext:
         strategy = "scripted" if shrunk else ""
         self._recorder.record(entries.Compaction, forced, strategy, before, after)
         return Compacted(before, after)
+
+    async def restart(self, marker: str, otherwise: str) -> Compacted:  # noqa: ARG002 - as Compactor
+        """Record a forced compaction; `otherwise` is added if it gained something."""
+        done = await self.shorten(forced=True)
+        if done.shrunk:
+            self._history.append(UserMessage(otherwise))
+        return done
 
 
 def _next(words: list[bool]) -> bool:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from simloop.kernel.limits import Limits
 from simloop.kernel.policies import Compaction, HookIsolation, ToolExecution
+from simloop.kernel.replies import ReplyReading
 from simloop.kernel.retry import ExponentialBackoff, RetryPolicy
 from simloop.sim.context import TokenEstimator, utf8_bytes_over_4
 from simloop.sim.hooks import Callbacks, Hooks
@@ -23,10 +24,11 @@ class World:
 
     `max_transitions` and `max_trace_chars` bound loops that do not bound themselves: beyond them
     the run is a RunawayRun. `clock_skew_ns` is how far the loop's idea of the date is ahead of the
-    provider's. `context` says what measuring and compacting come to, in the place of sizes. Past
-    `warn_after` model calls, each one more is noted. `faulty` gives the faults of chance to a tool
-    that a hook brings; those in `tools` have them. `watched`: whoever looks on may act on what
-    happened, before anything more is begun, also where no time passes.
+    provider's. `context` says what measuring and compacting come to, in the place of sizes.
+    `replies` says what a failed reply leaves in the context; its words are read by the model
+    (ReadModel). Past `warn_after` model calls, each one more is noted. `faulty` gives the faults of
+    chance to a tool that a hook brings; those in `tools` have them. `watched`: whoever looks on may
+    act on what happened, before anything more is begun, also where no time passes.
     """
 
     model: Model
@@ -44,6 +46,7 @@ class World:
     seeds: Seeds = field(default_factory=lambda: Seeds(0))
     context: ContextScript | None = None
     clock_skew_ns: int = 0
+    replies: ReplyReading = field(default_factory=ReplyReading)
     warn_after: int | None = None
     faulty: Callable[[Tool], Tool] | None = None
     watched: bool = False

@@ -47,7 +47,7 @@ from simloop.kernel.signals import (
     StepClosed,
     ToolsReturned,
 )
-from simloop.loops.opencode import GO_ON, MAX_STEPS, OpencodeLoop
+from simloop.loops.opencode import GO_ON, MARKER, MAX_STEPS, OpencodeLoop
 from simloop.loops.opencode_options import VERSIONS, OpencodeOptions, Steps
 from simloop.messages import AssistantMessage, UserMessage
 from simloop.scenario.loops import LoopOptions
@@ -117,7 +117,7 @@ def test_without_progress_a_compaction_ends_the_run_or_not() -> None:
 
 def test_an_overflow_ends_the_run_or_is_answered_by_a_compaction() -> None:
     assert ending(OVERFLOW) == (Outcome.FAILED, "")
-    forced = (effects.Compact(forced=True, then_say=GO_ON),)
+    forced = (effects.Compact(forced=True, then_say=GO_ON, marker=MARKER),)
     assert play(OVERFLOW, compact_on_overflow=True)[1] == forced
     again = (OVERFLOW, ContextCompacted(shrunk=True), OVERFLOW)
     assert play(*again, compact_on_overflow=True)[1] == forced, "with no guard of its own"
@@ -179,6 +179,14 @@ def test_the_bounds_are_those_that_the_options_leave(
         ("compact_on_overflow", {"1.1.11": False, "1.2.27": True, "1.18.33": True}),
         ("compact_without_progress", {"1.1.11": True, "1.2.27": True, "1.18.33": True}),
         ("calls_go_on", {"1.1.11": False, "1.2.27": False, "1.18.33": True}),
+        ("by_status", {"1.1.11": True, "1.2.27": True, "1.18.33": True}),
+        ("retry_by_words", {"1.1.11": False, "1.2.27": False, "1.18.33": True}),
+        ("overflow_by_code", {"1.1.11": False, "1.2.27": False, "1.18.33": True}),
+        ("compatible_words", {"1.1.11": True, "1.2.27": True, "1.18.33": True}),
+        ("network_error_fails", {"1.1.11": False, "1.2.27": False, "1.18.33": True}),
+        ("lower_case_names", {"1.1.11": True, "1.2.27": True, "1.18.33": True}),
+        ("keep_failed", {"1.1.11": "text", "1.2.27": "calls", "1.18.33": "calls"}),
+        ("idle_twice", {"1.1.11": False, "1.2.27": True, "1.18.33": True}),
         ("filter_fails", {"1.1.11": False, "1.2.27": False, "1.18.33": True}),
         ("parallel", {"1.1.11": True, "1.2.27": True, "1.18.33": True}),
         ("abort_at_once", {"1.1.11": False, "1.2.27": False, "1.18.33": True}),

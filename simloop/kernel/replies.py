@@ -1,0 +1,31 @@
+"""How a program reads the replies of its provider, as data.
+
+Not here: the reading itself (sim/reading.py) and what becomes of a reply (the loop). The rule to
+keep: the defaults read every provider's words and keep nothing of a failed reply.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class KeepFailed(StrEnum):
+    """What a reply that breaks off leaves in the context once a retry has succeeded."""
+
+    NOTHING = "nothing"
+    CALLS = "calls"  # its calls with their results, under an assistant message without text
+    TEXT = "text"  # the same, with the text that came
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyReading:
+    """How replies are read, and what of a failed one is kept."""
+
+    finish_words: frozenset[str] | None = None
+    """The finish words that the program knows, exactly as spelled; None for those of all
+    providers in any case. Every other word is `other`."""
+    failing_words: frozenset[str] = frozenset()
+    """Finish words that make the call a failed one. Its text is whole, and so it is kept."""
+    lower_case_names: bool = False
+    """Whether a tool that is not offered is also found by its name in lower case."""
+    keep_failed: KeepFailed = KeepFailed.NOTHING
+    """What a reply that breaks off leaves in the context."""
