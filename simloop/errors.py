@@ -28,6 +28,7 @@ class ScenarioError(SimloopError):
 
     Printed as `path:line:column: key: message (hint)`, with the parts that are known. `line` and
     `column` count from 1; `key` is the path inside the file, such as `model.1.http.status`.
+    `others` are the further mistakes of the same file; each is printed on a line of its own.
     """
 
     exit_code = 2
@@ -41,6 +42,7 @@ class ScenarioError(SimloopError):
         column: int | None = None,
         key: str = "",
         hint: str = "",
+        others: Sequence["ScenarioError"] = (),
     ) -> None:
         self.message = message
         self.path = path
@@ -48,12 +50,14 @@ class ScenarioError(SimloopError):
         self.column = column
         self.key = key
         self.hint = hint
+        self.others = tuple(others)
         super().__init__(message)
 
     def __str__(self) -> str:
-        """One line, escaped, so that an editor can jump to the place."""
+        """Return one line for each mistake, escaped, so that an editor can jump to the place."""
         place = ":".join(str(part) for part in (self.path, self.line, self.column) if part)
-        return escape(_one_line(place, self.key, self.message, self.hint))
+        first = escape(_one_line(place, self.key, self.message, self.hint))
+        return "\n".join((first, *map(str, self.others)))
 
 
 class CannotExpress(ScenarioError):  # noqa: N818 - what a loop design cannot do is no error of it

@@ -8,7 +8,7 @@ import os
 import traceback
 
 from simloop.cli.terminal import note, plain
-from simloop.errors import InternalError, ScenarioError, SimloopError
+from simloop.errors import InternalError, SimloopError
 
 INTERNAL = 3
 
@@ -28,6 +28,5 @@ def explain(error: Exception) -> int:
 
 
 def describe(error: SimloopError) -> str:
-    """The message, safe to print: one line for the author's error, several for a finding."""
-    lines = [str(error)] if isinstance(error, ScenarioError) else str(error).split("\n")
-    return "\n".join(plain(line) for line in lines)
+    """Return the message, safe to print: one line for each mistake of the author."""
+    return "\n".join(plain(line) for line in str(error).split("\n"))

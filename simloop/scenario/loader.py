@@ -1,7 +1,8 @@
 """From a file to a Scenario, with errors that name the place and the mend.
 
 Not here: YAML itself (yaml.py) and what the fields mean (schema.py). The rule to keep: a bad file
-gives one line, `path:line:column: key: what is wrong (how to mend it)`, and never a traceback.
+gives one line for each mistake, `path:line:column: key: problem (how to fix it)`, and never a
+traceback.
 """
 
 import json
@@ -33,7 +34,7 @@ def _validate(document: Document) -> Scenario:
         # As JSON, because strict JSON takes a word for an enum member, and strict Python does not.
         scenario = Scenario.model_validate_json(json.dumps(document.data))
     except ValidationError as error:
-        raise _worst(document, error) from error
+        raise _findings(document, error) from error
     try:
         check_names_in(scenario)
     except ScenarioError as error:
@@ -45,16 +46,28 @@ def _validate(document: Document) -> Scenario:
     return scenario.read_from(document.path)
 
 
-def _worst(document: Document, invalid: ValidationError) -> ScenarioError:
-    """The first finding in the file, with a count of the others: one line for one file."""
+def _findings(document: Document, invalid: ValidationError) -> ScenarioError:
+    """Return the mistakes of the file as one error, in the order of their places."""
+    found: dict[tuple[int, int], ScenarioError] = {}
     errors = _one_form_each(document, invalid.errors(include_url=False))
-    # A key that is missing goes last: often it is there, misspelt, and that is what to say.
+    misspelt = {error.hint for error in (_finding(document, e) for e in errors if _is_unknown(e))}
+    # The key that is missing goes last, because its place is that of the whole mapping.
     errors.sort(key=lambda error: (error["type"] == "missing", _place(document, error)))
-    first = _finding(document, errors[0])
-    others = len({_place(document, error) for error in errors}) - 1
-    if others:
-        first.message += f" [and {others} more]"
+    for error in errors:
+        # A misspelt key is one mistake: its suggestion says which key is missing.
+        if error["type"] != "missing" or _suggestion(str(error["loc"][-1])) not in misspelt:
+            found.setdefault(_place(document, error), _finding(document, error))
+    first, *others = found.values()
+    first.others = tuple(others)
     return first
+
+
+def _is_unknown(error: Any) -> bool:
+    return error["type"] in UNKNOWN_KEY
+
+
+def _suggestion(key: str) -> str:
+    return f"did you mean `{key}`?"
 
 
 def _one_form_each(document: Document, errors: list[Any]) -> list[Any]:
@@ -75,7 +88,7 @@ def _place(document: Document, error: Any) -> tuple[int, int]:
 
 
 def _about_the_key(error: Any) -> bool:
-    return error["type"] in UNKNOWN_KEY or "key" in error.get("ctx", {})
+    return _is_unknown(error) or "key" in error.get("ctx", {})
 
 
 def expected(given: dict[str, Any]) -> Expect:
@@ -90,7 +103,7 @@ def _finding(document: Document, error: Any) -> ScenarioError:
     loc, kind = loc_of(error), error["type"]
     line, column = _place(document, error)
     message, hint = wording(error)
-    if kind in UNKNOWN_KEY:
+    if _is_unknown(error):
         message, hint = "unknown key", nearest(Scenario, loc)
     elif kind == "missing":
         message, hint = f"the key `{loc[-1]}` is missing", "add it"

@@ -24,6 +24,9 @@ _MAPPING = frozenset({"model_type", "dataclass_type", "dict_type", "model_attrib
 _WHOLE_NUMBER = frozenset({"int_type", "int_parsing", "int_from_float", "int_parsing_size"})
 _WORD = re.compile(r"'([^']*)'")
 
+_AS_JSON = {"float": "number", "list": "array", "dict": "object"}
+"""Types of Python whose names are unlike those of JSON Schema."""
+
 _EITHER = {
     "say": ("must be a text or a list of texts", ""),
     "think": ("must be a text or a list of texts", ""),
@@ -60,7 +63,7 @@ def wording(error: Any) -> tuple[str, str]:
         return "must be a list", "such as [a, b], or lines below that start with -"
     if kind in ("literal_error", "enum"):
         words = _WORD.findall(limits["expected"])
-        close = difflib.get_close_matches(str(given), words, n=1)
+        close = difflib.get_close_matches(_AS_JSON.get(str(given), str(given)), words, n=1)
         return f"must be {limits['expected']}", f"did you mean {close[0]}?" if close else ""
     simple = _SIMPLE.get(kind, error["msg"].removeprefix("Value error, "))
     return simple.format_map(limits) if kind in _SIMPLE else simple, ""
@@ -89,17 +92,21 @@ def loc_of(error: Any) -> Loc:
 
 
 def refusal(model: type[BaseModel], invalid: ValidationError, *, key: str = "") -> ScenarioError:
-    """The first finding about an object that is made in Python, and how many others there are."""
+    """Return the mistakes in an object that is made in Python as one error."""
     errors = invalid.errors(include_url=False)
-    first, loc = errors[0], loc_of(errors[0])
-    message, hint = wording(first)
-    if first["type"] in UNKNOWN_KEY:
+    first, *others = (_refusal(model, error, key or model.__name__) for error in errors)
+    first.others = tuple(others)
+    return first
+
+
+def _refusal(model: type[BaseModel], error: Any, key: str) -> ScenarioError:
+    loc = loc_of(error)
+    message, hint = wording(error)
+    if error["type"] in UNKNOWN_KEY:
         message, hint = "unknown key", nearest(model, loc)
-    elif first["type"] == "missing":
+    elif error["type"] == "missing":
         message, hint = "this is missing", f"add {loc[-1]}=..."
-    others = f" [and {len(errors) - 1} more]" if len(errors) > 1 else ""
-    path = ".".join(map(str, (key or model.__name__, *loc)))
-    return ScenarioError(f"{message}{others}", key=path, hint=hint)
+    return ScenarioError(message, key=".".join(map(str, (key, *loc))), hint=hint)
 
 
 def nearest(model: Any, loc: Loc) -> str:

@@ -52,12 +52,16 @@ def read(text: str) -> Scenario | ScenarioError:
 @given(FILES)
 @example('prompt: x\nabort: {at: "5s\\n"}\n')
 @example("prompt: x\ntools: {t: {returns: .nan}}\n")
-def test_any_file_of_known_words_gives_a_scenario_or_one_line_with_a_place(text: str) -> None:
+def test_any_file_of_known_words_gives_a_scenario_or_a_line_with_a_place_for_each_mistake(
+    text: str,
+) -> None:
     outcome = read(text)
     if isinstance(outcome, ScenarioError):
-        line = str(outcome)
-        assert line.startswith(f"a.yaml:{outcome.line}:{outcome.column}: ")
-        assert len(line.splitlines()) == 1
+        mistakes = (outcome, *outcome.others)
+        lines = str(outcome).splitlines()
+        assert len(lines) == len(mistakes)
+        for line, mistake in zip(lines, mistakes, strict=True):
+            assert line.startswith(f"a.yaml:{mistake.line}:{mistake.column}: ")
 
 
 @settings(deadline=None)
@@ -103,14 +107,18 @@ def test_the_place_is_that_of_the_key_if_it_is_wrong_else_of_the_value(
     assert (error.line, error.column) == place
 
 
-def test_the_first_finding_in_the_file_is_told_and_the_others_are_counted() -> None:
+def test_all_mistakes_of_a_file_are_reported_in_the_order_of_their_places() -> None:
     error = refusal_of("seed: -1\nprompt: x\nlimits: {max_steps: 0, max_stepz: 1}\n")
-    assert (error.key, error.line) == ("seed", 1)
-    assert "[and 2 more]" in str(error)
+    assert [line.split(": ")[:2] for line in str(error).splitlines()] == [
+        ["a.yaml:1:7", "seed"],
+        ["a.yaml:3:21", "limits.max_steps"],
+        ["a.yaml:3:24", "limits.max_stepz"],
+    ]
 
 
-def test_a_misspelt_key_is_told_before_the_key_that_is_missing_for_it() -> None:
+def test_a_misspelt_key_and_the_key_that_is_missing_for_it_are_one_mistake() -> None:
     error = refusal_of("title: a\npromt: x\n")
+    assert error.others == ()
     assert (error.line, error.column, error.key) == (2, 1, "promt")
     assert "did you mean `prompt`?" in error.hint
 
