@@ -65,10 +65,9 @@ def decode(data: bytes, path: str = "<trace>") -> LoopTrace:
     lines, damage = _read_lines(raw_lines[1:], path)
     reading = Reading(trace)
     for number, line in enumerate(lines, start=2):
-        wrong = reading.wrong_with(line)
+        wrong = reading.add(line)
         if wrong:
             raise _unreadable(path, number, wrong)
-        reading.add(line)
     if trace.footer is None:
         count = len(trace.entries)
         trace.truncated = f"the file ends after {count} whole entries{damage}, without a footer"

@@ -15,38 +15,41 @@ from simloop.trace.looptrace import LoopTrace
 class Reading:
     """Adds lines to `trace`, which has its header, and no more, at the start."""
 
+    __slots__ = ("_at_ns", "_entries", "_messages", "_trace")
+
     def __init__(self, trace: LoopTrace) -> None:
         self._trace = trace
+        self._entries = trace.entries
         self._at_ns = 0
         self._messages = 0  # of the last main request
 
-    def wrong_with(self, line: AnyEntry | Footer | Header) -> str:
-        """The reason why `line` cannot be the next one, or empty."""
-        count = len(self._trace.entries)
+    def add(self, line: AnyEntry | Footer | Header) -> str:
+        """Add the next line. Return the reason why it cannot be the next one, or empty."""
         if isinstance(line, Header) or self._trace.footer is not None:
             return "a header or a line after the footer"
+        count = len(self._entries)
         if isinstance(line, Footer):
+            self._trace.footer = line
             return "" if line.entries == count else f"it counts {line.entries} entries, not {count}"
         if line.seq != count:
             return f"it is entry {line.seq}, in the place of entry {count}"
         if line.at_ns < self._at_ns:
             return f"its time, {line.at_ns} ns, is before that of the last entry"
-        if isinstance(line, entries.Request) and _is_main(line) and line.kept > self._messages:
-            return f"it keeps {line.kept} messages of a request that had {self._messages}"
+        self._at_ns = line.at_ns
+        self._entries.append(line)
+        if isinstance(line, entries.Request):
+            return self._wrong_request(line)
         if isinstance(line, entries.ToolStarted) and not _is_json(line.arguments):
             return "the arguments of the tool are no JSON"
         return ""
 
-    def add(self, line: AnyEntry | Footer | Header) -> None:
-        """Add `line`, with which nothing is wrong."""
-        assert not isinstance(line, Header)
-        if isinstance(line, Footer):
-            self._trace.footer = line
-            return
-        self._trace.entries.append(line)
-        self._at_ns = line.at_ns
-        if isinstance(line, entries.Request) and _is_main(line):
-            self._messages = line.kept + len(line.added)
+    def _wrong_request(self, request: entries.Request) -> str:
+        if request.purpose != "main":
+            return ""
+        before, self._messages = self._messages, request.kept + len(request.added)
+        if request.kept > before:
+            return f"it keeps {request.kept} messages of a request that had {before}"
+        return ""
 
 
 def _is_json(text: str) -> bool:
@@ -55,7 +58,3 @@ def _is_json(text: str) -> bool:
     except (msgspec.DecodeError, RecursionError):
         return False
     return True
-
-
-def _is_main(request: entries.Request) -> bool:
-    return request.purpose == "main"
