@@ -106,13 +106,27 @@ class UserMessage(Struct, frozen=True, gc=False, tag_field="role", tag="user"):
     text: str
 
 
+FAILED_REPLY, ABORTED_REPLY = "error", "aborted"
+"""How a reply failed: the values of `AssistantMessage.failed`."""
+
+
 class AssistantMessage(
     Struct, frozen=True, gc=False, omit_defaults=True, tag_field="role", tag="assistant"
 ):
-    """A model's reply. Its calls are answered by the `ToolMessage`s right after it."""
+    """A model's reply. Its calls are answered by the `ToolMessage`s right after it.
+
+    `reasoning` is there where the loop sends it back. `failed` is `error` or `aborted` for a reply
+    that only the transcript has: no request has it, and its calls may be cut off and unanswered.
+    """
 
     text: str
     calls: tuple[ToolCall, ...] = ()
+    reasoning: str = ""
+    failed: str = ""
+
+
+NO_RESULT = "No result provided"
+"""The result that pi adds to a request for a call that its transcript leaves without one."""
 
 
 class ToolMessage(Struct, frozen=True, gc=False, omit_defaults=True, tag_field="role", tag="tool"):
@@ -183,7 +197,7 @@ class TextDelta(Struct, frozen=True, gc=False):
 
 
 class ReasoningDelta(Struct, frozen=True, gc=False):
-    """A piece of the model's reasoning: shown, never sent back."""
+    """A piece of the model's reasoning. Only pi's versions send it back."""
 
     text: str
 
@@ -221,8 +235,13 @@ Part = TextDelta | ReasoningDelta | ToolCallDelta | ToolCallPart | Finish | Stre
 
 
 class ToolResult(Struct, frozen=True, omit_defaults=True):
-    """What a tool gave: `text` for the model, `details` for the interface (document 001)."""
+    """What a tool gave: `text` for the model, `details` for the interface (document 001).
+
+    `terminate` asks for the end of the run, which pi's versions grant when each result of a reply
+    asks for it.
+    """
 
     text: str
     is_error: bool = False
     details: object = None
+    terminate: bool = False

@@ -22,7 +22,7 @@ from simloop.kernel.policies import (
 )
 from simloop.kernel.retry import ExponentialBackoff
 from simloop.loops.opencode_options import OpencodeOptions
-from simloop.loops.pi import PiOptions
+from simloop.loops.pi_options import PiOptions
 from simloop.loops.react import ReactOptions
 from simloop.loops.reference_options import ReferenceOptions
 from simloop.messages import Fault

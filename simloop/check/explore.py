@@ -23,6 +23,7 @@ from simloop.kernel.effects import Effect
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import AbortRule, Feature, IllegalSignal, Machine, Run, Transition
 from simloop.kernel.names import NAMES
+from simloop.kernel.policies import OnAbort
 from simloop.kernel.signals import Signal
 from simloop.kernel.states import Finished
 
@@ -249,6 +250,8 @@ def why_impossible(machine: Machine, signal: Signal | type[Struct]) -> str:
     """Why `signal` cannot arrive at this machine, or empty if it can."""
     kind = signal if isinstance(signal, type) else type(signal)
     if kind is signals.AbortRequested:
+        if machine.policies.on_abort is not OnAbort.END_RUN:
+            return "an abort is a flag there: model calls come back as aborted"
         return machine.lacks.get(Feature.ABORT, "")
     if kind in (signals.HookFailed, signals.CallBlocked):
         return machine.lacks.get(Feature.HOOKS, "")

@@ -25,7 +25,7 @@ from simloop.kernel.states import Finished
 from simloop.messages import FinishReason, Outcome
 from simloop.scenario.expect import Expect
 from simloop.scenario.loops import LoopOptions
-from simloop.scenario.replies import Http, Reply
+from simloop.scenario.replies import Http, Reply, StreamFault
 from simloop.scenario.schema import Context, Moment, Queued, Scenario, ScriptedHook, ScriptedTool
 
 T = TypeVar("T")
@@ -33,7 +33,12 @@ T = TypeVar("T")
 _ROUNDS = 25
 """How often a lasso goes round before it is called a runaway."""
 _WALL_CLOCK_MS = 500
-_TOOL, _HANGING = "work", "wait_for_ever"
+_TOOL, _HANGING, _ENDING = "work", "wait_for_ever", "say_that_all_is_done"
+_TOOLS = {
+    _TOOL: ScriptedTool(returns="done"),
+    _HANGING: ScriptedTool(hangs=True),
+    _ENDING: ScriptedTool(returns="done", terminate=True),
+}
 _FAILING = {
     ErrorClass.RATE_LIMIT: Reply(http=Http(status=429)),
     ErrorClass.OVERLOADED: Reply(http=Http(status=529)),
@@ -44,6 +49,7 @@ _FAILING = {
     ErrorClass.AUTH: Reply(http=Http(status=401)),
     ErrorClass.OVERFLOW: Reply(http=Http(status=413, message="prompt is too long")),
     ErrorClass.BAD_REQUEST: Reply(http=Http(status=400)),
+    ErrorClass.ABORTED: Reply(error=StreamFault(message="Request was aborted", code="aborted")),
 }
 
 
@@ -162,11 +168,7 @@ class _Script:
         return Scenario(
             prompt="Do the work.",
             limits=limits,
-            tools={
-                name: ScriptedTool(returns="done") if name == _TOOL else ScriptedTool(hangs=True)
-                for name in (_TOOL, _HANGING)
-                if name in calls
-            },
+            tools={name: tool for name, tool in _TOOLS.items() if name in calls},
             model=_repeated(self._replies),
             hooks=self._hooks,
             queue=self._queue,
@@ -174,7 +176,7 @@ class _Script:
             context=context if self._over or self._shrunk else None,
             hook_isolation=HookIsolation(on_failure=OnHookFailure.FAIL_RUN)
             if any(hook.raises for hook in self._hooks)
-            else HookIsolation(),
+            else None,
             **rest,
         )
 
@@ -187,10 +189,12 @@ class _Script:
             case signals.ModelReplied():
                 self._replies.append(_reply(signal))
             case signals.ModelFailed(error=error, retryable=retryable):
-                if error is not ErrorClass.ABORTED:
+                if not any(isinstance(e, effects.CallModel) and e.aborted for e in asked):
                     self._replies.append(_failing(error, retryable=retryable))
             case signals.ToolsReturned(blocked=True):
                 self._hook("before_tool_call", effects.RunTools, block="Not allowed.")
+            case signals.ToolsReturned(terminate=True):
+                self._call_instead(_ENDING)
             case signals.StepClosed(steering=steering, follow_up=follow_up):
                 self._say(steering=steering, follow_up=follow_up)
             case signals.HookFailed():
@@ -234,9 +238,13 @@ class _Script:
         if any(isinstance(effect, effects.CallModel) for effect in asked):
             self._replies.append(Reply(stall="before-headers"))
         elif any(isinstance(effect, effects.RunTools) for effect in asked):
-            self._replies[-1] = self._replies[-1].model_copy(update={"call": {_HANGING: {}}})
+            self._call_instead(_HANGING)
         elif not any(isinstance(effect, effects.Backoff) for effect in asked):
             raise ScenarioError("no scenario can let the time run out where nothing takes time")
+
+    def _call_instead(self, tool: str) -> None:
+        """Have the newest reply call this tool."""
+        self._replies[-1] = self._replies[-1].model_copy(update={"call": {tool: {}}})
 
 
 def _reply(signal: signals.ModelReplied) -> Reply:

@@ -34,7 +34,7 @@ from simloop.errors import ScenarioError
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Machine
 from simloop.scenario.catalog import SUFFIX
-from simloop.scenario.loops import LoopOptions, machine_for
+from simloop.scenario.loops import DESIGNS, LoopOptions, machine_for
 from simloop.scenario.schema import Scenario
 from simloop.scenario.wording import wording
 from simloop.trace.storage import create_folder, write_file
@@ -162,10 +162,10 @@ def options_of(machine: Machine) -> dict[str, Any]:
 
 
 def chosen_in(machine: Machine) -> dict[str, Any]:
-    """Those that are not the default."""
-    fields = _fields(getattr(machine, "options", None))
-    usual = {field.name: field.default for field in fields}
-    return {name: value for name, value in options_of(machine).items() if value != usual[name]}
+    """Those that differ from the options of the design without a version."""
+    options = options_of(machine)
+    usual = options_of(machine_for(machine.name, Limits())) if options else {}
+    return {name: value for name, value in options.items() if value != usual[name]}
 
 
 def _fields(options: Any) -> tuple[dataclasses.Field[Any], ...]:
@@ -177,7 +177,8 @@ def _options(loop: str, given: tuple[str, ...]) -> LoopOptions:
     """The options of `loop`. Raises ScenarioError for those that there are not."""
     if not given:
         return LoopOptions()
-    if loop not in LoopOptions.model_fields:
+    design, at, _ = loop.partition("@")
+    if design not in LoopOptions.model_fields or (at and DESIGNS[design].combine is None):
         hint = "a version has its own" if "@" in loop else ""
         raise ScenarioError(f"the loop `{loop}` takes no options", key="--option", hint=hint)
     pairs = dict(pair.partition("=")[::2] for pair in given)
@@ -185,12 +186,12 @@ def _options(loop: str, given: tuple[str, ...]) -> LoopOptions:
         raise ScenarioError("an option is given twice", key="--option")
     try:
         values = {key: _read(value) for key, value in pairs.items()}
-        return LoopOptions.model_validate_json(json.dumps({loop: values}))  # as strict as a file
+        return LoopOptions.model_validate_json(json.dumps({design: values}))  # as strict as a file
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         message, hint = wording(first)
         if first["type"] == "unexpected_keyword_argument":
-            known = LoopOptions.model_fields[loop].default
+            known = LoopOptions.model_fields[design].default
             message = "unknown key"
             hint = f"known here: {', '.join(field.name for field in dataclasses.fields(known))}"
         place = ".".join(str(part) for part in first["loc"])

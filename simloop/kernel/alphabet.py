@@ -40,10 +40,15 @@ _USUAL_FAILURES = (
     (ErrorClass.OVERFLOW, False),
 )
 _CALLS_FAIL_WITH = [error for error in ErrorClass if error is not ErrorClass.ABORTED]
+_ABORTED = ModelFailed(ErrorClass.ABORTED, retryable=False)
 _FAILURES: tuple[Signal, ...] = tuple(
     ModelFailed(error, retryable)
     for error, retryable in dict.fromkeys(
-        (*_USUAL_FAILURES, *product(_CALLS_FAIL_WITH, (True, False)))
+        (
+            *_USUAL_FAILURES,
+            *product(_CALLS_FAIL_WITH, (True, False)),
+            (ErrorClass.ABORTED, False),
+        )
     )
 )
 
@@ -67,11 +72,12 @@ def answers(effect: Effect, burst: int) -> tuple[Signal, ...]:
         case effects.Compact():
             return (ContextCompacted(shrunk=False), ContextCompacted(shrunk=True))
         case effects.CallModel(aborted=True):
-            return (ModelFailed(ErrorClass.ABORTED, retryable=False),)
+            return (_ABORTED,)
         case effects.CallModel():
             return (*replies(1), *replies(burst), *_FAILURES, HookFailed(), CallBlocked())
         case effects.RunTools():
-            return (ToolsReturned(), ToolsReturned(blocked=True), HookFailed())
+            returned = (ToolsReturned(), ToolsReturned(blocked=True), ToolsReturned(terminate=True))
+            return (*returned, HookFailed())
         case effects.RefuseTools():
             return (ToolsReturned(),)
         case effects.CloseStep():

@@ -34,7 +34,7 @@ def check_settings(settings: object, where: str) -> None:
                 continue
             if enum is not None:
                 object.__setattr__(settings, name, enum(value))
-            elif kinds == (bool,):
+            elif bool in kinds:
                 _check_flag(value)
             else:
                 _check_number(value, kinds, bounds)

@@ -24,7 +24,7 @@ class ErrorClass(StrEnum):
     AUTH = "auth"
     OVERFLOW = "overflow"
     BAD_REQUEST = "bad-request"
-    ABORTED = "aborted"  # the user had stopped the run before the call was made
+    ABORTED = "aborted"  # by the user, or by the provider or its SDK without an abort
     UNKNOWN = "unknown"
     # Three replies that came through and are of no use:
     INTERRUPTED = "interrupted"  # the stream ended without a finish
@@ -35,6 +35,7 @@ class ErrorClass(StrEnum):
 _OK, _TOO_LARGE, _SERVER = 200, 413, 500
 
 _BY_CODE = {
+    "aborted": ErrorClass.ABORTED,
     "connection": ErrorClass.CONNECTION,
     "timeout": ErrorClass.TIMEOUT,
     "insufficient_quota": ErrorClass.QUOTA,

@@ -22,6 +22,7 @@ class OnHookFailure(StrEnum):
     ISOLATE = "isolate"  # go on as if it were not there
     FAIL_RUN = "fail-run"  # the run ends: failed
     BLOCK_CALL = "block-call"  # the model or tool call that it guards does not happen
+    ERROR_RESULT = "error-result"  # the exception's message is the result of the tool call
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +31,8 @@ class HookIsolation:
 
     `timeout_ms` is virtual time and binds async hooks only; None waits for ever.
 
-    `block-call` has no call to block at an `after_...` point; there it isolates.
+    `block-call` has no call to block at an `after_...` point, and `error-result` has no tool call
+    to answer at an `..._llm_call` point; there they isolate.
     """
 
     __pydantic_config__: ClassVar = AS_WRITTEN
@@ -143,6 +145,42 @@ class Compaction:
         return self.window * self.target_percent // 100
 
 
+class OnAbort(StrEnum):
+    """What an abort by the user does to a run."""
+
+    END_RUN = "end-run"  # the machine gets `AbortRequested`, and decides
+    STOP_BATCH = "stop-batch"  # a flag: it breaks off streams and tools; no further call is begun
+    RUN_BATCH = "run-batch"  # a flag that breaks off streams and tools; the other calls still run
+
+
+class Conversion(StrEnum):
+    """How arguments of the wrong type become those that the schema of a tool asks for."""
+
+    NONE = "none"  # they are refused
+    EAGER = "eager"  # each value is converted if it can be (pi-agent-core 0.73.1)
+    CAREFUL = "careful"  # an optional null is left out, a valid member of a union kept (0.87.1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolRules:
+    """What is done around one tool call. A loop design has these; a scenario does not."""
+
+    conversion: Conversion = Conversion.NONE
+    """Whether arguments of the wrong type are converted to that of the schema."""
+    check_changed: bool = True
+    """Arguments that a hook has changed are validated again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentBack:
+    """Which parts of a conversation go into later requests besides what was said and called."""
+
+    failed: bool = True
+    """A reply that failed or was aborted; without it, only the transcript has it."""
+    reasoning: bool = False
+    """The model's reasoning."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policies:
     """What a loop design does by default, as its document says.
@@ -154,7 +192,10 @@ class Policies:
     compaction: Compaction = field(default_factory=Compaction)
     tool_execution: ToolExecution = field(default_factory=ToolExecution)
     replies: ReplyReading = field(default_factory=ReplyReading)
+    tool_rules: ToolRules = field(default_factory=ToolRules)
     hook_isolation: HookIsolation = field(default_factory=HookIsolation)
     report_failed_tools: bool = True
     """Whether `after_tool_call` hooks and `on_tool_result` hear of calls that failed."""
+    sent_back: SentBack = field(default_factory=SentBack)
+    on_abort: OnAbort = OnAbort.END_RUN
     warn_after: int | None = None

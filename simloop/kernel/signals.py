@@ -42,9 +42,13 @@ class ModelFailed(Struct, frozen=True, gc=False):
 
 
 class ToolsReturned(Struct, frozen=True, gc=False):
-    """Every call of the step has a result. `blocked`: a hook forbade at least one of them."""
+    """Every call of the step has a result.
+
+    `blocked`: a hook forbade at least one of them. `terminate`: each result asks for the run's end.
+    """
 
     blocked: bool = False
+    terminate: bool = False
 
 
 class StepClosed(Struct, frozen=True, gc=False):

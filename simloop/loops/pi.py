@@ -1,49 +1,64 @@
 """The loop of document 001: until the reply holds no tool calls, and no message waits.
 
-Not here: how anything is done (sim) and what its events are called (trace/pi_events.py). The rule
-to keep: it has no cap, by design. Nothing that it counts decides, so a run has no counters, and
-exploration finds the shortest way round.
+Not here: its options (pi_options.py), how anything is done (sim) and what its events are called
+(trace/pi_events.py). The rule to keep: it has no cap, by design. Nothing that it counts decides, so
+a run has no counters, and exploration finds the shortest way round.
 
 The document decides by whether the reply holds tool calls, not by the finish reason: `stop` with
 calls goes on, `tool-calls` without calls ends the run. After 50 model calls each one more is
-reported, and none is stopped (`Policies.warn_after`). Invalid arguments, unknown tools and tools
-that raise are told to the model. A failed model call ends the run: the loop itself has no retry.
-Over 100 messages the context is compacted before the next call, whether that helps or not; a
-scenario with a `compaction` of its own goes by tokens, unless that says `max_messages`.
+reported, and none is stopped; a scenario may set another number, for every loop (`warn_after`), and
+listeners get the event `notice`. Invalid arguments, unknown tools and tools that raise are told to
+the model. A failed model call ends the run: the loop itself has no retry. Over 100 messages the
+context is compacted before the next call, whether that helps or not; a scenario with a `compaction`
+of its own goes by tokens, unless that says `max_messages`.
 
-Where the real program differs, or does more than the document says (`documented-loops.md`
-section 2; pi-agent-core 0.58.3, 0.73.1 and 0.87.1):
+Unlike the document, `details.error` of a failed tool is its message and not its stack: a stack
+holds paths and lines of one machine, and a trace has the same bytes on all of them.
 
-- tools run in parallel by default since 0.58.0: `tool_execution: {order: parallel}`, and the
-  versions of `VERSIONS`.
-- steering and follow-up queues prolong a run; by default each gives one message at a time.
-  Up to 0.58 a steering message made the remaining calls of the batch be skipped: not modelled.
-- calls of a reply that was cut off are run up to 0.73.1; 0.87.1 fails them: `refuse_cut_calls`.
-- a finish of `error`, or a stream without one, ends the run before its calls; so here. A content
-  filter is an error to pi; here it is an outcome of its own.
-- after an abort during tools one more model call is made, with what was said to steer by, which
-  comes back as aborted, and 0.73.1 also starts the calls that were still waiting: `after_abort`.
-  0.87.1 leaves those without a result in its transcript, and adds one to the request; here the
-  context has it.
-- retries (2, 4, 8 s), compaction at the end of a run, its recovery from an overflow and `terminate`
-  belong to the session around the loop: not modelled. The queues are not polled after an error: so
-  here.
+The real program differs (pi-agent-core 0.73.1 and 0.87.1, observed by running both). Each
+difference is an option, and a version is a set of options:
+
+- `parallel`: the calls of a reply run at once, unless one of their tools is `sequential`.
+- `steering`, `follow_up`: both queues prolong a run, and give one message at a time or all.
+- `refuse_cut_calls`: 0.87.1 fails the calls of a reply that was cut off, 0.73.1 runs them.
+- `after_abort`: an abort is a flag. It breaks off a stream and each running tool by itself, and no
+  hook; the results of tools still go through their hooks. 0.87.1 begins no further call, and its
+  transcript has no result for those; 0.73.1 runs them. The next model call, with what was said to
+  steer by, comes back as aborted, and ends the run. A run that makes no further call completes.
+- `resend_failed`: a reply that failed or was aborted is in the transcript, with the part that came
+  and its half calls, and in no request. A finish of `error`, a content filter (here an outcome of
+  its own) and a stream without a finish count as failed, also in the document's loop.
+- `resend_thinking`: the model's reasoning goes into later requests.
+- `convert_arguments`, `check_changed`: arguments are converted to the types of the schema, and not
+  validated again after a hook.
+- `hook_errors_answer`: a tool hook that raises gives its call an error result, and none times out.
+- `terminate`: a run ends when every result of a reply asks for it.
+- `compacts`, `warns`: the versions neither compact nor report a long run.
+
+A provider's own `aborted` ends a run as aborted in all of them. The queues are not polled after an
+error.
+
+Not modelled of the real loop: `prepareNextTurn`, `prepareRequest`, `finishTurn` (0.87.1) and
+`shouldStopAfterTurn` (0.73.1), which may change or end a run between turns; `transformContext` and
+`convertToLlm`; `prepareArguments` of a tool; a `terminate` of the hook that blocks a call (0.87.1);
+the salvage of arguments that are not valid JSON, which are refused here; `tool_execution_update`;
+system messages that declare changes of the tools (0.87.1); images; deferred replies. Up to 0.58 a
+steering message made the remaining calls of a reply be skipped. Retries (2, 4, 8 s), compaction at
+the end of a run and the recovery from an overflow belong to the session around the loop.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import ClassVar, assert_never
+from typing import assert_never
+
+from msgspec import structs
 
 from simloop.kernel import effects
-from simloop.kernel.checked import AS_WRITTEN, check_settings
 from simloop.kernel.effects import Effect, Queue
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import (
     END,
     ENDINGS,
-    AbortRule,
     Bound,
     Feature,
     LegalMap,
@@ -54,7 +69,6 @@ from simloop.kernel.machine import (
     reply_of,
     stop,
 )
-from simloop.kernel.policies import Compaction, Policies, ToolExecution, ToolOrder
 from simloop.kernel.signals import (
     AbortRequested,
     BackoffElapsed,
@@ -75,16 +89,18 @@ from simloop.kernel.states import (
     ClosingStep,
     Compacting,
     Finished,
-    Halting,
     Measuring,
     Ready,
     Reply,
     RunningTools,
 )
+from simloop.loops.pi_options import DOCUMENT, Delivery, PiOptions
 from simloop.messages import FinishReason, Outcome
 
+_ROUND = frozenset({Measuring, CallingModel})
+
 LEGAL: LegalMap = {
-    Ready: {Began: frozenset({Measuring})},
+    Ready: {Began: _ROUND},
     Measuring: {ContextMeasured: frozenset({Compacting, CallingModel}), **ENDINGS},
     Compacting: {ContextCompacted: frozenset({CallingModel}), **ENDINGS},
     CallingModel: {
@@ -94,78 +110,12 @@ LEGAL: LegalMap = {
         CallBlocked: END,
         **ENDINGS,
     },
-    RunningTools: {
-        ToolsReturned: frozenset({ClosingStep}),
-        HookFailed: END,
-        **ENDINGS,
-        AbortRequested: frozenset({Finished, Halting}),
-    },
-    ClosingStep: {StepClosed: frozenset({Measuring, Finished}), HookFailed: END, **ENDINGS},
-    Halting: {
-        ToolsReturned: frozenset({Halting}),
-        StepClosed: frozenset({Halting}),
-        ModelFailed: END,
-        HookFailed: END,
-        **ENDINGS,
-    },
+    RunningTools: {ToolsReturned: frozenset({ClosingStep}), HookFailed: END, **ENDINGS},
+    ClosingStep: {StepClosed: _ROUND | END, HookFailed: END, **ENDINGS},
     Finished: {},
 }
 
 
-class Delivery(StrEnum):
-    """How much of a queue is taken at a time."""
-
-    ONE_AT_A_TIME = "one-at-a-time"
-    ALL = "all"
-
-
-class AfterAbort(StrEnum):
-    """What follows an abort that comes while tools run."""
-
-    STOP = "stop"  # the end
-    CALL = "call"  # one more model call, which comes back as aborted
-    TOOLS_AND_CALL = "tools-and-call"  # the calls that were still waiting, and then that
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PiOptions:
-    """What can be chosen about the loop of document 001."""
-
-    __pydantic_config__: ClassVar = AS_WRITTEN
-
-    steering: Delivery = Delivery.ONE_AT_A_TIME
-    """How many steering messages go with the next request."""
-    follow_up: Delivery = Delivery.ONE_AT_A_TIME
-    """How many follow-up messages are taken when the run would be over."""
-    parallel: bool = False
-    """Run the calls of a reply at once, as the real program does since 0.58.0."""
-    refuse_cut_calls: bool = False
-    """Calls of a reply that ends with `length` are not executed (0.87.1)."""
-    after_abort: AfterAbort = AfterAbort.STOP
-    """What follows an abort during tools: one more model call (0.87.1), or more (0.73.1)."""
-
-    def __post_init__(self) -> None:
-        """Refuse what a file could not say either: see `check_settings`."""
-        check_settings(self, "loops.pi")
-
-
-VERSIONS: Mapping[str, PiOptions] = {
-    "0.73.1": PiOptions(parallel=True, after_abort=AfterAbort.TOOLS_AND_CALL),
-    "0.87.1": PiOptions(parallel=True, refuse_cut_calls=True, after_abort=AfterAbort.CALL),
-}
-"""The options with which the loop does as that version of pi-agent-core."""
-
-_STOP = AfterAbort.STOP
-_LAST_CALL: frozenset[type[Effect]] = frozenset(
-    {effects.RefuseTools, effects.CloseStep, effects.TakeQueued, effects.CallModel}
-)
-_AFTER_ABORT: Mapping[AfterAbort, frozenset[type[Effect]]] = {
-    AfterAbort.STOP: frozenset(),
-    AfterAbort.CALL: _LAST_CALL,
-    AfterAbort.TOOLS_AND_CALL: _LAST_CALL - {effects.RefuseTools} | {effects.RunTools},
-}
-"""The effects that follow an abort, for the rule of the exploration."""
-_KEEP = (effects.CloseStep(keep=True),)
 _BREAKS_OFF = {
     FinishReason.ERROR: Outcome.MODEL_ERROR,
     FinishReason.INTERRUPTED: Outcome.MODEL_ERROR,
@@ -174,29 +124,24 @@ _BREAKS_OFF = {
 
 
 class PiLoop:
-    """The machine. It heeds no limit but the wall clock, which is the simulator's."""
+    """The machine. It keeps no limit but the wall clock, which is the simulator's.
+
+    An option that `options` leaves open is as document 001 has it.
+    """
 
     name = "pi"
     legal = LEGAL
-    lacks: Mapping[Feature, str] = {
-        Feature.EARLY_TOOLS: "pi starts a tool when the reply has ended"
-    }
     bounds: Mapping[str, Bound] = {}
 
     def __init__(self, limits: Limits | None = None, options: PiOptions | None = None) -> None:
         del limits  # by design: see the docstring of the module
-        self.options = options or PiOptions()
-        self.policies = Policies(
-            compaction=Compaction(max_messages=100),
-            tool_execution=ToolExecution(
-                order=ToolOrder.PARALLEL if self.options.parallel else ToolOrder.SEQUENTIAL
-            ),
-            warn_after=50,
-        )
-        self.abort_rule = AbortRule(_AFTER_ABORT[self.options.after_abort])
+        self.options = chosen = (options or PiOptions()).on(DOCUMENT)
+        self.policies = chosen.policies()
+        self.lacks = _lacks(chosen)
+        self._round: Effect = effects.MeasureContext() if chosen.compacts else effects.CallModel()
         self._take = {
-            Queue.STEERING: _taking(Queue.STEERING, self.options.steering),
-            Queue.FOLLOW_UP: _taking(Queue.FOLLOW_UP, self.options.follow_up),
+            Queue.STEERING: self._taking(Queue.STEERING, chosen.steering),
+            Queue.FOLLOW_UP: self._taking(Queue.FOLLOW_UP, chosen.follow_up),
         }
 
     def start(self) -> Run:
@@ -210,59 +155,63 @@ class PiLoop:
     def _decide(self, run: Run, signal: Signal) -> Transition:
         match signal:
             case Began():
-                return Run(Measuring()), self._take[Queue.STEERING]
+                return self._begin_round(Queue.STEERING)
             case ContextMeasured(over=True):
                 return Run(Compacting(forced=False)), (effects.Compact(forced=False),)
             case ContextMeasured() | ContextCompacted():
                 return Run(CallingModel()), (effects.CallModel(),)
             case ModelReplied():
                 return self._take_reply(Reply(signal.finish, signal.text, signal.calls))
-            case ToolsReturned():
-                closing = run.state if type(run.state) is Halting else ClosingStep(reply_of(run))
-                return Run(closing), _KEEP
+            case ToolsReturned(terminate=terminate):
+                reply = reply_of(run)
+                if terminate and self.options.terminate:
+                    reply = structs.replace(reply, calls=False)
+                return self._close(reply)
             case StepClosed(steering=steering, follow_up=follow_up):
-                if type(run.state) is Halting:
-                    return run, (self._take[Queue.STEERING][0], effects.CallModel(aborted=True))
                 return self._follow(run, reply_of(run), steering=steering, follow_up=follow_up)
             case ModelFailed(error=error):
                 aborted = error is ErrorClass.ABORTED
                 return finish(run, Outcome.ABORTED if aborted else Outcome.FAILED)
-            case AbortRequested():
-                if type(run.state) is RunningTools and self.options.after_abort is not _STOP:
-                    return self._halt()
-                return stop(run, signal)
-            case WallClockExpired() | HookFailed() | CallBlocked():
+            case AbortRequested() | WallClockExpired() | HookFailed() | CallBlocked():
                 return stop(run, signal)
             case BackoffElapsed():
                 raise AssertionError("never asked for, so refused by the map")
             case _:
                 assert_never(signal)
 
+    def _begin_round(self, queue: Queue) -> Transition:
+        """Take what the user has said, and call the model, unless the context is measured first."""
+        return Run(Measuring() if self.options.compacts else CallingModel()), self._take[queue]
+
     def _take_reply(self, reply: Reply) -> Transition:
         if not reply.calls:
-            return Run(ClosingStep(reply)), _KEEP
+            return self._close(reply)
         cut = reply.finish is FinishReason.LENGTH and self.options.refuse_cut_calls
         refused = cut or reply.finish in _BREAKS_OFF
         asked = effects.RefuseTools(reply.finish) if refused else effects.RunTools()
         return Run(RunningTools(reply)), (asked,)
+
+    def _close(self, reply: Reply) -> Transition:
+        """End the step. Only where the options say so a failed reply stays in the context."""
+        keep = bool(self.options.resend_failed) or reply.finish not in _BREAKS_OFF
+        return Run(ClosingStep(reply)), (effects.CloseStep(keep=keep),)
 
     def _follow(self, run: Run, reply: Reply, *, steering: bool, follow_up: bool) -> Transition:
         """Go on while there are calls or messages to steer by; then with what waits for the end."""
         if reply.finish in _BREAKS_OFF:
             return finish(run, _BREAKS_OFF[reply.finish])
         if reply.calls or steering:
-            return Run(Measuring()), self._take[Queue.STEERING]
+            return self._begin_round(Queue.STEERING)
         if follow_up:
-            return Run(Measuring()), self._take[Queue.FOLLOW_UP]
+            return self._begin_round(Queue.FOLLOW_UP)
         return finish(run, Outcome.COMPLETED)
 
-    def _halt(self) -> Transition:
-        """What the real program does with an abort that comes while tools run."""
-        if self.options.after_abort is AfterAbort.TOOLS_AND_CALL:
-            return Run(Halting()), (effects.RunTools(),)
-        return Run(Halting()), (effects.RefuseTools(None),)
+    def _taking(self, queue: Queue, delivery: Delivery | None) -> tuple[Effect, ...]:
+        return effects.TakeQueued(queue, delivery is not Delivery.ALL), self._round
 
 
-def _taking(queue: Queue, delivery: Delivery) -> tuple[Effect, ...]:
-    one = delivery is Delivery.ONE_AT_A_TIME
-    return effects.TakeQueued(queue, one), effects.MeasureContext()
+def _lacks(options: PiOptions) -> Mapping[Feature, str]:
+    lacks = {Feature.EARLY_TOOLS: "pi starts a tool when the reply has ended"}
+    if not options.compacts:
+        lacks[Feature.COMPACTION] = "the loop of pi-agent-core has no compaction"
+    return lacks

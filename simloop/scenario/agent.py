@@ -26,8 +26,9 @@ from simloop.scenario.loops import machine_for
 from simloop.scenario.schema import Scenario
 from simloop.scenario.simulation import Simulation
 from simloop.scenario.tripwires import Tripwires
-from simloop.scenario.world import Given, tool_execution_of
+from simloop.scenario.world import Given, scripted_tools, tool_execution_of
 from simloop.sim.simulate import running_loop
+from simloop.sim.tools import Tools, toolbox
 from simloop.trace.entries import AnyEntry, Footer
 from simloop.trace.event import Event
 from simloop.trace.looptrace import LoopTrace
@@ -49,22 +50,29 @@ class EventView(Protocol):
         ...
 
 
-def event_view(scenario: Scenario, loop: str | Machine, names: Names) -> EventView:
+def event_view(
+    scenario: Scenario, loop: str | Machine, names: Names, tools: Tools = ()
+) -> EventView:
     """The events of a run of `scenario` on `loop`: the document's, or the real program's.
 
-    Those of document 001 can be told of any loop. Raises ScenarioError if nobody has written down
-    the events of the real program.
+    `tools` are those that were given besides the scenario's. The events of document 001 can be told
+    of any loop. Raises ScenarioError if nobody has written down the events of the real program.
     """
     if names not in get_args(Names):
         raise ScenarioError(f"there are no events called `{names}`", key="events", hint=_KNOWN)
     machine = machine_for(loop, scenario.limits, scenario.loops)
     order = tool_execution_of(scenario, machine.policies).order
     parallel = order is ToolOrder.PARALLEL
+    in_order = {
+        name
+        for name, tool in {**scripted_tools(scenario), **toolbox(tools)}.items()
+        if tool.sequential
+    }
     if names == "document":
-        return DocumentEvents(parallel=parallel)
+        return DocumentEvents(parallel=parallel, sequential=in_order)
     if isinstance(machine, PiLoop):
-        cut = machine.options.refuse_cut_calls
-        return ProgramEvents(parallel=parallel, fails_cut_calls=cut)
+        cut = bool(machine.options.refuse_cut_calls)
+        return ProgramEvents(parallel=parallel, fails_cut_calls=cut, sequential=in_order)
     if isinstance(machine, OpencodeLoop):
         return OpencodeEvents(idles=2 if machine.options.idle_twice else 1)
     raise no_events(machine.name)
@@ -92,7 +100,8 @@ class Agent:
     ) -> None:
         self._simulation = Simulation(scenario, **given)
         self._simulation.watch(_Watched(self._see))
-        self._view = event_view(scenario, given.get("loop") or scenario.loop, events)
+        loop = given.get("loop") or scenario.loop
+        self._view = event_view(scenario, loop, events, given.get("tools", ()))
         self._listeners: dict[str, list[Callable[[Any], Any]]] = {n: [] for n in self._view.names}
         self._worker: asyncio.Task[None] | None = None
         self._is_due = False  # a task has been made for a run, and has had no turn yet

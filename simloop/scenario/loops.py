@@ -18,9 +18,17 @@ from simloop.errors import ScenarioError
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Bound, Feature, Machine, Run
 from simloop.kernel.policies import Policies
-from simloop.loops import opencode, opencode_options, pi, react, reference, reference_options
+from simloop.loops import (
+    opencode,
+    opencode_options,
+    pi,
+    pi_options,
+    react,
+    reference,
+    reference_options,
+)
 from simloop.loops.opencode_options import OpencodeOptions
-from simloop.loops.pi import PiOptions
+from simloop.loops.pi_options import PiOptions
 from simloop.loops.react import ReactOptions
 from simloop.loops.reference_options import ReferenceOptions
 from simloop.scenario.isolation import imported, isolated
@@ -30,14 +38,17 @@ from simloop.scenario.strict import One, Strict, kept
 class LoopOptions(Strict):
     """The options of the loop designs that have some; each is used when that loop runs.
 
-    A version, such as `opencode@1.2.27`, has its own.
+    A version is a set of options. Those of pi that are given here replace the version's.
     """
 
     reference: One[ReferenceOptions] = Field(
         default=kept(ReferenceOptions()),
         description="The loop of documents 000 and 002, and its mends.",
     )
-    pi: One[PiOptions] = Field(default=kept(PiOptions()), description="The loop of document 001.")
+    pi: One[PiOptions] = Field(
+        default=kept(PiOptions()),
+        description="The loop of document 001, and its versions such as pi@0.87.1.",
+    )
     react: One[ReactOptions] = Field(
         default=kept(ReactOptions()), description="The loop of document 003."
     )
@@ -48,15 +59,20 @@ class LoopOptions(Strict):
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """A loop design: what makes its machine from limits and options, and versions by name."""
+    """A loop design: what makes its machine from limits and options, and versions by name.
+
+    `combine` makes one set of options of those that a scenario gives and a version's. Without it a
+    scenario cannot change the options of a version.
+    """
 
     make: Callable[[Limits, Any], Machine]
     versions: Mapping[str, Any] = field(default_factory=dict)
+    combine: Callable[[Any, Any], Any] | None = None
 
 
 DESIGNS: Mapping[str, Design] = {
     "reference": Design(reference.ReferenceLoop, reference_options.VERSIONS),
-    "pi": Design(pi.PiLoop, pi.VERSIONS),
+    "pi": Design(pi.PiLoop, pi_options.VERSIONS, PiOptions.on),
     "react": Design(react.ReactLoop),
     "opencode": Design(opencode.OpencodeLoop, opencode_options.VERSIONS),
 }
@@ -85,7 +101,10 @@ def machine_for(loop: str | Machine, limits: Limits, options: LoopOptions | None
     check_loop(loop)
     name, _, version = loop.partition("@")
     design = DESIGNS[name]
-    chosen = design.versions.get(version, getattr(options or LoopOptions(), name, None))
+    chosen = getattr(options or LoopOptions(), name, None)
+    if version:
+        of_version = design.versions[version]
+        chosen = of_version if design.combine is None else design.combine(chosen, of_version)
     return design.make(limits, chosen)
 
 

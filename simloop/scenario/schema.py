@@ -55,6 +55,16 @@ class ScriptedTool(Strict):
     details: Any = Field(
         default=None, description="What the interface is shown of the result, as JSON."
     )
+    terminate: bool = Field(
+        default=False,
+        description="The result asks for the end of the run. A run of a pi version ends when every "
+        "result of a reply asks for it; other loops do not look at this.",
+    )
+    sequential: bool = Field(
+        default=False,
+        description="A reply that calls this tool has its calls run one after the other, also "
+        "where the loop runs calls in parallel.",
+    )
     takes: WrittenDuration = Field(
         default=kept(NO_TIME), description="Virtual time that the tool takes."
     )
@@ -273,6 +283,11 @@ class Scenario(Strict):
     )
     hook_isolation: OneOrNone[HookIsolation] = Field(
         default=kept(None), description="How far a hook can reach; by default as the loop does."
+    )
+    warn_after: Annotated[int, Field(ge=1)] | None = Field(
+        default=None,
+        description="Model calls after which each further one is reported, and none is stopped; "
+        "by default as the loop does: pi after 50, the others never.",
     )
     bugs: list[Annotated[str, Field(pattern=r"^[A-F]\d{1,2}$")]] = Field(
         default_factory=list,

@@ -19,7 +19,7 @@ from simloop.kernel.policies import Policies, ToolExecution, ToolStart
 from simloop.kernel.replies import ReplyReading
 from simloop.kernel.retry import RetryPolicy
 from simloop.messages import ToolResult
-from simloop.scenario.loops import LoopOptions, check_loop
+from simloop.scenario.loops import DESIGNS, LoopOptions, check_loop
 from simloop.scenario.schema import HookPoint, Scenario, ScriptedHook, ScriptedTool
 from simloop.sim.context import TokenEstimator, utf8_bytes_over_4
 from simloop.sim.faults import FaultSites, FaultyModel, faulty_tool
@@ -48,7 +48,8 @@ def check_names_in(scenario: Scenario) -> None:
         if ":" not in loop:
             check_loop(loop, key)
     design, _, version = scenario.loop.partition("@")
-    if version and getattr(scenario.loops, design, None) != getattr(LoopOptions(), design, None):
+    fixed = version and DESIGNS[design].combine is None
+    if fixed and getattr(scenario.loops, design, None) != getattr(LoopOptions(), design, None):
         raise ScenarioError(
             f"`{scenario.loop}` has options of its own",
             key=f"loops.{design}",
@@ -174,13 +175,16 @@ def world_of(  # noqa: PLR0917 - what a world is made of
         compaction=scenario.compaction or policies.compaction,
         tool_execution=tool_execution_of(scenario, policies),
         hook_isolation=scenario.hook_isolation or policies.hook_isolation,
+        tool_rules=policies.tool_rules,
         report_failed_tools=policies.report_failed_tools,
+        sent_back=policies.sent_back,
+        on_abort=policies.on_abort,
         estimate_tokens=given.get("estimate_tokens") or utf8_bytes_over_4,
         seeds=seeds,
         context=_context(scenario),
         clock_skew_ns=scenario.clock.ahead - scenario.clock.behind,
         replies=policies.replies,
-        warn_after=policies.warn_after,
+        warn_after=policies.warn_after if scenario.warn_after is None else scenario.warn_after,
         faulty=faulty,
         max_transitions=scenario.max_transitions,
         max_trace_chars=scenario.max_trace_chars,
@@ -218,7 +222,9 @@ def _tool(name: str, spec: ScriptedTool) -> Tool:
         if spec.cancels:
             raise asyncio.CancelledError
         value = spec.returns if spec.returns_chars is None else "x" * spec.returns_chars
-        return value if spec.details is None else ToolResult(text_of(value), details=spec.details)
+        if spec.details is None and not spec.terminate:
+            return value
+        return ToolResult(text_of(value), details=spec.details, terminate=spec.terminate)
 
     async def answer_later(**_: Any) -> Any:
         try:
@@ -235,6 +241,7 @@ def _tool(name: str, spec: ScriptedTool) -> Tool:
         description=spec.description,
         parameters=spec.schema_of_arguments(),
         timeout_ms=spec.timeout_ms,
+        sequential=spec.sequential,
     )
 
 

@@ -30,9 +30,10 @@ def utf8_bytes_over_4(text: str) -> int:
 
 
 def message_tokens(message: Message, estimate: TokenEstimator) -> int:
-    """The estimate for one message: its text, its calls, and 4 for its frame."""
+    """The estimate for one message: its text, its reasoning, its calls, and 4 for its frame."""
     tokens = 4 + estimate(message.text)
     if isinstance(message, AssistantMessage):
+        tokens += estimate(message.reasoning) if message.reasoning else 0
         for call in message.calls:
             tokens += estimate(call.name) + estimate(call.arguments)
     return tokens

@@ -5,7 +5,8 @@ It knows no loop design and no state but `Finished`, so any machine can be drive
 Not here: any decision about where a run goes next (loops), and how an effect is carried out
 (performer.py). The rules to keep: each effect is answered by one signal; whatever ends the run from
 outside arrives as a signal too, so there is one way out; and after that signal nothing new is
-started.
+started. Where an abort is only a flag (`OnAbort`), the machine gets the answers that it leads to;
+the trace notes the abort as a transition that leads nowhere.
 """
 
 import asyncio
@@ -16,7 +17,8 @@ from simloop.kernel import signals
 from simloop.kernel.effects import Effect, TakeQueued
 from simloop.kernel.machine import Machine
 from simloop.kernel.names import NAMES
-from simloop.kernel.signals import ContextCompacted, ModelReplied, Signal
+from simloop.kernel.policies import OnAbort
+from simloop.kernel.signals import ContextCompacted, ModelReplied, Signal, StepClosed
 from simloop.kernel.states import Finished
 from simloop.messages import Outcome, UserMessage
 from simloop.sim.clock import VirtualLoop
@@ -54,7 +56,8 @@ class Driver:
         self._record = record
         self._clock = loop if loop.now_ns == 0 else Since(loop)
         self._watch = Watch(loop, task)
-        self.interrupts = Interrupts(loop, task)
+        flags_abort = world.on_abort is not OnAbort.END_RUN
+        self.interrupts = Interrupts(loop, task, self._note_abort if flags_abort else None)
         recorder = Recorder(record, self._clock, world.max_trace_chars)
         self._performer = Performer(world, recorder, self.interrupts, self._watch, queued)
 
@@ -73,7 +76,7 @@ class Driver:
         self._run = self._machine.start()
         self._start_ns = self._loop.now_ns
         self._performer.begin()
-        self._performer.history.append(UserMessage(prompt))
+        self._performer.transcript.add(UserMessage(prompt))
         self._set_wall_clock()
         try:
             return await self._drive_on()
@@ -90,7 +93,7 @@ class Driver:
             if interrupts.closed and type(self._run.state) is not Finished:
                 self.open()  # a machine that goes on after an abort can be ended again
                 self._set_wall_clock()
-            signal = await self._perform(asked)
+            signal = await self._perform(asked, after=signal)
             if type(self._run.state) is Finished:
                 return self._ended(self._run.state)
         raise RunawayRun(
@@ -107,25 +110,38 @@ class Driver:
     def _advance(self, signal: Signal) -> tuple[Effect, ...]:
         run, asked = self._machine.advance(self._run, signal)
         self._run = run
-        record, performer = self._record, self._performer
+        self._record_transition(NAMES[type(signal)])
+        return asked
+
+    def _note_abort(self) -> None:
+        self._record_transition(NAMES[signals.AbortRequested])
+
+    def _record_transition(self, signal: str) -> None:
+        record, performer, run = self._record, self._performer, self._run
         record.append(
             Transition(
                 len(record),
                 self._clock.now_ns,
-                NAMES[type(signal)],
+                signal,
                 NAMES[type(run.state)],
                 run.error_count,
                 performer.total_steps,
                 performer.compactions,
             )
         )
-        return asked
 
-    async def _perform(self, asked: tuple[Effect, ...]) -> Signal | None:
-        """Have effects carried out in order. What interrupts them is the signal instead."""
+    async def _perform(self, asked: tuple[Effect, ...], after: Signal) -> Signal | None:
+        """Have effects carried out in order. What interrupts them is the signal instead.
+
+        What waits at the end of a step is taken before anybody hears of the next step: what is said
+        in answer to that is for the step after it. In a first step there is nothing to take before.
+        """
         signal: Signal | None = None
         performer, interrupts = self._performer, self.interrupts
         try:
+            if type(after) is StepClosed and asked and type(asked[0]) is TakeQueued:
+                performer.take_queued(asked[0])
+                asked = asked[1:]
             if self._world.watched and type(self._run.state) is not Finished:
                 await asyncio.sleep(0)  # an abort or a message now comes before what follows
             for effect in asked:
@@ -162,6 +178,6 @@ class Driver:
             did.compactions,
             did.text,
             message,
-            tuple(did.history.messages),
+            tuple(did.transcript.messages),
             self._loop.now_ns - self._start_ns,
         )

@@ -110,7 +110,12 @@ class AfterLLMCall:
 
 
 class BeforeToolCall(Blockable):
-    """Before a tool runs. `arguments` may be changed or replaced; they are validated afterwards."""
+    """Before a tool runs. `arguments` may be changed or replaced; they are validated afterwards.
+
+    `failure` is what the model is told where a hook that fails answers the call.
+    """
+
+    failure = ""
 
     def __init__(self, call: ToolCall, arguments: dict[str, Any]) -> None:
         self.call = call
@@ -131,7 +136,9 @@ class BeforeToolCall(Blockable):
 
 
 class AfterToolCall:
-    """After a tool ran, or failed. `result` may be replaced."""
+    """After a tool ran, or failed. `result` may be replaced; `failure`: see `BeforeToolCall`."""
+
+    failure = ""
 
     def __init__(self, call: ToolCall, arguments: dict[str, Any], result: ToolResult) -> None:
         self.call = call

@@ -26,9 +26,11 @@ from simloop.messages import (
 )
 from simloop.sim.interrupts import Deadline, Watch
 from simloop.sim.model import Model
+from simloop.sim.refusals import REQUEST_ABORTED
 from simloop.sim.session import Session
 from simloop.sim.usercode import describe
 from simloop.trace import entries
+from simloop.trace.entries import AnyEntry
 
 _NS_PER_MS = 1_000_000
 # A stream that never ends and never waits passes no bound on time: this one stops it.
@@ -43,7 +45,8 @@ class ReplySoFar:
     """
 
     __slots__ = (
-        "calls", "fault", "finish", "on_call", "on_end", "pieces", "raw", "steps", "usage",
+        "calls", "fault", "finish", "halves", "on_call", "on_end", "pieces", "raw", "steps",
+        "thoughts", "usage",
     )  # fmt: skip
 
     def __init__(
@@ -54,6 +57,8 @@ class ReplySoFar:
         self.on_call = on_call
         self.on_end = on_end
         self.pieces: list[str] = []
+        self.thoughts: list[str] = []
+        self.halves: dict[str, tuple[str, list[str]]] = {}  # by id: names and pieces of arguments
         self.calls: list[ToolCall] = []
         self.finish: FinishReason | None = None
         self.raw = ""
@@ -66,12 +71,25 @@ class ReplySoFar:
         """The text so far."""
         return "".join(self.pieces)
 
+    @property
+    def reasoning(self) -> str:
+        """The reasoning so far."""
+        return "".join(self.thoughts)
+
+    def half_calls(self) -> list[ToolCall]:
+        """The calls that are not whole, each with the part of its arguments that has come."""
+        halves = self.halves.items()
+        return [ToolCall(call_id, name, "".join(pieces)) for call_id, (name, pieces) in halves]
+
 
 class ModelCalls:
     """Makes model calls for one run."""
 
-    def __init__(self, model: Model, limits: Limits, session: Session) -> None:
+    def __init__(
+        self, model: Model, limits: Limits, session: Session, *, yields: bool = False
+    ) -> None:
         self._model = model
+        self._yields = yields  # after each part: listeners may act on it before the next
         self._limits = limits
         self._callbacks = session.callbacks
         self._recorder = session.recorder
@@ -86,9 +104,12 @@ class ModelCalls:
         `quiet` tells no callback: for a summary, which is no part of the conversation.
         """
         end_ns = watch.loop.now_ns + self._limits.model_call_timeout_ms * _NS_PER_MS
-        with watch.deadline(self._first_ms) as deadline:
+        with watch.deadline(self._first_ms) as deadline, self._interrupts.breaking(deadline):
             held = await self._read_parts(request, reply, watch, deadline, end_ns, quiet=quiet)
-        if deadline.expired:
+        if deadline.broken:
+            if reply.finish is None and reply.fault is None:
+                reply.fault = Fault(REQUEST_ABORTED, code="aborted")
+        elif deadline.expired:
             reply.fault = Fault("the model did not answer in time", code="timeout")
         elif reply.fault is None and reply.finish is None:
             if reply.on_end is not None:
@@ -136,8 +157,7 @@ class ModelCalls:
                 if first:
                     deadline.move(end_ns)
                     first = False
-                if len(record) > MAX_ENTRIES:
-                    _refuse_to_go_on()
+                _check_size(record)
                 if on_chunk is not None:
                     await self._user_code.notify(on_chunk, (part,), watch)
                 if type(part) is TextDelta:
@@ -149,6 +169,8 @@ class ModelCalls:
                         await self._user_code.notify(on_text, (text,), watch)
                 elif await self._take(part, reply, watch, quiet=quiet):
                     break
+                if self._yields:
+                    await asyncio.sleep(0)
                 ours = False
         except asyncio.CancelledError:
             if ours or watch.task.cancelling():
@@ -170,6 +192,7 @@ class ModelCalls:
         record = self._recorder.record
         match part:
             case ToolCallPart(call=ToolCall(id=call_id, name=name, arguments=arguments)):
+                reply.halves.pop(call_id, None)
                 call_id = self._unique(writable(call_id))
                 call = ToolCall(call_id, writable(name), writable(arguments))
                 record(entries.ToolCall, call.id, call.name, call.arguments)
@@ -188,8 +211,11 @@ class ModelCalls:
                 reply.fault = _writable_fault(fault)
                 return True
             case ReasoningDelta(text=text):
-                record(entries.ReasoningDelta, writable(text))
+                reply.thoughts.append(writable(text))
+                record(entries.ReasoningDelta, reply.thoughts[-1])
             case ToolCallDelta(call_id=call_id, name=name, arguments=arguments):
+                _, pieces = reply.halves.setdefault(call_id, (writable(name), []))
+                pieces.append(writable(arguments))
                 given = (writable(call_id), writable(name), writable(arguments))
                 record(entries.ToolCallDelta, *given)
             case _:
@@ -214,8 +240,9 @@ class ModelCalls:
         return unique
 
 
-def _refuse_to_go_on() -> None:
-    raise RunawayRun(f"the trace passed {MAX_ENTRIES} entries without an outcome")
+def _check_size(record: list[AnyEntry]) -> None:
+    if len(record) > MAX_ENTRIES:
+        raise RunawayRun(f"the trace passed {MAX_ENTRIES} entries without an outcome")
 
 
 def _writable_fault(fault: Fault) -> Fault:
@@ -230,12 +257,18 @@ def _writable_fault(fault: Fault) -> Fault:
     )
 
 
+# What JavaScript's SDKs and their ports to Python raise when a request is aborted.
+_ABORT_ERRORS = frozenset({"AbortError", "APIUserAbortError"})
+
+
 def _fault_of(error: Exception) -> Fault:
     """An exception of a model function or an SDK, as a fault: by its status, else by its type."""
     message = describe(error)
     status = getattr(error, "status_code", getattr(error, "status", None))
     if isinstance(status, int):
         return Fault(message, status=status)
+    if type(error).__name__ in _ABORT_ERRORS:
+        return Fault(message, code="aborted")
     if isinstance(error, TimeoutError):
         return Fault(message, code="timeout")
     return Fault(message, code="connection" if isinstance(error, ConnectionError) else "")

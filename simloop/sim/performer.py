@@ -13,17 +13,18 @@ from simloop.escape import writable
 from simloop.kernel import effects, signals
 from simloop.kernel.effects import Queue
 from simloop.kernel.errorclass import ErrorClass
-from simloop.kernel.policies import ToolStart
+from simloop.kernel.policies import OnAbort, ToolStart
 from simloop.kernel.replies import KeepFailed
 from simloop.kernel.retry import StatusRetry, retry_after_ns
 from simloop.kernel.signals import Signal
 from simloop.messages import (
+    ABORTED_REPLY,
+    FAILED_REPLY,
     AssistantMessage,
     Fault,
     FinishReason,
     Message,
     ToolMessage,
-    ToolSpec,
     UserMessage,
 )
 from simloop.sim.compaction import Compactor
@@ -32,13 +33,21 @@ from simloop.sim.hooks import AFTER_LLM_CALL, BEFORE_LLM_CALL, AfterLLMCall, Bef
 from simloop.sim.interrupts import GRACE_MS, Interrupts, Watch
 from simloop.sim.modelcalls import ModelCalls, ReplySoFar
 from simloop.sim.queued import Queued
-from simloop.sim.refusals import ABORTED, ONE_CALL, REFUSED, STOPPED, TOOLS_OFF
+from simloop.sim.refusals import (
+    ABORTED,
+    ONE_CALL,
+    REFUSED,
+    REQUEST_ABORTED,
+    STOPPED,
+    TOOLS_OFF,
+)
 from simloop.sim.requests import Requests
 from simloop.sim.scriptedcontext import ScriptedContext
 from simloop.sim.sealed import EPOCH_NS
 from simloop.sim.session import Session
 from simloop.sim.toolcalls import ToolCalls
 from simloop.sim.tools import Tool
+from simloop.sim.transcript import Transcript
 from simloop.sim.usercode import UserCode
 from simloop.sim.world import World
 from simloop.trace import entries
@@ -77,14 +86,12 @@ class Performer:
         self._queued = queued
         self._user_code = UserCode(world.hook_isolation, recorder, interrupts)
         session = Session(recorder, interrupts, self._user_code, world.hooks, world.callbacks)
-        self._model_calls = ModelCalls(world.model, world.limits, session)
-        self._tool_calls = ToolCalls(
-            world.tool_execution,
-            session,
-            watched=world.watched,
-            report_failures=world.report_failed_tools,
-        )
+        # Where an abort is a flag, listeners may raise it in answer to a part or to the request.
+        self._yields = world.watched and world.on_abort is not OnAbort.END_RUN
+        self._model_calls = ModelCalls(world.model, world.limits, session, yields=self._yields)
+        self._tool_calls = ToolCalls(world, session)
         self.history = History((), world.estimate_tokens)
+        self.transcript = Transcript(self.history, is_own=not world.sent_back.failed)
         self.requests = Requests(self.history, recorder)
         self._compactor: Compactor | ScriptedContext
         if world.context is not None:
@@ -125,7 +132,7 @@ class Performer:
     def take_queued(self, effect: effects.TakeQueued) -> None:
         """Put what waits into the context; the only effect that is not in `table`: no answer."""
         for text in self._queued.take(effect) if self._queued else ():
-            self.history.append(UserMessage(text))
+            self.transcript.add(UserMessage(text))
 
     async def _measure(self, _: effects.MeasureContext) -> Signal:
         return signals.ContextMeasured(self._compactor.over())
@@ -154,8 +161,9 @@ class Performer:
         self._tools_are_on = effect.tools
         self._step_tools = world.tools if effect.tools else {}
         system_prompt, tools = world.system_prompt, self._base_tools if effect.tools else ()
-        if effect.aborted:
-            return self._call_aborted(system_prompt, tools, effect.note)
+        if effect.aborted or self._interrupts.aborted:
+            self.requests.main(system_prompt, tools, effect.note)
+            return self._come_back_aborted()
         self._interrupts.polls = effect.polls
         if world.warn_after is not None and self._step_number > world.warn_after:
             self._recorder.record(
@@ -177,6 +185,10 @@ class Performer:
         self._interrupts.check()
         request = self.requests.main(system_prompt, tools, effect.note)
         await self._tool_calls.finish_started()  # of a reply that the machine gave up
+        if self._yields:
+            await asyncio.sleep(0)
+        if self._interrupts.aborted:
+            return self._come_back_aborted()
         reply = self._reply = self._new_reply()
         self._tool_calls.open(reply.calls)
         await self._model_calls.read(request, reply, self._watch, quiet=False)
@@ -204,11 +216,11 @@ class Performer:
         """Stop the tools that run while the model replies: the run ends, or goes another way."""
         await self._tool_calls.stop_started()
 
-    def _call_aborted(self, system_prompt: str, tools: tuple[ToolSpec, ...], note: str) -> Signal:
-        """A call with a signal that is aborted already: it is made, and comes back at once."""
-        self.requests.main(system_prompt, tools, note)
-        fault = Fault("the request was aborted", code="aborted")
+    def _come_back_aborted(self) -> Signal:
+        """The answer to a request that was made after an abort: the model is not asked."""
+        fault = Fault(REQUEST_ABORTED, code="aborted")
         self._recorder.record(entries.Error, fault, ErrorClass.ABORTED, False)  # noqa: FBT003
+        self.transcript.add_failed(ReplySoFar(), ABORTED_REPLY)
         return signals.ModelFailed(ErrorClass.ABORTED, retryable=False)
 
     async def _judge(self, reply: ReplySoFar) -> Signal:
@@ -242,6 +254,8 @@ class Performer:
         await self._tool_calls.finish_started()
         await self._tool_calls.settle("Error: not executed, the model call failed", self._watch)
         self._keep_failed(reply, fault)
+        aborted = error is ErrorClass.ABORTED
+        self.transcript.add_failed(reply, ABORTED_REPLY if aborted else FAILED_REPLY)
         self._reply = None
         return signals.ModelFailed(error, retryable)
 
@@ -286,7 +300,7 @@ class Performer:
         blocked = self._tool_calls.blocked
         if blocked is not None:
             self.cause = blocked
-        return signals.ToolsReturned(blocked is not None)
+        return signals.ToolsReturned(blocked is not None, self._tool_calls.terminated)
 
     async def _refuse_tools(self, effect: effects.RefuseTools) -> Signal:
         if effect.finish is None:
@@ -303,6 +317,8 @@ class Performer:
         world, reply = self._world, self._reply
         assert reply is not None
         assert reply.finish is not None
+        if not effect.keep:
+            self.transcript.add_failed(reply, FAILED_REPLY)
         added = self._commit(reply) if effect.keep else ()
         self._reply, self._failed_tries = None, []
         for callback, given in (
@@ -333,12 +349,13 @@ class Performer:
         """Add the reply and the answers to its calls to the context."""
         answers = [answer for answer in self._tool_calls.answers if answer is not None]
         assert len(answers) == len(reply.calls)
-        said = AssistantMessage(reply.text, tuple(reply.calls))
+        reasoning = reply.reasoning if self._world.sent_back.reasoning else ""
+        said = AssistantMessage(reply.text, tuple(reply.calls), reasoning)
         added: tuple[Message, ...] = (*self._failed_tries, said, *answers)
         if self._failed_tries and not (reply.text or reply.calls):
             added = tuple(self._failed_tries)
         for message in added:
-            self.history.append(message)
+            self.transcript.add(message, made_up=self._tool_calls.is_made_up(message))
         return added
 
     async def _finish(self, effect: effects.Finish) -> None:
@@ -354,5 +371,7 @@ class Performer:
         with self._watch.deadline(GRACE_MS):  # for what callbacks make of it
             await self._tool_calls.stop_started()
             await self._tool_calls.settle(why, self._watch)
-        if effect.keep and (reply.text or reply.calls):
+        if reply.finish is None and not self._world.sent_back.failed:
+            self.transcript.add_failed(reply, ABORTED_REPLY)
+        elif effect.keep and (reply.text or reply.calls):
             self._commit(reply)

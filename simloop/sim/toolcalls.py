@@ -7,14 +7,16 @@ and nothing that a tool raises leaves this file (I13).
 
 import asyncio
 from collections.abc import Awaitable, Mapping
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import msgspec
 
 from simloop.errors import SimloopError
 from simloop.escape import writable
-from simloop.kernel.policies import ToolExecution, ToolOrder
-from simloop.messages import ToolCall, ToolMessage, ToolResult
+from simloop.kernel.policies import OnAbort, ToolOrder
+from simloop.messages import NO_RESULT, Message, ToolCall, ToolMessage, ToolResult
+from simloop.sim.arguments import read_again, read_arguments
 from simloop.sim.hooks import (
     AFTER_TOOL_CALL,
     BEFORE_TOOL_CALL,
@@ -22,10 +24,12 @@ from simloop.sim.hooks import (
     BeforeToolCall,
 )
 from simloop.sim.interrupts import Watch
+from simloop.sim.refusals import OPERATION_ABORTED
 from simloop.sim.running import RunningCalls
 from simloop.sim.session import Session
-from simloop.sim.tools import Tool, canonical_json, wrong_arguments
+from simloop.sim.tools import Tool, canonical_json
 from simloop.sim.usercode import message_of
+from simloop.sim.world import World
 from simloop.trace import entries
 
 
@@ -35,22 +39,17 @@ class ToolCalls:
     `blocked` is why a hook forbade a call of this step, or None.
     """
 
-    def __init__(
-        self,
-        policy: ToolExecution,
-        session: Session,
-        *,
-        watched: bool = False,
-        report_failures: bool = True,
-    ) -> None:
-        self._policy = policy
+    def __init__(self, world: World, session: Session) -> None:
+        self._policy = world.tool_execution
+        self._rules = world.tool_rules
+        self._on_abort = world.on_abort
         self._hooks = session.hooks
         self._callbacks = session.callbacks
         self._recorder = session.recorder
         self._user_code = session.user_code
         self._interrupts = session.interrupts
-        self._watched = watched
-        self._report_failures = report_failures
+        self._watched = world.watched
+        self._report_failures = world.report_failed_tools
         self._running = RunningCalls()
         self.open([])
 
@@ -60,6 +59,19 @@ class ToolCalls:
         self._started: list[int] = []
         self.answers: list[ToolMessage | None] = [None] * len(calls)
         self.blocked: str | None = None
+        self._deaf: set[int] = set()  # calls that were started after an abort: they never hear it
+        self._ending: set[int] = set()  # calls whose results ask for the end of the run
+
+    @property
+    def terminated(self) -> bool:
+        """Whether every result of the step asks for the end of the run."""
+        given = [i for i, a in enumerate(self.answers) if a is not None and not self.is_made_up(a)]
+        return bool(given) and self._ending.issuperset(given)
+
+    def is_made_up(self, message: Message) -> bool:
+        """Whether the message is a result that only completes a request: no call was begun."""
+        is_result = isinstance(message, ToolMessage) and message.text == NO_RESULT
+        return is_result and self._on_abort is OnAbort.STOP_BATCH
 
     def open_new(self) -> None:
         """Open the calls that have come since: a reply adds to its calls while it is read."""
@@ -75,9 +87,13 @@ class ToolCalls:
         index = len(self._calls) - 1
         in_sequence = self._policy.order is not ToolOrder.PARALLEL
         self._running.spawn(
-            lambda own: self._answer_call(index, tools, own), watch, after_the_last=in_sequence
+            lambda own: self._answer_early(index, tools, own), watch, after_the_last=in_sequence
         )
         await asyncio.sleep(0)
+
+    async def _answer_early(self, index: int, tools: Mapping[str, Tool], watch: Watch) -> None:
+        if await self._may_begin(index):
+            await self._answer_call(index, tools, watch)
 
     async def finish_started(self) -> None:
         """Wait for the calls that `start_newest` started. Raises CancelledError to end the run."""
@@ -104,12 +120,18 @@ class ToolCalls:
         for index in self._started:
             if self.answers[index] is None:
                 await self._reject(index, "Error: not finished, it was interrupted", watch)
-        if self._policy.order is ToolOrder.PARALLEL and len(self._calls) > 1:
+        if self._is_parallel(tools):
             await self._run_in_parallel(tools, watch)
-            return
-        for index in range(len(self._calls)):
-            if self.answers[index] is None:
-                await self._answer_call(index, tools, watch)
+        else:
+            await self._run_in_order(tools, watch)
+        if self._is_stopped():
+            await self.settle(NO_RESULT, watch)  # of calls that were never begun
+
+    def _is_parallel(self, tools: Mapping[str, Tool]) -> bool:
+        if self._policy.order is not ToolOrder.PARALLEL or len(self._calls) < 2:  # noqa: PLR2004
+            return False
+        called = (tools.get(call.name) for call in self._calls)
+        return not any(tool is not None and tool.sequential for tool in called)
 
     async def _answer_call(self, index: int, tools: Mapping[str, Tool], watch: Watch) -> None:
         ready = await self._prepare(index, tools, watch)
@@ -125,10 +147,24 @@ class ToolCalls:
     def _open(self) -> list[int]:
         return [index for index, answer in enumerate(self.answers) if answer is None]
 
+    async def _run_in_order(self, tools: Mapping[str, Tool], watch: Watch) -> None:
+        for number, index in enumerate(self._open()):
+            if not await self._may_begin(number):
+                return
+            await self._answer_call(index, tools, watch)
+
     async def _run_in_parallel(self, tools: Mapping[str, Tool], watch: Watch) -> None:
         """Prepare one after the other, and start all that are ready before any runs."""
-        prepared = [await self._prepare(index, tools, watch) for index in self._open()]
-        started = self._start_all([one for one in prepared if one is not None])
+        prepared: list[Ready] = []
+        for number, index in enumerate(self._open()):
+            if not await self._may_begin(number):
+                break
+            ready = await self._prepare(index, tools, watch)
+            if ready is not None:
+                prepared.append(ready)
+        if self._watched:
+            await asyncio.sleep(0)  # as in `_may_begin`, for a last call that needed no tool
+        started = await self._start_all(prepared, watch)
 
         async def run_one(one: Ready) -> None:
             task = asyncio.current_task()
@@ -149,39 +185,68 @@ class ToolCalls:
                 raise error
         self._interrupts.check()
 
-    async def _prepare(self, index: int, tools: Mapping[str, Tool], watch: Watch) -> "Ready | None":
-        """Find the tool, validate, run the hooks before it; None if the call is answered."""
+    async def _may_begin(self, number: int) -> bool:
+        """Whether the next call may be begun: after an abort that stops the batch, only the first.
+
+        Raises CancelledError if the run is to end.
+        """
         if self._watched:
             await asyncio.sleep(0)  # as in driver.py: the result of the call before it was told
+        if number and self._is_stopped():
+            return False
         self._interrupts.check()
+        return True
+
+    def _is_stopped(self) -> bool:
+        return self._on_abort is OnAbort.STOP_BATCH and self._interrupts.aborted
+
+    async def _prepare(self, index: int, tools: Mapping[str, Tool], watch: Watch) -> "Ready | None":
+        """Find the tool, validate, run the hooks before it; None if the call is answered."""
         call = self._calls[index]
         tool = tools.get(call.name)
         if tool is None:
             await self._reject(index, f"Error: tool {call.name} not found", watch)
             return None
-        arguments, wrong = _parse(tool, call.arguments)
-        shown = call.arguments
+        arguments, shown, wrong = read_arguments(tool, call.arguments, self._rules.conversion)
         if not wrong and self._hooks.before_tool_call:
             given = BeforeToolCall(call, arguments)
             hooks = self._hooks.before_tool_call
             await self._user_code.fire(BEFORE_TOOL_CALL, hooks, given, watch)
-            if given.blocked is not None:
-                self.blocked = writable(given.blocked)
-                await self._reject(index, f"Error: {given.blocked}", watch)
+            if await self._is_answered_by_hook(index, given, watch):
                 return None
-            arguments, shown, wrong = _recheck(tool, given.arguments)
+            check = self._rules.check_changed
+            arguments, shown, wrong = read_again(tool, given.arguments, check=check)
         if wrong:
             found = {"validationErrors": wrong.splitlines()[1:]}
             await self._answer(index, ToolResult(wrong, True, found), watch, ran=False)  # noqa: FBT003
             return None
+        if self._is_stopped():
+            await self._reject(index, OPERATION_ABORTED, watch)
+            return None
         return Ready(index, tool, arguments, shown)
 
-    def _start_all(self, ready: list["Ready"]) -> list["Ready"]:
+    async def _is_answered_by_hook(self, index: int, given: BeforeToolCall, watch: Watch) -> bool:
+        """Answer a call that its hooks forbade, or failed for; whether they did."""
+        if given.failure:
+            await self._answer(index, _failed(given.failure), watch, ran=False)
+        elif self._is_stopped():
+            await self._reject(index, OPERATION_ABORTED, watch)
+        elif given.blocked is not None:
+            self.blocked = writable(given.blocked)
+            await self._reject(index, f"Error: {given.blocked}", watch)
+        else:
+            return False
+        return True
+
+    async def _start_all(self, ready: list["Ready"], watch: Watch) -> list["Ready"]:
         """Those that are started. An abort keeps back what comes after it, and no started call."""
         started: list[Ready] = []
         for one in ready:
             if started and self._interrupts.pending is not None:
                 break
+            if self._is_stopped():
+                await self._reject(one.place, OPERATION_ABORTED, watch)
+                continue
             self._start(one)
             started.append(one)
         return started
@@ -190,11 +255,13 @@ class ToolCalls:
         self._interrupts.check()
         call = self._calls[ready.place]
         self._started.append(ready.place)
+        if self._interrupts.aborted:
+            self._deaf.add(ready.place)
         self._recorder.record(entries.ToolStarted, call.id, call.name, ready.shown)
 
     async def _run_one(self, ready: "Ready", watch: Watch) -> None:
         index, call = ready.place, self._calls[ready.place]
-        result = await self._execute(ready.tool, ready.arguments, watch)
+        result = await self._execute(ready, watch)
         heard = self._report_failures or not result.is_error
         if heard and self._hooks.after_tool_call and self._interrupts.pending is None:
             done = AfterToolCall(call, ready.arguments, result)
@@ -204,17 +271,16 @@ class ToolCalls:
             except asyncio.CancelledError:
                 self._put(index, result, ran=True)  # the run ends, and the tool did run
                 raise
-            result = done.result
+            result = _failed(done.failure) if done.failure else done.result
         await self._answer(index, result, watch, ran=True)
 
-    async def _execute(self, tool: Tool, arguments: dict[str, Any], watch: Watch) -> ToolResult:
+    async def _execute(self, ready: "Ready", watch: Watch) -> ToolResult:
         """What the tool gives; whatever it raises is an error result for the model."""
+        tool = ready.tool
         try:
-            value = tool.function.function(**arguments)
+            value = tool.function.function(**ready.arguments)
             if tool.function.is_async or asyncio.iscoroutine(value):
-                return await self._wait_for(
-                    value, tool.timeout_ms or self._policy.timeout_ms, watch
-                )
+                return await self._wait_for(value, ready, watch)
             return _result_of(value)
         except SimloopError:
             raise  # a wrong scenario or an escape from the simulation is not the tool's failure
@@ -225,15 +291,20 @@ class ToolCalls:
         except Exception as error:  # noqa: BLE001 - a tool is user code
             return _failed(message_of(error) or type(error).__name__)
 
-    async def _wait_for(
-        self, value: Awaitable[Any], timeout_ms: int | None, watch: Watch
-    ) -> ToolResult:
-        if timeout_ms is None:
+    async def _wait_for(self, value: Awaitable[Any], ready: "Ready", watch: Watch) -> ToolResult:
+        """The result of an async tool, if it comes in time and no abort breaks it off."""
+        timeout_ms = ready.tool.timeout_ms or self._policy.timeout_ms
+        hears = self._on_abort is not OnAbort.END_RUN and ready.place not in self._deaf
+        if timeout_ms is None and not hears:
             return _result_of(await value)
-        with watch.deadline(timeout_ms) as deadline:
+        result = None
+        breaking = self._interrupts.breaking if hears else nullcontext
+        with watch.deadline(timeout_ms) as deadline, breaking(deadline):
             result = _result_of(await value)
         # A result that comes after the deadline, from a tool that swallowed it, is too late.
-        return _failed(f"timed out after {timeout_ms} ms") if deadline.expired else result
+        if deadline.expired:
+            return _failed(f"timed out after {timeout_ms} ms")
+        return ToolResult(OPERATION_ABORTED, is_error=True) if result is None else result
 
     async def _reject(self, index: int, text: str, watch: Watch) -> None:
         """Answer a call in its tool's stead."""
@@ -250,6 +321,8 @@ class ToolCalls:
         call = self._calls[index]
         text = writable(result.text)
         self.answers[index] = ToolMessage(call.id, text, result.is_error)
+        if result.terminate:
+            self._ending.add(index)
         record = self._recorder.record
         details = None
         if result.details is not None:
@@ -265,32 +338,6 @@ class Ready(NamedTuple):
     tool: Tool
     arguments: dict[str, Any]
     shown: str
-
-
-def _parse(tool: Tool, text: str) -> tuple[dict[str, Any], str]:
-    """The arguments, or what the model is told is wrong with them (document 001, step 3.1)."""
-    try:
-        arguments = msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
-        return {}, "Error: Invalid parameters\narguments: not valid JSON"
-    return arguments, _complaint(tool, arguments)
-
-
-def _recheck(tool: Tool, arguments: dict[str, Any]) -> tuple[dict[str, Any], str, str]:
-    """The same for arguments that hooks may have changed. The tool gets what the trace shows."""
-    try:
-        shown = canonical_json(arguments)
-    except (TypeError, ValueError, RecursionError):
-        return {}, "", "Error: Invalid parameters\narguments: a hook made them no JSON"
-    arguments = msgspec.json.decode(shown)
-    return arguments, shown.decode(), _complaint(tool, arguments)
-
-
-def _complaint(tool: Tool, arguments: Any) -> str:
-    wrong = wrong_arguments(tool, arguments)
-    if not wrong and not isinstance(arguments, dict):
-        wrong = ["arguments: must be an object"]
-    return "\n".join(["Error: Invalid parameters", *wrong]) if wrong else ""
 
 
 def _failed(why: str) -> ToolResult:

@@ -29,15 +29,17 @@ class Tool:
     """One tool. `function` takes the arguments by name and returns text, JSON or a ToolResult.
 
     Without `parameters` the schema is read from the function's signature. `timeout_ms` overrides
-    the tool execution policy. A Tool cannot be changed, because runs and steps share it. Raises
-    ScenarioError for a schema that is none.
+    the tool execution policy. A reply that calls a `sequential` tool has its calls run one after
+    the other, also where they would run in parallel. A Tool cannot be changed, because runs and
+    steps share it. Raises ScenarioError for a schema that is none.
     """
 
-    __slots__ = ("function", "spec", "timeout_ms", "validator", "work")
+    __slots__ = ("function", "sequential", "spec", "timeout_ms", "validator", "work")
 
     function: UserFunction
     spec: ToolSpec
     timeout_ms: int | None
+    sequential: bool
     validator: jsonschema_rs.Draft202012Validator
     work: SchemaWork
 
@@ -49,6 +51,7 @@ class Tool:
         description: str = "",
         parameters: Mapping[str, Any] | None = None,
         timeout_ms: int | None = None,
+        sequential: bool = False,
     ) -> None:
         named = UserFunction(function, name)
         name = named.name
@@ -57,8 +60,9 @@ class Tool:
         set_once("function", named)
         set_once("spec", ToolSpec(name, description or _first_line(function), msgspec.Raw(schema)))
         set_once("work", _work(schema, name))  # first: it refuses what the validator cannot do
-        set_once("validator", _validator(schema, name))
+        set_once("validator", validator_of(schema, name))
         set_once("timeout_ms", timeout_ms)
+        set_once("sequential", sequential)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Tool cannot be changed: make another one to replace its {name}")
@@ -151,8 +155,8 @@ def _work(schema: bytes, name: str) -> SchemaWork:
 
 
 @functools.lru_cache(maxsize=1024)
-def _validator(schema: bytes, name: str) -> jsonschema_rs.Draft202012Validator:
-    """Building one costs milliseconds, so equal schemas share one."""
+def validator_of(schema: bytes, name: str = "") -> jsonschema_rs.Draft202012Validator:
+    """The validator of a schema. Building one costs milliseconds, so equal schemas share one."""
     try:
         return jsonschema_rs.Draft202012Validator(schema.decode(), retriever=_refuse_reference)
     except (ValueError, jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError) as error:

@@ -13,7 +13,7 @@ from simloop.errors import SimloopError
 from simloop.escape import writable
 from simloop.kernel.policies import HookIsolation, OnHookFailure
 from simloop.kernel.signals import HookFailed
-from simloop.sim.hooks import Blockable, Given
+from simloop.sim.hooks import AfterToolCall, BeforeToolCall, Blockable, Given
 from simloop.sim.interrupts import Deadline, Interrupts, Watch
 from simloop.sim.userfunction import UserFunction
 from simloop.trace import entries
@@ -42,32 +42,34 @@ class UserCode:
         for hook in hooks:
             self._interrupts.check()
             start_ns = watch.loop.now_ns
-            did, detail = await self._call(hook, (given,), watch, given.keep)
+            did, detail, words = await self._call(hook, (given,), watch, given.keep)
             if did != "ok":
                 given.restore()
-                self._apply_isolation(given, hook, detail)
+                self._apply_isolation(given, hook, detail, words)
             blocked = given.blocked if isinstance(given, Blockable) else None
             if blocked is not None and did == "ok":
                 did, detail = "blocked", writable(blocked)
             took_ns = watch.loop.now_ns - start_ns
             self._recorder.record(entries.Hook, point, hook.name, did, took_ns, detail)
-            if blocked is not None:
+            if blocked is not None or _is_answered(given):
                 break
         self._interrupts.check()
 
-    def _apply_isolation(self, given: Given, hook: UserFunction, detail: str) -> None:
+    def _apply_isolation(self, given: Given, hook: UserFunction, detail: str, words: str) -> None:
         on_failure = self._isolation.on_failure
         if on_failure is OnHookFailure.FAIL_RUN:
             self.failure = f"hook {hook.name}: {detail}"
             self._interrupts.end_run(HookFailed())
         elif on_failure is OnHookFailure.BLOCK_CALL and isinstance(given, Blockable):
             given.block(f"hook {hook.name} failed: {detail}")
+        elif on_failure is OnHookFailure.ERROR_RESULT and isinstance(given, _AtToolCall):
+            given.failure = words
 
     async def notify(
         self, callback: UserFunction, arguments: tuple[Any, ...], watch: Watch
     ) -> None:
         """Call a callback; a failure is recorded and goes no further."""
-        did, detail = await self._call(callback, arguments, watch)
+        did, detail, _ = await self._call(callback, arguments, watch)
         if did != "ok":
             self._recorder.record(entries.Callback, callback.name, detail)
 
@@ -85,8 +87,11 @@ class UserCode:
         arguments: tuple[Any, ...],
         watch: Watch,
         afterwards: Callable[[], None] | None = None,
-    ) -> tuple[str, str]:
-        """What the function did, and the detail of a failure. `afterwards` fails on its account."""
+    ) -> tuple[str, str, str]:
+        """What the function did, the detail of a failure, and the exception's own words.
+
+        `afterwards` fails on the function's account.
+        """
         try:
             result = user.function(*arguments)
             if result is not None and (user.is_async or asyncio.iscoroutine(result)):
@@ -94,7 +99,8 @@ class UserCode:
                 deadline = await self._wait_for(result, watch)
                 if deadline is not None and deadline.expired:
                     allowed_ms = (deadline.when_ns - start_ns) // 1_000_000
-                    return "timed-out", f"took longer than {allowed_ms} ms"
+                    late = f"took longer than {allowed_ms} ms"
+                    return "timed-out", late, late
             if afterwards is not None:
                 afterwards()
         except SimloopError:
@@ -102,10 +108,18 @@ class UserCode:
         except asyncio.CancelledError:
             if watch.task.cancelling() or self._interrupts.pending is not None:
                 raise
-            return "failed", "CancelledError"  # it cancelled itself; nobody asked (bug D4)
+            cancelled = "CancelledError"  # it cancelled itself; nobody asked (bug D4)
+            return "failed", cancelled, cancelled
         except Exception as error:  # noqa: BLE001 - user code is isolated here
-            return "failed", describe(error)
-        return "ok", ""
+            return "failed", describe(error), message_of(error) or type(error).__name__
+        return "ok", "", ""
+
+
+_AtToolCall = BeforeToolCall | AfterToolCall
+
+
+def _is_answered(given: Given) -> bool:
+    return isinstance(given, _AtToolCall) and bool(given.failure)
 
 
 def describe(error: BaseException) -> str:

@@ -4,7 +4,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from simloop.kernel.limits import Limits
-from simloop.kernel.policies import Compaction, HookIsolation, ToolExecution
+from simloop.kernel.policies import (
+    Compaction,
+    HookIsolation,
+    OnAbort,
+    SentBack,
+    ToolExecution,
+    ToolRules,
+)
 from simloop.kernel.replies import ReplyReading
 from simloop.kernel.retry import ExponentialBackoff, RetryPolicy
 from simloop.sim.context import TokenEstimator, utf8_bytes_over_4
@@ -40,8 +47,11 @@ class World:
     retry: RetryPolicy = field(default_factory=ExponentialBackoff)
     compaction: Compaction = field(default_factory=Compaction)
     tool_execution: ToolExecution = field(default_factory=ToolExecution)
+    tool_rules: ToolRules = field(default_factory=ToolRules)
     hook_isolation: HookIsolation = field(default_factory=HookIsolation)
     report_failed_tools: bool = True
+    sent_back: SentBack = field(default_factory=SentBack)
+    on_abort: OnAbort = OnAbort.END_RUN
     estimate_tokens: TokenEstimator = utf8_bytes_over_4
     seeds: Seeds = field(default_factory=lambda: Seeds(0))
     context: ContextScript | None = None

@@ -10,11 +10,12 @@ The order is that of the document's code: `message` when a reply has ended; then
 parallel all calls of a reply are told first, and results as they come. A reply that fails, or is
 stopped in the middle, is no message here, and its calls are not told: the document's `llm.chat` has
 returned nothing. The document runs no tool before the reply has ended: a result that comes earlier
-is told after `message`. Names are the document's in Python spelling; its `timestamp` is `at_ns`,
-virtual nanoseconds.
+is told after `message`. `notice` is the document's `console.warn` about a long run. Names are the
+document's in Python spelling; its `timestamp` is `at_ns`, virtual nanoseconds.
 """
 
 from collections import OrderedDict
+from collections.abc import Container
 from typing import Any
 
 import msgspec
@@ -61,6 +62,12 @@ class ToolResultEvent(Event, frozen=True, tag="tool_result"):
     result: GivenResult
 
 
+class NoticeEvent(Event, frozen=True, tag="notice"):
+    """The run is long: one more model call is made after the fiftieth, and nothing stops it."""
+
+    text: str
+
+
 class DoneEvent(Event, frozen=True, tag="done"):
     """The run is complete: the last reply asks for nothing."""
 
@@ -74,12 +81,16 @@ class ErrorEvent(Event, frozen=True, tag="error"):
 
 
 class DocumentEvents:
-    """The view. `parallel` says how the loop runs the calls of one reply."""
+    """The view. `parallel` says how the loop runs the calls of one reply.
 
-    names: tuple[str, ...] = ("message", "tool_call", "tool_result", "done", "error")
+    `sequential` names the tools whose replies have their calls run one after the other.
+    """
 
-    def __init__(self, *, parallel: bool) -> None:
+    names: tuple[str, ...] = ("message", "tool_call", "tool_result", "notice", "done", "error")
+
+    def __init__(self, *, parallel: bool, sequential: Container[str] = ()) -> None:
         self._parallel = parallel
+        self._sequential = sequential
         self._running = self._reading = False
         self._start_ns = 0
         self._forget_reply()
@@ -89,6 +100,7 @@ class DocumentEvents:
         self._waiting: OrderedDict[str, entries.ToolCall] = OrderedDict()
         self._early: list[entries.ToolResult] = []
         self._answering = False
+        self._in_order = not self._parallel
 
     def feed(self, line: AnyEntry | Footer) -> list[Event]:
         """The events that the next line of the trace makes, in order."""
@@ -98,6 +110,9 @@ class DocumentEvents:
                 self._forget_reply()
             case entries.Transition(signal="model-replied"):
                 self._answering = True
+                names = [call.name for call in self._waiting.values()]
+                in_order = any(name in self._sequential for name in names)
+                self._in_order = in_order or not self._parallel
                 return self._tell_early(line.at_ns)
             case entries.Request(purpose=purpose):
                 self._reading = purpose == "main"
@@ -114,6 +129,8 @@ class DocumentEvents:
                 return self._result(line, line.at_ns)
             case entries.ToolResult() if self._waiting:
                 self._early.append(line)
+            case entries.Notice(text=text):
+                return [NoticeEvent(at_ns=line.at_ns, text=text)]
             case entries.Ended() if self._running:
                 return self._end(self._start_ns + line.elapsed_ns, line)
             case Footer() if self._running:
@@ -146,7 +163,7 @@ class DocumentEvents:
     def _tell_next(self, at_ns: int) -> list[Event]:
         """The next call, which is looked at from now on; in parallel, all of them."""
         waiting = len(self._waiting)
-        return [self._tell(at_ns) for _ in range(waiting if self._parallel else min(waiting, 1))]
+        return [self._tell(at_ns) for _ in range(min(waiting, 1) if self._in_order else waiting)]
 
     def _tell(self, at_ns: int) -> Event:
         _, call = self._waiting.popitem(last=False)

@@ -10,19 +10,21 @@ In parallel they end as they complete, and the messages come in source order aft
 
 Where our run has more than the real one, the real one's events are told: no tool events for the
 calls of a message that ended with `error` or `aborted`, nor for a call that was waiting when the
-run was stopped (0.73.1 goes on to run these: then they are told). Our transcript answers them all.
+run was stopped (0.73.1 goes on to run these: then they are told).
 
 Where the trace knows less: a start is told when the tool starts or the call fails, so after its
-`before_tool_call` hooks; the user's message when the request is sent; and of the updates of a
-message only the deltas and the end of each call. Retries and compaction belong to the session.
+`before_tool_call` hooks; the user's message when the request is sent; the end of a turn before its
+`after_llm_call` hooks, which pi does not have; and of the updates of a message only the deltas and
+the end of each call. Retries and compaction belong to the session.
 """
 
 import itertools
 from collections import OrderedDict
+from collections.abc import Container
 from typing import Any
 
 from simloop.kernel.errorclass import ErrorClass
-from simloop.messages import FinishReason, Message, UserMessage
+from simloop.messages import NO_RESULT, FinishReason, Message, UserMessage
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry, Footer
 from simloop.trace.event import Event
@@ -111,6 +113,7 @@ class ProgramEvents:
     """The view. `parallel` says how the loop runs the calls of one reply.
 
     `fails_cut_calls`: calls of a reply that was cut off are failed one by one, as in 0.87.1.
+    `sequential` names the tools whose replies have their calls run one after the other.
     """
 
     names: tuple[str, ...] = (
@@ -118,8 +121,11 @@ class ProgramEvents:
         "tool_execution_start", "tool_execution_end", "turn_end", "agent_end",
     )  # fmt: skip
 
-    def __init__(self, *, parallel: bool, fails_cut_calls: bool) -> None:
+    def __init__(
+        self, *, parallel: bool, fails_cut_calls: bool, sequential: Container[str] = ()
+    ) -> None:
         self._parallel = parallel
+        self._sequential = sequential
         self._fails_cut_calls = fails_cut_calls
         self._sent = self._start_ns = 0
         self._unanswered: list[str] = []
@@ -130,6 +136,8 @@ class ProgramEvents:
     def feed(self, line: AnyEntry | Footer) -> list[ProgramEvent]:
         """The events that the next line of the trace makes, in order."""
         match line:
+            case entries.Transition(signal="abort-requested", state=state) if state != "finished":
+                return []  # only a flag: the loop says later what it did about it
             case entries.Transition():
                 return [*self._break_off(line), *self._move(line)]
             case entries.Request(purpose=purpose):
@@ -184,18 +192,21 @@ class ProgramEvents:
             self._stopped = True
         if self._message.said:
             self._unanswered = []
-        if line.signal != "step-closed":
+        if line.state == "closing-step":
+            self._turning = False
+            return [TurnEnd(at_ns=at_ns, tool_results=self._batch.close())]
+        if line.signal != "step-closed" or line.state == "finished":
             return []
-        turn_end = TurnEnd(at_ns=at_ns, tool_results=self._batch.close())
-        self._turning = line.state != "finished"
-        return [turn_end, TurnStart(at_ns=at_ns)] if self._turning else [turn_end]
+        self._turning = True
+        return [TurnStart(at_ns=at_ns)]
 
     def _open_batch(self) -> None:
         message = self._message
         broken = message.stop_reason in {"error", "aborted"}
         cut = message.stop_reason == "length" and self._fails_cut_calls
         calls = [] if broken else message.calls
-        self._batch = _Batch(calls, parallel=self._parallel and not cut)
+        in_order = cut or any(call.name in self._sequential for call in calls)
+        self._batch = _Batch(calls, parallel=self._parallel and not in_order)
 
     def _end(self, at_ns: int) -> list[ProgramEvent]:
         open_turn = [TurnEnd(at_ns=at_ns, tool_results=self._batch.close())]
@@ -301,7 +312,8 @@ class _Batch:
         if call_id not in self._open:
             return []
         events: list[ProgramEvent] = []
-        if stopped and not line.ran and call_id in self._waiting:
+        never_begun = stopped or line.text == NO_RESULT
+        if never_begun and not line.ran and call_id in self._waiting:
             del self._waiting[call_id]  # it was never begun
         else:
             events = [*self.start_up_to(call_id, line.at_ns), _tool_end(line)]

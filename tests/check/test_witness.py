@@ -1,6 +1,6 @@
 """A witness that is written as a scenario goes, in the simulator, exactly the same way."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import cast
 
@@ -61,6 +61,12 @@ THROUGH = {
 }
 OVERFLOWS = [(loop, "model-failed overflow") for loop in ENDLESS if loop[-2:] in ("27", "33")]
 OPTIONS = LoopOptions()
+
+
+def ways_through(loop: str) -> Iterable[str]:
+    """The signals of a lasso; a version of pi neither measures nor compacts."""
+    words = THROUGH[loop.partition("@")[0]]
+    return [w for w in words if not (loop.startswith("pi@") and w.startswith("context"))]
 
 
 @cache
@@ -124,7 +130,7 @@ def test_so_it_does_for_the_limits_of_the_documents(loop: str) -> None:
 @pytest.mark.parametrize(
     ("loop", "through"),
     [(loop, "") for loop in ENDLESS]
-    + [(loop, words) for loop in ENDLESS for words in THROUGH[loop.partition("@")[0]]]
+    + [(loop, words) for loop in ENDLESS for words in ways_through(loop)]
     + OVERFLOWS,
 )
 def test_a_lasso_goes_round_as_it_is_written_until_it_is_a_runaway(loop: str, through: str) -> None:

@@ -6,7 +6,7 @@ from simloop import Compaction, ExponentialBackoff, HookIsolation, Limits, Scena
 from simloop import ToolExecution as Execution
 from simloop.kernel.policies import CompactionStrategy, OnHookFailure, ToolOrder
 from simloop.loops.opencode_options import OpencodeOptions, Steps
-from simloop.loops.pi import PiOptions
+from simloop.loops.pi_options import PiOptions
 from simloop.loops.react import ReactOptions
 
 
@@ -56,8 +56,14 @@ def test_a_flag_stays_as_it_was_given() -> None:
 @pytest.mark.parametrize("value", [1, 0, "yes", "true", None, []], ids=repr)
 def test_what_only_looks_like_a_truth_value_is_no_flag(value: object) -> None:
     with pytest.raises(ScenarioError) as refused:
-        PiOptions(parallel=value)  # type: ignore[arg-type]
-    assert str(refused.value) == f"loops.pi.parallel: {value!r} is neither true nor false"
+        ReactOptions(all_calls=value)  # type: ignore[arg-type]
+    assert str(refused.value) == f"loops.react.all_calls: {value!r} is neither true nor false"
+
+
+def test_a_flag_that_may_be_left_open_takes_no_other_word() -> None:
+    assert PiOptions(parallel=None).parallel is None
+    with pytest.raises(ScenarioError, match=r"loops\.pi\.parallel: 'no' is neither true nor false"):
+        PiOptions(parallel="no")  # type: ignore[arg-type]
 
 
 def test_a_word_among_flags_becomes_its_member_and_a_number_is_still_checked() -> None:

@@ -95,5 +95,5 @@ def test_an_edge_can_be_marked() -> None:
 
 
 def test_an_abort_that_does_not_end_the_run_is_drawn() -> None:
-    pi = machine_for("pi", Limits()).legal
-    assert ("RunningTools", "AbortRequested", Halting.__name__) in drawn(mermaid(pi))
+    opencode = machine_for("opencode", Limits()).legal
+    assert (BackingOff.__name__, "AbortRequested", Halting.__name__) in drawn(mermaid(opencode))

@@ -1,5 +1,6 @@
 """The loop of document 001: until the reply holds no tool calls, and no message waits."""
 
+from dataclasses import astuple, replace
 from itertools import product
 
 import pytest
@@ -11,7 +12,7 @@ from simloop.kernel.alphabet import ENDINGS, answers
 from simloop.kernel.effects import Effect, Queue
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.machine import Feature, IllegalSignal, Transition
-from simloop.kernel.policies import ToolOrder
+from simloop.kernel.policies import OnAbort, ToolOrder
 from simloop.kernel.signals import (
     AbortRequested,
     Began,
@@ -26,7 +27,8 @@ from simloop.kernel.signals import (
     ToolsReturned,
     WallClockExpired,
 )
-from simloop.loops.pi import LEGAL, VERSIONS, AfterAbort, Delivery, PiLoop, PiOptions
+from simloop.loops.pi import LEGAL, PiLoop
+from simloop.loops.pi_options import DOCUMENT, VERSIONS, Delivery, PiOptions
 from simloop.messages import FinishReason
 
 SECOND = 10**9
@@ -77,8 +79,8 @@ def arriving(asked: tuple[Effect, ...]) -> tuple[Signal, ...]:
 # The machine
 
 
-def test_every_state_but_the_first_the_last_and_halting_has_a_way_into_it() -> None:
-    assert set(WAYS) == set(LEGAL) - {states.Ready, states.Halting, states.Finished}
+def test_every_state_but_the_first_and_the_last_has_a_way_into_it() -> None:
+    assert set(WAYS) == set(LEGAL) - {states.Ready, states.Finished}
     assert all(isinstance(play(*way)[0].state, state) for state, way in WAYS.items())
 
 
@@ -256,30 +258,54 @@ def test_calls_of_a_reply_that_was_cut_off_are_run_or_refused() -> None:
     assert play(FITS, cut, *closed, refuse_cut_calls=True)[1] == STEER, "and the run goes on"
 
 
-def test_after_an_abort_during_tools_one_more_call_is_made_and_comes_back_as_aborted() -> None:
-    way = (FITS, CALLS, AbortRequested())
-    assert play(*way)[0].state == ABORTED
-    after, asked = play(*way, after_abort=AfterAbort.CALL)
-    assert (after.state, asked) == (states.Halting(), (effects.RefuseTools(None),))
-    halting = (*way, ToolsReturned())
-    assert play(*halting, after_abort=AfterAbort.CALL)[1] == KEEP
-    closing = (*halting, StepClosed(steering=True, follow_up=True))
-    last = (STEER[0], effects.CallModel(aborted=True))
-    assert play(*closing, after_abort=AfterAbort.CALL)[1] == last
-    failed = ModelFailed(ErrorClass.ABORTED, retryable=False)
-    assert play(*closing, failed, after_abort=AfterAbort.CALL)[0].state == ABORTED
+@pytest.mark.parametrize(
+    ("version", "on_abort"),
+    [("", OnAbort.END_RUN), ("0.73.1", OnAbort.RUN_BATCH), ("0.87.1", OnAbort.STOP_BATCH)],
+)
+def test_an_abort_ends_the_documents_run_and_is_a_flag_in_the_versions(
+    version: str, on_abort: OnAbort
+) -> None:
+    assert PiLoop(options=VERSIONS.get(version)).policies.on_abort is on_abort
 
 
-def test_after_an_abort_the_calls_that_waited_are_refused_or_run() -> None:
-    way = (FITS, CALLS, AbortRequested())
-    asked = [
-        play(*way, after_abort=after)[1] for after in (AfterAbort.CALL, AfterAbort.TOOLS_AND_CALL)
-    ]
-    assert asked == [(effects.RefuseTools(None),), (RUN_TOOLS,)]
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_versions_call_the_model_without_a_look_at_the_size_of_the_context(
+    version: str,
+) -> None:
+    loop = PiLoop(options=VERSIONS[version])
+    began = loop.advance(loop.start(), Began())
+    assert began == (began[0].to(states.CallingModel()), (STEER[0], effects.CallModel()))
+    called = loop.advance(loop.advance(began[0], CALLS)[0], ToolsReturned())[0]
+    assert loop.advance(called, StepClosed()) == began
+    assert loop.lacks[Feature.COMPACTION] == "the loop of pi-agent-core has no compaction"
+    assert Feature.COMPACTION not in PiLoop().lacks
 
 
-@pytest.mark.parametrize("state", [s for s in WAYS if s is not states.RunningTools])
-def test_an_abort_elsewhere_is_at_once_in_every_version(state: type) -> None:
-    for version in VERSIONS.values():
-        loop = PiLoop(options=version)
-        assert loop.advance(play(*WAYS[state])[0], AbortRequested())[0].state == ABORTED
+@pytest.mark.parametrize("finish", ["error", "interrupted", "content-filter"])
+@pytest.mark.parametrize("resend", BOTH)
+def test_a_reply_that_fails_stays_in_the_context_or_does_not(finish: str, resend: bool) -> None:  # noqa: FBT001
+    asked = play(FITS, replied(finish), resend_failed=resend)[1]
+    assert asked == (effects.CloseStep(keep=resend),)
+
+
+@pytest.mark.parametrize(("terminate", "leads_to"), [(True, COMPLETED), (False, GO_ON)])
+def test_results_that_ask_for_the_end_of_the_run_end_it_where_that_is_an_option(
+    terminate: bool,  # noqa: FBT001
+    leads_to: states.State,
+) -> None:
+    way = (FITS, CALLS, ToolsReturned(terminate=True))
+    assert play(*way, StepClosed(), terminate=terminate)[0].state == leads_to
+    assert play(*way, StepClosed(steering=True), terminate=True)[1] == STEER
+    assert play(*way, StepClosed(follow_up=True), terminate=True)[1] == FOLLOW
+
+
+def test_options_that_are_left_open_are_those_of_the_version() -> None:
+    chosen = PiOptions(steering=Delivery.ALL, parallel=False).on(VERSIONS["0.87.1"])
+    assert (chosen.steering, chosen.parallel) == (Delivery.ALL, False)
+    rest = replace(chosen, steering=Delivery.ONE_AT_A_TIME, parallel=True)
+    assert rest == VERSIONS["0.87.1"]
+
+
+@pytest.mark.parametrize("version", [DOCUMENT, *VERSIONS.values()], ids=["001", *VERSIONS])
+def test_a_version_leaves_no_option_open(version: PiOptions) -> None:
+    assert None not in astuple(version)

@@ -18,7 +18,7 @@ from simloop import (
     run,
 )
 from simloop.kernel.policies import ToolOrder
-from simloop.loops.pi import VERSIONS, Delivery, PiOptions
+from simloop.loops.pi_options import VERSIONS, Delivery, PiOptions
 from simloop.messages import ToolMessage, UserMessage
 from simloop.scenario.loops import LoopOptions
 from simloop.scenario.schema import Context, Moment, Queued
@@ -179,10 +179,8 @@ def test_an_abort_during_the_first_of_two_tools_does_as_that_version(
     result = go(two, loop=loop, tool_execution=order, abort=Moment(at="500ms"))
     assert result.outcome is Outcome.ABORTED
     assert (len(result.calls), len(result.requests)) == (started, requests)
-    assert [m.is_error for m in result.messages if isinstance(m, ToolMessage)] == [
-        True,
-        started == 1,
-    ]
+    answered = [m.is_error for m in result.messages if isinstance(m, ToolMessage)]
+    assert answered == {"pi": [True, True], "pi@0.73.1": [True, False], "pi@0.87.1": [True]}[loop]
 
 
 @pytest.mark.parametrize(("loop", "ran"), [("pi", 1), ("pi@0.73.1", 1), ("pi@0.87.1", 0)])

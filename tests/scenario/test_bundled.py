@@ -140,8 +140,8 @@ def test_what_it_expects_elsewhere_is_so_there_and_is_not_what_it_expects_at_hom
 def test_each_call_has_one_result_in_its_requests_and_at_its_end(path: Path) -> None:
     result = ran(path).result
     transcripts = [request.messages for request in views.requests(trace_of(path).entries)]
-    if result is not None:
-        transcripts.append(result.messages)
+    if result is not None and not result.trace.header.loop.startswith("pi@"):
+        transcripts.append(result.messages)  # a transcript of pi may have a call without a result
     assert [unpaired(messages) for messages in transcripts] == [[] for _ in transcripts]
 
 

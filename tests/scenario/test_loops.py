@@ -16,7 +16,8 @@ from simloop.kernel.machine import Feature, Machine
 from simloop.kernel.policies import ToolOrder
 from simloop.loops.opencode import OpencodeLoop
 from simloop.loops.opencode_options import OpencodeOptions
-from simloop.loops.pi import PiLoop, PiOptions
+from simloop.loops.pi import PiLoop
+from simloop.loops.pi_options import DOCUMENT, VERSIONS, Delivery, PiOptions
 from simloop.loops.react import ReactLoop, ReactOptions
 from simloop.loops.reference import ReferenceLoop
 from simloop.scenario.expect import Expect
@@ -217,7 +218,7 @@ def test_options_of_a_file_reach_the_machine_of_each_loop() -> None:
     )
     machines = [machine_for(name, Limits(), scenario.loops) for name in ("pi", "react", "opencode")]
     assert [machine.options for machine in machines] == [  # type: ignore[attr-defined]
-        PiOptions(parallel=True, steering="all"),  # type: ignore[arg-type]
+        PiOptions(parallel=True, steering="all").on(DOCUMENT),  # type: ignore[arg-type]
         ReactOptions(max_rounds=3),
         OpencodeOptions(max_retries=0, steps="advise"),  # type: ignore[arg-type]
     ]
@@ -331,9 +332,22 @@ def test_the_order_of_tools_is_the_loops_own_unless_the_scenario_says() -> None:
 
 
 def test_a_version_has_its_own_options_and_says_so() -> None:
-    text = "loop: pi@0.73.1\nloops: {pi: {parallel: true}}\nprompt: Go.\nmodel: [{say: Done.}]"
-    with pytest.raises(ScenarioError, match=r"2:13: loops.pi: `pi@0.73.1` has options of its own"):
+    loops = "loops: {opencode: {max_retries: 1}}"
+    text = f"loop: opencode@1.2.27\n{loops}\nprompt: Go.\nmodel: [{{say: Done.}}]"
+    with pytest.raises(ScenarioError, match=r"loops.opencode: `opencode@1.2.27` has options of"):
         parse_scenario(text, "a.yaml")
+
+
+def test_the_options_of_a_file_replace_those_of_a_version_of_pi() -> None:
+    scenario = parse_scenario(
+        "loop: pi@0.87.1\nloops: {pi: {steering: all, parallel: false}}\nprompt: Go.\n"
+        "model: [{say: Done.}]"
+    )
+    machine = machine_for(scenario.loop, Limits(), scenario.loops)
+    chosen = PiOptions(steering=Delivery.ALL, parallel=False)
+    assert machine.options == chosen.on(VERSIONS["0.87.1"])  # type: ignore[attr-defined]
+    again = Scenario.model_validate_json(scenario.model_dump_json(exclude_defaults=True))
+    assert again == scenario, "a trace keeps an option that has the document's value"
 
 
 def test_on_another_loop_an_unused_reply_tells_how_to_say_that_it_should_be() -> None:

@@ -295,12 +295,12 @@ MENDS = (
     mend(
         "a result after the timeout is too late",
         "late-result",
-        edit(ToolCalls, "_wait_for", "if deadline.expired else", "if False else"),
+        edit(ToolCalls, "_wait_for", "if deadline.expired:", "if False:"),
     ),
     mend(
         "after an abort no tool starts",
         "tool-goes-on between-tools",
-        edit(ToolCalls, "_prepare", "self._interrupts.check()", "pass"),
+        edit(ToolCalls, "_may_begin", "self._interrupts.check()", "pass"),
         edit(ToolCalls, "_start", "self._interrupts.check()", "pass"),
     ),
     mend(
@@ -311,7 +311,12 @@ MENDS = (
     mend(
         "a hook that raises is isolated",
         "failure-isolated failure-in-batch",
-        edit(UserCode, "_call", 'return "failed", describe(error)', "raise"),
+        edit(
+            UserCode,
+            "_call",
+            'return "failed", describe(error), message_of(error) or type(error).__name__',
+            "raise",
+        ),
     ),
     mend(
         "a hook that hangs costs its timeout",

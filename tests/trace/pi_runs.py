@@ -66,7 +66,9 @@ def runs(draw: st.DrawFn, *loops: str) -> tuple[Scenario, Result]:
     world = scenario(
         *draw(st.lists(REPLIES, max_size=3)),
         Reply(say="Done.", times="always"),
-        summaries=[] if loop == "react" else [Reply(say="So.", times="always")],
+        summaries=[]
+        if loop not in {"reference", "pi", "opencode"}
+        else [Reply(say="So.", times="always")],
         tool_execution=draw(ORDERS),
         abort=None if loop == "react" else draw(MOMENTS),
         then=draw(st.sampled_from([[], ["And?"]])),

@@ -24,8 +24,10 @@ from simloop.trace.pi_program_events import (
 )
 
 
-def program(record: Iterable[AnyEntry | Footer], **how: bool) -> list[ProgramEvent]:
-    view = ProgramEvents(**{"parallel": True, "fails_cut_calls": False, **how})
+def program(
+    record: Iterable[AnyEntry | Footer], *, parallel: bool = True, fails_cut_calls: bool = False
+) -> list[ProgramEvent]:
+    view = ProgramEvents(parallel=parallel, fails_cut_calls=fails_cut_calls)
     return [event for line in record for event in view.feed(line)]
 
 
