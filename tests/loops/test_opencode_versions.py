@@ -425,3 +425,12 @@ def test_since_1_2_27_an_overflow_replays_the_newest_prompt_after_the_summary(
 def test_since_1_2_27_a_second_overflow_does_not_replay_the_marker(version: str) -> None:
     result = play(version, TOO_LONG, TOO_LONG, DONE, summaries=[*SUMMARY, Reply(say="Shorter.")])
     assert sent(result)[-1] == [MARKER_AND_SUMMARY[0], "assistant Shorter.", f"user {GO_ON}"]
+
+
+@SINCE_1_2_27
+def test_a_summary_that_fails_after_an_overflow_gives_way_to_dropping_the_oldest(
+    version: str,
+) -> None:
+    """The real versions stop here; the docstring of the loop lists it."""
+    result = play(version, DONE, TOO_LONG, DONE, then=["Again."], summaries=[failing(500)])
+    assert sent(result)[-1] == ["user Again.", f"user {GO_ON}"]
