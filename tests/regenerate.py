@@ -1,6 +1,6 @@
 """Writes what is generated from the code: `python tests/regenerate.py`. Tests prove it current."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -92,27 +92,35 @@ def gaps() -> str:
     return "\n".join([*rows, *(f"| `{gap.name}` | {gap.real} | {gap.instead} |" for gap in GAPS)])
 
 
-@cache
-def generated() -> Mapping[Path, str]:
-    """Every generated file with what it should hold."""
-    readme, architecture = TOP / "README.md", TOP / "simloop" / "ARCHITECTURE.md"
+README, ARCHITECTURE = TOP / "README.md", TOP / "simloop" / "ARCHITECTURE.md"
+
+
+def readme_text() -> str:
+    """The README with what its commands print."""
+    parts = {
+        "quickstart": printed("run", "quickstart"),
+        "compare": printed("compare", "retry/rate-limit"),
+        "explore": printed("explore", "--loop", "pi", exit_code=1),
+    }
+    return _filled(README, parts)
+
+
+def architecture_text() -> str:
+    """The overview with the pictures and the proofs of the loops."""
     pictures = {
         loop: f"```mermaid\n{mermaid(machine_for(loop, Limits()).legal)}\n```" for loop in DESIGNS
     }
     parts = {**pictures, "bounds": bounds(), "lassos": lassos(), "gaps": gaps()}
-    return {
-        readme: _filled(
-            readme,
-            {
-                "quickstart": printed("run", "quickstart"),
-                "compare": printed("compare", "retry/rate-limit"),
-                "explore": printed("explore", "--loop", "pi", exit_code=1),
-            },
-        ),
-        architecture: _filled(architecture, parts),
-        TOP / "scenarios" / "README.md": catalogue_text(),
-        TOP / "scenarios" / "schema.json": schema_text(),
-    }
+    return _filled(ARCHITECTURE, parts)
+
+
+GENERATED: Mapping[Path, Callable[[], str]] = {
+    README: readme_text,
+    ARCHITECTURE: architecture_text,
+    TOP / "scenarios" / "README.md": catalogue_text,
+    TOP / "scenarios" / "schema.json": schema_text,
+}
+"""Every generated file, with what makes the text that it should hold."""
 
 
 def _filled(path: Path, parts: Mapping[str, str]) -> str:
@@ -128,5 +136,5 @@ def _filled(path: Path, parts: Mapping[str, str]) -> str:
 
 
 if __name__ == "__main__":
-    for path, text in generated().items():
+    for path, text in {path: make() for path, make in GENERATED.items()}.items():
         path.write_text(text, "utf-8")

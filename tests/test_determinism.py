@@ -43,6 +43,7 @@ def interpreter(version: str) -> Path | None:
     return None
 
 
+@pytest.mark.slow
 def test_the_hash_seed_changes_no_byte() -> None:
     first = digests(sys.executable, "1")
     assert len(first) >= 15

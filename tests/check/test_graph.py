@@ -175,6 +175,7 @@ def test_each_node_comes_once_and_after_all_that_it_leads_to(graph: Graph) -> No
         assert all(order.index(target) < order.index(node) for _, target in arrows)
 
 
+@pytest.mark.slow
 def test_a_way_of_a_hundred_thousand_nodes_is_ordered_as_well() -> None:
     length = 100_000
     arrows: Arrows = [[(PLAIN, node + 1)] for node in range(length)]

@@ -72,6 +72,7 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class TestAReplay:
+    @pytest.mark.slow
     def test_of_every_bundled_scenario_is_the_same_run(self) -> None:
         for path in sorted(bundled_folder().rglob(f"*{SUFFIX}")):
             trace = run_to_the_end(load_scenario(path), seed=5, loop="reference")

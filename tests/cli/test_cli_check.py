@@ -277,6 +277,7 @@ class TestExitCodes:
         assert result.stdout.splitlines()[-1].startswith("1 passed, 1 error")
         assert "please report it" in result.stderr
 
+    @pytest.mark.slow
     def test_say_130_after_ctrl_c_and_what_was_found_so_far(self) -> None:
         files = [write("a", FAILS), write("long", LONG)]
         command = [sys.executable, "-m", "simloop", "check", *files]
@@ -298,6 +299,7 @@ class TestSettings:
         assert (run["seed"], run["loop"], run["deterministic"]) == (9, "reference", True)
 
 
+@pytest.mark.slow
 def test_every_bundled_scenario_passes_and_is_the_same_twice() -> None:
     names = [
         one["name"]

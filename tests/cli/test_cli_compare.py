@@ -275,6 +275,7 @@ class TestExitCodes:
         assert "please report it" in result.stderr
 
 
+@pytest.mark.slow
 def test_the_whole_library_fills_every_cell_and_gives_the_same_bytes_twice() -> None:
     listed = json.loads(CliRunner().invoke(main, ["list", "--format", "json"]).stdout)
     names = [one["name"] for one in listed]

@@ -95,6 +95,7 @@ def encode(trace):
 """
 
 
+@pytest.mark.slow
 def test_runs_that_differ_are_found(installation: Path) -> None:
     codec = installation / "simloop" / "trace" / "codec.py"
     codec.write_text(codec.read_text("utf-8") + UNSTEADY, "utf-8")
@@ -103,6 +104,7 @@ def test_runs_that_differ_are_found(installation: Path) -> None:
     assert "FAILED  determinism         two runs of a differ: please report it" in result.stdout
 
 
+@pytest.mark.slow
 def test_a_dependency_that_cannot_be_imported_is_told_without_a_traceback(
     installation: Path,
 ) -> None:

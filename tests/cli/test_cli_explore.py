@@ -333,12 +333,13 @@ class TestLoop:
 class TestExitCode:
     @pytest.mark.parametrize("loop", names())
     def test_is_1_for_a_loop_that_may_not_end_and_0_for_one_that_does(self, loop: str) -> None:
-        ends = loop in {"reference", "react"}
+        ends = loop in {"reference", "reference@documented", "react"}
         for output_format in ("text", "json", "mermaid"):
             result = explore("--loop", loop, *SMALL, "--format", output_format)
             assert result.exit_code == (0 if ends else 1)
 
 
+@pytest.mark.slow
 def test_a_loop_of_the_current_folder_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

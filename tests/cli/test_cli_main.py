@@ -78,6 +78,7 @@ class TestAnswersAtOnce:
             "simloop.escape",
         }
 
+    @pytest.mark.slow
     def test_a_verb_imports_what_it_needs(self) -> None:
         modules = self.modules("list")
         assert modules >= HEAVY | {"simloop.cli.listing"}
@@ -182,12 +183,14 @@ class TestExitCodes:
             (["schema"], 0),
         ],
     )
+    @pytest.mark.slow
     def test_a_process_ends_with_them(self, arguments: list[str], code: int) -> None:
         ended = subprocess.run([*SIMLOOP, *arguments], capture_output=True, check=False)
         assert ended.returncode == code
         assert b"Traceback" not in ended.stderr
 
     @pytest.mark.usefixtures("folder")
+    @pytest.mark.slow
     def test_ctrl_c_is_130_after_what_was_found_so_far(self) -> None:
         Path("long.simloop.yaml").write_text(LONG, "utf-8")
         command = [*SIMLOOP, "run", "a.simloop.yaml", "long.simloop.yaml"]
@@ -245,6 +248,7 @@ class TestExitCodes:
 
 class TestOutput:
     @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["schema"], ["list"]])
+    @pytest.mark.slow
     def test_a_reader_that_goes_away_ends_it_quietly(self, arguments: list[str]) -> None:
         reading, writing = os.pipe()
         os.close(reading)
@@ -254,6 +258,7 @@ class TestOutput:
         assert ended.returncode == 141
         assert ended.stderr == b""
 
+    @pytest.mark.slow
     def test_output_that_cannot_be_written_is_one_line_on_stderr(self, tmp_path: Path) -> None:
         unwritable = tmp_path / "out"
         unwritable.touch()
@@ -263,6 +268,7 @@ class TestOutput:
         assert ended.returncode == 2
         assert ended.stderr == b"Error: stdout cannot be written: Bad file descriptor\n"
 
+    @pytest.mark.slow
     def test_a_terminal_that_lacks_a_character_gets_it_as_an_escape(self, folder: Path) -> None:
         path = folder / "a.simloop.yaml"
         path.write_text(PASSES.replace("Hello.", "Grüße ✓"), "utf-8")
@@ -277,6 +283,7 @@ class TestOutput:
 
 
 @pytest.mark.usefixtures("folder")
+@pytest.mark.slow
 class TestColour:
     COMMAND = (*SIMLOOP, "run", "a.simloop.yaml", "b.simloop.yaml")
     GREEN_OK, RED_FAILED = "\x1b[32mok    \x1b[0m", "\x1b[31mFAILED\x1b[0m"

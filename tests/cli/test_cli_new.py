@@ -3,6 +3,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner, Result
 
 from simloop.cli import main
@@ -75,6 +76,7 @@ def test_an_existing_schema_is_left_alone(tmp_path: Path) -> None:
     assert schema.read_text("utf-8") == "mine"
 
 
+@pytest.mark.slow
 def test_of_many_at_once_one_creates_the_file(tmp_path: Path) -> None:
     path = tmp_path / "a.simloop.yaml"
     command = [sys.executable, "-m", "simloop", "new", str(path)]

@@ -153,6 +153,7 @@ def read(terminal: int) -> bytes:
 
 
 @pytest.mark.parametrize("output_format", ["text", "json", "junit"])
+@pytest.mark.slow
 def test_check_has_a_bar_where_stderr_is_a_terminal(folder: Path, output_format: str) -> None:
     stdout, shown = check_on_a_terminal(folder, "--format", output_format)
     assert b"] 0 of 3" in shown
@@ -164,6 +165,7 @@ def test_check_has_a_bar_where_stderr_is_a_terminal(folder: Path, output_format:
     assert after.startswith(b"\r ")  # wiped before anything else is said
 
 
+@pytest.mark.slow
 def test_no_result_is_printed_behind_the_bar(folder: Path) -> None:
     _, shown = check_on_a_terminal(folder, "--verbose", both=True)
     results = (b"ok      a", b"FAILED  b", b"ok      c", b"2 passed")
@@ -172,6 +174,7 @@ def test_no_result_is_printed_behind_the_bar(folder: Path) -> None:
         assert shown.partition(result)[0][-1:] in {b"\r", b"\n"}
 
 
+@pytest.mark.slow
 def test_check_has_no_bar_where_stderr_is_a_pipe(folder: Path) -> None:
     command = [sys.executable, "-c", AT_ONCE, "check", "."]
     ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)

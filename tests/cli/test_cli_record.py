@@ -70,6 +70,7 @@ class TestATraceFile:
         assert traces() == [f"{name.rpartition('/')[2]}.trace.jsonl"]
         assert sorted(bundled_folder().rglob("*")) == before
 
+    @pytest.mark.slow
     def test_of_a_theme_is_in_its_own_folder_and_of_all_in_those_of_their_themes(self) -> None:
         assert record("start/", "--to", "one").exit_code == 0
         assert "one/quickstart.trace.jsonl" in traces()

@@ -194,6 +194,7 @@ class TestTheTraceFile:
         assert trace.entries
         assert trace.truncated
 
+    @pytest.mark.slow
     def test_is_written_when_the_run_was_interrupted(self) -> None:
         name = write("a", LONG)
         before = signal.signal(signal.SIGALRM, signal.default_int_handler)
@@ -326,6 +327,7 @@ def test_a_bundled_scenario_is_run_by_its_name_and_called_by_it_everywhere() -> 
     assert [run_json(argument)[1][0]["name"] for argument in (name, path)] == [name, name]
 
 
+@pytest.mark.slow
 def test_a_theme_and_the_library_are_run_by_name_where_there_are_no_such_folders() -> None:
     listed = json.loads(CliRunner().invoke(main, ["list", "--format", "json"]).stdout)
     names = [one["name"] for one in listed]

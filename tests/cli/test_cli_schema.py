@@ -26,6 +26,7 @@ def test_what_is_printed_is_the_text_that_is_committed() -> None:
     assert CliRunner().invoke(main, ["schema"]).stdout == schema_text()
 
 
+@pytest.mark.slow
 def test_the_schema_is_the_same_for_every_hash_seed() -> None:
     printed = {
         subprocess.run(

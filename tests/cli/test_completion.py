@@ -33,6 +33,7 @@ def test_loops_and_their_versions_are_offered(verb: str) -> None:
     assert completed(verb, "--loop", "open") == [name for name in names() if name[:4] == "open"]
 
 
+@pytest.mark.slow
 def test_bash_offers_the_names_and_completes_files_where_no_name_fits() -> None:
     script = (
         'eval "$(_SIMLOOP_COMPLETE=bash_source simloop)"; compopt() { echo "files: $2"; }\n'

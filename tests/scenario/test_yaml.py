@@ -238,6 +238,7 @@ def test_nesting_is_read_to_the_limit_and_no_deeper() -> None:
     assert (error.line, error.column) == (1, 3 + MAX_DEPTH)
 
 
+@pytest.mark.slow
 def test_keys_and_values_are_read_to_the_limit_and_no_further() -> None:
     most = MAX_NODES - 3  # the top, its key, and the list
     assert len(read_yaml("a: [" + "x," * most + "]", "a.yaml").data["a"]) == most
