@@ -18,19 +18,22 @@ import sys
 import time
 from collections.abc import Callable, Coroutine, Generator, Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 
 import pytest
 
 if TYPE_CHECKING:
     from _pytest._code.code import TerminalRepr
 
+    from simloop.scenario.fixtures import MakeFakeModel, SimloopRun, VirtualClock
     from simloop.scenario.replies import Reply
     from simloop.scenario.result import Result
+    from simloop.scenario.runoptions import RunOptions
     from simloop.scenario.schema import Scenario
     from simloop.sim.model import FakeModel
     from simloop.trace.looptrace import LoopTrace
+
+T = TypeVar("T")
 
 SUFFIX = ".simloop.yaml"
 TRACES = "test-results"
@@ -47,6 +50,7 @@ class Played:
     wall_ns: int = 0
     traces: list["LoopTrace"] = dataclasses.field(default_factory=list)
     passed: bool = False
+    last: Callable[[], str] | None = None  # shows the last run, for an assertion of the test
 
     @contextlib.contextmanager
     def run(self, trace: "LoopTrace | None" = None) -> Iterator[None]:
@@ -173,7 +177,7 @@ def _is_finding(error: BaseException) -> bool:
 
 
 @pytest.fixture
-def simloop_run(request: pytest.FixtureRequest) -> Callable[..., Any]:
+def simloop_run(request: pytest.FixtureRequest) -> "SimloopRun":
     """Run a scenario and check what it expects: `simloop_run("retry.simloop.yaml")`.
 
     The scenario is a Scenario or a path, which is relative to the file of the test. Takes what
@@ -183,35 +187,43 @@ def simloop_run(request: pytest.FixtureRequest) -> Callable[..., Any]:
     of an outcome and got it.
     """
     from simloop.check.pairing import check_pairing  # noqa: PLC0415 - see the module docstring
-    from simloop.errors import SimloopError  # noqa: PLC0415
+    from simloop.errors import CheckFailed, SimloopError  # noqa: PLC0415
+    from simloop.scenario.account import account  # noqa: PLC0415
     from simloop.scenario.simulation import Simulation  # noqa: PLC0415 - see the module docstring
 
     played = _played(request.node)
     settings = _settings(request.node)
 
     def play(
-        scenario: "Scenario | str | Path", *, check: bool = True, **given: Any
-    ) -> "Result | None":
+        scenario: "Scenario | str | Path", *, check: bool = True, **given: "Unpack[RunOptions]"
+    ) -> "Result":
         if isinstance(scenario, str | Path):
             scenario = _load(request.path.parent / scenario)
         simulation = Simulation(scenario, **{**settings, **given})
-        with played.run(simulation.trace):
-            try:
-                result = simulation.run()
-            except SimloopError as error:
-                if check and simulation.expects(error):
-                    return None
-                raise
-        if check:
-            result.check()
-            check_pairing(result.trace, simulation.expected.broken_pairs)
-        return result
+        command = "" if simulation.is_reproduced_by_its_file else _command(request.node)
+        played.last = lambda: simulation.account(command)
+        try:
+            with played.run(simulation.trace):
+                try:
+                    result = simulation.run()
+                except SimloopError as error:
+                    if check and simulation.expects(error):
+                        return cast("Result", None)  # see `SimloopRun`
+                    raise
+            if check:
+                result.check()
+                check_pairing(result.trace, simulation.expected.broken_pairs)
+        except CheckFailed as error:
+            error.account = error.account or account(simulation.trace, (), simulation.exceptions)
+            error.reproduce = command or error.reproduce
+            raise
+        return dataclasses.replace(result, reproduce=command or result.reproduce)
 
     return play
 
 
 @pytest.fixture
-def virtual_clock(request: pytest.FixtureRequest) -> Callable[..., Any]:
+def virtual_clock(request: pytest.FixtureRequest) -> "VirtualClock":
     """Run a coroutine on the virtual clock: `virtual_clock(main())` returns what it returns.
 
     Takes what `simloop.simulate` takes; the seed is as `simloop_run` has it, or 0.
@@ -222,8 +234,8 @@ def virtual_clock(request: pytest.FixtureRequest) -> Callable[..., Any]:
     settings = _settings(request.node)
     seed = {"seed": settings["seed"]} if "seed" in settings else {}
 
-    def run_virtually(main: Coroutine[Any, Any, Any], **given: Any) -> Any:
-        async def timed() -> Any:
+    def run_virtually(main: Coroutine[Any, Any, T], **given: Any) -> T:
+        async def timed() -> T:
             loop = running_loop()
             try:
                 return await main
@@ -237,7 +249,7 @@ def virtual_clock(request: pytest.FixtureRequest) -> Callable[..., Any]:
 
 
 @pytest.fixture
-def fake_model(request: pytest.FixtureRequest) -> Iterator[Callable[..., "FakeModel"]]:
+def fake_model(request: pytest.FixtureRequest) -> "Iterator[MakeFakeModel]":
     """Make a fake model of replies: `fake_model(Reply(say="Hi"))`, for `run(..., model=...)`.
 
     When a test has passed, a reply that nobody asked for is an error.
@@ -268,6 +280,13 @@ def fake_model(request: pytest.FixtureRequest) -> Iterator[Callable[..., "FakeMo
 def _played(item: pytest.Item) -> Played:
     wanted = item.config.getoption("--simloop-trace") != "off"
     return item.stash.setdefault(_PLAYED, Played(keeps_traces=wanted))
+
+
+def _command(item: pytest.Item) -> str:
+    """The command that runs the test again, for a run that needs the code of the test."""
+    seed = item.config.getoption("--simloop-seed")
+    flag = "" if seed is None else f" --simloop-seed {seed}"
+    return f"pytest {shlex.quote(item.nodeid)}{flag}"
 
 
 def _load(path: Path) -> "Scenario":
@@ -315,6 +334,9 @@ def pytest_runtest_makereport(
         del item.stash[_PLAYED]  # items live as long as the session, and traces can be long
     report = yield
     played.passed |= report.when == "call" and report.passed
+    plain = call.excinfo is not None and not _is_finding(call.excinfo.value)
+    if plain and played.last is not None and report.when == "call" and report.failed:
+        report.sections.append(("simloop: the last run of this test", played.last()))
     always = report.when == "call" and item.config.getoption("--simloop-trace") == "on"
     if played.traces and (report.failed or always):
         report.sections.append(("simloop traces", "\n".join(_write(item, played.traces))))
@@ -328,17 +350,9 @@ def _without_our_frames(
     error = excinfo.value
     if not _is_finding(error):
         return excinfo
-    frames = []
-    frame = error.__traceback__
-    while frame is not None:
-        frames.append(frame)
-        frame = frame.tb_next
-    theirs = None
-    for frame in reversed(frames):
-        module = str(frame.tb_frame.f_globals.get("__name__"))
-        if module.partition(".")[0] not in ("simloop", "asyncio"):
-            theirs = TracebackType(theirs, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
-    return pytest.ExceptionInfo.from_exception(error.with_traceback(theirs))
+    from simloop.sim.usererror import frames_of_the_user  # noqa: PLC0415 - see the module docstring
+
+    return pytest.ExceptionInfo.from_exception(error.with_traceback(frames_of_the_user(error)))
 
 
 def _write(item: pytest.Item, traces: "list[LoopTrace]") -> Iterator[str]:

@@ -36,12 +36,12 @@ from simloop.scenario.schema import (
     ClockSkew,
     Context,
     HookPoint,
-    Moment,
     Point,
     Queued,
     Scenario,
     ScriptedHook,
     ScriptedTool,
+    Trigger,
 )
 from simloop.sim.faults import ChanceFaults
 
@@ -195,7 +195,7 @@ def versions() -> Iterator[Any]:
 
 USED = {key for value in (*SCENARIOS, *versions()) for key in used(value)}
 MODELS = (
-    Reply, Http, StreamFault, TokenUsage, Pace, When, ScriptedTool, ScriptedHook, Moment, Queued,
+    Reply, Http, StreamFault, TokenUsage, Pace, When, ScriptedTool, ScriptedHook, Trigger, Queued,
     Context, LoopOptions, ClockSkew, Counters, Expect, Scenario,
 )  # fmt: skip
 POLICIES: tuple[Any, ...] = (
@@ -229,7 +229,7 @@ def words(kind: Any) -> set[str]:
     return {word for part in parts for word in ({part} if isinstance(part, str) else words(part))}
 
 
-def moments(scenario: Scenario) -> Iterable[Moment]:
+def moments(scenario: Scenario) -> Iterable[Trigger]:
     return [*scenario.queue, *([] if scenario.abort is None else [scenario.abort])]
 
 

@@ -59,13 +59,17 @@ def test_simloop_run_fails_the_test_at_the_line_that_called_it(project: pytest.P
     result = play(project, SEED % "")
     lines = result.outlines
     start = next(i for i, line in enumerate(lines) if line.startswith(">"))
-    assert lines[start : start + 6] == [
+    assert lines[start : start + 5] == [
         '>       result = simloop_run("greeting.simloop.yaml")',
         "                 ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^",
         "E       simloop.errors.ExpectationFailed: expect.text: expected 'Goodbye.', got 'Hello.'",
+        "E       ",
+        "E       the end of the run:",
+    ]
+    end = lines.index("test_module.py:2: ExpectationFailed")
+    assert lines[end - 2 : end] == [
         "E       reproduce: simloop run greeting.simloop.yaml --seed 0",
         "",
-        "test_module.py:2: ExpectationFailed",
     ]
     assert "simulation.py" not in result.stdout.str()
 

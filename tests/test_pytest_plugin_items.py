@@ -97,7 +97,7 @@ def test_the_marker_of_the_plugin_works_on_scenario_files(project: pytest.Pytest
         def pytest_collection_modifyitems(items):
             items[-1].add_marker(pytest.mark.simloop(seed=4))
     """)
-    assert failure(play(project, "other.simloop.yaml"))[1].endswith(" --seed 4")
+    assert failure(play(project, "other.simloop.yaml"))[-2].endswith(" --seed 4")
 
 
 def test_a_scenario_can_be_expected_to_fail(project: pytest.Pytester) -> None:
@@ -160,10 +160,12 @@ def test_an_expectation_that_fails_shows_our_lines_and_nothing_else(
 ) -> None:
     write(project, "scenarios/retry/other", WRONG)
     result = play(project, "-k", "other")
-    assert failure(result)[:-1] == [
-        "expect.text: expected 'Goodbye.', got 'Hello.'",
-        "reproduce: simloop run scenarios/retry/other.simloop.yaml --seed 0",
-    ]
+    first, *run, command = failure(result)[:-1]
+    assert first == "expect.text: expected 'Goodbye.', got 'Hello.'"
+    assert run[1] == "the end of the run:"
+    assert run[-3].split() == ["2.000s", "completed", "Hello."]
+    assert command == "reproduce: simloop run scenarios/retry/other.simloop.yaml --seed 0"
+    assert not [line for line in run if ".py" in line]
 
 
 def test_the_summary_says_what_is_wrong(project: pytest.Pytester) -> None:

@@ -26,7 +26,7 @@ from simloop.messages import FinishReason, Outcome
 from simloop.scenario.expect import Expect
 from simloop.scenario.loops import LoopOptions
 from simloop.scenario.replies import Http, Reply, StreamFault
-from simloop.scenario.schema import Context, Moment, Queued, Scenario, ScriptedHook, ScriptedTool
+from simloop.scenario.schema import Context, Queued, Scenario, ScriptedHook, ScriptedTool, Trigger
 
 T = TypeVar("T")
 
@@ -140,7 +140,7 @@ class _Script:
         self._queue: list[Queued] = []
         self._over: list[bool] = []
         self._shrunk: list[bool] = []
-        self._abort: Moment | None = None
+        self._abort: Trigger | None = None
         self._wall_clock = False
         self._transitions = 0
         self._seen: dict[type[Effect], int] = {}
@@ -204,7 +204,7 @@ class _Script:
             case signals.AbortRequested():
                 if self._abort is not None:
                     raise ScenarioError("in no scenario does the user abort twice")
-                self._abort = Moment(on="transition", nth=self._transitions)
+                self._abort = Trigger(on="transition", nth=self._transitions)
             case signals.WallClockExpired():
                 self._let_time_pass(asked)
             case _:

@@ -7,7 +7,7 @@ Not here: carrying them out (sim). The rule to keep: a policy holds settings, ne
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
 
 from annotated_types import Ge, Le
 
@@ -25,6 +25,12 @@ class OnHookFailure(StrEnum):
     ERROR_RESULT = "error-result"  # the exception's message is the result of the tool call
 
 
+if TYPE_CHECKING:  # for callers, who write the word; `check_settings` makes the member of it
+    OnHookFailureWord: TypeAlias = OnHookFailure | Literal["isolate", "fail-run", "block-call"]
+else:
+    OnHookFailureWord = OnHookFailure
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookIsolation:
     """How far a hook can reach.
@@ -37,7 +43,7 @@ class HookIsolation:
 
     __pydantic_config__: ClassVar = AS_WRITTEN
 
-    on_failure: OnHookFailure = OnHookFailure.ISOLATE
+    on_failure: OnHookFailureWord = OnHookFailure.ISOLATE
     """What a hook that fails or takes too long does to the run."""
     timeout_ms: Annotated[int, Ge(1)] | None = 5_000
     """Virtual milliseconds that an async hook or callback may take; null for ever."""
@@ -54,6 +60,12 @@ class ToolOrder(StrEnum):
     PARALLEL = "parallel"  # results still go into the context in the order of the calls
 
 
+if TYPE_CHECKING:  # for callers, who write the word; `check_settings` makes the member of it
+    ToolOrderWord: TypeAlias = ToolOrder | Literal["sequential", "parallel"]
+else:
+    ToolOrderWord = ToolOrder
+
+
 class ToolStart(StrEnum):
     """When the tool of a call starts."""
 
@@ -61,6 +73,12 @@ class ToolStart(StrEnum):
     AFTER_REPLY = (
         "after-reply"  # when the reply has ended and the loop has decided to run its calls
     )
+
+
+if TYPE_CHECKING:  # for callers, who write the word; `check_settings` makes the member of it
+    ToolStartWord: TypeAlias = ToolStart | Literal["when-called", "after-reply"]
+else:
+    ToolStartWord = ToolStart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,9 +95,9 @@ class ToolExecution:
 
     __pydantic_config__: ClassVar = AS_WRITTEN
 
-    order: ToolOrder | None = None
+    order: ToolOrderWord | None = None
     """One call after the other, or all at once; without it, as the loop does."""
-    start: ToolStart | None = None
+    start: ToolStartWord | None = None
     """When the call arrives, or when the reply has ended; without it, as the loop does."""
     timeout_ms: Annotated[int, Ge(1)] | None = None
     """Virtual milliseconds that one call may take; without it, for ever."""
@@ -98,6 +116,12 @@ class CompactionStrategy(StrEnum):
 
     SUMMARISE = "summarise"  # older turns become one summary that the model writes
     DROP_OLDEST = "drop-oldest"  # older turns go
+
+
+if TYPE_CHECKING:  # for callers, who write the word; `check_settings` makes the member of it
+    CompactionStrategyWord: TypeAlias = CompactionStrategy | Literal["summarise", "drop-oldest"]
+else:
+    CompactionStrategyWord = CompactionStrategy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +145,7 @@ class Compaction:
     """Compact when there are more messages than this, whatever their size (document 001)."""
     keep_turns: Annotated[int, Ge(1)] = 4
     """How many of the newest turns a normal compaction keeps."""
-    strategy: CompactionStrategy = CompactionStrategy.SUMMARISE
+    strategy: CompactionStrategyWord = CompactionStrategy.SUMMARISE
     """A summary by the model, or dropping the oldest turns."""
 
     def __post_init__(self) -> None:

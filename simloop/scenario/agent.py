@@ -23,10 +23,11 @@ from simloop.loops.opencode import OpencodeLoop
 from simloop.loops.pi import PiLoop
 from simloop.messages import Message
 from simloop.scenario.loops import machine_for
+from simloop.scenario.runoptions import RunOptions
 from simloop.scenario.schema import Scenario
 from simloop.scenario.simulation import Simulation
 from simloop.scenario.tripwires import Tripwires
-from simloop.scenario.world import Given, scripted_tools, tool_execution_of
+from simloop.scenario.world import scripted_tools, tool_execution_of
 from simloop.sim.simulate import running_loop
 from simloop.sim.tools import Tools, toolbox
 from simloop.trace.entries import AnyEntry, Footer
@@ -92,11 +93,11 @@ class Agent:
 
     The scenario supplies the model, the tools and the rest; its own prompts are not used. `events`
     chooses the names: those of document 001, or those of the real program. What else may be given:
-    see `Given`. Raises as Simulation does.
+    see `RunOptions`. Raises as Simulation does.
     """
 
     def __init__(
-        self, scenario: Scenario, *, events: Names = "document", **given: Unpack[Given]
+        self, scenario: Scenario, *, events: Names = "document", **given: Unpack[RunOptions]
     ) -> None:
         self._simulation = Simulation(scenario, **given)
         self._simulation.watch(_Watched(self._see))

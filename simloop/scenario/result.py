@@ -7,7 +7,9 @@ from typing import Any, Self
 from simloop.errors import ExpectationFailed, ScenarioError
 from simloop.messages import Message, Outcome, Request
 from simloop.scenario import loader
+from simloop.scenario.account import account
 from simloop.scenario.mismatch import Mismatch, mismatches
+from simloop.sim.usererror import UserError
 from simloop.trace import views
 from simloop.trace.looptrace import LoopTrace
 
@@ -30,7 +32,8 @@ class Result:
     empty. `elapsed_ns` is virtual time. `mismatches` are the expectations that do not hold.
     After several prompts all this is of the last one, but for the time, which is that of all;
     `outcomes` has one for each. `files` are the files in memory at the end, `left_over` the places
-    of replies that nobody asked for, and of moments that never came.
+    of replies that nobody asked for, and of moments that never came. `exceptions` are those that
+    the caller's own functions raised, with their tracebacks; a trace does not hold them.
     """
 
     outcome: Outcome
@@ -45,6 +48,7 @@ class Result:
     files: Mapping[str, str] | None = None
     left_over: tuple[str, ...] = ()
     mismatches: tuple[Mismatch, ...] = ()
+    exceptions: tuple[UserError, ...] = ()
     reproduce: str = ""
 
     @property
@@ -106,5 +110,7 @@ class Result:
 
     def _judged(self, found: tuple[Mismatch, ...]) -> Self:
         if found:
-            raise ExpectationFailed("\n".join(map(str, found)), reproduce=self.reproduce)
+            error = ExpectationFailed("\n".join(map(str, found)), reproduce=self.reproduce)
+            error.account = account(self.trace, found, self.exceptions)
+            raise error
         return self

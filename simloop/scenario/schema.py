@@ -179,7 +179,7 @@ Point = Literal[
 ]  # fmt: skip
 
 
-class Moment(Strict):
+class Trigger(Strict):
     """When something happens to a run: at a time, or when the trace shows something."""
 
     at: WrittenDurationOrNone = Field(
@@ -198,7 +198,7 @@ class Moment(Strict):
         return self
 
 
-class Queued(Moment):
+class Queued(Trigger):
     """The user says more while the run goes on."""
 
     say: str = Field(description="What the user says.")
@@ -260,7 +260,7 @@ class Scenario(Strict):
     hooks: Many[ScriptedHook] = Field(
         default=kept([]), description="Fake hooks, in the order in which they run."
     )
-    abort: OneOrNone[Moment] = Field(default=kept(None), description="The user stops the run.")
+    abort: OneOrNone[Trigger] = Field(default=kept(None), description="The user stops the run.")
     queue: Many[Queued] = Field(default=kept([]), description="The user says more meanwhile.")
     clock: One[ClockSkew] = Field(default=kept(ClockSkew()), description="A clock that is wrong.")
     faults: OneOrNone[ChanceFaults] = Field(
@@ -327,7 +327,7 @@ class Scenario(Strict):
         """The file that it was read from, or empty."""
         return self._path
 
-    def moments(self) -> dict[str, Moment]:
+    def moments(self) -> dict[str, Trigger]:
         """What the user does during the run, by its place in the file."""
         abort = {} if self.abort is None else {"abort": self.abort}
         return abort | {f"queue.{index}": queued for index, queued in enumerate(self.queue)}

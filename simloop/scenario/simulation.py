@@ -27,15 +27,15 @@ from simloop.escape import escape
 from simloop.kernel import signals
 from simloop.kernel.effects import Queue
 from simloop.kernel.machine import Feature
+from simloop.scenario.account import account
 from simloop.scenario.expect import Expect
 from simloop.scenario.loops import is_own, machine_for, reasons_against
 from simloop.scenario.mismatch import in_trace, mismatches_by_default
 from simloop.scenario.result import Counters, Result
-from simloop.scenario.schema import Moment, Scenario
+from simloop.scenario.runoptions import RunOptions, check_options, check_scenario
+from simloop.scenario.schema import Scenario, Trigger
 from simloop.scenario.tripwires import Tripwires
 from simloop.scenario.world import (
-    Given,
-    check_names,
     fake_model,
     features_of,
     python_code,
@@ -51,6 +51,7 @@ from simloop.sim.seeds import Seeds
 from simloop.sim.simulate import running_loop, simulate
 from simloop.sim.tools import toolbox
 from simloop.sim.usercode import describe
+from simloop.sim.usererror import UserError
 from simloop.trace import entries
 from simloop.trace.codec import FORMAT, VERSION, digest
 from simloop.trace.entries import AnyEntry, Footer, Header
@@ -63,8 +64,9 @@ class Simulation:
     `trace` is there from the start and grows; whatever ends the run, nothing of it is lost.
     """
 
-    def __init__(self, scenario: Scenario, **given: Unpack[Given]) -> None:
-        check_names(given)
+    def __init__(self, scenario: Scenario, **given: Unpack[RunOptions]) -> None:
+        check_scenario(scenario)
+        check_options(given)
         seed = given.get("seed")
         self.scenario = scenario
         self.seeds = Seeds(scenario.seed if seed is None else seed)
@@ -182,6 +184,21 @@ class Simulation:
         record.append(entries.Prompt(len(record), now_ns, prompt))
         driver.open()
 
+    @property
+    def exceptions(self) -> tuple[UserError, ...]:
+        """The exceptions that functions of the user raised so far."""
+        return () if self._driver is None else tuple(self._driver.raised)
+
+    @property
+    def is_reproduced_by_its_file(self) -> bool:
+        """Whether the command line can make this run again, without code of the caller."""
+        return bool(self.scenario.path) and not self._python
+
+    def account(self, command: str = "") -> str:
+        """The end of the run, then the command that makes it again."""
+        shown = account(self.trace, (), self.exceptions).lstrip("\n")
+        return f"{shown}\nreproduce: {escape(command or self._reproduce())}"
+
     def _elapsed_ns(self) -> int:
         return running_loop().now_ns - self._start_ns
 
@@ -210,7 +227,7 @@ class Simulation:
         moments = self.scenario.moments().items()
         return [place for place, moment in moments if not self._has_come(moment)]
 
-    def _has_come(self, moment: Moment) -> bool:
+    def _has_come(self, moment: Trigger) -> bool:
         if moment.at is not None:
             return moment.at <= self._elapsed_ns()
         assert isinstance(self.trace.entries, Tripwires)
@@ -275,7 +292,7 @@ class Simulation:
             if not self._endings or when_ns > running_loop().now_ns:
                 driver.interrupts.plan(when_ns, signals.AbortRequested())
 
-    def _on(self, moment: Moment, act: Callable[[], None]) -> None:
+    def _on(self, moment: Trigger, act: Callable[[], None]) -> None:
         assert isinstance(self.trace.entries, Tripwires)
         self.trace.entries.set(moment, act)
 
@@ -323,6 +340,7 @@ class Simulation:
             trace=self.trace,
             files=None if self._files is None else self._files.snapshot(),
             left_over=tuple(self._unused()),
+            exceptions=self.exceptions,
             reproduce=self._reproduce(),
         )
 
@@ -334,8 +352,8 @@ class Simulation:
         return f"simloop run {shlex.quote(self.scenario.path)} --seed {self.seeds.seed}{other}"
 
 
-def run(scenario: Scenario, **given: Unpack[Given]) -> Result:
-    """Run a scenario and return how it ended. What else may be given: see `Given`.
+def run(scenario: Scenario, **given: Unpack[RunOptions]) -> Result:
+    """Run a scenario and return how it ended. What else may be given: see `RunOptions`.
 
     Raises ScriptExhausted or ScriptUnused if the script does not fit the run, Deadlock or
     RunawayRun if the run does not end, ScenarioError for what cannot be run. An expectation that
@@ -344,7 +362,7 @@ def run(scenario: Scenario, **given: Unpack[Given]) -> Result:
     return Simulation(scenario, **given).run()
 
 
-async def arun(scenario: Scenario, **given: Unpack[Given]) -> Result:
+async def arun(scenario: Scenario, **given: Unpack[RunOptions]) -> Result:
     """As `run`, for a coroutine that is itself run by `simulate`, on whose clock it takes place."""
     return await Simulation(scenario, **given).arun()
 

@@ -6,7 +6,7 @@ nothing else in the simulator knows. An entry costs the same however many moment
 
 from collections.abc import Callable
 
-from simloop.scenario.schema import Moment
+from simloop.scenario.schema import Trigger
 from simloop.trace.entries import AnyEntry
 
 _PARTS = frozenset(
@@ -22,11 +22,11 @@ class Tripwires(list[AnyEntry]):
         self._set: dict[tuple[str, int], list[Callable[[], None]]] = {}
         self._seen: dict[str, int] = {}
 
-    def set(self, moment: Moment, act: Callable[[], None]) -> None:
+    def set(self, moment: Trigger, act: Callable[[], None]) -> None:
         """Have `act` called at `moment`, which says `on`."""
         self._set.setdefault((str(moment.on), moment.nth), []).append(act)
 
-    def has_shown(self, moment: Moment) -> bool:
+    def has_shown(self, moment: Trigger) -> bool:
         """Whether `moment`, which says `on`, has come."""
         return self._seen.get(str(moment.on), 0) >= moment.nth
 

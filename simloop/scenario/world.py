@@ -9,19 +9,19 @@ import asyncio
 import difflib
 import functools
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypedDict
+from typing import Any
 
 import msgspec
 
 from simloop.errors import ScenarioError
-from simloop.kernel.machine import Feature, Machine
+from simloop.kernel.machine import Feature
 from simloop.kernel.policies import Policies, ToolExecution, ToolStart
 from simloop.kernel.replies import ReplyReading
-from simloop.kernel.retry import RetryPolicy
 from simloop.messages import ToolResult
 from simloop.scenario.loops import DESIGNS, LoopOptions, check_loop
+from simloop.scenario.runoptions import RunOptions
 from simloop.scenario.schema import HookPoint, Scenario, ScriptedHook, ScriptedTool
-from simloop.sim.context import TokenEstimator, utf8_bytes_over_4
+from simloop.sim.context import utf8_bytes_over_4
 from simloop.sim.faults import FaultSites, FaultyModel, faulty_tool
 from simloop.sim.files import Files
 from simloop.sim.filetools import file_tools
@@ -31,7 +31,7 @@ from simloop.sim.reading import ReadModel
 from simloop.sim.scriptedcontext import ContextScript
 from simloop.sim.seeds import Seeds
 from simloop.sim.toolcalls import text_of
-from simloop.sim.tools import Tool, Tools
+from simloop.sim.tools import Tool
 from simloop.sim.userfunction import UserFunction
 from simloop.sim.world import World
 
@@ -57,7 +57,7 @@ def check_names_in(scenario: Scenario) -> None:
         )
 
 
-def features_of(scenario: Scenario, given: "Given") -> dict[Feature, bool]:
+def features_of(scenario: Scenario, given: RunOptions) -> dict[Feature, bool]:
     """What the run asks for that not every loop design has."""
     return {
         Feature.HOOKS: bool(scenario.hooks or given.get("hooks")),
@@ -97,37 +97,7 @@ def scripted_hooks(scenario: Scenario) -> Hooks:
     )
 
 
-class Given(TypedDict, total=False):
-    """What a caller may give besides the scenario; all of it is optional.
-
-    `seed` and `loop` (a name, or a Machine) replace those of the scenario. `tools` (functions or
-    Tools), `hooks` and `callbacks` are Python code that joins the scripted ones. `model` (a
-    function, or an object with `stream`) answers in the place of a script. `retry` and
-    `estimate_tokens` replace the policy and the estimate. Such code runs sealed: time, dates and
-    randomness are virtual.
-    """
-
-    seed: int | None
-    loop: str | Machine | None
-    tools: Tools
-    hooks: Hooks | None
-    callbacks: Callbacks | None
-    model: Model | Callable[..., Any] | None
-    retry: RetryPolicy | None
-    estimate_tokens: TokenEstimator | None
-
-
-def check_names(given: Given) -> None:
-    """Raise ScenarioError for an argument that there is not; Python does not check a TypedDict."""
-    known = list(Given.__annotations__)
-    for name in given:
-        if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean `{close[0]}`?" if close else f"there are {', '.join(known)}"
-            raise ScenarioError(f"there is no argument `{name}`", hint=hint)
-
-
-def python_code(given: Given, tools: Iterable[str]) -> tuple[str, ...]:
+def python_code(given: RunOptions, tools: Iterable[str]) -> tuple[str, ...]:
     """What a trace has to name because it cannot hold it."""
     names = ("hooks", "callbacks", "model", "retry", "estimate_tokens")
     loop = () if isinstance(given.get("loop"), str | None) else ("loop",)
@@ -143,7 +113,7 @@ def tool_execution_of(scenario: Scenario, policies: Policies) -> ToolExecution:
 
 def world_of(  # noqa: PLR0917 - what a world is made of
     scenario: Scenario,
-    given: Given,
+    given: RunOptions,
     policies: Policies,
     own_tools: dict[str, Tool],
     model: Model,

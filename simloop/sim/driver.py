@@ -26,6 +26,7 @@ from simloop.sim.ended import Ended
 from simloop.sim.interrupts import Interrupts, Watch
 from simloop.sim.performer import Performer
 from simloop.sim.queued import Queued
+from simloop.sim.usererror import UserError
 from simloop.sim.world import World
 from simloop.trace.entries import AnyEntry, Transition
 from simloop.trace.recorder import Recorder, Since
@@ -60,6 +61,11 @@ class Driver:
         self.interrupts = Interrupts(loop, task, self._note_abort if flags_abort else None)
         recorder = Recorder(record, self._clock, world.max_trace_chars)
         self._performer = Performer(world, recorder, self.interrupts, self._watch, queued)
+
+    @property
+    def raised(self) -> list[UserError]:
+        """The exceptions of the user's functions, of all runs."""
+        return self._performer.raised
 
     def open(self) -> None:
         """Begin another run, in the task that calls: what ends it may be planned from now on."""

@@ -7,7 +7,7 @@ with that call.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -20,6 +20,8 @@ BEFORE_LLM_CALL = "before_llm_call"
 AFTER_LLM_CALL = "after_llm_call"
 BEFORE_TOOL_CALL = "before_tool_call"
 AFTER_TOOL_CALL = "after_tool_call"
+
+_FUNCTION = "give a plain or an async function"
 
 
 class Blockable:
@@ -158,7 +160,7 @@ class AfterToolCall:
         self.result = self._kept
 
 
-Given = BeforeLLMCall | AfterLLMCall | BeforeToolCall | AfterToolCall
+HookInput: TypeAlias = BeforeLLMCall | AfterLLMCall | BeforeToolCall | AfterToolCall
 
 
 HookList = Iterable[Callable[..., Any] | UserFunction]
@@ -175,10 +177,10 @@ class Hooks:
         before_tool_call: HookList = (),
         after_tool_call: HookList = (),
     ) -> None:
-        self.before_llm_call = _functions(before_llm_call)
-        self.after_llm_call = _functions(after_llm_call)
-        self.before_tool_call = _functions(before_tool_call)
-        self.after_tool_call = _functions(after_tool_call)
+        self.before_llm_call = _functions(BEFORE_LLM_CALL, before_llm_call)
+        self.after_llm_call = _functions(AFTER_LLM_CALL, after_llm_call)
+        self.before_tool_call = _functions(BEFORE_TOOL_CALL, before_tool_call)
+        self.after_tool_call = _functions(AFTER_TOOL_CALL, after_tool_call)
 
     def __add__(self, other: "Hooks") -> "Hooks":
         """Ours, then those of `other`."""
@@ -198,7 +200,15 @@ class Hooks:
         )
 
 
-def _functions(hooks: HookList) -> tuple[UserFunction, ...]:
+def _functions(point: str, hooks: HookList) -> tuple[UserFunction, ...]:
+    given: Any = hooks
+    if callable(given) or isinstance(given, str) or not isinstance(given, Iterable):
+        hint = f"put it in a list: Hooks({point}=[function])"
+        raise ScenarioError("the hooks of a point are a list", key=point, hint=hint)
+    for index, hook in enumerate(hooks := tuple(hooks)):
+        if not callable(hook) and not isinstance(hook, UserFunction):
+            key, kind = f"{point}.{index}", type(hook).__name__
+            raise ScenarioError(f"a hook is a function, not {kind}", key=key, hint=_FUNCTION)
     return tuple(hook if isinstance(hook, UserFunction) else UserFunction(hook) for hook in hooks)
 
 

@@ -29,6 +29,7 @@ from simloop.sim.model import Model
 from simloop.sim.refusals import REQUEST_ABORTED
 from simloop.sim.session import Session
 from simloop.sim.usercode import describe
+from simloop.sim.usererror import keep
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 
@@ -179,7 +180,8 @@ class ModelCalls:
         except Exception as error:
             if ours or isinstance(error, SimloopError):
                 raise  # simloop is wrong, or the script
-            reply.fault = _fault_of(error)  # a model may be user code
+            keep(self._user_code.raised, "the model", error)  # it may be user code
+            reply.fault = _fault_of(error)
         finally:
             close = getattr(stream, "aclose", None)
             if close is not None:

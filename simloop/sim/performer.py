@@ -49,6 +49,7 @@ from simloop.sim.toolcalls import ToolCalls
 from simloop.sim.tools import Tool
 from simloop.sim.transcript import Transcript
 from simloop.sim.usercode import UserCode
+from simloop.sim.usererror import UserError
 from simloop.sim.world import World
 from simloop.trace import entries
 from simloop.trace.recorder import Recorder
@@ -112,6 +113,11 @@ class Performer:
             effects.Finish: self._finish,
         }
         self.begin()
+
+    @property
+    def raised(self) -> list[UserError]:
+        """The exceptions of the user's functions, of all runs."""
+        return self._user_code.raised
 
     def begin(self) -> None:
         """Begin a run: nothing has been said or has gone wrong in it yet."""

@@ -29,6 +29,7 @@ from simloop.sim.running import RunningCalls
 from simloop.sim.session import Session
 from simloop.sim.tools import Tool, canonical_json
 from simloop.sim.usercode import message_of
+from simloop.sim.usererror import keep
 from simloop.sim.world import World
 from simloop.trace import entries
 
@@ -289,6 +290,7 @@ class ToolCalls:
                 raise
             return _failed("the tool was cancelled")  # by itself: not an Exception, so bug D4
         except Exception as error:  # noqa: BLE001 - a tool is user code
+            keep(self._user_code.raised, f"the tool {tool.spec.name}", error)
             return _failed(message_of(error) or type(error).__name__)
 
     async def _wait_for(self, value: Awaitable[Any], ready: "Ready", watch: Watch) -> ToolResult:

@@ -9,7 +9,7 @@ import functools
 import json
 import operator
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import jsonschema_rs
 import msgspec
@@ -19,7 +19,7 @@ from simloop.messages import ToolSpec
 from simloop.sim.schemawork import MOST_WORK, SchemaWork
 from simloop.sim.userfunction import UserFunction
 
-Tools = Mapping[str, Any] | Iterable[Any]
+Tools: TypeAlias = Mapping[str, Any] | Iterable[Any]
 """What a caller may give as tools: functions or Tools, in a list or by name."""
 
 _ANY_OBJECT: Mapping[str, Any] = {"type": "object"}
@@ -83,11 +83,31 @@ class Tool:
 
 
 def toolbox(tools: Tools) -> dict[str, Tool]:
-    """Tools by name, from functions or Tools, in a list or a mapping from names."""
+    """Tools by name, from functions or Tools, in a list or a mapping from names.
+
+    Raises ScenarioError for what is no function, and for two tools of one name.
+    """
+    if isinstance(tools, str) or not isinstance(tools, Iterable):
+        hint = "put it in a list: tools=[function]"
+        raise ScenarioError(f"tools are a list, not {_kind(tools)}", key="tools", hint=hint)
     named: Iterable[tuple[str, Any]]
     named = tools.items() if isinstance(tools, Mapping) else (("", tool) for tool in tools)
-    made = [tool if isinstance(tool, Tool) else Tool(tool, name=name) for name, tool in named]
-    return {tool.spec.name: tool for tool in made}
+    made: dict[str, Tool] = {}
+    for index, (name, each) in enumerate(named):
+        key = f"tools.{name or index}"
+        if not callable(each) and not isinstance(each, Tool):
+            hint = "give functions, or Tool(function, name=...)"
+            raise ScenarioError(f"a tool is a function, not {_kind(each)}", key=key, hint=hint)
+        tool = each if isinstance(each, Tool) else Tool(each, name=name)
+        if tool.spec.name in made:
+            hint = "give one of them another name: Tool(function, name=...)"
+            raise ScenarioError(f"two tools are called {tool.spec.name}", key=key, hint=hint)
+        made[tool.spec.name] = tool
+    return made
+
+
+def _kind(value: object) -> str:
+    return "a function" if callable(value) else type(value).__name__
 
 
 def wrong_arguments(tool: Tool, arguments: Any) -> list[str]:

@@ -13,15 +13,19 @@ from simloop.errors import SimloopError
 from simloop.escape import writable
 from simloop.kernel.policies import HookIsolation, OnHookFailure
 from simloop.kernel.signals import HookFailed
-from simloop.sim.hooks import AfterToolCall, BeforeToolCall, Blockable, Given
+from simloop.sim.hooks import AfterToolCall, BeforeToolCall, Blockable, HookInput
 from simloop.sim.interrupts import Deadline, Interrupts, Watch
+from simloop.sim.usererror import UserError, keep
 from simloop.sim.userfunction import UserFunction
 from simloop.trace import entries
 from simloop.trace.recorder import Recorder
 
 
 class UserCode:
-    """Runs hooks and callbacks under one isolation policy, and records what they did."""
+    """Runs hooks and callbacks under one isolation policy, and records what they did.
+
+    `raised` are the exceptions of all functions of the user, those of tools and models too.
+    """
 
     def __init__(
         self, isolation: HookIsolation, recorder: Recorder, interrupts: Interrupts
@@ -30,9 +34,10 @@ class UserCode:
         self._recorder = recorder
         self._interrupts = interrupts
         self.failure = ""
+        self.raised: list[UserError] = []
 
     async def fire(
-        self, point: str, hooks: tuple[UserFunction, ...], given: Given, watch: Watch
+        self, point: str, hooks: tuple[UserFunction, ...], given: HookInput, watch: Watch
     ) -> None:
         """Run the hooks of one point in order. Stops at the first that blocks.
 
@@ -55,7 +60,9 @@ class UserCode:
                 break
         self._interrupts.check()
 
-    def _apply_isolation(self, given: Given, hook: UserFunction, detail: str, words: str) -> None:
+    def _apply_isolation(
+        self, given: HookInput, hook: UserFunction, detail: str, words: str
+    ) -> None:
         on_failure = self._isolation.on_failure
         if on_failure is OnHookFailure.FAIL_RUN:
             self.failure = f"hook {hook.name}: {detail}"
@@ -111,6 +118,8 @@ class UserCode:
             cancelled = "CancelledError"  # it cancelled itself; nobody asked (bug D4)
             return "failed", cancelled, cancelled
         except Exception as error:  # noqa: BLE001 - user code is isolated here
+            kind = "callback" if afterwards is None else "hook"
+            keep(self.raised, f"the {kind} {user.name}", error)
             return "failed", describe(error), message_of(error) or type(error).__name__
         return "ok", "", ""
 
@@ -118,7 +127,7 @@ class UserCode:
 _AtToolCall = BeforeToolCall | AfterToolCall
 
 
-def _is_answered(given: Given) -> bool:
+def _is_answered(given: HookInput) -> bool:
     return isinstance(given, _AtToolCall) and bool(given.failure)
 
 

@@ -8,6 +8,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from simloop.errors import ScenarioError
+
 
 class UserFunction:
     """A function of the user's, its name as traces show it, and whether it must be awaited."""
@@ -15,6 +17,10 @@ class UserFunction:
     __slots__ = ("function", "is_async", "name")
 
     def __init__(self, function: Callable[..., Any], name: str = "") -> None:
+        if not callable(function):
+            kind = type(function).__name__
+            hint = "give a plain or an async function"
+            raise ScenarioError(f"this must be a function, not {kind}", key=name, hint=hint)
         self.function = function
         self.name = name or getattr(function, "__name__", type(function).__name__)
         call: Any = getattr(function, "__call__", None)  # noqa: B004 - an object may be async

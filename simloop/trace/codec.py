@@ -8,6 +8,7 @@ all, and whatever can still be read of a damaged one is read, and said to be dam
 import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -44,6 +45,10 @@ def encode(trace: LoopTrace) -> bytes:
 
 def write_trace(trace: LoopTrace, path: str | Path) -> None:
     """Write the trace to `path`, as `write_file` does. Raises ScenarioError if that fails."""
+    given: Any = trace
+    if not isinstance(given, LoopTrace):
+        hint = "give the trace of a result: write_trace(result.trace, path)"
+        raise ScenarioError(f"this is no trace, but {type(given).__name__}", hint=hint)
     write_file(Path(path), encode(trace))
 
 

@@ -11,9 +11,9 @@ from simloop.loops.react import ReactOptions
 
 
 def test_a_word_becomes_the_member_that_it_names() -> None:
-    assert Execution(order="parallel").order is ToolOrder.PARALLEL  # type: ignore[arg-type]
-    assert HookIsolation(on_failure="fail-run").on_failure is OnHookFailure.FAIL_RUN  # type: ignore[arg-type]
-    policy = Compaction(strategy="drop-oldest")  # type: ignore[arg-type]
+    assert Execution(order="parallel").order is ToolOrder.PARALLEL
+    assert HookIsolation(on_failure="fail-run").on_failure is OnHookFailure.FAIL_RUN
+    policy = Compaction(strategy="drop-oldest")
     assert policy.strategy is CompactionStrategy.DROP_OLDEST
 
 

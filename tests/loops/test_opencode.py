@@ -43,7 +43,7 @@ from simloop.loops.opencode_options import OpencodeOptions, Steps
 from simloop.messages import AssistantMessage, FinishReason, ToolMessage, UserMessage
 from simloop.scenario.loops import LoopOptions
 from simloop.scenario.replies import Pace, StreamFault
-from simloop.scenario.schema import Context, Moment, Queued
+from simloop.scenario.schema import Context, Queued, Trigger
 
 SECOND = 10**9
 FITS, OVER = ContextMeasured(over=False), ContextMeasured(over=True)
@@ -299,13 +299,17 @@ def failing(status: int, times: int = 1) -> Reply:
 EXITS: dict[str, tuple[Outcome, dict[str, Any], list[Reply]]] = {
     "answered": (Outcome.COMPLETED, {}, [CALL, DONE]),
     "stop-with-calls": (Outcome.COMPLETED, {}, [Reply(call={"t": {}}, finish="stop")]),
-    "aborted-in-tools": (Outcome.ABORTED, {"abort": Moment(at="500ms")}, [TWO]),
+    "aborted-in-tools": (Outcome.ABORTED, {"abort": Trigger(at="500ms")}, [TWO]),
     "aborted-in-the-stream": (
         Outcome.ABORTED,
-        {"abort": Moment(on="tool-call")},
+        {"abort": Trigger(on="tool-call")},
         [Reply(call=[{"t": {}}, {"t": {}}], pace=SLOWLY)],
     ),
-    "aborted-in-the-wait": (Outcome.ABORTED, {"abort": Moment(on="backoff")}, [CALL, failing(500)]),
+    "aborted-in-the-wait": (
+        Outcome.ABORTED,
+        {"abort": Trigger(on="backoff")},
+        [CALL, failing(500)],
+    ),
     "forbidden": (Outcome.BLOCKED, {"hooks": [BLOCKS]}, [TWO]),
     "error": (Outcome.FAILED, {}, [CALL, failing(401)]),
     "error-after-a-call": (

@@ -11,13 +11,13 @@ from simloop.loops.opencode import MAX_STEPS
 from simloop.loops.opencode_options import VERSIONS, Steps
 from simloop.messages import AssistantMessage, UserMessage
 from simloop.scenario.expect import Expect
-from simloop.scenario.schema import Moment
+from simloop.scenario.schema import Trigger
 
 SLOW_TEXT = Reply(say=["a", "b", "c"], pace=SLOWLY)
-IN_THE_STREAM, HALF_A_SECOND = Moment(at="1.5s"), Moment(at="500ms")
+IN_THE_STREAM, HALF_A_SECOND = Trigger(at="1.5s"), Trigger(at="500ms")
 
 
-def aborted(*model: Reply, abort: Moment, version: str = "", **more: Any) -> Result:
+def aborted(*model: Reply, abort: Trigger, version: str = "", **more: Any) -> Result:
     result = go(*model, loop=f"opencode{version}", abort=abort, **more)
     assert result.outcome is Outcome.ABORTED
     return result
@@ -62,7 +62,7 @@ def test_a_tool_is_waited_for_only_if_no_part_of_the_stream_follows_it(
     nth: int, at_ns: int, told: Sequence[str]
 ) -> None:
     """The second call is a part of the stream: there the loop sees the abort."""
-    result = aborted(TWO, abort=Moment(on="tool-started", nth=nth), version="@1.2.27")
+    result = aborted(TWO, abort=Trigger(on="tool-started", nth=nth), version="@1.2.27")
     assert (result.elapsed_ns, results_of(result), len(result.calls)) == (at_ns, told, nth)
 
 
@@ -86,7 +86,7 @@ def test_the_call_after_an_abort_in_the_wait_is_the_one_that_failed_again() -> N
 @pytest.mark.parametrize("version", ["", *(f"@{version}" for version in VERSIONS)])
 def test_an_abort_after_a_step_leads_to_no_other_call(version: str) -> None:
     slow = ScriptedHook(at="after_llm_call", takes="1s")
-    result = aborted(CALL, abort=Moment(on="finish"), version=version, hooks=[slow])
+    result = aborted(CALL, abort=Trigger(on="finish"), version=version, hooks=[slow])
     assert len(result.requests) == 1
 
 
@@ -103,12 +103,12 @@ def test_an_abort_waits_for_the_hooks_around_a_call_and_not_for_those_after_a_st
     point: Any, at_s: float
 ) -> None:
     hook = ScriptedHook(at=point, takes="4s")
-    result = aborted(CALL, abort=Moment(at="1.5s"), hooks=[hook], expect=Expect(unused=1))
+    result = aborted(CALL, abort=Trigger(at="1.5s"), hooks=[hook], expect=Expect(unused=1))
     assert result.elapsed_s == at_s
     assert (
         aborted(
             CALL,
-            abort=Moment(at="1.5s"),
+            abort=Trigger(at="1.5s"),
             hooks=[hook],
             version="@1.18.33",
             expect=Expect(unused=1),

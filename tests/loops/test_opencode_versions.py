@@ -14,7 +14,7 @@ from simloop.loops.opencode_options import VERSIONS
 from simloop.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from simloop.scenario.agent import event_view
 from simloop.scenario.replies import StreamFault
-from simloop.scenario.schema import Context, Moment
+from simloop.scenario.schema import Context, Trigger
 from simloop.trace.event import Event
 from simloop.trace.opencode_events import SessionErrorEvent, StatusEvent
 
@@ -246,7 +246,7 @@ def test_no_version_emits_idle_twice_after_a_run_without_an_error(version: str) 
 
 
 def test_1_18_33_emits_idle_twice_after_an_abort() -> None:
-    result = play("1.18.33", CALL, abort=Moment(at="0.5s"))
+    result = play("1.18.33", CALL, abort=Trigger(at="0.5s"))
     assert events("1.18.33", result) == ["busy", "MessageAbortedError", "idle", "idle"]
 
 

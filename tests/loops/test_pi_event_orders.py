@@ -14,7 +14,7 @@ from simloop.kernel.policies import ToolOrder
 from simloop.messages import AssistantMessage, ToolMessage
 from simloop.scenario.agent import event_view
 from simloop.scenario.replies import Pace
-from simloop.scenario.schema import Moment, Queued
+from simloop.scenario.schema import Queued, Trigger
 from simloop.trace import entries
 from simloop.trace import pi_program_events as pi
 from simloop.trace.event import Event
@@ -29,7 +29,7 @@ TOOLS = {
 }
 SEQUENTIAL = ToolExecution(order=ToolOrder.SEQUENTIAL)
 PARALLEL = ToolExecution(order=ToolOrder.PARALLEL)
-DURING_A = Moment(at="500ms")
+DURING_A = Trigger(at="500ms")
 
 
 def scenario(
@@ -37,7 +37,7 @@ def scenario(
     order: ToolExecution | None = None,
     then: Sequence[Reply] = (Reply(say="Done."),),
     finish: str | None = None,
-    abort: Moment | None = None,
+    abort: Trigger | None = None,
     queue: Sequence[Queued] = (),
 ) -> Scenario:
     return Scenario(
@@ -256,7 +256,7 @@ def test_unlike_pi_0_87_1_our_transcript_answers_the_call_that_was_never_started
 @pytest.mark.parametrize("loop", ["pi@0.73.1", "pi@0.87.1"])
 def test_pi_0_73_1_and_0_87_1_parallel_abort_during_a_when_b_is_done(loop: str) -> None:
     """A error, B done, one more model call, which comes back as aborted."""
-    world = scenario("A", "B", order=PARALLEL, then=(), abort=Moment(at="1.5s"))
+    world = scenario("A", "B", order=PARALLEL, then=(), abort=Trigger(at="1.5s"))
     result = run(world, loop=loop)
     assert result.outcome is Outcome.ABORTED
     assert errors(result) == {"A": True, "B": False}
@@ -285,7 +285,7 @@ def test_pi_0_87_1_a_reply_that_is_aborted_ends_the_run_at_once() -> None:
         prompt="Go.",
         tools=TOOLS,
         model=[Reply(say="I see", call={"A": {}}, pace=Pace(per_part="1s"))],
-        abort=Moment(on="tool-call"),
+        abort=Trigger(on="tool-call"),
         queue=[Queued(on="tool-call", say="Never heard.")],
     )
     result = run(world, loop="pi@0.87.1")

@@ -21,7 +21,7 @@ from simloop.kernel.policies import ToolOrder
 from simloop.loops.pi_options import VERSIONS, Delivery, PiOptions
 from simloop.messages import ToolMessage, UserMessage
 from simloop.scenario.loops import LoopOptions
-from simloop.scenario.schema import Context, Moment, Queued
+from simloop.scenario.schema import Context, Queued, Trigger
 from simloop.trace import entries
 
 SECOND = 10**9
@@ -176,7 +176,7 @@ def test_an_abort_during_the_first_of_two_tools_does_as_that_version(
 ) -> None:
     order = ToolExecution(order=ToolOrder.SEQUENTIAL)
     two = Reply(call=[{"t": {}}, {"t": {}}])
-    result = go(two, loop=loop, tool_execution=order, abort=Moment(at="500ms"))
+    result = go(two, loop=loop, tool_execution=order, abort=Trigger(at="500ms"))
     assert result.outcome is Outcome.ABORTED
     assert (len(result.calls), len(result.requests)) == (started, requests)
     answered = [m.is_error for m in result.messages if isinstance(m, ToolMessage)]
@@ -211,7 +211,7 @@ def test_the_wall_clock_bounds_the_tools_that_are_run_after_an_abort() -> None:
         loop="pi@0.73.1",
         tools=slow,
         tool_execution=ToolExecution(order=ToolOrder.SEQUENTIAL),
-        abort=Moment(at="500ms"),
+        abort=Trigger(at="500ms"),
         limits=Limits(max_wall_clock_ms=2_000),
     )
     assert result.elapsed_ns == 2 * SECOND

@@ -31,7 +31,7 @@ from simloop.loops.react import LEGAL, TOO_MANY_ROUNDS, ReactLoop, ReactOptions
 from simloop.messages import AssistantMessage, FinishReason, ToolMessage
 from simloop.scenario.loops import LoopOptions
 from simloop.scenario.replies import Http
-from simloop.scenario.schema import Moment, Queued, ScriptedHook
+from simloop.scenario.schema import Queued, ScriptedHook, Trigger
 from simloop.trace import entries
 
 SECOND = 10**9
@@ -296,7 +296,7 @@ def test_a_failed_call_is_not_tried_again_and_the_prompt_stays_in_the_history() 
 @pytest.mark.parametrize(
     ("asked_for", "feature"),
     [
-        ({"abort": Moment(at="1ns")}, Feature.ABORT),
+        ({"abort": Trigger(at="1ns")}, Feature.ABORT),
         ({"hooks": [ScriptedHook(at="before_llm_call")]}, Feature.HOOKS),
         ({"compaction": Compaction()}, Feature.COMPACTION),
         ({"summaries": [DONE]}, Feature.COMPACTION),

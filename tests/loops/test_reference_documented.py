@@ -25,7 +25,7 @@ from simloop.loops.reference_options import DOCUMENTED, VERSIONS, ReferenceOptio
 from simloop.messages import AssistantMessage, ToolMessage, UserMessage
 from simloop.scenario.loops import LoopOptions
 from simloop.scenario.replies import StreamFault
-from simloop.scenario.schema import Context, Moment, Queued, ScriptedTool
+from simloop.scenario.schema import Context, Queued, ScriptedTool, Trigger
 from simloop.trace import entries
 
 SECOND = 10**9
@@ -211,7 +211,7 @@ def test_without_its_mend_retry_after_is_ignored(mend: str) -> None:
 
 @both("abort_in_backoff")
 def test_without_its_mend_an_abort_waits_for_the_end_of_the_backoff(mend: str) -> None:
-    abort = Moment(at="500ms")
+    abort = Trigger(at="500ms")
     limited = Reply(http=Http(status=429))
     mended = without("", limited, abort=abort)
     assert (mended.outcome, mended.elapsed_ns, requests(mended)) == (
@@ -226,7 +226,7 @@ def test_without_its_mend_an_abort_waits_for_the_end_of_the_backoff(mend: str) -
 
 @both("keep_stopped_step")
 def test_without_its_mend_nothing_of_an_aborted_step_stays_in_the_context(mend: str) -> None:
-    abort = Moment(on="tool-started")
+    abort = Trigger(on="tool-started")
     assert roles(without("", LOOK, abort=abort)) == "user assistant tool"
     result = without(mend, LOOK, abort=abort)
     assert (roles(result), result.text) == ("user", "I look.")

@@ -20,7 +20,7 @@ from simloop import (
 )
 from simloop.messages import AssistantMessage, UserMessage
 from simloop.scenario.agent import event_view
-from simloop.scenario.schema import Moment, Queued
+from simloop.scenario.schema import Queued, Trigger
 from simloop.sim.simulate import running_loop
 from simloop.trace import entries
 from simloop.trace.pi_events import DoneEvent, ErrorEvent, ToolCallEvent
@@ -163,7 +163,7 @@ def test_moments_of_the_scenario_work_beside_the_agents_own_eyes() -> None:
 
     queue = [Queued(on="tool-started", say="And?")]
     assert live(main, *WRITES, queue=queue)[3:] == ["And?", "It is written."]
-    assert live(main, WRITES[0], abort=Moment(on="tool-started"))[-1].startswith("Error: ")
+    assert live(main, WRITES[0], abort=Trigger(on="tool-started"))[-1].startswith("Error: ")
 
 
 # ------------------------------------------------------------------ where no time passes

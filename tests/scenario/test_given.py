@@ -1,6 +1,11 @@
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from simloop import (
+    Callbacks,
+    Hooks,
     Http,
     Limits,
     Outcome,
@@ -9,8 +14,10 @@ from simloop import (
     ScenarioError,
     ScriptExhausted,
     Simulation,
+    Tool,
     parse_scenario,
     run,
+    write_trace,
 )
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.retry import ExponentialBackoff
@@ -130,3 +137,86 @@ def test_files_that_do_not_fit_in_one_tree_are_the_authors_fault(files: str, say
         run(parse_scenario(f"prompt: x\nfiles: {files}\nmodel: [{{say: x}}]", "a.yaml"))
     assert says in refused.value.message
     assert str(refused.value).startswith("a.yaml:")
+
+
+class NoTools:
+    """Not iterable."""
+
+
+def function(*_: Any) -> str:
+    return "x"
+
+
+HELLO = Scenario(prompt="Hi", model=[Reply(say="Hello.")])
+
+
+@pytest.mark.parametrize(
+    ("options", "message", "hint"),
+    [
+        ({"tools": ["x", 5]}, "tools.0: a tool is a function, not str", "give functions, or Tool("),
+        ({"tools": [function, 5]}, "tools.1: a tool is a function, not int", "give functions"),
+        ({"tools": {"x": 5}}, "tools.x: a tool is a function, not int", "give functions"),
+        ({"tools": function}, "tools: tools are a list, not a function", "tools=[function]"),
+        ({"tools": "read"}, "tools: tools are a list, not str", "tools=[function]"),
+        ({"tools": NoTools()}, "tools: tools are a list, not NoTools", "tools=[function]"),
+        ({"tools": [function, function]}, "two tools are called function", "another name"),
+        ({"model": "hello"}, "model: a model is a function of the request", "model=[Reply("),
+        ({"model": [Reply(say="x")]}, "model: a model is a function of", "model=[Reply("),
+        ({"model": Reply(say="x")}, "model: a model is a function of", "model=[Reply("),
+        ({"hooks": [function]}, "hooks: hooks are given as Hooks, not list", "Hooks(before_llm"),
+        ({"callbacks": function}, "callbacks are given as Callbacks", "Callbacks(on_text="),
+        ({"retry": 3}, "retry: a retry policy has classify, retryable", "ExponentialBackoff("),
+        ({"estimate_tokens": 4}, "estimate_tokens: an estimate is a function", "such as len"),
+        ({"seed": "7"}, "seed: a seed is a whole number, not str", "seed=7"),
+        ({"seed": -1}, "seed", ""),
+        ({"loop": 5}, "", ""),
+    ],
+    ids=str,
+)
+def test_a_value_that_an_option_cannot_have_is_refused_with_the_mend(
+    options: dict[str, Any], message: str, hint: str
+) -> None:
+    with pytest.raises(ScenarioError) as refused:
+        run(HELLO, **options)
+    assert message in str(refused.value)
+    assert hint in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("scenario", "hint"),
+    [
+        ({"prompt": "Hi"}, "Scenario(**...)"),
+        ("a.simloop.yaml", "load_scenario(path)"),
+        (Path("a.simloop.yaml"), "load_scenario(path)"),
+        (None, "Scenario(prompt=..., model=[...])"),
+        (Scenario, "Scenario(prompt=..., model=[...])"),
+    ],
+)
+def test_only_a_scenario_can_be_run(scenario: Any, hint: str) -> None:
+    with pytest.raises(ScenarioError, match="a run needs a Scenario, not") as refused:
+        run(scenario)
+    assert hint in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Hooks(before_llm_call=function),  # type: ignore[arg-type]
+        lambda: Hooks(after_tool_call=["x"]),  # type: ignore[list-item]
+        lambda: Callbacks(on_text="x"),  # type: ignore[arg-type]
+        lambda: Tool("x"),  # type: ignore[arg-type]
+        lambda: Http(status=429, retry_after=5),  # type: ignore[arg-type]
+        lambda: Scenario(prompt=5),  # type: ignore[arg-type]
+        lambda: Scenario(prompt="Hi", limits={"max_stps": 3}),
+        lambda: Scenario(prompt="Hi", model=["Hello."]),  # type: ignore[list-item]
+        lambda: write_trace(run(HELLO), "x"),  # type: ignore[arg-type]
+        lambda: run(HELLO).expect(outcome="complete"),
+    ],
+    ids=[
+        *("hooks-no-list", "hook-no-function", "callback", "tool", "duration", "prompt", "limits"),
+        *("reply", "trace", "expectation"),
+    ],
+)
+def test_a_wrong_call_raises_an_error_with_a_hint(make: Any) -> None:
+    with pytest.raises(ScenarioError):
+        make()

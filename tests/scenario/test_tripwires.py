@@ -6,12 +6,12 @@ from work import lines_run
 
 from simloop import Outcome, Reply, Result, Scenario, ScriptedTool, ScriptUnused, Simulation, run
 from simloop.scenario.loader import parse_scenario
-from simloop.scenario.schema import Moment, Queued
+from simloop.scenario.schema import Queued, Trigger
 from simloop.scenario.tripwires import Tripwires
 from simloop.trace.entries import Request, TextDelta, ToolStarted, Transition
 
 
-def scenario(abort: Moment | None = None) -> Scenario:
+def scenario(abort: Trigger | None = None) -> Scenario:
     return Scenario(
         prompt="Look.",
         tools={"look": ScriptedTool(returns="found", takes="1s")},
@@ -23,7 +23,7 @@ def scenario(abort: Moment | None = None) -> Scenario:
     )
 
 
-def stopped(moment: Moment) -> Simulation:
+def stopped(moment: Trigger) -> Simulation:
     simulation = Simulation(scenario(abort=moment))
     with pytest.raises(ScriptUnused):
         simulation.run()
@@ -33,18 +33,18 @@ def stopped(moment: Moment) -> Simulation:
 @pytest.mark.parametrize(
     ("moment", "last"),
     [
-        (Moment(on="part"), "text-delta"),
-        (Moment(on="part", nth=2), "text-delta"),
-        (Moment(on="part", nth=5), "finish"),
-        (Moment(on="request"), "request"),
-        (Moment(on="tool-call", nth=2), "tool-call"),
-        (Moment(on="tool-started"), "tool-started"),
-        (Moment(on="tool-result"), "tool-result"),
-        (Moment(on="transition", nth=4), "transition"),
+        (Trigger(on="part"), "text-delta"),
+        (Trigger(on="part", nth=2), "text-delta"),
+        (Trigger(on="part", nth=5), "finish"),
+        (Trigger(on="request"), "request"),
+        (Trigger(on="tool-call", nth=2), "tool-call"),
+        (Trigger(on="tool-started"), "tool-started"),
+        (Trigger(on="tool-result"), "tool-result"),
+        (Trigger(on="transition", nth=4), "transition"),
     ],
     ids=lambda value: value if isinstance(value, str) else f"{value.on}-{value.nth}",
 )
-def test_an_abort_comes_when_the_trace_shows_it(moment: Moment, last: str) -> None:
+def test_an_abort_comes_when_the_trace_shows_it(moment: Trigger, last: str) -> None:
     entries = stopped(moment).trace.entries
     end = next(
         i for i, e in enumerate(entries) if isinstance(e, Transition) and e.state == "finished"
@@ -58,7 +58,7 @@ def test_an_abort_comes_when_the_trace_shows_it(moment: Moment, last: str) -> No
 def test_an_abort_at_the_second_tool_lets_the_first_one_finish() -> None:
     started = [
         e
-        for e in stopped(Moment(on="tool-started", nth=2)).trace.entries
+        for e in stopped(Trigger(on="tool-started", nth=2)).trace.entries
         if isinstance(e, ToolStarted)
     ]
     assert [entry.call_id for entry in started] == ["call-1", "call-2"]
@@ -118,7 +118,7 @@ def test_a_moment_that_came_when_it_could_change_nothing_any_more_is_not_left_ov
 @pytest.mark.parametrize("moment", [{}, {"at": "1s", "on": "part"}], ids=["neither", "both"])
 def test_a_moment_is_a_time_or_something_that_the_trace_shows(moment: dict[str, str]) -> None:
     with pytest.raises(ValueError, match="give either at"):
-        Moment.model_validate(moment)
+        Trigger.model_validate(moment)
 
 
 def told(**when: object) -> Result:
@@ -169,7 +169,7 @@ def test_an_entry_costs_the_same_however_many_moments_are_waited_for(
 
         def wait_for_each_entry() -> None:
             for number in range(count):
-                record.set(Moment(on=on, nth=number + 1), partial(shown.append, number))
+                record.set(Trigger(on=on, nth=number + 1), partial(shown.append, number))
             for number in range(count):
                 record.append(TextDelta(number, 0, "x"))
 

@@ -24,10 +24,10 @@ from simloop.scenario.replies import Reply
 from simloop.scenario.schema import (
     Context,
     HookPoint,
-    Moment,
     Scenario,
     ScriptedHook,
     ScriptedTool,
+    Trigger,
 )
 from simloop.scenario.simulation import Simulation, run
 from simloop.scenario.world import (
@@ -219,7 +219,7 @@ def test_a_tool_of_the_scenario_stands_in_the_place_of_its_namesake_over_files()
     ("loop", "fields", "feature"),
     [
         ("react", {"hooks": [ScriptedHook(at="after_llm_call")]}, "no hooks"),
-        ("react", {"abort": Moment(at="1ns")}, "no way to stop"),
+        ("react", {"abort": Trigger(at="1ns")}, "no way to stop"),
         ("react", {"summaries": [Reply(say="s")]}, "never shortens"),
         ("react", {"compaction": Compaction()}, "never shortens"),
         ("react", {"context": Context(over=[True])}, "never shortens"),

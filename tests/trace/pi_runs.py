@@ -10,7 +10,7 @@ from simloop.kernel.policies import ToolOrder
 from simloop.scenario.agent import event_view
 from simloop.scenario.expect import Expect
 from simloop.scenario.replies import StreamFault
-from simloop.scenario.schema import Moment
+from simloop.scenario.schema import Trigger
 from simloop.trace.entries import AnyEntry, Footer
 from simloop.trace.looptrace import LoopTrace
 
@@ -48,9 +48,9 @@ REPLIES = st.one_of(
 )
 MOMENTS = st.one_of(
     st.none(),
-    st.builds(lambda at: Moment(at=f"{at * 500}ms"), st.integers(0, 12)),
+    st.builds(lambda at: Trigger(at=f"{at * 500}ms"), st.integers(0, 12)),
     st.builds(
-        lambda on, nth: Moment(on=on, nth=nth),
+        lambda on, nth: Trigger(on=on, nth=nth),
         st.sampled_from(["request", "part", "tool-started", "tool-result", "transition"]),
         st.integers(1, 6),
     ),

@@ -13,7 +13,7 @@ from simloop.loops.opencode_options import OpencodeOptions, Steps
 from simloop.messages import Outcome
 from simloop.scenario.expect import Expect
 from simloop.scenario.loops import LoopOptions
-from simloop.scenario.schema import Context, Moment, ScriptedHook, ScriptedTool
+from simloop.scenario.schema import Context, ScriptedHook, ScriptedTool, Trigger
 from simloop.trace.event import Event
 from simloop.trace.opencode_events import (
     Busy,
@@ -139,13 +139,13 @@ ENDS: dict[str, tuple[Scenario, str, Outcome, list[str]]] = {
         ["APIError"],
     ),
     "aborted": (
-        scenario(Reply(call={"look": {}}), abort=Moment(at="500ms")),
+        scenario(Reply(call={"look": {}}), abort=Trigger(at="500ms")),
         "opencode@1.18.33",
         Outcome.ABORTED,
         ["MessageAbortedError"],
     ),
     "aborted-while-waiting": (
-        scenario(LIMITED, abort=Moment(at="500ms")),
+        scenario(LIMITED, abort=Trigger(at="500ms")),
         "opencode",
         Outcome.ABORTED,
         ["MessageAbortedError"],
@@ -242,7 +242,7 @@ def test_wherever_a_run_is_aborted_it_goes_from_busy_to_one_idle(
     world = scenario(
         *replies,
         Reply(say="Done.", times="always"),
-        abort=Moment(on="transition", nth=abort + 1),
+        abort=Trigger(on="transition", nth=abort + 1),
         compaction=Compaction(),
         expect=Expect(unused=1),
     )

@@ -24,7 +24,7 @@ from simloop import (
     write_trace,
 )
 from simloop.scenario.replies import StreamFault
-from simloop.scenario.schema import Moment
+from simloop.scenario.schema import Trigger
 from simloop.trace.entries import AnyEntry, Footer
 from simloop.trace.event import Event
 from simloop.trace.pi_events import (
@@ -174,7 +174,7 @@ def test_a_run_that_fails_ends_in_one_error_and_no_done(reply: Reply, message: s
 
 
 def test_an_abort_during_a_tool_leaves_no_call_without_a_result() -> None:
-    world = scenario(Reply(call=[{"look": {}}, {"now": {}}]), abort=Moment(at="500ms"))
+    world = scenario(Reply(call=[{"look": {}}, {"now": {}}]), abort=Trigger(at="500ms"))
     events = result_events(run(world))
     assert shown(events) == [
         "message", "tool_call call-1", "tool_result call-1", "tool_call call-2",
@@ -184,7 +184,7 @@ def test_an_abort_during_a_tool_leaves_no_call_without_a_result() -> None:
 
 
 def test_a_reply_that_is_stopped_in_the_middle_is_no_message_and_calls_nothing() -> None:
-    world = scenario(Reply(say="I ", call={"look": {}}), abort=Moment(on="tool-call"))
+    world = scenario(Reply(say="I ", call={"look": {}}), abort=Trigger(on="tool-call"))
     assert types(result_events(run(world))) == ["error"]
 
 

@@ -11,7 +11,7 @@ from pi_runs import PI, lines, runs, scenario, told_by, types
 from simloop import Compaction, Http, Limits, Reply, Result, Scenario, read_trace, run, write_trace
 from simloop.kernel.policies import CompactionStrategy
 from simloop.scenario.replies import Pace
-from simloop.scenario.schema import Moment
+from simloop.scenario.schema import Trigger
 from simloop.trace.entries import AnyEntry, Footer
 from simloop.trace.pi_program_events import (
     MessageEnd,
@@ -102,7 +102,7 @@ def test_words_of_the_user_are_told_once_also_when_the_context_is_rewritten(
 
 
 DROPS = CompactionStrategy.DROP_OLDEST
-AT_ONE_AND_A_HALF = Moment(at="1.5s")
+AT_ONE_AND_A_HALF = Trigger(at="1.5s")
 SLOWLY = Pace(first_part="1s", per_part="1s")
 
 

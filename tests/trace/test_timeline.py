@@ -17,7 +17,7 @@ from simloop import (
 from simloop.check.replay import run_to_the_end
 from simloop.scenario.catalog import Listed, bundled
 from simloop.scenario.loader import load_scenario
-from simloop.scenario.schema import Context, Moment
+from simloop.scenario.schema import Context, Trigger
 from simloop.trace import entries
 from simloop.trace.codec import decode, encode
 from simloop.trace.entries import AnyEntry
@@ -223,7 +223,7 @@ def test_a_call_that_is_made_after_an_abort_is_a_round_without_a_finish() -> Non
         loop="pi@0.87.1",
         tools={"look": ScriptedTool(takes="2s")},
         model=[Reply(call={"look": {}})],
-        abort=Moment(at="1s"),
+        abort=Trigger(at="1s"),
     )
     assert rounds(run(scenario).trace) == [(1, "tool-calls", ("look",)), (2, None, ())]
 

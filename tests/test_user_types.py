@@ -1,0 +1,72 @@
+"""Somebody's project type-checks, with simloop installed from its wheel and no plugin.
+
+Checking costs seconds, most of them for pydantic's own types, and no smaller program shows that a
+stranger's checker agrees. Each checker runs once, on a file that must pass and on one in which each
+line must be refused.
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+
+import pytest
+
+USER = Path(__file__).parent / "user"
+FILES = ("typical.py", "wrong.py")
+REFUSED = [
+    number
+    for number, line in enumerate((USER / "wrong.py").read_text().splitlines(), start=1)
+    if line.endswith("# refused")
+]
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory, installed: Path) -> Path:
+    """A folder with the two files, and a fresh environment with the wheel in it.
+
+    Its other libraries are those of the environment of this test, which holds no wheel.
+    """
+    folder = tmp_path_factory.mktemp("project")
+    for name in FILES:
+        shutil.copy(USER / name, folder / name)
+    venv.create(folder / ".venv", with_pip=False)
+    (site_packages,) = (folder / ".venv" / "lib").glob("python*/site-packages")
+    shutil.copytree(installed, site_packages, dirs_exist_ok=True)
+    libraries = dict.fromkeys([sysconfig.get_path("purelib"), sysconfig.get_path("platlib")])
+    (site_packages / "others.pth").write_text("\n".join(libraries))
+    return folder
+
+
+def findings(project: Path, *command: str) -> dict[str, list[int]]:
+    """The lines with an error, by file."""
+    run = subprocess.run(
+        [sys.executable, "-m", *command, *FILES],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    found: dict[str, set[int]] = {name: set() for name in FILES}
+    for name, line in re.findall(r"(\w+\.py):(\d+):(?:\d+)?.* error", run.stdout):
+        found[name].add(int(line))
+    assert run.returncode == 1, run.stdout + run.stderr
+    return {name: sorted(lines) for name, lines in found.items()}
+
+
+def test_mypy_accepts_what_people_write_and_refuses_what_cannot_run(project: Path) -> None:
+    pytest.importorskip("mypy", reason="needs mypy, of the extra `lint`")
+    python = str(project / ".venv/bin/python")
+    found = findings(project, "mypy", "--strict", "--config-file=", "--python-executable", python)
+    assert found == {"typical.py": [], "wrong.py": REFUSED}
+
+
+def test_pyright_accepts_what_people_write_and_refuses_what_cannot_run(project: Path) -> None:
+    pytest.importorskip("pyright", reason="needs pyright, of the extra `lint`")
+    if shutil.which("node") is None:
+        pytest.skip("pyright needs node")
+    found = findings(project, "pyright", "--pythonpath", str(project / ".venv/bin/python"))
+    assert found == {"typical.py": [], "wrong.py": REFUSED}

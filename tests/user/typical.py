@@ -1,0 +1,162 @@
+"""A file of a user's project, with the calls that people write."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import simloop
+from simloop import (
+    Agent,
+    BeforeLLMCall,
+    BeforeToolCall,
+    Callbacks,
+    Compaction,
+    Expect,
+    ExponentialBackoff,
+    Finish,
+    FinishReason,
+    HookIsolation,
+    Hooks,
+    Http,
+    Limits,
+    MakeFakeModel,
+    Pace,
+    Part,
+    Queued,
+    Reply,
+    Request,
+    Result,
+    RunOptions,
+    Scenario,
+    ScriptedHook,
+    ScriptedTool,
+    SimloopRun,
+    TextDelta,
+    Tool,
+    ToolExecution,
+    ToolResult,
+    Trigger,
+    VirtualClock,
+    arun,
+    duration,
+    load_scenario,
+    read_trace,
+    run,
+    simulate,
+    write_trace,
+)
+
+
+def read_file(path: str) -> str:
+    return Path(path).name
+
+
+async def look(at: str = "here") -> ToolResult:
+    await asyncio.sleep(1)
+    return ToolResult(at)
+
+
+def shout(given: BeforeLLMCall) -> None:
+    given.system_prompt = "Answer loudly."
+    if "delete" in given.tools:
+        given.block("Not today.")
+
+
+async def sandbox(given: BeforeToolCall) -> None:
+    given.arguments["path"] = "/sandbox"
+
+
+def answer(request: Request) -> str:
+    return f"You said: {request.messages[-1].text}"
+
+
+class Streaming:
+    async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
+        yield TextDelta(request.system_prompt)
+        yield Finish(FinishReason.STOP, "stop")
+
+
+whole = Scenario(
+    title="A rate limit costs one error and one backoff",
+    loop="reference",
+    seed=7,
+    limits={"max_steps": 20},
+    system_prompt="Be brief.",
+    prompt="What does README.md say?",
+    then=["And the date?"],
+    tools={
+        "read_file": ScriptedTool(parameters={"path": "string"}, returns="# Hello", takes="120ms"),
+        "look": {"returns": "found", "takes": "1s"},
+    },
+    files={"README.md": "# Hello"},
+    model=[
+        Reply(http=Http(status=429, retry_after="5s")),
+        Reply(say="Let me look.", call={"read_file": {"path": "README.md"}}),
+        Reply(say="It says Hello.", pace=Pace(first_part="1s")),
+        {"say": "Noon.", "usage": {"input": 3, "output": 4}},
+    ],
+    summaries=[Reply(say="All of it.")],
+    hooks=[ScriptedHook(at="before_tool_call", block="Not now.", takes="1s")],
+    abort=Trigger(at="10s"),
+    queue=[Queued(on="finish", say="Wait."), Queued(at="1.5s", say="No.", follow_up=True)],
+    retry=ExponentialBackoff(jitter=0.5),
+    compaction=Compaction(window=1_000, strategy="drop-oldest"),
+    tool_execution=ToolExecution(order="parallel"),
+    hook_isolation=HookIsolation(on_failure="fail-run"),
+    expect=Expect(
+        outcome="completed",
+        text={"contains": "Hello"},
+        elapsed={"max": "15s"},
+        requests={"min": 2, "max": 4},
+        counters={"error_count": 1},
+        sent=["user", ...],
+        calls=[{"read_file": {"path": "README.md"}}, ...],
+        backoffs=["5s"],
+    ),
+    expect_on={"pi": Expect(outcome="failed", unused=3), "react": {"outcome": "failed"}},
+)
+small = Scenario(prompt="Hi", limits=Limits(max_steps=3), expect={"outcome": "completed"})
+waiting = Reply(http=Http(status=429, retry_after=duration("5s")))
+
+
+def played() -> Result:
+    options: RunOptions = {"seed": 3, "loop": "pi", "model": Streaming()}
+    tools = {"read": read_file, "look": look}
+    run(small, **options)
+    run(small, model=lambda request: request.system_prompt, tools=tools)
+    run(small, model=answer, callbacks=Callbacks(on_text=print), estimate_tokens=len)
+    result = run(
+        small,
+        tools=[read_file, look, Tool(read_file, name="other", parameters={"type": "object"})],
+        hooks=Hooks(before_llm_call=[shout], before_tool_call=[sandbox]),
+        model=answer,
+    )
+    assert result.outcome == "completed"
+    assert result.elapsed_s == 2.0
+    assert result.counters.error_count == 1
+    first: Request = result.requests[0]
+    assert first.messages[-1].text == "Hi"
+    write_trace(result.trace, "a.trace.jsonl")
+    assert read_trace("a.trace.jsonl").outcomes == result.outcomes
+    return result.expect(outcome="completed", elapsed={"max": "15s"}, sent=["user", ...]).check()
+
+
+async def main() -> str:
+    agent, heard = Agent(small, events="document", loop="pi"), list[str]()
+    agent.on("tool_call", lambda event: heard.append(event.type))
+    types = [event.type async for event in agent.run("Create hello.ts")]
+    result = await arun(small, model=answer)
+    return f"{result.text} {types}"
+
+
+def test_a_rate_limit(simloop_run: SimloopRun, fake_model: MakeFakeModel) -> None:
+    result = simloop_run(small, model=fake_model(Reply(say="Hello.")), seed=4)
+    result.expect(outcome="completed", backoffs=["2s"])
+    assert simloop_run("a.simloop.yaml", check=False).text == "Hello."
+    assert simloop_run(load_scenario("b.simloop.yaml"), loop="react").ok
+
+
+def test_virtual_time(virtual_clock: VirtualClock) -> None:
+    text: str = virtual_clock(main())
+    assert text == simulate(main(), seed=7)
+    assert simloop.__version__
