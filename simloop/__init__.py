@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from simloop.scenario.durations import duration
     from simloop.scenario.expect import Expect
     from simloop.scenario.fixtures import MakeFakeModel, SimloopRun, VirtualClock
+    from simloop.scenario.history import PastMessage
     from simloop.scenario.loader import load_scenario, parse_scenario
     from simloop.scenario.mismatch import Mismatch
     from simloop.scenario.replies import Http, Pace, Reply, StreamFault, TokenUsage, When
@@ -115,6 +116,7 @@ _HOME = {
     "Outcome": "simloop.messages",
     "Pace": "simloop.scenario.replies",
     "Part": "simloop.messages",
+    "PastMessage": "simloop.scenario.history",
     "Queued": "simloop.scenario.schema",
     "ReasoningDelta": "simloop.messages",
     "Reply": "simloop.scenario.replies",
@@ -190,6 +192,7 @@ __all__ = [
     "Outcome",
     "Pace",
     "Part",
+    "PastMessage",
     "Queued",
     "ReasoningDelta",
     "Reply",

@@ -61,8 +61,7 @@ class ReferenceOptions:
     """A step that is stopped stays in the context, with its calls answered. Without: nothing of it
     stays."""
     hear_queue: bool = True
-    """A message that the user queues is sent with the next request. Without: it is the next prompt.
-    """
+    """A message that the user queues is sent with the next request. Without: as the next prompt."""
     report_failed_tools: bool = True
     """`after_tool_call` hooks and `on_tool_result` hear of failed calls. Without: they do not."""
     tell_early_end: bool = True

@@ -273,13 +273,17 @@ class Reply(Strict):
             yield Finish(FinishReason.read(raw), raw, usage, self.steps)
 
     def _calls(self) -> list[tuple[str, str]]:
-        """Names and the JSON text of the arguments."""
-        groups = [self.call] if isinstance(self.call, dict) else self.call
-        return [
-            (name, value if isinstance(value, str) else _json(value))
-            for group in groups
-            for name, value in group.items()
-        ]
+        return calls_of(self.call)
+
+
+def calls_of(call: dict[str, Any] | list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """The names of calls, and the JSON text of their arguments. Raises ValueError for no JSON."""
+    groups = [call] if isinstance(call, dict) else call
+    return [
+        (name, value if isinstance(value, str) else _json(value))
+        for group in groups
+        for name, value in group.items()
+    ]
 
 
 def _seconds(nanoseconds: int) -> str:

@@ -15,6 +15,7 @@ from simloop.kernel.policies import Compaction, HookIsolation, ToolExecution
 from simloop.kernel.retry import ExponentialBackoff
 from simloop.scenario.durations import NO_TIME, WrittenDuration, WrittenDurationOrNone
 from simloop.scenario.expect import Expect
+from simloop.scenario.history import PastMessage, unpaired
 from simloop.scenario.loops import LoopOptions
 from simloop.scenario.replies import Reply
 from simloop.scenario.strict import Many, Named, One, OneOrNone, Strict, differs, kept, wrong
@@ -241,6 +242,9 @@ class Scenario(Strict):
     seed: int = Field(default=0, ge=0, lt=2**63, description="The seed of everything random.")
     limits: One[Limits] = Field(default=kept(Limits()), description="The bounds of the run.")
     system_prompt: str = Field(default="", description="The system prompt.")
+    history: Many[PastMessage] = Field(
+        default=kept([]), description="The conversation before the first prompt."
+    )
     prompt: str = Field(description="What the user asks for.")
     then: list[str] = Field(
         default_factory=list, description="Further prompts, each after the outcome before it."
@@ -311,6 +315,13 @@ class Scenario(Strict):
         description="What must hold instead when this loop runs it, by name. Of a version, such as "
         "pi@0.87.1, what is said of its design must hold, unless something is said of the version.",
     )
+
+    @model_validator(mode="after")
+    def _history_is_paired(self) -> Self:
+        found = unpaired(self.history)
+        if found is not None:
+            raise wrong(f"history.{found[0]}", found[1])
+        return self
 
     @model_validator(mode="after")
     def _files_fit(self) -> Self:

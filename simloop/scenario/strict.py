@@ -91,7 +91,10 @@ class Strict(BaseModel):
 
 
 def wrong(key: str, message: str) -> PydanticCustomError:
-    """The objection of a whole model to one of its keys, which is where a file is marked."""
+    """The objection of a whole model to one of its keys, which is where a file is marked.
+
+    `key` may lead further down, as in `history.2`.
+    """
     return PydanticCustomError("contradiction", "{says}", {"key": key, "says": message})
 
 

@@ -88,7 +88,9 @@ def loc_of(error: Any) -> Loc:
     """The place of a finding; a check of a whole model names the key that it objects to."""
     key = error.get("ctx", {}).get("key")
     loc = tuple(part for part in error["loc"] if part not in {PLAIN, FORM})
-    return (*loc, key) if key else loc
+    if not key:
+        return loc
+    return (*loc, *(int(part) if part.isdigit() else part for part in key.split(".")))
 
 
 def refusal(model: type[BaseModel], invalid: ValidationError, *, key: str = "") -> ScenarioError:

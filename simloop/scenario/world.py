@@ -18,6 +18,7 @@ from simloop.kernel.machine import Feature
 from simloop.kernel.policies import Policies, ToolExecution, ToolStart
 from simloop.kernel.replies import ReplyReading
 from simloop.messages import ToolResult
+from simloop.scenario.history import past_messages
 from simloop.scenario.loops import DESIGNS, LoopOptions, check_loop
 from simloop.scenario.runoptions import RunOptions
 from simloop.scenario.schema import HookPoint, Scenario, ScriptedHook, ScriptedTool
@@ -140,6 +141,7 @@ def world_of(  # noqa: PLR0917 - what a world is made of
         hooks=scripted_hooks(scenario) + (given.get("hooks") or Hooks()),
         callbacks=given.get("callbacks") or Callbacks(),
         system_prompt=scenario.system_prompt,
+        history=past_messages(scenario.history),
         limits=scenario.limits,
         retry=given.get("retry") or scenario.retry or policies.retry,
         compaction=scenario.compaction or policies.compaction,

@@ -5,15 +5,17 @@ is the hottest path, run once per part; no JSON, no copy, no look at the history
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 from simloop.errors import RunawayRun, ScenarioError, SimloopError
 from simloop.escape import writable
 from simloop.kernel.limits import Limits
 from simloop.messages import (
+    AssistantMessage,
     Fault,
     Finish,
     FinishReason,
+    Message,
     Part,
     ReasoningDelta,
     Request,
@@ -98,6 +100,12 @@ class ModelCalls:
         self._interrupts = session.interrupts
         self._call_ids: dict[str, int] = {}  # each with the last number that was put behind it
         self._first_ms = min(limits.first_part_timeout_ms, limits.model_call_timeout_ms)
+
+    def know_ids(self, history: Iterable[Message]) -> None:
+        """Take the ids of the calls in `history` for used."""
+        for message in history:
+            if isinstance(message, AssistantMessage):
+                self._call_ids.update({call.id: 1 for call in message.calls})
 
     async def read(self, request: Request, reply: ReplySoFar, watch: Watch, *, quiet: bool) -> None:
         """Stream the answer to `request` into `reply`, in which it stays if the run is stopped.

@@ -91,8 +91,9 @@ class Performer:
         self._yields = world.watched and world.on_abort is not OnAbort.END_RUN
         self._model_calls = ModelCalls(world.model, world.limits, session, yields=self._yields)
         self._tool_calls = ToolCalls(world, session)
-        self.history = History((), world.estimate_tokens)
+        self.history = History(world.history, world.estimate_tokens)
         self.transcript = Transcript(self.history, is_own=not world.sent_back.failed)
+        self._model_calls.know_ids(world.history)
         self.requests = Requests(self.history, recorder)
         self._compactor: Compactor | ScriptedContext
         if world.context is not None:

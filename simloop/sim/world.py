@@ -14,6 +14,7 @@ from simloop.kernel.policies import (
 )
 from simloop.kernel.replies import ReplyReading
 from simloop.kernel.retry import ExponentialBackoff, RetryPolicy
+from simloop.messages import Message
 from simloop.sim.context import TokenEstimator, utf8_bytes_over_4
 from simloop.sim.hooks import Callbacks, Hooks
 from simloop.sim.model import Model
@@ -29,6 +30,8 @@ MAX_TRANSITIONS = 1_000_000
 class World:
     """What a run is made of, besides its machine and its prompt.
 
+    `history` is the conversation before the first prompt.
+
     `max_transitions` and `max_trace_chars` bound loops that do not bound themselves: beyond them
     the run is a RunawayRun. `clock_skew_ns` is how far the loop's idea of the date is ahead of the
     provider's. `context` says what measuring and compacting come to, in the place of sizes.
@@ -43,6 +46,7 @@ class World:
     hooks: Hooks = field(default_factory=Hooks)
     callbacks: Callbacks = field(default_factory=Callbacks)
     system_prompt: str = ""
+    history: tuple[Message, ...] = ()
     limits: Limits = field(default_factory=Limits)
     retry: RetryPolicy = field(default_factory=ExponentialBackoff)
     compaction: Compaction = field(default_factory=Compaction)
