@@ -85,7 +85,7 @@ def test_the_metadata_name_the_distribution_its_licence_and_its_python(
 def test_a_command_and_a_pytest_plugin_are_installed(distribution: Distribution) -> None:
     points = {(point.group, point.name, point.value) for point in distribution.entry_points}
     assert points == {
-        ("console_scripts", "simloop", "simloop.cli:main"),
+        ("console_scripts", "simloop", "simloop.__main__:main"),
         ("pytest11", "simloop", "simloop.pytest_plugin"),
     }
 

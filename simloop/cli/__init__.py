@@ -55,6 +55,19 @@ def _closed_output_told() -> Iterator[None]:
     except BrokenPipeError as error:
         abandon_stdout()
         raise OutputClosed from error
+    except OSError as error:
+        if not _is_of_echo(error):
+            raise
+        abandon_stdout()
+        raise click.ClickException(f"stdout cannot be written: {error.strerror}") from error
+
+
+def _is_of_echo(error: OSError) -> bool:
+    """Whether click raised it while it printed, which it does for `--help` and `--version`."""
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    return traceback is not None and traceback.tb_frame.f_code is click.echo.__code__
 
 
 class Verbs(click.Group):

@@ -207,6 +207,19 @@ class TestExitCodes:
         assert "interrupted" in complaint.split()
         assert "Traceback" not in complaint
 
+    @pytest.mark.slow
+    @pytest.mark.parametrize("how", ["raised", "swallowed"])
+    def test_ctrl_c_while_modules_are_imported_is_130_without_a_traceback(
+        self, how: str, tmp_path: Path
+    ) -> None:
+        swallow = "try:\n    {}\nexcept BaseException:\n    raise ImportError from None\n"
+        interrupt = "__import__('signal').raise_signal(2)"
+        source = swallow.format(interrupt) if how == "swallowed" else interrupt
+        (tmp_path / "click.py").write_text(source)
+        env = {**environment(), "PYTHONPATH": str(tmp_path)}
+        ended = subprocess.run(SIMLOOP, env=env, capture_output=True, check=False)
+        assert (ended.returncode, ended.stderr) == (130, b"interrupted\n")
+
     def test_ctrl_c_while_garbage_is_collected_is_not_lost(self) -> None:
         class Interrupting:
             def __del__(self) -> None:
@@ -257,6 +270,18 @@ class TestOutput:
             ended = subprocess.run(command, stdout=closed, stderr=subprocess.PIPE, check=False)
         assert ended.returncode == 141
         assert ended.stderr == b""
+
+    @pytest.mark.slow
+    @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
+    @pytest.mark.parametrize(
+        "arguments", [["--version"], ["--help"], ["run", "--help"], ["schema"]]
+    )
+    def test_a_full_device_is_one_line_on_stderr(self, arguments: list[str]) -> None:
+        with Path("/dev/full").open("wb") as full:
+            command = [*SIMLOOP, *arguments]
+            ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
+        assert ended.returncode == 2
+        assert ended.stderr == b"Error: stdout cannot be written: No space left on device\n"
 
     @pytest.mark.slow
     def test_output_that_cannot_be_written_is_one_line_on_stderr(self, tmp_path: Path) -> None:
