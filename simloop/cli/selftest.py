@@ -12,8 +12,8 @@ from simloop.errors import InternalError, ScenarioError
 from simloop.scenario.catalog import bundled, bundled_folder
 from simloop.scenario.loader import load_scenario
 from simloop.scenario.simulation import run
-from simloop.sim.clock import SECOND_NS
 from simloop.sim.simulate import running_loop, simulate
+from simloop.sim.timers import SECOND_NS
 from simloop.trace.codec import encode
 
 _HOUR_S = 3_600

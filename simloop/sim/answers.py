@@ -61,6 +61,11 @@ class Answers:
             self._generator = random.Random(self.random_seed)  # noqa: S311 - simulated
         return self._generator
 
+    def generators(self) -> list[random.Random]:
+        """Every generator that was drawn from, in the order of the first draws."""
+        own = [self._generator] if self._generator else []
+        return [*own, *self.seeds.streams()]
+
     def sleep(self, seconds: float) -> None:
         """Move virtual time forward, by at least 1 ns if `seconds` is positive."""
         if seconds < 0:

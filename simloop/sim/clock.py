@@ -14,7 +14,6 @@ import contextlib
 import functools
 import heapq
 import itertools
-import math
 import random
 import sys
 import threading
@@ -25,6 +24,8 @@ from typing import Any, TypeVar, cast
 
 from simloop.errors import Deadlock, RunawayRun, ScenarioError
 from simloop.sim.outside import REFUSED, run_anyio_threads_inline
+from simloop.sim.standstill import Standstill
+from simloop.sim.timers import NEVER_NS, NEVER_S, SECOND_NS, clock_text, is_idle, none_or_ever
 from simloop.sim.waiting import callers_place, where_it_waits
 
 T = TypeVar("T")
@@ -32,12 +33,9 @@ Task = asyncio.Task[Any]
 Timer = asyncio.TimerHandle
 Handle = asyncio.Handle
 
-SECOND_NS = 1_000_000_000
 MAX_VIRTUAL_NS = 10 * 365 * 86_400 * SECOND_NS
-MAX_CALLBACKS = 10_000_000
-# From here on (146 years) a timer means "never": libraries write forever as inf or as centuries.
-NEVER_NS = 2**62
-_NEVER_S = NEVER_NS / SECOND_NS
+# For a program that makes progress; one that makes none is ended by `Standstill`.
+MAX_CALLBACKS = 12_000_000
 # Below this (24 days) sums of two doubles still round to the nanosecond that was meant; above it,
 # `timeout(1)` and `sleep(1)` must still meet in one instant.
 _EXACT_S = 2.0**21
@@ -62,7 +60,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         *,
         shuffle_seed: int | None = None,
         max_virtual_ns: int = MAX_VIRTUAL_NS,
-        max_callbacks: int = MAX_CALLBACKS,
+        max_callbacks: int | None = None,
     ) -> None:
         super().__init__()
         self.shuffle_seed = shuffle_seed
@@ -131,7 +129,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def _enter(self) -> None:
         if "anyio" in sys.modules:
             run_anyio_threads_inline(VirtualLoop)
-        self._callback_limit = self.max_callbacks
+        self._standstill = None if self.max_callbacks is not None else Standstill()
+        self._most_callbacks = MAX_CALLBACKS if self.max_callbacks is None else self.max_callbacks
+        self._look_at = Standstill.stride if self._standstill else self._most_callbacks
         self._time_limit_ns = self.max_virtual_ns
         if self.shuffle_seed is not None:
             self._tie = functools.partial(random.Random(self.shuffle_seed).getrandbits, 32)  # noqa: S311 - reproducible on purpose
@@ -149,17 +149,27 @@ class VirtualLoop(asyncio.BaseEventLoop):
             ready.append(self._pop_timer())
         count = len(ready)
         self._callbacks += count
-        if self._callbacks > self._callback_limit:
-            raise RunawayRun(self._report(f"more than max_callbacks={self.max_callbacks} ran"))
+        if self._callbacks > self._look_at:
+            self._look()
         for _ in range(count):
             handle = ready.popleft()
             if not handle._cancelled:
                 handle._run()
 
+    def _look(self) -> None:
+        """Raise RunawayRun past the bound on callbacks, or if the program makes no progress."""
+        if self._callbacks > self._most_callbacks:
+            raise RunawayRun(self._report(f"more than max_callbacks={self._most_callbacks} ran"))
+        if self._standstill is not None:
+            self._look_at = self._standstill.look(self, self._callbacks)
+            if self._standstill.stuck:
+                finding = f"no progress: after {self._callbacks} callbacks its state comes back"
+                raise RunawayRun(self._report(finding))
+
     def _jump(self) -> None:
         """Move time to the next timer that is still wanted."""
         timers = self._timers
-        while timers and (timers[0][3]._cancelled or _is_idle(timers[0][3])):
+        while timers and (timers[0][3]._cancelled or is_idle(timers[0][3])):
             self._pop_timer()
         if not timers:
             raise Deadlock(self._report("nothing can run and no timer is set"))
@@ -169,10 +179,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Move time forward within the running callback: what a blocking `time.sleep` does."""
         then_ns = self.now_ns + nanoseconds
         if then_ns > self._time_limit_ns:
-            bound = (
-                f"max_virtual_ns={self.max_virtual_ns} reached by a wait until {_clock(then_ns)}"
-            )
-            raise RunawayRun(self._report(bound))
+            reached = f"reached by a wait until {clock_text(then_ns)}"
+            raise RunawayRun(self._report(f"max_virtual_ns={self.max_virtual_ns} {reached}"))
         self.now_ns = then_ns
 
     def time(self) -> float:
@@ -184,7 +192,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
         A positive delay takes at least 1 ns, so a program that waits until a time reaches it.
         """
-        wait_ns = max(1, round(delay * 1e9)) if 0 < delay < _NEVER_S else _none_or_ever(delay)
+        wait_ns = max(1, round(delay * 1e9)) if 0 < delay < NEVER_S else none_or_ever(delay)
         return self.call_at_ns(self.now_ns + wait_ns, callback, *args, context=context)
 
     def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> Timer:
@@ -272,7 +280,16 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def set_default_executor(self, executor: object) -> None:
         """Accepted and unused: everything runs inline."""
 
-    def _unfinished(self) -> list[Task]:
+    def timers(self) -> list[tuple[int, int, int, Timer]]:
+        """The timers that are set and not cancelled, each with its instant, in no order."""
+        return [timer for timer in self._timers if not timer[3]._cancelled]
+
+    def due(self) -> list[Handle]:
+        """The callbacks that run next, in order."""
+        return [handle for handle in self._ready if not handle._cancelled]
+
+    def unfinished(self) -> list[Task]:
+        """The tasks of this run that have not ended, in the order in which they began."""
         return [task for task in self._tasks if not task.done()]
 
     def _wind_up(self, main: Task) -> list[Task]:
@@ -295,8 +312,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def _drain(self, asked: set[Task]) -> list[Task]:
         """Cancel tasks once, but those in `asked` or closing a generator, and run to the end."""
-        unfinished = self._unfinished()
-        self._callback_limit = self._callbacks + 10_000 + 100 * len(unfinished)
+        unfinished = self.unfinished()
+        self._look_at = self._most_callbacks = self._callbacks + 10_000 + 100 * len(unfinished)
         self._time_limit_ns = self.now_ns + self.max_virtual_ns
         with contextlib.suppress(Deadlock, RunawayRun):
             while unfinished or self._ready:
@@ -306,7 +323,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
                         asked.add(task)
                         task.cancel()
                 self._run_once()
-                unfinished = self._unfinished()
+                unfinished = self.unfinished()
         return unfinished
 
     def default_exception_handler(self, context: dict[str, Any]) -> None:
@@ -323,10 +340,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
             raise RunawayRun(f"tasks did not end when cancelled after main had returned: {names}")
 
     def _report(self, finding: str) -> str:
-        tasks = self._unfinished()
+        tasks = self.unfinished()
         lines = [f"  {task.get_name()}: {where_it_waits(task)}" for task in tasks[:_NAMED_TASKS]]
         count = f"{len(tasks)} unfinished task{'s' * (len(tasks) != 1)}"
-        return "\n".join((f"{finding}, at {_clock(self.now_ns)} with {count}:", *lines))
+        return "\n".join((f"{finding}, at {clock_text(self.now_ns)} with {count}:", *lines))
 
     def refuse(self, what: str, advice: str) -> ScenarioError:
         """Return an error for the caller to raise; it fails the run even if it is swallowed."""
@@ -350,26 +367,9 @@ for _advice, _names in REFUSED.items():
         setattr(VirtualLoop, _name, _method)
 
 
-def _none_or_ever(seconds: float) -> int:
-    if math.isnan(seconds):
-        raise ValueError("a timer cannot be set for NaN seconds")
-    return 0 if seconds <= 0 else NEVER_NS
-
-
 def _unseen(task: Task) -> bool:
     """Whether it failed and nobody has asked for the exception: asyncio's own mark."""
     return getattr(task, "_log_traceback", False)
-
-
-def _clock(now_ns: int) -> str:
-    seconds, rest = divmod(now_ns, SECOND_NS)
-    return f"{seconds}.{rest:09d}".rstrip("0").rstrip(".") + " s"
-
-
-def _is_idle(handle: Any) -> bool:
-    """Whether the timer's owner has nothing left to wait for: asked before time moves for it."""
-    let_go = getattr(getattr(handle._callback, "__self__", None), "let_go", None)
-    return let_go is not None and let_go()
 
 
 _spare = threading.local()
@@ -380,7 +380,7 @@ def run_virtual(
     *,
     shuffle_seed: int | None = None,
     max_virtual_ns: int = MAX_VIRTUAL_NS,
-    max_callbacks: int = MAX_CALLBACKS,
+    max_callbacks: int | None = None,
     seal: Callable[[VirtualLoop], contextlib.AbstractContextManager[None]] | None = None,
 ) -> T:
     """Run `main` on a loop that is kept for this thread: creating one costs more than a run.

@@ -26,8 +26,9 @@ from simloop.sim.ended import Ended
 from simloop.sim.interrupts import Interrupts, Watch
 from simloop.sim.performer import Performer
 from simloop.sim.queued import Queued
+from simloop.sim.repetition import MARK, Repetition
 from simloop.sim.usererror import UserError
-from simloop.sim.world import World
+from simloop.sim.world import MAX_TRANSITIONS, World
 from simloop.trace.entries import AnyEntry, Transition
 from simloop.trace.recorder import Recorder, Since
 
@@ -77,6 +78,8 @@ class Driver:
     async def drive(self, prompt: str) -> Ended:
         """Run `prompt` to its outcome. Raises RunawayRun past `max_transitions`.
 
+        Also raises it for a run that repeats one round without progress, unless `max_transitions`
+        is below the default: a bound that somebody set lower is taken as it is.
         What was said before stays in the context. Every run but the first needs `open` before.
         """
         self._run = self._machine.start()
@@ -93,8 +96,14 @@ class Driver:
     async def _drive_on(self) -> Ended:
         signal: Signal | None = signals.Began()
         interrupts = self.interrupts
-        for _ in range(self._world.max_transitions):
+        most = self._world.max_transitions
+        repetition = (
+            Repetition(self._record, self._world.model) if most >= MAX_TRANSITIONS else None
+        )
+        for number in range(most):
             assert signal is not None
+            if repetition is not None and number % MARK == 0 and number:
+                self._end_repetition(number, repetition.found(number))
             asked = self._advance(signal)
             if interrupts.closed and type(self._run.state) is not Finished:
                 self.open()  # a machine that goes on after an abort can be ended again
@@ -107,6 +116,13 @@ class Driver:
             f"after {self._performer.requests.count} requests, in state "
             f"{NAMES[type(self._run.state)]}"
         )
+
+    def _end_repetition(self, transitions: int, repeated: str) -> None:
+        if repeated:
+            raise RunawayRun(
+                f"the run makes no progress: after {transitions} transitions and "
+                f"{self._performer.requests.count} requests it repeats {repeated}"
+            )
 
     def _set_wall_clock(self) -> None:
         limit_ms = self._world.limits.max_wall_clock_ms

@@ -14,7 +14,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from simloop.kernel.signals import AbortRequested, Signal
-from simloop.sim.clock import NEVER_NS, VirtualLoop
+from simloop.sim.clock import VirtualLoop
+from simloop.sim.timers import NEVER_NS
 
 _NS_PER_MS = 1_000_000
 # Code that is cancelled may clean up for so long; code that goes on is cancelled again. opencode

@@ -91,6 +91,14 @@ class Script:
             hint="add a reply, or let one play `times: always`",
         )
 
+    def spent(self) -> int:
+        """How many replies were used of the entries that run out."""
+        return sum(
+            self._played[entry.position]
+            for entry in (*self._rules, *self._ordered)
+            if entry.times is not None
+        )
+
     def unused(self) -> list[str]:
         """The positions of entries that were played less often than they should have been."""
         wanted = {entry.position: entry.times for entry in (*self._rules, *self._ordered)}
@@ -118,6 +126,10 @@ class FakeModel:
         timed = self._scripts[request.purpose].choose(request).play(self._calls + 1)
         self._calls += _count_calls(timed)
         return play(timed)
+
+    def spent(self) -> int:
+        """How many replies were used of those that run out."""
+        return sum(script.spent() for script in self._scripts.values())
 
     def unused(self) -> list[str]:
         """The positions of the replies that nobody asked for, or not often enough."""

@@ -20,6 +20,7 @@ from simloop.messages import (
     ToolCallPart,
 )
 from simloop.sim.model import Model
+from simloop.sim.repetition import spent_replies
 
 
 class ReadModel:
@@ -39,6 +40,10 @@ class ReadModel:
                     yield self._call(part, request)
                 else:
                     yield part
+
+    def spent(self) -> int:
+        """How many replies of the model were used of those that run out."""
+        return spent_replies(self._model)
 
     def _finish(self, part: Finish) -> Finish | StreamError:
         word, reading = part.raw, self._reading

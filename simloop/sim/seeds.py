@@ -38,6 +38,10 @@ class Seeds:
             self._streams[name] = stream
         return stream
 
+    def streams(self) -> list[random.Random]:
+        """The generators that were asked for so far."""
+        return list(self._streams.values())
+
     def _derive(self, name: str) -> int:
         text = f"{self.seed}:{name}".encode("utf-8", "surrogatepass")
         return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")

@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simloop.errors import Deadlock, RunawayRun, ScenarioError
-from simloop.sim.clock import NEVER_NS, VirtualLoop, run_virtual
+from simloop.sim.clock import VirtualLoop, run_virtual
+from simloop.sim.timers import NEVER_NS
 
 SECOND = 1_000_000_000
 

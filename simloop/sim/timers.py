@@ -1,0 +1,31 @@
+"""Durations and timers, in nanoseconds and in words.
+
+Not here: the loop that sets timers (clock.py). The rule to keep: an instant is an integer.
+"""
+
+import math
+from typing import Any
+
+SECOND_NS = 1_000_000_000
+# From here on (146 years) a timer means "never": libraries write forever as inf or as centuries.
+NEVER_NS = 2**62
+NEVER_S = NEVER_NS / SECOND_NS
+
+
+def none_or_ever(seconds: float) -> int:
+    """Nanoseconds of a wait that is not positive, or not finite. Raises ValueError for NaN."""
+    if math.isnan(seconds):
+        raise ValueError("a timer cannot be set for NaN seconds")
+    return 0 if seconds <= 0 else NEVER_NS
+
+
+def clock_text(now_ns: int) -> str:
+    """An instant in seconds, exactly: `1.5 s`."""
+    seconds, rest = divmod(now_ns, SECOND_NS)
+    return f"{seconds}.{rest:09d}".rstrip("0").rstrip(".") + " s"
+
+
+def is_idle(handle: Any) -> bool:
+    """Whether the timer's owner has nothing left to wait for: asked before time moves for it."""
+    let_go = getattr(getattr(handle._callback, "__self__", None), "let_go", None)  # noqa: SLF001 - a slot of every handle
+    return let_go is not None and let_go()
