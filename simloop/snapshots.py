@@ -24,7 +24,7 @@ from syrupy.data import SnapshotCollection
 from syrupy.extensions.single_file import SingleFileSnapshotExtension
 
 from simloop.errors import ScenarioError
-from simloop.scenario.loops import is_own
+from simloop.scenario.ownloop import is_own
 from simloop.scenario.result import Result
 from simloop.trace.codec import MAX_BYTES, decode, encode
 from simloop.trace.diff import first_difference

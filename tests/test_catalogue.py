@@ -210,6 +210,7 @@ KEYS = [
 
 
 KEYS_WITHOUT_A_SCENARIO = {
+    ("Scenario", "judge_as"): "for a loop of one's own: tests/scenario/test_chosenloop.py",
     ("Expect", "broken_pairs"): "every bundled loop pairs its calls: tests/check/test_pairing.py",
 }
 

@@ -8,15 +8,17 @@ diverging.
 import dataclasses
 import shlex
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import msgspec
 from pydantic import ValidationError
 
 from simloop.errors import InternalError, ReplayDiverged, ScenarioError, SimloopError
 from simloop.scenario.agent import EventView, Names, event_view, no_events
-from simloop.scenario.loops import is_own
+from simloop.scenario.chosenloop import repeat
 from simloop.scenario.loops import names as loop_names
+from simloop.scenario.ownloop import is_own
+from simloop.scenario.runoptions import RunOptions
 from simloop.scenario.schema import Scenario
 from simloop.scenario.simulation import Simulation
 from simloop.trace import entries
@@ -40,10 +42,11 @@ class Setting(NamedTuple):
 def recorded_scenario(trace: LoopTrace) -> Scenario:
     """The scenario that a trace was recorded from.
 
-    Raises ScenarioError if the run needed Python code, or if this simloop cannot read the scenario.
+    Raises ScenarioError if the run needed Python code other than its loop, or if this simloop
+    cannot read the scenario.
     """
-    if trace.header.python:
-        code = ", ".join(trace.header.python)
+    code = ", ".join(name for name in trace.header.python if name != "loop")
+    if code:
         raise ScenarioError(
             f"this run needed Python code that a trace does not hold: {code}",
             hint="run it again from Python, and compare with: simloop diff",
@@ -94,14 +97,17 @@ def rerun(trace: LoopTrace, loop: str | None = None) -> LoopTrace:
     Raises ScenarioError if it is missing, and as `recorded_scenario` does.
     """
     recorded = trace.header.loop
-    if loop is None and is_own(recorded):
+    if loop is None and (is_own(recorded) or "loop" in trace.header.python):
         raise ScenarioError(
             f"this run was of the loop `{recorded}`, which does not come with simloop; a trace may "
             "come from a stranger, so replay imports no module that only the trace names",
-            hint=f"if you trust it, add: --loop {shlex.quote(recorded)}",
+            hint=f"if you trust it, add: --loop {shlex.quote(recorded)}"
+            if is_own(recorded)
+            else "give it by name: --loop module:attribute",
         )
-    scenario = recorded_scenario(trace)
-    again = run_to_the_end(scenario, seed=trace.header.seed, loop=loop or recorded)
+    scenario, chosen = recorded_scenario(trace), loop or recorded
+    judge_as = trace.header.judge_as if is_own(chosen) else ""
+    again = run_to_the_end(scenario, seed=trace.header.seed, loop=chosen, judge_as=judge_as)
     return as_far_as(trace, again)
 
 
@@ -122,12 +128,12 @@ def different_settings(one: Header, other: Header) -> Iterator[Setting]:
     return (setting for setting in settings if setting.one != setting.other)
 
 
-def run_to_the_end(scenario: Scenario, *, seed: int, loop: str) -> LoopTrace:
+def run_to_the_end(scenario: Scenario, **given: Unpack[RunOptions]) -> LoopTrace:
     """The trace of a run, however it ended: a script that does not fit is no difference.
 
     Raises ScenarioError if the run cannot begin, and InternalError.
     """
-    simulation = Simulation(scenario, seed=seed, loop=loop)
+    simulation = Simulation(scenario, **given)
     try:
         simulation.run()
     except InternalError:
@@ -138,21 +144,24 @@ def run_to_the_end(scenario: Scenario, *, seed: int, loop: str) -> LoopTrace:
     return simulation.trace
 
 
-def check_determinism(trace: LoopTrace, scenario: Scenario) -> None:
+def check_determinism(trace: LoopTrace, scenario: Scenario, **given: Unpack[RunOptions]) -> None:
     """Run the scenario of `trace` once more. Raises ReplayDiverged if the runs differ.
 
-    What makes them differ is Python code (a set, a clock, a counter that survives the run), or a
-    fault of simloop's own.
+    `given` is what the first run was given; a machine that was given as an object is driven again,
+    and a class or a function makes another one. The runs differ because of Python code (a set, a
+    clock, a counter that survives the run), or because of a fault of simloop's own.
     """
     header = trace.header
-    again = run_to_the_end(scenario, seed=header.seed, loop=header.loop)
+    given["seed"] = header.seed
+    given.setdefault("loop", header.loop)
+    again = run_to_the_end(scenario, **given)
     if _lines(trace) == _lines(again):  # sees more than a comparison would: 1 and true, 0 and -0
         return
     found = first_difference(trace, again)
     lines = ["two runs of the same scenario with the same seed differ"]
     if found is not None:
         lines.extend(found.lines("first run", "second run"))
-    raise ReplayDiverged("\n".join(lines), reproduce=reproduce(scenario, header))
+    raise ReplayDiverged("\n".join(lines), reproduce=reproduce(scenario, header.seed, given))
 
 
 def _lines(trace: LoopTrace) -> bytes:
@@ -160,9 +169,6 @@ def _lines(trace: LoopTrace) -> bytes:
     return _ENCODER.encode_lines([trace.header, *trace.entries, trace.footer])
 
 
-def reproduce(scenario: Scenario, header: Header) -> str:
+def reproduce(scenario: Scenario, seed: int, given: RunOptions) -> str:
     """The command that checks the run of `scenario` again."""
-    if not scenario.path:
-        return f"simloop.check.verify.verify(scenario, seed={header.seed})"
-    other = f" --loop {shlex.quote(header.loop)}" if header.loop != scenario.loop else ""
-    return f"simloop check {shlex.quote(scenario.path)} --seed {header.seed}{other}"
+    return repeat(scenario, given, seed, "check", "simloop.check.verify.verify")

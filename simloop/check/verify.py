@@ -6,6 +6,7 @@ stands in its verdict, so that one bad file never keeps the others from being ch
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Unpack
 
 from simloop.check.pairing import check_pairing
 from simloop.check.replay import check_determinism, reproduce
@@ -16,9 +17,11 @@ from simloop.errors import (
     ScenarioError,
     SimloopError,
 )
+from simloop.scenario.expect import Expect
 from simloop.scenario.loader import load_scenario
 from simloop.scenario.mismatch import Mismatch, in_trace
 from simloop.scenario.result import Result
+from simloop.scenario.runoptions import RunOptions
 from simloop.scenario.schema import Scenario
 from simloop.scenario.simulation import Simulation
 from simloop.trace.looptrace import LoopTrace
@@ -30,7 +33,8 @@ class Verdict:
 
     `errors` are what kept it from the next stage, or was found there. `ended_by` is the error that
     the scenario expects in the place of an outcome, with the expectations `unmet` all the same.
-    `deterministic` is None where there was no second run.
+    `deterministic` is None where there was no second run. `given` is what the caller gave besides
+    the scenario.
     """
 
     scenario: Scenario | None = None
@@ -40,6 +44,7 @@ class Verdict:
     errors: list[SimloopError] = field(default_factory=list)
     ended_by: SimloopError | None = None
     unmet: tuple[Mismatch, ...] = ()
+    given: RunOptions = field(default_factory=RunOptions)
 
     @property
     def mismatches(self) -> tuple[Mismatch, ...]:
@@ -67,13 +72,12 @@ class Verdict:
         """The worst of what happened."""
         return max([1 if self.failures else 0, *(error.exit_code for error in self.errors)])
 
-    def play(
-        self, source: Scenario | Path, *, seed: int | None = None, loop: str | None = None
-    ) -> None:
+    def play(self, source: Scenario | Path, **given: Unpack[RunOptions]) -> None:
         """Read and run a scenario; whatever ends it, Ctrl-C too, what there is of it is kept."""
+        self.given = given
         try:
             self.scenario = load_scenario(source) if isinstance(source, Path) else source
-            simulation = Simulation(self.scenario, seed=seed, loop=loop)
+            simulation = Simulation(self.scenario, **given)
             self.trace = simulation.trace
             self.result = simulation.run()
         except SimloopError as error:
@@ -83,18 +87,26 @@ class Verdict:
         if self.scenario is not None and self.trace is not None:
             self._judge_pairing(self.scenario, self.trace)
 
+    @property
+    def expected(self) -> Expect:
+        """The expectations of the loop that was run."""
+        assert self.scenario is not None
+        assert self.trace is not None
+        header = self.trace.header
+        return self.scenario.expected_of(header.loop, header.judge_as)
+
     def _judge_pairing(self, scenario: Scenario, trace: LoopTrace) -> None:
         """Every run must pair its calls and results, however it ended."""
         try:
-            check_pairing(trace, scenario.expected_of(trace.header.loop).broken_pairs)
+            check_pairing(trace, self.expected.broken_pairs)
         except InvariantViolated as error:
-            error.reproduce = reproduce(scenario, trace.header)
+            error.reproduce = reproduce(scenario, trace.header.seed, self.given)
             self.errors.append(error)
 
     def _judge(self, error: SimloopError) -> None:
         """An error that the scenario expects is what should happen."""
         if self.scenario is not None and self.trace is not None:
-            expect = self.scenario.expected_of(self.trace.header.loop)
+            expect = self.expected
             if expect.error == type(error).__name__:
                 self.ended_by = error
                 self.unmet = tuple(in_trace(expect, self.trace.entries))
@@ -108,7 +120,7 @@ class Verdict:
         if any(isinstance(error, InternalError) for error in self.errors):
             return  # a second report of the same fault of ours would help nobody
         try:
-            check_determinism(self.trace, self.scenario)
+            check_determinism(self.trace, self.scenario, **self.given)
         except SimloopError as error:
             self.deterministic = False
             self.errors.append(error)
@@ -116,13 +128,15 @@ class Verdict:
             self.deterministic = True
 
 
-def verify(source: Scenario | Path, *, seed: int | None = None, loop: str | None = None) -> Verdict:
+def verify(source: Scenario | Path, **given: Unpack[RunOptions]) -> Verdict:
     """Read and run a scenario, judge what it expects, and run it again: is it the same?
 
-    `seed` and `loop` replace those of the scenario. Raises nothing for what is wrong with the
-    scenario or the loop: see `Verdict.errors`.
+    `given` is what `simloop.run` takes, and both runs get it. A machine that is given as an object
+    is driven twice, so that one that carries something into its next run is found; a class or a
+    function makes a machine for each run. Raises nothing for what is wrong with the scenario or the
+    loop: see `Verdict.errors`.
     """
     verdict = Verdict()
-    verdict.play(source, seed=seed, loop=loop)
+    verdict.play(source, **given)
     verdict.play_again()
     return verdict

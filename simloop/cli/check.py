@@ -19,11 +19,12 @@ from simloop.cli.comparison import reasons, word_of
 from simloop.cli.folding import cells, padded
 from simloop.cli.progress import Progress
 from simloop.cli.report import Report, Tally, json_text
-from simloop.cli.settings import ALL_LOOPS, scenario_settings_or_all
+from simloop.cli.settings import ALL_LOOPS, check_single_loop, scenario_settings_or_all
 from simloop.cli.targets import Target, targets_of
 from simloop.cli.terminal import note, out, out_exactly, out_lines, plain
 from simloop.errors import ScenarioError
 from simloop.scenario.loops import DESIGNS
+from simloop.scenario.runoptions import RunOptions
 from simloop.scenario.schema import Scenario
 
 
@@ -97,10 +98,13 @@ class _Count(Tally):
     help="What to print on stdout.",
 )
 def command(
+    *,
     targets: tuple[str, ...],
     seed: int | None,
     loop: str | None,
-    verbose: bool,  # noqa: FBT001 - as click calls it
+    judge_as: str,
+    loop_options: dict[str, Any],
+    verbose: bool,
     output_format: str,
 ) -> int:
     """Check scenarios: what they expect, and that they run the same twice.
@@ -111,10 +115,14 @@ def command(
     loop that is asked for cannot express is no failure; why not is told before the count. All times
     on stdout are virtual, `time` in JUnit too, so that the same scenarios give the same bytes.
     """
+    check_single_loop(loop, judge_as, loop_options)
+    given: RunOptions = {
+        "seed": seed, "loop": loop, "judge_as": judge_as, "loop_options": loop_options
+    }  # fmt: skip
     found = list(targets_of(targets))
     with Progress(len(found), sys.stderr) as progress:
         reports = (
-            report for target in progress.through(found) for report in _verify(target, seed, loop)
+            report for target in progress.through(found) for report in _verify(target, given)
         )
         if output_format == "json":
             return _print_json(reports, progress)
@@ -126,15 +134,16 @@ def command(
         return _print_text(reports, progress, width, verbose=verbose)
 
 
-def _verify(target: Target, seed: int | None, loop: str | None) -> Iterator[Report]:
+def _verify(target: Target, given: RunOptions) -> Iterator[Report]:
     """A report; one for each loop, if all are meant and the file can be read."""
+    loop = given.get("loop")
     if loop == ALL_LOOPS and not isinstance(target.file, ScenarioError):
-        yield from _verify_on_all(target, target.file, seed)
+        yield from _verify_on_all(target, target.file, given.get("seed"))
         return
     report = Report.on(target)
     if report.path is not None:
-        report.verdict = verify(report.path, seed=seed, loop=loop)
-    yield report if loop is None else OnLoop.of(report.name, loop, report)
+        report.verdict = verify(report.path, **given)
+    yield report if not isinstance(loop, str) else OnLoop.of(report.name, loop, report)
 
 
 def _verify_on_all(target: Target, path: Path, seed: int | None) -> Iterator[Report]:

@@ -7,7 +7,6 @@ one's own in CI.
 
 import dataclasses
 import json
-import re
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -29,12 +28,14 @@ from simloop.check.witness import (
 from simloop.cli.completion import loop_names
 from simloop.cli.progress import Status
 from simloop.cli.proofs import file_stem, proof_json, proof_lines, proof_mermaid
+from simloop.cli.settings import read_options
 from simloop.cli.terminal import note, out_exactly, out_lines, plain
 from simloop.errors import ScenarioError
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Machine
 from simloop.scenario.catalog import SUFFIX
 from simloop.scenario.loops import DESIGNS, LoopOptions, machine_for
+from simloop.scenario.ownloop import check_limits, found, is_made, is_own
 from simloop.scenario.schema import Scenario
 from simloop.scenario.wording import wording
 from simloop.trace.storage import create_folder, write_file
@@ -121,6 +122,8 @@ def command(
     limits = Limits(**limits_given)
     chosen = _options(loop, options)
     machine = machine_for(loop, limits, chosen)
+    if is_own(loop):
+        check_limits(machine, loop, limits, made=is_made(found(loop)))
     _check_size(loop, limits, chosen)
     with Status(sys.stderr) as status:
         proof = prove(machine, limits, loop=loop, through=through, say=status.say)
@@ -178,14 +181,14 @@ def _options(loop: str, given: tuple[str, ...]) -> LoopOptions:
     if not given:
         return LoopOptions()
     design, at, _ = loop.partition("@")
-    if design not in LoopOptions.model_fields or (at and DESIGNS[design].combine is None):
+    known = design in LoopOptions.model_fields and not (at and DESIGNS[design].combine is None)
+    if ":" in loop:
+        design = loop
+    elif not known:
         hint = "a version has its own" if "@" in loop else ""
         raise ScenarioError(f"the loop `{loop}` takes no options", key="--option", hint=hint)
-    pairs = dict(pair.partition("=")[::2] for pair in given)
-    if len(pairs) < len(given):
-        raise ScenarioError("an option is given twice", key="--option")
+    values = read_options(given)
     try:
-        values = {key: _read(value) for key, value in pairs.items()}
         return LoopOptions.model_validate_json(json.dumps({design: values}))  # as strict as a file
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
@@ -196,12 +199,6 @@ def _options(loop: str, given: tuple[str, ...]) -> LoopOptions:
             hint = f"known here: {', '.join(field.name for field in dataclasses.fields(known))}"
         place = ".".join(str(part) for part in first["loc"])
         raise ScenarioError(message, key=f"--option {place}", hint=hint) from error
-
-
-def _read(text: str) -> Any:
-    """A value as YAML reads it; a flag may go without one."""
-    words = {"": True, "true": True, "false": False, "null": None}
-    return int(text) if re.fullmatch(r"-?[0-9]+", text) else words.get(text, text)
 
 
 def _write(folder: Path, proof: Proof, limits: Limits, options: LoopOptions) -> None:

@@ -6,6 +6,7 @@ command share a file.
 """
 
 from pathlib import Path, PurePath
+from typing import Any
 
 import click
 
@@ -32,7 +33,13 @@ TRACE_SUFFIX = ".trace.jsonl"
     help="Write there, not beside the scenarios. Created if it is not there.",
 )
 def command(
-    targets: tuple[str, ...], seed: int | None, loop: str | None, folder: Path | None
+    *,
+    targets: tuple[str, ...],
+    seed: int | None,
+    loop: str | None,
+    judge_as: str,
+    loop_options: dict[str, Any],
+    folder: Path | None,
 ) -> int:
     """Write the traces of scenarios to files.
 
@@ -48,7 +55,9 @@ def command(
     for target, file in found:
         report = Report.on(target)
         if report.path is not None and file is not None:
-            report.verdict.play(report.path, seed=seed, loop=loop)
+            report.verdict.play(
+                report.path, seed=seed, loop=loop, judge_as=judge_as, loop_options=loop_options
+            )
             _record(report, file, written)
         tally.add(report.exit_code)
         out_lines(report.lines(width))

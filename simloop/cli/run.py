@@ -9,6 +9,7 @@ import contextlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -16,11 +17,12 @@ from simloop.cli import comparison
 from simloop.cli.comparison import Comparison, Count
 from simloop.cli.folding import cells
 from simloop.cli.report import Report, Tally, json_text
-from simloop.cli.settings import ALL_LOOPS, scenario_settings_or_all
+from simloop.cli.settings import ALL_LOOPS, check_single_loop, scenario_settings_or_all
 from simloop.cli.targets import Target, targets_of
 from simloop.cli.terminal import columns_of, out, out_exactly, out_lines, plain
 from simloop.errors import ScenarioError
 from simloop.scenario.loops import DESIGNS
+from simloop.scenario.runoptions import RunOptions
 from simloop.trace.codec import write_trace
 from simloop.trace.timeline import timeline
 
@@ -43,9 +45,12 @@ from simloop.trace.timeline import timeline
     help="What to print on stdout.",
 )
 def command(
+    *,
     targets: tuple[str, ...],
     seed: int | None,
     loop: str | None,
+    judge_as: str,
+    loop_options: dict[str, Any],
     trace_file: Path | None,
     output_format: str,
 ) -> int:
@@ -56,12 +61,16 @@ def command(
     with its timeline, several with one verdict each and a count. With `--loop all` each is shown
     with a row for each loop, as `simloop compare` does. The exit code is the worst of all.
     """
+    check_single_loop(loop, judge_as, loop_options)
     found = list(targets_of(targets))
     if trace_file is not None:
         _check_trace_file(trace_file, found, loop)
     if loop == ALL_LOOPS:
         return _run_on_all(found, seed, output_format)
-    reports = (_play(target, seed, loop, trace_file) for target in found)
+    given: RunOptions = {
+        "seed": seed, "loop": loop, "judge_as": judge_as, "loop_options": loop_options
+    }  # fmt: skip
+    reports = (_play(target, given, trace_file) for target in found)
     if output_format == "json":
         return _print_json(reports)
     if len(found) == 1:
@@ -81,12 +90,12 @@ def _check_trace_file(trace_file: Path, found: list[Target], loop: str | None) -
             raise click.UsageError("--trace would overwrite the scenario")
 
 
-def _play(target: Target, seed: int | None, loop: str | None, trace_file: Path | None) -> Report:
+def _play(target: Target, given: RunOptions, trace_file: Path | None) -> Report:
     """Read and run a scenario; whatever becomes of it stands in the report."""
     report = Report.on(target)
     if report.path is not None:
         try:
-            report.verdict.play(report.path, seed=seed, loop=loop)
+            report.verdict.play(report.path, **given)
         finally:  # whatever ends it, Ctrl-C too
             if trace_file is not None:
                 _write(report, trace_file)

@@ -4,14 +4,17 @@ Not here: which files are meant (targets.py). The rule to keep: an unknown loop 
 before anything is run, and not one for each scenario.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
 
 from simloop.cli.completion import loop_names, scenarios_and_files
+from simloop.errors import ScenarioError
 from simloop.kernel.limits import Limits
 from simloop.scenario.loops import DESIGNS, machine_for
+from simloop.scenario.ownloop import found, is_made, is_own, takes_limits_alone
 
 ALL_LOOPS = "all"
 """In the place of a loop's name: every design that ships with simloop."""
@@ -20,9 +23,19 @@ _NAMES = "a design, a version of one (opencode@1.2.27), or module:attribute"
 _SEEDS = click.IntRange(0, 2**63, max_open=True)
 
 
+def check_loop_exists(loop: str) -> None:
+    """Raise ScenarioError if there is no such loop, or none can be made of what its name means.
+
+    A loop of the user's own is made only if it needs no options: a scenario may have them.
+    """
+    own = found(loop) if is_own(loop) else None
+    if own is None or is_made(own) or takes_limits_alone(own):
+        machine_for(loop, Limits())
+
+
 def _known(_: click.Context, __: click.Parameter, loop: str | None) -> str | None:
     if loop is not None:
-        machine_for(loop, Limits())
+        check_loop_exists(loop)
     return loop
 
 
@@ -36,7 +49,7 @@ def _known_each(_: click.Context, __: click.Parameter, loops: tuple[str, ...]) -
     """Each loop once; all of them by default."""
     for loop in loops:
         if loop != ALL_LOOPS:
-            machine_for(loop, Limits())
+            check_loop_exists(loop)
     wanted = loops or (ALL_LOOPS,)
     named = [DESIGNS if loop == ALL_LOOPS else (loop,) for loop in wanted]
     return tuple(dict.fromkeys(loop for group in named for loop in group))
@@ -83,16 +96,58 @@ replay_loop = click.option(
 """The parameter `loop` of a verb that runs traces again."""
 
 
+def read_options(given: tuple[str, ...]) -> dict[str, Any]:
+    """The options of a loop, each written KEY=VALUE. Raises ScenarioError if one is given twice."""
+    pairs = dict(pair.partition("=")[::2] for pair in given)
+    if len(pairs) < len(given):
+        raise ScenarioError("an option is given twice", key="--option")
+    return {key: _read(value) for key, value in pairs.items()}
+
+
+def _read(text: str) -> Any:
+    """A value as YAML reads it; a flag may go without one."""
+    words = {"": True, "true": True, "false": False, "null": None}
+    return int(text) if re.fullmatch(r"-?[0-9]+", text) else words.get(text, text)
+
+
+def _read_options(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict[str, Any]:
+    return read_options(given)
+
+
+_JUDGE_AS = click.option(
+    "--judge-as",
+    metavar="DESIGN",
+    default="",
+    shell_complete=loop_names,
+    help="Judge a loop of your own by what the scenarios expect of this bundled design.",
+)
+_OPTIONS = click.option(
+    "--option",
+    "loop_options",
+    multiple=True,
+    metavar="KEY=VALUE",
+    callback=_read_options,
+    help="An option of the loop, as in a scenario under `loops`; may be repeated.",
+)
+
+
+def check_single_loop(loop: str | None, judge_as: str, loop_options: Mapping[str, Any]) -> None:
+    """Raise UsageError for settings of one loop where all are meant."""
+    for flag, given in (("--judge-as", judge_as), ("--option", loop_options)):
+        if loop == ALL_LOOPS and given:
+            raise click.UsageError(f"{flag} is for a single loop, and not for --loop {ALL_LOOPS}")
+
+
 def scenario_settings(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a verb the parameters `targets`, `seed` and `loop`."""
-    return _TARGETS(_SEED(_LOOP(command)))
+    """Give a verb the parameters `targets`, `seed`, `loop`, `judge_as` and `loop_options`."""
+    return _TARGETS(_SEED(_LOOP(_JUDGE_AS(_OPTIONS(command)))))
 
 
 def scenario_settings_or_all(command: Callable[..., Any]) -> Callable[..., Any]:
     """The same; `loop` may be ALL_LOOPS."""
-    return _TARGETS(_SEED(_LOOP_OR_ALL(command)))
+    return _TARGETS(_SEED(_LOOP_OR_ALL(_JUDGE_AS(_OPTIONS(command)))))
 
 
 def comparison_settings(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The same, with `loops`, a tuple of names without ALL_LOOPS, in the place of `loop`."""
+    """Give a verb the parameters `targets`, `seed` and `loops`: names, without ALL_LOOPS."""
     return _TARGETS(_SEED(_LOOPS(command)))

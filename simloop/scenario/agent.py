@@ -17,12 +17,12 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any, Literal, Protocol, Unpack, get_args
 
 from simloop.errors import ScenarioError
-from simloop.kernel.machine import Machine
 from simloop.kernel.policies import ToolOrder
 from simloop.loops.opencode import OpencodeLoop
 from simloop.loops.pi import PiLoop
 from simloop.messages import Message
 from simloop.scenario.loops import machine_for
+from simloop.scenario.ownloop import GivenLoop
 from simloop.scenario.runoptions import RunOptions
 from simloop.scenario.schema import Scenario
 from simloop.scenario.simulation import Simulation
@@ -51,9 +51,7 @@ class EventView(Protocol):
         ...
 
 
-def event_view(
-    scenario: Scenario, loop: str | Machine, names: Names, tools: Tools = ()
-) -> EventView:
+def event_view(scenario: Scenario, loop: GivenLoop, names: Names, tools: Tools = ()) -> EventView:
     """The events of a run of `scenario` on `loop`: the document's, or the real program's.
 
     `tools` are those that were given besides the scenario's. The events of document 001 can be told

@@ -8,16 +8,15 @@ there are, but for whose programs' events are written down (agent.py).
 
 import difflib
 from collections.abc import Callable, Mapping
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
-from pydantic import Field
+from pydantic import ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from simloop.errors import ScenarioError
 from simloop.kernel.limits import Limits
-from simloop.kernel.machine import Bound, Feature, Machine, Run
-from simloop.kernel.policies import Policies
+from simloop.kernel.machine import Feature, Machine
 from simloop.loops import (
     opencode,
     opencode_options,
@@ -31,14 +30,26 @@ from simloop.loops.opencode_options import OpencodeOptions
 from simloop.loops.pi_options import PiOptions
 from simloop.loops.react import ReactOptions
 from simloop.loops.reference_options import ReferenceOptions
-from simloop.scenario.isolation import imported, isolated
-from simloop.scenario.strict import One, Strict, kept
+from simloop.scenario.ownloop import GivenLoop, own_machine
+from simloop.scenario.strict import One, Strict, kept, wrong
+
+
+def _schema_of_own(schema: dict[str, Any]) -> None:
+    """Let an editor accept the names of loops of the user's own, and no other keys."""
+    schema["patternProperties"] = {
+        ":": {
+            "type": "object",
+            "description": "The options of a loop of your own: arguments by name.",
+        }
+    }
+    schema["additionalProperties"] = False
 
 
 class LoopOptions(Strict):
     """The options of the loop designs that have some; each is used when that loop runs.
 
-    A version is a set of options. Those of pi that are given here replace the version's.
+    A version is a set of options. Those of pi that are given here replace the version's. A loop of
+    the user's own has them under its `module:attribute`.
     """
 
     reference: One[ReferenceOptions] = Field(
@@ -55,6 +66,44 @@ class LoopOptions(Strict):
     opencode: One[OpencodeOptions] = Field(
         default=kept(OpencodeOptions()), description="The loop of document 004."
     )
+
+    model_config = ConfigDict(extra="allow", json_schema_extra=_schema_of_own)
+
+    @model_validator(mode="after")
+    def _own_have_a_module(self) -> Self:
+        for name, options in (self.__pydantic_extra__ or {}).items():
+            if ":" not in name:  # told as pydantic tells of a key that is unknown
+                raise PydanticCustomError("extra_forbidden", "unknown key", {"key": name})
+            if not isinstance(options, dict):
+                raise wrong(name, "must be a mapping, such as {key: value}")
+        return self
+
+    def of_own(self, loop: str) -> Mapping[str, Any]:
+        """The options of a loop of the user's own, by its `module:attribute`."""
+        own: Mapping[str, Mapping[str, Any]] = self.__pydantic_extra__ or {}
+        return own.get(loop, {})
+
+    def of_design(self, loop: str) -> Any:
+        """The options of a bundled loop, or of a version of one; None if there is none."""
+        name, _, version = loop.partition("@")
+        design, chosen = DESIGNS.get(name), getattr(self, name, None)
+        if design is None or version not in design.versions:
+            return chosen
+        of_version = design.versions[version]
+        return of_version if design.combine is None else design.combine(chosen, of_version)
+
+    def joined(self, loop: str, given: Mapping[str, Any]) -> "LoopOptions":
+        """These options, with those `given` for `loop` in their place. Raises ScenarioError."""
+        if not given:
+            return self
+        name, at, _ = loop.partition("@")
+        if ":" in loop:
+            name = loop
+        elif name not in type(self).model_fields or (at and DESIGNS[name].combine is None):
+            hint = "a version has its own" if at else ""
+            raise ScenarioError(f"the loop `{loop}` takes no options", key="loops", hint=hint)
+        whole = self.model_dump()
+        return LoopOptions(**{**whole, name: {**whole.get(name, {}), **given}})
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +128,6 @@ DESIGNS: Mapping[str, Design] = {
 """The designs that ship with simloop, in the order in which they are shown."""
 
 
-def is_own(loop: str | Machine) -> bool:
-    """Whether it is none of `DESIGNS`."""
-    return not isinstance(loop, str) or ":" in loop
-
-
 def check_loop(loop: str, key: str = "loop") -> None:
     """Raise ScenarioError if no loop design has this name; one of one's own is not loaded."""
     name, at, version = loop.partition("@")
@@ -92,20 +136,20 @@ def check_loop(loop: str, key: str = "loop") -> None:
         raise _unknown(loop, key)
 
 
-def machine_for(loop: str | Machine, limits: Limits, options: LoopOptions | None = None) -> Machine:
-    """The machine of that name. Raises ScenarioError, naming those there are."""
-    if not isinstance(loop, str):
-        return _checked(loop, type(loop).__name__)
-    if ":" in loop:
-        return _own_machine(loop, limits)
+def machine_for(
+    loop: GivenLoop, limits: Limits, options: LoopOptions | None = None, judge_as: str = ""
+) -> Machine:
+    """The machine of a loop: of a bundled design, or of the user's own in any of its forms.
+
+    A loop of the user's own that is judged as a design has that design's options. Raises
+    ScenarioError, with the names that there are.
+    """
+    options = options or LoopOptions()
+    if not isinstance(loop, str) or ":" in loop:
+        own = options.of_own(loop) if isinstance(loop, str) else {}
+        return own_machine(loop, limits, own, options.of_design, judge_as)
     check_loop(loop)
-    name, _, version = loop.partition("@")
-    design = DESIGNS[name]
-    chosen = getattr(options or LoopOptions(), name, None)
-    if version:
-        of_version = design.versions[version]
-        chosen = of_version if design.combine is None else design.combine(chosen, of_version)
-    return design.make(limits, chosen)
+    return DESIGNS[loop.partition("@")[0]].make(limits, options.of_design(loop))
 
 
 def names() -> list[str]:
@@ -121,69 +165,6 @@ def _unknown(loop: str, key: str) -> ScenarioError:
     nearest = f"did you mean `{close[0]}`? " if close else ""
     hint = f"{nearest}known: {', '.join(names())}, or module:attribute for one of your own"
     return ScenarioError(f"there is no loop `{loop}`", key=key, hint=hint)
-
-
-def _own_machine(loop: str, limits: Limits) -> Machine:
-    hint = (
-        "write module:attribute, for a Machine or what makes one from Limits; modules are looked "
-        "for here and among those installed"
-    )
-    with isolated(f"the loop `{loop}` cannot be had", hint):
-        found = imported(loop)
-        is_machine = hasattr(found, "advance") and not isinstance(found, type)
-        machine = found if is_machine else found(limits)
-    return _checked(machine, loop)
-
-
-def _checked(machine: Any, loop: str) -> Machine:
-    message, hint = f"the loop `{loop}` is no machine", "see Machine in simloop/kernel/machine.py"
-    with isolated(message, hint):
-        missing = [name for name in _MACHINE if not hasattr(machine, name)]
-        wrong = ""
-        if missing or isinstance(machine, type):
-            wrong = f"it has no {', '.join(missing) or 'instance'}"
-        wrong = wrong or _wrong_with(machine)
-    if wrong:
-        raise ScenarioError(f"{message}: {wrong}", key="loop", hint=hint)
-    return machine  # type: ignore[no-any-return]
-
-
-def _wrong_with(machine: Any) -> str:
-    """What a machine cannot be driven or explored with, or empty."""
-    try:
-        run = machine.start()
-        hash(run)
-    except Exception as error:  # noqa: BLE001 - a machine is somebody's code
-        return f"`start` raises {type(error).__name__}: {error}"
-    if not isinstance(run, Run):
-        return f"`start` gives {type(run).__name__}, which is no Run"
-    if not isinstance(machine.policies, Policies):
-        return "`policies` are no Policies"
-    for name in ("legal", "bounds", "lacks"):
-        if not isinstance(getattr(machine, name), Mapping):
-            return f"`{name}` is no mapping"
-    for limit, bound in machine.bounds.items():
-        if not isinstance(bound, Bound) or not hasattr(run, bound.counter):
-            return f"the bound `{limit}` is no Bound of a counter that its runs have"
-        if not isinstance(bound.at, int):
-            return f"the bound `{limit}` is at {bound.at!r}, which is no number"
-    return _wrong_in_map(machine.legal)
-
-
-def _wrong_in_map(legal: Mapping[Any, Any]) -> str:
-    """What a map does not say as `LegalMap` does, or empty."""
-    for state, row in legal.items():
-        name = getattr(state, "__name__", repr(state))
-        if not isinstance(state, type) or not isinstance(row, Mapping):
-            return f"`legal` gives for {name} no mapping, or that is no type"
-        for signal, targets in row.items():
-            kinds = (signal, *targets) if isinstance(targets, AbstractSet) else ()
-            if not kinds or not all(isinstance(kind, type) for kind in kinds):
-                return f"`legal` gives for {name} not types of signals, each with a set of states"
-    return ""
-
-
-_MACHINE = ("name", "legal", "policies", "bounds", "lacks", "start", "advance")
 
 
 def reasons_against(machine: Machine, asked_for: Mapping[Feature, bool]) -> list[str]:

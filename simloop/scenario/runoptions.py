@@ -5,12 +5,12 @@ nor its values, so a wrong name or value is refused here, before anything runs.
 """
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypedDict
 
 from simloop.errors import ScenarioError
-from simloop.kernel.machine import Machine
 from simloop.kernel.retry import RetryPolicy
+from simloop.scenario.ownloop import GivenLoop
 from simloop.scenario.schema import Scenario
 from simloop.sim.context import TokenEstimator
 from simloop.sim.hooks import Callbacks, Hooks
@@ -21,15 +21,18 @@ from simloop.sim.tools import Tools
 class RunOptions(TypedDict, total=False):
     """What a caller may give besides the scenario; all of it is optional.
 
-    `seed` and `loop` (a name, or a Machine) replace those of the scenario. `tools` (functions or
-    Tools), `hooks` and `callbacks` are Python code that joins the scripted ones. `model` (a
-    function, or an object with `stream`) answers in the place of a script. `retry` and
-    `estimate_tokens` replace the policy and the estimate. Such code runs sealed: time, dates and
-    randomness are virtual.
+    `seed` and `loop` (a name, a Machine, or a class or function that makes one from Limits) replace
+    those of the scenario. `judge_as` is the bundled design whose expectations hold for a loop of
+    the user's own; `loop_options` replace single options of the loop. `tools` (functions or Tools),
+    `hooks` and `callbacks` are Python code that joins the scripted ones. `model` (a function, or an
+    object with `stream`) answers in the place of a script. `retry` and `estimate_tokens` replace
+    the policy and the estimate. Such code runs sealed: time, dates and randomness are virtual.
     """
 
     seed: int | None
-    loop: str | Machine | None
+    loop: GivenLoop | None
+    judge_as: str
+    loop_options: Mapping[str, Any]
     tools: Tools
     hooks: Hooks | None
     callbacks: Callbacks | None

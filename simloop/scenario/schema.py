@@ -236,6 +236,11 @@ class Scenario(Strict):
 
     title: str = Field(default="", description="What must hold, as a sentence.")
     loop: str = Field(default="reference", description="The loop design to run.")
+    judge_as: str = Field(
+        default="",
+        description="The bundled design whose expectations hold for `loop`, a loop of your own: in "
+        "`expect` and `expect_on`, where nothing is said of the loop itself.",
+    )
     loops: One[LoopOptions] = Field(
         default=kept(LoopOptions()), description="The options of each loop design."
     )
@@ -343,8 +348,14 @@ class Scenario(Strict):
         abort = {} if self.abort is None else {"abort": self.abort}
         return abort | {f"queue.{index}": queued for index, queued in enumerate(self.queue)}
 
-    def expected_of(self, loop: str) -> Expect:
-        """What must hold when `loop` runs it: said of it, else of its design, else of all."""
+    def expected_of(self, loop: str, judge_as: str = "") -> Expect:
+        """What must hold when `loop` runs it: said of it, else of its design, else of all.
+
+        Of a loop that is judged as a design, that design's expectations must hold, unless
+        something is said of the loop itself.
+        """
+        if judge_as and loop not in self.expect_on:
+            loop = judge_as
         design = loop.partition("@")[0]
         by_design = self.expect if loop == self.loop else self.expect_on.get(design, self.expect)
         return self.expect_on.get(loop, by_design)

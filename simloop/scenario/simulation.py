@@ -5,7 +5,6 @@ to keep: a run is a pure function of the scenario, the seed and the functions th
 """
 
 import dataclasses
-import shlex
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Unpack
@@ -28,8 +27,9 @@ from simloop.kernel import signals
 from simloop.kernel.effects import Queue
 from simloop.kernel.machine import Feature
 from simloop.scenario.account import account
+from simloop.scenario.chosenloop import ChosenLoop, choose_loop, repeat
 from simloop.scenario.expect import Expect
-from simloop.scenario.loops import is_own, machine_for, reasons_against
+from simloop.scenario.loops import reasons_against
 from simloop.scenario.mismatch import in_trace, mismatches_by_default
 from simloop.scenario.result import Counters, Result
 from simloop.scenario.runoptions import RunOptions, check_options, check_scenario
@@ -68,24 +68,23 @@ class Simulation:
         check_scenario(scenario)
         check_options(given)
         seed = given.get("seed")
-        self.scenario = scenario
-        self.seeds = Seeds(scenario.seed if seed is None else seed)
-        self._loop = loop = given.get("loop") or scenario.loop
         try:
-            self._machine = machine_for(loop, scenario.limits, scenario.loops)
-            self._loop_name = loop if isinstance(loop, str) else self._machine.name
+            self._loop = chosen = choose_loop(scenario, given)
             self._check_features(features_of(scenario, given))
         except ScenarioError as error:
             error.path = scenario.path or None
             raise
+        self._source, self._given = scenario, given
+        self.scenario = scenario = chosen.scenario
+        self.seeds = Seeds(scenario.seed if seed is None else seed)
         self._model = _choose_model(scenario, given.get("model"))
         self._files = None if scenario.files is None else Files(scenario.files)
         tools = toolbox(given.get("tools", ()))
         self._world = world_of(
-            scenario, given, self._machine.policies, tools, self._model, self.seeds, self._files
+            scenario, given, chosen.machine.policies, tools, self._model, self.seeds, self._files
         )
-        self._python = python_code(given, tools)
-        self.trace = LoopTrace(_header(scenario, self._loop_name, self.seeds.seed, self._python))
+        self._python = (*python_code(given, tools), *(("loop",) if chosen.is_own else ()))
+        self.trace = LoopTrace(_header(chosen, self.seeds.seed, self._python))
         if any(moment.on for moment in (*scenario.queue, scenario.abort) if moment is not None):
             self.trace.entries = Tripwires()
         self._driver: Driver | None = None
@@ -105,14 +104,14 @@ class Simulation:
             raise
 
     def _check_features(self, asked_for: Mapping[Feature, bool]) -> None:
-        reasons = reasons_against(self._machine, asked_for)
+        reasons = reasons_against(self._loop.machine, asked_for)
         if reasons:
-            raise CannotExpress(self._loop_name, reasons)
+            raise CannotExpress(self._loop.name, reasons)
 
     @property
     def expected(self) -> Expect:
         """The expectations that the scenario has of the loop that runs it."""
-        return self.scenario.expected_of(self._loop_name)
+        return self.scenario.expected_of(self._loop.name, self._loop.judge_as)
 
     async def arun(self) -> Result:
         """Run it on the virtual clock that is already running. Raises as `run` does."""
@@ -129,7 +128,7 @@ class Simulation:
             error.reproduce = error.reproduce or self._reproduce()
             if isinstance(error, ScriptExhausted | ScriptUnused):
                 error.path = self.scenario.path or None
-            if isinstance(error, ScriptExhausted) and self._loop_name != self.scenario.loop:
+            if isinstance(error, ScriptExhausted) and self._loop.name != self.scenario.loop:
                 error.hint = f"add a reply, or {self._elsewhere('{error: ScriptExhausted}')}"
             raise
         except ScenarioError as error:
@@ -143,7 +142,7 @@ class Simulation:
         if self._driver is None:
             loop = running_loop()
             record = self.trace.entries
-            self._driver = Driver(self._machine, self._world, record, self._queued)
+            self._driver = Driver(self._loop.machine, self._world, record, self._queued)
             self._start_ns = loop.now_ns
             self._schedule_queued(loop)
         else:
@@ -162,13 +161,12 @@ class Simulation:
 
     def _blame_machine(self, error: Exception | SystemExit) -> None:
         """Raise BrokenMachine for what only a machine of one's own can have done."""
-        if is_own(self._loop) and (
+        if self._loop.is_own and (
             isinstance(error, InternalError) or not isinstance(error, SimloopError)
         ):
-            name = self._loop_name
             raise BrokenMachine(
-                f"the loop `{escape(name)}` is broken: {escape(describe(error))}\n"
-                f"find out where with: simloop explore --loop {escape(shlex.quote(name))}",
+                f"the loop `{escape(self._loop.name)}` is broken: {escape(describe(error))}\n"
+                f"find out where with: {escape(self._loop.explore)}",
                 reproduce=self._reproduce(),
             ) from error
 
@@ -192,7 +190,8 @@ class Simulation:
     @property
     def is_reproduced_by_its_file(self) -> bool:
         """Whether the command line can make this run again, without code of the caller."""
-        return bool(self.scenario.path) and not self._python
+        others = [name for name in self._python if name != "loop"]
+        return bool(self.scenario.path) and self._loop.has_name and not others
 
     def account(self, command: str = "") -> str:
         """The end of the run, then the command that makes it again."""
@@ -204,7 +203,7 @@ class Simulation:
 
     def unheard(self) -> list[str]:
         """What the user said while a loop that has no queue was busy: the next prompt."""
-        if Feature.QUEUE not in self._machine.lacks:
+        if Feature.QUEUE not in self._loop.machine.lacks:
             return []
         unheard = self._queued.take_first()
         return [] if unheard is None else [unheard]
@@ -243,7 +242,7 @@ class Simulation:
         if error is None or expect.unused is not None:
             return  # judged with all else that is expected
         error.message += f"; it ended with {result.outcome}: {escape(result.message)}"
-        if self._loop_name == self.scenario.loop:
+        if self._loop.name == self.scenario.loop:
             error.message += "".join(f"; {one}" for one in mismatches_by_default(expect, result))
         else:
             says = f"{{outcome: {result.outcome}, unused: {result.unused}}}"
@@ -252,7 +251,9 @@ class Simulation:
 
     def _elsewhere(self, says: str) -> str:
         """How to say that this is what the loop does, which is not the scenario's own."""
-        return f"say under expect_on what this loop does: {self._loop_name}: {says}"
+        if not self._loop.has_name:  # a file names only loops that it can find
+            return f"say in Python what this loop does, in expect_on[{self._loop.name!r}]: {says}"
+        return f"say under expect_on what this loop does: {self._loop.name}: {says}"
 
     def _unused(self) -> list[str]:
         """The places of replies that nobody asked for, and of moments that never came."""
@@ -345,11 +346,7 @@ class Simulation:
         )
 
     def _reproduce(self) -> str:
-        if not self.scenario.path:
-            return f"simloop.run(scenario, seed={self.seeds.seed})"
-        loop = self._loop_name
-        other = f" --loop {shlex.quote(loop)}" if loop != self.scenario.loop else ""
-        return f"simloop run {shlex.quote(self.scenario.path)} --seed {self.seeds.seed}{other}"
+        return repeat(self._source, self._given, self.seeds.seed, "run", "simloop.run")
 
 
 def run(scenario: Scenario, **given: Unpack[RunOptions]) -> Result:
@@ -379,16 +376,18 @@ def _choose_model(scenario: Scenario, model: Model | Callable[..., Any] | None) 
     return model if hasattr(model, "stream") else FunctionModel(model)
 
 
-def _header(scenario: Scenario, loop: str, seed: int, python: tuple[str, ...]) -> Header:
+def _header(loop: ChosenLoop, seed: int, python: tuple[str, ...]) -> Header:
+    scenario = loop.scenario
     whole = scenario.model_dump_json(exclude_defaults=True).encode()
     return Header(
         format=FORMAT,
         version=VERSION,
         title=scenario.title,
-        loop=loop,
+        loop=loop.name,
         seed=seed,
-        limits={name: getattr(scenario.limits, name) for name in scenario.limits.__slots__},
+        limits=loop.limits,
         scenario_digest=digest(whole),
         scenario=msgspec.Raw(whole),
         python=python,
+        judge_as=loop.judge_as,
     )

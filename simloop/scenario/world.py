@@ -20,6 +20,7 @@ from simloop.kernel.replies import ReplyReading
 from simloop.messages import ToolResult
 from simloop.scenario.history import past_messages
 from simloop.scenario.loops import DESIGNS, LoopOptions, check_loop
+from simloop.scenario.ownloop import GivenLoop, is_own
 from simloop.scenario.runoptions import RunOptions
 from simloop.scenario.schema import HookPoint, Scenario, ScriptedHook, ScriptedTool
 from simloop.sim.context import utf8_bytes_over_4
@@ -48,6 +49,7 @@ def check_names_in(scenario: Scenario) -> None:
     for key, loop in named.items():
         if ":" not in loop:
             check_loop(loop, key)
+    check_judge_as(scenario.judge_as, scenario.loop)
     design, _, version = scenario.loop.partition("@")
     fixed = version and DESIGNS[design].combine is None
     if fixed and getattr(scenario.loops, design, None) != getattr(LoopOptions(), design, None):
@@ -56,6 +58,19 @@ def check_names_in(scenario: Scenario) -> None:
             key=f"loops.{design}",
             hint=f"leave them out, or write `loop: {design}`",
         )
+
+
+def check_judge_as(judge_as: str, loop: GivenLoop) -> None:
+    """Raise ScenarioError if `loop` cannot be judged as this design; an empty one is none."""
+    if not judge_as:
+        return
+    if not is_own(loop):
+        raise ScenarioError(
+            f"`{loop}` comes with simloop, and is judged as itself",
+            key="judge_as",
+            hint="leave it out, or name a loop of your own as module:attribute",
+        )
+    check_loop(judge_as, "judge_as")
 
 
 def features_of(scenario: Scenario, given: RunOptions) -> dict[Feature, bool]:
@@ -99,11 +114,10 @@ def scripted_hooks(scenario: Scenario) -> Hooks:
 
 
 def python_code(given: RunOptions, tools: Iterable[str]) -> tuple[str, ...]:
-    """What a trace has to name because it cannot hold it."""
+    """What a trace has to name because it cannot hold it, besides a loop of the user's own."""
     names = ("hooks", "callbacks", "model", "retry", "estimate_tokens")
-    loop = () if isinstance(given.get("loop"), str | None) else ("loop",)
     code = (name for name in names if given.get(name))
-    return (*(f"tool {name}" for name in tools), *code, *loop)
+    return (*(f"tool {name}" for name in tools), *code)
 
 
 def tool_execution_of(scenario: Scenario, policies: Policies) -> ToolExecution:

@@ -204,7 +204,8 @@ class Header(
     """The first line: what was run. `scenario` is the whole scenario, so a trace can be replayed.
 
     `scenario_digest` is the BLAKE2b of `scenario`, 16 bytes in hex. `python` names the Python code
-    that the run needed besides: tools, hooks, callbacks, a model.
+    that the run needed besides: tools, hooks, callbacks, a model, a loop. `judge_as` is the design
+    whose expectations hold for a loop of the user's own.
     """
 
     format: str
@@ -216,6 +217,7 @@ class Header(
     scenario_digest: str
     scenario: Raw
     python: tuple[str, ...] = ()
+    judge_as: str = ""
 
 
 class Footer(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="footer"):

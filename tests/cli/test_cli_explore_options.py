@@ -11,7 +11,7 @@ from simloop.loops.react import ReactLoop
 
 
 class TestOptions:
-    @pytest.mark.parametrize("loop", ["reference", "pi@0.73.1", "own:Loop"])
+    @pytest.mark.parametrize("loop", ["opencode@1.2.27", "reference@documented"])
     def test_of_a_loop_without_any_are_refused(self, loop: str) -> None:
         result = explore("--loop", loop, "--option", "parallel=true")
         assert result.exit_code == 2

@@ -60,7 +60,7 @@ def test_a_broken_machine_of_ones_own_is_blamed_and_not_simloop(machine: Machine
     with pytest.raises(BrokenMachine, match="the loop `react` is broken: ") as raised:
         run(Scenario(prompt="Go.", model=[Reply(say="Done.")]), loop=machine)
     assert why in str(raised.value)
-    assert "simloop explore --loop react" in str(raised.value)
+    assert "simloop.check.proof.prove(machine, limits).findings" in str(raised.value)
 
 
 def test_what_a_script_lacks_is_not_blamed_on_the_machine() -> None:

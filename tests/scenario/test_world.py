@@ -260,7 +260,7 @@ def test_a_trace_names_a_machine_that_it_cannot_hold() -> None:
     header = run(scenario, loop=ReferenceLoop()).trace.header
     assert (header.loop, header.python) == ("reference", ("loop",))
     by_name = run(scenario, loop="simloop.loops.pi:PiLoop").trace.header
-    assert (by_name.loop, by_name.python) == ("simloop.loops.pi:PiLoop", ())
+    assert (by_name.loop, by_name.python) == ("simloop.loops.pi:PiLoop", ("loop",))
 
 
 def test_the_fake_plays_model_and_summaries_from_their_own_scripts() -> None:
