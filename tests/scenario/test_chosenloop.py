@@ -27,7 +27,7 @@ from simloop.errors import BrokenMachine
 from simloop.kernel.machine import Run, Transition
 from simloop.kernel.signals import Signal
 from simloop.loops.opencode import OpencodeLoop
-from simloop.loops.pi import PiLoop, PiOptions
+from simloop.loops.pi import PiLoop
 from simloop.loops.react import ReactLoop
 from simloop.loops.reference import ReferenceLoop
 from simloop.trace.codec import encode
@@ -159,11 +159,11 @@ def test_a_machine_that_is_made_already_takes_no_options(loop: Any) -> None:
 
 def test_the_options_of_a_bundled_loop_may_be_given_with_the_call_too() -> None:
     machine: Any = Simulation(ANSWERED, loop="pi", loop_options={"parallel": True})._loop.machine
-    assert machine.options == PiOptions(parallel=True)
+    assert machine.options.parallel is True
     with pytest.raises(ScenarioError, match=r"pi\.paralel: unknown key"):
         run(ANSWERED, loop="pi", loop_options={"paralel": True})
     with pytest.raises(ScenarioError, match=r"takes no options"):
-        run(ANSWERED, loop="pi@0.87.1", loop_options={"parallel": True})
+        run(ANSWERED, loop="opencode@1.2.27", loop_options={"parallel": True})
 
 
 def test_the_key_of_options_must_be_a_design_or_have_a_module() -> None:
@@ -289,7 +289,7 @@ def test_a_loop_that_is_judged_as_a_design_has_the_options_of_that_design() -> N
     scenario = Scenario(prompt="x", loops={"pi": {"parallel": True}})
     for loop in (f"{HERE}:AsPi", AsPi):
         machine: Any = Simulation(scenario, loop=loop)._loop.machine
-        assert machine.options == PiOptions(parallel=True)
+        assert machine.options.parallel is True
     version: Any = Simulation(ANSWERED, loop=AsPi, judge_as="pi@0.87.1")._loop.machine
     assert version.options.refuse_cut_calls
 
