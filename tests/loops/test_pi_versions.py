@@ -1,0 +1,271 @@
+"""What the versions of pi do with replies, arguments, hooks and results, as the real package does.
+
+Each expected value was observed of pi-agent-core 0.73.1 and 0.87.1. Aborts have their own file.
+"""
+
+from typing import Any
+
+import pytest
+from piversions import BOTH, TOOLS, events, play, results, sent, tools_run
+
+from simloop import (
+    Agent,
+    Compaction,
+    Outcome,
+    Reply,
+    Result,
+    Scenario,
+    ScriptedHook,
+    ScriptedTool,
+    run,
+    simulate,
+)
+from simloop.errors import CannotExpress
+from simloop.loops.pi_options import Delivery, PiOptions
+from simloop.messages import AssistantMessage, Request, ToolCall
+from simloop.scenario.loader import parse_scenario
+from simloop.scenario.loops import LoopOptions
+from simloop.scenario.schema import Queued
+from simloop.trace import entries
+
+DONE = Reply(say="Done.")
+
+
+def said(result: Result, place: int) -> AssistantMessage:
+    message = result.messages[place]
+    assert isinstance(message, AssistantMessage)
+    return message
+
+
+def got(result: Result) -> list[tuple[str, Any]]:
+    """The tools that ran, with the arguments that they got."""
+    return [(call.name, call.arguments) for call in result.calls]
+
+
+# ------------------------------------------------------------------ replies
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "failing",
+    [
+        Reply(say="Sorry.", finish="error"),
+        Reply(say="Sorry.", unfinished=True),
+        Reply(say="Sorry.", finish="content_filter"),
+        Reply(say="Sorry.", error={"message": "broken"}),
+    ],
+    ids=["finish", "unfinished", "filtered", "error-part"],
+)
+def test_0_73_1_and_0_87_1_a_failed_reply_is_in_the_transcript_and_in_no_request(
+    loop: str, failing: Reply
+) -> None:
+    result = play(loop, failing, DONE, then=["And now?"])
+    assert sent(result) == ["user", "user user"]
+    assert (said(result, 1).text, said(result, 1).failed) == ("Sorry.", "error")
+
+
+@BOTH
+def test_0_73_1_and_0_87_1_half_a_call_of_a_failed_reply_is_in_the_transcript(loop: str) -> None:
+    half = Reply(call={"quick": {}}, half_call={"strict": '{"pa'}, lost="mid-output")
+    result = play(loop, half, DONE, then=["And now?"])
+    assert [(call.name, call.arguments) for call in said(result, 1).calls] == [
+        ("quick", "{}"),
+        ("strict", '{"pa'),
+    ]
+    assert (tools_run(result), sent(result)) == ([], ["user", "user user"])
+
+
+@BOTH
+def test_0_73_1_and_0_87_1_thinking_is_sent_back(loop: str) -> None:
+    thinking = Reply(think="Let me see", call={"quick": {}})
+    result = play(loop, thinking, DONE)
+    call = ToolCall("call-1", "quick", "{}")
+    assert result.requests[-1].messages[1] == AssistantMessage("", (call,), "Let me see")
+
+
+def test_the_documents_pi_sends_no_thinking_back() -> None:
+    result = play("pi", Reply(think="Let me see", call={"quick": {}}), DONE)
+    assert result.requests[-1].messages[1] == AssistantMessage(
+        "", (ToolCall("call-1", "quick", "{}"),)
+    )
+
+
+@BOTH
+def test_0_73_1_and_0_87_1_a_context_of_more_than_a_hundred_messages_is_not_compacted(
+    loop: str,
+) -> None:
+    tools = {"now": ScriptedTool(returns="noon")}
+    result = play(loop, Reply(call={"now": {}}, times=60), DONE, tools=tools)
+    assert (result.outcome, len(result.messages)) == (Outcome.COMPLETED, 122)
+    assert not any(isinstance(e, entries.Compaction | entries.Notice) for e in result.trace.entries)
+
+
+@BOTH
+def test_0_73_1_and_0_87_1_cannot_express_a_compaction(loop: str) -> None:
+    with pytest.raises(CannotExpress, match="the loop of pi-agent-core has no compaction"):
+        play(loop, DONE, compaction=Compaction())
+
+
+# ------------------------------------------------------------------ arguments and hooks
+
+
+@BOTH
+def test_0_73_1_and_0_87_1_arguments_are_converted_to_the_types_of_the_schema(loop: str) -> None:
+    result = play(loop, Reply(call={"strict": {"path": 5, "lines": "3"}}), DONE)
+    assert got(result) == [("strict", {"path": "5", "lines": 3})]
+    assert results(result) == ["read"]
+
+
+def test_0_73_1_an_optional_null_becomes_an_empty_value_and_in_0_87_1_it_is_left_out() -> None:
+    call = Reply(call={"strict": {"path": "a", "lines": None}})
+    runs = [got(play(loop, call, DONE)) for loop in ("pi@0.73.1", "pi@0.87.1")]
+    assert runs == [[("strict", {"path": "a", "lines": 0})], [("strict", {"path": "a"})]]
+
+
+@BOTH
+def test_0_73_1_and_0_87_1_arguments_that_a_hook_makes_invalid_reach_the_tool(loop: str) -> None:
+    hook = ScriptedHook(at="before_tool_call", arguments={"path": {"is": "no text"}})
+    result = play(loop, Reply(call={"strict": {"path": "a"}}), DONE, hooks=[hook])
+    assert got(result) == [("strict", {"path": {"is": "no text"}})]
+    assert results(result) == ["read"]
+
+
+@BOTH
+def test_0_73_1_and_0_87_1_a_before_hook_that_raises_answers_the_call_and_no_tool_runs(
+    loop: str,
+) -> None:
+    hook = ScriptedHook(at="before_tool_call", raises="ask first")
+    result = play(loop, Reply(call={"quick": {}}), DONE, hooks=[hook])
+    assert (tools_run(result), results(result)) == ([], ["Error: ask first"])
+    assert "tool_execution_end:call-1" in events(result)
+
+
+@BOTH
+def test_0_73_1_and_0_87_1_an_after_hook_that_raises_replaces_the_result(loop: str) -> None:
+    hook = ScriptedHook(at="after_tool_call", raises="not readable")
+    result = play(loop, Reply(call={"quick": {}}), DONE, hooks=[hook])
+    assert (tools_run(result), results(result)) == (["quick"], ["Error: not readable"])
+
+
+@BOTH
+def test_0_73_1_and_0_87_1_a_before_hook_may_take_6_seconds_and_then_block(loop: str) -> None:
+    hook = ScriptedHook(at="before_tool_call", takes="6s", block="the user said no")
+    result = play(loop, Reply(call={"quick": {}}), DONE, hooks=[hook])
+    assert (tools_run(result), results(result)) == ([], ["Error: the user said no"])
+    assert result.elapsed_ns == 6 * 10**9
+
+
+# ------------------------------------------------------------------ batches
+
+
+@BOTH
+def test_0_73_1_and_0_87_1_results_that_all_ask_for_the_end_end_the_run(loop: str) -> None:
+    tools = {**TOOLS, "file": ScriptedTool(returns="filed", terminate=True)}
+    one = play(loop, Reply(call=[{"file": {}}, {"file": {}}]), tools=tools)
+    assert (one.outcome, sent(one)) == (Outcome.COMPLETED, ["user"])
+    mixed = play(loop, Reply(call=[{"file": {}}, {"quick": {}}]), DONE, tools=tools)
+    assert sent(mixed) == ["user", "user assistant tool tool"]
+
+
+@BOTH
+def test_0_73_1_and_0_87_1_after_results_that_ask_for_the_end_queued_messages_go_on(
+    loop: str,
+) -> None:
+    tools = {"file": ScriptedTool(returns="filed", terminate=True)}
+    queue = [Queued(on="tool-started", say="And?", follow_up=True)]
+    result = play(loop, Reply(call={"file": {}}), DONE, tools=tools, queue=queue)
+    assert sent(result) == ["user", "user assistant tool user"]
+
+
+@BOTH
+def test_0_73_1_and_0_87_1_one_sequential_tool_has_the_whole_reply_run_in_order(
+    loop: str,
+) -> None:
+    tools = {**TOOLS, "alone": ScriptedTool(returns="ok", takes="1s", sequential=True)}
+    calls = Reply(call=[{"quick": {}}, {"alone": {}}, {"slow": {}}])
+    result = play(loop, calls, DONE, tools=tools)
+    assert result.elapsed_ns == 4 * 10**9
+    order = [event for event in events(result) if event.startswith("tool_execution")]
+    assert order == [
+        f"tool_execution_{what}:call-{n}" for n in (1, 2, 3) for what in ("start", "end")
+    ]
+
+
+# ------------------------------------------------------------------ options
+
+
+QUEUE = [Queued(on="tool-started", say=text) for text in ("one", "two")]
+
+
+def test_0_87_1_takes_its_queue_modes_from_a_file() -> None:
+    scenario = parse_scenario(
+        "prompt: Go.\nloop: pi@0.87.1\nloops: {pi: {steering: all}}\n"
+        "tools: {t: {}}\nqueue: [{on: tool-started, say: a}, {on: tool-started, say: b}]\n"
+        "model: [{call: {t: {}}}, {say: Done.}]"
+    )
+    assert sent(run(scenario)) == ["user", "user assistant tool user user"]
+
+
+@BOTH
+def test_0_73_1_and_0_87_1_take_their_queue_modes_in_python(loop: str) -> None:
+    calls = Reply(call={"quick": {}})
+    one_by_one = play(loop, calls, DONE, DONE, queue=QUEUE)
+    assert sent(one_by_one)[1:] == [
+        "user assistant tool user",
+        "user assistant tool user assistant user",
+    ]
+    options = LoopOptions(pi=PiOptions(steering=Delivery.ALL))
+    together = play(loop, calls, DONE, queue=QUEUE, loops=options)
+    assert sent(together)[1:] == ["user assistant tool user user"]
+
+
+def test_the_notice_of_a_long_run_comes_where_a_scenario_says_and_for_every_loop() -> None:
+    tools = {"now": ScriptedTool(returns="noon")}
+    for loop in ("reference", "pi", "opencode", "pi@0.87.1"):
+        scenario = Scenario(
+            prompt="Go.",
+            tools=tools,
+            model=[Reply(call={"now": {}}, times=2), DONE],
+            warn_after=1,
+        )
+        record = run(scenario, loop=loop).trace.entries
+        assert [e.text for e in record if isinstance(e, entries.Notice)] == [
+            "2 model calls, and no end yet",
+            "3 model calls, and no end yet",
+        ]
+
+
+def test_a_listener_hears_the_notice_of_a_long_run() -> None:
+    model = [Reply(call={"quick": {}}), DONE]
+    scenario = Scenario(prompt="x", loop="pi", tools=TOOLS, model=model, warn_after=1)
+    told: list[str] = []
+
+    async def converse() -> None:
+        agent = Agent(scenario)
+        agent.on("notice", lambda event: told.append(event.text))
+        async for _ in agent.run("Go."):
+            pass
+
+    simulate(converse())
+    assert told == ["2 model calls, and no end yet"]
+
+
+class AbortError(Exception):
+    """As an SDK raises it."""
+
+
+@pytest.mark.parametrize("loop", ["pi", "pi@0.73.1", "pi@0.87.1"])
+def test_0_73_1_and_0_87_1_and_the_documents_pi_an_abort_error_of_an_sdk_is_an_abort(
+    loop: str,
+) -> None:
+    def raises(_: Request) -> str:
+        raise AbortError("the request was aborted")
+
+    assert run(Scenario(prompt="Go.", loop=loop), model=raises).outcome is Outcome.ABORTED
+
+
+def test_the_details_of_a_tool_that_raises_are_its_message() -> None:
+    tools = {"broken": ScriptedTool(raises="no such file")}
+    result = play("pi", Reply(call={"broken": {}}), DONE, tools=tools)
+    found = [e for e in result.trace.entries if isinstance(e, entries.ToolResult)]
+    assert [entry.details for entry in found] == [{"error": "no such file"}]
