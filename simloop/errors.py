@@ -7,8 +7,9 @@ text of others escaped, or the newlines in that could forge a line.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Self, TypedDict
 
 from simloop.escape import escape, escape_lines
 
@@ -145,6 +146,55 @@ class BrokenMachine(CheckFailed):
 
 class InternalError(SimloopError):
     """simloop is wrong, not its user. Please report it with the message."""
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorDetails:
+    """One error as data: the place apart from the message.
+
+    `message` and `hint` are escaped, because they quote text of others. What is not known is None.
+    """
+
+    type: str
+    message: str
+    path: str | None = None
+    line: int | None = None
+    column: int | None = None
+    key: str | None = None
+    hint: str | None = None
+    reproduce: str | None = None
+
+    @classmethod
+    def of(cls, error: SimloopError) -> tuple[Self, ...]:
+        """Return the details of `error`: of a ScenarioError one for each mistake of the file."""
+        name = type(error).__name__
+        if isinstance(error, ScenarioError):
+            first = cls(
+                name,
+                **_message_and_place(error),
+                line=error.line,
+                column=error.column,
+            )
+            return (first, *(each for other in error.others for each in cls.of(other)))
+        if isinstance(error, CheckFailed):
+            return (cls(name, **_message_and_place(error), reproduce=error.reproduce or None),)
+        return (cls(name, str(error)),)
+
+
+class _Placed(TypedDict):
+    message: str
+    path: str | None
+    key: str | None
+    hint: str | None
+
+
+def _message_and_place(error: ScenarioError | CheckFailed) -> _Placed:
+    return {
+        "message": escape_lines(error.message),
+        "path": str(error.path) if error.path else None,
+        "key": error.key or None,
+        "hint": escape(error.hint) or None,
+    }
 
 
 def _one_line(place: str, key: str, message: str, hint: str) -> str:

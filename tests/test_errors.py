@@ -1,6 +1,7 @@
 """Errors say whose fault it is, where, and what to do."""
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from simloop.errors import (
     CheckFailed,
     Deadlock,
+    ErrorDetails,
     ExpectationFailed,
     InternalError,
     RunawayRun,
@@ -103,3 +105,19 @@ def test_a_failed_check_without_a_command_is_its_message() -> None:
 )
 def test_an_error_says_the_same_after_crossing_a_process_boundary(error: SimloopError) -> None:
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+def test_the_details_of_an_error_are_one_object_for_each_mistake() -> None:
+    second = ScenarioError("b", path="f", line=2, column=1, key="k")
+    error = ScenarioError("a", path="f", line=1, column=3, hint="h", others=[second])
+    assert ErrorDetails.of(error) == (
+        ErrorDetails("ScenarioError", "a", "f", 1, 3, None, "h"),
+        ErrorDetails("ScenarioError", "b", "f", 2, 1, "k"),
+    )
+
+
+def test_the_details_of_a_failed_check_have_the_command_apart_from_the_message() -> None:
+    error = ExpectationFailed("no", key="expect.text", hint="h", reproduce="simloop run a")
+    details = ErrorDetails("ExpectationFailed", "no", key="expect.text", hint="h")
+    assert ErrorDetails.of(error) == (replace(details, reproduce="simloop run a"),)
+    assert ErrorDetails.of(InternalError("broken")) == (ErrorDetails("InternalError", "broken"),)

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Self
 
 from simloop.check.verify import Verdict
-from simloop.errors import CheckFailed, ScenarioError, SimloopError
+from simloop.errors import CheckFailed, ErrorDetails, ScenarioError, SimloopError
 from simloop.scenario.loader import load_scenario
 from simloop.scenario.loops import DESIGNS
+from simloop.scenario.mismatch import Mismatch
 from simloop.scenario.schema import Scenario
 from simloop.trace import entries
 from simloop.trace.looptrace import LoopTrace
@@ -29,8 +30,8 @@ class Row:
     are the outcomes of the prompts before the last one. Retries are `model_calls` of their own;
     requests for a summary are no turns of the loop and are counted apart, as `summaries`. Counts
     and time are None where nothing was run. `failures` are the expectations for that loop that do
-    not hold, and the errors that it does not expect. `verdict` may be dropped: a trace can be long,
-    and the other values do not need it.
+    not hold, and the errors that it does not expect; `mismatches` and `errors` have them as data.
+    `verdict` may be dropped: a trace can be long, and the other values do not need it.
     """
 
     loop: str
@@ -44,6 +45,8 @@ class Row:
     elapsed_ns: int | None = None
     text: str = ""
     failures: tuple[str, ...] = ()
+    mismatches: tuple[Mismatch, ...] = ()
+    errors: tuple[ErrorDetails, ...] = ()
     reproduce: str = ""
     exit_code: int = 0
     verdict: Verdict | None = field(default=None, compare=False, repr=False)
@@ -52,7 +55,7 @@ class Row:
     def of(cls, loop: str, verdict: Verdict) -> Self:
         """The row of a loop whose run came to this."""
         if verdict.cannot:
-            return cls(loop=loop, cannot=verdict.cannot, verdict=verdict)
+            return cls(loop=loop, cannot=verdict.cannot, errors=_details(verdict), verdict=verdict)
         trace = verdict.trace
         footer = trace.footer if trace else None
         outcomes = tuple(map(str, trace.outcomes if trace else ()))
@@ -68,6 +71,8 @@ class Row:
             elapsed_ns=None if trace is None else trace.elapsed_ns,
             text=footer.text if footer else "",
             failures=(*verdict.failures, *map(_told, verdict.errors)),
+            mismatches=verdict.mismatches,
+            errors=_details(verdict),
             reproduce=_reproduce(verdict),
             exit_code=verdict.exit_code,
             verdict=verdict,
@@ -75,7 +80,7 @@ class Row:
 
     @property
     def ok(self) -> bool | None:
-        """Whether all is as expected of that loop; None where it cannot be said."""
+        """Whether the run went as expected of that loop; None where the loop cannot express it."""
         return None if self.cannot else not self.exit_code
 
     @property
@@ -138,6 +143,10 @@ def _error_name(verdict: Verdict) -> str:
     """The worst error, or the expected one."""
     error = verdict.worst or verdict.ended_by
     return type(error).__name__ if error else ""
+
+
+def _details(verdict: Verdict) -> tuple[ErrorDetails, ...]:
+    return tuple(details for error in verdict.errors for details in ErrorDetails.of(error))
 
 
 def _told(error: SimloopError) -> str:

@@ -174,7 +174,7 @@ def _print_json(reports: Iterable[Report], progress: Progress) -> int:
         {**report.json_format(), "deterministic": report.verdict.deterministic}
         for report in _counted(reports, progress, count)
     ]
-    out_exactly(json_text(runs))
+    out_exactly(json_text(runs, count.exit_code))
     return count.exit_code
 
 

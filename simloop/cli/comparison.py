@@ -15,6 +15,7 @@ from simloop.check.compare import Row, compare, unread
 from simloop.cli import terminal
 from simloop.cli.faults import explain
 from simloop.cli.folding import cells, padded
+from simloop.cli.jsonformat import FORMAT_VERSION, as_objects, failures_of, status_for
 from simloop.cli.report import verdict_line, word_for
 from simloop.cli.targets import Target
 from simloop.cli.terminal import plain, verdict_word
@@ -22,7 +23,6 @@ from simloop.errors import InternalError, ScenarioError
 from simloop.escape import escape
 from simloop.scenario.durations import format_duration
 
-FORMAT_VERSION = 1
 WIDTH = 120
 _NARROWEST = 20
 _INDENT = " " * 8
@@ -99,9 +99,10 @@ class Comparison:
         return f"{self.mark(row)}{WRONG if row.exit_code and self.was_read else NEITHER}"
 
     def json_format(self) -> dict[str, Any]:
-        """One of `scenarios`: null for what is not known."""
+        """Return one of `scenarios`, with null for what is not known."""
         return {
             "name": self.name,
+            "status": status_for(self.exit_code),
             "path": str(self.path) if self.path else None,
             "title": self.title,
             "loop": self.loop,
@@ -186,9 +187,13 @@ def reasons(rows: Iterable[Row]) -> list[str]:
 
 
 def json_text(comparisons: Sequence[Comparison], loops: Sequence[str]) -> str:
-    """The one object that is printed when all have ended."""
-    scenarios = [one.json_format() for one in comparisons]
-    document = {"format_version": FORMAT_VERSION, "loops": list(loops), "scenarios": scenarios}
+    """Return the one object that is printed when all have ended."""
+    document = {
+        "format_version": FORMAT_VERSION,
+        "status": status_for(Count.of(comparisons).exit_code),
+        "loops": list(loops),
+        "scenarios": [one.json_format() for one in comparisons],
+    }
     return terminal.json_text(document, indent=2)
 
 
@@ -239,6 +244,7 @@ def _scenarios(count: int) -> str:
 def _row_json(row: Row) -> dict[str, Any]:
     return {
         "loop": row.loop,
+        "status": status_for(row.exit_code, cannot=bool(row.cannot)),
         "outcome": row.outcome or None,
         "outcomes": [*row.earlier, *filter(None, [row.outcome])],
         "error": row.error or None,
@@ -248,8 +254,8 @@ def _row_json(row: Row) -> dict[str, Any]:
         "tool_runs": row.tool_runs,
         "elapsed_ns": row.elapsed_ns,
         "text": row.text if row.outcome else None,
-        "ok": row.ok,
-        "failures": list(row.failures),
+        "failures": failures_of(row.mismatches),
+        "errors": list(as_objects(row.errors)),
         "reproduce": row.reproduce or None,
     }
 

@@ -5,20 +5,23 @@ replayed never keeps the others from it.
 """
 
 import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 
-from simloop.check.replay import different_settings, rerun
+from simloop.check.replay import Setting, different_settings, rerun
 from simloop.cli.faults import explain
 from simloop.cli.folding import cells
+from simloop.cli.jsonformat import FORMAT_VERSION, errors_of, failure_of, status_for
 from simloop.cli.report import Tally, indented, verdict_line, word_for
 from simloop.cli.settings import replay_loop
-from simloop.cli.terminal import note, out, out_lines, plain
-from simloop.errors import CheckFailed, ScenarioError, SimloopError
+from simloop.cli.terminal import json_text, note, out, out_exactly, out_lines, plain
+from simloop.errors import CannotExpress, CheckFailed, ScenarioError, SimloopError
 from simloop.trace.codec import read_trace
-from simloop.trace.diff import first_difference
-from simloop.trace.looptrace import LoopTrace
+from simloop.trace.diff import Divergence, first_difference
 
 
 @click.command("replay")
@@ -26,7 +29,15 @@ from simloop.trace.looptrace import LoopTrace
     "traces", metavar="TRACE...", nargs=-1, required=True, type=click.Path(path_type=Path)
 )
 @replay_loop
-def command(traces: tuple[Path, ...], loop: str | None) -> int:
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="What to print on stdout.",
+)
+def command(traces: tuple[Path, ...], loop: str | None, output_format: str) -> int:
     """Run recorded traces again: is it still the same?
 
     A TRACE is a file that `simloop record` or `simloop run --trace` has written; it holds all that
@@ -34,39 +45,101 @@ def command(traces: tuple[Path, ...], loop: str | None) -> int:
     shown after the three before it (exit code 1). A trace that was cut is compared as far as it
     goes.
     """
+    replays = (_replay(path, loop) for path in traces)
+    if output_format == "json":
+        return _print_json(replays)
     width = max(cells(plain(str(path))) for path in traces)
     tally = Tally()
-    for path in traces:
-        tally.add(_replay(path, loop, width))
+    for replay in replays:
+        tally.add(replay.exit_code)
+        out_lines(replay.lines(width))
+        replay.explain()
     if len(traces) > 1:
         out(str(tally))
     return tally.exit_code
 
 
-def _replay(path: Path, loop: str | None, width: int) -> int:
-    """Replay one trace, print the verdict, and return the exit code."""
-    name = str(path)
+@dataclass(frozen=True, slots=True)
+class _Replay:
+    """One trace and the comparison with its second run.
+
+    `entries` is None where there was no second run, because of `error`.
+    """
+
+    name: str
+    entries: int | None = None
+    truncated: str = ""
+    difference: Divergence | None = None
+    settings: tuple[Setting, ...] = ()
+    error: SimloopError | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code for this trace alone."""
+        if self.error is not None:
+            return self.error.exit_code
+        return CheckFailed.exit_code if self.difference else 0
+
+    def lines(self, name_width: int) -> Iterator[str]:
+        """Yield the verdict, and below it the first difference; safe to print."""
+        identical = f"identical, {self.entries} entries"
+        ended = "not replayed" if self.error else "diverged" if self.difference else identical
+        yield verdict_line(word_for(self.exit_code), self.name, ended, name_width)
+        if self.difference is not None:
+            yield from indented(self.difference.lines("recorded", "replayed"))
+            yield from indented(iter([f"see it: simloop show {shlex.quote(self.name)}"]))
+
+    def explain(self) -> None:
+        """Write to stderr why there was no second run, or which circumstances differ."""
+        if self.error is not None:
+            explain(self.error)
+        if self.truncated:
+            note(plain(f"{self.name}: the trace is truncated: {self.truncated}"))
+        for what, one, other in self.settings:
+            note(plain(f"{self.name}: {what} differs: recorded {one}, replayed {other}"))
+
+    def json_format(self) -> dict[str, Any]:
+        """Return one of `replays`, with null for what is not known."""
+        return {
+            "name": self.name,
+            "status": status_for(self.exit_code, cannot=isinstance(self.error, CannotExpress)),
+            "entries": self.entries,
+            "truncated": self.truncated or None,
+            "settings": [
+                {"key": name, "recorded": one, "replayed": other}
+                for name, one, other in self.settings
+            ],
+            "failures": [failure_of(self.difference)] if self.difference else [],
+            "errors": errors_of([self.error] if self.error else []),
+        }
+
+
+def _replay(path: Path, loop: str | None) -> _Replay:
+    """Replay one trace."""
     try:
         recorded = read_trace(path)
         again = rerun(recorded, loop)
     except SimloopError as error:
         if isinstance(error, ScenarioError):
             error.path = error.path or path
-        out(verdict_line(word_for(error.exit_code), name, "not replayed", width))
-        return explain(error)
-    found = first_difference(recorded, again)
-    code = CheckFailed.exit_code if found else 0
-    ending = "diverged" if found else f"identical, {len(recorded.entries)} entries"
-    out(verdict_line(word_for(code), name, ending, width))
-    if found:
-        out_lines(indented(found.lines("recorded", "replayed")))
-        out_lines(indented(iter([f"see it: simloop show {shlex.quote(name)}"])))
-    _tell_circumstances(name, recorded, again)
-    return code
+        return _Replay(str(path), error=error)
+    return _Replay(
+        str(path),
+        len(recorded.entries),
+        recorded.truncated,
+        first_difference(recorded, again),
+        tuple(different_settings(recorded.header, again.header)),
+    )
 
 
-def _tell_circumstances(name: str, recorded: LoopTrace, again: LoopTrace) -> None:
-    if recorded.truncated:
-        note(plain(f"{name}: the trace is truncated: {recorded.truncated}"))
-    for what, one, other in different_settings(recorded.header, again.header):
-        note(plain(f"{name}: {what} differs: recorded {one}, replayed {other}"))
+def _print_json(replays: Iterator[_Replay]) -> int:
+    """Print one object when all have ended; errors also go to stderr, as they come."""
+    documents, exit_code = [], 0
+    for replay in replays:
+        documents.append(replay.json_format())
+        exit_code = max(exit_code, replay.exit_code)
+        replay.explain()
+    status = status_for(exit_code)
+    document = {"format_version": FORMAT_VERSION, "status": status, "replays": documents}
+    out_exactly(json_text(document, indent=2))
+    return exit_code

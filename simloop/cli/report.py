@@ -1,7 +1,7 @@
 """What became of a scenario that a verb was asked for, as text and as JSON.
 
-Not here: running it (check/verify.py). The rules to keep: `json_format` names every key, so that a
-consumer can rely on it, and `FORMAT_VERSION` grows when a key changes its meaning or goes.
+Not here: running it (check/verify.py). The rule to keep: `json_format` names every key, so that a
+consumer can rely on it.
 """
 
 from collections import Counter
@@ -14,6 +14,7 @@ from simloop.check.verify import Verdict
 from simloop.cli import terminal
 from simloop.cli.faults import explain
 from simloop.cli.folding import padded
+from simloop.cli.jsonformat import FORMAT_VERSION, errors_of, failures_of, status_for
 from simloop.cli.targets import Target
 from simloop.cli.terminal import plain, verdict_word
 from simloop.errors import ScenarioError
@@ -22,7 +23,6 @@ from simloop.scenario.result import Counters
 from simloop.trace import entries
 from simloop.trace.entries import Footer
 
-FORMAT_VERSION = 1
 _WORDS = ("ok", "FAILED", "ERROR")
 _WIDTH = max(len(word) for word in _WORDS)
 
@@ -86,23 +86,21 @@ class Report:
         return f"{ended} {time} (virtual), {asked}{differs}"
 
     def json_format(self) -> dict[str, Any]:
-        """One of `runs`: null for what is not known; `error` only where there is one."""
+        """Return one of `runs`, with null for what is not known."""
         verdict = self.verdict
         header = verdict.trace.header if verdict.trace else None
-        document: dict[str, Any] = {
+        return {
             "name": self.name,
+            "status": status_for(self.exit_code, cannot=bool(verdict.cannot)),
             "path": str(self.path) if self.path else None,
             "title": verdict.scenario.title if verdict.scenario else None,
             "loop": header.loop if header else None,
             "seed": header.seed if header else None,
             **_ended(verdict.trace.footer if verdict.trace else None),
             "outcomes": list(verdict.trace.outcomes if verdict.trace else ()),
-            "failures": list(verdict.failures),
+            "failures": failures_of(verdict.mismatches),
+            "errors": errors_of(verdict.errors),
         }
-        worst = verdict.worst
-        if worst is not None:
-            document["error"] = {"type": type(worst).__name__, "message": str(worst)}
-        return document
 
 
 def _ended(footer: Footer | None) -> dict[str, Any]:
@@ -119,9 +117,11 @@ def _ended(footer: Footer | None) -> dict[str, Any]:
     }
 
 
-def json_text(runs: list[dict[str, Any]]) -> str:
-    """The one object that is printed when all have ended."""
-    return terminal.json_text({"format_version": FORMAT_VERSION, "runs": runs}, indent=2)
+def json_text(runs: list[dict[str, Any]], exit_code: int) -> str:
+    """Return the one object that is printed when all have ended, with `exit_code`."""
+    status = status_for(exit_code)
+    document = {"format_version": FORMAT_VERSION, "status": status, "runs": runs}
+    return terminal.json_text(document, indent=2)
 
 
 def word_for(exit_code: int) -> str:

@@ -118,7 +118,7 @@ def _print_json(reports: Iterator[Report]) -> int:
         runs.append(report.json_format())
         tally.add(report.exit_code)
         report.explain()
-    out_exactly(json_text(runs))
+    out_exactly(json_text(runs, tally.exit_code))
     return tally.exit_code
 
 

@@ -15,7 +15,7 @@ def check(*arguments: str) -> Result:
 
 def check_json(*arguments: str) -> list[dict[str, Any]]:
     document = json.loads(check(*arguments, "--format", "json").stdout)
-    assert list(document) == ["format_version", "runs"]
+    assert list(document) == ["format_version", "status", "runs"]
     runs: list[dict[str, Any]] = document["runs"]
     return runs
 

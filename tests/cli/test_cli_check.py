@@ -130,8 +130,11 @@ class TestARunThatIsNotTheSameTwice:
         (run,) = check_json(write("a", PASSES))
         assert run["deterministic"] is False
         assert run["failures"] == []
-        assert run["error"]["type"] == "ReplayDiverged"
-        assert "backoff.delay_ns" in run["error"]["message"]
+        assert run["status"] == "failed"
+        (error,) = run["errors"]
+        assert error["type"] == "ReplayDiverged"
+        assert "backoff.delay_ns" in error["message"]
+        assert error["reproduce"] == "simloop check a.simloop.yaml --seed 0"
 
     def test_is_a_failure_in_junit(self) -> None:
         (case,) = suite(check(write("a", PASSES), "--format", "junit"))
@@ -151,11 +154,8 @@ class TestJson:
     def test_of_what_was_not_run_knows_nothing_of_that(self) -> None:
         runs = check_json(write("a", "modell: ["), "no-such-name", write("b", FAILS))
         assert [one["deterministic"] for one in runs] == [None, None, True]
-        assert [one.get("error", {}).get("type") for one in runs] == [
-            "ScenarioError",
-            "ScenarioError",
-            None,
-        ]
+        types = [[error["type"] for error in one["errors"]] for one in runs]
+        assert types == [["ScenarioError"], ["ScenarioError"], []]
 
     def test_is_ascii_whatever_a_model_says(self) -> None:
         name = write("a", f"prompt: Hi\nmodel: [{{say: {HOSTILE}}}]\n")

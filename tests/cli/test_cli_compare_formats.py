@@ -30,17 +30,20 @@ class TestJson:
     def test_has_a_row_for_each_loop(self) -> None:
         document = compare_json(write("a", FAILS), "--loop", "pi")
         assert document == {
-            "format_version": 1,
+            "format_version": 2,
+            "status": "failed",
             "loops": ["pi"],
             "scenarios": [
                 {
                     "name": "a.simloop.yaml",
+                    "status": "failed",
                     "path": "a.simloop.yaml",
                     "title": "It looks",
                     "loop": "reference",
                     "rows": [
                         {
                             "loop": "pi",
+                            "status": "failed",
                             "outcome": "completed",
                             "outcomes": ["completed"],
                             "error": None,
@@ -50,8 +53,16 @@ class TestJson:
                             "tool_runs": 1,
                             "elapsed_ns": 120_000_000,
                             "text": "Found.",
-                            "ok": False,
-                            "failures": ["expect.text: expected 'Lost.', got 'Found.'"],
+                            "failures": [
+                                {
+                                    "key": "expect.text",
+                                    "expected": "Lost.",
+                                    "got": "Found.",
+                                    "seq": None,
+                                    "message": "expect.text: expected 'Lost.', got 'Found.'",
+                                }
+                            ],
+                            "errors": [],
                             "reproduce": "simloop run a.simloop.yaml --seed 0 --loop pi",
                         }
                     ],
@@ -64,8 +75,9 @@ class TestJson:
         (hooked,), (gone,) = (scenario["rows"] for scenario in document["scenarios"])
         unknown = ("outcome", "model_calls", "summaries", "tool_runs", "elapsed_ns", "text")
         assert not any(row[key] is not None for row in (hooked, gone) for key in unknown)
-        assert (hooked["cannot"], hooked["ok"]) == ("document 003 has no hooks", None)
-        assert (gone["cannot"], gone["ok"], gone["error"]) == (None, False, "ScenarioError")
+        assert (hooked["cannot"], hooked["status"]) == ("document 003 has no hooks", "cannot")
+        assert (gone["cannot"], gone["status"], gone["error"]) == (None, "error", "ScenarioError")
+        assert [error["type"] for error in gone["errors"]] == ["ScenarioError"]
         assert [document["scenarios"][1][key] for key in ("path", "title", "loop")] == [None] * 3
 
     def test_is_ascii_whatever_a_model_says(self) -> None:

@@ -1,3 +1,4 @@
+import json
 import shlex
 from pathlib import Path
 
@@ -151,6 +152,37 @@ class TestWhatCannotBeReplayed:
     def test_nothing_at_all_is_wrong_usage(self) -> None:
         result = replay()
         assert (result.exit_code, result.stdout) == (2, "")
+
+
+class TestJson:
+    def test_has_the_status_the_difference_and_the_error_of_each_trace(self) -> None:
+        Path("b.jsonl").touch()
+        names = [rewritten("a.jsonl"), "b.jsonl", write("c.jsonl", played())]
+        result = replay(*names, "--format", "json")
+        document = json.loads(result.stdout)
+        assert (result.exit_code, document["status"]) == (2, "error")
+        diverged, broken, same = document["replays"]
+        assert [each["status"] for each in document["replays"]] == ["failed", "error", "ok"]
+        (failure,) = diverged["failures"]
+        facts = {key: failure[key] for key in ("key", "expected", "got", "seq")}
+        expected = {"key": "text-delta.text", "expected": "Bye", "got": "Hello", "seq": 9}
+        assert facts == expected
+        (error,) = broken["errors"]
+        assert (error["type"], error["path"]) == ("ScenarioError", "b.jsonl")
+        assert error["message"] in result.stderr
+        assert (same["entries"], same["failures"]) == (len(played().entries), [])
+
+    def test_has_the_circumstances_that_differ_and_where_a_trace_was_cut(self) -> None:
+        trace = played()
+        limits = {**trace.header.limits, "max_steps": 7}
+        trace.header = msgspec.structs.replace(trace.header, limits=limits)
+        lines = encode(trace).splitlines(keepends=True)
+        Path("a.jsonl").write_bytes(b"".join(lines[:5]))
+        (one,) = json.loads(replay("a.jsonl", "--format", "json").stdout)["replays"]
+        assert one["settings"] == [
+            {"key": "limits.max_steps", "recorded": 7, "replayed": 100},
+        ]
+        assert one["truncated"].startswith("the file ends after 4 ")
 
 
 def test_a_fault_of_ours_is_3(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,11 +32,17 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def mistake(line: int, column: int, key: str, message: str, hint: str | None) -> dict[str, Any]:
+    """A mistake in a.simloop.yaml as JSON."""
+    place = {"path": "a.simloop.yaml", "line": line, "column": column, "key": key}
+    return {"type": "ScenarioError", "message": message, **place, "hint": hint, "reproduce": None}
+
+
 def run_json(*arguments: str) -> tuple[Result, list[dict[str, Any]]]:
     result = run(*arguments, "--format", "json")
     document = json.loads(result.stdout)
-    assert list(document) == ["format_version", "runs"]
-    assert document["format_version"] == 1
+    assert list(document) == ["format_version", "status", "runs"]
+    assert document["format_version"] == 2
     return result, document["runs"]
 
 
@@ -238,6 +244,7 @@ class TestJson:
         assert runs == [
             {
                 "name": "a.simloop.yaml",
+                "status": "ok",
                 "path": "a.simloop.yaml",
                 "title": "It answers",
                 "loop": "reference",
@@ -250,6 +257,7 @@ class TestJson:
                 "elapsed_ns": 2_000_000_000,
                 "counters": {"error_count": 1, "total_steps": 1, "compaction_attempts": 0},
                 "failures": [],
+                "errors": [],
             }
         ]
 
@@ -262,26 +270,59 @@ class TestJson:
         told = run("a.simloop.yaml").stdout
         assert "content-filtered, completed in 0s (virtual)" in told
 
-    def test_lists_failures(self) -> None:
-        result, runs = run_json(write("a", FAILS))
-        assert result.exit_code == 1
-        assert runs[0]["failures"] == ["expect.text: expected 'Bye.', got 'Hello.'"]
-        assert "error" not in runs[0]
+    def test_lists_failures_as_data(self) -> None:
+        text = FAILS.replace("text: Bye.", "text: {contains: Bye}, elapsed: {min: 1s}, sent: []")
+        result, runs = run_json(write("a", text))
+        assert (result.exit_code, runs[0]["status"], runs[0]["errors"]) == (1, "failed", [])
+        facts = [{k: v for k, v in each.items() if k != "message"} for each in runs[0]["failures"]]
+        assert facts == [
+            {"key": "expect.text", "expected": {"contains": "Bye"}, "got": "Hello.", "seq": None},
+            {"key": "expect.elapsed", "expected": {"min": "1s"}, "got": "0s", "seq": None},
+            {"key": "expect.sent", "expected": [], "got": ["user"], "seq": 2},
+        ]
+        assert [f"        {each['message']}" for each in runs[0]["failures"]] == [
+            line for line in run("a.simloop.yaml").stdout.splitlines() if line[8:15] == "expect."
+        ]
+
+    def test_has_one_object_for_each_mistake_of_a_file_with_its_place(self) -> None:
+        text = "prompt: Hi\nlimits: {max_stepps: 3}\nmodel:\n  - {say: Hi., pace: 5}\nseed: -1\n"
+        result, runs = run_json(write("a", text))
+        assert (result.exit_code, runs[0]["status"]) == (2, "error")
+        assert runs[0]["errors"] == [
+            mistake(2, 10, "limits.max_stepps", "unknown key", "did you mean `max_steps`?"),
+            mistake(
+                4,
+                22,
+                "model.0.pace",
+                "must be a mapping",
+                "such as {key: value}, or a key on each line below",
+            ),
+            mistake(5, 7, "seed", "must be at least 0", None),
+        ]
+
+    def test_has_the_status_of_each_run_and_of_the_worst(self) -> None:
+        react = f"loop: react\nhooks: [{{at: before_llm_call}}]\n{PASSES}"
+        names = [write("a", PASSES), write("b", FAILS), write("c", react), write("d", "x")]
+        for last, status in enumerate(("ok", "failed", "error", "error"), start=1):
+            document = json.loads(run(*names[:last], "--format", "json").stdout)
+            assert document["status"] == status
+        statuses = [one["status"] for one in document["runs"]]
+        assert statuses == ["ok", "failed", "cannot", "error"]
 
     def test_tells_the_error_of_a_run_that_raised(self) -> None:
         result, runs = run_json(write("a", EXHAUSTED), write("b", "x"), "nosuch")
         assert result.exit_code == 2
-        types = [one["error"]["type"] for one in runs]
+        types = [one["errors"][0]["type"] for one in runs]
         assert types == ["ScriptExhausted", "ScenarioError", "ScenarioError"]
         assert [one["loop"] for one in runs] == ["reference", None, None]
         assert [one["path"] for one in runs] == ["a.simloop.yaml", "b.simloop.yaml", None]
         assert all(one["outcome"] is None and one["counters"] is None for one in runs)
-        assert runs[2]["error"]["message"] in result.stderr
+        assert runs[2]["errors"][0]["message"] in result.stderr
 
     def test_keeps_what_a_run_with_unused_replies_came_to(self) -> None:
         _, runs = run_json(write("a", UNUSED))
         assert runs[0]["outcome"] == "completed"
-        assert runs[0]["error"]["type"] == "ScriptUnused"
+        assert runs[0]["errors"][0]["type"] == "ScriptUnused"
 
     def test_is_ascii_whatever_a_model_says(self) -> None:
         result, runs = run_json(write("a", 'prompt: Hi\nmodel: [{say: "\\e[2Jé\\u202E"}]\n'))
