@@ -6,6 +6,7 @@ traceback.
 """
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,19 @@ from simloop.scenario.yaml import Document, Loc, read_yaml, read_yaml_file
 
 def load_scenario(path: str | Path) -> Scenario:
     """Read a scenario file. Raises ScenarioError with its line and column."""
+    given: Any = path
+    if not isinstance(given, str | os.PathLike):
+        hint = "read a file with load_scenario(path)"
+        raise ScenarioError(f"a path is needed, not {type(given).__name__}", hint=hint)
     return _validate(read_yaml_file(Path(path)))
 
 
 def parse_scenario(text: str, path: str = "") -> Scenario:
     """Read a scenario from YAML text; `path` is what errors call it. Raises ScenarioError."""
+    given: Any = text
+    if not isinstance(given, str):
+        hint = "give YAML text; in Python, make a Scenario(prompt=..., model=[...])"
+        raise ScenarioError(f"a text is needed, not {type(given).__name__}", hint=hint)
     return _validate(read_yaml(text, path or "<text>")).read_from(path)
 
 

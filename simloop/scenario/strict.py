@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeAlias, TypeVar
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
 from pydantic_core import PydanticCustomError, core_schema
 
+from simloop.errors import ScenarioError
 from simloop.scenario.wording import refusal
 
 T = TypeVar("T")
@@ -26,12 +27,18 @@ class _Lax:
     ) -> core_schema.CoreSchema:
         schema = handler(source)
         resolved: Any = handler.resolve_ref_schema(schema)
+        if resolved["type"] == "list":  # only a tuple: a lax list would take a model apart
+            return core_schema.no_info_before_validator_function(_as_list, schema)
         resolved["strict"] = False  # of the form only: fields keep the configuration of their model
         return schema
 
 
+def _as_list(value: object) -> object:
+    return list(value) if isinstance(value, tuple) else value
+
+
 Lax = Annotated[T, _Lax()]
-"""In Python too: a word for an enum member, a mapping for a model, any sequence for a list."""
+"""In Python too: a word for an enum member, a mapping for a model, a tuple for a list."""
 
 if TYPE_CHECKING:
     _Read_co = TypeVar("_Read_co", covariant=True)
@@ -78,8 +85,12 @@ class Strict(BaseModel):
 
     if not TYPE_CHECKING:  # type checkers read the arguments from the fields
 
-        def __init__(self, /, **data: Any) -> None:
+        def __init__(self, /, *unnamed: Any, **data: Any) -> None:
             """Raise ScenarioError, in place of pydantic's own, for wrong arguments."""
+            if unnamed:
+                name, first = type(self).__name__, next(iter(type(self).model_fields))
+                hint = f"such as {name}({first}=...)"
+                raise ScenarioError(f"the arguments of {name} are given by name", hint=hint)
             try:
                 super().__init__(**data)
             except ValidationError as error:
@@ -88,6 +99,14 @@ class Strict(BaseModel):
         # As pydantic marks its own: a model within a model is validated without this call, so
         # that a finding keeps its place in the whole.
         __init__.__pydantic_base_init__ = True
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            """Set a private attribute. Raise ScenarioError for a field."""
+            if name in type(self).model_fields:
+                kind = type(self).__name__
+                hint = f"make another one: model_copy(update={{{name!r}: ...}})"
+                raise ScenarioError(f"a {kind} cannot be changed", key=name, hint=hint)
+            super().__setattr__(name, value)
 
 
 def wrong(key: str, message: str) -> PydanticCustomError:

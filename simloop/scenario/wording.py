@@ -19,6 +19,11 @@ Loc: TypeAlias = tuple[str | int, ...]
 PLAIN, FORM = "<plain>", "<form>"
 """The two forms of a value that has two, as pydantic puts them into the place of a finding."""
 
+# A file can also use lines; a call in Python cannot.
+_LINES = (
+    "such as {key: value}, or a key on each line below",
+    "such as [a, b], or lines below that start with -",
+)
 UNKNOWN_KEY = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
 _MAPPING = frozenset({"model_type", "dataclass_type", "dict_type", "model_attributes_type"})
 _WHOLE_NUMBER = frozenset({"int_type", "int_parsing", "int_from_float", "int_parsing_size"})
@@ -41,8 +46,9 @@ _EITHER = {
 
 def either(loc: tuple[str | int, ...]) -> tuple[str | int, ...] | None:
     """The loc of the key with two forms that an error at `loc` is about, if it is about one."""
-    about = len(loc) > 3 and loc[0] in ("model", "summaries") and loc[2] in _EITHER  # noqa: PLR2004
-    return loc[:3] if about else None
+    if len(loc) > 3 and loc[0] in ("model", "summaries") and loc[2] in _EITHER:  # noqa: PLR2004
+        return loc[:3]
+    return loc[:1] if len(loc) > 1 and loc[0] in _EITHER else None  # of a Reply made in Python
 
 
 def wording(error: Any) -> tuple[str, str]:
@@ -50,17 +56,17 @@ def wording(error: Any) -> tuple[str, str]:
     kind, given, limits = error["type"], error["input"], error.get("ctx", {})
     field = either(tuple(error["loc"]))
     if field is not None:
-        message, hint = _EITHER[str(field[2])]
-        return message, hint if field[2] in ("call", "times") else _quotes(given)
+        message, hint = _EITHER[str(field[-1])]
+        return message, hint if field[-1] in ("call", "times") else _quotes(given)
     if kind == "string_type":
         return "must be a text", _quotes(given)
     if kind in _WHOLE_NUMBER:
         plain = isinstance(given, str) and re.fullmatch(r"[-+]?[0-9_]+", given)
         return "must be a whole number", f"write {given.replace('_', '')}" if plain else ""
     if kind in _MAPPING:
-        return "must be a mapping", "such as {key: value}, or a key on each line below"
+        return "must be a mapping", _LINES[0]
     if kind == "list_type":
-        return "must be a list", "such as [a, b], or lines below that start with -"
+        return "must be a list", _LINES[1]
     if kind in ("literal_error", "enum"):
         words = _WORD.findall(limits["expected"])
         close = difflib.get_close_matches(_AS_JSON.get(str(given), str(given)), words, n=1)
@@ -95,19 +101,25 @@ def loc_of(error: Any) -> Loc:
 
 def refusal(model: type[BaseModel], invalid: ValidationError, *, key: str = "") -> ScenarioError:
     """Return the mistakes in an object that is made in Python as one error."""
-    errors = invalid.errors(include_url=False)
-    first, *others = (_refusal(model, error, key or model.__name__) for error in errors)
+    found: dict[Loc, ScenarioError] = {}
+    for error in invalid.errors(include_url=False):
+        place = either(tuple(error["loc"])) or loc_of(error)
+        found.setdefault(place, _refusal(model, error, place, key or model.__name__))
+    first, *others = found.values()
     first.others = tuple(others)
     return first
 
 
-def _refusal(model: type[BaseModel], error: Any, key: str) -> ScenarioError:
-    loc = loc_of(error)
+def _refusal(model: type[BaseModel], error: Any, loc: Loc, key: str) -> ScenarioError:
     message, hint = wording(error)
     if error["type"] in UNKNOWN_KEY:
         message, hint = "unknown key", nearest(model, loc)
     elif error["type"] == "missing":
         message, hint = "this is missing", f"add {loc[-1]}=..."
+    elif loc[:1] in (("tools",), ("hooks",)) and callable(error["input"]):
+        hint = f"give functions to the run: run(scenario, {loc[0]}=...)"
+    elif hint in _LINES:
+        hint = hint.partition(", or ")[0]
     return ScenarioError(message, key=".".join(map(str, (key, *loc))), hint=hint)
 
 

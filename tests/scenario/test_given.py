@@ -15,6 +15,7 @@ from simloop import (
     ScriptExhausted,
     Simulation,
     Tool,
+    load_scenario,
     parse_scenario,
     run,
     write_trace,
@@ -211,12 +212,43 @@ def test_only_a_scenario_can_be_run(scenario: Any, hint: str) -> None:
         lambda: Scenario(prompt="Hi", model=["Hello."]),  # type: ignore[list-item]
         lambda: write_trace(run(HELLO), "x"),  # type: ignore[arg-type]
         lambda: run(HELLO).expect(outcome="complete"),
+        lambda: Scenario("Hi"),  # type: ignore[call-arg]
+        lambda: load_scenario(5),  # type: ignore[arg-type]
+        lambda: parse_scenario({}),  # type: ignore[arg-type]
     ],
     ids=[
         *("hooks-no-list", "hook-no-function", "callback", "tool", "duration", "prompt", "limits"),
-        *("reply", "trace", "expectation"),
+        *("reply", "trace", "expectation", "unnamed", "path", "text"),
     ],
 )
 def test_a_wrong_call_raises_an_error_with_a_hint(make: Any) -> None:
     with pytest.raises(ScenarioError):
         make()
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"model": "Hello."}, "Scenario.model: must be a list (such as [a, b])"),
+        ({"model": Reply(say="x")}, "Scenario.model: must be a list (such as [a, b])"),
+        ({"model": ["Hello."]}, "Scenario.model.0: must be a mapping (such as {key: value})"),
+        ({"tools": [function]}, "Scenario.tools: must be a mapping (such as"),
+        ({"tools": {"f": function}}, "give functions to the run: run(scenario, tools=...)"),
+        ({"hooks": [function]}, "give functions to the run: run(scenario, hooks=...)"),
+        ({"limits": {"max_stps": 3}}, "Scenario.limits.max_stps: unknown key (did you mean"),
+        ({"model": [{"say": 5}]}, "Scenario.model.0.say: must be a text or a list of texts"),
+        ({"model": [{"http": {"status": 429, "retry_after": 5}}]}, "5 has no unit: write '5s'"),
+    ],
+    ids=str,
+)
+def test_a_wrong_field_is_named_once_with_the_mend(fields: dict[str, Any], says: str) -> None:
+    with pytest.raises(ScenarioError) as refused:
+        Scenario(prompt="Hi", **fields)
+    assert says in str(refused.value)
+    assert refused.value.others == ()
+
+
+def test_a_key_of_a_reply_with_two_forms_is_one_mistake() -> None:
+    with pytest.raises(ScenarioError) as refused:
+        Reply(say=5)  # type: ignore[arg-type]
+    assert str(refused.value) == ("Reply.say: must be a text or a list of texts (put it in quotes)")

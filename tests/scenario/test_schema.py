@@ -124,7 +124,7 @@ def test_a_scenario_needs_nothing_but_a_prompt() -> None:
 
 
 def test_a_scenario_cannot_be_changed() -> None:
-    with pytest.raises(ValidationError, match="frozen"):
+    with pytest.raises(ScenarioError, match=r"cannot be changed .*model_copy"):
         Scenario(prompt="Hi").seed = 3
 
 
