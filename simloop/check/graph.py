@@ -11,7 +11,15 @@ from dataclasses import dataclass
 from simloop.check.visited import Graph, Step
 from simloop.kernel.alphabet import ENDINGS
 from simloop.kernel.effects import Backoff, CallModel, Effect, RunTools
-from simloop.kernel.signals import CallBlocked, HookFailed, Signal, StepClosed, WallClockExpired
+from simloop.kernel.errorclass import ErrorClass
+from simloop.kernel.signals import (
+    CallBlocked,
+    HookFailed,
+    ModelFailed,
+    Signal,
+    StepClosed,
+    WallClockExpired,
+)
 from simloop.kernel.states import Finished
 
 Weigh = Callable[[tuple[Effect, ...]], int]
@@ -62,7 +70,7 @@ def heaviest(graph: Graph, order: list[int], weigh: Weigh) -> int:
 
 
 def first_endings(graph: Graph) -> dict[Finished, tuple[Step, ...]]:
-    """A shortest run to each end, if possible one in which time can pass before it runs out."""
+    """A shortest run to each end, if possible one that every design can be made to go."""
     found: dict[Finished, tuple[int, Signal, int]] = {}
     for node, arrows in enumerate(graph.arrows):
         for signal, target in arrows:
@@ -70,7 +78,8 @@ def first_endings(graph: Graph) -> dict[Finished, tuple[Step, ...]]:
             if not isinstance(state, Finished):
                 continue
             known = found.get(state)
-            if known is None or (not _can_be(graph, known) and _can_be(graph, (node, signal, 0))):
+            plainer = known and _is_plain(graph, (node, signal, 0)) and not _is_plain(graph, known)
+            if known is None or plainer:
                 found[state] = (node, signal, target)
     return {
         state: (*graph.way_to(node), Step(signal, graph.runs[target], graph.asked[target]))
@@ -78,10 +87,19 @@ def first_endings(graph: Graph) -> dict[Finished, tuple[Step, ...]]:
     }
 
 
-def _can_be(graph: Graph, arrow: tuple[int, Signal, int]) -> bool:
-    """Time runs out where something takes time: exploration lets it happen everywhere."""
-    waits = any(isinstance(effect, _TAKING_TIME) for effect in graph.asked[arrow[0]])
-    return waits or not isinstance(arrow[1], WallClockExpired)
+def _is_plain(graph: Graph, arrow: tuple[int, Signal, int]) -> bool:
+    """Whether an end comes as it usually does.
+
+    Time runs out where something takes time: exploration lets it happen everywhere. And a user
+    aborts, or has aborted: not every design takes an error of the provider for an abort.
+    """
+    node, signal, _ = arrow
+    asked = graph.asked[node]
+    if isinstance(signal, WallClockExpired):
+        return any(isinstance(effect, _TAKING_TIME) for effect in asked)
+    if isinstance(signal, ModelFailed) and signal.error is ErrorClass.ABORTED:
+        return any(isinstance(effect, CallModel) and effect.aborted for effect in asked)
+    return True
 
 
 def trapped(graph: Graph) -> int | None:

@@ -182,15 +182,11 @@ FAULTS = [
     ),
     Fault("react", "a wall clock that has run out is waited for", when(CLOCK, asking(None, CALL))),
     Fault("reference", "an abort looks like a success", when(ABORT, ending(Outcome.COMPLETED))),
+    Fault("opencode@1.2.27", "the call after an abort asks the model", AskingAfterAbort),
     Fault(
-        "pi@0.87.1",
-        "the call after an abort asks the model",
-        AskingAfterAbort,
-    ),
-    Fault(
-        "pi@0.87.1",
-        "an abort runs the tools that still wait",
-        when(ABORT, asking(states.Halting(), RUN), RUNNING),
+        "pi",
+        "an abort of the tools closes the step, and goes on",
+        when(ABORT, as_if(RETURNED()), RUNNING),
     ),
     Fault(
         "opencode",

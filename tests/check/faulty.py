@@ -90,14 +90,11 @@ class AskingAfterAbort(Twisted):
         super().__init__(machine, keep)
 
     def advance(self, run: Run, signal: Signal) -> Transition:
-        if not isinstance(run.state, states.Halting):
-            return super().advance(run, signal)
-        if isinstance(signal, signals.ModelReplied | signals.ModelFailed | signals.CallBlocked):
+        answers = signals.ModelReplied | signals.ModelFailed | signals.CallBlocked
+        if isinstance(run.state, states.Halting) and isinstance(signal, answers):
             return finish(run, Outcome.ABORTED)
-        run, asked = super().advance(run, signal)
-        return run, tuple(
-            effects.CallModel() if isinstance(one, effects.CallModel) else one for one in asked
-        )
+        after, asked = super().advance(run, signal)
+        return after, (effects.CallModel(),) if isinstance(after.state, states.Halting) else asked
 
 
 class Shared(Twisted):

@@ -158,7 +158,9 @@ def test_a_finished_run_goes_nowhere() -> None:
 )
 def test_what_a_loop_lacks_never_arrives(feature: Feature, signal: Signal) -> None:
     class Lacking(ReferenceLoop):
-        lacks: Mapping[Feature, str] = {feature: "it has none"}
+        def __init__(self, limits: Limits | None = None) -> None:
+            super().__init__(limits)
+            self.lacks = {feature: "it has none"}
 
     assert why_impossible(Lacking(), signal) == "it has none"
     assert why_impossible(ReferenceLoop(), signal) == ""

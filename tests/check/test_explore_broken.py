@@ -33,7 +33,7 @@ from simloop.scenario.loops import machine_for, names
 NOT_COUNTED = [
     change("reference", "errors", "_recover", "run.error_count + 1", "run.error_count"),
     change("reference", "steps", "_take_reply", "total_steps + signal.steps", "total_steps"),
-    change("reference", "compactions", "_resume", "attempts + 1", "attempts"),
+    change("reference", "compactions", "_resume", "(shrunk or self.options.count_tries)", "0"),
     change("react", "rounds", "_take_reply", "run.total_steps + 1", "run.total_steps"),
     change("opencode", "retries", "_catch", "run.error_count + 1", "run.error_count"),
     change("opencode", "steps", "_counted", "run.total_steps + 1", "run.total_steps"),
@@ -51,8 +51,8 @@ FREE = [
         "reference",
         "a compaction",
         "_resume",
-        "return tried.to(_MEASURING)",
-        "return run.to(_MEASURING)",
+        "return self._measure(tried)",
+        "return self._measure(run)",
     ),
     change(
         "reference",

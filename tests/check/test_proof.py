@@ -56,7 +56,9 @@ def test_a_limit_that_ends_runs_and_is_no_bound_is_told() -> None:
 
 @pytest.mark.parametrize("loop", names())
 def test_the_loops_that_come_with_simloop_declare_their_limits(loop: str) -> None:
-    assert prove(machine_for(loop, small(2)), small(2)).undeclared == ()
+    # The documented loop tests these on some of its ways only, so that they bound nothing.
+    loose = {"max_compaction_attempts", "max_steps"} if loop == "reference@documented" else set()
+    assert set(prove(machine_for(loop, small(2)), small(2)).undeclared) == loose
 
 
 # The reference loop
@@ -144,7 +146,7 @@ def test_limits_change_nothing_about_a_loop_that_heeds_none(loop: str) -> None:
     """The default opencode heeds `max_steps` by a note, which bounds nothing."""
     one, other = (prove(machine_for(loop, small(steps)), small(steps)) for steps in (1, 3))
     heeds = bool({"max_steps", "max_rounds"} & set(machine_for(loop, small(1)).bounds))
-    assert (one.states != other.states) == (heeds or loop == "opencode")
+    assert (one.states != other.states) == (heeds or loop in {"opencode", "reference@documented"})
 
 
 @pytest.mark.parametrize("loop", names())
@@ -221,7 +223,8 @@ def test_an_edge_that_cannot_be_taken_has_the_reason_that_the_loop_gives() -> No
 @pytest.mark.parametrize("loop", names())
 def test_every_end_by_a_limit_is_one_of_the_limits_that_a_loop_heeds(loop: str) -> None:
     machine = machine_for(loop, small(2, 2, 1))
-    limits = {state.limit for state in prove(machine, small(2, 2, 1)).endings}
+    proof = prove(machine, small(2, 2, 1))
+    limits = {state.limit for state in proof.endings} - set(proof.undeclared)
     assert limits <= {"", "max_wall_clock_ms", "max_steps_per_round", *machine.bounds}
     assert limits >= set(machine.bounds)
 
