@@ -27,9 +27,7 @@ Each runs on every loop design: `simloop run retry/rate-limit --loop pi`. Under 
 what another loop does instead, or why it cannot express the scenario; a loop that is not named
 there does the same.
 
-The numbers under *bugs* are rows of simloop's catalogue of real bugs of agent loops: A are loops
-that never end, B is compaction, C retries, D calls and their results, abort and order, E limits and
-counters. `tests/test_catalogue.py` lists the rows that no scenario answers, and why.
+The numbers under *bugs* are rows of [BUGS.md](BUGS.md), a list of real bugs of real agent loops.
 
 This page is generated: `python tests/regenerate.py`.
 """
@@ -67,7 +65,7 @@ def _rows(group: Iterable[Listed]) -> Iterable[Sequence[str]]:
             escaped(listed.loop),
             _ending(scenario.expect),
             escaped("; ".join(_elsewhere(scenario))),
-            " ".join(scenario.bugs),
+            " ".join(f"[{row}](BUGS.md#{row.lower()})" for row in scenario.bugs),
         )
 
 

@@ -86,7 +86,8 @@ def test_each_scenario_is_a_row_under_its_theme(folder: Path) -> None:
         "## b\n\n"
         f"{HEAD}"
         "| [two](b/two.simloop.yaml) | Two | reference | aborted | pi failed; "
-        "opencode ScriptExhausted; react cannot: document 003 has no way to stop a run | A1 D13 |\n"
+        "opencode ScriptExhausted; react cannot: react has no way to stop a run | "
+        "[A1](BUGS.md#a1) [D13](BUGS.md#d13) |\n"
     )
 
 
@@ -135,13 +136,10 @@ def test_without_scenarios_there_is_no_table(folder: Path) -> None:
 
 # ---------------------------------------------------------------- real bugs
 
-ROWS = {
-    f"{letter}{number}"
-    for letter, count in {"A": 15, "B": 19, "C": 13, "D": 22, "E": 9}.items()
-    for number in range(1, count + 1)
-}
+BUGS = (bundled_folder() / "BUGS.md").read_text("utf-8")
+ROWS = set(re.findall(r'<a id="\w+"></a>(\w+) \|', BUGS))
 ROWS_WITHOUT_A_SCENARIO = {
-    "E5": "the reference loop has no sub-agents",
+    "E5": "no loop design has agents inside agents",
 }
 
 
@@ -149,6 +147,24 @@ def test_every_row_of_the_real_bugs_has_a_scenario_or_a_reason_why_not() -> None
     answered = {row for scenario in SCENARIOS for row in scenario.bugs}
     assert answered.isdisjoint(ROWS_WITHOUT_A_SCENARIO)
     assert answered | set(ROWS_WITHOUT_A_SCENARIO) == ROWS
+
+
+def test_each_bug_of_the_page_has_a_sentence_and_links_to_its_report() -> None:
+    rows = [line.split(" | ") for line in BUGS.splitlines() if line.startswith("| <a id=")]
+    assert len(rows) == len(ROWS)
+    for _, sentence, links in rows:
+        assert sentence[0].isupper()
+        assert sentence.endswith(".")
+        assert re.fullmatch(r"(\[[\w./-]+#\d+\]\(https://github\.com/[\w./-]+\)(, )?)* ?\|", links)
+
+
+def test_the_rows_that_architecture_names_are_on_the_page() -> None:
+    text = (bundled_folder().parent / "simloop" / "ARCHITECTURE.md").read_text("utf-8")
+    table = text.partition("| mend | answers |")[2].partition("\n\n")[0]
+    cells = [line.split(" | ")[1] for line in table.splitlines() if " | " in line]
+    named = {row for cell in cells for row in re.findall(r"\b[A-E]\d+\b", cell)}
+    assert named
+    assert named <= ROWS
 
 
 def test_a_reason_that_names_a_test_file_names_one_that_there_is() -> None:

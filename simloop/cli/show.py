@@ -22,8 +22,8 @@ from simloop.trace.timeline import timeline
     "--events",
     "names",
     type=click.Choice(["document", "program"]),
-    help="Print events as JSON lines: `document`, those of document 001, for any loop; `program`, "
-    "those of the real program behind pi, or of document 004 for opencode.",
+    help="Print events as JSON lines: `document` prints message, tool_call, tool_result, done and "
+    "error, for any loop; `program` prints the events of the real pi or opencode.",
 )
 @click.argument("trace", type=click.Path(path_type=Path))
 def command(trace: Path, names: str | None) -> None:

@@ -10,7 +10,7 @@ from simloop.kernel.checked import AS_WRITTEN, check_settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What bounds a run, with the defaults of documents 000/002 where they give them.
+    """The bounds of a run.
 
     Raises ScenarioError for a value below its minimum.
     """
@@ -20,13 +20,13 @@ class Limits:
     max_steps: Annotated[int, Ge(1)] = 100
     """Steps of all replies together; tested with >= wherever the run would go on."""
     max_steps_per_round: Annotated[int, Ge(1)] = 20
-    """Steps that one reply may report: a burst, told apart from accumulation (002 section 9)."""
+    """Steps that one reply may report, beside the bound on the steps of all replies."""
     max_error_count: Annotated[int, Ge(1)] = 3
     """Failed or useless model calls; the last of them ends the run, so 3 means 2 retries."""
     max_compaction_attempts: Annotated[int, Ge(0)] = 2
     """Compactions tried, normal and forced together; 0 means never shorten the context."""
     max_wall_clock_ms: Annotated[int, Ge(1)] | None = None
-    """Virtual milliseconds for the whole run (002 section 10)."""
+    """Virtual milliseconds for the whole run."""
     first_part_timeout_ms: Annotated[int, Ge(1)] = 180_000
     """Virtual milliseconds until the model's first part."""
     model_call_timeout_ms: Annotated[int, Ge(1)] = 600_000

@@ -17,7 +17,7 @@ from simloop.kernel.retry import ExponentialBackoff, RetryPolicy
 
 
 class OnHookFailure(StrEnum):
-    """What a hook that raises or takes too long does to the run (002 section 10)."""
+    """What a hook that raises or takes too long does to the run."""
 
     ISOLATE = "isolate"  # go on as if it were not there
     FAIL_RUN = "fail-run"  # the run ends: failed
@@ -142,7 +142,7 @@ class Compaction:
     target_percent: Annotated[int, Ge(1), Le(100)] = 50
     """Share of the window that dropping turns aims to get down to."""
     max_messages: Annotated[int, Ge(1)] | None = None
-    """Compact when there are more messages than this, whatever their size (document 001)."""
+    """Compact when there are more messages than this, whatever their size."""
     keep_turns: Annotated[int, Ge(1)] = 4
     """How many of the newest turns a normal compaction keeps."""
     strategy: CompactionStrategyWord = CompactionStrategy.SUMMARISE

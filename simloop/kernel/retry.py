@@ -58,7 +58,7 @@ class RetryPolicy(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExponentialBackoff:
-    """2 s, 4 s, 8 s ... up to 30 s (documents 000/002 section 7), or as long as Retry-After says.
+    """2 s, 4 s, 8 s ... up to 30 s, or as long as Retry-After says.
 
     `jitter` takes up to that share off the delay, as the OpenAI and Anthropic SDKs do; 0 is none.
     """

@@ -24,12 +24,12 @@ class Steps(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpencodeOptions:
-    """What can be chosen about the loop of document 004."""
+    """The options of the opencode loop."""
 
     __pydantic_config__: ClassVar = AS_WRITTEN
 
     max_retries: Annotated[int, Ge(0)] | None = 5
-    """How often a failed call is tried again; null for ever (1.0 to 1.2). The document: 3 to 5.
+    """How often a failed call is tried again; null for ever (1.0 to 1.2).
     For ever, `error_count` counts no further than 32."""
     first_delay_ms: Annotated[int, Ge(0)] = 1_000
     """Milliseconds before the first retry, then doubled; 2000 in all versions. `retry` beats it."""
@@ -43,7 +43,7 @@ class OpencodeOptions:
     """With `by_status`: an HTTP error whose code says so is an overflow (1.18.33)."""
     steps: Steps = Steps.ADVISE
     """Whether `max_steps` adds a note to each further request, ends the run, or does nothing. The
-    document prints the note alone; `enforce` is of simloop."""
+    design only adds the note; `enforce` is an addition of simloop."""
     compact_without_progress: bool = False
     """A compaction that gains nothing does not end the run (all versions)."""
     compact_on_overflow: bool = False

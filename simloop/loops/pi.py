@@ -213,5 +213,5 @@ class PiLoop:
 def _lacks(options: PiOptions) -> Mapping[Feature, str]:
     lacks = {Feature.EARLY_TOOLS: "pi starts a tool when the reply has ended"}
     if not options.compacts:
-        lacks[Feature.COMPACTION] = "the loop of pi-agent-core has no compaction"
+        lacks[Feature.COMPACTION] = "pi has no compaction in this version"
     return lacks

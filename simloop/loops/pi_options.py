@@ -41,7 +41,7 @@ class AfterAbort(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PiOptions:
-    """The options of the loop of document 001. `None` leaves one as the version has it."""
+    """The options of the pi loop. `None` leaves one as the version has it."""
 
     __pydantic_config__: ClassVar = AS_WRITTEN
 

@@ -82,12 +82,12 @@ _KEEP = (effects.CloseStep(keep=True),)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReactOptions:
-    """What can be chosen about the ReAct loop."""
+    """The options of the react loop."""
 
     __pydantic_config__: ClassVar = AS_WRITTEN
 
     max_rounds: Annotated[int, Ge(1)] | None = None
-    """Model calls for one prompt; by default `limits.max_steps`, 100 as in document 003."""
+    """Model calls for one prompt; by default `limits.max_steps`, which is 100 by default."""
     all_calls: bool = False
     """Run every call of a reply, all at once, as the real program does (c63fb5e)."""
 
@@ -102,11 +102,11 @@ class ReactLoop:
     name = "react"
     legal = LEGAL
     lacks: Mapping[Feature, str] = {
-        Feature.HOOKS: "document 003 has no hooks",
-        Feature.ABORT: "document 003 has no way to stop a run",
-        Feature.COMPACTION: "document 003 never shortens the history",
+        Feature.HOOKS: "react has no hooks",
+        Feature.ABORT: "react has no way to stop a run",
+        Feature.COMPACTION: "react never shortens its history",
         Feature.EARLY_TOOLS: "react starts a tool when the reply has ended",
-        Feature.QUEUE: "document 003 hears nothing while it runs",
+        Feature.QUEUE: "react takes no messages while it runs",
     }
 
     def __init__(self, limits: Limits | None = None, options: ReactOptions | None = None) -> None:

@@ -142,7 +142,7 @@ class ReferenceLoop:
         self.policies = self.options.policies()
         self.legal = LEGAL if self.options.abort_in_backoff else _LEGAL_WITH_HALTING
         self.lacks: Mapping[Feature, str] = (
-            {} if self.options.hear_queue else {Feature.QUEUE: "the documented loop has no queue"}
+            {} if self.options.hear_queue else {Feature.QUEUE: "reference@documented has no queue"}
         )
         # A limit that is tested on some ways only, or counted only sometimes, bounds nothing.
         kept = {

@@ -21,7 +21,7 @@ from simloop.kernel.retry import ExponentialBackoff, StatusRetry
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReferenceOptions:
-    """Which mends the loop of documents 000/002 has: by default all of them."""
+    """The fixes that the reference loop has: by default all of them."""
 
     __pydantic_config__: ClassVar = AS_WRITTEN
 

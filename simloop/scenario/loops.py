@@ -54,17 +54,15 @@ class LoopOptions(Strict):
 
     reference: One[ReferenceOptions] = Field(
         default=kept(ReferenceOptions()),
-        description="The loop of documents 000 and 002, and its mends.",
+        description="The fixes of the reference loop.",
     )
     pi: One[PiOptions] = Field(
         default=kept(PiOptions()),
-        description="The loop of document 001, and its versions such as pi@0.87.1.",
+        description="Options of pi, and of a version such as pi@0.87.1.",
     )
-    react: One[ReactOptions] = Field(
-        default=kept(ReactOptions()), description="The loop of document 003."
-    )
+    react: One[ReactOptions] = Field(default=kept(ReactOptions()), description="Options of react.")
     opencode: One[OpencodeOptions] = Field(
-        default=kept(OpencodeOptions()), description="The loop of document 004."
+        default=kept(OpencodeOptions()), description="Options of opencode."
     )
 
     model_config = ConfigDict(extra="allow", json_schema_extra=_schema_of_own)

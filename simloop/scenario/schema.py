@@ -257,7 +257,7 @@ class Scenario(Strict):
     tools: Named[ScriptedTool] = Field(default=kept({}), description="Fake tools by name.")
     files: dict[str, str] | None = Field(
         default=None,
-        description="Files in memory, by path, and with them the five tools of document 003: "
+        description="Files in memory, by path, and with them five tools over them: "
         "RunShellCommand, ReadFile, ReadFolder, WriteFile, EditFile.",
     )
     model: Many[Reply] = Field(
@@ -300,7 +300,7 @@ class Scenario(Strict):
     )
     bugs: list[Annotated[str, Field(pattern=r"^[A-F]\d{1,2}$")]] = Field(
         default_factory=list,
-        description="Rows of the catalogue of real bugs that it guards against.",
+        description="Rows of BUGS.md, the list of real bugs, that it guards against.",
     )
     max_transitions: int = Field(
         default=MAX_TRANSITIONS,

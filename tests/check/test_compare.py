@@ -109,7 +109,7 @@ class TestRows:
 class TestWhatALoopCannotExpress:
     def test_is_a_row_with_the_reason_and_no_failure(self, runs: list[str]) -> None:
         row = by_loop(HOOKED)["react"]
-        assert row.cannot == "document 003 has no hooks"
+        assert row.cannot == "react has no hooks"
         assert (row.ending, row.ok, row.exit_code, row.failures) == ("cannot", None, 0, ())
         assert (row.model_calls, row.tool_runs, row.elapsed_ns) == (None, None, None)
         assert runs == ["reference", "pi", "opencode"]

@@ -215,8 +215,8 @@ def test_an_edge_that_cannot_be_taken_has_the_reason_that_the_loop_gives() -> No
     loop = ReactLoop(small(1))
     reasons = {(edge[1], reason) for edge, reason in prove(loop, small(2)).untaken.items()}
     assert reasons >= {
-        (signals.HookFailed, "document 003 has no hooks"),
-        (signals.AbortRequested, "document 003 has no way to stop a run"),
+        (signals.HookFailed, "react has no hooks"),
+        (signals.AbortRequested, "react has no way to stop a run"),
     }
 
 

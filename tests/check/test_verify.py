@@ -165,7 +165,7 @@ class TestAnErrorThatTheScenarioExpects:
         text = "prompt: Hi\nabort: {at: 1s}\nexpect_on: {react: {error: Deadlock}}\n"
         verdict = verify(parse_scenario(text), loop="react")
         assert (types(verdict), verdict.trace) == ([CannotExpress], None)
-        assert verdict.cannot == "document 003 has no way to stop a run"
+        assert verdict.cannot == "react has no way to stop a run"
 
     def test_can_only_be_one_that_can_end_a_run(self) -> None:
         with pytest.raises(ScenarioError, match=r"expect\.error"):

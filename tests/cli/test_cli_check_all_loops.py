@@ -24,7 +24,7 @@ class TestAllLoops:
         result = check(write("a", self.HOOKED), write("b", self.SAYS), "--loop", "all")
         assert result.exit_code == 0
         assert result.stdout.splitlines() == [
-            "react cannot express 1 scenario: document 003 has no hooks",
+            "react cannot express 1 scenario: react has no hooks",
             "7 passed, 1 cannot be expressed (0.000s virtual)",
         ]
         assert "cannot" not in result.stderr
@@ -35,7 +35,7 @@ class TestAllLoops:
         assert result.stdout.splitlines()[:4] == [
             f"ok      a.simloop.yaml on reference  {ending}",
             f"ok      a.simloop.yaml on pi         {ending}",
-            "cannot  a.simloop.yaml on react      document 003 has no hooks",
+            "cannot  a.simloop.yaml on react      react has no hooks",
             f"ok      a.simloop.yaml on opencode   {ending}",
         ]
 
@@ -74,7 +74,7 @@ class TestAllLoops:
         loops = ("reference", "pi", "react", "opencode")
         assert list(cases) == [f"a.simloop.yaml on {loop}" for loop in loops]
         skipped = {name: found.get("message") for name, found in cases.items() if found is not None}
-        assert skipped == {"a.simloop.yaml on react": "document 003 has no hooks"}
+        assert skipped == {"a.simloop.yaml on react": "react has no hooks"}
         counts = {key: suite(result).get(key) for key in ("tests", "skipped", "failures")}
         assert counts == {"tests": "4", "skipped": "1", "failures": "0"}
         assert result.exit_code == 0

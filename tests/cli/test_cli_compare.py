@@ -71,7 +71,7 @@ class TestASingleScenario:
         lines = result.stdout.splitlines()
         at = next(number for number, line in enumerate(lines) if line.startswith("cannot"))
         assert lines[at].split() == ["cannot", "react", "cannot", "-", "-", "-", "-"]
-        assert lines[at + 1] == "        document 003 has no hooks"
+        assert lines[at + 1] == "        react has no hooks"
 
     def test_counts_summaries_apart(self) -> None:
         result = compare(write("a", COMPACTS), "--loop", "reference")
@@ -136,7 +136,7 @@ class TestSeveralScenarios:
             "4 scenarios: 4 as expected, 2 not as expected, 2 cannot be expressed",
             "*    the scenario's own loop",
             "!    not as expected of this loop",
-            "react cannot express 2 scenarios: document 003 has no hooks",
+            "react cannot express 2 scenarios: react has no hooks",
         ]
 
     def test_count_and_mark_what_differs_from_their_own_loop(self) -> None:
@@ -155,8 +155,8 @@ class TestSeveralScenarios:
         aborted = f"abort: {{at: 1s}}\n{HOOKED}"
         result = compare(write("a", HOOKED), write("b", aborted), "--loop", "react")
         assert sorted(result.stdout.splitlines()[-2:]) == [
-            "react cannot express 1 scenario: document 003 has no way to stop a run",
-            "react cannot express 2 scenarios: document 003 has no hooks",
+            "react cannot express 1 scenario: react has no way to stop a run",
+            "react cannot express 2 scenarios: react has no hooks",
         ]
 
     def test_with_an_error_name_it_in_the_place_of_the_outcome(self) -> None:

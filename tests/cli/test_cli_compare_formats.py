@@ -75,7 +75,7 @@ class TestJson:
         (hooked,), (gone,) = (scenario["rows"] for scenario in document["scenarios"])
         unknown = ("outcome", "model_calls", "summaries", "tool_runs", "elapsed_ns", "text")
         assert not any(row[key] is not None for row in (hooked, gone) for key in unknown)
-        assert (hooked["cannot"], hooked["status"]) == ("document 003 has no hooks", "cannot")
+        assert (hooked["cannot"], hooked["status"]) == ("react has no hooks", "cannot")
         assert (gone["cannot"], gone["status"], gone["error"]) == (None, "error", "ScenarioError")
         assert [error["type"] for error in gone["errors"]] == ["ScenarioError"]
         assert [document["scenarios"][1][key] for key in ("path", "title", "loop")] == [None] * 3
@@ -154,7 +154,7 @@ class TestThePage:
         titles = [one["title"] for one in Page(text).all("td") if "title" in one]
         assert len(titles) == 5 * 4
         assert titles[0] == "tool runs: 1; time: 120ms; text: Found."
-        assert titles[6] == "document 003 has no hooks"
+        assert titles[6] == "react has no hooks"
         assert (titles[8] or "").endswith("expect.text: expected 'Lost.', got 'Found.'")
 
     def test_gives_the_reasons_and_the_count(self, text: str) -> None:
@@ -162,8 +162,8 @@ class TestThePage:
         assert page.text_in("p")[0].startswith("5 scenarios: ")
         reasons = [line for line in page.text_in("li") if line.startswith("react cannot")]
         assert reasons == [
-            "react cannot express 1 scenario: document 003 has no hooks",
-            "react cannot express 1 scenario: document 003 never shortens the history",
+            "react cannot express 1 scenario: react has no hooks",
+            "react cannot express 1 scenario: react never shortens its history",
         ]
 
     def test_needs_no_network_and_no_script(self, text: str) -> None:

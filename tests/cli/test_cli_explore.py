@@ -92,7 +92,7 @@ class TestText:
         assert "options  " not in explore("--loop", "opencode", *SMALL).stdout
 
     def test_says_why_an_edge_cannot_be_taken(self) -> None:
-        assert "hook-failed (document 003 has no hooks)" in explore("--loop", "react").stdout
+        assert "hook-failed (react has no hooks)" in explore("--loop", "react").stdout
 
     def test_says_how_a_run_that_does_not_end_goes_round(self) -> None:
         result = explore("--loop", "pi")

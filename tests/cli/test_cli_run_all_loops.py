@@ -27,7 +27,7 @@ class TestAllLoops:
             "ok      *   reference  completed  1            0          0s    Hello.",
             "ok          pi         completed  1            0          0s    Hello.",
             "cannot      react      cannot     -            -          -     -",
-            "        document 003 has no hooks",
+            "        react has no hooks",
             "ok          opencode   completed  1            0          0s    Hello.",
             "",
             "*    the scenario's own loop",

@@ -277,7 +277,7 @@ def test_the_versions_call_the_model_without_a_look_at_the_size_of_the_context(
     assert began == (began[0].to(states.CallingModel()), (STEER[0], effects.CallModel()))
     called = loop.advance(loop.advance(began[0], CALLS)[0], ToolsReturned())[0]
     assert loop.advance(called, StepClosed()) == began
-    assert loop.lacks[Feature.COMPACTION] == "the loop of pi-agent-core has no compaction"
+    assert loop.lacks[Feature.COMPACTION] == "pi has no compaction in this version"
     assert Feature.COMPACTION not in PiLoop().lacks
 
 

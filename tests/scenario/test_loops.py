@@ -312,8 +312,8 @@ def test_what_a_loop_cannot_express_is_told_with_every_reason_and_a_way_out() ->
     with pytest.raises(CannotExpress) as caught:
         Simulation(parse_scenario(text, "a.yaml"))
     assert str(caught.value) == (
-        "a.yaml: loop: the loop `react` cannot express this: document 003 has no hooks; "
-        "document 003 has no way to stop a run (run it on another loop)"
+        "a.yaml: loop: the loop `react` cannot express this: react has no hooks; "
+        "react has no way to stop a run (run it on another loop)"
     )
     assert caught.value.exit_code == 2
 

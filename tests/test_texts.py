@@ -1,0 +1,55 @@
+"""Texts that users see cite nothing that does not ship."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import simloop
+from simloop.cli import VERBS, main
+from simloop.kernel.limits import Limits
+from simloop.scenario.catalog import bundled_folder
+from simloop.scenario.loops import machine_for, names
+
+PACKAGE = Path(simloop.__file__).parent
+MODULES = list(PACKAGE.rglob("*.py"))
+# Documents, invariants and rows of a catalogue that only developers have.
+CITES = re.compile(r"\b[Dd]ocuments? 0\d\d|\b00\d section|\bI\d{1,2}\b|\bbugs? [A-F]\d")
+WITH_BODY = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def texts(source: str) -> Iterator[str]:
+    """The text constants of a module that are not docstrings."""
+    tree = ast.parse(source)
+    bodies = [node.body for node in ast.walk(tree) if isinstance(node, WITH_BODY)]
+    docstrings = {id(s.value) for body in bodies for s in body if isinstance(s, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and id(node) not in docstrings:
+            yield str(node.value)
+
+
+@pytest.mark.parametrize(
+    "path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: path.relative_to(PACKAGE).as_posix()
+)
+def test_no_message_cites_what_does_not_ship(path: Path) -> None:
+    assert [text for text in texts(path.read_text("utf-8")) if CITES.search(text)] == []
+
+
+@pytest.mark.parametrize("name", ["schema.json", "README.md", "BUGS.md"])
+def test_no_page_of_the_scenarios_cites_what_does_not_ship(name: str) -> None:
+    assert CITES.findall((bundled_folder() / name).read_text("utf-8")) == []
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_no_help_cites_what_does_not_ship(verb: str) -> None:
+    assert CITES.findall(CliRunner().invoke(main, [verb, "--help"]).stdout) == []
+
+
+@pytest.mark.parametrize("loop", names())
+def test_a_loop_says_in_its_own_name_what_it_lacks(loop: str) -> None:
+    design = loop.partition("@")[0]
+    for reason in machine_for(loop, Limits()).lacks.values():
+        assert reason.startswith(design)
