@@ -55,6 +55,7 @@ class Proof:
     `heeded` are the limits that bound the machine. `untaken` are the edges of its map that cannot
     be taken, each with the reason where one is known. `findings` are what is wrong with it; where
     a run was not followed for that, `followed` is false, and nothing is proved about all runs.
+    `endless` is the reason of a design that need not end, on purpose.
     """
 
     loop: str
@@ -68,6 +69,7 @@ class Proof:
     edges: int
     findings: tuple[Finding, ...]
     followed: bool = True
+    endless: str = ""
 
     @property
     def undeclared(self) -> tuple[str, ...]:
@@ -82,8 +84,9 @@ class Proof:
 
     @property
     def holds(self) -> bool:
-        """Whether every run ends and nothing is wrong."""
-        return self.terminates and not self.findings
+        """Whether every run ends, or need not, and nothing is wrong."""
+        ends = self.terminates or (self.followed and bool(self.endless))
+        return ends and not self.findings
 
 
 def prove(
@@ -120,9 +123,20 @@ def prove(
         endings=first_endings(graph),
         untaken={e: why_impossible(machine, e[1]) for e in drawn if e not in taken},
         edges=len(drawn),
-        findings=(*findings, *_traps(graph)),
+        findings=(*findings, *_traps(graph), *_wrongly_endless(machine, graph, order)),
         followed=not graph.cut,
+        endless=_endless(machine),
     )
+
+
+def _endless(machine: Machine) -> str:
+    return str(getattr(machine, "endless", ""))
+
+
+def _wrongly_endless(machine: Machine, graph: Graph, order: list[int] | None) -> Iterator[Finding]:
+    """A declaration that is no longer true hides the next run that may not end."""
+    if _endless(machine) and order is not None and not graph.cut:
+        yield Finding("every run ends, though the machine is declared `endless`", ())
 
 
 def _traps(graph: Graph) -> Iterator[Finding]:

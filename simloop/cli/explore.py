@@ -1,8 +1,8 @@
 """`simloop explore`: what a loop can do at all, proved.
 
 Not here: proving (check/proof.py) and how a proof reads (proofs.py). The rule to keep: it ends with
-1 if a run may never end or something is wrong with the machine, so that it can guard a loop of
-one's own in CI.
+1 if a run may never end, unless the machine declares that, or something is wrong with the machine,
+so that it can guard a loop of one's own in CI.
 """
 
 import dataclasses
@@ -117,7 +117,8 @@ def command(
 
     Whether every run ends, and after how much at the latest; each outcome with the shortest run to
     it; which edges of its map cannot be taken; and if a run may never end, the shortest way round.
-    It ends with 1 if a run may never end, or if the machine breaks a rule.
+    It ends with 1 if a run may never end and the machine does not declare that (`endless`), or if
+    the machine breaks a rule.
     """
     limits = Limits(**limits_given)
     chosen = _options(loop, options)
@@ -167,7 +168,11 @@ def options_of(machine: Machine) -> dict[str, Any]:
 def chosen_in(machine: Machine) -> dict[str, Any]:
     """Those that differ from the options of the design without a version."""
     options = options_of(machine)
-    usual = options_of(machine_for(machine.name, Limits())) if options else {}
+    given: Any = getattr(machine, "options", None)
+    kinds = {name: type(field.default) for name, field in LoopOptions.model_fields.items()}
+    # By the class of the options: a loop of the user's own may have those of a design.
+    designs = [name for name, kind in kinds.items() if isinstance(given, kind)]
+    usual = options_of(machine_for(designs[0], Limits())) if designs else {}
     return {name: value for name, value in options.items() if value != usual[name]}
 
 

@@ -34,6 +34,8 @@ def proof_lines(proof: Proof, limits: Limits, options: Mapping[str, Any]) -> Ite
     yield f"{proof.loop}: {_whether_it_ends(proof)} ({visited})"
     yield f"limits       {', '.join(f'{name} {getattr(limits, name)}' for name in _EXPLORED)}"
     yield f"heeded       {', '.join(proof.heeded) or 'none'}"
+    if proof.endless:
+        yield f"endless      {proof.endless}"
     if proof.undeclared:
         yield f"undeclared   {', '.join(proof.undeclared)}: no bound, so not proved to be kept"
     if options:
@@ -54,7 +56,7 @@ def proof_lines(proof: Proof, limits: Limits, options: Mapping[str, Any]) -> Ite
 
 def _whether_it_ends(proof: Proof) -> str:
     if proof.lasso is not None:
-        return "a run may never end"
+        return f"a run may never end{', on purpose' if proof.endless else ''}"
     return "every run ends" if proof.terminates else "not proved that every run ends, see WRONG"
 
 
@@ -115,6 +117,7 @@ def proof_json(proof: Proof, limits: Limits, options: dict[str, Any]) -> str:
         "undeclared": list(proof.undeclared),
         "options": options,
         "terminates": proof.terminates,
+        "endless": proof.endless,
         "states": proof.states,
         "transitions": proof.transitions,
         "longest_run": None if proof.longest is None else asdict(proof.longest),

@@ -105,7 +105,9 @@ class Machine(Protocol):
 
     A machine may also have `abort_rule`, an `AbortRule`, if it does more after an abort than end as
     aborted, and `thresholds`, in the form of `bounds`: counts at which it decides in another way
-    without being bounded by them.
+    without being bounded by them. A design whose runs need not end, on purpose, says why in
+    `endless`: exploration then guards all the rest. `judge_as` names the bundled design whose
+    expectations hold for a loop of the user's own.
     """
 
     name: str

@@ -192,6 +192,9 @@ def _wrong_with(machine: Any) -> str:
         return f"`start` gives {type(run).__name__}, which is no Run"
     if not isinstance(machine.policies, Policies):
         return "`policies` are no Policies"
+    for name in ("endless", "judge_as"):
+        if not isinstance(getattr(machine, name, ""), str):
+            return f"`{name}` is no text"
     for name in ("legal", "bounds", "lacks"):
         if not isinstance(getattr(machine, name), Mapping):
             return f"`{name}` is no mapping"

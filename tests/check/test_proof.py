@@ -1,6 +1,7 @@
 """What is proved of the shipped loops, in numbers that their documents let one work out by hand."""
 
 from itertools import product
+from types import MappingProxyType
 
 import pytest
 from hypothesis import given, settings
@@ -11,6 +12,7 @@ from simloop.check.proof import Longest, Proof, prove
 from simloop.errors import ScenarioError
 from simloop.kernel import signals, states
 from simloop.kernel.limits import Limits
+from simloop.kernel.machine import LegalMap
 from simloop.kernel.names import told
 from simloop.kernel.states import Finished
 from simloop.loops.opencode import OpencodeLoop
@@ -247,3 +249,30 @@ def test_an_end_is_told_apart_by_its_limit() -> None:
         Finished(Outcome.MAX_STEPS, "max_steps"),
         Finished(Outcome.MAX_STEPS, "max_steps_per_round"),
     }
+
+
+class Watched(PiLoop):
+    """A design that is endless on purpose."""
+
+    endless = "a person watches it"
+
+
+def test_a_design_may_declare_that_it_is_endless_and_is_still_guarded() -> None:
+    proof = prove(Watched(), Limits())
+    assert (proof.holds, proof.terminates, proof.endless) == (True, False, "a person watches it")
+    assert not prove(PiLoop(), Limits()).holds
+
+    class Lost(Watched):
+        legal: LegalMap = MappingProxyType({**PiLoop.legal, states.ClosingStep: {}})
+
+    assert not prove(Lost(), Limits()).holds
+
+
+def test_a_design_that_always_ends_may_not_declare_that_it_is_endless() -> None:
+    class Wrong(ReactLoop):
+        endless = "it is not"
+
+    limits = Limits(max_steps=2)
+    assert [finding.what for finding in prove(Wrong(limits), limits).findings] == [
+        "every run ends, though the machine is declared `endless`"
+    ]

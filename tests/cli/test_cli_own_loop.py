@@ -1,0 +1,95 @@
+"""A loop of the user's own on the command line: options, judging, exploring, replaying."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from simloop.cli import main
+
+LOOP = """
+from simloop.loops.pi import PiLoop
+from simloop.loops.react import ReactLoop
+
+
+class Mine(ReactLoop):
+    name = "mine"
+
+    def __init__(self, limits, *, patience=0):
+        if patience > 5:
+            raise ValueError("too patient")
+        super().__init__(limits)
+
+
+class Watched(PiLoop):
+    name = "watched"
+    endless = "a person watches it"
+"""
+SCENARIO = """
+prompt: Go.
+model: [{say: Done.}]
+expect: {text: Nothing.}
+expect_on: {react: {text: Done.}}
+"""
+
+
+def simloop(*arguments: str) -> Result:
+    return CliRunner(env={"NO_COLOR": "1"}).invoke(main, arguments)
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A folder with a loop and a scenario; the name of the loop."""
+    module = f"loop_of_{tmp_path.name}"
+    (tmp_path / f"{module}.py").write_text(LOOP, "utf-8")
+    (tmp_path / "a.simloop.yaml").write_text(SCENARIO, "utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    return f"{module}:Mine"
+
+
+@pytest.mark.parametrize("verb", ["run", "check", "record"])
+def test_every_verb_that_runs_scenarios_judges_a_loop_as_a_design(verb: str, project: str) -> None:
+    assert simloop(verb, "a.simloop.yaml", "--loop", project).exit_code == 1
+    judged = simloop(verb, "a.simloop.yaml", "--loop", project, "--judge-as", "react")
+    assert judged.exit_code == 0, judged.output
+
+
+@pytest.mark.parametrize("verb", ["run", "check", "record"])
+def test_every_verb_that_runs_scenarios_takes_options_of_the_loop(verb: str, project: str) -> None:
+    given = (verb, "a.simloop.yaml", "--loop", project, "--judge-as", "react", "--option")
+    assert simloop(*given, "patience=3").exit_code == 0
+    refused = simloop(*given, "patience=6")
+    assert (refused.exit_code, "too patient" in refused.output) == (2, True)
+    unknown = simloop(*given, "patients=6")
+    assert (unknown.exit_code, "it takes patience" in unknown.output) == (2, True)
+
+
+def test_a_recorded_run_is_replayed_with_its_options_if_its_loop_is_named(project: str) -> None:
+    given = ("--loop", project, "--judge-as", "react", "--option", "patience=3")
+    assert simloop("record", "a.simloop.yaml", *given).exit_code == 0
+    assert simloop("replay", "a.trace.jsonl").exit_code == 2
+    replayed = simloop("replay", "a.trace.jsonl", "--loop", project)
+    assert replayed.exit_code == 0, replayed.output
+    assert "differs" not in replayed.output
+
+
+@pytest.mark.parametrize("flag", ["--judge-as=react", "--option=a=1"])
+@pytest.mark.parametrize("verb", ["run", "check"])
+def test_settings_of_one_loop_are_refused_for_all_of_them(verb: str, flag: str) -> None:
+    refused = simloop(verb, "quickstart", "--loop", "all", flag)
+    assert refused.exit_code == 2
+    assert "is for a single loop, and not for --loop all" in refused.output
+
+
+def test_exploring_takes_options_of_a_loop_of_ones_own(project: str) -> None:
+    given = ("explore", "--loop", project, "--max-steps", "2")
+    assert simloop(*given, "--option", "patience=3").exit_code == 0
+    assert "too patient" in simloop(*given, "--option", "patience=6").output
+
+
+def test_exploring_a_design_that_is_endless_on_purpose_ends_well(project: str) -> None:
+    explored = simloop("explore", "--loop", project.replace("Mine", "Watched"))
+    assert explored.exit_code == 0
+    assert ": a run may never end, on purpose (" in explored.stdout
+    assert "endless      a person watches it" in explored.stdout
