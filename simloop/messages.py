@@ -245,3 +245,10 @@ class ToolResult(Struct, frozen=True, omit_defaults=True):
     is_error: bool = False
     details: object = None
     terminate: bool = False
+
+
+class ToolResultPart(Struct, frozen=True):
+    """The result of a call, as `on_chunk` is given it; no model sends one."""
+
+    call: ToolCall
+    result: ToolResult

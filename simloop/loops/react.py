@@ -17,6 +17,11 @@ Where the real program (try-agent, c63fb5e) differs, as `documented-loops.md` se
 - an unknown tool or a raising one gives `{error: ...}` and arguments are not validated; here the
   wording and the validation are those of document 001.
 - two synthetic messages with the wall-clock time go before every request; here none do.
+- it keeps in its history the value that a tool returned. Here the history keeps the text that the
+  model reads, because every loop shares one history; trace/react_history.py shows it as
+  `{output: text}` or `{error: text}`.
+- a tool that is registered during a run can be called at once, and is offered from the next prompt
+  on. Here the tools of a run are fixed, so that a trace can name them.
 - a listener that throws leaves an unanswered call in the history; here callbacks are isolated.
 """
 

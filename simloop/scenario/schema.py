@@ -13,7 +13,7 @@ from simloop.errors import ScenarioError
 from simloop.kernel.limits import Limits
 from simloop.kernel.policies import Compaction, HookIsolation, ToolExecution
 from simloop.kernel.retry import ExponentialBackoff
-from simloop.scenario.durations import NO_TIME, WrittenDuration, WrittenDurationOrNone
+from simloop.scenario.durations import NO_TIME, WrittenDuration, WrittenDurationOrNone, duration
 from simloop.scenario.expect import Expect
 from simloop.scenario.history import PastMessage, unpaired
 from simloop.scenario.loops import LoopOptions
@@ -260,6 +260,10 @@ class Scenario(Strict):
         description="Files in memory, by path, and with them five tools over them: "
         "RunShellCommand, ReadFile, ReadFolder, WriteFile, EditFile.",
     )
+    shell_timeout: WrittenDuration = Field(
+        default=kept(duration("30s")),
+        description="Virtual time after which RunShellCommand is given up.",
+    )
     model: Many[Reply] = Field(
         default=kept([]), description="What the model says, in order or by rule."
     )
@@ -330,6 +334,8 @@ class Scenario(Strict):
 
     @model_validator(mode="after")
     def _files_fit(self) -> Self:
+        if self.shell_timeout < duration("1ms"):
+            raise wrong("shell_timeout", "a command needs at least 1ms")
         try:
             Files(self.files)
         except OSError as error:

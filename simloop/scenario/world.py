@@ -95,7 +95,7 @@ def fake_model(scenario: Scenario) -> FakeModel:
 def scripted_tools(scenario: Scenario, files: Files | None = None) -> dict[str, Tool]:
     """The scenario's tools by name, those over its files first."""
     own = {name: _tool(name, spec) for name, spec in scenario.tools.items()}
-    return own if files is None else {**file_tools(files), **own}
+    return own if files is None else {**file_tools(files, scenario.shell_timeout // 10**6), **own}
 
 
 def scripted_hooks(scenario: Scenario) -> Hooks:

@@ -39,15 +39,28 @@ _MOST = 50_000_000  # characters that a command line may say
 _FAILED, _MISUSED, _UNKNOWN = 1, 2, 127
 
 
-def file_tools(files: Files) -> dict[str, Tool]:
-    """The tools by name. They change `files`, so a run that is to be repeated needs fresh ones."""
+SHELL_TIMEOUT_MS = 30_000
+"""The figure of document 003; its program waits for 10 s by default."""
+
+
+def file_tools(files: Files, shell_timeout_ms: int = SHELL_TIMEOUT_MS) -> dict[str, Tool]:
+    """The tools by name. They change `files`, so a run that is to be repeated needs fresh ones.
+
+    `shell_timeout_ms` is virtual time, after which a call of RunShellCommand is given up.
+    """
     does = "Run a command line: " + ", ".join(("sleep", *_COMMANDS)) + "; with &&, ;, > and >>."
     folder = "List the names in a folder (if none is given, the root), with a slash after folders."
     write = "Write a text file, and the folders above it; what was there is lost."
     edit = "Replace the one place in a file where the old text stands."
     return toolbox(
         [
-            _tool("RunShellCommand", partial(_run_shell_command, files), does, "command"),
+            _tool(
+                "RunShellCommand",
+                partial(_run_shell_command, files),
+                does,
+                "command",
+                timeout_ms=shell_timeout_ms,
+            ),
             _tool("ReadFile", partial(_read_file, files), "Read a text file.", "path"),
             _tool("ReadFolder", partial(_read_folder, files), folder, may=["path"]),
             _tool("WriteFile", partial(_write_file, files), write, "path", "content"),
@@ -57,7 +70,12 @@ def file_tools(files: Files) -> dict[str, Tool]:
 
 
 def _tool(
-    name: str, function: Callable[..., Any], does: str, *needed: str, may: Iterable[str] = ()
+    name: str,
+    function: Callable[..., Any],
+    does: str,
+    *needed: str,
+    may: Iterable[str] = (),
+    timeout_ms: int | None = None,
 ) -> Tool:
     """A tool whose arguments are texts, those that it needs and those that it may be given."""
     schema = {
@@ -66,7 +84,6 @@ def _tool(
         "required": needed,
         "additionalProperties": False,
     }
-    timeout_ms = 30_000 if name == "RunShellCommand" else None  # the document's figure
     return Tool(function, name=name, description=does, parameters=schema, timeout_ms=timeout_ms)
 
 

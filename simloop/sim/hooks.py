@@ -215,7 +215,8 @@ def _functions(point: str, hooks: HookList) -> tuple[UserFunction, ...]:
 class Callbacks:
     """The documents' callbacks. They watch: what they return is ignored, a failure is recorded.
 
-    on_chunk(part): every part of the stream, before the more particular ones.
+    on_chunk(part): every part of the stream, and the result of each tool that ran as a
+    ToolResultPart, before the more particular callbacks.
     on_text(text), on_tool_call(call), on_tool_result(call, result): as they happen.
     on_step_finish(step_number, finish_reason): once per step, after its tools.
     on_response(messages): the messages that the step adds to the context.

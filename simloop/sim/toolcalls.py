@@ -15,7 +15,7 @@ import msgspec
 from simloop.errors import SimloopError
 from simloop.escape import writable
 from simloop.kernel.policies import OnAbort, ToolOrder
-from simloop.messages import NO_RESULT, Message, ToolCall, ToolMessage, ToolResult
+from simloop.messages import NO_RESULT, Message, ToolCall, ToolMessage, ToolResult, ToolResultPart
 from simloop.sim.arguments import read_again, read_arguments
 from simloop.sim.hooks import (
     AFTER_TOOL_CALL,
@@ -314,10 +314,14 @@ class ToolCalls:
 
     async def _answer(self, index: int, result: ToolResult, watch: Watch, *, ran: bool) -> None:
         self._put(index, result, ran=ran)
-        heard = self._report_failures or not result.is_error
-        if heard and self._callbacks.on_tool_result is not None:
-            given = (self._calls[index], result)
-            await self._user_code.notify(self._callbacks.on_tool_result, given, watch)
+        if result.is_error and not self._report_failures:
+            return
+        call, callbacks = self._calls[index], self._callbacks
+        if ran and callbacks.on_chunk is not None:
+            part = ToolResultPart(call, result)
+            await self._user_code.notify(callbacks.on_chunk, (part,), watch)
+        if callbacks.on_tool_result is not None:
+            await self._user_code.notify(callbacks.on_tool_result, (call, result), watch)
 
     def _put(self, index: int, result: ToolResult, *, ran: bool) -> None:
         call = self._calls[index]

@@ -16,7 +16,9 @@ def history(messages: tuple[Message, ...]) -> list[dict[str, Any]]:
 
     Text and call of a reply are two parts, as in the real program; the document has them in one.
     The results of a reply are parts of one entry, as there.
-    A part is `text`, `functionCall` (id, name, args) or `functionResponse` (id, name, response).
+    The document stores the value that a tool returned as the response; here it is the text that the
+    model reads, under `output` or `error`. A part is `text`, `functionCall` (id, name, args) or
+    `functionResponse` (id, name, response).
     """
     names = {
         call.id: call.name

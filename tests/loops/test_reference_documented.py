@@ -312,3 +312,24 @@ def test_a_scenario_s_own_policies_beat_those_of_the_documented_loop() -> None:
 def test_equal_options_make_equal_machines() -> None:
     one, other = ReferenceLoop(Limits(), DOCUMENTED), ReferenceLoop(Limits(), replace(DOCUMENTED))
     assert (one.legal, one.policies, one.bounds) == (other.legal, other.policies, other.bounds)
+
+
+@pytest.mark.parametrize("mend", ["", "all"])
+def test_an_abort_error_of_an_sdk_without_an_abort_ends_the_run_as_aborted(mend: str) -> None:
+    """Documents 000/002 section 7: the first test is on the error, and not on the signal."""
+    lost = Reply(error=StreamFault(message="The operation was aborted.", code="aborted"))
+    result = without(mend, lost)
+    assert (result.outcome, result.message) == (Outcome.ABORTED, "Request aborted.")
+    assert (requests(result), result.counters.error_count) == (1, 0)
+
+
+def test_a_model_function_that_raises_its_sdks_abort_error_ends_the_run_as_aborted() -> None:
+    class AbortError(Exception):
+        pass
+
+    def model(_: object) -> Reply:
+        raise AbortError
+
+    assert run(Scenario(prompt="Go.", expect=Expect(outcome="aborted")), model=model).outcome is (
+        Outcome.ABORTED
+    )

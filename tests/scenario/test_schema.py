@@ -241,3 +241,8 @@ def test_an_editor_accepts_every_bundled_scenario(
 def test_what_was_changed_unchecked_is_checked_in_a_scenario(given: dict[str, Any]) -> None:
     with pytest.raises(ScenarioError, match="must be at least 0"):
         Scenario(prompt="x", **given)
+
+
+def test_a_shell_that_waits_for_no_time_is_refused() -> None:
+    with pytest.raises(ScenarioError, match="shell_timeout: a command needs at least 1ms"):
+        Scenario(prompt="x", shell_timeout="1us")

@@ -109,7 +109,7 @@ def call(name: str) -> list[str]:
 def run_of(name: str) -> list[str]:
     return [
         "before_tool_call!", "hook", f"tool-started {name}", f"{name}()", "after_tool_call!",
-        "hook", f"tool-result {name}", "on_tool_result!",
+        "hook", f"tool-result {name}", "on_chunk!", "on_tool_result!",
     ]  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from stopping import EARLY, EARLY_PARALLEL
 from toolcalling import EVERY_ORDER, PARALLEL, SEQUENTIAL, answer, results, started
 
 from simloop import (
+    Callbacks,
     HookIsolation,
     Hooks,
     Http,
@@ -272,3 +273,14 @@ def test_without_time_the_start_makes_no_difference_to_the_transcript(policy: An
 def test_a_retry_within_the_limit_ends_with_the_same_outcome() -> None:
     result = play(Reply(http=Http(status=503)), CALLS_ONE)
     assert (result.outcome, started(result)) == (Outcome.COMPLETED, ["look"])
+
+
+# ------------------------------------------------------------------------- callbacks
+
+
+@EITHER_ORDER
+def test_on_chunk_is_given_the_results_between_the_calls_and_the_finish(policy: Any) -> None:
+    heard: list[str] = []
+    callbacks = Callbacks(on_chunk=lambda part: heard.append(type(part).__name__))
+    play(CALLS_TWO, DONE, tool_execution=policy, callbacks=callbacks)
+    assert heard[:5] == [*["ToolCallPart"] * 2, *["ToolResultPart"] * 2, "Finish"]
