@@ -177,7 +177,10 @@ class TestJson:
 
     def test_says_the_options_of_a_version(self) -> None:
         assert explore_json("--loop", "opencode@1.1.11", *SMALL)["options"]["max_retries"] is None
-        assert explore_json("--loop", "reference", *SMALL)["options"] == {}
+        assert (
+            explore_json("--loop", "reference@documented", *SMALL)["options"]["count_tries"]
+            is False
+        )
 
     def test_says_what_is_wrong(self, own: str) -> None:
         findings = explore_json("--loop", f"{own}:Halves", *SMALL)["findings"]
@@ -295,9 +298,12 @@ class TestLoop:
         assert document["longest_run"]["model_calls"] == 2
 
     def test_of_ones_own_may_be_a_machine_with_limits_of_its_own(self, own: str) -> None:
-        result = explore("--loop", f"{own}:MACHINE", *SMALL)
+        result = explore("--loop", f"{own}:MACHINE")
         assert result.exit_code == 0
         assert "100 model calls" in result.stdout
+        refused = explore("--loop", f"{own}:MACHINE", *SMALL)
+        assert refused.exit_code == 2
+        assert "limits" in refused.stderr
 
     def test_of_ones_own_may_stand_in_something_else(self, own: str) -> None:
         assert explore("--loop", f"{own}:Nested.Loop").exit_code == 1
