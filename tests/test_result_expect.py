@@ -77,7 +77,7 @@ def test_what_does_not_hold_says_what_came(result: Result, key: str, value: Any,
         result.expect(**{key: value})
     first, *run, command = str(caught.value).splitlines()
     assert first == f"expect.{key}: {told}"
-    assert run == caught.value.account.splitlines()
+    assert run == caught.value.account.split("\n")
     assert command == "reproduce: simloop run reads.simloop.yaml --seed 0"
 
 
