@@ -257,7 +257,7 @@ REPLIES = [
 
 
 def test_something_happens_at_every_point() -> None:
-    met = {moment.on for scenario in SCENARIOS for moment in moments(scenario)} - {None}
+    met = {moment.after for scenario in SCENARIOS for moment in moments(scenario)} - {None}
     assert met == words(Point) | {"part"}
 
 

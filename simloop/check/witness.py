@@ -204,7 +204,7 @@ class _Script:
             case signals.AbortRequested():
                 if self._abort is not None:
                     raise ScenarioError("in no scenario does the user abort twice")
-                self._abort = Trigger(on="transition", nth=self._transitions)
+                self._abort = Trigger(after="transition", nth=self._transitions)
             case signals.WallClockExpired():
                 self._let_time_pass(asked)
             case _:
@@ -215,7 +215,7 @@ class _Script:
             if wanted:
                 nth = self._transitions
                 self._queue.append(
-                    Queued(on="transition", nth=nth, say="And more.", follow_up=later)
+                    Queued(after="transition", nth=nth, say="And more.", follow_up=later)
                 )
 
     def _hook(self, at: Any, effect: type[Effect], **does: Any) -> None:

@@ -181,21 +181,25 @@ Point = Literal[
 
 
 class Trigger(Strict):
-    """When something happens to a run: at a time, or when the trace shows something."""
+    """When something happens to a run: at a time, or after an entry of the trace.
+
+    The key is `after` and not `on`, because YAML 1.1 tools read `on` as a boolean.
+    """
 
     at: WrittenDurationOrNone = Field(
         default=kept(None), description="Virtual time after the start of the first run."
     )
-    on: Point | Literal["part"] | None = Field(
+    after: Point | Literal["part"] | None = Field(
         default=None,
-        description="When the trace shows this; part is any part of the model's stream.",
+        description="After the trace shows an entry of this kind; part is any part of the model's "
+        "stream.",
     )
-    nth: int = Field(default=1, ge=1, description="Not the first time it shows it, but this one.")
+    nth: int = Field(default=1, ge=1, description="After the n-th such entry, not the first.")
 
     @model_validator(mode="after")
     def _one_moment(self) -> Self:
-        if (self.at is None) == (self.on is None):
-            raise ValueError("give either at (a time) or on (what the trace shows)")
+        if (self.at is None) == (self.after is None):
+            raise ValueError("give either at (a time) or after (a kind of entry)")
         return self
 
 

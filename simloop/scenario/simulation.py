@@ -85,7 +85,7 @@ class Simulation:
         )
         self._python = (*python_code(given, tools), *(("loop",) if chosen.is_own else ()))
         self.trace = LoopTrace(_header(chosen, self.seeds.seed, self._python))
-        if any(moment.on for moment in (*scenario.queue, scenario.abort) if moment is not None):
+        if any(moment.after for moment in (*scenario.queue, scenario.abort) if moment is not None):
             self.trace.entries = Tripwires()
         self._driver: Driver | None = None
         self._queued = Queued()
@@ -274,7 +274,7 @@ class Simulation:
 
     def _schedule_queued(self, loop: VirtualLoop) -> None:
         """Set up what the user says while a run goes on, and an abort that waits for the trace."""
-        if self.scenario.abort is not None and self.scenario.abort.on is not None:
+        if self.scenario.abort is not None and self.scenario.abort.after is not None:
             self._on(self.scenario.abort, self.abort)
         planned = []
         for queued in self.scenario.queue:

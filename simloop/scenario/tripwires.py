@@ -23,12 +23,12 @@ class Tripwires(list[AnyEntry]):
         self._seen: dict[str, int] = {}
 
     def set(self, moment: Trigger, act: Callable[[], None]) -> None:
-        """Have `act` called at `moment`, which says `on`."""
-        self._set.setdefault((str(moment.on), moment.nth), []).append(act)
+        """Call `act` after the entry that `moment` names."""
+        self._set.setdefault((str(moment.after), moment.nth), []).append(act)
 
     def has_shown(self, moment: Trigger) -> bool:
-        """Whether `moment`, which says `on`, has come."""
-        return self._seen.get(str(moment.on), 0) >= moment.nth
+        """Return whether the trace shows the entry that `moment` names."""
+        return self._seen.get(str(moment.after), 0) >= moment.nth
 
     def append(self, entry: AnyEntry) -> None:
         """Append, then act if this is a moment that was waited for."""

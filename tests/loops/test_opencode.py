@@ -302,12 +302,12 @@ EXITS: dict[str, tuple[Outcome, dict[str, Any], list[Reply]]] = {
     "aborted-in-tools": (Outcome.ABORTED, {"abort": Trigger(at="500ms")}, [TWO]),
     "aborted-in-the-stream": (
         Outcome.ABORTED,
-        {"abort": Trigger(on="tool-call")},
+        {"abort": Trigger(after="tool-call")},
         [Reply(call=[{"t": {}}, {"t": {}}], pace=SLOWLY)],
     ),
     "aborted-in-the-wait": (
         Outcome.ABORTED,
-        {"abort": Trigger(on="backoff")},
+        {"abort": Trigger(after="backoff")},
         [CALL, failing(500)],
     ),
     "forbidden": (Outcome.BLOCKED, {"hooks": [BLOCKS]}, [TWO]),
@@ -433,7 +433,7 @@ def test_a_tool_that_raises_is_told_to_the_model_and_ends_nothing() -> None:
 
 
 def test_a_message_said_meanwhile_is_heard_with_the_next_step() -> None:
-    say = [Queued(at="500ms", say="now"), Queued(on="finish", nth=2, say="later")]
+    say = [Queued(at="500ms", say="now"), Queued(after="finish", nth=2, say="later")]
     result = go(CALL, DONE, DONE, queue=say)
     heard = [[m.text for m in q.messages if isinstance(m, UserMessage)] for q in result.requests]
     assert heard == [["Go."], ["Go.", "now"], ["Go.", "now", "later"]]

@@ -62,7 +62,7 @@ def test_a_tool_is_waited_for_only_if_no_part_of_the_stream_follows_it(
     nth: int, at_ns: int, told: Sequence[str]
 ) -> None:
     """The second call is a part of the stream: there the loop sees the abort."""
-    result = aborted(TWO, abort=Trigger(on="tool-started", nth=nth), version="@1.2.27")
+    result = aborted(TWO, abort=Trigger(after="tool-started", nth=nth), version="@1.2.27")
     assert (result.elapsed_ns, results_of(result), len(result.calls)) == (at_ns, told, nth)
 
 
@@ -86,7 +86,7 @@ def test_the_call_after_an_abort_in_the_wait_is_the_one_that_failed_again() -> N
 @pytest.mark.parametrize("version", ["", *(f"@{version}" for version in VERSIONS)])
 def test_an_abort_after_a_step_leads_to_no_other_call(version: str) -> None:
     slow = ScriptedHook(at="after_llm_call", takes="1s")
-    result = aborted(CALL, abort=Trigger(on="finish"), version=version, hooks=[slow])
+    result = aborted(CALL, abort=Trigger(after="finish"), version=version, hooks=[slow])
     assert len(result.requests) == 1
 
 

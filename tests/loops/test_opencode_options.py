@@ -303,7 +303,7 @@ def test_a_context_that_is_always_full_is_compacted_after_every_answer(version: 
 
 def test_what_the_user_says_during_a_compaction_goes_with_the_next_request() -> None:
     """Section 4.1: messages are read again from storage at the top of each turn."""
-    queue = [Queued(on="compaction", say="now")]
+    queue = [Queued(after="compaction", say="now")]
     result = go(CALL, DONE, queue=queue, context=Context(over=[True, False]))
     assert UserMessage("now") in result.requests[1].messages
 
@@ -311,7 +311,7 @@ def test_what_the_user_says_during_a_compaction_goes_with_the_next_request() -> 
 def test_what_a_run_that_ended_early_did_not_hear_comes_behind_the_next_prompt() -> None:
     """Section 4.1: there it is in storage before that prompt is; ours waits in a queue."""
     result = go(
-        failing(401), DONE, queue=[Queued(on="error", say="said first")], then=["said second"]
+        failing(401), DONE, queue=[Queued(after="error", say="said first")], then=["said second"]
     )
     said = [message.text for message in result.requests[-1].messages]
     assert said == ["Go.", "said second", "said first"]

@@ -285,8 +285,8 @@ def test_pi_0_87_1_a_reply_that_is_aborted_ends_the_run_at_once() -> None:
         prompt="Go.",
         tools=TOOLS,
         model=[Reply(say="I see", call={"A": {}}, pace=Pace(per_part="1s"))],
-        abort=Trigger(on="tool-call"),
-        queue=[Queued(on="tool-call", say="Never heard.")],
+        abort=Trigger(after="tool-call"),
+        queue=[Queued(after="tool-call", say="Never heard.")],
     )
     result = run(world, loop="pi@0.87.1")
     assert len(result.requests) == 1

@@ -172,7 +172,7 @@ def test_0_73_1_and_0_87_1_after_results_that_ask_for_the_end_queued_messages_go
     loop: str,
 ) -> None:
     tools = {"file": ScriptedTool(returns="filed", terminate=True)}
-    queue = [Queued(on="tool-started", say="And?", follow_up=True)]
+    queue = [Queued(after="tool-started", say="And?", follow_up=True)]
     result = play(loop, Reply(call={"file": {}}), DONE, tools=tools, queue=queue)
     assert sent(result) == ["user", "user assistant tool user"]
 
@@ -194,13 +194,13 @@ def test_0_73_1_and_0_87_1_one_sequential_tool_has_the_whole_reply_run_in_order(
 # ------------------------------------------------------------------ options
 
 
-QUEUE = [Queued(on="tool-started", say=text) for text in ("one", "two")]
+QUEUE = [Queued(after="tool-started", say=text) for text in ("one", "two")]
 
 
 def test_0_87_1_takes_its_queue_modes_from_a_file() -> None:
     scenario = parse_scenario(
         "prompt: Go.\nloop: pi@0.87.1\nloops: {pi: {steering: all}}\n"
-        "tools: {t: {}}\nqueue: [{on: tool-started, say: a}, {on: tool-started, say: b}]\n"
+        "tools: {t: {}}\nqueue: [{after: tool-started, say: a}, {after: tool-started, say: b}]\n"
         "model: [{call: {t: {}}}, {say: Done.}]"
     )
     assert sent(run(scenario)) == ["user", "user assistant tool user user"]

@@ -30,7 +30,7 @@ def test_0_73_1_and_0_87_1_an_abort_in_mid_stream_leaves_nothing_in_later_reques
     loop: str,
 ) -> None:
     broken = Reply(say="I see", call={"quick": {}}, pace=Pace(per_part="1s"))
-    result = play(loop, broken, DONE, abort=Trigger(on="tool-call"), then=["And now?"])
+    result = play(loop, broken, DONE, abort=Trigger(after="tool-call"), then=["And now?"])
     assert sent(result) == ["user", "user user"]
     assert result.outcomes == (Outcome.ABORTED, Outcome.COMPLETED)
     failed = result.messages[1]
@@ -61,7 +61,7 @@ def test_0_73_1_and_0_87_1_an_abort_at_0_reports_the_user_and_makes_one_aborted_
 
 
 def test_0_73_1_after_an_abort_at_the_finish_the_tools_run() -> None:
-    result = play("pi@0.73.1", TWO, abort=Trigger(on="finish"))
+    result = play("pi@0.73.1", TWO, abort=Trigger(after="finish"))
     assert tools_run(result) == ["slow", "quick"]
     assert results(result) == ["slept", "woke"]
     assert sent(result) == ["user", "user assistant tool tool"]
@@ -69,7 +69,7 @@ def test_0_73_1_after_an_abort_at_the_finish_the_tools_run() -> None:
 
 
 def test_0_87_1_after_an_abort_at_the_finish_the_first_call_ends_as_aborted() -> None:
-    result = play("pi@0.87.1", TWO, abort=Trigger(on="finish"))
+    result = play("pi@0.87.1", TWO, abort=Trigger(after="finish"))
     assert tools_run(result) == []
     assert results(result) == ["Operation aborted"]
     answers = [message.text for message in result.requests[-1].messages[-2:]]
@@ -87,7 +87,7 @@ def test_0_87_1_after_an_abort_at_the_finish_the_first_call_ends_as_aborted() ->
 
 @BOTH
 def test_0_73_1_and_0_87_1_after_the_last_reply_an_abort_lets_the_run_complete(loop: str) -> None:
-    result = play(loop, DONE, abort=Trigger(on="finish"))
+    result = play(loop, DONE, abort=Trigger(after="finish"))
     assert (result.outcome, result.text) == (Outcome.COMPLETED, "Done.")
 
 
@@ -95,8 +95,8 @@ def test_0_73_1_and_0_87_1_after_the_last_reply_an_abort_lets_the_run_complete(l
 def test_0_73_1_and_0_87_1_after_the_last_reply_an_aborted_run_still_takes_a_follow_up(
     loop: str,
 ) -> None:
-    more = Queued(on="finish", say="And?", follow_up=True)
-    result = play(loop, DONE, abort=Trigger(on="finish"), queue=[more])
+    more = Queued(after="finish", say="And?", follow_up=True)
+    result = play(loop, DONE, abort=Trigger(after="finish"), queue=[more])
     assert (result.outcome, sent(result)) == (Outcome.ABORTED, ["user", "user assistant user"])
 
 
@@ -222,6 +222,6 @@ def test_0_73_1_and_0_87_1_a_provider_that_aborts_by_itself_ends_the_run_as_abor
     loop: str,
 ) -> None:
     aborted = Reply(say="I", error={"message": "gone", "code": "aborted"})
-    result = play(loop, aborted, queue=[Queued(on="error", say="Never heard.")])
+    result = play(loop, aborted, queue=[Queued(after="error", say="Never heard.")])
     assert (result.outcome, sent(result)) == (Outcome.ABORTED, ["user"])
     assert heard(result)[-1] == "message_end:assistant/aborted"

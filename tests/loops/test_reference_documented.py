@@ -226,7 +226,7 @@ def test_without_its_mend_an_abort_waits_for_the_end_of_the_backoff(mend: str) -
 
 @both("keep_stopped_step")
 def test_without_its_mend_nothing_of_an_aborted_step_stays_in_the_context(mend: str) -> None:
-    abort = Trigger(on="tool-started")
+    abort = Trigger(after="tool-started")
     assert roles(without("", LOOK, abort=abort)) == "user assistant tool"
     result = without(mend, LOOK, abort=abort)
     assert (roles(result), result.text) == ("user", "I look.")
@@ -234,7 +234,7 @@ def test_without_its_mend_nothing_of_an_aborted_step_stays_in_the_context(mend: 
 
 @both("hear_queue")
 def test_without_its_mend_a_queued_message_is_the_next_prompt(mend: str) -> None:
-    queue = [Queued(on="request", say="And?")]
+    queue = [Queued(after="request", say="And?")]
     assert without("", LOOK, DONE, queue=queue).outcomes == (Outcome.COMPLETED,)
     result = without(mend, LOOK, DONE, queue=queue)
     assert result.outcomes == (Outcome.COMPLETED, Outcome.COMPLETED)

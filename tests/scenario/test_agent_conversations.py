@@ -161,9 +161,9 @@ def test_moments_of_the_scenario_work_beside_the_agents_own_eyes() -> None:
         await all_of(agent.run("Go."))
         return [message.text for message in agent.messages]
 
-    queue = [Queued(on="tool-started", say="And?")]
+    queue = [Queued(after="tool-started", say="And?")]
     assert live(main, *WRITES, queue=queue)[3:] == ["And?", "It is written."]
-    assert live(main, WRITES[0], abort=Trigger(on="tool-started"))[-1].startswith("Error: ")
+    assert live(main, WRITES[0], abort=Trigger(after="tool-started"))[-1].startswith("Error: ")
 
 
 # ------------------------------------------------------------------ where no time passes

@@ -34,7 +34,7 @@ model: [{say: Late., pace: {first_part: 2s}}, {say: Done.}]
     (
         Outcome.ABORTED,
         "reference pi opencode pi@0.73.1 pi@0.87.1 opencode@1.18.33",
-        "abort: {on: tool-started}\nmodel: [{call: {t: {}, slow: {}}}, {say: Done.}]",
+        "abort: {after: tool-started}\nmodel: [{call: {t: {}, slow: {}}}, {say: Done.}]",
     ),
     (
         Outcome.MAX_STEPS,
@@ -180,7 +180,7 @@ def test_an_abort_at_the_very_start_does_not_stop_the_second() -> None:
 
 
 def test_an_abort_that_waits_for_the_trace_may_wait_for_the_second_run() -> None:
-    result = play("reference", f"abort: {{on: request, nth: 2}}\n{TWICE_2S}")
+    result = play("reference", f"abort: {{after: request, nth: 2}}\n{TWICE_2S}")
     assert result.outcomes == (Outcome.COMPLETED, Outcome.ABORTED)
 
 
@@ -273,7 +273,7 @@ def prompts(result: Result) -> list[str]:
     return [entry.text for entry in of_kind(result, entries.Prompt)]
 
 
-MEANWHILE = "queue: [{on: tool-started, say: Also this.}]"
+MEANWHILE = "queue: [{after: tool-started, say: Also this.}]"
 ASKS = "{call: {t: {}}}, {say: One.}"
 
 
@@ -295,7 +295,7 @@ def test_a_loop_with_a_queue_hears_it_in_the_same_run(loop: str) -> None:
 
 
 def test_several_such_messages_are_several_prompts_in_the_order_in_which_they_were_said() -> None:
-    queue = "queue: [{on: tool-started, say: A}, {on: finish, nth: 1, say: B}]"
+    queue = "queue: [{after: tool-started, say: A}, {after: finish, nth: 1, say: B}]"
     script = f"model: [{ASKS}, {{say: Two.}}, {{say: Three.}}]"
     result = run(parse_scenario(f"prompt: Go.\n{TOOLS}\n{queue}\n{script}"), loop="react")
     assert prompts(result) == ["B", "A"]
@@ -318,7 +318,7 @@ def test_what_is_queued_at_the_very_start_is_heard_in_a_run_that_takes_no_time()
 @pytest.mark.parametrize("loop", ["reference", "pi", "opencode"])
 @pytest.mark.parametrize("end", ["unfinished: true", "finish: stop"])
 def test_a_reply_that_an_abort_overtakes_is_no_step(loop: str, end: str) -> None:
-    text = f"prompt: Go.\nabort: {{on: finish}}\nmodel: [{{say: Hello., {end}}}]"
+    text = f"prompt: Go.\nabort: {{after: finish}}\nmodel: [{{say: Hello., {end}}}]"
     result = run(parse_scenario(text), loop=loop)
     assert (result.outcome, result.counters.total_steps) == (Outcome.ABORTED, 0)
 
@@ -342,7 +342,7 @@ def test_what_is_said_while_time_passes_in_a_tool_that_waits_for_nothing_is_hear
 def test_a_follow_up_is_heard_as_soon_as_may_be_where_there_is_but_one_queue(loop: str) -> None:
     text = """
 prompt: Build it.
-queue: [{on: tool-started, say: Test it., follow_up: true}]
+queue: [{after: tool-started, say: Test it., follow_up: true}]
 tools: {build: {}}
 model: [{call: {build: {}}}, {say: Done., times: always}]
 """

@@ -33,16 +33,16 @@ def stopped(moment: Trigger) -> Simulation:
 @pytest.mark.parametrize(
     ("moment", "last"),
     [
-        (Trigger(on="part"), "text-delta"),
-        (Trigger(on="part", nth=2), "text-delta"),
-        (Trigger(on="part", nth=5), "finish"),
-        (Trigger(on="request"), "request"),
-        (Trigger(on="tool-call", nth=2), "tool-call"),
-        (Trigger(on="tool-started"), "tool-started"),
-        (Trigger(on="tool-result"), "tool-result"),
-        (Trigger(on="transition", nth=4), "transition"),
+        (Trigger(after="part"), "text-delta"),
+        (Trigger(after="part", nth=2), "text-delta"),
+        (Trigger(after="part", nth=5), "finish"),
+        (Trigger(after="request"), "request"),
+        (Trigger(after="tool-call", nth=2), "tool-call"),
+        (Trigger(after="tool-started"), "tool-started"),
+        (Trigger(after="tool-result"), "tool-result"),
+        (Trigger(after="transition", nth=4), "transition"),
     ],
-    ids=lambda value: value if isinstance(value, str) else f"{value.on}-{value.nth}",
+    ids=lambda value: value if isinstance(value, str) else f"{value.after}-{value.nth}",
 )
 def test_an_abort_comes_when_the_trace_shows_it(moment: Trigger, last: str) -> None:
     entries = stopped(moment).trace.entries
@@ -58,7 +58,7 @@ def test_an_abort_comes_when_the_trace_shows_it(moment: Trigger, last: str) -> N
 def test_an_abort_at_the_second_tool_lets_the_first_one_finish() -> None:
     started = [
         e
-        for e in stopped(Trigger(on="tool-started", nth=2)).trace.entries
+        for e in stopped(Trigger(after="tool-started", nth=2)).trace.entries
         if isinstance(e, ToolStarted)
     ]
     assert [entry.call_id for entry in started] == ["call-1", "call-2"]
@@ -71,11 +71,11 @@ tools: {look: {takes: 1s}}
 model: [{call: {look: {}}}, {say: Done.}, {say: Done.}]
 """
 TOO_LATE = [
-    ("abort: {on: backoff}", "abort"),
-    ("abort: {on: tool-result, nth: 2}", "abort"),
+    ("abort: {after: backoff}", "abort"),
+    ("abort: {after: tool-result, nth: 2}", "abort"),
     ("abort: {at: 1001ms}", "abort"),
     ("queue: [{at: 1s, say: x}, {at: 2s, say: y}]", "queue.1"),
-    ("queue: [{on: backoff, say: x}, {on: part, nth: 9, say: y}]", "queue.0, queue.1"),
+    ("queue: [{after: backoff, say: x}, {after: part, nth: 9, say: y}]", "queue.0, queue.1"),
 ]
 
 
@@ -98,24 +98,24 @@ def test_a_moment_that_is_known_to_be_left_over_changes_nothing(moments: str, pl
 
 def test_only_the_moments_are_told_where_no_reply_is_left_over() -> None:
     with pytest.raises(ScriptUnused) as caught:
-        run(parse_scenario("prompt: x\nmodel: [{say: y}]\nabort: {on: backoff}"))
+        run(parse_scenario("prompt: x\nmodel: [{say: y}]\nabort: {after: backoff}"))
     told = "abort: these moments never came: abort; it ended with completed: y"
     assert str(caught.value).startswith(told)
 
 
 def test_replies_and_moments_that_are_left_over_are_named_together() -> None:
-    text = "prompt: x\nmodel: [{http: {status: 401}}, {say: x}]\nabort: {on: backoff}"
+    text = "prompt: x\nmodel: [{http: {status: 401}}, {say: x}]\nabort: {after: backoff}"
     with pytest.raises(ScriptUnused, match=r"model\.1; these moments never came: abort"):
         run(parse_scenario(text))
     assert run(parse_scenario(f"{text}\nexpect: {{outcome: failed, unused: 2}}")).failures == ()
 
 
 def test_a_moment_that_came_when_it_could_change_nothing_any_more_is_not_left_over() -> None:
-    last = "prompt: x\nmodel: [{say: x}]\nabort: {on: transition, nth: 4}"
+    last = "prompt: x\nmodel: [{say: x}]\nabort: {after: transition, nth: 4}"
     assert run(parse_scenario(last)).outcome is Outcome.COMPLETED
 
 
-@pytest.mark.parametrize("moment", [{}, {"at": "1s", "on": "part"}], ids=["neither", "both"])
+@pytest.mark.parametrize("moment", [{}, {"at": "1s", "after": "part"}], ids=["neither", "both"])
 def test_a_moment_is_a_time_or_something_that_the_trace_shows(moment: dict[str, str]) -> None:
     with pytest.raises(ValueError, match="give either at"):
         Trigger.model_validate(moment)
@@ -129,7 +129,7 @@ def told(**when: object) -> Result:
         model=[
             Reply(call={"look": {}}),
             Reply(say="Done."),
-            *([Reply(say="Fine.")] if when.get("on") == "finish" else []),
+            *([Reply(say="Fine.")] if when.get("after") == "finish" else []),
         ],
         queue=[plan],
     )
@@ -141,7 +141,7 @@ def texts(result: Result) -> list[list[str]]:
 
 
 def test_a_message_queued_during_a_tool_goes_with_the_next_request() -> None:
-    assert texts(told(on="tool-started"))[1] == ["Look.", "", "found", "And the tests?"]
+    assert texts(told(after="tool-started"))[1] == ["Look.", "", "found", "And the tests?"]
 
 
 def test_a_message_queued_at_a_time_goes_with_the_next_request() -> None:
@@ -149,27 +149,27 @@ def test_a_message_queued_at_a_time_goes_with_the_next_request() -> None:
 
 
 def test_a_run_that_would_be_done_goes_on_with_what_is_queued() -> None:
-    result = told(on="finish", nth=2)
+    result = told(after="finish", nth=2)
     assert result.text == "Fine."
     assert texts(result)[2][-2:] == ["Done.", "And the tests?"]
 
 
 def test_a_queued_message_is_sent_once() -> None:
-    result = told(on="tool-started")
+    result = told(after="tool-started")
     added = [m.text for e in result.trace.entries if isinstance(e, Request) for m in e.added]
     assert added.count("And the tests?") == 1
 
 
-@pytest.mark.parametrize("on", ["part", "text-delta"])
+@pytest.mark.parametrize("after", ["part", "text-delta"])
 def test_an_entry_costs_the_same_however_many_moments_are_waited_for(
-    on: Literal["part", "text-delta"],
+    after: Literal["part", "text-delta"],
 ) -> None:
     def work_of(count: int) -> int:
         record, shown = Tripwires(), list[int]()
 
         def wait_for_each_entry() -> None:
             for number in range(count):
-                record.set(Trigger(on=on, nth=number + 1), partial(shown.append, number))
+                record.set(Trigger(after=after, nth=number + 1), partial(shown.append, number))
             for number in range(count):
                 record.append(TextDelta(number, 0, "x"))
 

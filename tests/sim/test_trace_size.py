@@ -38,7 +38,7 @@ SPEAKERS: dict[str, dict[str, Any]] = {
     "the user": {
         "tools": LOOK,
         "model": [CALL],
-        "queue": [{"on": "tool-started", "nth": n, "say": LONG} for n in range(1, 20)],
+        "queue": [{"after": "tool-started", "nth": n, "say": LONG} for n in range(1, 20)],
     },
     "requests for summaries": {
         "prompt": LONG,

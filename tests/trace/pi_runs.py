@@ -50,7 +50,7 @@ MOMENTS = st.one_of(
     st.none(),
     st.builds(lambda at: Trigger(at=f"{at * 500}ms"), st.integers(0, 12)),
     st.builds(
-        lambda on, nth: Trigger(on=on, nth=nth),
+        lambda after, nth: Trigger(after=after, nth=nth),
         st.sampled_from(["request", "part", "tool-started", "tool-result", "transition"]),
         st.integers(1, 6),
     ),

@@ -242,7 +242,7 @@ def test_wherever_a_run_is_aborted_it_goes_from_busy_to_one_idle(
     world = scenario(
         *replies,
         Reply(say="Done.", times="always"),
-        abort=Trigger(on="transition", nth=abort + 1),
+        abort=Trigger(after="transition", nth=abort + 1),
         compaction=Compaction(),
         expect=Expect(unused=1),
     )

@@ -184,7 +184,7 @@ def test_an_abort_during_a_tool_leaves_no_call_without_a_result() -> None:
 
 
 def test_a_reply_that_is_stopped_in_the_middle_is_no_message_and_calls_nothing() -> None:
-    world = scenario(Reply(say="I ", call={"look": {}}), abort=Trigger(on="tool-call"))
+    world = scenario(Reply(say="I ", call={"look": {}}), abort=Trigger(after="tool-call"))
     assert types(result_events(run(world))) == ["error"]
 
 

@@ -98,7 +98,7 @@ whole = Scenario(
     summaries=[Reply(say="All of it.")],
     hooks=[ScriptedHook(at="before_tool_call", block="Not now.", takes="1s")],
     abort=Trigger(at="10s"),
-    queue=[Queued(on="finish", say="Wait."), Queued(at="1.5s", say="No.", follow_up=True)],
+    queue=[Queued(after="finish", say="Wait."), Queued(at="1.5s", say="No.", follow_up=True)],
     retry=ExponentialBackoff(jitter=0.5),
     compaction=Compaction(window=1_000, strategy="drop-oldest"),
     tool_execution=ToolExecution(order="parallel"),
