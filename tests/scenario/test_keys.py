@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jsonschema_rs
 import pytest
 import yaml
 
@@ -58,3 +59,68 @@ def test_the_word_that_yaml_1_1_misreads_is_no_key_and_the_keys_are_named(trigge
     with pytest.raises(ScenarioError, match=r"on: unknown key \(known here: at, after, nth"):
         parse_scenario(f"prompt: x\nmodel: [{{say: y}}]\n{trigger}")
 
+
+WHERE: dict[str, tuple[dict[str, Any], tuple[str | int, ...]]] = {
+    "": ({"prompt": "x"}, ()),
+    "ChanceFaults": ({"faults": {}}, ("faults",)),
+    "ClockSkew": ({"clock": {}}, ("clock",)),
+    "Compaction": ({"compaction": {}}, ("compaction",)),
+    "Count": ({"expect": {"requests": {"min": 0}}}, ("expect", "requests")),
+    "Counters": ({"expect": {"counters": {}}}, ("expect", "counters")),
+    "Expect": ({"expect": {}}, ("expect",)),
+    "ExponentialBackoff": ({"retry": {}}, ("retry",)),
+    "HookIsolation": ({"hook_isolation": {}}, ("hook_isolation",)),
+    "Http": ({"model": [{"http": {"status": 429}}]}, ("model", 0, "http")),
+    "Limits": ({"limits": {}}, ("limits",)),
+    "LoopOptions": ({"loops": {}}, ("loops",)),
+    "OpencodeOptions": ({"loops": {"opencode": {}}}, ("loops", "opencode")),
+    "Pace": ({"model": [{"say": "x", "pace": {}}]}, ("model", 0, "pace")),
+    "PastMessage": ({"history": [{"user": "x"}]}, ("history", 0)),
+    "PiOptions": ({"loops": {"pi": {}}}, ("loops", "pi")),
+    "Queued": ({"queue": [{"say": "x", "at": "1s"}]}, ("queue", 0)),
+    "ReactOptions": ({"loops": {"react": {}}}, ("loops", "react")),
+    "ReferenceOptions": ({"loops": {"reference": {}}}, ("loops", "reference")),
+    "Reply": ({"model": [{"say": "x"}]}, ("model", 0)),
+    "ScriptedHook": ({"hooks": [{"at": "before_llm_call"}]}, ("hooks", 0)),
+    "ScriptedTool": ({"tools": {"t": {}}}, ("tools", "t")),
+    "Span": ({"expect": {"elapsed": {"min": "0s"}}}, ("expect", "elapsed")),
+    "StreamFault": ({"model": [{"error": {"message": "x"}}]}, ("model", 0, "error")),
+    "TokenUsage": ({"model": [{"say": "x", "usage": {}}]}, ("model", 0, "usage")),
+    "ToolExecution": ({"tool_execution": {}}, ("tool_execution",)),
+    "Trigger": ({"abort": {"at": "1s"}}, ("abort",)),
+    "When": ({"model": [{"say": "x", "when": {}}]}, ("model", 0, "when")),
+}
+"""For each part of the schema that has defaults: a small document with it, and its place there."""
+PARTS = {"": SCHEMA, **SCHEMA["$defs"]}
+DEFAULTS = [
+    pytest.param(name, key, schema["default"], id=f"{name}.{key}")
+    for name in WHERE
+    for key, schema in PARTS[name]["properties"].items()
+    if "default" in schema
+]
+VALIDATOR = jsonschema_rs.validator_for(SCHEMA)
+
+
+def test_the_parts_with_defaults_are_those_that_are_tried_here() -> None:
+    with_defaults = {
+        name
+        for name, part in PARTS.items()
+        if any("default" in each for each in part.get("properties", {}).values())
+    }
+    assert with_defaults == set(WHERE)
+
+
+@pytest.mark.parametrize(("name", "key", "default"), DEFAULTS)
+def test_a_default_that_an_editor_inserts_is_valid_and_changes_nothing(
+    name: str, key: str, default: Any
+) -> None:
+    example, place = WHERE[name]
+    document = json.loads(json.dumps({"prompt": "x", **example}))
+    without = parse_scenario(json.dumps(document))
+    part = document
+    for step in place:
+        part = part[step]
+    part.setdefault(key, default)
+    assert list(VALIDATOR.iter_errors(document)) == []
+    completed = parse_scenario(json.dumps(document))
+    assert completed.model_dump(mode="json") == without.model_dump(mode="json")
