@@ -31,11 +31,21 @@ class Finding(NamedTuple):
 
 
 @click.command("doctor")
-def command() -> int:
-    """Check that simloop works on this machine.
+@click.option(
+    "--audit",
+    metavar="MODULE:FUNCTION",
+    help="Run this function in a simulation instead, and report which gaps of the border it uses.",
+)
+def command(audit: str | None) -> int:
+    """Check that simloop works on this machine, or audit a program.
 
-    Ends with 1 if something is wrong.
+    Ends with 1 if something is wrong, or if the program uses a gap, reaches for the real world or
+    fails.
     """
+    if audit is not None:
+        from simloop.cli.audit import audit as run_audit  # noqa: PLC0415 - needs the dependencies
+
+        return run_audit(audit)
     findings = []
     for finding in _findings():
         findings.append(finding)

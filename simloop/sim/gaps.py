@@ -51,7 +51,7 @@ GAPS = (
     Gap("environment", "environment variables", "set those that the program reads"),
     Gap(
         "machine",
-        "host, user, process number, processors, memory, disk and versions",
+        "host, user, process number, processors and versions, with the programs that `distro` runs",
         "keep them out of what the program decides",
     ),
     Gap("locale", "names of days and months, and number formats", "set the locale"),

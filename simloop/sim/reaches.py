@@ -49,6 +49,9 @@ _DEBUGGERS = {
     "IPython", "_pydev_bundle", "_pydevd_bundle", "_pydevd_frame_eval", "bdb", "debugpy", "ipdb",
     "pdb", "pudb", "pydevd",
 }  # fmt: skip
+# They run small programs to find out about the machine, and the SDK of OpenAI asks them at its
+# first request. `gaps.GAPS` lists the machine as something that stays real.
+_ASKS_THE_MACHINE = {"ctypes", "distro", "platform", "uuid"}
 _LONGEST = 100
 
 
@@ -73,15 +76,16 @@ def _refusing(original: Any, name: str, advice: str) -> Callable[..., Any]:
 def _refuse(what: str, advice: str) -> None:
     """Raise ScenarioError on a sealed loop, unless a debugger asks."""
     answers = ANSWERS.get(asyncio._get_running_loop())  # noqa: SLF001 - get_running_loop raises
-    if answers is not None and not _exempt(sys._getframe(2)):  # noqa: SLF001 - the stack is the question
+    if answers is not None and not is_exempt(sys._getframe(2)):  # noqa: SLF001 - its caller
         raise answers.loop.refuse(what, advice)
 
 
-def _exempt(frame: FrameType | None) -> bool:
-    """Whether a debugger, or the command line of simloop, stands between the loop and the call."""
+def is_exempt(frame: FrameType | None) -> bool:
+    """Whether the call comes from a debugger, a question about the machine or a repeated Ctrl-C."""
     while frame is not None and frame.f_code.co_qualname != "VirtualLoop.run":
         name = str(frame.f_globals.get("__name__"))
-        if name.partition(".")[0] in _DEBUGGERS or name.startswith("simloop.cli."):
+        root = name.partition(".")[0]
+        if root in _DEBUGGERS or root in _ASKS_THE_MACHINE or name == "simloop.cli.interrupts":
             return True
         frame = frame.f_back
     return False

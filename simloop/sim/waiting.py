@@ -44,13 +44,15 @@ def place_of(frame: Any) -> str:
     return f"{file}:{frame.f_lineno} in {code.co_qualname}"
 
 
-def callers_place() -> str:
+def callers_place(frame: FrameType | None = None) -> str:
     """The innermost place of the program that called: the user's own code before a package's.
+
+    `frame` is where to begin; by default, the caller of this function.
 
     Python's library and simloop itself do not count. Empty if nothing else is on the stack.
     """
     package = ""
-    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the stack is the question
+    frame = frame or sys._getframe(1)  # noqa: SLF001 - the stack is the question
     while frame is not None and frame.f_code.co_qualname != "VirtualLoop.run":
         file = frame.f_code.co_filename
         if any(part in file for part in _INSTALLED):

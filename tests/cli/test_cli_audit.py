@@ -1,0 +1,144 @@
+"""`simloop doctor --audit`: the gaps that a program uses, with their places."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from simloop.cli import main
+from simloop.sim.gaps import GAPS
+
+PROGRAM = """
+import asyncio, os, random, socket, threading, time
+
+def held(clock=time.monotonic): return clock()
+class Bucket:
+    clock = time.perf_counter
+pair = socket.socketpair()
+
+async def clean():
+    await asyncio.sleep(time.time() % 2)
+    random.random()
+
+def clocks(): held()
+def attribute(): Bucket.clock()
+def held_random(draw=random.random): draw()
+def locks(): threading.Event().wait(0.0001)
+def files(): open(__file__).close()
+def environment(): os.environ.get("HOME")
+def machine(): os.getpid()
+def identity(): id(main)
+def zone():
+    import zoneinfo
+    zoneinfo.ZoneInfo.no_cache("UTC")
+def sockets(): pair[0].send(b"x")
+def library():
+    import ctypes
+    ctypes.CDLL(None).getpid()
+def refused():
+    try:
+        socket.create_connection(("localhost", 9))
+    except Exception:
+        pass
+def fails(): raise ValueError("broken")
+def leaves(): raise SystemExit(5)
+def needs(one): pass
+main = 5
+"""
+
+
+@pytest.fixture
+def audit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Result]]:
+    import sys  # noqa: PLC0415 - to forget the program
+
+    (tmp_path / "audited.py").write_text(PROGRAM)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def run(function: str) -> Result:
+        return CliRunner(env={"NO_COLOR": "1"}).invoke(main, ["doctor", "--audit", function])
+
+    yield run
+    module = sys.modules.pop("audited", None)
+    for end in getattr(module, "pair", ()):
+        end.close()
+
+
+def test_a_program_that_uses_no_gap_ends_with_0_and_every_gap_has_a_line(
+    audit: Callable[[str], Result],
+) -> None:
+    result = audit("audited:clean")
+    assert result.exit_code == 0, result.output
+    lines = [line for line in result.stdout.splitlines() if "  " in line]
+    assert [line.split("  ")[0] for line in lines].count("unknown") == 3
+    for gap in GAPS:
+        assert any(f" {gap.name} " in line for line in lines)
+    assert not any(line.startswith("used") for line in lines)
+    assert "a default argument of audited.held holds monotonic" in result.stdout
+    assert "the attribute clock of audited.Bucket holds perf_counter" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("function", "gap"),
+    [
+        ("clocks", "held-clocks"),
+        ("attribute", "held-clocks"),
+        ("held_random", "held-clocks"),
+        ("locks", "locks"),
+        ("files", "files"),
+        ("environment", "environment"),
+        ("machine", "machine"),
+        ("identity", "identity"),
+        ("zone", "time-zone"),
+        ("sockets", "older-sockets"),
+        ("library", "ctypes"),
+    ],
+)
+def test_a_gap_that_a_program_uses_is_reported_with_its_place(
+    function: str, gap: str, audit: Callable[[str], Result]
+) -> None:
+    result = audit(f"audited:{function}")
+    assert result.exit_code == 1, result.output
+    (line,) = [line for line in result.stdout.splitlines() if f" {gap} " in line]
+    assert line.startswith("used ")
+    assert "audited.py:" in line
+
+
+def test_a_call_that_is_refused_is_reported_even_if_the_program_swallows_it(
+    audit: Callable[[str], Result],
+) -> None:
+    result = audit("audited:refused")
+    assert result.exit_code == 1
+    assert "refused " in result.stdout
+    assert "socket.getaddrinfo of 'localhost', port 9 is not available" in result.stdout
+    assert "1 of its calls are refused" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("function", "said"), [("fails", "ValueError: broken"), ("leaves", "it called sys.exit(5)")]
+)
+def test_a_program_that_fails_is_reported(
+    function: str, said: str, audit: Callable[[str], Result]
+) -> None:
+    result = audit(f"audited:{function}")
+    assert result.exit_code == 1
+    assert said in result.stdout
+    assert result.stdout.endswith("the program failed\n")
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("audited", "is not of the form module:function"),
+        ("audited:nothing", "has no attribute 'nothing'"),
+        ("no_such_module:f", "No module named"),
+        ("audited:main", "is not a function"),
+        ("audited:needs", "name a function that can be called without arguments"),
+    ],
+)
+def test_a_function_that_cannot_be_called_ends_with_2(
+    target: str, said: str, audit: Callable[[str], Result]
+) -> None:
+    result = audit(target)
+    assert result.exit_code == 2
+    assert said in result.stderr
