@@ -11,8 +11,6 @@ simloop imports this module, so it imports nothing of simloop before a test asks
 
 import contextlib
 import dataclasses
-import hashlib
-import re
 import shlex
 import sys
 import time
@@ -339,7 +337,7 @@ def pytest_runtest_makereport(
         report.sections.append(("simloop: the last run of this test", played.last()))
     always = report.when == "call" and item.config.getoption("--simloop-trace") == "on"
     if played.traces and (report.failed or always):
-        report.sections.append(("simloop traces", "\n".join(_write(item, played.traces))))
+        report.sections.append(("simloop traces", "\n".join(_written(item, played))))
     return report
 
 
@@ -355,32 +353,12 @@ def _without_our_frames(
     return pytest.ExceptionInfo.from_exception(error.with_traceback(frames_of_the_user(error)))
 
 
-def _write(item: pytest.Item, traces: "list[LoopTrace]") -> Iterator[str]:
-    """Write the traces; for each the command that shows it, or why it could not be written."""
-    from simloop.errors import ScenarioError  # noqa: PLC0415 - see the module docstring
-    from simloop.trace.codec import write_trace  # noqa: PLC0415
+def _written(item: pytest.Item, played: Played) -> Iterator[str]:
+    """Write the traces of a test and say how to show them."""
+    from simloop.trace.testtraces import write_traces  # noqa: PLC0415 - see the module docstring
 
-    folder = item.config.rootpath / TRACES
-    for number, trace in enumerate(traces, start=1):
-        path = folder / f"{_file_name(item.nodeid)}{f'.{number}' if number > 1 else ''}.trace.jsonl"
-        try:
-            folder.mkdir(exist_ok=True)
-            write_trace(trace, path)
-        except (OSError, ScenarioError) as error:
-            yield _escape(str(error))
-        else:
-            shown = shlex.quote(str(path.relative_to(item.config.rootpath)))
-            yield _escape(f"simloop show {shown}")
-
-
-def _file_name(node_id: str) -> str:
-    """A name that people recognise, and that no other test has."""
-    plain = re.sub(rf"{re.escape(SUFFIX)}::[^:]*$", "", node_id).replace("::", ".")
-    name = re.sub(r"[^\w.=\[\]-]+", "_", plain.replace("/", "."), flags=re.ASCII).lstrip(".")
-    if re.fullmatch(r"(?!\.)[\w./=\[\]-]{1,150}", plain, re.ASCII):
-        return name
-    encoded = node_id.encode(errors="surrogatepass")
-    return f"{name[:150]}-{hashlib.blake2b(encoded, digest_size=4).hexdigest()}"
+    root = item.config.rootpath
+    return write_traces(played.traces, root / TRACES, item.nodeid, root)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
