@@ -68,7 +68,7 @@ def _header(header: Header) -> Iterator[str]:
 
 def _footer(footer: Footer) -> Iterator[str]:
     message = escape(footer.message, _WIDTH)
-    yield f"{clock(footer.elapsed_ns):>12}  {footer.outcome:<12}  {message}"
+    yield f"{clock(footer.elapsed_ns):>12}  {footer.outcome:<12}  {message}".rstrip()
     limit = f"; ended by {escape(footer.limit, _WIDTH)}" if footer.limit else ""
     counters = _counters(footer.error_count, footer.total_steps, footer.compaction_attempts)
     yield f"{'':>12}  {'':<12}  {counters}{limit}"

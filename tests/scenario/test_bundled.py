@@ -132,7 +132,10 @@ def test_what_it_expects_elsewhere_is_so_there_and_is_not_what_it_expects_at_hom
     scenario = loaded(path)
     assert loop != scenario.loop
     assert holds(scenario, loop)
-    assert not holds(scenario.model_copy(update={"expect_on": {}}), loop)
+    others = {name: expect for name, expect in scenario.expect_on.items() if name != loop}
+    assert not holds(scenario.model_copy(update={"expect_on": others}), loop)
+    if loop.partition("@")[0] in others:
+        return  # a version that does not do as its design, and may well do as the loop at home
     taken_home = {"expect": scenario.expect_on[loop], "expect_on": {}}
     assert not holds(scenario.model_copy(update=taken_home))
 
