@@ -183,6 +183,7 @@ _ANSWERS: dict[str, Any] = {"prompt": "Hi", "model": [{"say": "Hello."}]}
 _NOT_BUNDLED: list[Any] = [
     {**_ANSWERS, "expect": {"broken_pairs": ["x"]}},
     {**_ANSWERS, "expect": {"text": {"contains": "x"}}},
+    {**_ANSWERS, "judge_as": "x"},
 ]
 """Scenarios with the fields that no bundled scenario has."""
 
