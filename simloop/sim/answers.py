@@ -20,11 +20,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from simloop.errors import RunawayRun
 from simloop.sim.seeds import Seeds
+from simloop.sim.waiting import callers_place
 
 if TYPE_CHECKING:
     from simloop.sim.clock import VirtualLoop
 
+MOST_SLEEPS = 1_000_000
 _UNIX = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _UUID_EPOCH = 0x01B21DD213814000  # 1582-10-15 to 1970 in units of 100 ns (RFC 9562, 5.1)
 # The originals: the module attributes are exchanged while a simulation runs.
@@ -44,6 +47,8 @@ class Answers:
     epoch_ns: int
     random_seed: int
     last_uuid: int = 0
+    sleeps: int = 0
+    slept_in: int = 0
     _generator: random.Random | None = None
 
     @property
@@ -67,9 +72,21 @@ class Answers:
         return [*own, *self.seeds.streams()]
 
     def sleep(self, seconds: float) -> None:
-        """Move virtual time forward, by at least 1 ns if `seconds` is positive."""
+        """Move virtual time forward, by at least 1 ns if `seconds` is positive.
+
+        Raises RunawayRun after a million sleeps in one callback: a program that polls with a
+        blocking sleep never comes back to the loop, which would end it.
+        """
         if seconds < 0:
             raise ValueError("sleep length must be non-negative")
+        callback = self.loop._callbacks  # noqa: SLF001 - counted by the loop
+        self.sleeps = self.sleeps + 1 if self.slept_in == callback else 1
+        self.slept_in = callback
+        if self.sleeps > MOST_SLEEPS:
+            raise RunawayRun(
+                f"no progress: {MOST_SLEEPS} blocking sleeps without an await, the last at "
+                f"{callers_place()}"
+            )
         self.loop.advance_ns(max(1, round(seconds * 1e9)) if seconds else 0)
 
     def clock_ns(self, clock: int) -> int:

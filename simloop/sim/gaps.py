@@ -38,7 +38,7 @@ GAPS = (
     ),
     Gap(
         "locks",
-        "waits for locks, events and queues of threads, with their timeouts",
+        "waits for locks, events and queues of threads and for `selectors`, with their timeouts",
         "use those of asyncio",
     ),
     Gap(
