@@ -172,7 +172,6 @@ HELLO = Scenario(prompt="Hi", model=[Reply(say="Hello.")])
         ({"seed": -1}, "seed", ""),
         ({"loop": 5}, "", ""),
     ],
-    ids=str,
 )
 def test_a_value_that_an_option_cannot_have_is_refused_with_the_mend(
     options: dict[str, Any], message: str, hint: str
