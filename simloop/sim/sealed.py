@@ -143,7 +143,8 @@ class _Border:
                 shared_draws.unshare()
             elif self.seals == 0:
                 try:
-                    self._scan()  # a module imported meanwhile has bound the stand-ins
+                    if len(sys.modules) != len(self.modules):
+                        self._scan()  # a module imported meanwhile has bound the stand-ins
                     self._put_back()
                 except BaseException:
                     self._put_back()  # a Ctrl-C in the middle: it repeats nothing
