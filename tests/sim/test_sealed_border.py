@@ -162,7 +162,7 @@ def test_a_fault_while_leaving_surfaces_and_still_puts_everything_back(
 
     async def main() -> None:
         monkeypatch.setattr(owner, name, fails_once)
-        monkeypatch.setitem(sys.modules, "imported_inside", types.ModuleType("imported_inside"))
+        monkeypatch.setitem(sys.modules, "one_more", types.ModuleType("one_more"))
 
     with pytest.raises(KeyboardInterrupt):
         simulate(main())
