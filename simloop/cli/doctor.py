@@ -37,7 +37,7 @@ class Finding(NamedTuple):
     help="Run this function in a simulation instead, and report which gaps of the border it uses.",
 )
 def command(audit: str | None) -> int:
-    """Check that simloop works on this machine, or audit a program.
+    """Check that simloop works on this machine.
 
     Ends with 1 if something is wrong, or if the program uses a gap, reaches for the real world or
     fails.
