@@ -73,8 +73,9 @@ class CannotExpress(ScenarioError):  # noqa: N818 - what a loop design cannot do
 class CheckFailed(SimloopError, AssertionError):  # noqa: N818 - a check failed, nothing broke
     """The loop under test is wrong.
 
-    `path` and `key` name the scenario file and the place in it, where there is one. `account` shows
-    the end of the run, several lines. `reproduce` is the one command that shows the failure again.
+    `path` and `key` name the scenario file and the place in it, where there is one. `others` are
+    further findings about the run; each is printed on a line of its own. `account` shows the end of
+    the run, several lines. `reproduce` is the one command that shows the failure again.
     """
 
     exit_code = 1
@@ -93,12 +94,13 @@ class CheckFailed(SimloopError, AssertionError):  # noqa: N818 - a check failed,
         self.key = key
         self.hint = hint
         self.reproduce = reproduce
+        self.others: tuple[str, ...] = ()
         self.account = ""
         super().__init__(message)
 
     @property
     def finding(self) -> str:
-        """The message with its key and its hint, without the file and the command; escaped."""
+        """The message with key and hint, and the other findings; escaped, without the command."""
         return self._found_in("")
 
     def __str__(self) -> str:
@@ -109,7 +111,8 @@ class CheckFailed(SimloopError, AssertionError):  # noqa: N818 - a check failed,
 
     def _found_in(self, place: str) -> str:
         key, hint = escape(self.key), escape(self.hint)
-        return _one_line(escape(place), key, escape_lines(self.message), hint)
+        first = _one_line(escape(place), key, escape_lines(self.message), hint)
+        return "\n".join((first, *map(escape, self.others)))
 
 
 class ScriptExhausted(CheckFailed):
@@ -177,7 +180,9 @@ class ErrorDetails:
             )
             return (first, *(each for other in error.others for each in cls.of(other)))
         if isinstance(error, CheckFailed):
-            return (cls(name, **_message_and_place(error), reproduce=error.reproduce or None),)
+            placed = _message_and_place(error)
+            placed["message"] = "\n".join((placed["message"], *map(escape, error.others)))
+            return (cls(name, **placed, reproduce=error.reproduce or None),)
         return (cls(name, str(error)),)
 
 

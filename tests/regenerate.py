@@ -1,8 +1,13 @@
 """Writes what is generated from the code: `python tests/regenerate.py`. Tests prove it current."""
 
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from catalogue import catalogue_text
 from click.testing import CliRunner
@@ -92,17 +97,53 @@ def gaps() -> str:
     return "\n".join([*rows, *(f"| `{gap.name}` | {gap.real} | {gap.instead} |" for gap in GAPS)])
 
 
+FAILING_TEST = "# test_weather.py\n"
+"""The first line of the README's first example."""
+
+
+def failure() -> str:
+    """The report that pytest prints of the README's first example, as a block."""
+    found = re.search(rf"```python\n({FAILING_TEST}.*?)```", README.read_text("utf-8"), re.DOTALL)
+    assert found is not None
+    with TemporaryDirectory() as folder:
+        Path(folder, "test_weather.py").write_text(found[1], "utf-8")
+        command = [sys.executable, "-m", "pytest", "--tb=short", "-p", "no:cacheprovider"]
+        # The width of a terminal, and no settings of the pytest that may run this.
+        kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+        run = subprocess.run(
+            command, cwd=folder, env=kept, capture_output=True, text=True, check=False
+        )
+    assert run.returncode == 1, run.stdout + run.stderr
+    report = re.search(r"^____.*?(?=^simloop: )", run.stdout, re.MULTILINE | re.DOTALL)
+    assert report is not None, run.stdout
+    lines = (line.rstrip() for line in report[0].splitlines())
+    return "\n".join(["```", *lines, "```"])
+
+
 README, ARCHITECTURE = TOP / "README.md", TOP / "simloop" / "ARCHITECTURE.md"
+WRITING, LOOPS = TOP / "scenarios" / "WRITING.md", TOP / "simloop" / "loops" / "README.md"
+PAGES = (
+    *(README, WRITING, LOOPS),
+    *(TOP / "simloop" / "README.md", TOP / "simloop" / "check" / "README.md"),
+)
+"""The README and the pages that it leads to, with examples."""
 
 
 def readme_text() -> str:
-    """The README with what its commands print."""
-    parts = {
-        "quickstart": printed("run", "quickstart"),
-        "compare": printed("compare", "retry/rate-limit"),
-        "explore": printed("explore", "--loop", "pi", exit_code=1),
-    }
-    return _filled(README, parts)
+    """The README with the report of its failing test, and with the output of its commands."""
+    return _filled(
+        README, {"failure": failure(), "compare": printed("compare", "retry/rate-limit")}
+    )
+
+
+def writing_text() -> str:
+    """The page about scenarios with the timeline of the first run."""
+    return _filled(WRITING, {"quickstart": printed("run", "quickstart")})
+
+
+def loops_text() -> str:
+    """The page about loop designs with the output of `explore`."""
+    return _filled(LOOPS, {"explore": printed("explore", "--loop", "pi", exit_code=1)})
 
 
 def architecture_text() -> str:
@@ -116,6 +157,8 @@ def architecture_text() -> str:
 
 GENERATED: Mapping[Path, Callable[[], str]] = {
     README: readme_text,
+    WRITING: writing_text,
+    LOOPS: loops_text,
     ARCHITECTURE: architecture_text,
     TOP / "scenarios" / "README.md": catalogue_text,
     TOP / "scenarios" / "schema.json": schema_text,

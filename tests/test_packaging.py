@@ -10,6 +10,7 @@ from importlib.metadata import Distribution
 from pathlib import Path
 
 import pytest
+from regenerate import PAGES
 
 from simloop.scenario.catalog import SUFFIX, bundled_folder
 
@@ -51,6 +52,13 @@ def test_the_wheel_holds_every_scenario(contents: set[str]) -> None:
     scenarios = {path.relative_to(TOP).as_posix() for path in TOP.glob(f"scenarios/*/*{SUFFIX}")}
     assert scenarios
     assert {f"simloop/_{name}" for name in scenarios} <= contents
+
+
+def test_the_wheel_holds_the_pages_that_the_readme_leads_to(contents: set[str]) -> None:
+    pages = {page.relative_to(TOP).as_posix() for page in PAGES if page.parent != TOP}
+    assert {
+        f"simloop/_{page}" if page.startswith("scenarios") else page for page in pages
+    } <= contents
 
 
 def test_the_wheel_tells_type_checkers_that_it_is_typed(contents: set[str]) -> None:

@@ -223,14 +223,18 @@ def test_fake_model_plays_replies_and_remembers_the_requests(project: pytest.Pyt
 def test_fake_model_fails_a_run_that_leaves_replies(project: pytest.Pytester) -> None:
     result = play(project, MODEL % ("Reply(say='Unheard.')", ""))
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["E *ScriptUnused: model.1: after 1 request(s) the run ended*"])
+    result.stdout.fnmatch_lines(
+        ["E *ScriptUnused: model.1: the run made 1 request and did not use up*"]
+    )
 
 
 def test_fake_model_that_nobody_asked_is_an_error_on_one_line(project: pytest.Pytester) -> None:
     result = play(project, MODEL % ("summaries=(Reply(say='Short.'),)", "return"))
     result.assert_outcomes(passed=1, errors=1)
     assert "During handling" not in result.stdout.str()
-    unheard = "model.0: after 0 request(s) the run ended, and these replies were not asked for, *"
+    unheard = (
+        "model.0: the run made 0 requests and did not use up model.0, summaries.0 (find out why*"
+    )
     result.stdout.fnmatch_lines(["*ERROR at teardown of test_it*", unheard, "*= PASSES =*"])
 
 

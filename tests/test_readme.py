@@ -1,54 +1,98 @@
-"""Everything that the README shows is run here; its set-up commands are run by .ci/run."""
+"""Every example of the README and of the pages that it names runs; .ci/run runs the set-up."""
 
 import re
 from pathlib import Path
-from typing import Any
 
+import click
 import pytest
+from regenerate import FAILING_TEST, PAGES
 
 import simloop
+from simloop.cli import main
 
-README = (Path(__file__).resolve().parent.parent / "README.md").read_text("utf-8")
-
-
-def blocks(language: str) -> list[str]:
-    """The README's code blocks in that language."""
-    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+TOP = Path(__file__).resolve().parent.parent
+TEXTS = {page.relative_to(TOP).as_posix(): page.read_text("utf-8") for page in PAGES}
+README = TEXTS["README.md"]
 
 
-@pytest.mark.parametrize("number", range(len(blocks("python"))))
-def test_a_python_block_runs(number: int, simloop_run: object) -> None:
-    names: dict[str, Any] = {}
-    exec(blocks("python")[number], names)
-    for name, test in names.items():
-        if name.startswith("test_"):
-            test(simloop_run)
+def blocks(language: str, text: str = "\n".join(TEXTS.values())) -> list[str]:
+    """The code blocks in that language, of all pages or of one."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("number", range(len(blocks("yaml"))))
-def test_a_scenario_passes(number: int) -> None:
-    simloop.run(simloop.parse_scenario(blocks("yaml")[number])).check()
+def commands(text: str) -> list[str]:
+    """The commands of a page: lines of console blocks, and inline code that begins with simloop."""
+    lines = [line for block in blocks("console", text) for line in block.splitlines()]
+    prose = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    inline = [" ".join(code.split()) for code in re.findall(r"`([^`]+)`", prose)]
+    return [*lines, *(code for code in inline if code.startswith("simloop "))]
 
 
-def test_a_mistake_in_it_gives_the_line_that_the_readme_shows() -> None:
-    text = blocks("yaml")[0]
-    wrong = text.replace("http:", "htpp:")
+def test_the_python_blocks_run_in_pytest(project: pytest.Pytester) -> None:
+    python = [block for block in blocks("python") if not block.startswith(FAILING_TEST)]
+    project.makepyfile(**{f"test_{number}": block for number, block in enumerate(python)})
+    (project.path / "retry.simloop.yaml").write_text("prompt: Hi\nmodel: [{say: Hello.}]\n")
+    tests = sum(len(re.findall(r"^def test_", block, re.MULTILINE)) for block in python)
+    files = [f"test_{number}.py" for number in range(len(python))]
+    project.runpytest("--snapshot-update", *files).assert_outcomes(passed=tests)
+
+
+@pytest.mark.parametrize("block", blocks("yaml"))
+def test_a_scenario_passes(block: str) -> None:
+    simloop.run(simloop.parse_scenario(block)).check()
+
+
+def test_the_line_of_a_mistake_is_the_one_that_the_reader_prints() -> None:
+    (text,) = blocks("yaml", README)
     with pytest.raises(simloop.ScenarioError) as raised:
-        simloop.parse_scenario(wrong, "my-first.simloop.yaml")
-    assert str(raised.value) in README
+        simloop.parse_scenario(text.replace("http:", "htpp:"), "my-first.simloop.yaml")
+    assert f"```\n{raised.value}\n```" in README
 
 
-def test_two_commands_do_all_the_set_up() -> None:
-    commands = [line for block in blocks("console") for line in block.splitlines()]
-    run, tests = [line for line in commands if not line.startswith("simloop ")]
+def test_one_command_installs_and_runs_and_one_installs_and_tests() -> None:
+    install, run, tests = [line for line in commands(README) if not line.startswith("simloop ")]
+    assert install == "pip install agent-simloop"
     assert run.startswith("python3 -m venv .venv && ")
     assert run.endswith(".venv/bin/simloop run quickstart")
     assert tests.startswith("python3 -m venv .venv-test && ")
     assert tests.endswith(".venv-test/bin/python -m pytest -q")
 
 
-def test_the_outcomes_that_it_names_are_all_there_are() -> None:
-    (row,) = [line for line in README.splitlines() if line.startswith("| `result.outcome` |")]
+def test_the_readme_shows_a_failing_test_first_and_can_be_read_in_ten_minutes() -> None:
+    assert README.index(FAILING_TEST) < README.index("## Install")
+    assert len(README.splitlines()) < 260
+
+
+def test_the_outcomes_of_the_table_are_all_outcomes() -> None:
+    lines = TEXTS["simloop/README.md"].splitlines()
+    (row,) = [line for line in lines if line.startswith("| `result.outcome` |")]
     assert re.findall(r"`([a-z-]+)`", row.partition("|")[2].partition("|")[2]) == [
         str(outcome) for outcome in simloop.Outcome
     ]
+
+
+@pytest.mark.parametrize("page", TEXTS)
+def test_each_link_to_a_file_leads_somewhere(page: str) -> None:
+    for target in re.findall(r"\]\((?!https?:)([^)]+)\)", TEXTS[page]):
+        name, _, anchor = target.partition("#")
+        path = (TOP / page).parent / name
+        assert path.is_file(), target
+        if anchor:
+            assert anchor in anchors(path.read_text("utf-8")), target
+
+
+def anchors(text: str) -> list[str]:
+    """The anchors of the headings of a page."""
+    titles = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return [re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles]
+
+
+@pytest.mark.parametrize("page", TEXTS)
+def test_each_command_and_option_of_a_page_exists(page: str) -> None:
+    used = [line.split() for line in commands(TEXTS[page]) if line.startswith("simloop ")]
+    for _, name, *rest in used:
+        command = main.get_command(click.Context(main), name) or main
+        assert command is not main or name in ("--help", "COMMAND"), name
+        known = {flag for parameter in command.params for flag in parameter.opts}
+        flags = {word.partition("=")[0] for word in rest if word.startswith("-")}
+        assert flags <= known | {"--help"}, " ".join((name, *rest))

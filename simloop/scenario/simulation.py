@@ -233,17 +233,18 @@ class Simulation:
         return self.trace.entries.has_shown(moment)
 
     def _check_account(self, result: Result) -> None:
-        """Raise ScriptUnused for replies and moments left over, saying how the run ended.
+        """Raise ScriptUnused for unused replies and moments, with how the run ended.
 
-        Often that is why. An abort that never comes tests as little as a reply never asked for.
+        Often that is why. An abort that never comes tests as little as a reply that is not
+        requested.
         """
         expect = self.expected
         error = self._left_over()
         if error is None or expect.unused is not None:
             return  # judged with all else that is expected
-        error.message += f"; it ended with {result.outcome}: {escape(result.message)}"
+        error.others = (f"it ended with {result.outcome}: {result.message}",)
         if self._loop.name == self.scenario.loop:
-            error.message += "".join(f"; {one}" for one in mismatches_by_default(expect, result))
+            error.others += tuple(map(str, mismatches_by_default(expect, result)))
         else:
             says = f"{{outcome: {result.outcome}, unused: {result.unused}}}"
             error.hint = self._elsewhere(says)
@@ -269,7 +270,7 @@ class Simulation:
         except ScriptUnused as error:
             error.message += f"; {told}" if missed else ""
             return error
-        hint = "delete them, or find out why it ended early"
+        hint = "find out why it ended early, or delete them"
         return ScriptUnused(told, key=missed[0], hint=hint) if missed else None
 
     def _schedule_queued(self, loop: VirtualLoop) -> None:

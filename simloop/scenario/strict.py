@@ -105,7 +105,7 @@ class Strict(BaseModel):
             if name in type(self).model_fields:
                 kind = type(self).__name__
                 hint = f"make another one: model_copy(update={{{name!r}: ...}})"
-                raise ScenarioError(f"a {kind} cannot be changed", key=name, hint=hint)
+                raise ScenarioError(f"{kind} objects cannot be changed", key=name, hint=hint)
             super().__setattr__(name, value)
 
 

@@ -132,18 +132,19 @@ class FakeModel:
         return sum(script.spent() for script in self._scripts.values())
 
     def unused(self) -> list[str]:
-        """The positions of the replies that nobody asked for, or not often enough."""
+        """Return the positions of the replies that were not requested, or not often enough."""
         return [position for script in self._scripts.values() for position in script.unused()]
 
     def check_account(self) -> None:
-        """Raise ScriptUnused, naming the positions, if there are replies that nobody asked for."""
+        """Raise ScriptUnused with the positions of the replies that were not used up."""
         unused = self.unused()
         if unused:
+            sent = len(self.requests)
             raise ScriptUnused(
-                f"after {len(self.requests)} request(s) the run ended, and these replies were not "
-                f"asked for, or not often enough: {', '.join(unused)}",
+                f"the run made {sent} request{'s' * (sent != 1)} and did not use up "
+                f"{', '.join(unused)}",
                 key=unused[0],
-                hint="delete them, or find out why it ended early",
+                hint="find out why it ended early, or delete what it does not use",
             )
 
 

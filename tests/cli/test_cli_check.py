@@ -217,7 +217,7 @@ class TestJunit:
         (case,) = suite(check(write("a", text), "--format", "junit"))
         (error,) = case
         assert (error.tag, error.get("type")) == ("failure", "ScriptUnused")
-        assert "expect.text" in (error.text or "").splitlines()[0]
+        assert "expect.text" in (error.text or "").splitlines()[2]
         assert "a.simloop.yaml: model.2" in (error.text or "")
 
     def test_is_xml_and_ascii_whatever_a_model_or_a_file_name_says(self) -> None:

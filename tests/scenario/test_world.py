@@ -4,7 +4,13 @@ from typing import Any, get_args
 
 import pytest
 
-from simloop.errors import CannotExpress, ScenarioError, ScriptExhausted, ScriptUnused
+from simloop.errors import (
+    CannotExpress,
+    ErrorDetails,
+    ScenarioError,
+    ScriptExhausted,
+    ScriptUnused,
+)
 from simloop.kernel.limits import Limits
 from simloop.kernel.policies import Compaction
 from simloop.kernel.retry import ExponentialBackoff
@@ -318,6 +324,21 @@ def test_the_fault_of_a_script_names_its_file() -> None:
     with pytest.raises(ScriptUnused) as caught:
         run(scenario)
     assert str(caught.value).startswith("a.yaml: model.1: ")
+
+
+def test_an_expectation_that_fails_beside_an_unused_reply_has_a_line_of_its_own() -> None:
+    scenario = parse_scenario("prompt: x\nmodel: [{http: {status: 401}}, {say: b}]", "a.yaml")
+    with pytest.raises(ScriptUnused) as caught:
+        run(scenario)
+    first, ending, unmet, _ = str(caught.value).splitlines()
+    assert first == (
+        "a.yaml: model.1: the run made 1 request and did not use up model.1 "
+        "(find out why it ended early, or delete what it does not use)"
+    )
+    assert ending == "it ended with failed: Error: 401 Unauthorized"
+    assert unmet.startswith("expect.outcome: expected completed, got failed")
+    (details,) = ErrorDetails.of(caught.value)
+    assert details.message.endswith(f"\n{ending}\n{unmet}")
 
 
 def test_a_hook_that_replaces_the_text_of_a_result_leaves_its_details_alone() -> None:
