@@ -286,9 +286,10 @@ class Performer:
             and retry_after_ns(self._fault, now_ns) is not None
             and not (isinstance(world.retry, StatusRetry) and not world.retry.honours_retry_after)
         )
+        self._interrupts.polls = effect.polls  # before the entry, at which a trigger may abort
         self._recorder.record(entries.Backoff, effect.failures, delay_ns, self._error, asked)
-        self._interrupts.check()
-        self._interrupts.polls = effect.polls
+        if not effect.polls:
+            self._interrupts.check()
         await asyncio.sleep(delay_ns / 1e9)
         self._interrupts.polls = False
         return signals.BackoffElapsed()
