@@ -23,9 +23,10 @@ table says:
 
     simloop run retry/rate-limit
 
-Each runs on every loop design: `simloop run retry/rate-limit --loop pi`. Under *elsewhere* stands
-what another loop does instead, or why it cannot express the scenario; a loop that is not named
-there does the same.
+Each runs on every loop design and version: `simloop run retry/rate-limit --loop pi@0.87.1`. The
+column *elsewhere* says how a run on another loop ends, or why that loop cannot express the
+scenario. A loop that it does not name ends the run as the scenario's own loop does, and a version
+as its design does; the files say what else differs.
 
 The numbers under *bugs* are rows of [BUGS.md](BUGS.md), a list of real bugs of real agent loops.
 
@@ -77,9 +78,14 @@ def _ending(expect: Expect) -> str:
 
 
 def _elsewhere(scenario: Scenario) -> Iterator[str]:
-    """What the other loops make of it, where that is not the same."""
+    """The ends on the other loops that are expected to differ, and why a loop cannot express it.
+
+    A version that ends as its design does is left out.
+    """
     for loop, expect in scenario.expect_on.items():
-        yield f"{loop} {_ending(expect)}"
+        design, at, _ = loop.partition("@")
+        if not at or _ending(expect) != _ending(scenario.expected_of(design)):
+            yield f"{loop} {_ending(expect)}"
     asked_for = features_of(scenario, {})
     for loop in DESIGNS:
         reasons = reasons_against(machine_for(loop, scenario.limits), asked_for)

@@ -36,7 +36,8 @@ versions that have it. These differences of the versions have no option:
 
 - delays: 1.18.33 adds up to a quarter by chance; here a delay is exact.
 - errors: 1.18.33 reads the whole body for the words of a passing failure (bug C7), here the message
-  and the code are read. 1.2.27 retries an error whose message is JSON.
+  and the code are read. 1.2.27 retries an error whose message is JSON. An overflow is known by the
+  phrases of all providers (kernel/errorclass.py), of which the versions know fewer.
 - broken streams: 1.18.33 waits 250 ms at most for a tool that still runs, and up to 1.2.27 such a
   tool is marked as aborted; here the loop waits for it. After an abort, or a compaction, the failed
   tries of a step are forgotten here.

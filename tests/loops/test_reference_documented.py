@@ -226,7 +226,7 @@ def test_without_its_mend_an_abort_waits_for_the_end_of_the_backoff(mend: str) -
 
 def test_the_documented_loop_waits_to_the_end_of_a_backoff_that_begins_with_an_abort() -> None:
     abort = Trigger(after="backoff")
-    result = without(ALL, Reply(http=Http(status=429)), abort=abort)
+    result = without("all", Reply(http=Http(status=429)), abort=abort)
     assert (result.outcome, result.elapsed_ns, requests(result)) == (
         Outcome.ABORTED, 2 * SECOND, 2,
     )  # fmt: skip
