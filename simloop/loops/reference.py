@@ -301,12 +301,18 @@ class ReferenceLoop:
         return self._exceeded_on_a_detour(run) or (run.to(Compacting(forced=True)), forced)
 
     def _exceeded_on_a_detour(self, run: Run) -> Transition | None:
-        return self._exceeded(run) if self.options.steps_bound_all else None
+        """Return the end of a run that would retry or compact, as the options bound these."""
+        return self._exceeded(run) if self.options.steps_bound_all else self._burst(run)
 
     def _exceeded(self, run: Run) -> Transition | None:
-        """The end of a run that would go on, but has no steps left or reported too many at once."""
+        """Return the end of a run that has no steps left or reported too many at once, or None."""
+        burst = self._burst(run)
+        if burst is None and run.total_steps >= self.limits.max_steps:
+            return self._finish(run, Outcome.MAX_STEPS, "max_steps")
+        return burst
+
+    def _burst(self, run: Run) -> Transition | None:
+        """Return the end of a run whose reply reported too many steps at once, or None."""
         if isinstance(run.state, ClosingStep) and run.state.reply.burst:
             return self._finish(run, Outcome.MAX_STEPS, "max_steps_per_round")
-        if run.total_steps >= self.limits.max_steps:
-            return self._finish(run, Outcome.MAX_STEPS, "max_steps")
         return None

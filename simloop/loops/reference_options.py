@@ -45,7 +45,8 @@ class ReferenceOptions:
     steps_bound_all: bool = True
     """`max_steps` is tested wherever the run would go on. Without: after `tool-calls` only."""
     bound_bursts: bool = True
-    """`max_steps_per_round` bounds the steps of one reply. Without: nothing does."""
+    """`max_steps_per_round` bounds the steps of one reply, wherever the run would go on. Without:
+    nothing does."""
     count_tries: bool = True
     """A compaction counts when it is tried. Without: when it helps."""
     overflow_compacts: bool = True
@@ -66,7 +67,8 @@ class ReferenceOptions:
     """`after_tool_call` hooks and `on_tool_result` hear of failed calls. Without: they do not."""
     tell_early_end: bool = True
     """The user is told that a run has ended early, and why. Without: the user is told the text of
-    the last reply, if it has any."""
+    the last reply, if it has any. The documents print "fallback text"; their program (527e790)
+    takes it for that."""
     isolate_hooks: bool = True
     """A hook that fails is left out, and one that hangs is given up. Without: a failure ends the
     run, and nothing bounds a hook."""

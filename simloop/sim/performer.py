@@ -203,12 +203,12 @@ class Performer:
         return await self._judge(reply)
 
     def _left_by_hooks(self, tools: Mapping[str, Tool]) -> Mapping[str, Tool]:
-        """The tools of a step, where those that a hook brought can fail by chance like the rest."""
+        """Return the tools of a step, where each can fail by chance once a call."""
         world = self._world
         if world.faulty is None:
             return tools
-        known = world.tools.items()
-        return {n: t if (n, t) in known else world.faulty(t) for n, t in tools.items()}
+        faulty = {tool.function for tool in world.tools.values()}
+        return {n: t if t.function in faulty else world.faulty(t) for n, t in tools.items()}
 
     def _new_reply(self) -> ReplySoFar:
         """A reply to read, whose tools start when called if the policy says so."""

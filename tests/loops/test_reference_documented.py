@@ -159,6 +159,13 @@ def test_without_its_mend_one_reply_may_report_any_number_of_steps(mend: str) ->
     assert without(mend, burst).outcome is Outcome.COMPLETED
 
 
+@pytest.mark.parametrize(
+    "burst", [Reply(say="Once upon", finish="length", steps=21), Reply(finish="stop", steps=21)]
+)
+def test_a_burst_ends_the_run_where_max_steps_is_tested_after_tool_calls_only(burst: Reply) -> None:
+    assert without("steps_bound_all", burst, context=FILLED).limit == "max_steps_per_round"
+
+
 @both("count_tries")
 def test_without_its_mend_a_compaction_that_gains_nothing_is_not_counted(mend: str) -> None:
     full = Context(over=[True], shrunk=[False])

@@ -266,6 +266,17 @@ def test_a_tool_that_a_hook_adds_can_fail_by_chance_like_any_other() -> None:
     assert answers == ["Error: the tool lost its connection"] * 2
 
 
+def test_a_tool_that_a_hook_renames_fails_by_chance_once_a_call() -> None:
+    def rename(given: BeforeLLMCall) -> None:
+        given.tools["find"] = given.tools.pop("look")
+
+    chances = ChanceFaults(activate=1, fire=1, sites=("tool.slow",))
+    scenario = Scenario(prompt="Go.", faults=chances)
+    model = Recorded(Reply(call={"find": {"at": "a"}}), DONE)
+    result = Simulation(scenario, model=model, hooks=before_llm(rename), tools=[look]).run()
+    assert result.elapsed_ns == 20 * 10**9
+
+
 def hook_details(result: Result) -> list[str]:
     return [e.detail for e in result.trace.entries if isinstance(e, entries.Hook)]
 
