@@ -155,8 +155,9 @@ def _check_options(made: Any, name: str, limits: Limits, given: Mapping[str, Any
     except TypeError as error:
         known = ", ".join(list(takes)[1:])
         hint = f"it takes {known}" if known else "it takes Limits and no options"
+        wrong = "does not take these options" if given else "cannot be made from Limits alone"
         raise ScenarioError(
-            f"the loop `{name}` does not take these options: {error}",
+            f"the loop `{name}` {wrong}: {error}",
             key=f"loops.{name}",
             hint=hint,
         ) from None

@@ -37,7 +37,8 @@ _HIDDEN = re.compile(
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _HALF = re.compile("[\ud800-\udfff]")
 # Where libyaml and PyYAML may not read alike; 170,000 random texts without these were read alike.
-_READ_APART = re.compile(r"[^\n\x20-\x7e]|[\\%&*!`@|>]|\?(?!$)|^(---|\.\.\.)", re.MULTILINE)
+# Inside a word, as in `pi@0.87.1`, an @ is a letter like any other.
+_READ_APART = re.compile(r"[^\n\x20-\x7e]|[\\%&*!`|>]|(?<!\w)@|\?(?!$)|^(---|\.\.\.)", re.MULTILINE)
 _C_LOADER = getattr(yaml, "CSafeLoader", None)
 _BARE_KEY = re.compile(r"[\w-]{1,40}")
 _INTEGER = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")

@@ -28,13 +28,13 @@ expect: {text: Hello.}
 FAILS = PASSES.replace("text: Hello.", "text: Bye.")
 EXHAUSTED = "prompt: Hi\ntools: {t: {}}\nmodel: [{call: {t: {}}}]\n"
 RUNAWAY = "prompt: Hi\ntools: {t: {takes: 100000h}}\nmodel: [{call: {t: {}}}]\n"
-# A million transitions, which is seconds of real time: what an interrupt can stop.
+# A million transitions that use up replies: seconds of real time, which an interrupt can stop.
 LONG = """\
 prompt: Hi
 limits: {max_steps: 1000000000}
 compaction: {window: 1000000000000}
 tools: {t: {}}
-model: [{call: {t: {}}, times: always}]
+model: [{call: {t: {}}, times: 1000000}]
 """
 HOSTILE = '"\\e[2J\\0\\r\\u202Ex\\x9b1m\\uFFFE<&>é"'
 

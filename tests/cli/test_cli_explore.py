@@ -51,6 +51,7 @@ KEYS: dict[str, type | tuple[type, ...]] = {
     "heeded": list,
     "undeclared": list,
     "options": dict,
+    "endless": str,
     "edges": int,
     "untaken": list,
     "findings": list,

@@ -13,18 +13,20 @@ import click
 import pytest
 from click.testing import CliRunner
 
+import simloop.__main__
+import simloop.cli
 from simloop.cli import VERBS, Verbs, main
 from simloop.errors import Deadlock, ExpectationFailed, InternalError, ScenarioError
 
 PASSES = "title: It answers\nprompt: Hi\nmodel: [{say: Hello.}]\n"
 FAILS = f"{PASSES}expect: {{text: Bye.}}\n"
-# A million transitions, which is seconds of real time: what an interrupt can stop.
+# A million transitions that use up replies: seconds of real time, which an interrupt can stop.
 LONG = """\
 prompt: Hi
 limits: {max_steps: 1000000000}
 compaction: {window: 1000000000000}
 tools: {t: {}}
-model: [{call: {t: {}}, times: always}]
+model: [{call: {t: {}}, times: 1000000}]
 """
 SIMLOOP = [sys.executable, "-m", "simloop"]
 ANSI = re.compile("\x1b\\[[0-9;]*m")
@@ -126,9 +128,17 @@ class TestTheGroup:
         assert result.exit_code == 0
         assert result.stdout == f"simloop {version}\n"
 
-    def test_the_installed_command_is_this_one(self) -> None:
+    def test_the_installed_command_is_that_of_the_module(self) -> None:
         (entry,) = metadata.entry_points(group="console_scripts", name="simloop")
-        assert entry.load() is main
+        assert entry.load() is simloop.__main__.main
+
+    def test_the_command_of_the_module_runs_this_command_line(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        ran: list[str] = []
+        monkeypatch.setattr(simloop.cli, "main", lambda: ran.append("main"))
+        simloop.__main__.main()
+        assert ran == ["main"]
 
 
 class TestExitCodes:

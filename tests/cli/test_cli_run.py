@@ -16,13 +16,13 @@ from simloop.trace.codec import encode, read_trace
 
 UNUSED = "prompt: Hi\nmodel: [{say: a}, {say: b}]\n"
 RUNAWAY = "prompt: Hi\ntools: {t: {takes: 100000h}}\nmodel: [{call: {t: {}}}]\n"
-# A million transitions, which is seconds of real time: what an interrupt can stop.
+# A million transitions that use up replies: seconds of real time, which an interrupt can stop.
 LONG = """\
 prompt: Hi
 limits: {max_steps: 1000000000}
 compaction: {window: 1000000000000}
 tools: {t: {}}
-model: [{call: {t: {}}, times: always}]
+model: [{call: {t: {}}, times: 1000000}]
 """
 
 

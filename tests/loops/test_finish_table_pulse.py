@@ -29,7 +29,7 @@ def go(*model: Reply, **more: Any) -> Result:
 def mends() -> set[str]:
     """The rows of the catalogue that the mends answer, by their numbers."""
     table = ARCHITECTURE.read_text("utf-8").partition("| mend | answers |")[2].partition("\n\n")[0]
-    answers = " ".join(line.rsplit("|", 2)[1] for line in table.splitlines() if "|" in line)
+    answers = " ".join(line.split("|")[2] for line in table.splitlines() if line.startswith("|"))
     listed = f"{reference.__doc__} {answers}"
     return set(re.findall(r"\b[A-I]\d{1,2}\b", listed))
 

@@ -102,7 +102,7 @@ def test_0_73_1_and_0_87_1_a_context_of_more_than_a_hundred_messages_is_not_comp
 
 @BOTH
 def test_0_73_1_and_0_87_1_cannot_express_a_compaction(loop: str) -> None:
-    with pytest.raises(CannotExpress, match="the loop of pi-agent-core has no compaction"):
+    with pytest.raises(CannotExpress, match="pi has no compaction in this version"):
         play(loop, DONE, compaction=Compaction())
 
 

@@ -50,7 +50,10 @@ def test_a_token_estimate_of_ones_own_decides() -> None:
 
 @pytest.mark.parametrize(
     ("name", "hint"),
-    [("tols", "did you mean `tools`?"), ("xyz", "there are seed, loop, tools, hooks")],
+    [
+        ("tols", "did you mean `tools`?"),
+        ("xyz", "there are seed, loop, judge_as, loop_options, tools, hooks"),
+    ],
 )
 def test_an_argument_that_there_is_not_is_refused_with_the_nearest(name: str, hint: str) -> None:
     scenario = Scenario(prompt="Hi", model=[Reply(say="Hello.")])
@@ -107,7 +110,6 @@ def make_react(_: Limits) -> ReactLoop:
         ("no_such_module:loop", "cannot be had: ModuleNotFoundError"),
         ("simloop.loops.pi:NoLoop", "cannot be had: AttributeError"),
         ("simloop.loops.pi:LEGAL", "cannot be had: TypeError"),
-        ("simloop.kernel.limits:check_settings", "cannot be had: TypeError"),
         ("simloop.loops.pi:_reply_of", "cannot be had: AttributeError"),
     ],
 )
@@ -118,10 +120,39 @@ def test_a_loop_of_ones_own_that_cannot_be_had_says_why(loop: str, says: str) ->
     assert refused.value.key == "loop"
 
 
-@pytest.mark.parametrize("loop", [object(), ReactLoop], ids=["anything", "class"])
-def test_what_is_no_machine_cannot_be_run(loop: object) -> None:
-    with pytest.raises(ScenarioError, match="is no machine: it has no"):
-        run(Scenario(prompt="Hi"), loop=loop)  # type: ignore[arg-type]
+def test_what_needs_more_than_limits_to_make_a_machine_says_what() -> None:
+    loop = "simloop.kernel.limits:check_settings"
+    with pytest.raises(ScenarioError, match="missing a required argument: 'where'") as refused:
+        run(Scenario(prompt="Hi"), loop=loop)
+    assert refused.value.message.startswith(f"the loop `{loop}` cannot be made from Limits alone")
+    assert (refused.value.hint, refused.value.key) == ("it takes where", f"loops.{loop}")
+
+
+class NoMachine:
+    """It advances, and has nothing else that a machine has."""
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        pass
+
+    def advance(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("loop", [NoMachine(), NoMachine], ids=["object", "class"])
+def test_what_is_no_machine_cannot_be_run(loop: Any) -> None:
+    with pytest.raises(ScenarioError, match="is no machine: it has no name, legal, policies"):
+        run(Scenario(prompt="Hi"), loop=loop)
+
+
+def test_an_object_that_neither_is_nor_makes_a_machine_cannot_be_run() -> None:
+    with pytest.raises(ScenarioError, match="`object` cannot be had: TypeError") as refused:
+        run(Scenario(prompt="Hi"), loop=object())  # type: ignore[arg-type]
+    assert refused.value.key == "loop"
+
+
+def test_a_class_of_machines_may_be_given_in_the_place_of_a_name() -> None:
+    said = Scenario(prompt="Hi", model=[Reply(say="Hello.")])
+    assert run(said, loop=ReactLoop).outcome is Outcome.COMPLETED
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,12 @@
 """Without any one of its mends the reference loop fails the scenarios that guard it.
 
-A mend is taken away in memory, by another value for a table or a method, or by another line of a
-function's source. The scenario passes before, and must fail then: by what it expects, by its
-transcript, or because the run ends in no result at all.
+A mend is taken away in memory: by the option that turns it off, by another value for a table or a
+method, or by another line of a function's source. The scenario passes before, and must fail then:
+by what it expects, by its transcript, or because the run ends in no result at all.
 """
 
 import asyncio
+import dataclasses
 import inspect
 import re
 import textwrap
@@ -18,9 +19,11 @@ from test_bundled import unpaired
 from simloop.errors import SimloopError
 from simloop.kernel import errorclass, retry
 from simloop.kernel.errorclass import ErrorClass
+from simloop.kernel.limits import Limits
 from simloop.kernel.retry import ExponentialBackoff as Backoff
 from simloop.loops import reference
 from simloop.loops.reference import ReferenceLoop as Loop
+from simloop.loops.reference_options import ReferenceOptions
 from simloop.messages import FinishReason
 from simloop.scenario.catalog import find
 from simloop.scenario.loader import load_scenario
@@ -75,6 +78,18 @@ def batched(changes: Sequence[str]) -> Iterator[tuple[str, str]]:
     return zip(changes[::2], changes[1::2], strict=True)
 
 
+def without(option: str) -> Break:
+    """Turn off the option of the reference loop that is the mend."""
+    make = Loop.__init__
+
+    def unmended(
+        loop: Loop, limits: Limits | None = None, options: ReferenceOptions | None = None
+    ) -> None:
+        make(loop, limits, dataclasses.replace(options or ReferenceOptions(), **{option: False}))
+
+    return swap(Loop, "__init__", unmended)
+
+
 def runs_calls(*, also: str = "", never: str = "") -> Break:
     """Let the loop run the calls of other finish reasons."""
     reasons = {FinishReason(word) for word in (also, never) if word}
@@ -104,37 +119,47 @@ MENDS = (
     mend(
         "tool-calls without calls is an error",
         "tool-calls-without-calls",
-        edit(Loop, "_follow", " and reply.finish is not FinishReason.TOOL_CALLS", ""),
+        without("missing_calls_fail"),
     ),
     mend(
         "a reply of no use spends a budget",
         "tool-calls-without-calls empty-replies",
-        edit(Loop, "_follow", "or (done and queued)", "or queued or not done"),
+        edit(Loop, "_follow", "self._recover(run, retryable=True)", "self._measure(run)"),
+        edit(
+            Loop,
+            "_answer",
+            *(
+                "self._recover(run, retryable=True)\n    if queued",
+                "self._measure(run)\n    if queued",
+            ),
+        ),
     ),
     mend(
         "an empty reply is an error",
         "empty-replies",
-        edit(Loop, "_follow", "done = reply.text and", "done ="),
+        without("empty_reply_fails"),
     ),
     mend(
         "a stream without a finish is an error",
         "finish-reasons/interrupted",
-        edit(
-            Loop,
-            "_follow",
-            *("case FinishReason.INTERRUPTED:", "case FinishReason.INTERRUPTED if False:"),
-            *("case FinishReason.STOP |", "case FinishReason.INTERRUPTED | FinishReason.STOP |"),
-        ),
+        without("unfinished_fails"),
     ),
     mend(
         "a finish reason that nobody knows completes the run",
         "unknown-word",
-        edit(Loop, "_follow", "is not FinishReason.TOOL_CALLS", "is FinishReason.STOP"),
+        edit(
+            Loop,
+            "_follow",
+            *(
+                "case FinishReason.TOOL_CALLS:",
+                "case FinishReason.TOOL_CALLS | FinishReason.OTHER:",
+            ),
+        ),
     ),
     mend(
         "a queued message goes before the end",
         "instead-of-the-end",
-        edit(Loop, "_follow", "(done and queued)", "False"),
+        edit(Loop, "_answer", "if queued:", "if False:"),
     ),
     mend(
         "errors have a limit",
@@ -164,7 +189,7 @@ MENDS = (
     mend(
         "an overflow forces a compaction",
         "overflow-error anthropic",
-        edit(Loop, "_decide", "if error is ErrorClass.OVERFLOW:", "if False:"),
+        without("overflow_compacts"),
     ),
     mend(
         "compactions have a limit",
@@ -178,7 +203,7 @@ MENDS = (
     mend(
         "compactions are counted when they are tried",
         "tries-count",
-        edit(Loop, "_resume", "run.compaction_attempts + 1", "run.compaction_attempts + shrunk"),
+        without("count_tries"),
     ),
     mend(
         "a forced compaction without gain ends the run",
@@ -200,7 +225,7 @@ MENDS = (
         "summary-cut",
         edit(
             Compactor,
-            "_summarise",
+            "_ask_for_summary",
             *("reply.finish not in (FinishReason.STOP, FinishReason.OTHER) or not", "not"),
         ),
     ),
@@ -246,7 +271,7 @@ MENDS = (
     mend(
         "a date that is past is no wait",
         "retry-after-useless date-has-passed",
-        edit(retry, "_until", "wait_ns if wait_ns > 0 else None", "max(wait_ns, 0)"),
+        edit(retry, "until_ns", "wait_ns if wait_ns > 0 else None", "max(wait_ns, 0)"),
     ),
     mend(
         "a quota is not waited for",
@@ -322,7 +347,9 @@ MENDS = (
         "a hook that hangs costs its timeout",
         "hook-hangs never-returns",
         edit(
-            UserCode, "_call", "watch.deadline(self._isolation.timeout_ms)", "watch.deadline(10**9)"
+            UserCode,
+            "_wait_for",
+            *("watch.deadline(self._isolation.timeout_ms)", "watch.deadline(10**9)"),
         ),
     ),
 )

@@ -361,10 +361,10 @@ def test_all_seven_callbacks_fire_in_the_order_of_the_documents() -> None:
     run(COMPACTING, callbacks=recording(log))
     assert log == [
         *("chunk ToolCallPart", "tool-call read", "chunk Finish"),
-        *("result call-1 False", "step 1 tool-calls", "response 2"),
+        *("chunk ToolResultPart", "result call-1 False", "step 1 tool-calls", "response 2"),
         *("chunk ReasoningDelta", "chunk TextDelta", "text Again"),
         *("chunk ToolCallPart", "tool-call read", "chunk Finish"),
-        *("result call-2 False", "step 2 tool-calls", "response 2"),
+        *("chunk ToolResultPart", "result call-2 False", "step 2 tool-calls", "response 2"),
         "compacted",
         *("chunk TextDelta", "text Done", "chunk Finish", "step 3 stop", "response 1"),
     ]

@@ -14,7 +14,8 @@ from simloop.scenario.yaml import Document, read_yaml
 
 PIECES = st.sampled_from(
     ["a", "b: ", "- ", "\n", "  ", "{", "}", "[", "]", ", ", ": ", "#", "'", '"', "x y", "0x1", "~",
-     "a?\n", "? ", "null", "{a: b}", "[1, 2]", "''", "say: Let me look.\n", "- x: 1\n", "k: v\n"]
+     "a?\n", "? ", "null", "{a: b}", "[1, 2]", "''", "say: Let me look.\n", "- x: 1\n", "k: v\n",
+     "a@1", "@"]
 )  # fmt: skip
 
 
