@@ -49,7 +49,7 @@ def goes_on_after_a_stop(graph: Graph) -> Iterator[Wrong]:
 
 
 def acts_after_an_abort(graph: Graph, rule: AbortRule) -> Iterator[Wrong]:
-    """An aborted run asks for nothing but what `rule` allows, and ends with an outcome of it."""
+    """An aborted run asks only for what `rule` allows, ends, and has an outcome of `rule`."""
     came: Came = {}
     waiting: deque[tuple[int, Signal, int, bool]] = deque(
         (node, signal, target, True)
@@ -66,6 +66,21 @@ def acts_after_an_abort(graph: Graph, rule: AbortRule) -> Iterator[Wrong]:
         elif target not in came:
             came[target] = node, signal, first
             waiting.extend((target, *arrow, False) for arrow in graph.arrows[target])
+    for node in _endless(graph, came):
+        start, way = way_back(came, node)
+        yield Wrong(start, "a run may never end after an abort", way)
+
+
+def _endless(graph: Graph, came: Came) -> tuple[int, ...]:
+    """Return the first node of an aborted run from which it may go round for ever, if any."""
+    left = dict.fromkeys(came)
+    while left:
+        last = [n for n in left if all(target not in left for _, target in graph.arrows[n])]
+        if not last:
+            return (next(iter(left)),)
+        for node in last:
+            del left[node]
+    return ()
 
 
 def _forbidden(graph: Graph, rule: AbortRule, signal: Signal, target: int) -> str:

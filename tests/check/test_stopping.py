@@ -107,3 +107,15 @@ def test_what_is_asked_for_two_signals_after_an_abort_is_found_too() -> None:
     machine = Later(last=ABORTED_CALL, rule=LAST_CALL)
     machine.legal = {**LEGAL, Halting: EVERYTHING}
     assert found(machine) == ["calling-model asks for call-model after an abort"]
+
+
+def test_an_aborted_run_that_repeats_a_declared_call_is_found_though_it_never_ends() -> None:
+    class Again(Stopping):
+        def advance(self, run: Run, signal: Signal) -> Transition:
+            if isinstance(run.state, Halting) and isinstance(signal, signals.ModelFailed):
+                return run, (ABORTED_CALL,)
+            return super().advance(run, signal)
+
+    machine = Again(last=ABORTED_CALL, rule=LAST_CALL)
+    machine.legal = {**LEGAL, Halting: EVERYTHING}
+    assert found(machine) == ["a run may never end after an abort"]
