@@ -15,10 +15,10 @@ from click.testing import CliRunner
 from simloop.check.proof import Proof, prove
 from simloop.cli import main
 from simloop.kernel.diagram import mermaid
+from simloop.kernel.durations import format_duration
 from simloop.kernel.limits import Limits
 from simloop.kernel.names import told
 from simloop.loops.opencode_options import OpencodeOptions, Steps
-from simloop.scenario.durations import format_duration
 from simloop.scenario.jsonschema import schema_text
 from simloop.scenario.loops import DESIGNS, LoopOptions, machine_for, names
 from simloop.sim.gaps import GAPS

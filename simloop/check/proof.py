@@ -29,7 +29,7 @@ from simloop.kernel.states import Finished
 from simloop.messages import Fault
 
 # Limits that the simulator heeds, or whose rule is one of its own (rules.mistakes_bursts).
-_OF_THE_WORLD = ("max_wall_clock_ms", "max_steps_per_round")
+_OF_THE_WORLD = ("max_wall_clock", "max_steps_per_round")
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,7 +127,7 @@ def _expected_in(state: Struct) -> Expect:
 
 def scenario_text(scenario: Scenario) -> str:
     """The scenario as a file: only what is not the default, in the order of the schema."""
-    whole = scenario.model_dump(mode="json", exclude_defaults=True)
+    whole = scenario.model_dump(mode="json", exclude_defaults=True, by_alias=True)
     return yaml.safe_dump(whole, sort_keys=False, allow_unicode=True, width=100)
 
 

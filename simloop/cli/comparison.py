@@ -21,7 +21,7 @@ from simloop.cli.targets import Target
 from simloop.cli.terminal import plain, verdict_word
 from simloop.errors import InternalError, ScenarioError
 from simloop.escape import escape
-from simloop.scenario.durations import format_duration
+from simloop.kernel.durations import format_duration
 
 WIDTH = 120
 _NARROWEST = 20

@@ -5,7 +5,6 @@ Not here: proving (check/proof.py) and how a proof reads (proofs.py). The rule t
 so that it can guard a loop of one's own in CI.
 """
 
-import dataclasses
 import json
 import sys
 from collections.abc import Callable, Iterator
@@ -31,6 +30,7 @@ from simloop.cli.proofs import file_stem, proof_json, proof_lines, proof_mermaid
 from simloop.cli.settings import read_options
 from simloop.cli.terminal import note, out_exactly, out_lines, plain
 from simloop.errors import ScenarioError
+from simloop.kernel.checked import as_written
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Machine
 from simloop.scenario.catalog import SUFFIX
@@ -162,7 +162,7 @@ def _check_size(loop: str, limits: Limits, options: LoopOptions) -> None:
 def options_of(machine: Machine) -> dict[str, Any]:
     """The options of a machine of ours; none for one of somebody's own."""
     given: Any = getattr(machine, "options", None)
-    return {field.name: getattr(given, field.name) for field in _fields(given)}
+    return as_written(given) if _is_ours(given) else {}
 
 
 def chosen_in(machine: Machine) -> dict[str, Any]:
@@ -176,9 +176,9 @@ def chosen_in(machine: Machine) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value != usual[name]}
 
 
-def _fields(options: Any) -> tuple[dataclasses.Field[Any], ...]:
+def _is_ours(options: Any) -> bool:
     ours = tuple(type(field.default) for field in LoopOptions.model_fields.values())
-    return dataclasses.fields(options) if isinstance(options, ours) else ()
+    return isinstance(options, ours)
 
 
 def _options(loop: str, given: tuple[str, ...]) -> LoopOptions:
@@ -201,7 +201,7 @@ def _options(loop: str, given: tuple[str, ...]) -> LoopOptions:
         if first["type"] == "unexpected_keyword_argument":
             known = LoopOptions.model_fields[design].default
             message = "unknown key"
-            hint = f"known here: {', '.join(field.name for field in dataclasses.fields(known))}"
+            hint = f"known here: {', '.join(as_written(known))}"
         place = ".".join(str(part) for part in first["loc"])
         raise ScenarioError(message, key=f"--option {place}", hint=hint) from error
 

@@ -16,11 +16,11 @@ from simloop.check.graph import Lasso
 from simloop.check.proof import Longest, Proof
 from simloop.check.visited import Step
 from simloop.kernel.diagram import Edge, mermaid
+from simloop.kernel.durations import format_duration
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import LegalMap
 from simloop.kernel.names import NAMES, told
 from simloop.kernel.states import Finished, Ready
-from simloop.scenario.durations import format_duration
 
 FORMAT_VERSION = 1
 _EXPLORED = ("max_steps", "max_steps_per_round", "max_error_count", "max_compaction_attempts")

@@ -18,7 +18,7 @@ from simloop.cli.jsonformat import FORMAT_VERSION, errors_of, failures_of, statu
 from simloop.cli.targets import Target
 from simloop.cli.terminal import plain, verdict_word
 from simloop.errors import ScenarioError
-from simloop.scenario.durations import format_duration
+from simloop.kernel.durations import format_duration
 from simloop.scenario.result import Counters
 from simloop.trace import entries
 from simloop.trace.entries import Footer

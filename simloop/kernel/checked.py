@@ -5,6 +5,7 @@ keep: a word becomes its enum member and a number out of range is refused, or a 
 compared with what it is not, and silently do nothing.
 """
 
+import dataclasses
 import functools
 import typing
 from enum import Enum
@@ -14,13 +15,36 @@ from typing import Any
 from annotated_types import Ge, Le
 
 from simloop.errors import ScenarioError
+from simloop.kernel.durations import Lasting, Milliseconds
 
-AS_WRITTEN = {"extra": "forbid", "strict": True, "use_attribute_docstrings": True}
+
+def written_name(name: str) -> str:
+    """Return the key of a file for the setting `name`: without `_ms`, as its value has a unit."""
+    return name.removesuffix("_ms")
+
+
+AS_WRITTEN = {
+    "extra": "forbid",
+    "strict": True,
+    "use_attribute_docstrings": True,
+    "alias_generator": written_name,
+}
 """How a file gives settings: no unknown keys, no guessing, described by their docstrings."""
 
 
+def as_written(settings: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass of settings by the keys of a file, durations as text."""
+    return {
+        written_name(field.name): value.as_written() if isinstance(value, Milliseconds) else value
+        for field in dataclasses.fields(settings)
+        for value in (getattr(settings, field.name),)
+    }
+
+
 def check_settings(settings: object, where: str) -> None:
-    """Check the fields of a frozen dataclass by their annotations; words become enum members.
+    """Check the fields of a frozen dataclass by their annotations.
+
+    Words become enum members, and milliseconds a type of their own: see `Milliseconds`.
 
     Raises ScenarioError with the key `where.field`.
     """
@@ -38,6 +62,8 @@ def check_settings(settings: object, where: str) -> None:
                 _check_flag(value)
             else:
                 _check_number(value, kinds, bounds)
+                if any(isinstance(bound, Lasting) for bound in bounds):
+                    object.__setattr__(settings, name, Milliseconds(value))
         except (TypeError, ValueError) as error:
             raise ScenarioError(str(error), key=f"{where}.{name}") from None
 

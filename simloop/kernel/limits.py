@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar
 from annotated_types import Ge
 
 from simloop.kernel.checked import AS_WRITTEN, check_settings
+from simloop.kernel.durations import Lasting, Milliseconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,12 +26,12 @@ class Limits:
     """Failed or useless model calls; the last of them ends the run, so 3 means 2 retries."""
     max_compaction_attempts: Annotated[int, Ge(0)] = 2
     """Compactions tried, normal and forced together; 0 means never shorten the context."""
-    max_wall_clock_ms: Annotated[int, Ge(1)] | None = None
-    """Virtual milliseconds for the whole run."""
-    first_part_timeout_ms: Annotated[int, Ge(1)] = 180_000
-    """Virtual milliseconds until the model's first part."""
-    model_call_timeout_ms: Annotated[int, Ge(1)] = 600_000
-    """Virtual milliseconds for one model call, stream included."""
+    max_wall_clock_ms: Annotated[int, Lasting(1)] | None = None
+    """Virtual time for the whole run."""
+    first_part_timeout_ms: Annotated[int, Lasting(1)] = Milliseconds(180_000)
+    """Virtual time until the model's first part."""
+    model_call_timeout_ms: Annotated[int, Lasting(1)] = Milliseconds(600_000)
+    """Virtual time for one model call, stream included."""
 
     def __post_init__(self) -> None:
         """Refuse what a file could not say either: see `check_settings`."""

@@ -161,7 +161,7 @@ def stop(
         case AbortRequested():
             return finish(run, Outcome.ABORTED)
         case WallClockExpired():
-            return finish(run, Outcome.TIMED_OUT, "max_wall_clock_ms")
+            return finish(run, Outcome.TIMED_OUT, "max_wall_clock")
         case HookFailed():
             return finish(run, Outcome.FAILED)
         case CallBlocked():

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
 from annotated_types import Ge, Le
 
 from simloop.kernel.checked import AS_WRITTEN, check_settings
+from simloop.kernel.durations import Lasting, Milliseconds
 from simloop.kernel.replies import ReplyReading
 from simloop.kernel.retry import ExponentialBackoff, RetryPolicy
 
@@ -45,8 +46,8 @@ class HookIsolation:
 
     on_failure: OnHookFailureWord = OnHookFailure.ISOLATE
     """What a hook that fails or takes too long does to the run."""
-    timeout_ms: Annotated[int, Ge(1)] | None = 5_000
-    """Virtual milliseconds that an async hook or callback may take; null for ever."""
+    timeout_ms: Annotated[int, Lasting(1)] | None = Milliseconds(5_000)
+    """Virtual time that an async hook or callback may take; null for ever."""
 
     def __post_init__(self) -> None:
         """Refuse what a file could not say either: see `check_settings`."""
@@ -99,8 +100,8 @@ class ToolExecution:
     """One call after the other, or all at once; without it, as the loop does."""
     start: ToolStartWord | None = None
     """When the call arrives, or when the reply has ended; without it, as the loop does."""
-    timeout_ms: Annotated[int, Ge(1)] | None = None
-    """Virtual milliseconds that one call may take; without it, for ever."""
+    timeout_ms: Annotated[int, Lasting(1)] | None = None
+    """Virtual time that one call may take; without it, for ever."""
 
     def __post_init__(self) -> None:
         """Refuse what a file could not say either: see `check_settings`."""

@@ -13,6 +13,7 @@ from typing import Annotated, ClassVar, Protocol
 from annotated_types import Ge, Le
 
 from simloop.kernel.checked import AS_WRITTEN, check_settings
+from simloop.kernel.durations import Lasting, Milliseconds
 from simloop.kernel.errorclass import ErrorClass, classify
 from simloop.messages import Fault
 
@@ -65,12 +66,12 @@ class ExponentialBackoff:
 
     __pydantic_config__: ClassVar = AS_WRITTEN
 
-    initial_ms: Annotated[int, Ge(0)] = 2_000
-    """Milliseconds after the first failure; twice as long after each further one."""
-    max_ms: Annotated[int, Ge(0)] = 30_000
-    """Milliseconds that the delay does not exceed."""
-    max_retry_after_ms: Annotated[int, Ge(0)] = 120_000
-    """Milliseconds that are waited at most when Retry-After asks for more."""
+    initial_delay_ms: Annotated[int, Lasting(0)] = Milliseconds(2_000)
+    """Wait after the first failure; twice as long after each further one."""
+    max_delay_ms: Annotated[int, Lasting(0)] = Milliseconds(30_000)
+    """Time that the delay does not exceed."""
+    max_retry_after_ms: Annotated[int, Lasting(0)] = Milliseconds(120_000)
+    """Longest wait when Retry-After asks for more."""
     jitter: Annotated[float, Ge(0), Le(1)] = 0.0
     """Share of the delay that chance may take off, drawn from the seed."""
 
@@ -92,7 +93,7 @@ class ExponentialBackoff:
         if asked is not None:
             return min(asked, self.max_retry_after_ms * _NS_PER_MS)
         # The shift is bounded: 2**64 ms is past any maximum, 2**(10**6) would be a slow way there.
-        delay_ms = min(self.initial_ms << min(failures - 1, 64), self.max_ms)
+        delay_ms = min(self.initial_delay_ms << min(failures - 1, 64), self.max_delay_ms)
         return int(delay_ms * _NS_PER_MS * (1 - self.jitter * draw))
 
 

@@ -79,7 +79,7 @@ class AbortRequested(Struct, frozen=True, gc=False):
 
 
 class WallClockExpired(Struct, frozen=True, gc=False):
-    """`max_wall_clock_ms` is over. May arrive in any state but the first and the last."""
+    """The limit `max_wall_clock` is over. May arrive in any state but the first and the last."""
 
 
 Signal = (

@@ -156,9 +156,9 @@ _GOES_ON = frozenset({FinishReason.TOOL_CALLS, FinishReason.OTHER, FinishReason.
 
 def _retry_policy(options: OpencodeOptions) -> RetryPolicy:
     if not options.by_status:
-        return ExponentialBackoff(initial_ms=options.first_delay_ms)
+        return ExponentialBackoff(initial_delay_ms=options.first_delay_ms)
     return OpencodeRetry(
-        initial_ms=options.first_delay_ms,
+        initial_delay_ms=options.first_delay_ms,
         knows_overflow=options.compact_on_overflow,
         overflow_by_code=options.overflow_by_code,
         by_words=options.retry_by_words,

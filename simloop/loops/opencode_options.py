@@ -11,6 +11,7 @@ from typing import Annotated, ClassVar
 from annotated_types import Ge
 
 from simloop.kernel.checked import AS_WRITTEN, check_settings
+from simloop.kernel.durations import Lasting, Milliseconds
 from simloop.kernel.replies import KeepFailed
 
 
@@ -31,7 +32,7 @@ class OpencodeOptions:
     max_retries: Annotated[int, Ge(0)] | None = 5
     """How often a failed call is tried again; null for ever (1.0 to 1.2).
     For ever, `error_count` counts no further than 32."""
-    first_delay_ms: Annotated[int, Ge(0)] = 1_000
+    first_delay_ms: Annotated[int, Lasting(0)] = Milliseconds(1_000)
     """Milliseconds before the first retry, then doubled; 2000 in all versions. `retry` beats it."""
     by_status: bool = False
     """Retry 408, 409, 429 and every status from 500 on, whatever the code; never an error frame.

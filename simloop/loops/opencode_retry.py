@@ -47,7 +47,7 @@ class OpencodeRetry:
     pass, and is the only way to repeat an error frame of a stream.
     """
 
-    initial_ms: int = 2_000
+    initial_delay_ms: int = 2_000
     knows_overflow: bool = False
     overflow_by_code: bool = False
     by_words: bool = False
@@ -74,7 +74,7 @@ class OpencodeRetry:
 
         The cap of 30 s holds for a call without an answer: an answer has headers.
         """
-        delay_ms = self.initial_ms << min(failures - 1, 31)
+        delay_ms = self.initial_delay_ms << min(failures - 1, 31)
         if fault is None or fault.status is UNSET:
             return min(delay_ms, _NO_ANSWER_MAX_MS) * _NS_PER_MS
         asked_ms = _asked_ms(fault, now_ns)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from simloop.kernel.checked import as_written
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Machine
 from simloop.scenario.loops import LoopOptions, machine_for
@@ -41,7 +42,7 @@ class ChosenLoop:
     name: str
     judge_as: str
     is_own: bool
-    limits: Mapping[str, int | None]
+    limits: Mapping[str, int | str | None]
     has_name: bool
 
     @property
@@ -108,12 +109,14 @@ def _with_options(scenario: Scenario, loop: str, options: Mapping[str, Any]) -> 
     return scenario.model_copy(update={"loops": loops})
 
 
-def _limits(loop: GivenLoop, name: str, machine: Machine, limits: Limits) -> dict[str, int | None]:
+def _limits(
+    loop: GivenLoop, name: str, machine: Machine, limits: Limits
+) -> dict[str, int | str | None]:
     """The limits of the scenario, without those that a machine made before may not keep.
 
     Raises ScenarioError for those that it does not keep.
     """
-    claimed = {limit: getattr(limits, limit) for limit in limits.__slots__}
+    claimed = as_written(limits)
     if not is_own(loop):
         return claimed
     made = is_made(found(loop))

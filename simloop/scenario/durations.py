@@ -1,23 +1,16 @@
-"""Lengths of virtual time as people write them: `120ms`, `5s`, `1.5h`.
+"""Lengths of virtual time in the models of a scenario.
 
-The rule to keep: exact integers of nanoseconds inside, never a float, so that `0.1s` ten times is
-one second.
+Not here: reading and writing the text (kernel/durations.py). The rule to keep: a field holds
+nanoseconds and is given as text with a unit, in Python and in a file alike.
 """
 
-import re
-from decimal import Decimal
 from typing import Annotated, TypeAlias
 
 from pydantic import WithJsonSchema
 from pydantic_core import core_schema
 
+from simloop.kernel.durations import JSON_SCHEMA, format_duration, parse_duration
 from simloop.scenario.strict import Written
-
-UNITS_NS = {"ns": 1, "us": 1_000, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3_600 * 10**9}
-LONGEST_NS = 100 * 365 * 24 * UNITS_NS["h"]
-
-PATTERN = r"^\d{1,12}(\.\d{1,9})?(ns|us|ms|s|m|h)$"
-_DURATION = re.compile(PATTERN)
 
 
 class Nanoseconds(int):
@@ -41,36 +34,13 @@ NO_TIME = Nanoseconds(0)
 
 
 def duration(value: object) -> Nanoseconds:
-    """Nanoseconds from text such as `120ms`. Raises ValueError, saying how to write one."""
-    if isinstance(value, Nanoseconds):
-        return value
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        # ValueError, which pydantic reports with its place; it lets a TypeError pass.
-        raise ValueError(f"{value!r} has no unit: write '{value}s' or '{value}ms'")  # noqa: TRY004
-    match = _DURATION.fullmatch(value) if isinstance(value, str) and value.isascii() else None
-    if match is None or not isinstance(value, str):
-        raise ValueError("a duration is a number and a unit (ns, us, ms, s, m, h), such as 120ms")
-    unit = match[2]
-    nanoseconds = Decimal(value.removesuffix(unit)) * UNITS_NS[unit]
-    if nanoseconds > LONGEST_NS:
-        raise ValueError("a duration is at most a hundred years")
-    if nanoseconds != int(nanoseconds):
-        raise ValueError("a duration cannot be finer than a nanosecond")
-    return Nanoseconds(nanoseconds)
-
-
-def format_duration(nanoseconds: int) -> str:
-    """The shortest way to write it in one unit of at most seconds: 5s, 5.12s, 120ms, 250us."""
-    for unit in ("s", "ms", "us"):
-        if nanoseconds >= UNITS_NS[unit]:
-            amount = (Decimal(nanoseconds) / UNITS_NS[unit]).normalize()
-            return f"{amount:f}{unit}"
-    return f"{nanoseconds}ns" if nanoseconds else "0s"
+    """Return nanoseconds from text such as `120ms`. Raises ValueError with the way to write one."""
+    return value if isinstance(value, Nanoseconds) else Nanoseconds(parse_duration(value))
 
 
 Duration = Annotated[
     Nanoseconds,
-    WithJsonSchema({"type": "string", "pattern": PATTERN, "examples": ["120ms", "5s", "1h"]}),
+    WithJsonSchema(JSON_SCHEMA),
 ]
 """Nanoseconds; in Python and in a file given as text with a unit."""
 

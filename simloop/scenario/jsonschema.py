@@ -4,6 +4,7 @@ The rule to keep: a function of the models alone, so that the committed file can
 """
 
 import json
+from typing import Any
 
 from simloop.scenario.schema import Scenario
 
@@ -13,7 +14,23 @@ def schema_text() -> str:
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": "urn:simloop:scenario",
-        **Scenario.model_json_schema(),
+        **_without_whole_defaults(Scenario.model_json_schema()),
         "title": "simloop scenario",
     }
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+
+
+def _without_whole_defaults(schema: Any) -> Any:
+    """Return the schema without defaults that are mappings of settings.
+
+    Each setting has its own. Here they have the names of Python, which the loader refuses.
+    """
+    if isinstance(schema, list):
+        return [_without_whole_defaults(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: _without_whole_defaults(value)
+        for key, value in schema.items()
+        if not (key == "default" and isinstance(value, dict) and value)
+    }

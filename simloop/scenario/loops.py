@@ -100,7 +100,7 @@ class LoopOptions(Strict):
         elif name not in type(self).model_fields or (at and DESIGNS[name].combine is None):
             hint = "a version has its own" if at else ""
             raise ScenarioError(f"the loop `{loop}` takes no options", key="loops", hint=hint)
-        whole = self.model_dump()
+        whole = self.model_dump(by_alias=True)
         return LoopOptions(**{**whole, name: {**whole.get(name, {}), **given}})
 
 

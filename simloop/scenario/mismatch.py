@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from simloop.kernel.durations import format_duration
 from simloop.messages import Message, Outcome
-from simloop.scenario.durations import format_duration
 from simloop.scenario.expect import REST, Contains, Count, Counters, Expect, Span
 from simloop.trace import entries, views
 from simloop.trace.entries import AnyEntry

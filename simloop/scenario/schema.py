@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, PrivateAttr, model_validator
 
 from simloop.errors import ScenarioError
+from simloop.kernel.durations import UNITS_NS
 from simloop.kernel.limits import Limits
 from simloop.kernel.policies import Compaction, HookIsolation, ToolExecution
 from simloop.kernel.retry import ExponentialBackoff
@@ -75,8 +76,8 @@ class ScriptedTool(Strict):
         default=kept(NO_TIME),
         description="When cancelled it goes on for so long, then returns all the same.",
     )
-    timeout_ms: Annotated[int, Field(ge=1)] | None = Field(
-        default=None, description="Virtual milliseconds after which the call is given up."
+    timeout: WrittenDurationOrNone = Field(
+        default=kept(None), description="Virtual time after which the call is given up."
     )
 
     @model_validator(mode="after")
@@ -92,6 +93,10 @@ class ScriptedTool(Strict):
                 canonical_json(getattr(self, field))
             except (TypeError, ValueError):
                 raise wrong(field, "this is no JSON: it has no NaN and no infinity") from None
+        if self.timeout is not None and (
+            self.timeout < UNITS_NS["ms"] or self.timeout % UNITS_NS["ms"]
+        ):
+            raise wrong("timeout", "must be a whole number of milliseconds, and at least 1ms")
         if self.json_schema is not None:
             self._check_schema(self.json_schema)
         return self

@@ -379,7 +379,7 @@ def _choose_model(scenario: Scenario, model: Model | Callable[..., Any] | None) 
 
 def _header(loop: ChosenLoop, seed: int, python: tuple[str, ...]) -> Header:
     scenario = loop.scenario
-    whole = scenario.model_dump_json(exclude_defaults=True).encode()
+    whole = scenario.model_dump_json(exclude_defaults=True, by_alias=True).encode()
     return Header(
         format=FORMAT,
         version=VERSION,

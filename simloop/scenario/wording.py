@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 from pydantic import BaseModel, ValidationError
 
 from simloop.errors import ScenarioError
+from simloop.kernel.checked import written_name
 
 Loc: TypeAlias = tuple[str | int, ...]
 PLAIN, FORM = "<plain>", "<form>"
@@ -126,8 +127,15 @@ def _refusal(model: type[BaseModel], error: Any, loc: Loc, key: str) -> Scenario
 def nearest(model: Any, loc: Loc) -> str:
     """The key of `model` that `loc`, which is none, may stand for, or all that there are."""
     known = list(dict.fromkeys(_keys_at(model, loc[:-1])))
-    close = difflib.get_close_matches(str(loc[-1]), known, n=1)
+    key = str(loc[-1])
+    close = _without_unit(key, known) or difflib.get_close_matches(key, known, n=1)
     return f"did you mean `{close[0]}`?" if close else f"known here: {', '.join(known)}"
+
+
+def _without_unit(key: str, known: list[str]) -> list[str]:
+    """The keys that a key with its unit in the name may stand for: `timeout_ms`, `max_ms`."""
+    plain = written_name(key)
+    return [each for each in known if key != plain and f"{each}_".startswith(f"{plain}_")]
 
 
 def _keys_at(model: Any, loc: Loc) -> Iterator[str]:
@@ -153,5 +161,5 @@ def _fields(model: Any) -> dict[str, Any] | None:
     if issubclass(model, BaseModel):
         return {name: field.annotation for name, field in model.model_fields.items()}
     if dataclasses.is_dataclass(model):
-        return {field.name: field.type for field in dataclasses.fields(model)}
+        return {written_name(field.name): field.type for field in dataclasses.fields(model)}
     return None

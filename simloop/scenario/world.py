@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from simloop.errors import ScenarioError
+from simloop.kernel.durations import UNITS_NS
 from simloop.kernel.machine import Feature
 from simloop.kernel.policies import Policies, ToolExecution, ToolStart
 from simloop.kernel.replies import ReplyReading
@@ -226,7 +227,7 @@ def _tool(name: str, spec: ScriptedTool) -> Tool:
         name=name,
         description=spec.description,
         parameters=spec.schema_of_arguments(),
-        timeout_ms=spec.timeout_ms,
+        timeout_ms=None if spec.timeout is None else spec.timeout // UNITS_NS["ms"],
         sequential=spec.sequential,
     )
 

@@ -203,6 +203,8 @@ class Header(
 ):
     """The first line: what was run. `scenario` is the whole scenario, so a trace can be replayed.
 
+    `limits` has the keys of a file, and durations as text.
+
     `scenario_digest` is the BLAKE2b of `scenario`, 16 bytes in hex. `python` names the Python code
     that the run needed besides: tools, hooks, callbacks, a model, a loop. `judge_as` is the design
     whose expectations hold for a loop of the user's own.
@@ -213,7 +215,7 @@ class Header(
     title: str
     loop: str
     seed: Count
-    limits: Mapping[str, int | None]
+    limits: Mapping[str, int | str | None]
     scenario_digest: str
     scenario: Raw
     python: tuple[str, ...] = ()

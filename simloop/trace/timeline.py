@@ -9,10 +9,10 @@ of one text are joined into one line; moves of the machine are shown (as `->`) w
 decided: a retry, a compaction, tools, the end, or a counter that changed.
 """
 
-import dataclasses
 from collections.abc import Iterable, Iterator
 
 from simloop.escape import escape
+from simloop.kernel.checked import as_written
 from simloop.kernel.limits import Limits
 from simloop.messages import AssistantMessage, Message, ToolMessage
 from simloop.trace import entries
@@ -59,7 +59,7 @@ def clock(at_ns: int) -> str:
 def _header(header: Header) -> Iterator[str]:
     if header.title:
         yield escape(header.title, _WIDTH)
-    usual = dataclasses.asdict(Limits())
+    usual = as_written(Limits())
     limits = [f"{key} {value}" for key, value in header.limits.items() if value != usual.get(key)]
     bounds = escape(", ".join(limits), 400) or "default limits"
     yield f"loop {escape(header.loop, _WIDTH)}, seed {header.seed}, {bounds}"

@@ -174,7 +174,7 @@ def test_only_what_is_not_the_default_is_written() -> None:
 
 
 def test_time_that_runs_out_where_nothing_takes_time_is_refused() -> None:
-    ended = Run(Finished(Outcome.TIMED_OUT, "max_wall_clock_ms"))
+    ended = Run(Finished(Outcome.TIMED_OUT, "max_wall_clock"))
     asked = (effects.MeasureContext(),)
     steps = (
         Step(signals.Began(), Run(states.Measuring()), asked),

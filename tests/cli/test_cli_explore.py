@@ -222,7 +222,7 @@ class TestWrite:
         explore("--loop", "pi", "--write", "out")
         lasso = load_scenario(folder / "out" / "lasso.simloop.yaml")
         assert lasso.expect.error == "RunawayRun"
-        timed_out = load_scenario(folder / "out" / "timed-out-max-wall-clock-ms.simloop.yaml")
+        timed_out = load_scenario(folder / "out" / "timed-out-max-wall-clock.simloop.yaml")
         assert timed_out.expect.outcome == "timed-out"
 
     def test_the_way_to_whatever_is_wrong_is_written_too(self, folder: Path, own: str) -> None:

@@ -33,6 +33,15 @@ def test_options_change_the_loop(tmp_path: Path) -> None:
     )
 
 
+def test_an_option_that_is_a_duration_is_given_and_shown_as_in_a_file() -> None:
+    given = ("--loop", "opencode", *SMALL, "--option", "first_delay=1500ms")
+    assert explore_json(*given)["options"]["first_delay"] == "1.5s"
+    assert "options      first_delay 1.5s" in explore(*given).stdout.splitlines()
+    refused = explore("--loop", "opencode", "--option", "first_delay=1500")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "1500 has no unit: write '1500s' or '1500ms'" in refused.stderr
+
+
 def test_an_option_that_is_given_twice_is_refused() -> None:
     twice = ("--option", "parallel=true", "--option", "parallel=false")
     result = explore("--loop", "pi", *twice)

@@ -4,6 +4,7 @@ import pytest
 
 from simloop import Compaction, ExponentialBackoff, HookIsolation, Limits, ScenarioError
 from simloop import ToolExecution as Execution
+from simloop.kernel.checked import as_written, written_name
 from simloop.kernel.policies import CompactionStrategy, OnHookFailure, ToolOrder
 from simloop.loops.opencode_options import OpencodeOptions, Steps
 from simloop.loops.pi_options import PiOptions
@@ -70,3 +71,11 @@ def test_a_word_among_flags_becomes_its_member_and_a_number_is_still_checked() -
     assert OpencodeOptions(steps="advise").steps is Steps.ADVISE  # type: ignore[arg-type]
     with pytest.raises(ScenarioError, match=r"loops\.opencode\.max_retries: True is no number"):
         OpencodeOptions(max_retries=True)
+
+
+def test_settings_are_written_with_the_keys_of_a_file_and_their_units() -> None:
+    written = as_written(Limits(max_wall_clock_ms=1_500))
+    assert written["max_wall_clock"] == "1.5s"
+    assert written["model_call_timeout"] == "600s"
+    assert (written["max_steps"], written_name("max_steps")) == (100, "max_steps")
+    assert not any(name.endswith("_ms") for name in written)

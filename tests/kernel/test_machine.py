@@ -194,7 +194,7 @@ def test_a_run_that_ends_by_a_limit_names_it_and_may_have_words_of_its_own() -> 
     ("signal", "ended"),
     [
         (signals.AbortRequested(), states.Finished(Outcome.ABORTED)),
-        (signals.WallClockExpired(), states.Finished(Outcome.TIMED_OUT, "max_wall_clock_ms")),
+        (signals.WallClockExpired(), states.Finished(Outcome.TIMED_OUT, "max_wall_clock")),
         (signals.HookFailed(), states.Finished(Outcome.FAILED)),
         (signals.CallBlocked(), states.Finished(Outcome.BLOCKED)),
     ],

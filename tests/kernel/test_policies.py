@@ -152,10 +152,10 @@ def test_a_file_names_a_choice_by_its_word(key: str, word: str, policy: object) 
         pytest.param(Compaction, {"max_messages": 0}, id="messages-0"),
         pytest.param(Compaction, {"strategy": "forget"}, id="no-such-strategy"),
         pytest.param(Compaction, {"windows": 1}, id="no-such-setting"),
-        pytest.param(HookIsolation, {"timeout_ms": 0}, id="hook-timeout-0"),
+        pytest.param(HookIsolation, {"timeout": "0ms"}, id="hook-timeout-0"),
         pytest.param(HookIsolation, {"on_failure": "panic"}, id="no-such-isolation"),
-        pytest.param(HookIsolation, {"timeout": 1}, id="no-such-hook-setting"),
-        pytest.param(ToolExecution, {"timeout_ms": 0}, id="tool-timeout-0"),
+        pytest.param(HookIsolation, {"timeout_ms": 1}, id="no-such-hook-setting"),
+        pytest.param(ToolExecution, {"timeout": "0s"}, id="tool-timeout-0"),
         pytest.param(ToolExecution, {"order": "random"}, id="no-such-order"),
         pytest.param(ToolExecution, {"orders": "parallel"}, id="no-such-tool-setting"),
     ],
@@ -169,10 +169,10 @@ def test_a_file_cannot_set_a_policy_out_of_range(
 @pytest.mark.parametrize("value", ["64", True, 64.0], ids=["text", "yes", "decimal"])
 @pytest.mark.parametrize(
     ("policy", "key"),
-    [(Compaction, "window"), (HookIsolation, "timeout_ms"), (ToolExecution, "timeout_ms")],
+    [(Compaction, "window"), (HookIsolation, "timeout"), (ToolExecution, "timeout")],
     ids=["compaction", "hooks", "tools"],
 )
-def test_a_file_cannot_set_a_number_by_anything_but_a_whole_number(
+def test_a_file_cannot_set_a_number_or_a_duration_by_anything_else(
     policy: type[object], key: str, value: object
 ) -> None:
     assert refused(policy, {key: value}) == [(key,)]

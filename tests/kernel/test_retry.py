@@ -86,24 +86,25 @@ def test_no_number_of_failures_is_too_large_to_shift_by() -> None:
 
 
 def test_a_maximum_under_the_first_delay_rules() -> None:
-    assert delay(1, policy=ExponentialBackoff(initial_ms=2_000, max_ms=500)) == 500 * MS
+    assert delay(1, policy=ExponentialBackoff(initial_delay_ms=2_000, max_delay_ms=500)) == 500 * MS
 
 
 def test_a_first_delay_of_zero_never_waits() -> None:
-    assert delay(9, policy=ExponentialBackoff(initial_ms=0)) == 0
+    assert delay(9, policy=ExponentialBackoff(initial_delay_ms=0)) == 0
 
 
 @SEEDED
 @given(
     failures=st.integers(1, 200),
-    initial_ms=st.integers(0, 10**9),
-    max_ms=st.integers(0, 10**9),
+    initial_delay_ms=st.integers(0, 10**9),
+    max_delay_ms=st.integers(0, 10**9),
 )
 def test_backoff_never_shrinks_and_never_passes_its_cap(
-    failures: int, initial_ms: int, max_ms: int
+    failures: int, initial_delay_ms: int, max_delay_ms: int
 ) -> None:
-    policy = ExponentialBackoff(initial_ms=initial_ms, max_ms=max_ms)
-    assert 0 <= delay(failures, policy=policy) <= delay(failures + 1, policy=policy) <= max_ms * MS
+    policy = ExponentialBackoff(initial_delay_ms=initial_delay_ms, max_delay_ms=max_delay_ms)
+    first, second = (delay(number, policy=policy) for number in (failures, failures + 1))
+    assert 0 <= first <= second <= max_delay_ms * MS
 
 
 @SEEDED
@@ -298,14 +299,15 @@ def read(document: dict[str, object]) -> ExponentialBackoff:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("initial_ms", -1),
-        ("max_ms", -1),
-        ("max_retry_after_ms", -1),
+        ("initial_delay", "-1ms"),
+        ("max_delay", -1),
+        ("max_retry_after", "500us"),
         ("jitter", -0.1),
         ("jitter", 1.1),
         ("jitter", "0.5"),
-        ("initial_ms", "2000"),
-        ("initial_ms", 2000.5),
+        ("initial_delay", "2000"),
+        ("initial_delay", 2000.5),
+        ("initial_delay_ms", 2_000),
         ("initial", 2_000),
     ],
 )

@@ -260,7 +260,7 @@ def test_an_abort_ends_the_run_but_in_the_wait_makes_one_more_call(state: type) 
 
 @STATES
 def test_the_wall_clock_ends_the_run_in_any_state(state: type) -> None:
-    assert ending(*WAYS[state], WallClockExpired()) == (Outcome.TIMED_OUT, "max_wall_clock_ms")
+    assert ending(*WAYS[state], WallClockExpired()) == (Outcome.TIMED_OUT, "max_wall_clock")
 
 
 @pytest.mark.parametrize("state", [states.CallingModel, states.RunningTools, states.ClosingStep])

@@ -263,7 +263,7 @@ def test_retry_after_is_taken_as_it_is(version: str) -> None:
 
 
 def test_the_retry_policy_of_a_scenario_takes_the_place_of_the_first_delay() -> None:
-    own = ExponentialBackoff(max_ms=3_000)
+    own = ExponentialBackoff(max_delay_ms=3_000)
     result = go(failing(500, 2), DONE, options={"first_delay_ms": 100}, retry=own)
     assert result.backoffs_s == [2, 3]
 

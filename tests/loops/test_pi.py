@@ -205,7 +205,7 @@ def test_a_model_call_that_a_hook_forbids_ends_the_run_as_blocked() -> None:
 @STATES
 def test_an_abort_or_the_wall_clock_ends_the_run_in_any_state(state: type) -> None:
     assert play(*WAYS[state], AbortRequested())[0].state == ABORTED
-    ended = states.Finished(Outcome.TIMED_OUT, "max_wall_clock_ms")
+    ended = states.Finished(Outcome.TIMED_OUT, "max_wall_clock")
     assert play(*WAYS[state], WallClockExpired())[0].state == ended
 
 

@@ -162,7 +162,7 @@ def test_a_failed_model_call_ends_the_run_whatever_it_was(failed: ModelFailed) -
     ("signal", "ended"),
     [
         (AbortRequested(), states.Finished(Outcome.ABORTED)),
-        (WallClockExpired(), states.Finished(Outcome.TIMED_OUT, "max_wall_clock_ms")),
+        (WallClockExpired(), states.Finished(Outcome.TIMED_OUT, "max_wall_clock")),
         (HookFailed(), states.Finished(Outcome.FAILED)),
     ],
     ids=["abort", "wall-clock", "hook"],

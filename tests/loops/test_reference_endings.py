@@ -63,7 +63,7 @@ def test_an_abort_ends_the_run_in_any_state(state: type) -> None:
 
 @pytest.mark.parametrize("state", WAYS)
 def test_the_wall_clock_ends_the_run_in_any_state(state: type) -> None:
-    ended = states.Finished(Outcome.TIMED_OUT, "max_wall_clock_ms")
+    ended = states.Finished(Outcome.TIMED_OUT, "max_wall_clock")
     assert ending(*WAYS[state], WallClockExpired()) == ended
 
 

@@ -155,7 +155,7 @@ LIMITS_OF: Mapping[Outcome, set[str]] = {
     Outcome.MAX_STEPS: {"max_steps", "max_steps_per_round"},
     Outcome.TOO_MANY_ERRORS: {"max_error_count"},
     Outcome.CONTEXT_LIMIT: {"max_compaction_attempts", ""},
-    Outcome.TIMED_OUT: {"max_wall_clock_ms"},
+    Outcome.TIMED_OUT: {"max_wall_clock"},
 }
 
 

@@ -234,7 +234,7 @@ def test_together_they_record_every_kind_of_entry_but_a_failed_callback(
 def test_together_they_reach_every_limit_that_can_end_a_run(results: list[Result]) -> None:
     assert {result.limit for result in results} >= {
         *("max_steps", "max_steps_per_round", "max_error_count", "max_compaction_attempts"),
-        *("max_wall_clock_ms", "max_rounds", "max_retries"),
+        *("max_wall_clock", "max_rounds", "max_retries"),
     }
 
 

@@ -43,6 +43,13 @@ def test_no_key_is_a_word_that_yaml_1_1_reads_as_a_boolean() -> None:
     assert not names & BOOLEANS_OF_YAML_1_1
 
 
+def test_no_key_has_a_unit_in_its_name_because_every_duration_is_a_text_with_one() -> None:
+    units = ("_ms", "_s", "_ns", "_seconds", "_minutes")
+    assert [name for name, _ in properties(SCHEMA) if name.endswith(units)] == []
+    shown = {name for name, schema in properties(SCHEMA) if "120ms" in str(schema)}
+    assert {"max_wall_clock", "timeout", "initial_delay", "first_delay", "takes"} <= shown
+
+
 def test_a_yaml_1_1_reader_finds_the_same_keys_in_every_bundled_file() -> None:
     assert keys_of(yaml.safe_load("{a: [{on: b}]}")) == [("a", [[(True, None)]])]  # it can fail
     read = {path: yaml.safe_load(path.read_text("utf-8")) for path in BUNDLED}
@@ -72,7 +79,6 @@ WHERE: dict[str, tuple[dict[str, Any], tuple[str | int, ...]]] = {
     "HookIsolation": ({"hook_isolation": {}}, ("hook_isolation",)),
     "Http": ({"model": [{"http": {"status": 429}}]}, ("model", 0, "http")),
     "Limits": ({"limits": {}}, ("limits",)),
-    "LoopOptions": ({"loops": {}}, ("loops",)),
     "OpencodeOptions": ({"loops": {"opencode": {}}}, ("loops", "opencode")),
     "Pace": ({"model": [{"say": "x", "pace": {}}]}, ("model", 0, "pace")),
     "PastMessage": ({"history": [{"user": "x"}]}, ("history", 0)),

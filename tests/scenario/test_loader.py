@@ -140,7 +140,7 @@ def test_every_key_is_recognised_with_one_wrong_letter(key: str) -> None:
     [
         ("hooks:\n  - {at: before_llm_call, zzz: 1}", "known here: at, name, tool, nth, takes"),
         ("abort: {at: 1s, zzz: 1}", "known here: at"),
-        ("retry: {zzz: 1}", "initial_ms, max_ms, max_retry_after_ms, jitter"),
+        ("retry: {zzz: 1}", "initial_delay, max_delay, max_retry_after, jitter"),
         ("expect: {counters: {zzz: 1}}", "error_count, total_steps, compaction_attempts"),
         ("tools: {clock: {zzz: 1}}", "description, parameters, json_schema, returns"),
         ("model: [{say: x, usage: {zzz: 1}}]", "known here: input, output"),
@@ -160,10 +160,10 @@ def test_a_key_like_no_other_gets_the_list_of_those_that_can_stand_there(
     [
         ("compaction: {window: '100'}", "compaction.window"),
         ("compaction: {keep_turns: true}", "compaction.keep_turns"),
-        ("hook_isolation: {timeout_ms: 3_000}", "hook_isolation.timeout_ms"),
-        ("tool_execution: {timeout_ms: '5'}", "tool_execution.timeout_ms"),
+        ("hook_isolation: {timeout: 3_000}", "hook_isolation.timeout"),
+        ("tool_execution: {timeout: '5'}", "tool_execution.timeout"),
         ("limits: {max_steps: '5'}", "limits.max_steps"),
-        ("retry: {initial_ms: 1.0}", "retry.initial_ms"),
+        ("retry: {initial_delay: 1.0}", "retry.initial_delay"),
         ("seed: '7'", "seed"),
     ],
     ids=lambda part: str(part).partition(":")[0],
@@ -173,6 +173,6 @@ def test_no_value_is_guessed_from_another_type(fields: str, claim: str) -> None:
 
 
 def test_limits_of_a_file_and_limits_of_python_are_equal() -> None:
-    loaded: Any = parse_scenario("prompt: x\nlimits: {max_steps: 7, max_wall_clock_ms: null}\n")
+    loaded: Any = parse_scenario("prompt: x\nlimits: {max_steps: 7, max_wall_clock: null}\n")
     assert loaded.limits.max_steps == 7
     assert loaded == Scenario(prompt="x", limits=loaded.limits)

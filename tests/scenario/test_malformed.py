@@ -47,7 +47,7 @@ CASES = [
     Case("unknown-key", "modle: []\n", "2:1", "modle: unknown key", "did you mean `model`?"),
     Case("far-from-any-key", "zzz: 1\n", "2:1", "zzz: unknown key", "known here: title, loop"),
     Case("key-in-limits", "limits: {max_step: 3}\n", "2:10", "limits.max_step: ", "max_steps"),
-    Case("key-in-retry", "retry: {initial: 3}\n", "2:9", "retry.initial: ", "`initial_ms`?"),
+    Case("key-in-retry", "retry: {initial: 3}\n", "2:9", "retry.initial: ", "`initial_delay`?"),
     Case(
         "key-in-compaction", "compaction: {windows: 9}\n", "2:14", "compaction.windows: ", "window"
     ),
@@ -101,8 +101,28 @@ CASES = [
     Case("word-for-number", "limits: {max_steps: ten}\n", "2:21", "must be a whole number"),
     Case("quoted-number", 'limits: {max_steps: "10"}\n', "2:21", "a whole number", "write 10"),
     Case(
-        "python-number", "hook_isolation: {timeout_ms: 3_000}\n",
-        "2:30", "hook_isolation.timeout_ms: must be a whole number", "write 3000",
+        "python-number", "compaction: {keep_turns: 3_000}\n",
+        "2:26", "compaction.keep_turns: must be a whole number", "write 3000",
+    ),
+    Case(
+        "limit-without-unit", "limits: {max_wall_clock: 300}\n",
+        "2:26", "limits.max_wall_clock: 300 has no unit: write '300s' or '300ms'",
+    ),
+    Case(
+        "unit-in-a-limit", "limits: {max_wall_clock_ms: 300}\n",
+        "2:10", "limits.max_wall_clock_ms: unknown key", "did you mean `max_wall_clock`?",
+    ),
+    Case(
+        "unit-in-a-delay", "retry: {max_ms: 300}\n",
+        "2:9", "retry.max_ms: unknown key", "did you mean `max_delay`?",
+    ),
+    Case(
+        "unit-in-a-tool", "tools: {t: {timeout_ms: 300}}\n",
+        "2:13", "tools.t.timeout_ms: unknown key", "did you mean `timeout`?",
+    ),
+    Case(
+        "finer-than-milliseconds", "tools: {t: {timeout: 1us}}\n",
+        "2:13", "tools.t.timeout: must be a whole number of milliseconds",
     ),
     Case("fraction", "limits: {max_steps: 1.5}\n", "2:21", "limits.max_steps: must be a whole"),
     Case("truth-for-number", "compaction: {keep_turns: true}\n", "2:26", "must be a whole number"),

@@ -266,7 +266,9 @@ MENDS = (
     mend(
         "a backoff is capped, with headers or without",
         "plain-headers",
-        edit(Backoff, "delay_ns", "min(failures - 1, 64), self.max_ms", "failures - 1, 10**9"),
+        edit(
+            Backoff, "delay_ns", "min(failures - 1, 64), self.max_delay_ms", "failures - 1, 10**9"
+        ),
     ),
     mend(
         "a date that is past is no wait",

@@ -27,7 +27,7 @@ FIRST: list[tuple[Outcome, str, str]] = [
         Outcome.TIMED_OUT,
         "reference pi react opencode",
         """
-limits: {max_wall_clock_ms: 1000}
+limits: {max_wall_clock: 1000ms}
 model: [{say: Late., pace: {first_part: 2s}}, {say: Done.}]
 """,
     ),
@@ -186,7 +186,7 @@ def test_an_abort_that_waits_for_the_trace_may_wait_for_the_second_run() -> None
 
 @EVERY_LOOP
 def test_each_run_has_the_whole_wall_clock_and_the_time_of_all_is_told(loop: str) -> None:
-    result = play(loop, f"limits: {{max_wall_clock_ms: 2500}}\n{TWICE_2S}")
+    result = play(loop, f"limits: {{max_wall_clock: 2500ms}}\n{TWICE_2S}")
     assert result.outcomes == (Outcome.COMPLETED, Outcome.COMPLETED)
     assert (result.elapsed_ns, result.elapsed_s) == (4 * S, 4.0)
     assert [entry.elapsed_ns for entry in of_kind(result, entries.Ended)] == [2 * S]
@@ -250,7 +250,7 @@ def test_a_call_that_waits_for_its_parts_can_be_stopped_at_once_in_the_next_run(
     """What `opencode` does in a model call does not last: its waits are stopped as they are."""
     result = play(
         "opencode",
-        "limits: {max_wall_clock_ms: 1000}\nabort: {at: 1500ms}\n"
+        "limits: {max_wall_clock: 1000ms}\nabort: {at: 1500ms}\n"
         "model: [{say: Late., pace: {first_part: 9s}}, {http: {status: 500}}]",
     )
     assert result.outcomes == (Outcome.TIMED_OUT, Outcome.ABORTED)

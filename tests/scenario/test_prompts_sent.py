@@ -67,7 +67,7 @@ def test_after_a_run_that_was_cancelled_there_is_nothing_to_go_on_from() -> None
 def test_a_prompt_may_be_sent_from_another_task_and_is_stopped_there() -> None:
     simulation = Simulation(
         parse_scenario(
-            "prompt: Go.\nlimits: {max_wall_clock_ms: 2000}\n"
+            "prompt: Go.\nlimits: {max_wall_clock: 2000ms}\n"
             "model: [{say: One.}, {stall: before-headers}]"
         )
     )

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from simloop.kernel.durations import format_duration
 from simloop.kernel.retry import retry_after_ns
 from simloop.messages import (
     AssistantMessage,
@@ -26,7 +27,6 @@ from simloop.messages import (
     Usage,
     UserMessage,
 )
-from simloop.scenario.durations import format_duration
 from simloop.scenario.replies import Http, Reply, When
 
 MS = 1_000_000

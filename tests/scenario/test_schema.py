@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from simloop.errors import ScenarioError
+from simloop.kernel.durations import format_duration
 from simloop.kernel.limits import Limits
 from simloop.kernel.policies import (
     Compaction,
@@ -22,7 +23,6 @@ from simloop.kernel.policies import (
 from simloop.kernel.retry import ExponentialBackoff
 from simloop.messages import Outcome
 from simloop.scenario.catalog import bundled_folder
-from simloop.scenario.durations import format_duration
 from simloop.scenario.expect import Expect
 from simloop.scenario.loader import parse_scenario
 from simloop.scenario.replies import Reply
@@ -69,14 +69,14 @@ TOOLS = st.one_of(
             "takes": DURATIONS,
         },
     ),
-    st.fixed_dictionaries({"raises": TEXTS}, optional={"timeout_ms": COUNTS}),
+    st.fixed_dictionaries({"raises": TEXTS}, optional={"timeout": COUNTS.map("{}ms".format)}),
 )
 HOOKS = st.fixed_dictionaries(
     {"at": st.sampled_from(get_args(HookPoint))}, optional={"takes": DURATIONS, "raises": TEXTS}
 )
 POLICIES: dict[str, st.SearchStrategy[Any]] = {
     "limits": st.builds(Limits, max_steps=COUNTS, max_wall_clock_ms=COUNTS | st.none()),
-    "retry": st.builds(ExponentialBackoff, initial_ms=COUNTS, jitter=st.floats(0, 1)),
+    "retry": st.builds(ExponentialBackoff, initial_delay_ms=COUNTS, jitter=st.floats(0, 1)),
     "compaction": st.builds(
         Compaction, window=COUNTS, strategy=st.sampled_from(CompactionStrategy)
     ),
@@ -108,14 +108,14 @@ SCENARIOS = st.fixed_dictionaries(
 def test_a_scenario_dumped_to_json_loads_as_its_equal(
     scenario: Scenario, exclude_defaults: bool  # noqa: FBT001 - drawn by Hypothesis
 ) -> None:  # fmt: skip
-    dumped = scenario.model_dump_json(exclude_defaults=exclude_defaults)
+    dumped = scenario.model_dump_json(exclude_defaults=exclude_defaults, by_alias=True)
     assert Scenario.model_validate_json(dumped) == scenario
 
 
 @settings(deadline=None)
 @given(SCENARIOS)
 def test_a_scenario_dumped_to_json_is_a_scenario_file(scenario: Scenario) -> None:
-    dumped = json.dumps(json.loads(scenario.model_dump_json(exclude_defaults=True)))
+    dumped = json.dumps(json.loads(scenario.model_dump_json(exclude_defaults=True, by_alias=True)))
     assert parse_scenario(dumped) == scenario
 
 

@@ -252,12 +252,12 @@ def test_where_the_scenario_is_silent_the_policies_of_the_loop_decide() -> None:
 
 
 def test_a_policy_that_a_caller_gives_goes_before_those_of_scenario_and_loop() -> None:
-    mine, theirs = ExponentialBackoff(initial_ms=1), ExponentialBackoff(initial_ms=2)
+    mine, theirs = ExponentialBackoff(initial_delay_ms=1), ExponentialBackoff(initial_delay_ms=2)
     scenario = scenario_with(loop="opencode", retry=theirs)
     assert Simulation(scenario, retry=mine)._world.retry is mine
     assert Simulation(scenario)._world.retry == theirs
     assert Simulation(scenario_with(loop="opencode"))._world.retry == ExponentialBackoff(
-        initial_ms=1_000
+        initial_delay_ms=1_000
     )
 
 

@@ -71,7 +71,7 @@ def rich_scenario(order: ToolExecution, limits: Limits | None = None) -> Scenari
         compaction=COMPACTS,
         tool_execution=order,
         limits=limits or Limits(),
-        retry=ExponentialBackoff(initial_ms=20),
+        retry=ExponentialBackoff(initial_delay_ms=20),
     )
 
 

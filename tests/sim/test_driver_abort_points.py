@@ -75,7 +75,7 @@ class TestTheWallClock:
         assert by_the_wall_clock(place).result.outcome is Outcome.TIMED_OUT
 
     def test_names_the_limit(self, place: str) -> None:
-        assert by_the_wall_clock(place).result.limit == "max_wall_clock_ms"
+        assert by_the_wall_clock(place).result.limit == "max_wall_clock"
 
     def test_ends_the_run_once(self, place: str) -> None:
         assert endings(by_the_wall_clock(place).result.trace) == ["wall-clock-expired"]

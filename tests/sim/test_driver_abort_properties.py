@@ -94,7 +94,7 @@ def stories(draw: st.DrawFn) -> tuple[Scenario, dict[str, Any]]:
         tool_execution=ToolExecution(
             order=draw(st.sampled_from(ToolOrder)), timeout_ms=draw(st.none() | st.integers(1, 9))
         ),
-        retry=ExponentialBackoff(initial_ms=5),
+        retry=ExponentialBackoff(initial_delay_ms=5),
     )
     hooks = {point: [waiting(draw(waits))] for point in POINTS if draw(st.booleans())}
     names = [name for name in CALLBACKS if name != "on_tool_result"]

@@ -64,8 +64,8 @@ model: [{http: {status: 500}}]
 
 
 def test_the_wall_clock_still_ends_a_run_that_goes_on_after_an_abort() -> None:
-    result = aborted("pi@0.73.1", "limits: {max_wall_clock_ms: 60000}", "{hangs: true}")
-    assert (result.outcome, result.limit) == (Outcome.TIMED_OUT, "max_wall_clock_ms")
+    result = aborted("pi@0.73.1", "limits: {max_wall_clock: 60000ms}", "{hangs: true}")
+    assert (result.outcome, result.limit) == (Outcome.TIMED_OUT, "max_wall_clock")
     assert result.elapsed_ns == 60 * 10**9
 
 
@@ -87,7 +87,7 @@ def test_after_such_an_end_the_next_prompt_is_heard_and_can_be_stopped_again() -
 prompt: x
 loop: pi@0.87.1
 tools: {slow: {takes: 10s}}
-limits: {max_wall_clock_ms: 6000}
+limits: {max_wall_clock: 6000ms}
 abort: {at: 5s}
 then: [again]
 model: [{call: {slow: {}}}, {call: {slow: {}}}]

@@ -98,7 +98,7 @@ def play(
         system_prompt="Be nice.",
         compaction=COMPACTS,
         limits=Limits(max_error_count=5, max_compaction_attempts=3),
-        retry=ExponentialBackoff(initial_ms=1),
+        retry=ExponentialBackoff(initial_delay_ms=1),
     )
     hooks = Hooks(before_llm_call=[hook])
     simulation = Simulation(scenario, model=model, hooks=hooks, tools=[look, note])

@@ -31,7 +31,7 @@ TOOLS = {"look": ScriptedTool(returns="found", takes="1s")}
 OVERFLOW = Reply(http=Http(status=400, code="context_length_exceeded"))
 MADE_ROOM = Context(over=[False], shrunk=[True])
 ENFORCED = LoopOptions(opencode=OpencodeOptions(steps=Steps.ENFORCE))
-EXACT = ExponentialBackoff(initial_ms=1_000, jitter=0)
+EXACT = ExponentialBackoff(initial_delay_ms=1_000, jitter=0)
 
 
 def scenario(*model: Reply, **settings: Any) -> Scenario:

@@ -56,8 +56,9 @@ def test_time_is_shown_when_it_has_moved() -> None:
 
 
 def test_a_limit_that_is_not_the_default_is_named() -> None:
-    scenario = Scenario(prompt="Hi", limits=Limits(max_steps=7), model=[Reply(say="Hello.")])
-    assert lines(scenario)[0] == "loop reference, seed 0, max_steps 7"
+    limits = Limits(max_steps=7, max_wall_clock_ms=300_000)
+    scenario = Scenario(prompt="Hi", limits=limits, model=[Reply(say="Hello.")])
+    assert lines(scenario)[0] == "loop reference, seed 0, max_steps 7, max_wall_clock 300s"
 
 
 def test_the_limit_that_ended_the_run_is_named() -> None:

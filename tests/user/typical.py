@@ -80,7 +80,7 @@ whole = Scenario(
     title="A rate limit costs one error and one backoff",
     loop="reference",
     seed=7,
-    limits={"max_steps": 20},
+    limits={"max_steps": 20, "max_wall_clock": "5m"},
     system_prompt="Be brief.",
     prompt="What does README.md say?",
     then=["And the date?"],
@@ -115,7 +115,11 @@ whole = Scenario(
     ),
     expect_on={"pi": Expect(outcome="failed", unused=3), "react": {"outcome": "failed"}},
 )
-small = Scenario(prompt="Hi", limits=Limits(max_steps=3), expect={"outcome": "completed"})
+small = Scenario(
+    prompt="Hi",
+    limits=Limits(max_steps=3, max_wall_clock_ms=300_000),
+    expect={"outcome": "completed"},
+)
 waiting = Reply(http=Http(status=429, retry_after=duration("5s")))
 
 

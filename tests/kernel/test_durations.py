@@ -1,10 +1,13 @@
 import contextlib
+from typing import Annotated
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
 
-from simloop.scenario.durations import UNITS_NS, duration, format_duration
+from simloop.kernel.durations import UNITS_NS, Lasting, Milliseconds, format_duration
+from simloop.scenario.durations import duration
 
 HUNDRED_YEARS_NS = 100 * 365 * 24 * UNITS_NS["h"]
 
@@ -95,3 +98,24 @@ def test_any_text_is_a_duration_or_a_value_error(text: str) -> None:
 
 def test_a_tenth_of_a_second_ten_times_is_a_second() -> None:
     assert 10 * duration("0.1s") == duration("1s")
+
+
+@pytest.mark.parametrize(("value_ms", "written"), [(1, "1ms"), (1_500, "1.5s"), (0, "0s")])
+def test_milliseconds_are_written_as_a_text_with_a_unit_and_read_from_it(
+    value_ms: int, written: str
+) -> None:
+    adapter = TypeAdapter[int](Annotated[int, Lasting(0)])
+    assert Milliseconds(value_ms).as_written() == written
+    assert adapter.validate_json(f'"{written}"') == value_ms
+    assert adapter.dump_json(value_ms) == f'"{written}"'.encode()
+
+
+@pytest.mark.parametrize("value", [5, 5.0, True, None, "5", "1500us", "0s"], ids=repr)
+def test_milliseconds_are_read_from_nothing_but_a_text_that_fits(value: object) -> None:
+    with pytest.raises(ValidationError):
+        TypeAdapter[int](Annotated[int, Lasting(1)]).validate_python(value)
+
+
+def test_milliseconds_are_a_number_everywhere_else() -> None:
+    assert f"{Milliseconds(5)} ms" == "5 ms"
+    assert repr(Milliseconds(5)) == "5"
