@@ -13,6 +13,7 @@ from simloop.scenario.loops import DESIGNS
 from simloop.scenario.simulation import Simulation
 
 EXHAUSTED = "prompt: Hi\ntools: {t: {}}\nmodel: [{call: {t: {}}}]\n"
+DOCUMENTED_OTHERWISE = ("clock/ahead", "finish-reasons/stop-with-tool-calls", "retry/rate-limit")
 OWN_LOOP = """\
 from simloop.loops.react import ReactLoop
 
@@ -112,6 +113,20 @@ class TestAScenarioWhoseOwnLoopIsNotAmongThem:
         name = write("a", f"loop: pi@0.87.1\n{LOOKS}")
         lines = compare(name, "--loop", "all", "--loop", "pi@0.87.1").stdout.splitlines()
         assert lines[-1] == "*    the scenario's own loop"
+
+
+def test_a_design_and_its_version_are_a_table_of_80_columns_that_marks_what_differs() -> None:
+    result = compare(*DOCUMENTED_OTHERWISE, "--loop", "reference", "--loop", "reference@documented")
+    assert (result.exit_code, result.stderr) == (0, "")
+    lines = result.stdout.splitlines()
+    assert [line.split() for line in lines[:4]] == [
+        ["scenario", "reference", "reference@documented"],
+        ["clock/ahead", "*", "completed", "3", "~", "completed", "3"],
+        ["finish-reasons/stop-with-tool-calls", "*", "completed", "2", "~", "completed", "1"],
+        ["retry/rate-limit", "*", "completed", "2", "completed", "2"],
+    ]
+    assert lines[5] == "3 scenarios: 6 as expected, 2 not as on their own loop"
+    assert max(map(len, lines)) <= 80
 
 
 class TestSeveralScenarios:
