@@ -9,6 +9,7 @@ import contextlib
 import ctypes
 import gc
 import operator
+import queue  # noqa: F401 - imported inside a simulation, its timeouts would read virtual time
 import sys
 import threading
 import uuid
@@ -77,16 +78,20 @@ class _Holder:
 
     def _replace(self, held: dict[str, Any], wanted: dict[str, Any]) -> None:
         namespace = self.namespace
-        if held.items() <= namespace.items():  # nearly always, and a tenth of the time
+        if self._holds(held):  # nearly always, and several times faster
             namespace.update(wanted)
         else:
             held = {name: value for name, value in held.items() if namespace.get(name) is value}
             namespace.update({name: wanted[name] for name in held})
 
+    def _holds(self, values: dict[str, Any]) -> bool:
+        # By identity: a program may bind the name to an object whose `==` raises, or is no bool.
+        return all(map(operator.is_, map(self.namespace.get, values), values.values()))
+
     def is_open(self) -> bool:
         """Whether a program would still find an original here."""
         namespace = self.namespace
-        return not self.stand_ins.items() <= namespace.items() and any(
+        return not self._holds(self.stand_ins) and any(
             namespace.get(name) is value for name, value in self.originals.items()
         )
 

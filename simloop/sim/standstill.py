@@ -238,6 +238,8 @@ class _Walk:
             return chain(value.__closure__ or (), _globals_of(value.__code__, value.__globals__))
         if issubclass(kind, asyncio.Task):
             return (asyncio.Task.get_coro(value),)
+        if issubclass(kind, asyncio.Queue):
+            return _without_count(value)
         if issubclass(kind, asyncio.Handle):
             when = getattr(value, "_when", self._now_s)
             self.tokens.append(_Moment(when, self._now_s))
@@ -282,6 +284,15 @@ def _globals_of(code: types.CodeType, namespace: dict[str, Any]) -> list[Any]:
     """The globals that the code names and that are no part of a library."""
     found = (namespace.get(name) for name in code.co_names)
     return [value for value in found if not isinstance(value, type | types.ModuleType)]
+
+
+def _without_count(queue: Any) -> list[Any]:
+    """The content of a queue without the number of all elements put, which `join` alone reads."""
+    try:
+        count = object.__getattribute__(queue, "_unfinished_tasks")
+    except AttributeError:  # a subclass that does not call `__init__`
+        count = None
+    return [value for value in gc.get_referents(queue) if value is not count]
 
 
 def _left_in(iterator: Any) -> int:

@@ -78,6 +78,19 @@ async def calls_itself() -> None:
     await asyncio.Event().wait()
 
 
+async def hands_a_ball_to_and_fro() -> None:
+    here, there = asyncio.Queue[str](), asyncio.Queue[str]()
+    here.put_nowait("ball")
+
+    async def play(mine: asyncio.Queue[str], other: asyncio.Queue[str]) -> None:
+        while True:
+            other.put_nowait(await mine.get())
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(play(here, there))
+        group.create_task(play(there, here))
+
+
 @pytest.mark.parametrize(
     "main",
     [
@@ -88,6 +101,7 @@ async def calls_itself() -> None:
         tries_again,
         polls_at_several_paces,
         calls_itself,
+        hands_a_ball_to_and_fro,
     ],
 )
 def test_a_program_whose_state_comes_back_is_ended_soon(main: Callable[[], Any]) -> None:
