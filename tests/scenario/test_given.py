@@ -269,7 +269,6 @@ def test_a_wrong_call_raises_an_error_with_a_hint(make: Any) -> None:
         ({"model": [{"say": 5}]}, "Scenario.model.0.say: must be a text or a list of texts"),
         ({"model": [{"http": {"status": 429, "retry_after": 5}}]}, "5 has no unit: write '5s'"),
     ],
-    ids=str,
 )
 def test_a_wrong_field_is_named_once_with_the_mend(fields: dict[str, Any], says: str) -> None:
     with pytest.raises(ScenarioError) as refused:
