@@ -1,8 +1,8 @@
 """Shortening the context: which messages go, and what stands in their place.
 
-Not here: deciding to compact (the loop). The rules
-to keep: a call and its results go or stay together (I1, bug B19), the newest user message always
-stays (I5), and a result that is not smaller is not a compaction.
+Not here: deciding to compact (the loop). The rules to keep: a call and its results go or stay
+together (I1, bug B19), the newest user message always stays (I5), and a result that is not smaller
+is not a compaction.
 """
 
 from collections.abc import Sequence
@@ -119,11 +119,33 @@ class Compactor:
         self._requests = requests
         self._model_calls = model_calls
         self._watch = watch
+        self.reported = False
+        """Whether the trace of this run says that the context is over its trigger for good."""
 
     def over(self) -> bool:
-        """Whether the context is to be compacted, and can be."""
+        """Return whether the context is over its trigger, and something may be dropped from it.
+
+        The first context of a run that is over its trigger, with nothing to drop, is reported: the
+        run goes on, and a person should know why there is no compaction.
+        """
         history = self._history
-        return self._policy.is_over(history.tokens, len(history.messages)) and self.may_help()
+        if not self._policy.is_over(history.tokens, len(history.messages)):
+            return False
+        if self.may_help():
+            return True
+        if not self.reported:
+            self.reported = True
+            self._requests.recorder.record(entries.Notice, self._why_not())
+        return False
+
+    def _why_not(self) -> str:
+        history, policy = self._history, self._policy
+        size, trigger = f"{history.tokens:,} tokens", policy.trigger
+        if policy.max_messages is not None:
+            size, trigger = f"{len(history.messages):,} messages", policy.max_messages
+        turns = "turn stays" if policy.keep_turns == 1 else f"{policy.keep_turns} turns stay"
+        over = f"the context has {size} (trigger {trigger:,})"
+        return f"{over}, but nothing may be dropped: the newest {turns}"
 
     def may_help(self) -> bool:
         """Whether a normal compaction has anything to take away; if not, none is tried.

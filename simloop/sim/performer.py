@@ -127,6 +127,7 @@ class Performer:
         self.cause = self.message = ""  # of a failure; of the loop to the user, if it has words
         self.text_first = False  # whether the user is told the text of the last reply, if any
         self._step_number = 0
+        self._compactor.reported = False
         self._reply: ReplySoFar | None = None
         self._failed_tries: list[Message] = []  # kept until a retry succeeds
         self._fault: Fault | None = None

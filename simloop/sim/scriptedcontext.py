@@ -32,6 +32,7 @@ class ScriptedContext:
         self._shrunk = list(script.shrunk) or [True]
         self._history = history
         self._recorder = recorder
+        self.reported = False  # a script has no size that could be reported
 
     def over(self) -> bool:
         """Whether the context is over the trigger."""

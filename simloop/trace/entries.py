@@ -163,7 +163,10 @@ class Backoff(Entry, frozen=True, gc=False):
 
 
 class Notice(Entry, frozen=True, gc=False):
-    """The run was reported as long; nothing follows from it (document 001)."""
+    """The run is long (document 001), or its context is too large and cannot be shortened.
+
+    Nothing follows from a notice.
+    """
 
     text: str
 

@@ -253,6 +253,11 @@ def test_every_loop_can_be_asked_a_second_and_a_third_time() -> None:
         assert len(result.outcomes) == 3
 
 
+def test_a_result_larger_than_the_window_is_reported_as_it_cannot_be_compacted_away() -> None:
+    (notice,) = (e for e in trace_of(find("huge-result")).entries if type(e) is entries.Notice)
+    assert notice.text.startswith("the context has 2,521 tokens (trigger 375), but nothing")
+
+
 def test_pi_reports_the_calls_after_the_fiftieth() -> None:
     notices = [
         entry.text for entry in trace_of(find("pi-warns")).entries if type(entry) is entries.Notice

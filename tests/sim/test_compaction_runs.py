@@ -21,6 +21,7 @@ from simloop import (
 from simloop.messages import Request, SummaryMessage
 from simloop.sim.model import FunctionModel
 from simloop.trace import entries
+from simloop.trace.timeline import timeline
 
 
 def tell(*summaries: Reply, rounds: int, **options: Any) -> tuple[Result, list[Request]]:
@@ -116,3 +117,43 @@ def test_a_forced_compaction_that_gains_nothing_is_the_context_limit(reply: Repl
 def test_a_context_over_the_trigger_without_attempts_left_is_sent_as_it_is() -> None:
     result, _ = tell(rounds=4, limits=Limits(max_compaction_attempts=0))
     assert (result.outcome, len(result.messages)) == (Outcome.COMPLETED, 10)
+
+
+def notices(result: Result) -> list[str]:
+    return [entry.text for entry in result.trace.entries if isinstance(entry, entries.Notice)]
+
+
+STAY = "but nothing may be dropped: the newest"
+
+
+def test_a_context_that_cannot_be_shortened_is_reported_once_with_its_size() -> None:
+    policy = Compaction(window=100, trigger_percent=50, keep_turns=3)
+    replies = [Reply(say=[PAD], call={"gone": {}})] * 2 + [Reply(say="Done.")]
+    result = run(Scenario(prompt="Go.", compaction=policy, model=replies))
+    assert result.outcome is Outcome.COMPLETED
+    assert result.counters.compaction_attempts == 0
+    text = f"the context has 72 tokens (trigger 50), {STAY} 3 turns stay"
+    assert notices(result) == [text]
+    assert f"notice        {text}" in "\n".join(timeline(result.trace))
+
+
+def test_a_context_that_cannot_be_shortened_is_reported_in_each_run_of_a_conversation() -> None:
+    policy = Compaction(window=100, trigger_percent=50, keep_turns=4)
+    replies = [Reply(say=[PAD], call={"gone": {}}), Reply(say="Done."), Reply(say="Done.")]
+    scenario = Scenario(prompt="Go.", then=["Go on."], compaction=policy, model=replies)
+    assert [text.partition(" (")[0] for text in notices(run(scenario))] == [
+        "the context has 72 tokens",
+        "the context has 84 tokens",
+    ]
+
+
+def test_too_many_messages_that_cannot_be_shortened_are_reported_as_a_count_of_messages() -> None:
+    policy = Compaction(max_messages=2, keep_turns=1)
+    replies = [Reply(call={"gone": {}}), Reply(say="Done.")]
+    scenario = Scenario(prompt="Go.", loop="pi", compaction=policy, model=replies)
+    assert notices(run(scenario)) == [f"the context has 3 messages (trigger 2), {STAY} turn stays"]
+
+
+def test_a_context_that_is_shortened_or_under_its_trigger_is_not_reported() -> None:
+    assert notices(tell(Reply(say="First."), Reply(say="Second."), rounds=6)[0]) == []
+    assert notices(run(Scenario(prompt="Go.", model=[Reply(say="Done.")]))) == []
