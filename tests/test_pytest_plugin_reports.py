@@ -68,3 +68,26 @@ def test_a_run_that_does_not_complete_fails_without_any_expectation(
     assert any("expect.outcome: expected completed, got failed" in line for line in lines)
     assert "raised by the model:" in lines
     assert "AttributeError: 'Request' object has no attribute 'x'" in lines
+
+
+@pytest.mark.parametrize(
+    "program",
+    ["assert 1 == 2", "await asyncio.Event().wait()", "socket.create_connection(('h', 9))"],
+)
+def test_a_test_that_fails_in_simulate_shows_no_frame_of_simloop(
+    project: pytest.Pytester, program: str
+) -> None:
+    project.makepyfile(f"""
+        import asyncio, socket
+        from simloop import simulate
+
+        async def main():
+            {program}
+
+        def test_it():
+            simulate(main())
+    """)
+    result = project.runpytest()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines([">       simulate(main())"])
+    assert "simloop/sim/" not in result.stdout.str()

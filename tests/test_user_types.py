@@ -1,8 +1,8 @@
 """Somebody's project type-checks, with simloop installed from its wheel and no plugin.
 
 Checking costs seconds, most of them for pydantic's own types, and no smaller program shows that a
-stranger's checker agrees. Each checker runs once, on a file that must pass and on one in which each
-line must be refused.
+stranger's checker agrees. Each checker runs once: on a file and the examples of the pages, which
+must pass, and on a file in which each line must be refused.
 """
 
 import re
@@ -14,25 +14,37 @@ import venv
 from pathlib import Path
 
 import pytest
+from regenerate import PAGES
 
 USER = Path(__file__).parent / "user"
-FILES = ("typical.py", "wrong.py")
+EXAMPLES = {
+    f"example_{number}.py": block
+    for number, block in enumerate(
+        re.findall(
+            r"^```python\n(.*?)^```$",
+            "\n".join(page.read_text("utf-8") for page in PAGES),
+            re.MULTILINE | re.DOTALL,
+        )
+    )
+}
+"""The examples of the README and of the pages that it leads to."""
+FILES = {name: (USER / name).read_text("utf-8") for name in ("typical.py", "wrong.py")} | EXAMPLES
 REFUSED = [
     number
-    for number, line in enumerate((USER / "wrong.py").read_text().splitlines(), start=1)
+    for number, line in enumerate(FILES["wrong.py"].splitlines(), start=1)
     if line.endswith("# refused")
 ]
 
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory, installed: Path) -> Path:
-    """A folder with the two files, and a fresh environment with the wheel in it.
+    """A folder with the files, and a fresh environment with the wheel in it.
 
     Its other libraries are those of the environment of this test, which holds no wheel.
     """
     folder = tmp_path_factory.mktemp("project")
-    for name in FILES:
-        shutil.copy(USER / name, folder / name)
+    for name, text in FILES.items():
+        (folder / name).write_text(text, "utf-8")
     venv.create(folder / ".venv", with_pip=False)
     (site_packages,) = (folder / ".venv" / "lib").glob("python*/site-packages")
     shutil.copytree(installed, site_packages, dirs_exist_ok=True)
@@ -61,7 +73,7 @@ def test_mypy_accepts_what_people_write_and_refuses_what_cannot_run(project: Pat
     pytest.importorskip("mypy", reason="needs mypy, of the extra `lint`")
     python = str(project / ".venv/bin/python")
     found = findings(project, "mypy", "--strict", "--config-file=", "--python-executable", python)
-    assert found == {"typical.py": [], "wrong.py": REFUSED}
+    assert found == {**{name: [] for name in FILES}, "wrong.py": REFUSED}
 
 
 def test_pyright_accepts_what_people_write_and_refuses_what_cannot_run(project: Path) -> None:
@@ -69,4 +81,4 @@ def test_pyright_accepts_what_people_write_and_refuses_what_cannot_run(project: 
     if shutil.which("node") is None:
         pytest.skip("pyright needs node")
     found = findings(project, "pyright", "--pythonpath", str(project / ".venv/bin/python"))
-    assert found == {"typical.py": [], "wrong.py": REFUSED}
+    assert found == {**{name: [] for name in FILES}, "wrong.py": REFUSED}

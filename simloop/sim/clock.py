@@ -94,6 +94,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         Raises what `main` raises; Deadlock; RunawayRun; the first of `escapes`; and what asyncio
         only logs: an exception in a callback, or one of a task that nobody looked at.
         """
+        __tracebackhide__ = True  # in reports of pytest, also below
         self._check_free(main)
         hooks = sys.get_asyncgen_hooks()
         task = self._start(main, "main")
@@ -140,6 +141,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         asyncio._set_running_loop(self)
 
     def _run_once(self) -> None:
+        __tracebackhide__ = True
         ready = self._ready
         if not ready:
             self._jump()
@@ -158,6 +160,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def _look(self) -> None:
         """Raise RunawayRun past the bound on callbacks, or if the program makes no progress."""
+        __tracebackhide__ = True
         if self._callbacks > self._most_callbacks:
             raise RunawayRun(self._report(f"more than max_callbacks={self._most_callbacks} ran"))
         if self._standstill is not None:
@@ -168,6 +171,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def _jump(self) -> None:
         """Move time to the next timer that is still wanted."""
+        __tracebackhide__ = True
         timers = self._timers
         while timers and (timers[0][3]._cancelled or is_idle(timers[0][3])):
             self._pop_timer()
@@ -387,6 +391,7 @@ def run_virtual(
 
     `seal` makes the border that encloses the whole run, with the clean-up of what `main` left.
     """
+    __tracebackhide__ = True
     loop: VirtualLoop | None = getattr(_spare, "loop", None)
     if loop is None or loop.is_running():
         loop = _spare.loop = VirtualLoop()

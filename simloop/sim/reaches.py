@@ -67,6 +67,7 @@ def _named(name: str) -> Any:
 def _refusing(original: Any, name: str, advice: str) -> Callable[..., Any]:
     @functools.wraps(original)
     def refusing(*args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
         _refuse(name, advice)
         return original(*args, **kwargs)
 
@@ -75,6 +76,7 @@ def _refusing(original: Any, name: str, advice: str) -> Callable[..., Any]:
 
 def _refuse(what: str, advice: str) -> None:
     """Raise ScenarioError on a sealed loop, unless a debugger asks."""
+    __tracebackhide__ = True
     answers = ANSWERS.get(asyncio._get_running_loop())  # noqa: SLF001 - get_running_loop raises
     if answers is not None and not is_exempt(sys._getframe(2)):  # noqa: SLF001 - its caller
         raise answers.loop.refuse(what, advice)
@@ -94,6 +96,7 @@ def is_exempt(frame: FrameType | None) -> bool:
 def _on_event(event: str, args: tuple[Any, ...]) -> None:
     # Every audit event of the process comes through here, for ever: it costs one look-up.
     advice = _ADVICE.get(event)
+    __tracebackhide__ = True
     if advice is not None and ANSWERS:
         _refuse(_described(event, args), advice)
     elif event == _PROBE:

@@ -36,6 +36,7 @@ def simulate(
     Raises what `main` raises, with a note of the seed; Deadlock; RunawayRun, also past
     `max_virtual_s`; ScenarioError if `main` reached for the real world or is no awaitable.
     """
+    __tracebackhide__ = True  # pytest then shows the test and the program, and no frame in between
     coroutine: Coroutine[Any, Any, T] = _coroutine(main)
     try:
         seeds = Seeds(seed)
