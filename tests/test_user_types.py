@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 from regenerate import PAGES
 
+pytestmark = pytest.mark.slow
+
 USER = Path(__file__).parent / "user"
 EXAMPLES = {
     f"example_{number}.py": block

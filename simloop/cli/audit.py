@@ -1,14 +1,15 @@
 """`simloop doctor --audit`: which gaps of the border does a program use?
 
-Not here: how they are seen (sim/observing.py). The rule to keep: a report tells apart a use
-that was seen, a gap without a use in this one run, and a gap that no run can show.
+Not here: how they are seen (sim/observing.py). The rule to keep: a report tells apart a call that
+was refused, a use that was seen, a gap without a use in this one run, and a gap that no run can
+show.
 """
 
 import importlib
 import inspect
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from simloop.cli.terminal import note, out, plain
@@ -18,6 +19,7 @@ from simloop.sim.observing import Observer, extension_modules, held_clocks, othe
 from simloop.sim.simulate import running_loop, simulate
 
 _PLACES = 5
+_SUBJECTS = 4
 
 
 def audit(target: str) -> int:
@@ -39,16 +41,17 @@ def audit(target: str) -> int:
     ending = _ending(main)
     found = {
         "held-clocks": held_clocks(),
-        "c-extensions": extension_modules(before),
+        "c-extensions": [", ".join(extension_modules(before))],
         "older-threads": threads,
     }
-    used = [_report(gap, observer.uses.get(gap.name), found.get(gap.name, [])) for gap in GAPS]
     for escape in dict.fromkeys(escapes):
-        _line("refused", "", escape)
+        _line("refused", escape)
     if ending and not escapes:
-        _line("failed", "", ending)
-    out(_verdict(sum(used), len(escapes), ending))
-    return 1 if any(used) or escapes or ending else 0
+        _line("failed", ending)
+    _report(observer.uses, found)
+    used = len(observer.uses)
+    out(_verdict(used, len(escapes), ending))
+    return 1 if used or escapes or ending else 0
 
 
 def _load(target: str) -> Callable[[], Any]:
@@ -84,24 +87,52 @@ def _ending(main: Callable[[], Any]) -> str:
     return ""
 
 
-def _report(gap: Gap, places: Counter[str] | None, found: list[str]) -> bool:
-    """Print the line of one gap; returns whether the program was seen to use it."""
-    if not gap.visible:
-        _line("unknown", gap.name, f"{gap.real}: no run can show it; {gap.instead}")
-    elif places:
-        ranked = places.most_common(_PLACES)
-        times = [f"{place}, {count} time{'s' * (count != 1)}" for place, count in ranked]
-        more = [f"and {len(places) - _PLACES} more places"] if len(places) > _PLACES else []
-        _line("used", gap.name, f"{'; '.join([*times, *more, *found])}; {gap.instead}")
-    elif found:
-        _line("possible", gap.name, f"{', '.join(found)}; {gap.instead}")
-    else:
-        _line("not seen", gap.name, gap.real)
-    return bool(places)
+def _report(uses: Mapping[str, Mapping[str, Counter[str]]], found: Mapping[str, list[str]]) -> None:
+    """Print the gaps: those that are used, those that may be, and the names of all others."""
+    seen = [gap for gap in GAPS if gap.name in uses]
+    for gap in seen:
+        _gap("used", gap, _places(uses[gap.name]))
+    for gap in GAPS:
+        if gap not in seen and any(found.get(gap.name, ())):
+            _gap("possible", gap, _first(found[gap.name], _PLACES))
+    for gap in GAPS:
+        if not gap.visible:
+            _gap("unknown", gap, ["no run can show whether the program depends on it"])
+    others = [
+        gap.name
+        for gap in GAPS
+        if gap.visible and gap not in seen and not any(found.get(gap.name, ()))
+    ]
+    _line("not seen", ", ".join(others))
 
 
-def _line(word: str, name: str, detail: str) -> None:
-    out(f"{word:<8}  {name:<13}  {plain(detail)}")
+def _gap(word: str, gap: Gap, details: Iterable[str]) -> None:
+    """Print a gap, what is known about it, and the advice."""
+    _line(word, f"{gap.name}: {gap.real}")
+    for detail in details:
+        _line("", f"- {detail}")
+    _line("", f"advice: {gap.instead}")
+
+
+def _places(uses: Mapping[str, Counter[str]]) -> Iterator[str]:
+    """The places with the most uses, each with its subjects."""
+    ranked = sorted(uses, key=lambda place: -uses[place].total())
+    lines = []
+    for place in ranked:
+        subjects = ", ".join(_first(list(uses[place]), _SUBJECTS))
+        times = uses[place].total()
+        lines.append(f"{place}, {times} time{'s' * (times != 1)}: {subjects}")
+    return _first(lines, _PLACES)
+
+
+def _first(items: list[str], most: int) -> Iterator[str]:
+    yield from items[:most]
+    if len(items) > most:
+        yield f"and {len(items) - most} more"
+
+
+def _line(word: str, detail: str) -> None:
+    out(f"{word:<8}  {plain(detail)}")
 
 
 def _verdict(used: int, refused: int, ending: str) -> str:

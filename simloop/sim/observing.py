@@ -69,10 +69,14 @@ _GENERATOR: Any = random.random.__self__  # type: ignore[attr-defined]
 
 
 class Observer:
-    """Notes what a program does inside `observing`: for each gap, places and how often."""
+    """Notes what a program does inside `observing`.
+
+    `uses` has, for each gap and each place in the program, the subjects of the uses (the name of a
+    file, a variable or a function) and how often each occurred.
+    """
 
     def __init__(self) -> None:
-        self.uses: dict[str, Counter[str]] = {}
+        self.uses: dict[str, dict[str, Counter[str]]] = {}
         self._watching = 0
         self._c_functions = _c_functions()
 
@@ -88,12 +92,12 @@ class Observer:
             sys.setprofile(None)
             self._watching = 0
 
-    def _note(self, gap: str, frame: FrameType | None) -> None:
+    def _note(self, gap: str, frame: FrameType | None, subject: str) -> None:
         place = callers_place(frame)
         if place:
-            self.uses.setdefault(gap, Counter())[place] += 1
+            self.uses.setdefault(gap, {}).setdefault(place, Counter())[subject] += 1
 
-    def _on_event(self, event: str, _: object) -> None:
+    def _on_event(self, event: str, args: tuple[Any, ...]) -> None:
         gap = _GAP_OF_EVENT.get(event)
         if gap is None or self._watching != threading.get_ident():
             return
@@ -101,7 +105,8 @@ class Observer:
         if event == "subprocess.Popen" and not is_exempt(frame):
             return  # it is refused
         if not _is_importing(frame):
-            self._note(gap, frame)
+            named = args and isinstance(args[0], str | os.PathLike)
+            self._note(gap, frame, os.fspath(args[0]) if named else event)
 
     def _on_call(self, frame: FrameType, event: str, function: Any) -> None:
         if event == "c_call":
@@ -114,7 +119,8 @@ class Observer:
             if gap is None and _module_of(frame).startswith("zoneinfo"):
                 gap = "time-zone"
             if gap is not None and not (gap == "environment" and _is_importing(frame)):
-                self._note(gap, frame.f_back)
+                variable = frame.f_locals.get("key") if gap == "environment" else None
+                self._note(gap, frame.f_back, os.fsdecode(variable or code.co_qualname))
 
     def _on_c_call(self, frame: FrameType, function: Any) -> None:
         module = _module_of(frame)
@@ -132,7 +138,7 @@ class Observer:
         elif getattr(function, "__name__", "") in _SOCKET_METHODS and _is_socket(function):
             gap = "older-sockets"
         if gap is not None:
-            self._note(gap, frame)
+            self._note(gap, frame, function.__name__)
 
 
 def _is_socket(method: Any) -> bool:
