@@ -26,7 +26,13 @@ def load_scenario(path: str | Path) -> Scenario:
     if not isinstance(given, str | os.PathLike):
         hint = "read a file with load_scenario(path)"
         raise ScenarioError(f"a path is needed, not {type(given).__name__}", hint=hint)
-    return _validate(read_yaml_file(Path(path)))
+    try:
+        tree = read_yaml_file(Path(path))
+    except ScenarioError as error:
+        if Path(path).suffix != ".yaml":  # the name of a bundled scenario, perhaps
+            error.hint += "; `simloop cat NAME > FILE` copies a bundled scenario"
+        raise
+    return _validate(tree)
 
 
 def parse_scenario(text: str, path: str = "") -> Scenario:

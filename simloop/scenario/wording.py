@@ -71,7 +71,7 @@ def wording(error: Any) -> tuple[str, str]:
     if kind in ("literal_error", "enum"):
         words = _WORD.findall(limits["expected"])
         close = difflib.get_close_matches(_AS_JSON.get(str(given), str(given)), words, n=1)
-        return f"must be {limits['expected']}", f"did you mean {close[0]}?" if close else ""
+        return f"must be {limits['expected']}", f"did you mean `{close[0]}`?" if close else ""
     simple = _SIMPLE.get(kind, error["msg"].removeprefix("Value error, "))
     return simple.format_map(limits) if kind in _SIMPLE else simple, ""
 

@@ -25,10 +25,7 @@ else:
 
 _TEMPORARY = re.compile(r"\.simloop-[0-9]+-[0-9]+\.tmp")
 _NUMBERS = itertools.count()  # no name is used twice, so that no process removes a later file
-_READ_HINT = (
-    "check the name, the directory you are in, and the permissions; "
-    "`simloop cat NAME` prints a bundled scenario"
-)
+_READ_HINT = "check the name, the directory you are in, and the permissions"
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 # A FIFO without its other end must raise an error and not block. Windows has no such flags.
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)

@@ -176,3 +176,10 @@ def test_limits_of_a_file_and_limits_of_python_are_equal() -> None:
     loaded: Any = parse_scenario("prompt: x\nlimits: {max_steps: 7, max_wall_clock: null}\n")
     assert loaded.limits.max_steps == 7
     assert loaded == Scenario(prompt="x", limits=loaded.limits)
+
+
+def test_the_name_of_a_bundled_scenario_is_no_file_and_the_error_says_how_to_copy_one() -> None:
+    with pytest.raises(ScenarioError, match=r"cannot be read: .*`simloop cat NAME > FILE` copies"):
+        load_scenario("retry/rate-limit")
+    with pytest.raises(ScenarioError, match=r"directory you are in, and the permissions\)$"):
+        load_scenario("missing.simloop.yaml")

@@ -90,11 +90,11 @@ CASES = [
     # Types.
     Case(
         "python-type", "tools: {t: {parameters: {path: str}}}\n",
-        "2:32", "tools.t.parameters.path: must be 'string', 'integer'", "did you mean string?",
+        "2:32", "tools.t.parameters.path: must be 'string', 'integer'", "did you mean `string`?",
     ),
     Case(
         "python-type-of-another-name", "tools: {t: {parameters: {path: float}}}\n",
-        "2:32", "tools.t.parameters.path: must be 'string', 'integer'", "did you mean number?",
+        "2:32", "tools.t.parameters.path: must be 'string', 'integer'", "did you mean `number`?",
     ),
     Case("number-for-text", "title: 5\n", "2:8", "title: must be a text", "put it in quotes"),
     Case("nothing-for-text", "prompt:\n", "1:8", "prompt: must be a text"),
@@ -159,19 +159,19 @@ CASES = [
     Case("times-word", "model: [{say: x, times: ever}]\n", "2:25", "number from 1, or always"),
     Case(
         "american-strategy", "compaction: {strategy: summarize}\n",
-        "2:24", "must be 'summarise' or 'drop-oldest'", "did you mean summarise?",
+        "2:24", "must be 'summarise' or 'drop-oldest'", "did you mean `summarise`?",
     ),
     Case(
         "outcome", "expect: {outcome: complete}\n",
-        "2:19", "expect.outcome: must be 'completed', 'max-steps'", "did you mean completed?",
+        "2:19", "expect.outcome: must be 'completed', 'max-steps'", "did you mean `completed`?",
     ),
-    Case("hook-point", "hooks: [{at: before_tool}]\n", "2:14", "hooks.0.at: ", "before_tool_call?"),
+    Case("hook-point", "hooks: [{at: before_tool}]\n", "2:14", "hooks.0.at: ", "`before_tool_call`?"),
     Case("no-hook-point", "hooks: [{block: x}]\n", "2:9", "the key `at` is missing", "add it"),
     Case("role", "model: [{say: x, when: {role: system}}]\n", "2:31", "must be 'user'"),
     Case("place", "model: [{lost: midway}]\n", "2:16", "must be 'before-headers'"),
     Case(
         "parameter-type", "tools: {clock: {parameters: {zone: str}}}\n",
-        "2:36", "tools.clock.parameters.zone: must be 'string', 'integer'", "did you mean string?",
+        "2:36", "tools.clock.parameters.zone: must be 'string'", "did you mean `string`?",
     ),
     # Durations.
     Case("no-unit", "abort: {at: 5}\n", "2:13", "abort.at: 5 has no unit: write '5s' or"),

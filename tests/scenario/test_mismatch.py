@@ -97,7 +97,7 @@ def test_a_failure_says_the_bounds_in_words(expected: dict[str, Any], says: str)
         ({"requests": {}}, "expect.requests", "give min, max or both"),
         ({"requests": "2"}, "expect.requests", "must be a whole number"),
         ({"text": 5}, "expect.text", "must be a text"),
-        ({"outcome": "complete"}, "expect.outcome", "did you mean completed?"),
+        ({"outcome": "complete"}, "expect.outcome", "did you mean `completed`?"),
         ({"outcom": "completed"}, "expect.outcom", "did you mean `outcome`?"),
         ({"calls": [5]}, "expect.calls.0", "must be a mapping"),
     ],
