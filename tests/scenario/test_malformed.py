@@ -165,7 +165,7 @@ CASES = [
         "outcome", "expect: {outcome: complete}\n",
         "2:19", "expect.outcome: must be 'completed', 'max-steps'", "did you mean `completed`?",
     ),
-    Case("hook-point", "hooks: [{at: before_tool}]\n", "2:14", "hooks.0.at: ", "`before_tool_call`?"),
+    Case("hook-point", "hooks: [{at: before_tool}]\n", "2:14", "hooks.0.at: ", "before_tool_call"),
     Case("no-hook-point", "hooks: [{block: x}]\n", "2:9", "the key `at` is missing", "add it"),
     Case("role", "model: [{say: x, when: {role: system}}]\n", "2:31", "must be 'user'"),
     Case("place", "model: [{lost: midway}]\n", "2:16", "must be 'before-headers'"),
