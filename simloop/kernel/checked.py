@@ -8,7 +8,7 @@ compared with what it is not, and silently do nothing.
 import dataclasses
 import functools
 import typing
-from enum import Enum
+from enum import StrEnum
 from types import NoneType
 from typing import Any
 
@@ -41,6 +41,17 @@ def as_written(settings: Any) -> dict[str, Any]:
     }
 
 
+class Word(StrEnum):
+    """The base of settings that are one of several words; each may be given as plain text."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        """Return the schema of pydantic, which else takes the text from a file only."""
+        schema = handler(source)
+        handler.resolve_ref_schema(schema)["strict"] = False
+        return schema
+
+
 def check_settings(settings: object, where: str) -> None:
     """Check the fields of a frozen dataclass by their annotations.
 
@@ -52,7 +63,7 @@ def check_settings(settings: object, where: str) -> None:
     for name, hint in _hints(kind).items():
         value = getattr(settings, name)
         kinds, bounds = _taken_apart(hint)
-        enum = next((kind for kind in kinds if issubclass(kind, Enum)), None)
+        enum = next((kind for kind in kinds if issubclass(kind, StrEnum)), None)
         try:
             if value is None and NoneType in kinds:
                 continue

@@ -6,18 +6,17 @@ Not here: carrying them out (sim). The rule to keep: a policy holds settings, ne
 """
 
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
 
 from annotated_types import Ge, Le
 
-from simloop.kernel.checked import AS_WRITTEN, check_settings
+from simloop.kernel.checked import AS_WRITTEN, Word, check_settings
 from simloop.kernel.durations import Lasting, Milliseconds
 from simloop.kernel.replies import ReplyReading
 from simloop.kernel.retry import ExponentialBackoff, RetryPolicy
 
 
-class OnHookFailure(StrEnum):
+class OnHookFailure(Word):
     """What a hook that raises or takes too long does to the run."""
 
     ISOLATE = "isolate"  # go on as if it were not there
@@ -54,7 +53,7 @@ class HookIsolation:
         check_settings(self, "hook_isolation")
 
 
-class ToolOrder(StrEnum):
+class ToolOrder(Word):
     """How several calls of one reply are run."""
 
     SEQUENTIAL = "sequential"  # the default of document 001: calls may depend on one another
@@ -67,7 +66,7 @@ else:
     ToolOrderWord = ToolOrder
 
 
-class ToolStart(StrEnum):
+class ToolStart(Word):
     """When the tool of a call starts."""
 
     WHEN_CALLED = "when-called"  # when the call arrives, while the reply goes on (002 section 5)
@@ -112,7 +111,7 @@ class ToolExecution:
         return replace(self, order=self.order or loops.order, start=self.start or loops.start)
 
 
-class CompactionStrategy(StrEnum):
+class CompactionStrategy(Word):
     """How the context is shortened."""
 
     SUMMARISE = "summarise"  # older turns become one summary that the model writes
@@ -170,7 +169,7 @@ class Compaction:
         return self.window * self.target_percent // 100
 
 
-class OnAbort(StrEnum):
+class OnAbort(Word):
     """What an abort by the user does to a run."""
 
     END_RUN = "end-run"  # the machine gets `AbortRequested`, and decides
@@ -178,7 +177,7 @@ class OnAbort(StrEnum):
     RUN_BATCH = "run-batch"  # a flag that breaks off streams and tools; the other calls still run
 
 
-class Conversion(StrEnum):
+class Conversion(Word):
     """How arguments of the wrong type become those that the schema of a tool asks for."""
 
     NONE = "none"  # they are refused

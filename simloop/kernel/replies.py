@@ -5,10 +5,11 @@ keep: the defaults read every provider's words and keep nothing of a failed repl
 """
 
 from dataclasses import dataclass
-from enum import StrEnum
+
+from simloop.kernel.checked import Word
 
 
-class KeepFailed(StrEnum):
+class KeepFailed(Word):
     """What a reply that breaks off leaves in the context once a retry has succeeded."""
 
     NOTHING = "nothing"

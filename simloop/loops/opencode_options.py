@@ -5,17 +5,16 @@ The rule to keep: the defaults are the document; an option says in which version
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Annotated, ClassVar
 
 from annotated_types import Ge
 
-from simloop.kernel.checked import AS_WRITTEN, check_settings
+from simloop.kernel.checked import AS_WRITTEN, Word, check_settings
 from simloop.kernel.durations import Lasting, Milliseconds
 from simloop.kernel.replies import KeepFailed
 
 
-class Steps(StrEnum):
+class Steps(Word):
     """How a run that has reached `max_steps` goes on."""
 
     ADVISE = "advise"  # each further request ends with a note, and keeps its tools: the document

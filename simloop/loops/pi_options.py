@@ -6,10 +6,9 @@ and the real program, and `None` leaves it as the version has it, or the documen
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from enum import StrEnum
 from typing import ClassVar
 
-from simloop.kernel.checked import AS_WRITTEN, check_settings
+from simloop.kernel.checked import AS_WRITTEN, Word, check_settings
 from simloop.kernel.policies import (
     Compaction,
     Conversion,
@@ -24,14 +23,14 @@ from simloop.kernel.policies import (
 )
 
 
-class Delivery(StrEnum):
+class Delivery(Word):
     """How much of a queue is taken at a time."""
 
     ONE_AT_A_TIME = "one-at-a-time"
     ALL = "all"
 
 
-class AfterAbort(StrEnum):
+class AfterAbort(Word):
     """What follows an abort."""
 
     STOP = "stop"  # the end, at once

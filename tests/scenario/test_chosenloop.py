@@ -166,6 +166,26 @@ def test_the_options_of_a_bundled_loop_may_be_given_with_the_call_too() -> None:
         run(ANSWERED, loop="opencode@1.2.27", loop_options={"parallel": True})
 
 
+@pytest.mark.parametrize(
+    ("loop", "options"),
+    [
+        ("pi@0.87.1", {"steering": "all"}),
+        ("pi", {"after_abort": "call", "convert_arguments": "eager"}),
+        ("opencode", {"steps": "enforce", "keep_failed": "text"}),
+    ],
+)
+def test_an_option_that_is_a_word_may_be_given_as_text(loop: str, options: dict[str, str]) -> None:
+    by_call: Any = Simulation(ANSWERED, loop=loop, loop_options=options)._loop.machine
+    name = loop.partition("@")[0]
+    scenario = Scenario(prompt="Hi?", loop=loop, loops={name: options})
+    by_scenario: Any = Simulation(scenario)._loop.machine
+    for option, word in options.items():
+        assert getattr(by_call.options, option) is getattr(by_scenario.options, option)
+        assert getattr(by_call.options, option).value == word
+    with pytest.raises(ScenarioError, match="steering: must be 'one-at-a-time' or 'all'"):
+        run(ANSWERED, loop="pi", loop_options={"steering": "al"})
+
+
 def test_the_key_of_options_must_be_a_design_or_have_a_module() -> None:
     with pytest.raises(ScenarioError, match=r"^a:2:9: loops\.pie: unknown key .*`pi`"):
         parse_scenario("prompt: x\nloops: {pie: {}}\n", "a")

@@ -5,6 +5,8 @@ import pytest
 
 from simloop import (
     Callbacks,
+    Compaction,
+    HookIsolation,
     Hooks,
     Http,
     Limits,
@@ -15,6 +17,7 @@ from simloop import (
     ScriptExhausted,
     Simulation,
     Tool,
+    ToolExecution,
     load_scenario,
     parse_scenario,
     run,
@@ -281,3 +284,15 @@ def test_a_key_of_a_reply_with_two_forms_is_one_mistake() -> None:
     with pytest.raises(ScenarioError) as refused:
         Reply(say=5)  # type: ignore[arg-type]
     assert str(refused.value) == ("Reply.say: must be a text or a list of texts (put it in quotes)")
+
+
+def test_a_policy_that_is_given_as_a_mapping_may_have_a_word_as_text() -> None:
+    scenario = Scenario(
+        prompt="Go.",
+        tool_execution={"order": "parallel", "start": "when-called"},
+        compaction={"strategy": "drop-oldest"},
+        hook_isolation={"on_failure": "fail-run"},
+    )
+    assert scenario.tool_execution == ToolExecution(order="parallel", start="when-called")
+    assert scenario.compaction == Compaction(strategy="drop-oldest")
+    assert scenario.hook_isolation == HookIsolation(on_failure="fail-run")
