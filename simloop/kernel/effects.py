@@ -73,10 +73,10 @@ class RunTools(Struct, frozen=True, gc=False):
 class RefuseTools(Struct, frozen=True, gc=False):
     """Give every open call of the reply an error result instead: answered by `ToolsReturned`.
 
-    `finish` is why: the reply ended with it; None after an abort.
+    `finish` is the reason: the reply ended with it.
     """
 
-    finish: FinishReason | None
+    finish: FinishReason
 
 
 class CloseStep(Struct, frozen=True, gc=False):

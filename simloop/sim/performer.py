@@ -34,7 +34,6 @@ from simloop.sim.interrupts import GRACE_MS, Interrupts, Watch
 from simloop.sim.modelcalls import ModelCalls, ReplySoFar
 from simloop.sim.queued import Queued
 from simloop.sim.refusals import (
-    ABORTED,
     ONE_CALL,
     REFUSED,
     REQUEST_ABORTED,
@@ -312,13 +311,9 @@ class Performer:
         return signals.ToolsReturned(blocked is not None, self._tool_calls.terminated)
 
     async def _refuse_tools(self, effect: effects.RefuseTools) -> Signal:
-        if effect.finish is None:
-            why = ABORTED
-        else:
-            cause = REFUSED.get(effect.finish, f"the reply ended with {effect.finish}")
-            why = f"Error: not executed, {cause}"
+        cause = REFUSED.get(effect.finish, f"the reply ended with {effect.finish}")
         await self._tool_calls.finish_started()  # the result of a call that was started is true
-        await self._tool_calls.settle(why, self._watch)
+        await self._tool_calls.settle(f"Error: not executed, {cause}", self._watch)
         return signals.ToolsReturned()
 
     async def _close_step(self, effect: effects.CloseStep) -> Signal:

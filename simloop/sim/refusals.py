@@ -8,12 +8,11 @@ REFUSED = {
     FinishReason.ERROR: "the model reported an error",
     FinishReason.INTERRUPTED: "the stream ended early",
 }
-ABORTED = "Error: not finished, the request was aborted"
 ONE_CALL = "Error: not executed, the loop takes one call of a reply"
 TOOLS_OFF = "Error: not executed, tools are off"
 REQUEST_ABORTED = "Request was aborted"  # to whoever sees the error of a model call
 OPERATION_ABORTED = "Operation aborted"  # as pi-agent-core words it
 STOPPED = {
-    Outcome.ABORTED: ABORTED,
+    Outcome.ABORTED: "Error: not finished, the request was aborted",
     Outcome.TIMED_OUT: "Error: not finished, the time limit of the run was reached",
 }

@@ -33,7 +33,6 @@ ANSWERED_BY: list[tuple[Effect, set[type[Struct]]]] = [
     (effects.RunTools(), {signals.ToolsReturned, signals.HookFailed}),
     (effects.RunTools(first_only=True, polls=True), {signals.ToolsReturned, signals.HookFailed}),
     (effects.RefuseTools(FinishReason.LENGTH), {signals.ToolsReturned}),
-    (effects.RefuseTools(None), {signals.ToolsReturned}),
     (effects.CloseStep(keep=True), {signals.StepClosed, signals.HookFailed}),
     (effects.Backoff(1), {signals.BackoffElapsed}),
     (effects.Finish(Outcome.COMPLETED), set()),
@@ -127,4 +126,6 @@ def test_each_flag_of_an_answer_may_be_set_and_may_not(
 
 
 def test_calls_that_are_refused_are_blocked_by_nobody() -> None:
-    assert answers(effects.RefuseTools(None), BURST) == (signals.ToolsReturned(blocked=False),)
+    assert answers(effects.RefuseTools(FinishReason.LENGTH), BURST) == (
+        signals.ToolsReturned(blocked=False),
+    )
