@@ -16,7 +16,11 @@ from simloop.messages import Fault
 
 _CONFLICT, _TOO_LARGE, _SERVER = 409, 413, 500
 _OVERFLOW_CODE = "context_length_exceeded"
-_FAILED_HERE = {"connection": ErrorClass.CONNECTION, "timeout": ErrorClass.TIMEOUT}
+_FAILED_HERE = {
+    "connection": ErrorClass.CONNECTION,
+    "timeout": ErrorClass.TIMEOUT,
+    "aborted": ErrorClass.ABORTED,  # MessageAbortedError by its type, whether or not by the user
+}
 _NO_ANSWER_MAX_MS = 30_000
 _LONGEST_MS = 2**31 - 1  # the longest wait of a JavaScript timer
 _NS_PER_MS = 1_000_000

@@ -74,3 +74,8 @@ def test_a_lost_connection_waits_at_most_30_s_and_no_failure_as_long() -> None:
 def test_a_date_counts_only_if_it_is_still_to_come() -> None:
     assert delay(1, ("retry-after", "Thu, 01 Jan 1970 00:00:07 GMT")) == 7_000 * MS
     assert delay(1, ("retry-after", "Wed, 31 Dec 1969 23:59:00 GMT")) == 2_000 * MS
+
+
+def test_all_versions_take_the_abort_error_of_an_sdk_for_an_abort() -> None:
+    aborted = Fault("The operation was aborted.", code="aborted")
+    assert {policy.classify(aborted) for policy in POLICIES.values()} == {ErrorClass.ABORTED}
