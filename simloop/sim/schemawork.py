@@ -14,7 +14,8 @@ from urllib.parse import unquote
 MOST_WORK = 50_000
 """Evaluations of a subschema in one check of arguments; a failed one takes up to 10 KB."""
 
-_EACH = ("allOf", "anyOf", "oneOf", "dependentSchemas")  # lists or mappings of subschemas
+# Lists or mappings of subschemas; `dependencies`, of older drafts, still counts for the validator.
+_EACH = ("allOf", "anyOf", "oneOf", "dependentSchemas", "dependencies")
 _ONE = ("not", "if", "then", "else")
 _NAMED = ("properties", "prefixItems")  # each subschema for another child
 _EVERY = {
@@ -189,6 +190,16 @@ class SchemaWork:
         steps = [unquote(step) for step in fragment.split("/")[1:]]
         path = tuple(step.replace("~1", "/").replace("~0", "~") for step in steps)
         return self._numbers.get((*start, *path))
+
+
+def patterns_in(schema: Any) -> int:
+    """The number of regular expressions in `schema`, at most."""
+    found = 0
+    for _, value in _mappings(schema):
+        found += isinstance(value.get("pattern"), str)
+        named = value.get("patternProperties")
+        found += len(named) if isinstance(named, dict) else 0
+    return found
 
 
 def _add(counts: Counts, target: int, count: int) -> None:

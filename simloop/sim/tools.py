@@ -16,7 +16,7 @@ import msgspec
 
 from simloop.errors import ScenarioError
 from simloop.messages import ToolSpec
-from simloop.sim.schemawork import MOST_WORK, SchemaWork
+from simloop.sim.schemawork import MOST_WORK, SchemaWork, patterns_in
 from simloop.sim.userfunction import UserFunction
 
 Tools: TypeAlias = Mapping[str, Any] | Iterable[Any]
@@ -174,14 +174,25 @@ def _work(schema: bytes, name: str) -> SchemaWork:
     return work
 
 
+# `.{9999}` compiles to more than 10 MB, so a schema of 1 KB could take a gigabyte.
+_PATTERN_BYTES = 30 * 2**20
+
+
 @functools.lru_cache(maxsize=1024)
 def validator_of(schema: bytes, name: str = "") -> jsonschema_rs.Draft202012Validator:
     """The validator of a schema. Building one costs milliseconds, so equal schemas share one."""
+    patterns = max(1, patterns_in(msgspec.json.decode(schema)))
+    options = jsonschema_rs.FancyRegexOptions(size_limit=_PATTERN_BYTES // max(3, patterns))
     try:
-        return jsonschema_rs.Draft202012Validator(schema.decode(), retriever=_refuse_reference)
+        return jsonschema_rs.Draft202012Validator(
+            schema.decode(), retriever=_refuse_reference, pattern_options=options
+        )
     except (ValueError, jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError) as error:
+        wrong = str(error).splitlines()[0]
+        if wrong.endswith('is not a "regex"'):
+            wrong += f", or the {patterns} patterns are too large together"
         raise ScenarioError(
-            f"the parameters of tool {name} are no JSON Schema: {str(error).splitlines()[0]}",
+            f"the parameters of tool {name} are no JSON Schema: {wrong}",
             key=f"tools.{name}.parameters",
         ) from error
 

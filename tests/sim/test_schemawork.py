@@ -42,6 +42,7 @@ TWICE = {"anyOf": [{"properties": {"a": AGAIN}, "type": "object"}] * 2}
         ({"anyOf": [STRING, STRING]}, "x", 3),
         ({"not": STRING, "if": STRING, "then": STRING, "else": STRING}, "x", 5),
         ({"dependentSchemas": {"a": STRING, "b": STRING}}, {}, 3),
+        ({"dependencies": {"a": STRING, "b": ["a"]}}, {}, 2),
         ({"$ref": "#/$defs/a~1b%20c", "$defs": {"a/b c": STRING}}, "x", 2),
         ({"$ref": "#here", "$defs": {"a": {"$anchor": "here", "not": STRING}}}, "x", 3),
         ({"$ref": "urn:x", "$defs": {"a": {"$id": "urn:x", "not": STRING}}}, "x", 3),
@@ -72,6 +73,18 @@ def test_a_schema_that_is_tried_twice_at_each_level_takes_exponential_work() -> 
 def test_a_schema_that_doubles_at_each_level_is_refused_before_it_is_compiled(keyword: str) -> None:
     with pytest.raises(ScenarioError, match="one check takes more than 50,000") as caught:
         Tool(lambda: None, name="look", parameters=chain(300, keyword))
+    assert caught.value.key == "tools.look.parameters"
+
+
+def test_patterns_that_are_large_together_are_refused_and_small_ones_are_compiled() -> None:
+    def tool(pattern: str, count: int) -> Tool:
+        patterns = {f"{pattern}{number}": {} for number in range(count)}
+        return Tool(lambda: None, name="look", parameters={"patternProperties": patterns})
+
+    tool(".{1500}", 1)
+    tool(r"^\w+$", 50)
+    with pytest.raises(ScenarioError, match="or the 40 patterns are too large together") as caught:
+        tool(".{1500}", 40)
     assert caught.value.key == "tools.look.parameters"
 
 
