@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import inspect
+import math
 from collections.abc import Awaitable, Coroutine
 from functools import partial
 from typing import Any, TypeVar
@@ -40,6 +41,7 @@ def simulate(
     coroutine: Coroutine[Any, Any, T] = _coroutine(main)
     try:
         seeds = Seeds(seed)
+        _check_bounds(max_virtual_s, max_callbacks)
         return run_virtual(
             coroutine,
             shuffle_seed=seeds.stream("ties").getrandbits(64) if shuffle_ties else None,
@@ -76,6 +78,23 @@ def _coroutine(main: Any) -> Coroutine[Any, Any, Any]:
     elif callable(main):
         hint = f"make it an `async def` and call it: simulate({name}())"
     raise ScenarioError(f"simulate needs a coroutine, not {_article(main)} `{name}`", hint=hint)
+
+
+def _check_bounds(max_virtual_s: Any, max_callbacks: Any) -> None:
+    """Raise ScenarioError unless the first is a positive number and the second an integer."""
+    is_number = isinstance(max_virtual_s, int | float) and not isinstance(max_virtual_s, bool)
+    if not is_number or not 0 < max_virtual_s < math.inf:
+        raise ScenarioError(
+            f"max_virtual_s is {max_virtual_s!r}",
+            key="max_virtual_s",
+            hint="give a positive number of seconds, such as 3600",
+        )
+    if max_callbacks is not None and (type(max_callbacks) is not int or max_callbacks < 1):
+        raise ScenarioError(
+            f"max_callbacks is {max_callbacks!r}",
+            key="max_callbacks",
+            hint="give a positive integer, or None for the default bounds",
+        )
 
 
 def _article(main: Any) -> str:

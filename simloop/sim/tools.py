@@ -95,6 +95,9 @@ def toolbox(tools: Tools) -> dict[str, Tool]:
     made: dict[str, Tool] = {}
     for index, (name, each) in enumerate(named):
         key = f"tools.{name or index}"
+        if not isinstance(name, str):
+            hint = "give functions by name: tools={'look': look}"
+            raise ScenarioError(f"the name of a tool is a text, not {name!r}", key=key, hint=hint)
         if not callable(each) and not isinstance(each, Tool):
             hint = "give functions, or Tool(function, name=...)"
             raise ScenarioError(f"a tool is a function, not {_kind(each)}", key=key, hint=hint)

@@ -7,6 +7,7 @@ all, and whatever can still be read of a damaged one is read, and said to be dam
 
 import hashlib
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,10 @@ def read_trace(path: str | Path) -> LoopTrace:
     ScenarioError, with the line, for a file that is no trace, is of another version, or is damaged
     before its last line.
     """
+    given: Any = path
+    if not isinstance(given, str | os.PathLike):
+        hint = "write a trace to a file with write_trace(result.trace, path)"
+        raise ScenarioError(f"a path is needed, not {type(given).__name__}", hint=hint)
     return decode(read_file(Path(path), MAX_BYTES, "record a shorter run"), str(path))
 
 

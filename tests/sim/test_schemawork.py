@@ -78,7 +78,7 @@ def test_a_schema_that_doubles_at_each_level_is_refused_before_it_is_compiled(ke
 
 def test_patterns_that_are_large_together_are_refused_and_small_ones_are_compiled() -> None:
     def tool(pattern: str, count: int) -> Tool:
-        patterns = {f"{pattern}{number}": {} for number in range(count)}
+        patterns: dict[str, Any] = {f"{pattern}{number}": {} for number in range(count)}
         return Tool(lambda: None, name="look", parameters={"patternProperties": patterns})
 
     tool(".{1500}", 1)

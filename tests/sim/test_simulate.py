@@ -46,6 +46,25 @@ def test_a_main_that_is_no_coroutine_is_refused_with_advice(main: Any, message: 
         simulate(main)
 
 
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        {"max_virtual_s": "5"},
+        {"max_virtual_s": float("nan")},
+        {"max_virtual_s": float("inf")},
+        {"max_virtual_s": True},
+        {"max_virtual_s": 0},
+        {"max_callbacks": "5"},
+        {"max_callbacks": 0},
+        {"max_callbacks": 2.5},
+    ],
+)
+def test_a_bound_that_is_no_positive_number_is_refused_by_its_name(bounds: Any) -> None:
+    with pytest.raises(ScenarioError, match=r" is .* .give a positive ") as caught:
+        simulate(asyncio.sleep(1), **bounds)
+    assert caught.value.key == next(iter(bounds))
+
+
 def test_any_awaitable_can_be_simulated() -> None:
     main: Any = Later()
     assert simulate(main) == 3 * 10**9

@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -79,6 +80,12 @@ def test_a_piece_of_a_line_is_told() -> None:
 
 def test_a_whole_trace_is_not_called_truncated() -> None:
     assert decode(encode(a_trace())).truncated == ""
+
+
+def test_a_path_that_is_none_is_refused() -> None:
+    no_path: Any = 5
+    with pytest.raises(ScenarioError, match="a path is needed, not int"):
+        read_trace(no_path)
 
 
 @pytest.mark.parametrize("data", [b"", b"\n", b"hello", b"\xff\xfe", b"{}", b"[]\n"])
