@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -35,6 +36,13 @@ def test_the_python_blocks_run_in_pytest(project: pytest.Pytester) -> None:
     tests = sum(len(re.findall(r"^def test_", block, re.MULTILINE)) for block in python)
     files = [f"test_{number}.py" for number in range(len(python))]
     project.runpytest("--snapshot-update", *files).assert_outcomes(passed=tests)
+
+
+def test_the_failing_test_passes_on_the_default_loop(simloop_run: simloop.SimloopRun) -> None:
+    assert 'With `loop="reference"`, the default, the test passes' in README
+    names: dict[str, Any] = {}
+    exec(blocks("python", README)[0].replace('"react"', '"reference"'), names)
+    names["test_a_rate_limit_does_not_cost_the_answer"](simloop_run)
 
 
 @pytest.mark.parametrize("block", blocks("yaml"))

@@ -44,8 +44,8 @@ def audit(target: str) -> int:
         "c-extensions": [", ".join(extension_modules(before))],
         "older-threads": threads,
     }
-    for escape in dict.fromkeys(escapes):
-        _line("refused", escape)
+    for escape, times in Counter(escapes).items():
+        _line("refused", f"{escape}, {times} times" if times > 1 else escape)
     if ending and not escapes:
         _line("failed", ending)
     _report(observer.uses, found)
