@@ -13,11 +13,13 @@ decides about a reply before any of its calls runs, so that running a truncated 
 
 A failed model call tells nothing to `after_llm_call`, as at 527e790; 8b75a91 does. Its
 `onToolInputStart`, `Delta` and `End` are parts that `on_chunk` sees; `onToolCall` of a plugin is
-not modelled. Where `reference@documented` differs from the documents: a model reports at least one
-step for a reply; a failing callback is recorded and goes no further, where the documents count an
-error; a hook that fails ends the run at once, and does not count as an error; and the world around
-a run is that of all loops: compaction, timeouts of model calls, the wall clock, the wording of
-results.
+not modelled.
+
+`reference@documented` differs from the documents in these points. A reply counts at least one step,
+without which `tool-calls` could go on for ever. A failing callback is recorded and goes no further,
+where the documents count an error. A hook that fails ends the run at once, and does not count as an
+error. The world around a run is that of all loops: compaction, timeouts of model calls, the wall
+clock, the wording of results.
 """
 
 from collections.abc import Mapping
