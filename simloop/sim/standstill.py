@@ -1,7 +1,8 @@
 """The detection of a program that makes no progress: its state comes back again and again.
 
 The state is everything that can be reached from the waiting tasks and the callbacks that are due:
-places in the code, local variables, attributes, elements, and the generators of random numbers.
+places in the code, local variables, attributes, elements, the globals and classes of the program's
+own modules, context variables, and the generators of random numbers.
 Moving time alone is progress only while the state holds a number that may be a deadline ahead.
 
 Not here: the bound on callbacks, which ends every program at last (clock.py). The rules to keep: it
@@ -15,8 +16,10 @@ import contextvars
 import datetime as dt
 import gc
 import io
+import itertools
 import operator
 import random
+import sys
 import types
 import weakref
 from collections.abc import Iterable, Iterator
@@ -26,6 +29,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
 from simloop.sim.answers import ANSWERS
+from simloop.sim.waiting import is_of_the_program
 
 if TYPE_CHECKING:
     from simloop.sim.clock import VirtualLoop
@@ -45,8 +49,6 @@ _COROUTINES = {
 }
 # What belongs to Python, or changes with every callback and decides nothing.
 _SKIPPED = (
-    type,
-    types.ModuleType,
     types.CodeType,
     types.FrameType,
     types.BuiltinFunctionType,
@@ -55,7 +57,7 @@ _SKIPPED = (
     weakref.WeakKeyDictionary,
     weakref.WeakValueDictionary,
     weakref.WeakSet,
-    contextvars.Context,
+    types.ModuleType,
     contextvars.ContextVar,
     contextvars.Token,
     asyncio.AbstractEventLoop,
@@ -228,16 +230,25 @@ class _Walk:
         kind = type(value)
         if issubclass(kind, _SKIPPED):
             return ()
+        if issubclass(kind, type):
+            return _attributes_of(value)
         self.tokens.append(kind)
+        content = self._content(value, kind)
+        return content if id(kind) in self._seen else chain((kind,), content)
+
+    def _content(self, value: Any, kind: Any) -> Iterable[Any]:
         if kind in _CONTAINERS:
             return self._elements(value)
+        if kind is contextvars.Context:
+            return chain.from_iterable(value.items())
         if kind in _COROUTINES:
             return self._frame(value, getattr(value, _COROUTINES[kind]))
         if kind is types.FunctionType:
             self.tokens.append(value.__code__)
             return chain(value.__closure__ or (), _globals_of(value.__code__, value.__globals__))
         if issubclass(kind, asyncio.Task):
-            return (asyncio.Task.get_coro(value),)
+            contexts = [x for x in gc.get_referents(value) if type(x) is contextvars.Context]
+            return (asyncio.Task.get_coro(value), *contexts)
         if issubclass(kind, asyncio.Queue):
             return _without_count(value)
         if issubclass(kind, asyncio.Handle):
@@ -246,8 +257,10 @@ class _Walk:
             return (value._callback, value._args)  # noqa: SLF001 - a loop's own handles
         if kind is random.Random:
             self.tokens.append(hash(value.getstate()))
-        elif kind in {io.BytesIO, io.StringIO} and not value.closed:
-            self.tokens.append(value.tell())
+        elif kind is itertools.count:
+            self.tokens.append(repr(value))
+        elif kind in {io.BytesIO, io.StringIO, io.BufferedReader}:
+            self.tokens.append(_position(value))
         elif kind.__module__ in {"builtins", "itertools"} and hasattr(kind, "__length_hint__"):
             self.tokens.append(_left_in(value))
         else:
@@ -270,7 +283,8 @@ class _Walk:
         code = frame.f_code
         self.tokens += (code, frame.f_lasti)
         self.numbers += [const for const in code.co_consts if type(const) in {int, float}]
-        return chain(gc.get_referents(value), _globals_of(code, frame.f_globals))
+        held = gc.get_referents(value)
+        return chain(held, _globals_of(code, frame.f_globals, held))
 
     def _bytes(self, value: Any) -> None:
         try:
@@ -280,10 +294,37 @@ class _Walk:
             pass  # it holds no bytes
 
 
-def _globals_of(code: types.CodeType, namespace: dict[str, Any]) -> list[Any]:
-    """The globals that the code names and that are no part of a library."""
-    found = (namespace.get(name) for name in code.co_names)
-    return [value for value in found if not isinstance(value, type | types.ModuleType)]
+def _globals_of(
+    code: types.CodeType, namespace: dict[str, Any], held: Iterable[Any] = ()
+) -> Iterator[Any]:
+    """The globals that the code names, and what it names of the modules of the program.
+
+    `held` are its local variables, which may be modules.
+    """
+    known: set[int] = set()
+    waiting = [namespace, *_namespaces(held)]
+    while waiting:
+        found = waiting.pop()
+        if id(found) not in known:
+            known.add(id(found))
+            named = [found[name] for name in code.co_names if name in found]
+            waiting += _namespaces(named)
+            yield from named
+
+
+def _namespaces(values: Iterable[Any]) -> list[dict[str, Any]]:
+    modules = (value.__dict__ for value in values if type(value) is types.ModuleType)
+    return [namespace for namespace in modules if is_of_the_program(namespace)]
+
+
+def _attributes_of(cls: type) -> Iterator[Any]:
+    """The attributes and methods of a class of the program and of its bases."""
+    for each in type.mro(cls):
+        module = sys.modules.get(each.__module__)
+        if type(module) is types.ModuleType and is_of_the_program(module.__dict__):
+            for name, value in list(vars(each).items()):
+                if type(value) is types.FunctionType or not name.startswith("__"):
+                    yield value
 
 
 def _without_count(queue: Any) -> list[Any]:
@@ -293,6 +334,13 @@ def _without_count(queue: Any) -> list[Any]:
     except AttributeError:  # a subclass that does not call `__init__`
         count = None
     return [value for value in gc.get_referents(queue) if value is not count]
+
+
+def _position(file: Any) -> int | None:
+    try:
+        return file.tell()  # type: ignore[no-any-return]
+    except (OSError, ValueError):  # a pipe, or closed
+        return None
 
 
 def _left_in(iterator: Any) -> int:

@@ -63,5 +63,13 @@ def callers_place(frame: FrameType | None = None) -> str:
     return package
 
 
+def is_of_the_program(namespace: dict[str, Any]) -> bool:
+    """Whether the globals are of a module that is no part of Python, of a package or of simloop."""
+    file, name = namespace.get("__file__"), str(namespace.get("__name__"))
+    if not isinstance(file, str) or any(part in file for part in _INSTALLED):
+        return name == "__main__"
+    return not _is_ours_or_pythons(file, name)
+
+
 def _is_ours_or_pythons(file: str, module: str) -> bool:
     return file.startswith((_LIBRARY, "<frozen")) or module.partition(".")[0] == "simloop"

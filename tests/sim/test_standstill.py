@@ -3,10 +3,15 @@
 
 import asyncio
 import collections
+import contextvars
 import datetime as dt
 import itertools
+import sys
 import time
+import types
 from collections.abc import AsyncGenerator, Callable, Coroutine
+from io import BufferedReader
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +19,7 @@ import pytest
 from simloop import RunawayRun, simulate
 from simloop.sim.standstill import Standstill
 
+this_module: Any = sys.modules[__name__]
 ROUNDS = 3_000
 FAR_S = 3_000
 
@@ -21,6 +27,8 @@ FAR_S = 3_000
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Standstill, "stride", 300)
+    monkeypatch.setattr(this_module, "rounds", 0)
+    monkeypatch.setattr(Counter, "total", 0)
 
 
 async def spins() -> None:
@@ -195,6 +203,68 @@ async def counts_in_a_global() -> None:
         await asyncio.sleep(0)
 
 
+class Counter:
+    total = 0
+
+    def goes_on(self) -> bool:
+        return not one_more()
+
+    @classmethod
+    def another(cls) -> bool:
+        cls.total += 1
+        return cls.total > ROUNDS
+
+
+async def counts_in_a_global_behind_a_method() -> None:
+    counter = Counter()
+    while counter.goes_on():
+        await asyncio.sleep(0)
+
+
+async def counts_in_a_class() -> None:
+    while not Counter.another():
+        await asyncio.sleep(0)
+
+
+elsewhere: Any = types.ModuleType("elsewhere")
+elsewhere.__file__ = __file__
+
+
+async def counts_in_another_module() -> None:
+    elsewhere.number = 0
+    while elsewhere.number < ROUNDS:
+        elsewhere.number += 1
+        await asyncio.sleep(0)
+
+
+async def counts_in_a_module_that_it_imports() -> None:
+    here = elsewhere
+    here.number = 0
+    while here.number < ROUNDS:
+        here.number += 1
+        await asyncio.sleep(0)
+
+
+async def counts_with_an_iterator() -> None:
+    numbers = itertools.count()
+    while next(numbers) < ROUNDS:
+        await asyncio.sleep(0)
+
+
+seen = contextvars.ContextVar("seen", default=0)
+
+
+async def counts_in_a_context_variable() -> None:
+    while seen.get() < ROUNDS:
+        seen.set(seen.get() + 1)
+        await asyncio.sleep(0)
+
+
+async def reads_a_file(file: BufferedReader) -> None:
+    while file.tell() < ROUNDS and file.read(1):
+        await asyncio.sleep(0)
+
+
 async def empties_a_queue() -> None:
     queue = asyncio.Queue[None]()
     for _ in range(ROUNDS):
@@ -243,6 +313,12 @@ async def is_ended_by_another_task() -> None:
         counts_in_an_attribute,
         counts_in_a_closure,
         counts_in_a_global,
+        counts_in_a_global_behind_a_method,
+        counts_in_a_class,
+        counts_in_another_module,
+        counts_in_a_module_that_it_imports,
+        counts_with_an_iterator,
+        counts_in_a_context_variable,
         empties_a_queue,
         reads_a_generator,
         is_ended_by_another_task,
@@ -252,6 +328,11 @@ def test_a_long_program_that_makes_progress_is_not_ended(
     main: Callable[[], Coroutine[Any, Any, None]],
 ) -> None:
     simulate(main())
+
+
+def test_a_program_that_reads_a_file_makes_progress() -> None:
+    with Path(sys.executable).open("rb") as file:
+        simulate(reads_a_file(file))
 
 
 def test_a_bound_of_the_user_replaces_both_bounds() -> None:
