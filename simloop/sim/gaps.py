@@ -43,7 +43,8 @@ GAPS = (
     ),
     Gap(
         "older-sockets",
-        "a socket or pipe that was opened before the simulation",
+        "a socket, pipe or descriptor that was opened before the simulation; pairs of sockets; "
+        "waits with `selectors` and `epoll`",
         "open no connection before, and put a fake transport in its place",
     ),
     Gap("files", "files, folders and names of temporary files", "give the program its own files"),

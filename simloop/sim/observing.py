@@ -36,8 +36,10 @@ _C_FUNCTIONS = {
     " posix.getloadavg posix.getuid posix.sysconf",
     "locale": "_locale.setlocale _locale.localeconv _locale.nl_langinfo _locale.strxfrm",
     "identity": "builtins.id",
+    "files": "posix.stat posix.lstat posix.access posix.readlink posix.getcwd",
+    "older-sockets": "posix.read posix.write",
 }
-_SOCKET_METHODS = {"send", "sendall", "recv", "recv_into", "recvfrom", "recvmsg"}
+_SOCKET_METHODS = {"accept", "send", "sendall", "recv", "recv_into", "recvfrom", "recvmsg"}
 # They wait with real clocks on purpose, or belong to the simulation.
 _REAL_CLOCKS = {"simloop", "asyncio", "threading", "queue", "concurrent", "selectors"}
 # Reading source and bytecode is no work of the program.
@@ -65,6 +67,7 @@ _GAP_OF_CODE = {
 _DRAWS = {
     value.__code__ for value in vars(random.Random).values() if isinstance(value, FunctionType)
 }
+_LOCK = type(threading.Lock())
 _GENERATOR: Any = random.random.__self__  # type: ignore[attr-defined]
 
 
@@ -135,14 +138,32 @@ class Observer:
             gap = "held-clocks"
         elif gap == "identity" and not callers_place(frame).startswith(_file_of(frame)):
             return  # a library asks for it, and hardly to decide by it
-        elif getattr(function, "__name__", "") in _SOCKET_METHODS and _is_socket(function):
-            gap = "older-sockets"
+        elif gap == "files" and _is_importing(frame):
+            return
+        elif gap is None:
+            gap = _gap_of_method(function)
+            if gap == "locks" and module.partition(".")[0] in _REAL_CLOCKS:
+                return  # `_GAP_OF_CODE` has the waits of Python's own
         if gap is not None:
             self._note(gap, frame, function.__name__)
 
 
-def _is_socket(method: Any) -> bool:
-    return type(getattr(method, "__self__", None)).__module__ in {"socket", "_socket", "ssl"}
+def _gap_of_method(method: Any) -> str | None:
+    """The gap of a method written in C. A lock or a queue counts only where the call waits."""
+    name: str = getattr(method, "__name__", "")
+    owner: Any = getattr(method, "__self__", None)
+    kind = type(owner)
+    if name in _SOCKET_METHODS and kind.__module__ in {"socket", "_socket", "ssl"}:
+        return "older-sockets"
+    if name in {"poll", "control"} and kind.__module__ == "select":
+        return "older-sockets"
+    if name == "acquire" and kind is _LOCK and owner.locked():
+        return "locks"
+    if name == "get" and kind is queue.SimpleQueue and owner.empty():
+        return "locks"
+    if name.startswith("read") and owner is not None and owner is sys.stdin:
+        return "input"
+    return None
 
 
 def _file_of(frame: FrameType) -> str:

@@ -33,6 +33,28 @@ def zone():
     import zoneinfo
     zoneinfo.ZoneInfo.no_cache("UTC")
 def sockets(): pair[0].send(b"x")
+def pipes():
+    reads, writes = os.pipe()
+    os.write(writes, b"x")
+    os.read(reads, 1)
+    os.close(reads)
+    os.close(writes)
+def selects():
+    import selectors
+    with selectors.DefaultSelector() as selector:
+        selector.select(0.0001)
+def lock():
+    held = threading.Lock()
+    held.acquire()
+    held.acquire(timeout=0.0001)
+def free_lock(): threading.Lock().acquire()
+def simple_queue():
+    import queue
+    try:
+        queue.SimpleQueue().get(timeout=0.0001)
+    except queue.Empty:
+        pass
+def looks_for_a_file(): os.stat(".")
 def library():
     import ctypes
     ctypes.CDLL(None).getpid()
@@ -93,6 +115,11 @@ def test_a_program_that_uses_no_gap_ends_with_0_and_every_gap_has_a_line(
         ("identity", "identity", "id"),
         ("zone", "time-zone", "find_tzfile"),
         ("sockets", "older-sockets", "send"),
+        ("pipes", "older-sockets", "read"),
+        ("selects", "older-sockets", "poll"),
+        ("lock", "locks", "acquire"),
+        ("simple_queue", "locks", "get"),
+        ("looks_for_a_file", "files", "stat"),
         ("library", "ctypes", "ctypes.dlopen"),
     ],
 )
@@ -106,6 +133,10 @@ def test_a_gap_that_a_program_uses_is_reported_with_its_place_and_subject(
     place, _, subjects = lines[first + 1].partition(" time")
     assert place.startswith("          - audited.py:")
     assert subject in subjects
+
+
+def test_a_lock_that_nobody_holds_is_no_gap(audit: Callable[[str], Result]) -> None:
+    assert audit("audited:free_lock").exit_code == 0
 
 
 def test_a_call_that_is_refused_is_reported_even_if_the_program_swallows_it(
