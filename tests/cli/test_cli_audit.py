@@ -115,7 +115,7 @@ def test_a_program_that_uses_no_gap_ends_with_0_and_every_gap_has_a_line(
         ("identity", "identity", "id"),
         ("zone", "time-zone", "find_tzfile"),
         ("sockets", "older-sockets", "send"),
-        ("pipes", "older-sockets", "read"),
+        ("pipes", "older-sockets", "write"),
         ("selects", "older-sockets", "poll"),
         ("lock", "locks", "acquire"),
         ("simple_queue", "locks", "get"),
