@@ -13,6 +13,15 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from simloop.engine.hooks import (
+        AfterLLMCall,
+        AfterToolCall,
+        BeforeLLMCall,
+        BeforeToolCall,
+        Callbacks,
+        HookInput,
+        Hooks,
+    )
     from simloop.errors import (
         CheckFailed,
         Deadlock,
@@ -45,16 +54,17 @@ if TYPE_CHECKING:
         ToolResult,
         Usage,
     )
-    from simloop.scenario.agent import Agent
+    from simloop.runs.conversation import Agent
+    from simloop.runs.fixtures import MakeFakeModel, SimloopRun, VirtualClock
+    from simloop.runs.mismatch import Mismatch
+    from simloop.runs.options import RunOptions
+    from simloop.runs.result import Result
+    from simloop.runs.simulation import Simulation, arun, run
     from simloop.scenario.durations import duration
     from simloop.scenario.expect import Expect
-    from simloop.scenario.fixtures import MakeFakeModel, SimloopRun, VirtualClock
     from simloop.scenario.history import PastMessage
     from simloop.scenario.loader import load_scenario, parse_scenario
-    from simloop.scenario.mismatch import Mismatch
     from simloop.scenario.replies import Http, Pace, Reply, StreamFault, TokenUsage, When
-    from simloop.scenario.result import Result
-    from simloop.scenario.runoptions import RunOptions
     from simloop.scenario.schema import (
         Context,
         Queued,
@@ -63,32 +73,22 @@ if TYPE_CHECKING:
         ScriptedTool,
         Trigger,
     )
-    from simloop.scenario.simulation import Simulation, arun, run
-    from simloop.sim.hooks import (
-        AfterLLMCall,
-        AfterToolCall,
-        BeforeLLMCall,
-        BeforeToolCall,
-        Callbacks,
-        HookInput,
-        Hooks,
-    )
-    from simloop.sim.model import FakeModel, Model
-    from simloop.sim.simulate import simulate
-    from simloop.sim.tools import Tool
-    from simloop.sim.usererror import UserError
     from simloop.trace.codec import read_trace, write_trace
     from simloop.trace.looptrace import LoopTrace
+    from simloop.virtual.simulate import simulate
+    from simloop.world.fake_model import FakeModel, Model
+    from simloop.world.tools import Tool
+    from simloop.world.user_errors import UserError
 
 __version__ = "0.1.0"
 
 _HOME = {
-    "AfterLLMCall": "simloop.sim.hooks",
-    "AfterToolCall": "simloop.sim.hooks",
-    "Agent": "simloop.scenario.agent",
-    "BeforeLLMCall": "simloop.sim.hooks",
-    "BeforeToolCall": "simloop.sim.hooks",
-    "Callbacks": "simloop.sim.hooks",
+    "AfterLLMCall": "simloop.engine.hooks",
+    "AfterToolCall": "simloop.engine.hooks",
+    "Agent": "simloop.runs.conversation",
+    "BeforeLLMCall": "simloop.engine.hooks",
+    "BeforeToolCall": "simloop.engine.hooks",
+    "Callbacks": "simloop.engine.hooks",
     "CheckFailed": "simloop.errors",
     "Compaction": "simloop.kernel.policies",
     "Context": "simloop.scenario.schema",
@@ -96,23 +96,23 @@ _HOME = {
     "Expect": "simloop.scenario.expect",
     "ExpectationFailed": "simloop.errors",
     "ExponentialBackoff": "simloop.kernel.retry",
-    "FakeModel": "simloop.sim.model",
+    "FakeModel": "simloop.world.fake_model",
     "Fault": "simloop.messages",
     "Finish": "simloop.messages",
     "FinishReason": "simloop.messages",
-    "HookInput": "simloop.sim.hooks",
+    "HookInput": "simloop.engine.hooks",
     "HookIsolation": "simloop.kernel.policies",
-    "Hooks": "simloop.sim.hooks",
+    "Hooks": "simloop.engine.hooks",
     "Http": "simloop.scenario.replies",
     "InternalError": "simloop.errors",
     "InvariantViolated": "simloop.errors",
     "Limits": "simloop.kernel.limits",
     "LoopTrace": "simloop.trace.looptrace",
     "Machine": "simloop.kernel.machine",
-    "MakeFakeModel": "simloop.scenario.fixtures",
+    "MakeFakeModel": "simloop.runs.fixtures",
     "Message": "simloop.messages",
-    "Mismatch": "simloop.scenario.mismatch",
-    "Model": "simloop.sim.model",
+    "Mismatch": "simloop.runs.mismatch",
+    "Model": "simloop.world.fake_model",
     "Outcome": "simloop.messages",
     "Pace": "simloop.scenario.replies",
     "Part": "simloop.messages",
@@ -121,9 +121,9 @@ _HOME = {
     "ReasoningDelta": "simloop.messages",
     "Reply": "simloop.scenario.replies",
     "Request": "simloop.messages",
-    "Result": "simloop.scenario.result",
+    "Result": "simloop.runs.result",
     "RetryPolicy": "simloop.kernel.retry",
-    "RunOptions": "simloop.scenario.runoptions",
+    "RunOptions": "simloop.runs.options",
     "RunawayRun": "simloop.errors",
     "Scenario": "simloop.scenario.schema",
     "ScenarioError": "simloop.errors",
@@ -132,29 +132,29 @@ _HOME = {
     "ScriptedHook": "simloop.scenario.schema",
     "ScriptedTool": "simloop.scenario.schema",
     "SimloopError": "simloop.errors",
-    "SimloopRun": "simloop.scenario.fixtures",
-    "Simulation": "simloop.scenario.simulation",
+    "SimloopRun": "simloop.runs.fixtures",
+    "Simulation": "simloop.runs.simulation",
     "StreamError": "simloop.messages",
     "StreamFault": "simloop.scenario.replies",
     "TextDelta": "simloop.messages",
     "TokenUsage": "simloop.scenario.replies",
-    "Tool": "simloop.sim.tools",
+    "Tool": "simloop.world.tools",
     "ToolCall": "simloop.messages",
     "ToolCallPart": "simloop.messages",
     "ToolExecution": "simloop.kernel.policies",
     "ToolResult": "simloop.messages",
     "Trigger": "simloop.scenario.schema",
     "Usage": "simloop.messages",
-    "UserError": "simloop.sim.usererror",
-    "VirtualClock": "simloop.scenario.fixtures",
+    "UserError": "simloop.world.user_errors",
+    "VirtualClock": "simloop.runs.fixtures",
     "When": "simloop.scenario.replies",
-    "arun": "simloop.scenario.simulation",
+    "arun": "simloop.runs.simulation",
     "duration": "simloop.scenario.durations",
     "load_scenario": "simloop.scenario.loader",
     "parse_scenario": "simloop.scenario.loader",
     "read_trace": "simloop.trace.codec",
-    "run": "simloop.scenario.simulation",
-    "simulate": "simloop.sim.simulate",
+    "run": "simloop.runs.simulation",
+    "simulate": "simloop.virtual.simulate",
     "write_trace": "simloop.trace.codec",
 }
 

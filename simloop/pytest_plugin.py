@@ -23,13 +23,13 @@ import pytest
 if TYPE_CHECKING:
     from _pytest._code.code import TerminalRepr
 
-    from simloop.scenario.fixtures import MakeFakeModel, SimloopRun, VirtualClock
+    from simloop.runs.fixtures import MakeFakeModel, SimloopRun, VirtualClock
+    from simloop.runs.options import RunOptions
+    from simloop.runs.result import Result
     from simloop.scenario.replies import Reply
-    from simloop.scenario.result import Result
-    from simloop.scenario.runoptions import RunOptions
     from simloop.scenario.schema import Scenario
-    from simloop.sim.model import FakeModel
     from simloop.trace.looptrace import LoopTrace
+    from simloop.world.fake_model import FakeModel
 
 T = TypeVar("T")
 
@@ -83,7 +83,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def _seed(text: str) -> int:
-    """A seed; what seeds can be is also said in sim/seeds.py, which costs an import."""
+    """A seed; what seeds can be is also said in virtual/seeds.py, which costs an import."""
     if not (text.isdecimal() and int(text) < 2**63):
         raise pytest.UsageError(f"--simloop-seed is an integer from 0 to 2**63 - 1, not {text!r}")
     return int(text)
@@ -186,8 +186,8 @@ def simloop_run(request: pytest.FixtureRequest) -> "SimloopRun":
     """
     from simloop.check.pairing import check_pairing  # noqa: PLC0415 - see the module docstring
     from simloop.errors import CheckFailed, SimloopError  # noqa: PLC0415
-    from simloop.scenario.account import account  # noqa: PLC0415
-    from simloop.scenario.simulation import Simulation  # noqa: PLC0415 - see the module docstring
+    from simloop.runs.account import account  # noqa: PLC0415
+    from simloop.runs.simulation import Simulation  # noqa: PLC0415 - see the module docstring
 
     played = _played(request.node)
     settings = _settings(request.node)
@@ -226,7 +226,7 @@ def virtual_clock(request: pytest.FixtureRequest) -> "VirtualClock":
 
     Takes what `simloop.simulate` takes; the seed is as `simloop_run` has it, or 0.
     """
-    from simloop.sim.simulate import running_loop, simulate  # noqa: PLC0415 - see the module docstring
+    from simloop.virtual.simulate import running_loop, simulate  # noqa: PLC0415 - see the module docstring
 
     played = _played(request.node)
     settings = _settings(request.node)
@@ -253,7 +253,7 @@ def fake_model(request: pytest.FixtureRequest) -> "Iterator[MakeFakeModel]":
     When a test has passed, a reply that nobody asked for is an error.
     """
     from simloop.errors import ScriptUnused  # noqa: PLC0415 - see the module docstring
-    from simloop.sim.model import FakeModel  # noqa: PLC0415
+    from simloop.world.fake_model import FakeModel  # noqa: PLC0415
 
     made: list[FakeModel] = []
     played = _played(request.node)
@@ -348,7 +348,7 @@ def _without_our_frames(
     error = excinfo.value
     if not _is_finding(error):
         return excinfo
-    from simloop.sim.usererror import frames_of_the_user  # noqa: PLC0415 - see the module docstring
+    from simloop.world.user_errors import frames_of_the_user  # noqa: PLC0415 - see the module docstring
 
     return pytest.ExceptionInfo.from_exception(error.with_traceback(frames_of_the_user(error)))
 

@@ -24,8 +24,8 @@ from syrupy.data import SnapshotCollection
 from syrupy.extensions.single_file import SingleFileSnapshotExtension
 
 from simloop.errors import ScenarioError
-from simloop.scenario.ownloop import is_own
-from simloop.scenario.result import Result
+from simloop.runs.own_loop import is_own
+from simloop.runs.result import Result
 from simloop.trace.codec import MAX_BYTES, decode, encode
 from simloop.trace.diff import first_difference
 from simloop.trace.looptrace import LoopTrace

@@ -8,12 +8,13 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
+from simloop.runs.assembly import features_of
+from simloop.runs.registry import machine_for, reasons_against
 from simloop.scenario.catalog import Listed, bundled
+from simloop.scenario.designs import DESIGNS
 from simloop.scenario.expect import Expect
 from simloop.scenario.loader import load_scenario
-from simloop.scenario.loops import DESIGNS, machine_for, reasons_against
 from simloop.scenario.schema import Scenario
-from simloop.scenario.world import features_of
 
 _INTRO = """\
 # Scenarios

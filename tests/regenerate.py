@@ -12,16 +12,17 @@ from tempfile import TemporaryDirectory
 from catalogue import catalogue_text
 from click.testing import CliRunner
 
-from simloop.check.proof import Proof, prove
 from simloop.cli import main
 from simloop.kernel.diagram import mermaid
 from simloop.kernel.durations import format_duration
 from simloop.kernel.limits import Limits
 from simloop.kernel.names import told
 from simloop.loops.opencode_options import OpencodeOptions, Steps
+from simloop.prove.proof import Proof, prove
+from simloop.runs.registry import machine_for
+from simloop.scenario.designs import DESIGNS, LoopOptions, names
 from simloop.scenario.jsonschema import schema_text
-from simloop.scenario.loops import DESIGNS, LoopOptions, machine_for, names
-from simloop.sim.gaps import GAPS
+from simloop.virtual.gaps import GAPS
 
 TOP = Path(__file__).resolve().parent.parent
 

@@ -28,10 +28,10 @@ from simloop.loops.reference_options import ReferenceOptions
 from simloop.messages import Fault
 from simloop.scenario import catalog
 from simloop.scenario.catalog import SUFFIX, bundled_folder
+from simloop.scenario.designs import DESIGNS, LoopOptions, names
 from simloop.scenario.expect import Counters, Expect
 from simloop.scenario.history import PastMessage
 from simloop.scenario.loader import load_scenario
-from simloop.scenario.loops import DESIGNS, LoopOptions, names
 from simloop.scenario.replies import Http, Pace, Reply, StreamFault, TokenUsage, When, Where
 from simloop.scenario.schema import (
     ClockSkew,
@@ -44,7 +44,7 @@ from simloop.scenario.schema import (
     ScriptedTool,
     Trigger,
 )
-from simloop.sim.faults import ChanceFaults
+from simloop.world.faults import ChanceFaults
 
 PATHS = sorted(bundled_folder().rglob(f"*{SUFFIX}"))
 SCENARIOS = [load_scenario(path) for path in PATHS]
@@ -226,7 +226,7 @@ KEYS = [
 
 
 KEYS_WITHOUT_A_SCENARIO = {
-    ("Scenario", "judge_as"): "for a loop of one's own: tests/scenario/test_chosenloop.py",
+    ("Scenario", "judge_as"): "for a loop of one's own: tests/runs/test_chosen_loop.py",
     ("Expect", "broken_pairs"): "every bundled loop pairs its calls: tests/check/test_pairing.py",
 }
 

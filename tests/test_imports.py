@@ -34,7 +34,7 @@ def test_running_a_scenario_does_not_import(name: str) -> None:
 
 def test_every_public_name_can_be_imported() -> None:
     statement = "import simloop\nfor name in simloop.__all__: getattr(simloop, name)"
-    assert "simloop.scenario.simulation" in modules_after(statement)
+    assert "simloop.runs.simulation" in modules_after(statement)
 
 
 def test_a_name_that_is_not_public_is_an_attribute_error() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from simloop.scenario.simulation import Simulation
+from simloop.runs.simulation import Simulation
 
 GREETING = """\
 prompt: Say hello.

@@ -1,5 +1,7 @@
 """The report of a failing test explains itself."""
 
+import re
+
 import pytest
 
 FAILING = """
@@ -90,4 +92,4 @@ def test_a_test_that_fails_in_simulate_shows_no_frame_of_simloop(
     result = project.runpytest()
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines([">       simulate(main())"])
-    assert "simloop/sim/" not in result.stdout.str()
+    assert not re.search("simloop/(engine|runs|virtual|world)/", result.stdout.str())

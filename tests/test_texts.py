@@ -11,8 +11,9 @@ from click.testing import CliRunner
 import simloop
 from simloop.cli import VERBS, main
 from simloop.kernel.limits import Limits
+from simloop.runs.registry import machine_for
 from simloop.scenario.catalog import bundled_folder
-from simloop.scenario.loops import machine_for, names
+from simloop.scenario.designs import names
 
 PACKAGE = Path(simloop.__file__).parent
 MODULES = list(PACKAGE.rglob("*.py"))

@@ -34,7 +34,7 @@ model:
   - say: It says Hello.
 expect: {outcome: completed, text: It says Hello.}
 """,
-    "tests/test_agent.py": f"""\
+    "tests/test_conversation.py": f"""\
 import simloop
 
 
@@ -103,8 +103,8 @@ def test_it_passes(project: Project) -> None:
     code, lines = project.pytest("-v")
     assert code == 0
     assert [line.split()[:2] for line in lines if "PASSED" in line] == [
-        ["tests/test_agent.py::test_it_is_this_simloop", "PASSED"],
-        ["tests/test_agent.py::test_the_file_is_read_before_the_answer", "PASSED"],
+        ["tests/test_conversation.py::test_it_is_this_simloop", "PASSED"],
+        ["tests/test_conversation.py::test_the_file_is_read_before_the_answer", "PASSED"],
         ["scenarios/rate-limit.simloop.yaml::rate-limit", "PASSED"],
         ["scenarios/read-file.simloop.yaml::read-file", "PASSED"],
     ]
@@ -127,13 +127,13 @@ def test_an_edited_reply_fails_readably(project: Project) -> None:
         "reproduce: simloop run scenarios/read-file.simloop.yaml --seed 0",
     )
     test = part(lines, "test_the_file_is_read_before_the_answer")
-    at = FILES["tests/test_agent.py"].splitlines().index(CLAIM) + 1
+    at = FILES["tests/test_conversation.py"].splitlines().index(CLAIM) + 1
     assert f">   {CLAIM}" in test
     assert f"E       simloop.errors.ExpectationFailed: {finding}" in test
     assert test[-3:] == [
         "E       reproduce: simloop run scenarios/read-file.simloop.yaml --seed 0",
         "",
-        f"tests/test_agent.py:{at}: ExpectationFailed",
+        f"tests/test_conversation.py:{at}: ExpectationFailed",
     ]
     assert not [line for line in lines if "simloop/scenario" in line]
     assert "2 failed, 2 passed in" in lines[-1]

@@ -13,9 +13,9 @@ from typing import Self
 
 from simloop.check.verify import Verdict
 from simloop.errors import CheckFailed, ErrorDetails, ScenarioError, SimloopError
+from simloop.runs.mismatch import Mismatch
+from simloop.scenario.designs import DESIGNS
 from simloop.scenario.loader import load_scenario
-from simloop.scenario.loops import DESIGNS
-from simloop.scenario.mismatch import Mismatch
 from simloop.scenario.schema import Scenario
 from simloop.trace import entries
 from simloop.trace.looptrace import LoopTrace

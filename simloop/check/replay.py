@@ -14,18 +14,18 @@ import msgspec
 from pydantic import ValidationError
 
 from simloop.errors import InternalError, ReplayDiverged, ScenarioError, SimloopError
-from simloop.scenario.agent import EventView, Names, event_view, no_events
-from simloop.scenario.chosenloop import repeat
-from simloop.scenario.loops import names as loop_names
-from simloop.scenario.ownloop import is_own
-from simloop.scenario.runoptions import RunOptions
+from simloop.runs.chosen_loop import repeat
+from simloop.runs.conversation import EventView, Names, event_view, no_events
+from simloop.runs.options import RunOptions
+from simloop.runs.own_loop import is_own
+from simloop.runs.simulation import Simulation
+from simloop.scenario.designs import names as loop_names
 from simloop.scenario.schema import Scenario
-from simloop.scenario.simulation import Simulation
 from simloop.trace import entries
 from simloop.trace.diff import first_difference
 from simloop.trace.entries import AnyEntry, Header
+from simloop.trace.exports.pi_events import DocumentEvents
 from simloop.trace.looptrace import LoopTrace
-from simloop.trace.pi_events import DocumentEvents
 
 _ENCODER = msgspec.json.Encoder()
 _SETTINGS = ("loop", "seed", "python", "scenario_digest")

@@ -17,13 +17,13 @@ from simloop.errors import (
     ScenarioError,
     SimloopError,
 )
+from simloop.runs.mismatch import Mismatch, in_trace
+from simloop.runs.options import RunOptions
+from simloop.runs.result import Result
+from simloop.runs.simulation import Simulation
 from simloop.scenario.expect import Expect
 from simloop.scenario.loader import load_scenario
-from simloop.scenario.mismatch import Mismatch, in_trace
-from simloop.scenario.result import Result
-from simloop.scenario.runoptions import RunOptions
 from simloop.scenario.schema import Scenario
-from simloop.scenario.simulation import Simulation
 from simloop.trace.looptrace import LoopTrace
 
 

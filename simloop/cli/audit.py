@@ -1,8 +1,8 @@
 """`simloop doctor --audit`: which gaps of the border does a program use?
 
-Not here: how they are seen (sim/observing.py). The rule to keep: a report tells apart a call that
-was refused, a use that was seen, a gap without a use in this one run, and a gap that no run can
-show.
+Not here: how they are seen (virtual/observation.py). The rule to keep: a report tells apart a call
+that was refused, a use that was seen, a gap without a use in this one run, and a gap that no run
+can show.
 """
 
 import importlib
@@ -14,9 +14,9 @@ from typing import Any
 
 from simloop.cli.terminal import note, out, plain
 from simloop.errors import ScenarioError
-from simloop.sim.gaps import GAPS, Gap
-from simloop.sim.observing import Observer, extension_modules, held_clocks, other_threads
-from simloop.sim.simulate import running_loop, simulate
+from simloop.virtual.gaps import GAPS, Gap
+from simloop.virtual.observation import Observer, extension_modules, held_clocks, other_threads
+from simloop.virtual.simulate import running_loop, simulate
 
 _PLACES = 5
 _SUBJECTS = 4

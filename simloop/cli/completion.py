@@ -29,7 +29,7 @@ def scenario_names(_: click.Context, __: click.Parameter, incomplete: str) -> li
 
 def loop_names(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the loop designs and their versions."""
-    from simloop.scenario.loops import names  # noqa: PLC0415 - at a key press only
+    from simloop.scenario.designs import names  # noqa: PLC0415 - at a key press only
 
     return _beginning(incomplete, names())
 

@@ -1,6 +1,6 @@
 """`simloop explore`: what a loop can do at all, proved.
 
-Not here: proving (check/proof.py) and how a proof reads (proofs.py). The rule to keep: it ends with
+Not here: proving (prove/proof.py) and how a proof reads (proofs.py). The rule to keep: it ends with
 1 if a run may never end, unless the machine declares that, or something is wrong with the machine,
 so that it can guard a loop of one's own in CI.
 """
@@ -15,10 +15,7 @@ from typing import Any
 import click
 from pydantic import ValidationError
 
-from simloop.check.estimate import estimate
-from simloop.check.explore import MAX_NODES
-from simloop.check.proof import Proof, prove
-from simloop.check.witness import (
+from simloop.check.counterexamples import (
     scenario_of_ending,
     scenario_of_finding,
     scenario_of_lasso,
@@ -33,9 +30,13 @@ from simloop.errors import ScenarioError
 from simloop.kernel.checked import as_written
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Machine
+from simloop.prove.estimate import estimate
+from simloop.prove.explore import MAX_NODES
+from simloop.prove.proof import Proof, prove
+from simloop.runs.own_loop import check_limits, found, is_made, is_own
+from simloop.runs.registry import machine_for
 from simloop.scenario.catalog import SUFFIX
-from simloop.scenario.loops import DESIGNS, LoopOptions, machine_for
-from simloop.scenario.ownloop import check_limits, found, is_made, is_own
+from simloop.scenario.designs import DESIGNS, LoopOptions
 from simloop.scenario.schema import Scenario
 from simloop.scenario.wording import wording
 from simloop.trace.storage import create_folder, write_file

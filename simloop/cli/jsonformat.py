@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 from pydantic import BaseModel
 
 from simloop.errors import ErrorDetails, SimloopError
-from simloop.scenario.mismatch import Mismatch
+from simloop.runs.mismatch import Mismatch
 from simloop.trace.diff import Divergence
 
 FORMAT_VERSION = 2

@@ -1,6 +1,6 @@
 """A proof as text, as JSON and as a picture.
 
-Not here: proving (check/proof.py). The rules to keep: the JSON names every key, and the text says
+Not here: proving (prove/proof.py). The rules to keep: the JSON names every key, and the text says
 the same.
 """
 
@@ -12,15 +12,15 @@ from typing import Any
 
 from msgspec import Struct
 
-from simloop.check.graph import Lasso
-from simloop.check.proof import Longest, Proof
-from simloop.check.visited import Step
 from simloop.kernel.diagram import Edge, mermaid
 from simloop.kernel.durations import format_duration
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import LegalMap
 from simloop.kernel.names import NAMES, told
 from simloop.kernel.states import Finished, Ready
+from simloop.prove.graph import Lasso
+from simloop.prove.proof import Longest, Proof
+from simloop.prove.visited import Step
 
 FORMAT_VERSION = 1
 _EXPLORED = ("max_steps", "max_steps_per_round", "max_error_count", "max_compaction_attempts")

@@ -19,7 +19,7 @@ from simloop.cli.targets import Target
 from simloop.cli.terminal import plain, verdict_word
 from simloop.errors import ScenarioError
 from simloop.kernel.durations import format_duration
-from simloop.scenario.result import Counters
+from simloop.runs.result import Counters
 from simloop.trace import entries
 from simloop.trace.entries import Footer
 

@@ -21,8 +21,8 @@ from simloop.cli.settings import ALL_LOOPS, check_single_loop, scenario_settings
 from simloop.cli.targets import Target, targets_of
 from simloop.cli.terminal import columns_of, out, out_exactly, out_lines, plain
 from simloop.errors import ScenarioError
-from simloop.scenario.loops import DESIGNS
-from simloop.scenario.runoptions import RunOptions
+from simloop.runs.options import RunOptions
+from simloop.scenario.designs import DESIGNS
 from simloop.trace.codec import write_trace
 from simloop.trace.timeline import timeline
 

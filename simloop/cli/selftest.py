@@ -9,12 +9,12 @@ import time
 from collections.abc import Callable
 
 from simloop.errors import InternalError, ScenarioError
+from simloop.runs.simulation import run
 from simloop.scenario.catalog import bundled, bundled_folder
 from simloop.scenario.loader import load_scenario
-from simloop.scenario.simulation import run
-from simloop.sim.simulate import running_loop, simulate
-from simloop.sim.timers import SECOND_NS
 from simloop.trace.codec import encode
+from simloop.virtual.simulate import running_loop, simulate
+from simloop.virtual.timers import SECOND_NS
 
 _HOUR_S = 3_600
 _PATIENCE_S = 60

@@ -13,8 +13,9 @@ import click
 from simloop.cli.completion import loop_names, scenarios_and_files
 from simloop.errors import ScenarioError
 from simloop.kernel.limits import Limits
-from simloop.scenario.loops import DESIGNS, machine_for
-from simloop.scenario.ownloop import found, is_made, is_own, takes_limits_alone
+from simloop.runs.own_loop import found, is_made, is_own, takes_limits_alone
+from simloop.runs.registry import machine_for
+from simloop.scenario.designs import DESIGNS
 
 ALL_LOOPS = "all"
 """In the place of a loop's name: every design that ships with simloop."""

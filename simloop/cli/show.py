@@ -1,7 +1,7 @@
 """`simloop show`: a recorded trace as a timeline, or as the events that its loop tells.
 
-Not here: the wording of the timeline (trace/timeline.py) and the events (trace/pi_events.py and its
-neighbours).
+Not here: the wording of the timeline (trace/timeline.py) and the events (trace/exports/pi_events.py
+and its neighbours).
 """
 
 from collections.abc import Iterator

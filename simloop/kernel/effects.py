@@ -1,4 +1,4 @@
-"""What a machine asks of the world (sim/performer.py). Most are answered by a signal.
+"""What a machine asks of the world (engine/handlers.py). Most are answered by a signal.
 
 The rule to keep: a transition asks for at most one effect that is answered, and asks for it last.
 """

@@ -2,7 +2,7 @@
 
 `Policies` are those that a loop design brings along; a scenario may replace each.
 
-Not here: carrying them out (sim). The rule to keep: a policy holds settings, never state.
+Not here: carrying them out (engine). The rule to keep: a policy holds settings, never state.
 """
 
 from dataclasses import dataclass, field, replace

@@ -1,6 +1,6 @@
 """How a program reads the replies of its provider, as data.
 
-Not here: the reading itself (sim/reading.py) and what becomes of a reply (the loop). The rule to
+Not here: the reading itself (engine/reading.py) and what becomes of a reply (the loop). The rule to
 keep: the defaults read every provider's words and keep nothing of a failed reply.
 """
 

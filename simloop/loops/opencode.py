@@ -1,9 +1,9 @@
 """The loop of document 004: an outer loop over steps, an inner one over tries of a model call.
 
-Not here: the performance of effects (sim) and the names of events (trace/opencode_events.py). The
-rule to keep: the inner loop returns `continue`, `stop` or `compact`, and only the outer loop ends a
-run. In states: `Turning` is the top of the outer loop, `CallingModel` to `ClosingStep` and
-`BackingOff` are the inner one.
+Not here: the performance of effects (engine) and the names of events
+(trace/exports/opencode_events.py). The rule to keep: the inner loop returns `continue`, `stop` or
+`compact`, and only the outer loop ends a run. In states: `Turning` is the top of the outer loop,
+`CallingModel` to `ClosingStep` and `BackingOff` are the inner one.
 
 A run ends in four ways (document, section 1.2): the newest reply has a finish that is neither
 `tool-calls` nor unknown, and the user has said nothing since; the user aborts; the inner loop

@@ -1,8 +1,8 @@
 """The documented loop (documents 000/002) as a Mealy machine, with its known risks mended.
 
 Every decision about where a run goes next is made in this file. Not here: how anything is done
-(sim), or how long to wait (kernel/retry.py). The rule to keep: every path that goes on spends some
-budget (steps, errors or compactions), so that the loop ends whatever the model does.
+(engine), or how long to wait (kernel/retry.py). The rule to keep: every path that goes on spends
+some budget (steps, errors or compactions), so that the loop ends whatever the model does.
 
 Each mend is an option (reference_options.py), which says what the documented loop does instead.
 `reference@documented` has none of them. simloop/ARCHITECTURE.md says which real bugs they answer.

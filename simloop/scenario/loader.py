@@ -14,9 +14,9 @@ from pydantic import ValidationError
 
 from simloop.errors import ScenarioError
 from simloop.scenario.expect import Expect
+from simloop.scenario.naming import check_names_in
 from simloop.scenario.schema import Scenario
 from simloop.scenario.wording import UNKNOWN_KEY, either, loc_of, nearest, refusal, wording
-from simloop.scenario.world import check_names_in
 from simloop.scenario.yaml import Document, Loc, read_yaml, read_yaml_file
 
 

@@ -1,7 +1,7 @@
 """What the fake model says: one entry of a script, as people write it.
 
-A reply is parts, then an end. Not here: playing it (sim/model.py). The rule to keep: whatever can
-be written here becomes a list of timed parts; the fake knows nothing of this file.
+A reply is parts, then an end. Not here: playing it (world/fake_model.py). The rule to keep:
+whatever can be written here becomes a list of timed parts; the fake knows nothing of this file.
 """
 
 import json
@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from simloop.engine.context import utf8_bytes_over_4
 from simloop.messages import (
     Fault,
     Finish,
@@ -28,9 +29,8 @@ from simloop.messages import (
 )
 from simloop.scenario.durations import NO_TIME, WrittenDuration, WrittenDurationOrNone
 from simloop.scenario.strict import One, OneOrNone, Strict, differs, kept, wrong
-from simloop.sim.context import utf8_bytes_over_4
-from simloop.sim.model import ScriptedFailure, ScriptEntry, TimedPart
-from simloop.sim.tools import canonical_json
+from simloop.world.fake_model import ScriptedFailure, ScriptEntry, TimedPart
+from simloop.world.tools import canonical_json
 
 Where = Literal["before-headers", "after-headers", "mid-output"]
 

@@ -1,30 +1,30 @@
 """The scenario: everything that one run is made of, as people write it.
 
 The same models read files, build scenarios in Python and give the JSON Schema. Not here: replies
-(replies.py) and what the models are turned into (world.py). The rule to keep: every field says in
-one sentence what it does, because that sentence is what an editor shows.
+(replies.py) and what the models are turned into (assembly.py). The rule to keep: every field says
+in one sentence what it does, because that sentence is what an editor shows.
 """
 
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PrivateAttr, model_validator
 
+from simloop.engine.settings import MAX_TRANSITIONS
 from simloop.errors import ScenarioError
 from simloop.kernel.durations import UNITS_NS
 from simloop.kernel.limits import Limits
 from simloop.kernel.policies import Compaction, HookIsolation, ToolExecution
 from simloop.kernel.retry import ExponentialBackoff
+from simloop.scenario.designs import LoopOptions
 from simloop.scenario.durations import NO_TIME, WrittenDuration, WrittenDurationOrNone, duration
 from simloop.scenario.expect import Expect
 from simloop.scenario.history import PastMessage, unpaired
-from simloop.scenario.loops import LoopOptions
 from simloop.scenario.replies import Reply
 from simloop.scenario.strict import Many, Named, One, OneOrNone, Strict, differs, kept, wrong
-from simloop.sim.faults import ChanceFaults
-from simloop.sim.files import Files
-from simloop.sim.tools import Tool, canonical_json
-from simloop.sim.world import MAX_TRANSITIONS
 from simloop.trace.recorder import MAX_TRACE_CHARS
+from simloop.world.faults import ChanceFaults
+from simloop.world.files import Files
+from simloop.world.tools import Tool, canonical_json
 
 HookPoint = Literal["before_llm_call", "after_llm_call", "before_tool_call", "after_tool_call"]
 

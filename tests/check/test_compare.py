@@ -9,9 +9,9 @@ from simloop.check.verify import Verdict
 from simloop.errors import InternalError, ScenarioError
 from simloop.kernel.machine import Feature
 from simloop.loops.react import ReactLoop
+from simloop.runs.simulation import Simulation
+from simloop.scenario.designs import DESIGNS
 from simloop.scenario.loader import parse_scenario
-from simloop.scenario.loops import DESIGNS
-from simloop.scenario.simulation import Simulation
 
 LOOKS = """\
 prompt: Hi

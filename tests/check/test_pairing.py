@@ -12,6 +12,7 @@ from simloop import parse_scenario
 from simloop.check.pairing import broken_pairs, check_pairing
 from simloop.check.verify import verify
 from simloop.cli import main
+from simloop.engine.model_calls import ModelCalls
 from simloop.errors import InvariantViolated, ScenarioError
 from simloop.messages import (
     AssistantMessage,
@@ -22,8 +23,7 @@ from simloop.messages import (
     ToolMessage,
     UserMessage,
 )
-from simloop.scenario.simulation import run
-from simloop.sim.modelcalls import ModelCalls
+from simloop.runs.simulation import run
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry, Footer, Header
 from simloop.trace.looptrace import LoopTrace

@@ -15,14 +15,14 @@ from simloop.check.replay import (
     rerun,
     run_to_the_end,
 )
+from simloop.engine.hooks import Hooks
 from simloop.errors import InternalError, ReplayDiverged, ScenarioError
 from simloop.kernel.retry import ExponentialBackoff
+from simloop.runs.simulation import Simulation, run
 from simloop.scenario.catalog import SUFFIX, bundled_folder
 from simloop.scenario.loader import load_scenario, parse_scenario
 from simloop.scenario.replies import Http, Reply
 from simloop.scenario.schema import Scenario
-from simloop.scenario.simulation import Simulation, run
-from simloop.sim.hooks import Hooks
 from simloop.trace import entries
 from simloop.trace.codec import decode, encode
 from simloop.trace.diff import Divergence, first_difference

@@ -17,8 +17,8 @@ from simloop.errors import (
     SimloopError,
 )
 from simloop.kernel.retry import ExponentialBackoff
+from simloop.runs.simulation import Simulation
 from simloop.scenario.loader import parse_scenario
-from simloop.scenario.simulation import Simulation
 
 PASSES = "prompt: Hi\nmodel: [{http: {status: 500}}, {say: Hello.}]\nexpect: {text: Hello.}\n"
 FAILS = PASSES.replace("text: Hello.", "text: Bye.")

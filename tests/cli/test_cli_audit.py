@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from simloop.cli import main
-from simloop.sim.gaps import GAPS
+from simloop.virtual.gaps import GAPS
 
 PROGRAM = """
 import asyncio, os, random, socket, threading, time

@@ -17,7 +17,7 @@ from writing import write
 from simloop.cli import main
 from simloop.errors import InternalError
 from simloop.kernel.retry import ExponentialBackoff
-from simloop.scenario.simulation import Simulation
+from simloop.runs.simulation import Simulation
 
 PASSES = """\
 title: It answers

@@ -9,8 +9,8 @@ from writing import write
 
 from simloop.cli import main
 from simloop.errors import InternalError
-from simloop.scenario.loops import DESIGNS
-from simloop.scenario.simulation import Simulation
+from simloop.runs.simulation import Simulation
+from simloop.scenario.designs import DESIGNS
 
 EXHAUSTED = "prompt: Hi\ntools: {t: {}}\nmodel: [{call: {t: {}}}]\n"
 DOCUMENTED_OTHERWISE = ("clock/ahead", "finish-reasons/stop-with-tool-calls", "retry/rate-limit")

@@ -4,8 +4,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from simloop.cli import main
+from simloop.runs.simulation import run
 from simloop.scenario.loader import parse_scenario
-from simloop.scenario.simulation import run
 from simloop.trace.codec import encode, write_trace
 
 SCENARIO = "prompt: Hi\nmodel: [{http: {status: 500}}, {say: Hello there.}]\n"

@@ -13,8 +13,8 @@ from simloop.cli import main, progress
 from simloop.cli.proofs import file_stem
 from simloop.kernel.states import Finished
 from simloop.messages import Outcome
+from simloop.scenario.designs import names
 from simloop.scenario.loader import load_scenario
-from simloop.scenario.loops import names
 
 OWN = """\
 from simloop.loops.pi import PiLoop

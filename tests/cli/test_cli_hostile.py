@@ -13,8 +13,8 @@ from hostile import HOSTILE, hostile, hostile_scenarios, plain, raw_in
 from msgspec import Struct
 
 from simloop.cli import main
+from simloop.runs.simulation import run
 from simloop.scenario.loader import parse_scenario
-from simloop.scenario.simulation import run
 from simloop.snapshots import TraceSnapshotExtension
 from simloop.trace.codec import encode, write_trace
 from simloop.trace.diff import first_difference

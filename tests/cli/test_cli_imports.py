@@ -9,8 +9,8 @@ from click.testing import CliRunner, Result
 from writing import write
 
 from simloop.cli import main
+from simloop.runs.simulation import run
 from simloop.scenario.loader import parse_scenario
-from simloop.scenario.simulation import run
 from simloop.trace.codec import write_trace
 
 GOOD = "prompt: Hi\nmodel: [{say: Hello.}]\n"

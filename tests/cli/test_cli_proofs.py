@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from simloop.check.proof import prove
-from simloop.check.visited import Finding
 from simloop.cli.proofs import proof_lines
 from simloop.kernel.limits import Limits
 from simloop.loops.react import ReactLoop
+from simloop.prove.proof import prove
+from simloop.prove.visited import Finding
 
 
 def witness_shown(length: int) -> list[str]:

@@ -7,9 +7,9 @@ from click.testing import CliRunner, Result
 from writing import write
 
 from simloop.cli import main
+from simloop.runs.simulation import run
 from simloop.scenario.catalog import SUFFIX, bundled_folder
 from simloop.scenario.loader import load_scenario
-from simloop.scenario.simulation import run
 from simloop.trace.codec import encode, read_trace
 
 PASSES = "title: It answers\nprompt: Hi\nmodel: [{say: Hello.}]\nexpect: {text: Hello.}\n"

@@ -8,8 +8,8 @@ from click.testing import CliRunner, Result
 
 from simloop.cli import main
 from simloop.errors import InternalError
+from simloop.runs.simulation import Simulation, run
 from simloop.scenario.loader import parse_scenario
-from simloop.scenario.simulation import Simulation, run
 from simloop.trace import entries
 from simloop.trace.codec import encode, read_trace, write_trace
 from simloop.trace.looptrace import LoopTrace

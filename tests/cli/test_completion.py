@@ -10,7 +10,7 @@ from click.shell_completion import ShellComplete
 
 from simloop.cli import main
 from simloop.scenario.catalog import bundled_names
-from simloop.scenario.loops import names
+from simloop.scenario.designs import names
 
 
 def completed(*words: str) -> list[str]:

@@ -16,7 +16,8 @@ from simloop.kernel.signals import (
     WallClockExpired,
 )
 from simloop.kernel.states import BackingOff, CallingModel, Finished, Halting, Ready
-from simloop.scenario.loops import DESIGNS, machine_for
+from simloop.runs.registry import machine_for
+from simloop.scenario.designs import DESIGNS
 
 ARROW = re.compile(r"    (\w+) --> (\w+): (.+)")
 LEGAL: LegalMap = {

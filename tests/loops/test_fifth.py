@@ -11,10 +11,9 @@ from fifth import AGAIN, GIVEN_UP, Careless, Tries, TwoTries, one_try
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simloop.check.proof import Longest, prove
+from simloop.check.counterexamples import scenario_of_ending, scenario_text
 from simloop.check.replay import rerun
 from simloop.check.verify import verify
-from simloop.check.witness import scenario_of_ending, scenario_text
 from simloop.cli import main
 from simloop.errors import CannotExpress
 from simloop.kernel import signals
@@ -24,9 +23,10 @@ from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Machine
 from simloop.kernel.states import Finished
 from simloop.messages import Outcome
+from simloop.prove.proof import Longest, prove
+from simloop.runs.simulation import run
+from simloop.scenario.designs import LoopOptions
 from simloop.scenario.loader import parse_scenario
-from simloop.scenario.loops import LoopOptions
-from simloop.scenario.simulation import run
 from simloop.trace import views
 from simloop.trace.codec import encode, read_trace, write_trace
 from simloop.trace.diff import first_difference

@@ -41,7 +41,7 @@ from simloop.kernel.signals import (
 from simloop.loops.opencode import GO_ON, LEGAL, MAX_STEPS, OpencodeLoop, Turning
 from simloop.loops.opencode_options import OpencodeOptions, Steps
 from simloop.messages import AssistantMessage, FinishReason, ToolMessage, UserMessage
-from simloop.scenario.loops import LoopOptions
+from simloop.scenario.designs import LoopOptions
 from simloop.scenario.replies import Pace, StreamFault
 from simloop.scenario.schema import Context, Queued, Trigger
 

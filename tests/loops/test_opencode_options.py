@@ -50,7 +50,7 @@ from simloop.kernel.signals import (
 from simloop.loops.opencode import GO_ON, MARKER, MAX_STEPS, OpencodeLoop
 from simloop.loops.opencode_options import VERSIONS, OpencodeOptions, Steps
 from simloop.messages import AssistantMessage, UserMessage
-from simloop.scenario.loops import LoopOptions
+from simloop.scenario.designs import LoopOptions
 from simloop.scenario.schema import Context, Queued
 
 OVERFLOW = ModelFailed(ErrorClass.OVERFLOW, retryable=False)

@@ -12,11 +12,11 @@ from simloop import Http, Outcome, Reply, Result, Scenario, ScriptedTool
 from simloop.loops.opencode import GO_ON
 from simloop.loops.opencode_options import VERSIONS
 from simloop.messages import AssistantMessage, Message, ToolMessage, UserMessage
-from simloop.scenario.agent import event_view
+from simloop.runs.conversation import event_view
 from simloop.scenario.replies import StreamFault
 from simloop.scenario.schema import Context, Trigger
-from simloop.trace.event import Event
-from simloop.trace.opencode_events import SessionErrorEvent, StatusEvent
+from simloop.trace.exports.event import Event
+from simloop.trace.exports.opencode_events import SessionErrorEvent, StatusEvent
 
 ALL = pytest.mark.parametrize("version", VERSIONS)
 UP_TO_1_2_27 = pytest.mark.parametrize("version", ["1.1.11", "1.2.27"])

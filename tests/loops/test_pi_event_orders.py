@@ -12,12 +12,12 @@ import pytest
 from simloop import Outcome, Reply, Result, Scenario, ScriptedHook, ScriptedTool, ToolExecution, run
 from simloop.kernel.policies import ToolOrder
 from simloop.messages import AssistantMessage, ToolMessage
-from simloop.scenario.agent import event_view
+from simloop.runs.conversation import event_view
 from simloop.scenario.replies import Pace
 from simloop.scenario.schema import Queued, Trigger
 from simloop.trace import entries
-from simloop.trace import pi_program_events as pi
-from simloop.trace.event import Event
+from simloop.trace.exports import pi_program_events as pi
+from simloop.trace.exports.event import Event
 
 SECOND = 10**9
 TOOLS = {

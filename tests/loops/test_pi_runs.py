@@ -20,7 +20,7 @@ from simloop import (
 from simloop.kernel.policies import ToolOrder
 from simloop.loops.pi_options import VERSIONS, Delivery, PiOptions
 from simloop.messages import ToolMessage, UserMessage
-from simloop.scenario.loops import LoopOptions
+from simloop.scenario.designs import LoopOptions
 from simloop.scenario.schema import Context, Queued, Trigger
 from simloop.trace import entries
 

@@ -23,8 +23,8 @@ from simloop import (
 from simloop.errors import CannotExpress
 from simloop.loops.pi_options import Delivery, PiOptions
 from simloop.messages import AssistantMessage, Request, ToolCall
+from simloop.scenario.designs import LoopOptions
 from simloop.scenario.loader import parse_scenario
-from simloop.scenario.loops import LoopOptions
 from simloop.scenario.schema import Queued
 from simloop.trace import entries
 

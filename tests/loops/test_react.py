@@ -29,7 +29,7 @@ from simloop.kernel.signals import (
 )
 from simloop.loops.react import LEGAL, TOO_MANY_ROUNDS, ReactLoop, ReactOptions
 from simloop.messages import AssistantMessage, FinishReason, ToolMessage
-from simloop.scenario.loops import LoopOptions
+from simloop.scenario.designs import LoopOptions
 from simloop.scenario.replies import Http
 from simloop.scenario.schema import Queued, ScriptedHook, Trigger
 from simloop.trace import entries

@@ -23,7 +23,7 @@ from simloop.kernel.policies import ToolStart
 from simloop.loops.reference import ReferenceLoop
 from simloop.loops.reference_options import DOCUMENTED, VERSIONS, ReferenceOptions
 from simloop.messages import AssistantMessage, ToolMessage, UserMessage
-from simloop.scenario.loops import LoopOptions
+from simloop.scenario.designs import LoopOptions
 from simloop.scenario.replies import StreamFault
 from simloop.scenario.schema import Context, Queued, ScriptedTool, Trigger
 from simloop.trace import entries

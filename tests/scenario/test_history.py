@@ -25,11 +25,11 @@ from simloop.messages import (
     ToolMessage,
     UserMessage,
 )
+from simloop.scenario.designs import names
 from simloop.scenario.history import PastMessage
 from simloop.scenario.loader import parse_scenario
-from simloop.scenario.loops import names
 from simloop.scenario.schema import ScriptedTool
-from simloop.trace.react_history import history as as_react_keeps_it
+from simloop.trace.exports.react_history import history as as_react_keeps_it
 from simloop.trace.views import requests
 
 BEFORE: list[Any] = [

@@ -5,8 +5,8 @@ import msgspec
 import pytest
 
 from simloop.errors import ScenarioError
+from simloop.runs.simulation import run
 from simloop.scenario.loader import parse_scenario
-from simloop.scenario.simulation import run
 from simloop.trace import entries
 from simloop.trace.codec import decode, encode
 from simloop.trace.diff import CONTEXT, Divergence, first_difference

@@ -9,15 +9,15 @@ from simloop.check.replay import run_to_the_end
 from simloop.errors import CheckFailed
 from simloop.kernel.errorclass import ErrorClass
 from simloop.messages import AssistantMessage, Part, Request
+from simloop.runs.result import Result
+from simloop.runs.simulation import Simulation, run
 from simloop.scenario.catalog import SUFFIX, bundled_folder
+from simloop.scenario.designs import DESIGNS
 from simloop.scenario.loader import load_scenario, parse_scenario
-from simloop.scenario.loops import DESIGNS
-from simloop.scenario.result import Result
-from simloop.scenario.simulation import Simulation, run
-from simloop.sim.model import FakeModel, Model
 from simloop.trace import entries, views
 from simloop.trace.codec import decode, encode
 from simloop.trace.entries import AnyEntry
+from simloop.world.fake_model import FakeModel, Model
 
 PATHS = sorted(bundled_folder().rglob(f"*{SUFFIX}"))
 

@@ -1,0 +1,296 @@
+"""A run of a machine as a scenario: what the world must do so that the simulator goes the same way.
+
+Not here: finding the run (graph.py). The rule to keep: the scenario shows exactly the transitions
+of the witness, which a test proves for every outcome of every loop; what no scenario can show is
+refused, not left out.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import yaml
+from msgspec import Struct
+
+from simloop.errors import ScenarioError
+from simloop.kernel import effects, signals
+from simloop.kernel.effects import Effect
+from simloop.kernel.errorclass import ErrorClass
+from simloop.kernel.limits import Limits
+from simloop.kernel.policies import HookIsolation, OnHookFailure
+from simloop.kernel.retry import RETRYABLE
+from simloop.kernel.states import Finished
+from simloop.messages import FinishReason, Outcome
+from simloop.prove.graph import Lasso
+from simloop.prove.visited import Finding, Step
+from simloop.scenario.designs import LoopOptions
+from simloop.scenario.expect import Expect
+from simloop.scenario.replies import Http, Reply, StreamFault
+from simloop.scenario.schema import Context, Queued, Scenario, ScriptedHook, ScriptedTool, Trigger
+
+T = TypeVar("T")
+
+_ROUNDS = 25
+"""How often a lasso goes round before it is called a runaway."""
+_WALL_CLOCK_MS = 500
+_TOOL, _HANGING, _ENDING = "work", "wait_for_ever", "say_that_all_is_done"
+_TOOLS = {
+    _TOOL: ScriptedTool(returns="done"),
+    _HANGING: ScriptedTool(hangs=True),
+    _ENDING: ScriptedTool(returns="done", terminate=True),
+}
+_FAILING = {
+    ErrorClass.RATE_LIMIT: Reply(http=Http(status=429)),
+    ErrorClass.OVERLOADED: Reply(http=Http(status=529)),
+    ErrorClass.SERVER: Reply(http=Http(status=500)),
+    ErrorClass.CONNECTION: Reply(lost="before-headers"),
+    ErrorClass.TIMEOUT: Reply(http=Http(status=504)),
+    ErrorClass.QUOTA: Reply(http=Http(status=402)),
+    ErrorClass.AUTH: Reply(http=Http(status=401)),
+    ErrorClass.OVERFLOW: Reply(http=Http(status=413, message="prompt is too long")),
+    ErrorClass.BAD_REQUEST: Reply(http=Http(status=400)),
+    ErrorClass.ABORTED: Reply(error=StreamFault(message="Request was aborted", code="aborted")),
+}
+
+
+def scenario_of_ending(
+    steps: Sequence[Step], *, loop: str, limits: Limits, options: LoopOptions
+) -> Scenario:
+    """A scenario that goes through `steps`, which end in Finished, and expects that end.
+
+    Raises ScenarioError if the world cannot be made to behave so.
+    """
+    ended = steps[-1].run.state
+    assert isinstance(ended, Finished)
+    script = _Script()
+    script.play(steps)
+    limit = f", by {ended.limit}" if ended.limit else ""
+    return script.scenario(
+        title=f"The shortest run of {loop} that ends as {ended.outcome}{limit}",
+        loop=loop,
+        limits=limits,
+        loops=options,
+        expect=Expect(outcome=ended.outcome, limit=ended.limit),
+    )
+
+
+def scenario_of_lasso(lasso: Lasso, *, loop: str, limits: Limits, options: LoopOptions) -> Scenario:
+    """A scenario that goes into `lasso` and round until it is a runaway, and expects that.
+
+    Raises ScenarioError if the world cannot be made to behave so.
+    """
+    script = _Script()
+    # One more answer: what the last transition asks for is performed before the run is given up.
+    script.play((*lasso.prefix, *(lasso.cycle * _ROUNDS), lasso.cycle[0]))
+    return script.scenario(
+        title=f"A run of {loop} that never ends: {len(lasso.cycle)} transitions, again and again",
+        loop=loop,
+        limits=limits,
+        loops=options,
+        max_transitions=len(lasso.prefix) + _ROUNDS * len(lasso.cycle),
+        expect=Expect(error="RunawayRun"),
+    )
+
+
+def scenario_of_finding(
+    finding: Finding, *, loop: str, limits: Limits, options: LoopOptions
+) -> Scenario:
+    """A scenario that goes to where `finding` is; a run that has not ended there is cut off.
+
+    Raises ScenarioError if the world cannot be made to behave so.
+    """
+    if not finding.witness:
+        raise ScenarioError("it is wrong before anything has happened")
+    state = finding.witness[-1].run.state
+    script = _Script()
+    script.play(finding.witness)
+    if not isinstance(state, Finished):
+        script.say_more()
+    return script.scenario(
+        title=f"{loop}: {finding.what}",
+        loop=loop,
+        limits=limits,
+        loops=options,
+        max_transitions=len(finding.witness),
+        expect=_expected_in(state),
+    )
+
+
+def _expected_in(state: Struct) -> Expect:
+    """What becomes of a run that goes no further than this."""
+    if not isinstance(state, Finished):
+        return Expect(error="RunawayRun")
+    if not isinstance(state.outcome, Outcome):
+        raise ScenarioError(f"no run can end as {state.outcome!r}")
+    return Expect(outcome=state.outcome, limit=state.limit)
+
+
+def scenario_text(scenario: Scenario) -> str:
+    """The scenario as a file: only what is not the default, in the order of the schema."""
+    whole = scenario.model_dump(mode="json", exclude_defaults=True, by_alias=True)
+    return yaml.safe_dump(whole, sort_keys=False, allow_unicode=True, width=100)
+
+
+class _Script:
+    """Collects what the world does, one signal after the other."""
+
+    def __init__(self) -> None:
+        self._replies: list[Reply] = []
+        self._hooks: list[ScriptedHook] = []
+        self._queue: list[Queued] = []
+        self._over: list[bool] = []
+        self._shrunk: list[bool] = []
+        self._abort: Trigger | None = None
+        self._wall_clock = False
+        self._transitions = 0
+        self._seen: dict[type[Effect], int] = {}
+
+    def play(self, steps: Iterable[Step]) -> None:
+        """Take one step after the other. What was asked before a step says what it answers."""
+        asked: tuple[Effect, ...] = ()
+        for step in steps:
+            for effect in asked:
+                self._seen[type(effect)] = self._seen.get(type(effect), 0) + 1
+            self._answer(step.signal, asked)
+            self._transitions += 1
+            asked = step.asked
+
+    def say_more(self) -> None:
+        """Have an answer to what the last transition asks for: it is performed before the cut."""
+        self._replies.append(Reply(say="Some words."))
+
+    def scenario(self, *, limits: Limits, **rest: Any) -> Scenario:
+        """All of it. The context is scripted wherever it is looked at: real sizes grow."""
+        if self._wall_clock:
+            limits = replace(limits, max_wall_clock_ms=_WALL_CLOCK_MS)
+        calls = {name for reply in self._replies for name in _calls_of(reply)}
+        context = Context(over=_shortened(self._over), shrunk=_shortened(self._shrunk))
+        return Scenario(
+            prompt="Do the work.",
+            limits=limits,
+            tools={name: tool for name, tool in _TOOLS.items() if name in calls},
+            model=_repeated(self._replies),
+            hooks=self._hooks,
+            queue=self._queue,
+            abort=self._abort,
+            context=context if self._over or self._shrunk else None,
+            hook_isolation=HookIsolation(on_failure=OnHookFailure.FAIL_RUN)
+            if any(hook.raises for hook in self._hooks)
+            else None,
+            **rest,
+        )
+
+    def _answer(self, signal: signals.Signal, asked: tuple[Effect, ...]) -> None:
+        match signal:
+            case signals.ContextMeasured(over=over):
+                self._over.append(over)
+            case signals.ContextCompacted(shrunk=shrunk):
+                self._shrunk.append(shrunk)
+            case signals.ModelReplied():
+                self._replies.append(_reply(signal))
+            case signals.ModelFailed(error=error, retryable=retryable):
+                if not any(isinstance(e, effects.CallModel) and e.aborted for e in asked):
+                    self._replies.append(_failing(error, retryable=retryable))
+            case signals.ToolsReturned(blocked=True):
+                self._hook("before_tool_call", effects.RunTools, block="Not allowed.")
+            case signals.ToolsReturned(terminate=True):
+                self._call_instead(_ENDING)
+            case signals.StepClosed(steering=steering, follow_up=follow_up):
+                self._say(steering=steering, follow_up=follow_up)
+            case signals.HookFailed():
+                self._fail_hook(asked)
+            case signals.CallBlocked():
+                self._hook("before_llm_call", effects.CallModel, block="Not now.")
+            case signals.AbortRequested():
+                if self._abort is not None:
+                    raise ScenarioError("in no scenario does the user abort twice")
+                self._abort = Trigger(after="transition", nth=self._transitions)
+            case signals.WallClockExpired():
+                self._let_time_pass(asked)
+            case _:
+                pass  # Began, BackoffElapsed and plain ToolsReturned come by themselves
+
+    def _say(self, *, steering: bool, follow_up: bool) -> None:
+        for wanted, later in ((steering, False), (follow_up, True)):
+            if wanted:
+                nth = self._transitions
+                self._queue.append(
+                    Queued(after="transition", nth=nth, say="And more.", follow_up=later)
+                )
+
+    def _hook(self, at: Any, effect: type[Effect], **does: Any) -> None:
+        # One that acts keeps those after it from being called, and each counts its own calls.
+        before = sum(hook.at == at for hook in self._hooks)
+        self._hooks.append(ScriptedHook(at=at, nth=self._seen[effect] - before, **does))
+
+    def _fail_hook(self, asked: tuple[Effect, ...]) -> None:
+        for kind, at in (
+            (effects.CallModel, "before_llm_call"),
+            (effects.RunTools, "before_tool_call"),
+            (effects.CloseStep, "after_llm_call"),
+        ):
+            if any(isinstance(effect, kind) for effect in asked):
+                self._hook(at, kind, raises="broken")
+
+    def _let_time_pass(self, asked: tuple[Effect, ...]) -> None:
+        """Have whatever was asked for take longer than the wall clock allows."""
+        self._wall_clock = True
+        if any(isinstance(effect, effects.CallModel) for effect in asked):
+            self._replies.append(Reply(stall="before-headers"))
+        elif any(isinstance(effect, effects.RunTools) for effect in asked):
+            self._call_instead(_HANGING)
+        elif not any(isinstance(effect, effects.Backoff) for effect in asked):
+            raise ScenarioError("no scenario can let the time run out where nothing takes time")
+
+    def _call_instead(self, tool: str) -> None:
+        """Have the newest reply call this tool."""
+        self._replies[-1] = self._replies[-1].model_copy(update={"call": {tool: {}}})
+
+
+def _reply(signal: signals.ModelReplied) -> Reply:
+    """A reply that the simulator reports as `signal`. Raises ScenarioError if there is none."""
+    interrupted = signal.finish is FinishReason.INTERRUPTED
+    if interrupted and signal.steps > 1:
+        raise ScenarioError("no scenario lets a reply that breaks off report its steps")
+    finish: str | None = str(signal.finish)
+    if signal.finish is FinishReason.OTHER:
+        finish = "unheard-of"
+    usual = FinishReason.TOOL_CALLS if signal.calls else FinishReason.STOP
+    if interrupted or (signal.finish is usual and (signal.text or signal.calls)):
+        finish = None
+    return Reply(
+        say="Some words." if signal.text else "",
+        call={_TOOL: {}} if signal.calls else {},
+        finish=finish,
+        steps=signal.steps,
+        unfinished=interrupted,
+    )
+
+
+def _failing(error: ErrorClass, *, retryable: bool) -> Reply:
+    """A reply that fails as `error`; the retry policy says whether that is tried again."""
+    reply = _FAILING.get(error)
+    if reply is None or retryable is not (error in RETRYABLE):
+        kind = "retryable" if retryable else "not retryable"
+        raise ScenarioError(f"no scenario makes a model call fail as {error}, {kind}")
+    return reply
+
+
+def _calls_of(reply: Reply) -> list[str]:
+    return list(reply.call) if isinstance(reply.call, dict) else []
+
+
+def _repeated(replies: list[Reply]) -> list[Reply]:
+    """The replies, with one that is repeated at the end said once and for always."""
+    once = _shortened(replies)
+    if len(replies) - len(once) < _ROUNDS // 2:
+        return replies
+    return [*once[:-1], once[-1].model_copy(update={"times": "always"})]
+
+
+def _shortened(words: list[T]) -> list[T]:
+    """The same without the repetition of the last one."""
+    last = len(words)
+    while last > 1 and words[last - 1] == words[last - 2]:
+        last -= 1
+    return words[:last]

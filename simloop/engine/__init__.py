@@ -1,0 +1,1 @@
+"""The built-in agent: drives a loop machine in a world."""

@@ -1,0 +1,258 @@
+"""Shortening the context: which messages go, and what stands in their place.
+
+Not here: deciding to compact (the loop). The rules to keep: a call and its results go or stay
+together (I1, bug B19), the newest user message always stays (I5), and a result that is not smaller
+is not a compaction.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from simloop.engine.cancellation import Timeouts
+from simloop.engine.context import History, TokenEstimator, message_tokens
+from simloop.engine.model_calls import ModelCalls, ReplySoFar
+from simloop.engine.requests import Requests
+from simloop.kernel.policies import Compaction, CompactionStrategy
+from simloop.messages import (
+    AssistantMessage,
+    FinishReason,
+    Message,
+    SummaryMessage,
+    ToolMessage,
+    UserMessage,
+)
+from simloop.trace import entries
+
+SUMMARY_SYSTEM_PROMPT = "Summarise a conversation between a user and an assistant that uses tools."
+SUMMARY_REQUEST = UserMessage(
+    "Summarise the conversation above: the user's goal, what was done and found, what is left to "
+    "do. Write the summary only."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A plan: `removed` goes, a summary may stand in its place, at index `at` of `kept`."""
+
+    removed: tuple[Message, ...]
+    kept: tuple[Message, ...]
+    at: int
+
+    def with_summary(self, text: str) -> tuple[Message, ...]:
+        """The history with a summary in the place of what was removed."""
+        return (*self.kept[: self.at], SummaryMessage(text), *self.kept[self.at :])
+
+
+def turns_of(messages: Sequence[Message]) -> list[list[Message]]:
+    """Split into turns: a message that is no tool result, with the results that follow it."""
+    turns: list[list[Message]] = []
+    for message in messages:
+        if isinstance(message, ToolMessage) and turns:
+            turns[-1].append(message)
+        else:
+            turns.append([message])
+    return turns
+
+
+def plan_cut(
+    messages: Sequence[Message],
+    policy: Compaction,
+    estimate: TokenEstimator,
+    *,
+    forced: bool,
+    down_to: int | None,
+) -> Cut:
+    """Take away the oldest turns that may go, until `down_to` tokens are left.
+
+    Without `down_to` all that may go goes, earlier summaries too: for a new summary. Otherwise an
+    earlier summary stays: what it stands for is gone already (bug B10).
+    """
+    turns = turns_of(messages)
+    users = [i for i, turn in enumerate(turns) if isinstance(turn[0], UserMessage)]
+    newest_user = users[-1] if users else -1
+    keep_turns = 1 if forced else policy.keep_turns
+    tokens = sum(message_tokens(message, estimate) for message in messages)
+    going: set[int] = set()
+    for index, turn in enumerate(turns[: max(0, len(turns) - keep_turns)]):
+        if down_to is not None and tokens <= down_to:
+            break
+        lasting = down_to is not None and isinstance(turn[0], SummaryMessage)
+        if index != newest_user and not lasting:
+            going.add(index)
+            tokens -= sum(message_tokens(message, estimate) for message in turn)
+    return _cut(turns, going)
+
+
+def _cut(turns: list[list[Message]], going: set[int]) -> Cut:
+    removed = [m for i, turn in enumerate(turns) if i in going for m in turn]
+    kept = [m for i, turn in enumerate(turns) if i not in going for m in turn]
+    first = min(going, default=0)
+    return Cut(tuple(removed), tuple(kept), sum(len(turn) for turn in turns[:first]))
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """What a compaction came to, in estimated tokens."""
+
+    tokens_before: int
+    tokens_after: int
+
+    @property
+    def shrunk(self) -> bool:
+        """Whether it helped."""
+        return self.tokens_after < self.tokens_before
+
+
+class Compactor:
+    """Carries out the compaction policy for one run."""
+
+    def __init__(
+        self,
+        policy: Compaction,
+        history: History,
+        requests: Requests,
+        model_calls: ModelCalls,
+        watch: Timeouts,
+    ) -> None:
+        self._policy = policy
+        self._history = history
+        self._requests = requests
+        self._model_calls = model_calls
+        self._watch = watch
+        self.reported = False
+        """Whether the trace of this run says that the context is over its trigger for good."""
+
+    def over(self) -> bool:
+        """Return whether the context is over its trigger, and something may be dropped from it.
+
+        The first context of a run that is over its trigger, with nothing to drop, is reported: the
+        run goes on, and a person should know why there is no compaction.
+        """
+        history = self._history
+        if not self._policy.is_over(history.tokens, len(history.messages)):
+            return False
+        if self.may_help():
+            return True
+        if not self.reported:
+            self.reported = True
+            self._requests.recorder.record(entries.Notice, self._why_not())
+        return False
+
+    def _why_not(self) -> str:
+        history, policy = self._history, self._policy
+        size, trigger = f"{history.tokens:,} tokens", policy.trigger
+        if policy.max_messages is not None:
+            size, trigger = f"{len(history.messages):,} messages", policy.max_messages
+        turns = "turn stays" if policy.keep_turns == 1 else f"{policy.keep_turns} turns stay"
+        over = f"the context has {size} (trigger {trigger:,})"
+        return f"{over}, but nothing may be dropped: the newest {turns}"
+
+    def may_help(self) -> bool:
+        """Whether a normal compaction has anything to take away; if not, none is tried.
+
+        Looks at the newest turns only: this is asked at the top of every round that is too long.
+        """
+        messages, turns, start = self._history.messages, 0, len(self._history.messages)
+        while start and turns < self._policy.keep_turns:
+            start -= 1
+            turns += not isinstance(messages[start], ToolMessage)
+        head = messages[:start]
+        if any(not isinstance(message, UserMessage | SummaryMessage) for message in head):
+            return True
+        # Only users and summaries are left: the newest user stays, a summary alone gains nothing.
+        users = sum(isinstance(message, UserMessage) for message in head)
+        newer = any(isinstance(message, UserMessage) for message in messages[start:])
+        return users > (0 if newer else 1)
+
+    async def shorten(self, *, forced: bool) -> Compacted:
+        """Shorten the history and record it.
+
+        A summary that fails, is empty, is cut off or gains nothing gives way to dropping the oldest
+        turns, so that a broken summary model does not end the run (bugs B4, B11, B14, B16).
+        """
+        history = self._history
+        before, count = history.tokens, len(history.messages)
+        strategy, detail = "", ""
+        if self._policy.strategy is CompactionStrategy.SUMMARISE:
+            detail = await self._summarise(forced=forced)
+            strategy = "" if detail else CompactionStrategy.SUMMARISE
+        if not strategy and self._drop_oldest(forced=forced):
+            strategy = CompactionStrategy.DROP_OLDEST
+        removed = count - len(history.messages)
+        record = self._requests.recorder.record
+        record(entries.Compaction, forced, strategy, before, history.tokens, removed, detail)
+        return Compacted(before, history.tokens)
+
+    async def restart(self, marker: str, otherwise: str) -> Compacted:
+        """Put `marker`, a summary and the newest user message in the place of the whole context.
+
+        The summary is of all before that message; if there is no earlier user message, it is of the
+        whole context, and `otherwise` follows it. It need not be shorter. One that fails gives way
+        to dropping the oldest turns.
+        """
+        history = self._history
+        before, count = history.tokens, len(history.messages)
+        users = [
+            index
+            for index, message in enumerate(history.messages)
+            if isinstance(message, UserMessage) and message.text != marker
+        ]
+        again = len(users) > 1
+        head = history.messages[: users[-1]] if again else history.messages
+        newest = history.messages[users[-1]] if again else UserMessage(otherwise)
+        text, detail = await self._ask_for_summary(head)
+        strategy = CompactionStrategy.DROP_OLDEST if detail else CompactionStrategy.SUMMARISE
+        if not detail:
+            history.replace((UserMessage(marker), AssistantMessage(text), newest))
+        elif self._drop_oldest(forced=True):
+            history.append(UserMessage(otherwise))
+        removed = count - len(history.messages)
+        record = self._requests.recorder.record
+        record(entries.Compaction, True, strategy, before, history.tokens, removed, detail)  # noqa: FBT003
+        return Compacted(before, history.tokens)
+
+    def _drop_oldest(self, *, forced: bool) -> bool:
+        """Down to the target; a forced one at least by half, for the provider found it too long."""
+        history = self._history
+        target = self._policy.target
+        if forced or self._policy.max_messages is not None:  # its size in tokens says nothing then
+            target = min(target, history.tokens // 2)
+        cut = self._plan(forced=forced, down_to=target)
+        if cut.removed:
+            history.replace(cut.kept)
+        return bool(cut.removed)
+
+    async def _summarise(self, *, forced: bool) -> str:
+        """Put a summary in the place of all turns that may go; else say why not."""
+        history = self._history
+        cut = self._plan(forced=forced, down_to=None)
+        if not cut.removed:
+            return "nothing may be removed"
+        text, detail = await self._ask_for_summary(cut.removed)
+        if detail:
+            return detail
+        shorter = History(cut.with_summary(text), history.estimate)
+        if shorter.tokens >= history.tokens:
+            return "the summary is no shorter than what it replaces"
+        history.replace(shorter.messages)
+        return ""
+
+    async def _ask_for_summary(self, messages: Sequence[Message]) -> tuple[str, str]:
+        """Return the model's summary of `messages`, or the reason why there is none."""
+        conversation = History((*messages, SUMMARY_REQUEST), self._history.estimate)
+        request = self._requests.summary(SUMMARY_SYSTEM_PROMPT, conversation)
+        reply = ReplySoFar()
+        await self._model_calls.read(request, reply, self._watch, quiet=True)
+        text = reply.text.strip()
+        if reply.fault is not None:
+            return "", f"the summary failed: {reply.fault.message}"
+        if reply.finish not in (FinishReason.STOP, FinishReason.OTHER) or not text:
+            why = f"the summary is of no use: finish {reply.finish}, {len(text)} characters"
+            return "", why
+        return text, ""
+
+    def _plan(self, *, forced: bool, down_to: int | None) -> Cut:
+        history = self._history
+        return plan_cut(
+            history.messages, self._policy, history.estimate, forced=forced, down_to=down_to
+        )

@@ -1,0 +1,252 @@
+"""The four hook points, what a hook is given, and the callbacks that only watch.
+
+Not here: calling them (user_code.py). The rules to keep: hooks of a point run in the order in which
+they are listed, each sees the changes of those before it, and a change made for one call is gone
+with that call.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import msgspec
+
+from simloop.errors import ScenarioError
+from simloop.messages import FinishReason, Message, ToolCall, ToolResult, ToolSpec, Usage
+from simloop.world.tools import Tool
+from simloop.world.user_function import UserFunction
+
+BEFORE_LLM_CALL = "before_llm_call"
+AFTER_LLM_CALL = "after_llm_call"
+BEFORE_TOOL_CALL = "before_tool_call"
+AFTER_TOOL_CALL = "after_tool_call"
+
+_FUNCTION = "give a plain or an async function"
+
+
+class Blockable:
+    """The input of a hook before a call. `block` forbids the call, and later hooks do not run."""
+
+    blocked: str | None = None
+
+    def block(self, reason: str) -> None:
+        """Forbid the call. `reason` is what the user (or, for a tool, the model) is told."""
+        self.blocked = str(reason)
+
+    def _check_blocked(self) -> None:
+        """Raise TypeError if a hook assigned something other than text to `blocked`."""
+        blocked: Any = self.blocked
+        if not isinstance(blocked, str | None):
+            raise TypeError("blocked must be text; call block(reason)")
+
+
+class BeforeLLMCall(Blockable):
+    """Before a request is sent. `system_prompt` and `tools` may be changed, for this call only.
+
+    `tools` maps names to Tools. A hook may remove, replace and add tools, as Tools or as functions:
+    the request offers, and the step runs, the tools that the hooks leave.
+    """
+
+    def __init__(
+        self,
+        step_number: int,
+        messages: Sequence[Message],
+        system_prompt: str,
+        tools: Mapping[str, Tool],
+    ) -> None:
+        self.step_number = step_number
+        self.messages = messages
+        self.system_prompt = system_prompt
+        self.tools: dict[str, Any] = dict(tools)
+        self.keep()
+
+    def keep(self) -> None:
+        """Accept the changes of a hook.
+
+        Raises TypeError if they are of no use, and ScenarioError for a tool without a function.
+        """
+        self._check_blocked()
+        if not isinstance(self.system_prompt, str):
+            raise TypeError("system_prompt must be text")
+        if not isinstance(self.tools, dict):
+            raise TypeError("tools must be a mapping")
+        self.tools = {name: _tool_of_hook(name, tool) for name, tool in self.tools.items()}
+        self._kept = self.system_prompt, dict(self.tools)
+
+    def restore(self) -> None:
+        """Undo what a failed hook left half done."""
+        self.blocked = None
+        self.system_prompt, tools = self._kept
+        self.tools = dict(tools)
+
+
+def _tool_of_hook(name: Any, given: Any) -> Tool:
+    """The tool that a hook put under `name`. Raises as `BeforeLLMCall.keep`."""
+    if isinstance(given, ToolSpec):
+        raise ScenarioError(
+            f"a before_llm_call hook gave the tool `{name}` as a ToolSpec, which has no function",
+            hint=f"give a Tool or a function: tools[{name!r}] = Tool(function, ...)",
+        )
+    if isinstance(given, Tool):
+        return given if given.spec.name == name else given.named(name)
+    if not isinstance(name, str) or not callable(given):
+        raise TypeError("tools must map names to Tools or functions")
+    return Tool(given, name=name)
+
+
+@dataclass(frozen=True, slots=True)
+class AfterLLMCall:
+    """After a step: what the model said. For reading only."""
+
+    step_number: int
+    text: str
+    calls: tuple[ToolCall, ...]
+    finish_reason: FinishReason
+    raw_finish_reason: str
+    usage: Usage | None
+
+    def keep(self) -> None:
+        """Nothing here can change."""
+
+    restore = keep
+
+
+class BeforeToolCall(Blockable):
+    """Before a tool runs. `arguments` may be changed or replaced; they are validated afterwards.
+
+    `failure` is what the model is told where a hook that fails answers the call.
+    """
+
+    failure = ""
+
+    def __init__(self, call: ToolCall, arguments: dict[str, Any]) -> None:
+        self.call = call
+        self.arguments = arguments
+        self.keep()
+
+    def keep(self) -> None:
+        """As for `BeforeLLMCall`. Arguments are kept as JSON, for a hook may change them inside."""
+        self._check_blocked()
+        if not isinstance(self.arguments, dict):
+            raise TypeError("arguments must be a mapping")
+        self._kept = msgspec.json.encode(self.arguments)
+
+    def restore(self) -> None:
+        """Undo what a failed hook left half done."""
+        self.blocked = None
+        self.arguments = msgspec.json.decode(self._kept)
+
+
+class AfterToolCall:
+    """After a tool ran, or failed. `result` may be replaced; `failure`: see `BeforeToolCall`."""
+
+    failure = ""
+
+    def __init__(self, call: ToolCall, arguments: dict[str, Any], result: ToolResult) -> None:
+        self.call = call
+        self.arguments = arguments
+        self.result = result
+        self.keep()
+
+    def keep(self) -> None:
+        """As for `BeforeLLMCall`."""
+        result: Any = self.result
+        if not isinstance(result, ToolResult) or not isinstance(result.text, str):
+            raise TypeError("result must be a ToolResult with a text")
+        self._kept = self.result
+
+    def restore(self) -> None:
+        """Undo what a failed hook left half done."""
+        self.result = self._kept
+
+
+HookInput: TypeAlias = BeforeLLMCall | AfterLLMCall | BeforeToolCall | AfterToolCall
+
+
+HookList = Iterable[Callable[..., Any] | UserFunction]
+
+
+class Hooks:
+    """Hooks by point, in the order in which they run. Each is a plain or an async function."""
+
+    def __init__(
+        self,
+        *,
+        before_llm_call: HookList = (),
+        after_llm_call: HookList = (),
+        before_tool_call: HookList = (),
+        after_tool_call: HookList = (),
+    ) -> None:
+        self.before_llm_call = _functions(BEFORE_LLM_CALL, before_llm_call)
+        self.after_llm_call = _functions(AFTER_LLM_CALL, after_llm_call)
+        self.before_tool_call = _functions(BEFORE_TOOL_CALL, before_tool_call)
+        self.after_tool_call = _functions(AFTER_TOOL_CALL, after_tool_call)
+
+    def __add__(self, other: "Hooks") -> "Hooks":
+        """Ours, then those of `other`."""
+        return Hooks(
+            before_llm_call=(*self.before_llm_call, *other.before_llm_call),
+            after_llm_call=(*self.after_llm_call, *other.after_llm_call),
+            before_tool_call=(*self.before_tool_call, *other.before_tool_call),
+            after_tool_call=(*self.after_tool_call, *other.after_tool_call),
+        )
+
+    def __bool__(self) -> bool:
+        return bool(
+            self.before_llm_call
+            or self.after_llm_call
+            or self.before_tool_call
+            or self.after_tool_call
+        )
+
+
+def _functions(point: str, hooks: HookList) -> tuple[UserFunction, ...]:
+    given: Any = hooks
+    if callable(given) or isinstance(given, str) or not isinstance(given, Iterable):
+        hint = f"put it in a list: Hooks({point}=[function])"
+        raise ScenarioError("the hooks of a point are a list", key=point, hint=hint)
+    for index, hook in enumerate(hooks := tuple(hooks)):
+        if not callable(hook) and not isinstance(hook, UserFunction):
+            key, kind = f"{point}.{index}", type(hook).__name__
+            raise ScenarioError(f"a hook is a function, not {kind}", key=key, hint=_FUNCTION)
+    return tuple(hook if isinstance(hook, UserFunction) else UserFunction(hook) for hook in hooks)
+
+
+class Callbacks:
+    """The documents' callbacks. They watch: what they return is ignored, a failure is recorded.
+
+    on_chunk(part): every part of the stream, and the result of each tool that ran as a
+    ToolResultPart, before the more particular callbacks.
+    on_text(text), on_tool_call(call), on_tool_result(call, result): as they happen.
+    on_step_finish(step_number, finish_reason): once per step, after its tools.
+    on_response(messages): the messages that the step adds to the context.
+    on_compacted(tokens_before, tokens_after): after a compaction that helped.
+    """
+
+    __slots__ = (
+        "on_chunk", "on_compacted", "on_response", "on_step_finish", "on_text", "on_tool_call",
+        "on_tool_result",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        *,
+        on_chunk: Callable[..., Any] | None = None,
+        on_text: Callable[..., Any] | None = None,
+        on_tool_call: Callable[..., Any] | None = None,
+        on_tool_result: Callable[..., Any] | None = None,
+        on_step_finish: Callable[..., Any] | None = None,
+        on_response: Callable[..., Any] | None = None,
+        on_compacted: Callable[..., Any] | None = None,
+    ) -> None:
+        self.on_chunk = _callback("on_chunk", on_chunk)
+        self.on_text = _callback("on_text", on_text)
+        self.on_tool_call = _callback("on_tool_call", on_tool_call)
+        self.on_tool_result = _callback("on_tool_result", on_tool_result)
+        self.on_step_finish = _callback("on_step_finish", on_step_finish)
+        self.on_response = _callback("on_response", on_response)
+        self.on_compacted = _callback("on_compacted", on_compacted)
+
+
+def _callback(name: str, function: Callable[..., Any] | None) -> UserFunction | None:
+    return None if function is None else UserFunction(function, name)

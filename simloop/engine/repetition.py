@@ -1,0 +1,81 @@
+"""The detection of a run that makes no progress: nothing new is said in thousands of transitions.
+
+Not here: the bound on transitions (driver.py), and programs without a machine (standstill.py). The
+rule to keep: a text, a call, a result or an error that was not there before is progress, and so is
+a reply of a script that is used up. A long run that makes progress is never ended.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from simloop.trace import entries
+from simloop.trace.entries import AnyEntry
+from simloop.world.fake_model import Model
+
+# 20,000 transitions take about a second.
+STRIDE = 20_000
+MARK = 5_000
+_OFTEN = 10
+
+
+class Repetition:
+    """Looks at the record of a run at every `MARK` and judges it at every `STRIDE` transitions."""
+
+    def __init__(self, record: Sequence[AnyEntry], model: Model) -> None:
+        self._record = record
+        self._model = model
+        self._since = 0
+        self._spent = 0
+
+    def found(self, transitions: int) -> str:
+        """The signals of the round that the run repeats; empty if it makes progress."""
+        left = transitions % STRIDE
+        if left == MARK:
+            self._since = len(self._record)
+            self._spent = self._spent_replies()
+        if left or self._spent != self._spent_replies():
+            return ""
+        said = Counter(filter(None, map(_what, self._record[self._since :])))
+        return "" if said and min(said.values()) < _OFTEN else _last_round(self._record)
+
+    def _spent_replies(self) -> int:
+        return spent_replies(self._model)
+
+
+def spent_replies(model: Model) -> int:
+    """How many replies of `model` were used of those that run out; 0 if it has no script."""
+    spent: Callable[[], int] | None = getattr(model, "spent", None)
+    return 0 if spent is None else spent()
+
+
+def _last_round(record: Sequence[AnyEntry]) -> str:
+    """The signals of the last transitions, back to where the run was in the same place."""
+    signals: list[str] = []
+    last = None
+    for entry in reversed(record):
+        if isinstance(entry, entries.Transition):
+            if (entry.signal, entry.state) == last:
+                break
+            last = last or (entry.signal, entry.state)
+            signals.append(entry.signal)
+    return ", ".join(reversed(signals))
+
+
+def _what(entry: AnyEntry) -> tuple[Any, ...] | None:
+    """The content of an entry, without the numbers that go up in every round."""
+    match entry:
+        case entries.TextDelta() | entries.ReasoningDelta() | entries.Prompt():
+            return type(entry), entry.text
+        case entries.ToolCall():
+            return type(entry), entry.name, entry.arguments
+        case entries.ToolResult():
+            return type(entry), entry.name, entry.text, entry.is_error
+        case entries.Finish():
+            return type(entry), entry.reason, entry.raw
+        case entries.Error():
+            return type(entry), repr(entry.fault), entry.error_class
+        case entries.Hook():
+            return type(entry), entry.point, entry.hook, entry.did, entry.detail
+        case _:
+            return None

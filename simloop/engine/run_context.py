@@ -1,0 +1,19 @@
+"""What those who carry out effects share during one conversation."""
+
+from dataclasses import dataclass
+
+from simloop.engine.cancellation import Cancellation
+from simloop.engine.hooks import Callbacks, Hooks
+from simloop.engine.user_code import UserCode
+from simloop.trace.recorder import Recorder
+
+
+@dataclass(frozen=True, slots=True)
+class RunContext:
+    """The pen, the stop button and the user code."""
+
+    recorder: Recorder
+    interrupts: Cancellation
+    user_code: UserCode
+    hooks: Hooks
+    callbacks: Callbacks

@@ -1,0 +1,65 @@
+"""The tool calls that run in tasks of their own, beside the task of the run.
+
+Not here: what is done for one call (tool_calls.py). The rule to keep: every task that is spawned is
+waited for or stopped, so that no tool outlives its run.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+
+from simloop.engine.cancellation import Timeouts
+
+Work = Callable[[Timeouts], Coroutine[object, object, None]]
+"""What is done for one call, under the watch of the task that does it."""
+
+
+class RunningCalls:
+    """The tasks of the calls that were started. False if there are none."""
+
+    def __init__(self) -> None:
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._tasks)
+
+    def spawn(self, work: Work, watch: Timeouts, *, after_the_last: bool) -> None:
+        """Begin `work` in a task; `after_the_last` waits until the task before it has ended."""
+        last = self._tasks[-1] if self._tasks and after_the_last else None
+
+        async def run() -> None:
+            task = asyncio.current_task()
+            assert task is not None
+            if last is not None:
+                await asyncio.wait([last])
+                if last.cancelled() or last.exception() is not None:
+                    return  # the run ends
+            await work(Timeouts(watch.loop, task))
+
+        self._tasks.append(watch.loop.create_task(run()))
+
+    async def wait(self) -> None:
+        """Wait until all have ended. Raises the error of the first that failed, in order."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, return_when=asyncio.FIRST_EXCEPTION)
+            self._raise_errors()
+            self._tasks.clear()
+
+    async def stop(self) -> None:
+        """Cancel all, and wait until they have ended. Raises the error of the first that failed.
+
+        A task that goes on is cancelled again each time that the caller is.
+        """
+        if not self._tasks:
+            return
+        for task in self._tasks:
+            task.cancel()
+        try:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+        finally:
+            self._raise_errors()
+            self._tasks.clear()
+
+    def _raise_errors(self) -> None:
+        for task in self._tasks:
+            if task.done() and not task.cancelled() and (error := task.exception()):
+                raise error

@@ -1,0 +1,379 @@
+"""The calls of one reply: validated, guarded by hooks, run, and each answered exactly once.
+
+Not here: what a tool is (tools.py) and whether its calls are run at all (the loop). The rules to
+keep: every call gets exactly one result, in the order of the calls, whatever happens (I1, I12),
+and nothing that a tool raises leaves this file (I13).
+"""
+
+import asyncio
+from collections.abc import Awaitable, Mapping
+from contextlib import nullcontext
+from typing import Any, NamedTuple
+
+import msgspec
+
+from simloop.engine.cancellation import Timeouts
+from simloop.engine.hooks import (
+    AFTER_TOOL_CALL,
+    BEFORE_TOOL_CALL,
+    AfterToolCall,
+    BeforeToolCall,
+)
+from simloop.engine.refusals import OPERATION_ABORTED
+from simloop.engine.run_context import RunContext
+from simloop.engine.running_tools import RunningCalls
+from simloop.engine.settings import EngineSettings
+from simloop.engine.user_code import message_of
+from simloop.errors import SimloopError
+from simloop.escape import writable
+from simloop.kernel.policies import OnAbort, ToolOrder
+from simloop.messages import NO_RESULT, Message, ToolCall, ToolMessage, ToolResult, ToolResultPart
+from simloop.trace import entries
+from simloop.world.arguments import read_again, read_arguments
+from simloop.world.tools import Tool, canonical_json
+from simloop.world.user_errors import keep
+
+
+class ToolCalls:
+    """Answers calls for one run. `answers` are those of the current step, None where open.
+
+    `blocked` is why a hook forbade a call of this step, or None.
+    """
+
+    def __init__(self, world: EngineSettings, session: RunContext) -> None:
+        self._policy = world.tool_execution
+        self._rules = world.tool_rules
+        self._on_abort = world.on_abort
+        self._hooks = session.hooks
+        self._callbacks = session.callbacks
+        self._recorder = session.recorder
+        self._user_code = session.user_code
+        self._interrupts = session.interrupts
+        self._watched = world.watched
+        self._report_failures = world.report_failed_tools
+        self._running = RunningCalls()
+        self.open([])
+
+    def open(self, calls: list[ToolCall]) -> None:
+        """Begin a step with these calls, all of them open."""
+        self._calls = calls
+        self._started: list[int] = []
+        self.answers: list[ToolMessage | None] = [None] * len(calls)
+        self.blocked: str | None = None
+        self._deaf: set[int] = set()  # calls that were started after an abort: they never hear it
+        self._ending: set[int] = set()  # calls whose results ask for the end of the run
+
+    @property
+    def terminated(self) -> bool:
+        """Whether every result of the step asks for the end of the run."""
+        given = [i for i, a in enumerate(self.answers) if a is not None and not self.is_made_up(a)]
+        return bool(given) and self._ending.issuperset(given)
+
+    def is_made_up(self, message: Message) -> bool:
+        """Whether the message is a result that only completes a request: no call was begun."""
+        is_result = isinstance(message, ToolMessage) and message.text == NO_RESULT
+        return is_result and self._on_abort is OnAbort.STOP_BATCH
+
+    def open_new(self) -> None:
+        """Open the calls that have come since: a reply adds to its calls while it is read."""
+        self.answers += [None] * (len(self._calls) - len(self.answers))
+
+    async def start_newest(self, tools: Mapping[str, Tool], watch: Timeouts) -> None:
+        """Start the call that has just come, while its reply goes on.
+
+        In sequential order the call starts when the calls before it have ended. The call has a turn
+        before this returns, so it has started even if no time passes until the reply ends.
+        """
+        self.open_new()
+        index = len(self._calls) - 1
+        in_sequence = self._policy.order is not ToolOrder.PARALLEL
+        self._running.spawn(
+            lambda own: self._answer_early(index, tools, own), watch, after_the_last=in_sequence
+        )
+        await asyncio.sleep(0)
+
+    async def _answer_early(self, index: int, tools: Mapping[str, Tool], watch: Timeouts) -> None:
+        if await self._may_begin(index):
+            await self._answer_call(index, tools, watch)
+
+    async def finish_started(self) -> None:
+        """Wait for the calls that `start_newest` started. Raises CancelledError to end the run."""
+        if self._running:
+            await self._running.wait()
+            self._interrupts.check()
+
+    async def stop_started(self) -> None:
+        """Cancel the calls that `start_newest` started, and wait until each has ended."""
+        await self._running.stop()
+
+    async def keep_first(self, why: str, watch: Timeouts) -> None:
+        """Leave one call; the others get an error result with this text, and are forgotten."""
+        for index in range(1, len(self._calls)):
+            await self._reject(index, why, watch)
+        del self._calls[1:], self.answers[1:]
+
+    async def run(self, tools: Mapping[str, Tool], watch: Timeouts) -> None:
+        """Run the open calls, one after the other or in parallel, as the policy says.
+
+        A call that was started and cut short before has had its run: it gets an error result.
+        """
+        await self.finish_started()
+        for index in self._started:
+            if self.answers[index] is None:
+                await self._reject(index, "Error: not finished, it was interrupted", watch)
+        if self._is_parallel(tools):
+            await self._run_in_parallel(tools, watch)
+        else:
+            await self._run_in_order(tools, watch)
+        if self._is_stopped():
+            await self.settle(NO_RESULT, watch)  # of calls that were never begun
+
+    def _is_parallel(self, tools: Mapping[str, Tool]) -> bool:
+        if self._policy.order is not ToolOrder.PARALLEL or len(self._calls) < 2:  # noqa: PLR2004
+            return False
+        called = (tools.get(call.name) for call in self._calls)
+        return not any(tool is not None and tool.sequential for tool in called)
+
+    async def _answer_call(self, index: int, tools: Mapping[str, Tool], watch: Timeouts) -> None:
+        ready = await self._prepare(index, tools, watch)
+        if ready is not None:
+            self._start(ready)
+            await self._run_one(ready, watch)
+
+    async def settle(self, text: str, watch: Timeouts) -> None:
+        """Give every call that is still open an error result with this text."""
+        for index in self._open():
+            await self._reject(index, text, watch)
+
+    def _open(self) -> list[int]:
+        return [index for index, answer in enumerate(self.answers) if answer is None]
+
+    async def _run_in_order(self, tools: Mapping[str, Tool], watch: Timeouts) -> None:
+        for number, index in enumerate(self._open()):
+            if not await self._may_begin(number):
+                return
+            await self._answer_call(index, tools, watch)
+
+    async def _run_in_parallel(self, tools: Mapping[str, Tool], watch: Timeouts) -> None:
+        """Prepare one after the other, and start all that are ready before any runs."""
+        prepared: list[Ready] = []
+        for number, index in enumerate(self._open()):
+            if not await self._may_begin(number):
+                break
+            ready = await self._prepare(index, tools, watch)
+            if ready is not None:
+                prepared.append(ready)
+        if self._watched:
+            await asyncio.sleep(0)  # as in `_may_begin`, for a last call that needed no tool
+        started = await self._start_all(prepared, watch)
+
+        async def run_one(one: Ready) -> None:
+            task = asyncio.current_task()
+            assert task is not None
+            await self._run_one(one, Timeouts(watch.loop, task))
+
+        tasks = [watch.loop.create_task(run_one(one)) for one in started]
+        try:
+            if tasks:
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        for task in tasks:
+            error = None if task.cancelled() else task.exception()
+            if error is not None:
+                raise error
+        self._interrupts.check()
+
+    async def _may_begin(self, number: int) -> bool:
+        """Whether the next call may be begun: after an abort that stops the batch, only the first.
+
+        Raises CancelledError if the run is to end.
+        """
+        if self._watched:
+            await asyncio.sleep(0)  # as in driver.py: the result of the call before it was told
+        if number and self._is_stopped():
+            return False
+        self._interrupts.check()
+        return True
+
+    def _is_stopped(self) -> bool:
+        return self._on_abort is OnAbort.STOP_BATCH and self._interrupts.aborted
+
+    async def _prepare(
+        self, index: int, tools: Mapping[str, Tool], watch: Timeouts
+    ) -> "Ready | None":
+        """Find the tool, validate, run the hooks before it; None if the call is answered."""
+        call = self._calls[index]
+        tool = tools.get(call.name)
+        if tool is None:
+            await self._reject(index, f"Error: tool {call.name} not found", watch)
+            return None
+        arguments, shown, wrong = read_arguments(tool, call.arguments, self._rules.conversion)
+        if not wrong and self._hooks.before_tool_call:
+            given = BeforeToolCall(call, arguments)
+            hooks = self._hooks.before_tool_call
+            await self._user_code.fire(BEFORE_TOOL_CALL, hooks, given, watch)
+            if await self._is_answered_by_hook(index, given, watch):
+                return None
+            check = self._rules.check_changed
+            arguments, shown, wrong = read_again(tool, given.arguments, check=check)
+        if wrong:
+            found = {"validationErrors": wrong.splitlines()[1:]}
+            await self._answer(index, ToolResult(wrong, True, found), watch, ran=False)  # noqa: FBT003
+            return None
+        if self._is_stopped():
+            await self._reject(index, OPERATION_ABORTED, watch)
+            return None
+        return Ready(index, tool, arguments, shown)
+
+    async def _is_answered_by_hook(
+        self, index: int, given: BeforeToolCall, watch: Timeouts
+    ) -> bool:
+        """Answer a call that its hooks forbade, or failed for; whether they did."""
+        if given.failure:
+            await self._answer(index, _failed(given.failure), watch, ran=False)
+        elif self._is_stopped():
+            await self._reject(index, OPERATION_ABORTED, watch)
+        elif given.blocked is not None:
+            self.blocked = writable(given.blocked)
+            await self._reject(index, f"Error: {given.blocked}", watch)
+        else:
+            return False
+        return True
+
+    async def _start_all(self, ready: list["Ready"], watch: Timeouts) -> list["Ready"]:
+        """Those that are started. An abort keeps back what comes after it, and no started call."""
+        started: list[Ready] = []
+        for one in ready:
+            if started and self._interrupts.pending is not None:
+                break
+            if self._is_stopped():
+                await self._reject(one.place, OPERATION_ABORTED, watch)
+                continue
+            self._start(one)
+            started.append(one)
+        return started
+
+    def _start(self, ready: "Ready") -> None:
+        self._interrupts.check()
+        call = self._calls[ready.place]
+        self._started.append(ready.place)
+        if self._interrupts.aborted:
+            self._deaf.add(ready.place)
+        self._recorder.record(entries.ToolStarted, call.id, call.name, ready.shown)
+
+    async def _run_one(self, ready: "Ready", watch: Timeouts) -> None:
+        index, call = ready.place, self._calls[ready.place]
+        result = await self._execute(ready, watch)
+        heard = self._report_failures or not result.is_error
+        if heard and self._hooks.after_tool_call and self._interrupts.pending is None:
+            done = AfterToolCall(call, ready.arguments, result)
+            try:
+                hooks = self._hooks.after_tool_call
+                await self._user_code.fire(AFTER_TOOL_CALL, hooks, done, watch)
+            except asyncio.CancelledError:
+                self._put(index, result, ran=True)  # the run ends, and the tool did run
+                raise
+            result = _failed(done.failure) if done.failure else done.result
+        await self._answer(index, result, watch, ran=True)
+
+    async def _execute(self, ready: "Ready", watch: Timeouts) -> ToolResult:
+        """What the tool gives; whatever it raises is an error result for the model."""
+        tool = ready.tool
+        try:
+            value = tool.function.function(**ready.arguments)
+            if tool.function.is_async or asyncio.iscoroutine(value):
+                return await self._wait_for(value, ready, watch)
+            return _result_of(value)
+        except SimloopError:
+            raise  # a wrong scenario or an escape from the simulation is not the tool's failure
+        except asyncio.CancelledError:
+            if self._interrupts.pending is not None or watch.task.cancelling():
+                raise
+            return _failed("the tool was cancelled")  # by itself: not an Exception, so bug D4
+        except Exception as error:  # noqa: BLE001 - a tool is user code
+            keep(self._user_code.raised, f"the tool {tool.spec.name}", error)
+            return _failed(message_of(error) or type(error).__name__)
+
+    async def _wait_for(self, value: Awaitable[Any], ready: "Ready", watch: Timeouts) -> ToolResult:
+        """The result of an async tool, if it comes in time and no abort breaks it off."""
+        timeout_ms = ready.tool.timeout_ms or self._policy.timeout_ms
+        hears = self._on_abort is not OnAbort.END_RUN and ready.place not in self._deaf
+        if timeout_ms is None and not hears:
+            return _result_of(await value)
+        result = None
+        breaking = self._interrupts.breaking if hears else nullcontext
+        with watch.deadline(timeout_ms) as deadline, breaking(deadline):
+            result = _result_of(await value)
+        # A result that comes after the deadline, from a tool that swallowed it, is too late.
+        if deadline.expired:
+            return _failed(f"timed out after {timeout_ms} ms")
+        return ToolResult(OPERATION_ABORTED, is_error=True) if result is None else result
+
+    async def _reject(self, index: int, text: str, watch: Timeouts) -> None:
+        """Answer a call in its tool's stead."""
+        await self._answer(index, ToolResult(text, is_error=True), watch, ran=False)
+
+    async def _answer(self, index: int, result: ToolResult, watch: Timeouts, *, ran: bool) -> None:
+        self._put(index, result, ran=ran)
+        if result.is_error and not self._report_failures:
+            return
+        call, callbacks = self._calls[index], self._callbacks
+        if ran and callbacks.on_chunk is not None:
+            part = ToolResultPart(call, result)
+            await self._user_code.notify(callbacks.on_chunk, (part,), watch)
+        if callbacks.on_tool_result is not None:
+            await self._user_code.notify(callbacks.on_tool_result, (call, result), watch)
+
+    def _put(self, index: int, result: ToolResult, *, ran: bool) -> None:
+        call = self._calls[index]
+        text = writable(result.text)
+        self.answers[index] = ToolMessage(call.id, text, result.is_error)
+        if result.terminate:
+            self._ending.add(index)
+        record = self._recorder.record
+        details = None
+        if result.details is not None:
+            details, size = _as_json(result.details)
+            self._recorder.count(size)
+        record(entries.ToolResult, call.id, call.name, text, result.is_error, ran, details)
+
+
+class Ready(NamedTuple):
+    """A call that may run: its place in the reply, its tool, the arguments, and their JSON."""
+
+    place: int
+    tool: Tool
+    arguments: dict[str, Any]
+    shown: str
+
+
+def _failed(why: str) -> ToolResult:
+    return ToolResult(f"Error: {why}", is_error=True, details={"error": why})
+
+
+def _as_json(details: object) -> tuple[object, int]:
+    """A copy of `details` with its size, or a text that names their type if they are no JSON."""
+    try:
+        text = canonical_json(details)
+        return msgspec.json.decode(text), len(text)
+    except (TypeError, ValueError, RecursionError):
+        return f"no JSON: {type(details).__name__}", 0
+
+
+def _result_of(value: Any) -> ToolResult:
+    """What a tool returned, as a result."""
+    if isinstance(value, ToolResult):
+        if not isinstance(value.text, str):
+            raise TypeError("the text of a ToolResult must be text")
+        return value
+    return ToolResult(text_of(value))
+
+
+def text_of(value: Any) -> str:
+    """What the model reads of a value: text as it is, None as nothing, all else as JSON."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None else canonical_json(value).decode()

@@ -1,0 +1,146 @@
+"""Calling hooks and callbacks so that what they do wrong stays theirs.
+
+Not here: tools (tool_calls.py isolates those). The rule to keep: nothing that a hook or a callback
+raises leaves this file, except our own errors and what ends the whole program; and a hook that
+hangs costs its timeout, not the run (document 002 sections 9 and 10, bugs D15, D16).
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from simloop.engine.cancellation import Cancellation, Timeout, Timeouts
+from simloop.engine.hooks import AfterToolCall, BeforeToolCall, Blockable, HookInput
+from simloop.errors import SimloopError
+from simloop.escape import writable
+from simloop.kernel.policies import HookIsolation, OnHookFailure
+from simloop.kernel.signals import HookFailed
+from simloop.trace import entries
+from simloop.trace.recorder import Recorder
+from simloop.world.user_errors import UserError, keep
+from simloop.world.user_function import UserFunction
+
+
+class UserCode:
+    """Runs hooks and callbacks under one isolation policy, and records what they did.
+
+    `raised` are the exceptions of all functions of the user, those of tools and models too.
+    """
+
+    def __init__(
+        self, isolation: HookIsolation, recorder: Recorder, interrupts: Cancellation
+    ) -> None:
+        self._isolation = isolation
+        self._recorder = recorder
+        self._interrupts = interrupts
+        self.failure = ""
+        self.raised: list[UserError] = []
+
+    async def fire(
+        self, point: str, hooks: tuple[UserFunction, ...], given: HookInput, watch: Timeouts
+    ) -> None:
+        """Run the hooks of one point in order. Stops at the first that blocks.
+
+        A hook that fails leaves nothing half done: what it changed is taken back. Raises
+        CancelledError if the run is to end, by a hook's failure or for another reason.
+        """
+        for hook in hooks:
+            self._interrupts.check()
+            start_ns = watch.loop.now_ns
+            did, detail, words = await self._call(hook, (given,), watch, given.keep)
+            if did != "ok":
+                given.restore()
+                self._apply_isolation(given, hook, detail, words)
+            blocked = given.blocked if isinstance(given, Blockable) else None
+            if blocked is not None and did == "ok":
+                did, detail = "blocked", writable(blocked)
+            took_ns = watch.loop.now_ns - start_ns
+            self._recorder.record(entries.Hook, point, hook.name, did, took_ns, detail)
+            if blocked is not None or _is_answered(given):
+                break
+        self._interrupts.check()
+
+    def _apply_isolation(
+        self, given: HookInput, hook: UserFunction, detail: str, words: str
+    ) -> None:
+        on_failure = self._isolation.on_failure
+        if on_failure is OnHookFailure.FAIL_RUN:
+            self.failure = f"hook {hook.name}: {detail}"
+            self._interrupts.end_run(HookFailed())
+        elif on_failure is OnHookFailure.BLOCK_CALL and isinstance(given, Blockable):
+            given.block(f"hook {hook.name} failed: {detail}")
+        elif on_failure is OnHookFailure.ERROR_RESULT and isinstance(given, _AtToolCall):
+            given.failure = words
+
+    async def notify(
+        self, callback: UserFunction, arguments: tuple[Any, ...], watch: Timeouts
+    ) -> None:
+        """Call a callback; a failure is recorded and goes no further."""
+        did, detail, _ = await self._call(callback, arguments, watch)
+        if did != "ok":
+            self._recorder.record(entries.Callback, callback.name, detail)
+
+    async def _wait_for(self, waiting: Awaitable[Any], watch: Timeouts) -> Timeout | None:
+        if self._isolation.timeout_ms is None:
+            await waiting
+            return None
+        with watch.deadline(self._isolation.timeout_ms) as deadline:
+            await waiting
+        return deadline
+
+    async def _call(
+        self,
+        user: UserFunction,
+        arguments: tuple[Any, ...],
+        watch: Timeouts,
+        afterwards: Callable[[], None] | None = None,
+    ) -> tuple[str, str, str]:
+        """What the function did, the detail of a failure, and the exception's own words.
+
+        `afterwards` fails on the function's account.
+        """
+        try:
+            result = user.function(*arguments)
+            if result is not None and (user.is_async or asyncio.iscoroutine(result)):
+                start_ns = watch.loop.now_ns
+                deadline = await self._wait_for(result, watch)
+                if deadline is not None and deadline.expired:
+                    allowed_ms = (deadline.when_ns - start_ns) // 1_000_000
+                    late = f"took longer than {allowed_ms} ms"
+                    return "timed-out", late, late
+            if afterwards is not None:
+                afterwards()
+        except SimloopError:
+            raise  # a wrong script or a deadlock is not the hook's failure
+        except asyncio.CancelledError:
+            if watch.task.cancelling() or self._interrupts.pending is not None:
+                raise
+            cancelled = "CancelledError"  # it cancelled itself; nobody asked (bug D4)
+            return "failed", cancelled, cancelled
+        except Exception as error:  # noqa: BLE001 - user code is isolated here
+            kind = "callback" if afterwards is None else "hook"
+            keep(self.raised, f"the {kind} {user.name}", error)
+            return "failed", describe(error), message_of(error) or type(error).__name__
+        return "ok", "", ""
+
+
+_AtToolCall = BeforeToolCall | AfterToolCall
+
+
+def _is_answered(given: HookInput) -> bool:
+    return isinstance(given, _AtToolCall) and bool(given.failure)
+
+
+def describe(error: BaseException) -> str:
+    """An exception as one says it: the type's name and the message, never an address."""
+    kind = type(error).__name__
+    text = message_of(error)
+    return f"{kind}: {text}" if text else kind
+
+
+def message_of(error: BaseException) -> str:
+    """The exception's own words, or nothing: an exception is user code, and wording it may fail."""
+    try:
+        return writable(str(error))
+    except Exception:  # noqa: BLE001 - see above
+        return ""

@@ -1,0 +1,1 @@
+"""Proofs about loop machines: every reachable run is visited."""

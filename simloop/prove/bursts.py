@@ -1,0 +1,73 @@
+"""What a machine makes of a reply that reports many steps at once.
+
+Not here: how steps are counted (counting.py). The rule to keep: a machine that takes no notice of
+bursts is left alone; one that does must do so at every count.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+
+from msgspec import structs
+
+from simloop.kernel import effects
+from simloop.kernel.alphabet import replies
+from simloop.kernel.names import NAMES
+from simloop.kernel.signals import ModelReplied, Signal
+from simloop.kernel.states import Finished
+from simloop.prove.rules import Advance, Wrong
+from simloop.prove.visited import Came, Graph, way_back
+
+LIMIT = "max_steps_per_round"
+_SPENDING = (effects.CallModel, effects.Backoff, effects.Compact)
+
+
+def mistakes_bursts(graph: Graph, advance: Advance, most: int) -> Iterator[Wrong]:
+    """A burst begins at one step more than `most`, whatever has been counted before.
+
+    What a machine makes of a burst stands in the state that it goes to.
+    """
+    sizes = (1, most, most + 1, 10 * most + 10, 20 * most + 20, 2, 3)
+    noticed: dict[tuple[object, Signal], bool] = {}
+    for node, asked in enumerate(graph.asked):
+        run = graph.runs[node]
+        if not any(isinstance(e, effects.CallModel) and not e.aborted for e in asked):
+            continue
+        for reply in replies(1):
+            moved = [advance(run, structs.replace(reply, steps=steps)) for steps in sizes]
+            states = [move and move[0].state for move in moved]
+            one, just, over, far, *_ = states
+            if any(state not in (one, far) for state in states):
+                return  # more is told there than whether it was a burst, such as the number itself
+            if one != just:
+                yield Wrong(node, f"{most} steps of a reply are taken for a burst")
+            if over != far:
+                yield Wrong(node, f"{most + 1} steps of a reply are not taken for a burst")
+            if noticed.setdefault((run.state, reply), one != far) is not (one != far):
+                where = NAMES[type(run.state)]
+                yield Wrong(node, f"{where} takes notice of a burst at some counts, and not here")
+
+
+def goes_on_after_a_burst(graph: Graph, most: int) -> Iterator[Wrong]:
+    """After a burst nothing is spent, if there are runs that `max_steps_per_round` ends."""
+    ends = (run.state.limit for run in graph.runs if isinstance(run.state, Finished))
+    if LIMIT not in ends:
+        return
+    came: Came = {}
+    waiting: deque[int] = deque()
+    for node, arrows in enumerate(graph.arrows):
+        for signal, target in arrows:
+            burst = isinstance(signal, ModelReplied) and signal.steps > most
+            if burst and target not in came:
+                came[target] = node, signal, True
+                waiting.append(target)
+    while waiting:
+        node = waiting.popleft()
+        spent = [e for e in graph.asked[node] if isinstance(e, _SPENDING)]
+        if spent:
+            start, way = way_back(came, node)
+            yield Wrong(start, f"a run asks for {NAMES[type(spent[0])]} after a burst", way)
+            continue
+        for signal, target in graph.arrows[node]:
+            if target not in came:
+                came[target] = node, signal, False
+                waiting.append(target)

@@ -1,0 +1,260 @@
+"""Visiting every run that a machine can reach: a proof of what it can do, not a sample.
+
+Not here: what a machine has to keep to (rules.py), what the whole graph shows (graph.py), and
+making scenarios of runs (counterexamples.py). The rule to keep: whatever can happen in a state
+comes from what was asked of the world there (`kernel/alphabet.py`), never from the machine, so that
+a machine cannot hide anything by not expecting it.
+"""
+
+import gc
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from msgspec import Struct
+
+from simloop.errors import InternalError, RunawayRun
+from simloop.kernel import effects, signals
+from simloop.kernel.alphabet import ENDINGS, answers, replies
+from simloop.kernel.diagram import Edge
+from simloop.kernel.effects import Effect
+from simloop.kernel.limits import Limits
+from simloop.kernel.machine import AbortRule, Feature, IllegalSignal, Machine, Run, Transition
+from simloop.kernel.names import NAMES
+from simloop.kernel.policies import OnAbort
+from simloop.kernel.signals import Signal
+from simloop.kernel.states import Finished
+from simloop.prove import bursts, counting, rules, stopping
+from simloop.prove.visited import Finding, Graph
+
+MAX_NODES = 1_000_000
+"""A machine that counts without bound is given up there: about a gigabyte."""
+_SAID_EVERY = 500
+
+
+Say = Callable[[str], object]
+"""Told how far an exploration has come, in words."""
+
+
+def explore(
+    machine: Machine, limits: Limits, say: Say = lambda _: None
+) -> tuple[Graph, list[Finding], set[Edge]]:
+    """Visit every run of `machine`; the graph, what is wrong on the way, the edges taken.
+
+    Raises RunawayRun past `MAX_NODES`: then the machine counts something that has no bound.
+    """
+    with _without_collections():
+        return _Explorer(machine, limits, say).explore()
+
+
+def count_states(machine: Machine, limits: Limits, most: int) -> int | None:
+    """Count the states of `machine` without judging them; None if there are more than `most`."""
+    with _without_collections():
+        return _Explorer(machine, limits).count(most)
+
+
+@contextmanager
+def _without_collections() -> Iterator[None]:
+    """Do not look for garbage: a graph of this size is looked through again and again, for none."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
+class _Explorer:
+    def __init__(self, machine: Machine, limits: Limits, say: Say = lambda _: None) -> None:
+        self._machine = machine
+        self._say = say
+        self._first = machine.start()
+        self._most_steps = limits.max_steps_per_round
+        self._numbers: dict[tuple[Run, tuple[Effect, ...]], int] = {}
+        self._arrivals: dict[tuple[Effect, ...], tuple[Signal, ...]] = {}
+        self._graph = Graph()
+        self._findings: dict[str | tuple[type, ...], Finding] = {}
+        self._taken: set[Edge] = set()
+
+    def explore(self) -> tuple[Graph, list[Finding], set[Edge]]:
+        graph = self._graph
+        if not self._visit_all(MAX_NODES):
+            raise _runaway(graph)
+        found = self._wrong_in_all()
+        for number, wrong in enumerate(found):
+            self._say(f"{len(graph):,} states visited, {number} of {len(found)} rules checked")
+            self._find_all(wrong)
+        return graph, list(self._findings.values()), self._taken
+
+    def count(self, most: int) -> int | None:
+        return len(self._graph) if self._visit_all(most) else None
+
+    def _visit_all(self, most: int) -> bool:
+        """Visit every run; False if there are more than `most`."""
+        graph = self._graph
+        graph.add(self._first, (), None)  # no number: to come back is another run
+        self._find_all(self._begins_anew(0))
+        self._visit(0, (signals.Began(),))
+        node = 1
+        while node < len(graph):
+            if node not in graph.cut and not isinstance(graph.runs[node].state, Finished):
+                self._visit(node, self._arrivals_at(node))
+            node += 1
+            if node > most:
+                return False
+            if node % _SAID_EVERY == 0:
+                self._say(f"{len(graph):,} states found, {node:,} visited")
+        return True
+
+    def _visit(self, node: int, arrivals: tuple[Signal, ...]) -> None:
+        run, arrows = self._graph.runs[node], self._graph.arrows[node]
+        for signal in arrivals:
+            target = self._target(node, run, signal)
+            if target is not None:
+                arrows.append((signal, target))
+
+    def _wrong_with(self, node: int) -> Iterator[str]:
+        run, asked = self._graph.runs[node], self._graph.asked[node]
+        bounds = self._machine.bounds
+        yield from rules.wrong_by_itself(run, asked)
+        yield from rules.ended_too_early(run, bounds)
+        for what in rules.past_a_bound(run, asked, bounds):
+            self._graph.cut.add(node)  # it may be so for ever after, and one is enough
+            yield what
+
+    def _wrong_in_all(self) -> tuple[Iterator[rules.Wrong], ...]:
+        graph, machine, most = self._graph, self._machine, self._most_steps
+        bounds = machine.bounds
+        return (
+            rules.not_the_same_twice(graph, self._tried),
+            rules.stops_one_early(graph, self._tried, bounds),
+            bursts.mistakes_bursts(graph, self._tried, most),
+            bursts.goes_on_after_a_burst(graph, most),
+            stopping.goes_on_after_a_stop(graph),
+            stopping.acts_after_an_abort(graph, getattr(machine, "abort_rule", AbortRule())),
+            counting.miscounts(graph, bounds),
+            counting.leaves_uncounted(graph, bounds),
+            counting.decides_by_a_count(graph, bounds, getattr(machine, "thresholds", {})),
+        )
+
+    def _arrivals_at(self, node: int) -> tuple[Signal, ...]:
+        asked = self._graph.asked[node]
+        arrivals = self._arrivals.get(asked)
+        if arrivals is None:
+            found = [*(signal for effect in asked for signal in self._answers(effect)), *ENDINGS]
+            arrivals = tuple(
+                signal for signal in found if not why_impossible(self._machine, signal)
+            )
+            self._arrivals[asked] = arrivals
+        return arrivals
+
+    def _answers(self, effect: Effect) -> Iterator[Signal]:
+        """Also replies of as many steps as one may have: the most that a counter may jump."""
+        if not isinstance(effect, Effect):
+            return  # found already
+        yield from answers(effect, self._most_steps + 1)
+        if isinstance(effect, effects.CallModel) and not effect.aborted and self._most_steps > 1:
+            yield from replies(self._most_steps)
+
+    def _target(self, node: int, run: Run, signal: Signal) -> int | None:
+        """The node that `signal` leads to; None, and a finding at `node`, if the machine fails."""
+        try:
+            moved = _transition(self._machine.advance(run, signal))
+            number = self._numbers.get(moved)
+        except Exception as error:  # noqa: BLE001 - a machine is somebody's code
+            self._graph.cut.add(node)
+            # What it says may hold a counter, and would be told again for each of its values.
+            same = (type(run.state), type(signal), type(error))
+            self._find(node, _failure(run, signal, error), same)
+            return None
+        self._take(node, (type(run.state), type(signal), type(moved[0].state)))
+        return number or self._new(moved, node, signal)
+
+    def _new(self, moved: Transition, node: int, signal: Signal) -> int:
+        """Number what has not been seen: `signal` leads there from `node`."""
+        number = self._numbers[moved] = self._graph.add(*moved, (node, signal))
+        self._find_all(rules.Wrong(number, what) for what in self._wrong_with(number))
+        if isinstance(moved[0].state, Finished):
+            self._find_all(self._begins_anew(number))
+        return number
+
+    def _begins_anew(self, node: int) -> Iterator[rules.Wrong]:
+        """Findings about the next run of the machine, after one that has come to `node`."""
+        first: Any = self._first
+        try:
+            again: Any = self._machine.start()
+            parts = [n for n in first.__struct_fields__ if getattr(again, n) != getattr(first, n)]
+        except Exception as error:  # noqa: BLE001 - as above
+            yield rules.Wrong(node, f"`start` raises {type(error).__name__} after a run")
+            return
+        if again != first:
+            differing = ", ".join(parts) or "another type"
+            yield rules.Wrong(node, f"the next run does not begin as the first: {differing}")
+
+    def _tried(self, run: Run, signal: Signal) -> Transition | None:
+        """The same once more, for the rules: here nothing is found or taken."""
+        try:
+            return _transition(self._machine.advance(run, signal))
+        except Exception:  # noqa: BLE001 - as above
+            return None
+
+    def _take(self, node: int, edge: Edge) -> None:
+        if edge not in self._taken:
+            self._taken.add(edge)
+            state, signal, target = edge
+            if target not in self._machine.legal.get(state, {}).get(signal, ()):
+                names = f"{NAMES[state]} -> {NAMES[target]} on {NAMES[signal]}"
+                self._find(node, f"{names} is not on the map")
+
+    def _find_all(self, wrong: Iterable[rules.Wrong]) -> None:
+        for node, what, then in wrong:
+            if what not in self._findings:
+                self._findings[what] = Finding(what, self._graph.way_to(node, then))
+
+    def _find(self, node: int, what: str, same: tuple[type, ...] = ()) -> None:
+        """Once for all that is the `same`: the first, so that its witness is the shortest."""
+        if (same or what) not in self._findings:
+            self._findings[same or what] = Finding(what, self._graph.way_to(node))
+
+
+def _runaway(graph: Graph) -> RunawayRun:
+    """The error for a machine of too many runs, with what counts the furthest in them."""
+    parts = graph.runs[0].__struct_fields__
+    values = {part: len({getattr(run, part, None) for run in graph.runs}) for part in parts}
+    most = max(parts, key=values.__getitem__)
+    return RunawayRun(
+        f"more than {MAX_NODES:,} states: the machine counts something that has no bound, or "
+        f"the limits are too large to visit all of them; `{most}` has the most values, "
+        f"{values[most]:,}: bound it, or lower the limits"
+    )
+
+
+def _failure(run: Run, signal: Signal, error: Exception) -> str:
+    state, name = NAMES[type(run.state)], NAMES[type(signal)]
+    if isinstance(error, IllegalSignal):
+        return f"{state} refuses {name}, which can arrive there"
+    why = error if isinstance(error, InternalError) else f"{type(error).__name__}: {error}"
+    return f"{state} on {name}: {why}"
+
+
+def _transition(moved: Any) -> Transition:
+    """What a machine gave, if it is a transition. Raises TypeError if not, as unpacking does."""
+    after, asked = moved
+    if not (isinstance(after, Run) and isinstance(after.state, Struct)):
+        raise TypeError(f"a {type(after).__name__} is no Run in a state")
+    return after, tuple(asked)
+
+
+def why_impossible(machine: Machine, signal: Signal | type[Struct]) -> str:
+    """Why `signal` cannot arrive at this machine, or empty if it can."""
+    kind = signal if isinstance(signal, type) else type(signal)
+    if kind is signals.AbortRequested:
+        if machine.policies.on_abort is not OnAbort.END_RUN:
+            return "an abort is a flag there: model calls come back as aborted"
+        return machine.lacks.get(Feature.ABORT, "")
+    if kind in (signals.HookFailed, signals.CallBlocked):
+        return machine.lacks.get(Feature.HOOKS, "")
+    if isinstance(signal, signals.ToolsReturned) and signal.blocked:
+        return machine.lacks.get(Feature.HOOKS, "")
+    return ""

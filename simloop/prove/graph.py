@@ -1,0 +1,261 @@
+"""What a whole exploration shows: whether every run ends, how long one can be, the way round.
+
+Not here: building the graph (explore.py). The rule to keep: everything is exact and comes from the
+whole graph; of several ways the shortest is told, and of equally short ones the first found.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from simloop.kernel.alphabet import ENDINGS
+from simloop.kernel.effects import Backoff, CallModel, Effect, RunTools
+from simloop.kernel.errorclass import ErrorClass
+from simloop.kernel.signals import (
+    CallBlocked,
+    HookFailed,
+    ModelFailed,
+    Signal,
+    StepClosed,
+    WallClockExpired,
+)
+from simloop.kernel.states import Finished
+from simloop.prove.visited import Graph, Step
+
+Weigh = Callable[[tuple[Effect, ...]], int]
+"""What a transition costs, by what is asked for in it."""
+Follow = Callable[[Signal], bool]
+
+_FROM_OUTSIDE = frozenset((*ENDINGS, HookFailed(), CallBlocked()))
+_TAKING_TIME = (CallModel, RunTools, Backoff)
+
+
+@dataclass(frozen=True, slots=True)
+class Lasso:
+    """A run without an end: `prefix` leads to where `cycle` begins, and `cycle` back there."""
+
+    prefix: tuple[Step, ...]
+    cycle: tuple[Step, ...]
+
+
+def ends_first(graph: Graph) -> list[int] | None:
+    """The nodes so that each comes after all that it leads to; None if there is a way round."""
+    leads = [sorted({target for _, target in arrows}) for arrows in graph.arrows]
+    order: list[int] = []
+    on_the_way, done = bytearray(len(graph)), bytearray(len(graph))
+    stack: list[tuple[int, Iterator[int]]] = [(0, iter(leads[0]))]
+    on_the_way[0] = 1
+    while stack:
+        node, targets = stack[-1]
+        target = next(targets, None)
+        if target is None:
+            stack.pop()
+            on_the_way[node], done[node] = 0, 1
+            order.append(node)
+        elif on_the_way[target]:
+            return None
+        elif not done[target]:
+            on_the_way[target] = 1
+            stack.append((target, iter(leads[target])))
+    return order
+
+
+def heaviest(graph: Graph, order: list[int], weigh: Weigh) -> int:
+    """The most that a run can cost. `order` is that of `ends_first`."""
+    cost = [weigh(asked) for asked in graph.asked]
+    ahead = [0] * len(graph)
+    for node in order:
+        ahead[node] = max((cost[to] + ahead[to] for _, to in graph.arrows[node]), default=0)
+    return ahead[0]
+
+
+def first_endings(graph: Graph) -> dict[Finished, tuple[Step, ...]]:
+    """A shortest run to each end, if possible one that every design can be made to go."""
+    found: dict[Finished, tuple[int, Signal, int]] = {}
+    for node, arrows in enumerate(graph.arrows):
+        for signal, target in arrows:
+            state = graph.runs[target].state
+            if not isinstance(state, Finished):
+                continue
+            known = found.get(state)
+            plainer = known and _is_plain(graph, (node, signal, 0)) and not _is_plain(graph, known)
+            if known is None or plainer:
+                found[state] = (node, signal, target)
+    return {
+        state: (*graph.way_to(node), Step(signal, graph.runs[target], graph.asked[target]))
+        for state, (node, signal, target) in found.items()
+    }
+
+
+def _is_plain(graph: Graph, arrow: tuple[int, Signal, int]) -> bool:
+    """Whether an end comes as it usually does.
+
+    Time runs out where something takes time: exploration lets it happen everywhere. And a user
+    aborts, or has aborted: not every design takes an error of the provider for an abort.
+    """
+    node, signal, _ = arrow
+    asked = graph.asked[node]
+    if isinstance(signal, WallClockExpired):
+        return any(isinstance(effect, _TAKING_TIME) for effect in asked)
+    if isinstance(signal, ModelFailed) and signal.error is ErrorClass.ABORTED:
+        return any(isinstance(effect, CallModel) and effect.aborted for effect in asked)
+    return True
+
+
+def trapped(graph: Graph) -> int | None:
+    """The first node that a run stays in or comes back to, and never ends but from outside.
+
+    One that cannot be left at all is not meant: exploration has found it already.
+    """
+    sources: list[list[int]] = [[] for _ in graph.runs]
+    for node, arrows in enumerate(graph.arrows):
+        for signal, target in arrows:
+            if signal not in _FROM_OUTSIDE:
+                sources[target].append(node)
+    can_end = bytearray(isinstance(run.state, Finished) for run in graph.runs)
+    waiting = deque(node for node, ends in enumerate(can_end) if ends)
+    while waiting:
+        for source in sources[waiting.popleft()]:
+            if not can_end[source]:
+                can_end[source] = 1
+                waiting.append(source)
+    caught = {node for node, ends in enumerate(can_end) if not ends}
+    if not caught:
+        return None
+    inside: list[list[tuple[Signal, int]]]
+    inside = [[arrow for arrow in row if arrow[0] not in _FROM_OUTSIDE] for row in graph.arrows]
+    return min(_without_dead_ends(inside, caught), default=None)
+
+
+def shortest_lasso(graph: Graph, through: Follow) -> Lasso | None:
+    """The shortest way in and round, through a signal that `through` accepts; None without one.
+
+    One in which the user need not keep talking is told before one in which they do.
+    """
+    for follow in (_without_user, _everything):
+        found = _Rounds(graph, follow, through).shortest()
+        if found is not None:
+            return found
+    return None
+
+
+def _everything(_: Signal) -> bool:
+    return True
+
+
+def _without_user(signal: Signal) -> bool:
+    return not (isinstance(signal, StepClosed) and (signal.steering or signal.follow_up))
+
+
+class _Rounds:
+    """The ways round in a graph, over the signals that are followed.
+
+    Of the arrows from a node to another only the first is searched, and the first that passes
+    `through`: the others lead nowhere else. `through` is asked once for each signal, not for each
+    arrow of each search, because it reads words.
+    """
+
+    def __init__(self, graph: Graph, follow: Follow, through: Follow) -> None:
+        self._graph = graph
+        passing = {
+            signal: through(signal)
+            for signal in dict.fromkeys(signal for arrows in graph.arrows for signal, _ in arrows)
+            if follow(signal)
+        }
+        arrows = [
+            [(signal, target) for signal, target in row if signal in passing]
+            for row in graph.arrows
+        ]
+        self._came = _breadth_first(arrows)
+        self._on_cycles = _without_dead_ends(arrows, {0, *self._came})
+        self._arrows = [_first_of_each(row, passing, self._on_cycles) for row in arrows]
+
+    def shortest(self) -> Lasso | None:
+        best, found = len(self._graph) * 2 + 1, None
+        for node in (node for node in (0, *self._came) if node in self._on_cycles):
+            far = len(self._way_in(node))
+            if far + 1 >= best:
+                break  # only to be quick: a graph of many nodes would take the square of them
+            cycle = self._round(node, best - far - 1)
+            if cycle is not None:
+                best, found = far + len(cycle), (node, cycle)
+        if found is None:
+            return None
+        start, cycle = found
+        return Lasso(self._graph.steps(self._way_in(start)), self._graph.steps(cycle))
+
+    def _round(self, start: int, longest: int) -> list[tuple[Signal, int]] | None:
+        """The shortest way from `start` back there that passes `through`."""
+        came: dict[tuple[int, bool], tuple[tuple[int, bool], Signal]] = {}
+        frontier, length, goal = [(start, False)], 0, (start, True)
+        while goal not in came and frontier and length < longest:
+            length += 1
+            reached = []
+            for place in frontier:
+                for signal, target, passes in self._arrows[place[0]]:
+                    to = target, place[1] or passes
+                    if to not in came:
+                        came[to] = place, signal
+                        reached.append(to)
+            frontier = reached
+        if goal not in came:
+            return None
+        cycle: list[tuple[Signal, int]] = []
+        place = goal
+        while not cycle or place != (start, False):
+            before, signal = came[place]
+            cycle.append((signal, place[0]))
+            place = before
+        return cycle[::-1]
+
+    def _way_in(self, goal: int) -> list[tuple[Signal, int]]:
+        way = []
+        while goal:
+            node, signal = self._came[goal]
+            way.append((signal, goal))
+            goal = node
+        return way[::-1]
+
+
+def _first_of_each(
+    row: list[tuple[Signal, int]], passing: Mapping[Signal, bool], wanted: frozenset[int]
+) -> list[tuple[Signal, int, bool]]:
+    """The first arrow to each wanted node, and the first that passes; with whether it passes."""
+    first: dict[tuple[int, bool], Signal] = {}
+    for signal, target in row:
+        if target in wanted:
+            first.setdefault((target, passing[signal]), signal)
+    return [(signal, target, passes) for (target, passes), signal in first.items()]
+
+
+def _breadth_first(arrows: list[list[tuple[Signal, int]]]) -> dict[int, tuple[int, Signal]]:
+    """From where, and by what, each reachable node is first reached; the nearest first."""
+    came: dict[int, tuple[int, Signal]] = {}
+    waiting = deque([0])
+    while waiting:
+        node = waiting.popleft()
+        for signal, target in arrows[node]:
+            if target and target not in came:
+                came[target] = node, signal
+                waiting.append(target)
+    return came
+
+
+def _without_dead_ends(arrows: list[list[tuple[Signal, int]]], left: set[int]) -> frozenset[int]:
+    """Those of `left` that are on a way round within it, or between two. Takes `left` apart."""
+    leads = {node: {target for _, target in arrows[node]} & left for node in left}
+    sources: dict[int, set[int]] = {node: set() for node in left}
+    for node, targets in leads.items():
+        for target in targets:
+            sources[target].add(node)
+    for ahead, behind in ((leads, sources), (sources, leads)):
+        counts = {node: len(ahead[node] & left) for node in left}
+        waiting = deque(node for node, count in sorted(counts.items()) if not count)
+        while waiting:
+            node = waiting.popleft()
+            left.discard(node)
+            for source in behind[node] & left:
+                counts[source] -= 1
+                if not counts[source]:
+                    waiting.append(source)
+    return frozenset(left)

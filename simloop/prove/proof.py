@@ -1,0 +1,184 @@
+"""What exploration proves about a machine under given limits.
+
+Not here: how it is shown (cli/proofs.py). The rule to keep: a proof is about the machine alone;
+what depends on a policy (how long a backoff is) names the policy that it was computed with.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from simloop.errors import ScenarioError
+from simloop.kernel.diagram import Edge
+from simloop.kernel.effects import Backoff, CallModel, Effect, RunTools
+from simloop.kernel.limits import Limits
+from simloop.kernel.machine import Machine
+from simloop.kernel.names import NAMES, is_told_by
+from simloop.kernel.retry import RetryPolicy
+from simloop.kernel.states import Finished
+from simloop.messages import Fault
+from simloop.prove.explore import Say, explore, why_impossible
+from simloop.prove.graph import (
+    Lasso,
+    ends_first,
+    first_endings,
+    heaviest,
+    shortest_lasso,
+    trapped,
+)
+from simloop.prove.visited import Finding, Graph, Step
+
+# Limits that the simulator heeds, or whose rule is one of its own (rules.mistakes_bursts).
+_OF_THE_WORLD = ("max_wall_clock", "max_steps_per_round")
+
+
+@dataclass(frozen=True, slots=True)
+class Longest:
+    """The most that any run can take, each by itself: they need not be the same run.
+
+    Model calls are those for a reply: not those for a summary, but those that come back as aborted.
+    `backoff_ns` is the longest that a run can wait in all as the machine's retry policy backs off,
+    `backoff_asked_ns` the same if the provider asks for as long as the policy allows.
+    """
+
+    transitions: int
+    model_calls: int
+    tool_rounds: int
+    backoff_ns: int
+    backoff_asked_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What a machine can do, all of it. `longest` is None, and `lasso` is not, if it may not end.
+
+    `heeded` are the limits that bound the machine. `untaken` are the edges of its map that cannot
+    be taken, each with the reason where one is known. `findings` are what is wrong with it; where
+    a run was not followed for that, `followed` is false, and nothing is proved about all runs.
+    `endless` is the reason of a design that need not end, on purpose.
+    """
+
+    loop: str
+    heeded: tuple[str, ...]
+    states: int
+    transitions: int
+    longest: Longest | None
+    lasso: Lasso | None
+    endings: Mapping[Finished, tuple[Step, ...]]
+    untaken: Mapping[Edge, str]
+    edges: int
+    findings: tuple[Finding, ...]
+    followed: bool = True
+    endless: str = ""
+
+    @property
+    def undeclared(self) -> tuple[str, ...]:
+        """Limits that end its runs and are no bounds of it: nothing is proved of them."""
+        limits = dict.fromkeys(state.limit for state in self.endings if state.limit)
+        return tuple(limit for limit in limits if limit not in (*self.heeded, *_OF_THE_WORLD))
+
+    @property
+    def terminates(self) -> bool:
+        """Whether every run is proved to come to an end."""
+        return self.lasso is None and self.followed
+
+    @property
+    def holds(self) -> bool:
+        """Whether every run ends, or need not, and nothing is wrong."""
+        ends = self.terminates or (self.followed and bool(self.endless))
+        return ends and not self.findings
+
+
+def prove(
+    machine: Machine,
+    limits: Limits,
+    *,
+    loop: str = "",
+    through: str = "",
+    say: Say = lambda _: None,
+) -> Proof:
+    """Explore `machine`. `through` asks for the shortest lasso that passes a signal so described.
+
+    It is words as in a report: `context-compacted`, or `model-replied other`. `say` hears how far
+    the exploration has come. Raises RunawayRun if there is no end to its runs, ScenarioError if no
+    lasso goes that way.
+    """
+    graph, findings, taken = explore(machine, limits, say)
+    order = ends_first(graph)
+    drawn = [
+        (state, signal, target)
+        for state, accepted in machine.legal.items()
+        for signal, targets in accepted.items()
+        for target in sorted(targets, key=lambda kind: kind.__name__)
+    ]
+    return Proof(
+        loop=loop or machine.name,
+        heeded=tuple(machine.bounds),
+        states=len(graph),
+        transitions=sum(map(len, graph.arrows)),
+        longest=None
+        if order is None or graph.cut
+        else _longest(graph, order, machine.policies.retry),
+        lasso=_lasso(graph, through, ends=order is not None),
+        endings=first_endings(graph),
+        untaken={e: why_impossible(machine, e[1]) for e in drawn if e not in taken},
+        edges=len(drawn),
+        findings=(*findings, *_traps(graph), *_wrongly_endless(machine, graph, order)),
+        followed=not graph.cut,
+        endless=_endless(machine),
+    )
+
+
+def _endless(machine: Machine) -> str:
+    return str(getattr(machine, "endless", ""))
+
+
+def _wrongly_endless(machine: Machine, graph: Graph, order: list[int] | None) -> Iterator[Finding]:
+    """A declaration that is no longer true hides the next run that may not end."""
+    if _endless(machine) and order is not None and not graph.cut:
+        yield Finding("every run ends, though the machine is declared `endless`", ())
+
+
+def _traps(graph: Graph) -> Iterator[Finding]:
+    """The first state that can be left, but never for an end. One that cannot is found already."""
+    node = trapped(graph)
+    if node is not None:
+        state = NAMES[type(graph.runs[node].state)]
+        yield Finding(f"{state} has no way to an end but from outside", graph.way_to(node))
+
+
+def _lasso(graph: Graph, through: str, *, ends: bool) -> Lasso | None:
+    lasso = None if ends else shortest_lasso(graph, partial(is_told_by, words=through))
+    if lasso is None and through:
+        hint = "the words are those of a report, such as `model-replied other`"
+        raise ScenarioError(f"no run goes round through `{through}`", key="through", hint=hint)
+    return lasso
+
+
+def _longest(graph: Graph, order: list[int], retry: RetryPolicy) -> Longest:
+    most = partial(heaviest, graph, order)
+    return Longest(
+        transitions=most(lambda _: 1),
+        model_calls=most(_counting(CallModel)),
+        tool_rounds=most(_counting(RunTools)),
+        backoff_ns=most(partial(_waited, retry, None)),
+        backoff_asked_ns=most(partial(_waited, retry, _ASKING)),
+    )
+
+
+def _counting(kind: type[Effect]) -> Callable[[tuple[Effect, ...]], int]:
+    return lambda asked: sum(isinstance(effect, kind) for effect in asked)
+
+
+_ASKING = Fault("wait", status=429, headers=(("retry-after", "1000000000"),))
+
+
+def _waited(retry: RetryPolicy, fault: Fault | None, asked: tuple[Effect, ...]) -> int:
+    return sum(
+        max(
+            retry.delay_ns(effect.failures, None, now_ns=0, draw=0.0),
+            retry.delay_ns(effect.failures, fault, now_ns=0, draw=0.0),
+        )
+        for effect in asked
+        if isinstance(effect, Backoff) and effect.failures > 0  # else a finding, and no length
+    )

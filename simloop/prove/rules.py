@@ -1,0 +1,152 @@
+"""What a machine has to keep to, besides its map.
+
+Not here: visiting its runs (explore.py). The rule to keep: each rule says in words what is wrong,
+with the state and the numbers, and knows nothing of any loop design.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from msgspec import structs
+
+from simloop.kernel import effects
+from simloop.kernel.alphabet import ENDINGS
+from simloop.kernel.effects import Effect
+from simloop.kernel.machine import Bound, Run, Transition
+from simloop.kernel.names import NAMES
+from simloop.kernel.signals import Signal
+from simloop.kernel.states import Finished
+from simloop.messages import Outcome
+from simloop.prove.visited import Arrow, Graph
+
+Asked = tuple[Effect, ...]
+Advance = Callable[[Run, Signal], Transition | None]
+"""What a run does on a signal; None where that is an error, which is a finding of its own."""
+
+
+class Wrong(NamedTuple):
+    """A node, a rule's finding there, and the arrows that lead on from it to where it shows."""
+
+    node: int
+    what: str
+    then: tuple[Arrow, ...] = ()
+
+
+_UNANSWERED = (effects.TakeQueued, effects.Finish)
+_LOOKING = (effects.MeasureContext, effects.Compact)
+_SPENDING: Mapping[str, tuple[type[Effect], ...]] = {
+    "total_steps": (effects.CallModel, effects.Compact),
+    "error_count": (effects.CallModel, effects.Backoff),
+    "compaction_attempts": (effects.Compact,),
+}
+
+
+def spends(asked: Asked, bound: Bound) -> bool:
+    """Whether something is asked for that may not be asked for once `bound` has been reached.
+
+    A counter of a machine's own bounds model calls.
+    """
+    return any(isinstance(e, _SPENDING.get(bound.counter, (effects.CallModel,))) for e in asked)
+
+
+def wrong_by_itself(run: Run, asked: Asked) -> Iterator[str]:
+    """What is wrong with a run and what it asks for, whatever came before."""
+    state = NAMES[type(run.state)]
+    answered = [effect for effect in asked if not isinstance(effect, _UNANSWERED)]
+    if isinstance(run.state, Finished):
+        if not isinstance(run.state.outcome, Outcome):
+            yield f"finished as {run.state.outcome!r}, which is no outcome"
+        if answered:
+            yield f"finished asks for {NAMES[type(answered[0])]} after the end"
+        if [e.outcome for e in asked if isinstance(e, effects.Finish)] != [run.state.outcome]:
+            yield f"finished as {run.state.outcome} without `Finish` saying so, once"
+        return
+    if not answered:
+        yield f"{state} cannot be left: nothing is asked of the world"
+    elif len(answered) > 1:
+        yield f"{state} asks for two answers at once"
+    elif asked[-1] is not answered[0]:
+        yield f"{state} asks for {NAMES[type(answered[0])]}, but not last"
+    for effect in asked:
+        if not isinstance(effect, Effect):
+            yield f"{state} asks for {NAMES[type(effect)]}, which is no effect"
+        elif isinstance(effect, effects.Finish):
+            yield f"{state} says goodbye, and goes on"
+        elif isinstance(effect, effects.Backoff) and effect.failures < 1:
+            yield f"{state} waits after {effect.failures} failures"
+
+
+def past_a_bound(run: Run, asked: Asked, bounds: Mapping[str, Bound]) -> Iterator[str]:
+    """A bound that has been reached, and is asked past."""
+    for limit, bound in bounds.items():
+        if getattr(run, bound.counter) >= bound.at and spends(asked, bound):
+            what = ", ".join(NAMES[type(e)] for e in asked if spends((e,), bound))
+            state = NAMES[type(run.state)]
+            yield f"{state} asks for {what} though {limit} is {bound.at}, and reached"
+
+
+def ended_too_early(run: Run, bounds: Mapping[str, Bound]) -> Iterator[str]:
+    """A run that is ended by a limit which it has not reached."""
+    if isinstance(run.state, Finished) and run.state.limit in bounds:
+        bound = bounds[run.state.limit]
+        count = getattr(run, bound.counter)
+        if count < bound.at:
+            yield f"a run is ended by {run.state.limit} at {count}, though it is {bound.at}"
+
+
+def not_the_same_twice(graph: Graph, advance: Advance) -> Iterator[Wrong]:
+    """Equal runs behave equally: of a machine that remembers something nothing is proved."""
+    for node, arrows in enumerate(graph.arrows):
+        run = graph.runs[node]
+        for signal, target in arrows:
+            moved = advance(run, signal)
+            if moved is None or moved[0] != graph.runs[target] or moved[1] != graph.asked[target]:
+                where = f"{NAMES[type(run.state)]} on {NAMES[type(signal)]}"
+                yield Wrong(node, f"{where} is not the same twice")
+                return
+
+
+def stops_one_early(graph: Graph, advance: Advance, bounds: Mapping[str, Bound]) -> Iterator[Wrong]:
+    """One below its bound a counter stops nothing that it did not stop before."""
+    tried: set[tuple[object, Signal, str]] = set()
+    near = [[name for name, b in bounds.items() if _is_one_below(run, b)] for run in graph.runs]
+    for node, arrows in enumerate(graph.arrows):
+        run = graph.runs[node]
+        for signal, target in arrows:
+            for limit in near[target]:
+                bound = bounds[limit]
+                count = getattr(run, bound.counter)
+                # The first is enough: it has the least of all that could also have stopped it.
+                known = not count or (run.state, signal, limit) in tried
+                if known or _goes_on(graph, target, bound):
+                    continue
+                tried.add((run.state, signal, limit))
+                before = advance(structs.replace(run, **{bound.counter: count - 1}), signal)
+                if before is not None and spends(before[1], bound):
+                    where = f"{NAMES[type(run.state)]} on {NAMES[type(signal)]}"
+                    ends = f"{bound.counter} {count} ends what {count - 1} does not"
+                    yield Wrong(target, f"{where}: {ends}, though {limit} is {bound.at}")
+
+
+def _is_one_below(run: Run, bound: Bound) -> bool:
+    count: int = getattr(run, bound.counter)
+    return count == bound.at - 1
+
+
+def _goes_on(graph: Graph, node: int, bound: Bound) -> bool:
+    """Whether `bound` is spent there, or as soon as the context has been looked at.
+
+    The last try that is left may begin in another way than those before it.
+    """
+    waiting, seen = [node], {node}
+    while waiting:
+        node = waiting.pop()
+        asked = graph.asked[node]
+        if spends(asked, bound):
+            continue
+        if not asked or not isinstance(asked[-1], _LOOKING):
+            return False
+        ahead = {target for signal, target in graph.arrows[node] if signal not in ENDINGS} - seen
+        seen |= ahead
+        waiting += ahead
+    return True

@@ -1,0 +1,1 @@
+"""Runs: a scenario and a loop become a result."""

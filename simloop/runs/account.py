@@ -1,0 +1,52 @@
+"""The end of a failed run, for whoever reads that it failed.
+
+Not here: the finding itself, and the command that shows the run again (errors.py). The rule to
+keep: text of models, tools and exceptions passes through `escape`.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+
+from simloop.escape import escape
+from simloop.runs.mismatch import Mismatch
+from simloop.trace.looptrace import LoopTrace
+from simloop.trace.timeline import timeline
+from simloop.world.user_errors import UserError
+
+LINES = 15
+_WIDTH = 200
+
+
+def account(
+    trace: LoopTrace, found: Sequence[Mismatch] = (), raised: Sequence[UserError] = ()
+) -> str:
+    """The last lines of the timeline up to the first entry that is wrong, then the last exception.
+
+    Where only the end of the run is wrong, the lines are the last ones of the run.
+    """
+    wrong = min((each.seq for each in found if each.seq is not None), default=None)
+    return "\n".join(("", *_timeline(trace, wrong), *_exception(raised), ""))
+
+
+def _timeline(trace: LoopTrace, wrong: int | None) -> Iterator[str]:
+    part = trace
+    if wrong is not None:
+        part = LoopTrace(trace.header, list(trace.entries[: wrong + 1]))
+    lines = deque(timeline(part), maxlen=LINES)
+    if wrong is None:
+        yield "the end of the run:"
+    else:
+        yield "the run up to the first entry that is wrong:"
+    yield from lines
+
+
+def _exception(raised: Sequence[UserError]) -> Iterator[str]:
+    if not raised:
+        return
+    last = raised[-1]
+    before = f", the last of {len(raised)} exceptions" if len(raised) > 1 else ""
+    yield ""
+    yield f"raised by {escape(last.where)}{before}:"
+    for line in last.lines():
+        indent = len(line) - len(line.lstrip(" "))
+        yield " " * indent + escape(line[indent:], _WIDTH)

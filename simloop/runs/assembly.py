@@ -1,0 +1,250 @@
+"""From a Scenario to the EngineSettings that a run takes place in.
+
+Not here: running it (simulation.py). The rule to keep: a scripted tool or hook becomes a plain
+Python function, so the simulator knows one kind of each, and a function that takes no time is not
+async, so that it costs nothing.
+"""
+
+import asyncio
+import difflib
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from simloop.engine.context import utf8_bytes_over_4
+from simloop.engine.hooks import Callbacks, Hooks
+from simloop.engine.reading import ReadModel
+from simloop.engine.scripted_context import ContextScript
+from simloop.engine.settings import EngineSettings
+from simloop.engine.tool_calls import text_of
+from simloop.errors import ScenarioError
+from simloop.kernel.durations import UNITS_NS
+from simloop.kernel.machine import Feature
+from simloop.kernel.policies import Policies, ToolExecution, ToolStart
+from simloop.kernel.replies import ReplyReading
+from simloop.messages import ToolResult
+from simloop.runs.options import RunOptions
+from simloop.scenario.history import past_messages
+from simloop.scenario.schema import HookPoint, Scenario, ScriptedHook, ScriptedTool
+from simloop.virtual.seeds import Seeds
+from simloop.world.fake_model import FakeModel, Model, ScriptedFailure
+from simloop.world.faults import FaultSites, FaultyModel, faulty_tool
+from simloop.world.file_tools import file_tools
+from simloop.world.files import Files
+from simloop.world.tools import Tool
+from simloop.world.user_function import UserFunction
+
+
+def features_of(scenario: Scenario, given: RunOptions) -> dict[Feature, bool]:
+    """What the run asks for that not every loop design has."""
+    return {
+        Feature.HOOKS: bool(scenario.hooks or given.get("hooks")),
+        Feature.ABORT: scenario.abort is not None,
+        Feature.COMPACTION: bool(scenario.summaries or scenario.compaction or scenario.context),
+        Feature.EARLY_TOOLS: scenario.tool_execution is not None
+        and scenario.tool_execution.start is ToolStart.WHEN_CALLED,
+    }
+
+
+def fake_model(scenario: Scenario) -> FakeModel:
+    """A fake that plays the scenario's script."""
+    return FakeModel(
+        [reply.entry(f"model.{index}") for index, reply in enumerate(scenario.model)],
+        [reply.entry(f"summaries.{index}") for index, reply in enumerate(scenario.summaries)],
+    )
+
+
+def scripted_tools(scenario: Scenario, files: Files | None = None) -> dict[str, Tool]:
+    """The scenario's tools by name, those over its files first."""
+    own = {name: _tool(name, spec) for name, spec in scenario.tools.items()}
+    return own if files is None else {**file_tools(files, scenario.shell_timeout // 10**6), **own}
+
+
+def scripted_hooks(scenario: Scenario) -> Hooks:
+    """The scenario's hooks, in order."""
+
+    def at(point: HookPoint) -> Iterable[UserFunction]:
+        numbered = enumerate(scenario.hooks)
+        return [_hook(spec, number) for number, spec in numbered if spec.at == point]
+
+    return Hooks(
+        before_llm_call=at("before_llm_call"),
+        after_llm_call=at("after_llm_call"),
+        before_tool_call=at("before_tool_call"),
+        after_tool_call=at("after_tool_call"),
+    )
+
+
+def python_code(given: RunOptions, tools: Iterable[str]) -> tuple[str, ...]:
+    """What a trace has to name because it cannot hold it, besides a loop of the user's own."""
+    names = ("hooks", "callbacks", "model", "retry", "estimate_tokens")
+    code = (name for name in names if given.get(name))
+    return (*(f"tool {name}" for name in tools), *code)
+
+
+def tool_execution_of(scenario: Scenario, policies: Policies) -> ToolExecution:
+    """How tools are run: as the scenario says, and where it does not, as the loop does."""
+    own = policies.tool_execution
+    return scenario.tool_execution.on(own) if scenario.tool_execution else own
+
+
+def world_of(  # noqa: PLR0917 - what a world is made of
+    scenario: Scenario,
+    given: RunOptions,
+    policies: Policies,
+    own_tools: dict[str, Tool],
+    model: Model,
+    seeds: Seeds,
+    files: Files | None,
+) -> EngineSettings:
+    """The world of a scenario, with what was given joined to it.
+
+    Where neither says how, the loop's `policies` do.
+    """
+    tools = {**scripted_tools(scenario, files), **own_tools}
+    _check_tools_of_hooks(scenario, tools)
+    faulty: Callable[[Tool], Tool] | None = None
+    if scenario.faults is not None:
+        sites = FaultSites(scenario.faults, seeds)
+        model = FaultyModel(model, sites)
+        faulty = functools.partial(faulty_tool, sites=sites)
+        tools = {name: faulty(tool) for name, tool in tools.items()}
+    if policies.replies != ReplyReading():
+        model = ReadModel(model, policies.replies)
+    return EngineSettings(
+        model=model,
+        tools=tools,
+        hooks=scripted_hooks(scenario) + (given.get("hooks") or Hooks()),
+        callbacks=given.get("callbacks") or Callbacks(),
+        system_prompt=scenario.system_prompt,
+        history=past_messages(scenario.history),
+        limits=scenario.limits,
+        retry=given.get("retry") or scenario.retry or policies.retry,
+        compaction=scenario.compaction or policies.compaction,
+        tool_execution=tool_execution_of(scenario, policies),
+        hook_isolation=scenario.hook_isolation or policies.hook_isolation,
+        tool_rules=policies.tool_rules,
+        report_failed_tools=policies.report_failed_tools,
+        sent_back=policies.sent_back,
+        on_abort=policies.on_abort,
+        estimate_tokens=given.get("estimate_tokens") or utf8_bytes_over_4,
+        seeds=seeds,
+        context=_context(scenario),
+        clock_skew_ns=scenario.clock.ahead - scenario.clock.behind,
+        replies=policies.replies,
+        warn_after=policies.warn_after if scenario.warn_after is None else scenario.warn_after,
+        faulty=faulty,
+        max_transitions=scenario.max_transitions,
+        max_trace_chars=scenario.max_trace_chars,
+    )
+
+
+def _check_tools_of_hooks(scenario: Scenario, tools: Mapping[str, object]) -> None:
+    """Raise ScenarioError for a hook that can never act, because of a tool that there is not."""
+    tools = {**tools, **{name: None for hook in scenario.hooks for name in hook.add_tools}}
+    for index, hook in enumerate(scenario.hooks):
+        named = [("tool", hook.tool), *(("hide_tools", name) for name in hook.hide_tools)]
+        for field, name in named:
+            if name is not None and name not in tools:
+                known = ", ".join(tools) or "none"
+                close = difflib.get_close_matches(name, tools, n=1)
+                hint = f"did you mean `{close[0]}`?" if close else f"there are: {known}"
+                raise ScenarioError(
+                    f"there is no tool `{name}`",
+                    path=scenario.path or None,
+                    key=f"hooks.{index}.{field}",
+                    hint=hint,
+                )
+
+
+def _context(scenario: Scenario) -> ContextScript | None:
+    if scenario.context is None:
+        return None
+    return ContextScript(over=tuple(scenario.context.over), shrunk=tuple(scenario.context.shrunk))
+
+
+def _tool(name: str, spec: ScriptedTool) -> Tool:
+    def answer(**_: Any) -> Any:
+        if spec.raises is not None:
+            raise ScriptedFailure(spec.raises)
+        if spec.cancels:
+            raise asyncio.CancelledError
+        value = spec.returns if spec.returns_chars is None else "x" * spec.returns_chars
+        if spec.details is None and not spec.terminate:
+            return value
+        return ToolResult(text_of(value), details=spec.details, terminate=spec.terminate)
+
+    async def answer_later(**_: Any) -> Any:
+        try:
+            await _pause(spec.takes, hangs=spec.hangs)
+        except asyncio.CancelledError:
+            if not spec.outlives_cancel:
+                raise
+            await asyncio.sleep(spec.outlives_cancel / 1e9)
+        return answer()
+
+    return Tool(
+        answer_later if spec.takes or spec.hangs else answer,
+        name=name,
+        description=spec.description,
+        parameters=spec.schema_of_arguments(),
+        timeout_ms=None if spec.timeout is None else spec.timeout // UNITS_NS["ms"],
+        sequential=spec.sequential,
+    )
+
+
+async def _pause(takes_ns: int, *, hangs: bool) -> None:
+    await asyncio.sleep(takes_ns / 1e9)
+    if hangs:
+        await asyncio.get_running_loop().create_future()
+
+
+def _hook(spec: ScriptedHook, number: int) -> UserFunction:
+    asked = 0
+    added = {name: _tool(name, tool) for name, tool in spec.add_tools.items()}
+
+    def is_due(given: Any) -> bool:
+        nonlocal asked
+        if spec.tool is not None and given.call.name != spec.tool:
+            return False
+        asked += 1
+        return spec.nth in (None, asked)
+
+    def act(given: Any) -> None:
+        if is_due(given):
+            do(given)
+
+    def do(given: Any) -> None:
+        if spec.raises is not None:
+            raise ScriptedFailure(spec.raises)
+        if added:
+            given.tools.update(added)
+        _change(spec, given)
+
+    async def act_later(given: Any) -> None:
+        if not is_due(given):
+            return
+        if spec.waits == "after":
+            do(given)
+        await _pause(spec.takes, hangs=spec.hangs)
+        if spec.waits == "before":
+            do(given)
+
+    return UserFunction(
+        act_later if spec.takes or spec.hangs else act, spec.name or f"hook-{number}"
+    )
+
+
+def _change(spec: ScriptedHook, given: Any) -> None:
+    if spec.block is not None:
+        given.block(spec.block)
+    if spec.system_prompt is not None:
+        given.system_prompt = spec.system_prompt
+    for name in spec.hide_tools:
+        given.tools.pop(name, None)
+    if spec.arguments:
+        given.arguments.update(spec.arguments)  # in place: what it must not reach is the reply
+    if spec.result is not None:
+        given.result = msgspec.structs.replace(given.result, text=spec.result)

@@ -1,0 +1,147 @@
+"""The loop of one run: its machine, its name, and the design whose expectations hold for it.
+
+Not here: making the machine (registry.py, own_loop.py). The rule to keep: a loop of the user's own
+is sealed, recorded and judged alike, whether it was given by name, as a class or as an object.
+"""
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from simloop.kernel.checked import as_written
+from simloop.kernel.limits import Limits
+from simloop.kernel.machine import Machine
+from simloop.runs.options import RunOptions
+from simloop.runs.own_loop import (
+    OF_LOOPS,
+    GivenLoop,
+    check_limits,
+    found,
+    is_made,
+    is_own,
+    kept_limits,
+    own_machine,
+)
+from simloop.runs.registry import machine_for
+from simloop.scenario.designs import LoopOptions
+from simloop.scenario.naming import check_judge_as
+from simloop.scenario.schema import Scenario
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenLoop:
+    """The loop of one run. `name` is what the header of the trace calls it.
+
+    `scenario` is that of the run, with the options that a caller gave for the loop. `limits` are
+    those of the scenario that are kept. `has_name` is false for a loop that was given as an object,
+    a class or a function: a command line cannot give it.
+    """
+
+    scenario: Scenario
+    machine: Machine
+    name: str
+    judge_as: str
+    is_own: bool
+    limits: Mapping[str, int | str | None]
+    has_name: bool
+
+    @property
+    def explore(self) -> str:
+        """The command, or the call, that explores the machine."""
+        if self.has_name:
+            return f"simloop explore --loop {shlex.quote(self.name)}"
+        return f"simloop.prove.proof.prove({_MACHINE}, limits).findings"
+
+
+_MACHINE = "machine"
+
+
+def choose_loop(scenario: Scenario, given: RunOptions) -> ChosenLoop:
+    """The loop that the caller chose, or that of the scenario. Raises ScenarioError."""
+    loop: GivenLoop = given.get("loop") or scenario.loop
+    judge_as, options = given.get("judge_as") or "", given.get("loop_options") or {}
+    check_judge_as(judge_as, loop)
+    if not judge_as and loop == scenario.loop:
+        judge_as = scenario.judge_as
+    if isinstance(loop, str):
+        scenario = _with_options(scenario, loop, options)
+        machine = machine_for(loop, scenario.limits, scenario.loops, judge_as)
+    else:
+        design_options = scenario.loops.of_design
+        machine = own_machine(loop, scenario.limits, options, design_options, judge_as)
+    own = is_own(loop)
+    if own:
+        judge_as = judge_as or str(getattr(machine, "judge_as", ""))
+        check_judge_as(judge_as, loop)
+    name = loop if isinstance(loop, str) else machine.name
+    return ChosenLoop(
+        scenario,
+        machine,
+        name,
+        judge_as,
+        own,
+        _limits(loop, name, machine, scenario.limits),
+        isinstance(loop, str),
+    )
+
+
+def repeat(scenario: Scenario, given: RunOptions, seed: int, verb: str, call: str) -> str:
+    """The command that repeats a run, or the call where a file or a name is missing."""
+    loop: GivenLoop = given.get("loop") or scenario.loop
+    judge_as, options = given.get("judge_as") or "", given.get("loop_options") or {}
+    if scenario.path and isinstance(loop, str):
+        flags = _flags(loop, scenario, judge_as, options)
+        return f"simloop {verb} {shlex.quote(scenario.path)} --seed {seed}{flags}"
+    source = f"simloop.load_scenario({scenario.path!r})" if scenario.path else "scenario"
+    words = [source, f"seed={seed}"]
+    if loop != scenario.loop:
+        words.append(f"loop={loop!r}" if isinstance(loop, str) else f"loop={_called(loop)}")
+    words += [f"judge_as={judge_as!r}"] if judge_as else []
+    words += [f"loop_options={options!r}"] if options else []
+    return f"{call}({', '.join(words)})"
+
+
+def _with_options(scenario: Scenario, loop: str, options: Mapping[str, Any]) -> Scenario:
+    """The scenario with options for `loop`, so that its trace holds them."""
+    if not options:
+        return scenario
+    loops: LoopOptions = scenario.loops.joined(loop, options)
+    return scenario.model_copy(update={"loops": loops})
+
+
+def _limits(
+    loop: GivenLoop, name: str, machine: Machine, limits: Limits
+) -> dict[str, int | str | None]:
+    """The limits of the scenario, without those that a machine made before may not keep.
+
+    Raises ScenarioError for those that it does not keep.
+    """
+    claimed = as_written(limits)
+    if not is_own(loop):
+        return claimed
+    made = is_made(found(loop))
+    check_limits(machine, name, limits, made=made)
+    kept = kept_limits(machine)
+    unknown = [limit for limit in OF_LOOPS if made and limit not in kept]
+    return {limit: value for limit, value in claimed.items() if limit not in unknown}
+
+
+def _flags(loop: GivenLoop, scenario: Scenario, judge_as: str, options: Mapping[str, Any]) -> str:
+    """The options of the command line that choose this loop for a scenario."""
+    other = isinstance(loop, str) and loop != scenario.loop
+    words = [("--loop", str(loop))] if other else []
+    words += [("--judge-as", judge_as)] if judge_as else []
+    words += [("--option", f"{key}={_written(value)}") for key, value in options.items()]
+    return "".join(f" {flag} {shlex.quote(word)}" for flag, word in words)
+
+
+def _written(value: Any) -> str:
+    """A value as `--option` reads it."""
+    return {"True": "true", "False": "false", "None": "null"}.get(str(value), str(value))
+
+
+def _called(loop: GivenLoop) -> str:
+    """The words for a loop in a call: the name of a class or function, or `machine`."""
+    name = getattr(loop, "__name__", "")
+    return name if isinstance(name, str) and name.isidentifier() else _MACHINE

@@ -1,0 +1,61 @@
+"""Importing a loop of one's own and calling its code, without ending the command.
+
+Not here: which objects are machines (registry.py). The rules to keep: a scenario or the command
+line names the module that is imported, and never a trace; the code that is imported can end its own
+scenario only, also with `sys.exit`.
+"""
+
+import importlib
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from simloop.engine.user_code import describe
+from simloop.errors import ScenarioError
+
+
+def imported(name: str) -> Any:
+    """Import the object at `name`, which is written `module:attribute`."""
+    module, _, attribute = name.partition(":")
+    found: Any = importlib.import_module(module)
+    for part in attribute.split("."):
+        found = getattr(found, part)
+    return found
+
+
+@contextmanager
+def isolated(message: str, hint: str) -> Iterator[None]:
+    """Raise ScenarioError, with `message` and the reason, for any exception of the code inside.
+
+    That includes SystemExit and a KeyboardInterrupt that the code raises. A Ctrl-C of the user
+    stays a KeyboardInterrupt.
+    """
+    with _interrupts_noted() as pressed:
+        try:
+            yield
+        except BaseException as error:
+            if pressed and isinstance(error, KeyboardInterrupt):
+                raise
+            raise ScenarioError(f"{message}: {describe(error)}", key="loop", hint=hint) from error
+
+
+@contextmanager
+def _interrupts_noted() -> Iterator[list[int]]:
+    """A list that is empty until the user presses Ctrl-C."""
+    pressed: list[int] = []
+    handler = signal.getsignal(signal.SIGINT)
+    if not callable(handler) or threading.current_thread() is not threading.main_thread():
+        yield pressed  # nobody turns a Ctrl-C into an exception here
+        return
+
+    def note(number: int, frame: Any) -> None:
+        pressed.append(number)
+        handler(number, frame)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield pressed
+    finally:
+        signal.signal(signal.SIGINT, handler)

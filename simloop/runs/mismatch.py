@@ -1,0 +1,214 @@
+"""Compares the end of a run, and its trace, with what its scenario expects.
+
+Not here: the keys of an expectation (expect.py). The rule to keep: a comparison that fails names
+the key, the expected and the actual value, and the first entry of the trace that shows it.
+"""
+
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from simloop.kernel.durations import format_duration
+from simloop.messages import Message, Outcome
+from simloop.scenario.expect import REST, Contains, Count, Counters, Expect, Span
+from simloop.trace import entries, views
+from simloop.trace.entries import AnyEntry
+
+if TYPE_CHECKING:
+    from simloop.runs.result import Result
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """An expectation that does not hold.
+
+    `expected` and `got` are plain values, durations as text. `seq` is the number of the first entry
+    that shows it, or None where only the end of the run does.
+    """
+
+    key: str
+    expected: Any
+    got: Any
+    seq: int | None = None
+    note: str = ""
+
+    def __str__(self) -> str:
+        expected, got = _shown(self.expected), _shown(self.got)
+        return f"expect.{self.key}: expected {expected}, got {got}{self.note}"
+
+
+def mismatches(expect: Expect, result: "Result") -> tuple[Mismatch, ...]:
+    """The expectations that a run with this result does not meet."""
+    at_the_end, in_the_trace = _at_the_end(expect, result), in_trace(expect, result.trace.entries)
+    return (*at_the_end, *in_the_trace, *_unused(expect, result))
+
+
+def mismatches_by_default(expect: Expect, result: "Result") -> tuple[Mismatch, ...]:
+    """As `mismatches`; where the scenario does not say how it ends, every prompt must complete."""
+    found = mismatches(expect, result)
+    if expect.says_how_it_ends or all(each is Outcome.COMPLETED for each in result.outcomes):
+        return found
+    if len(result.outcomes) == 1:
+        return (Mismatch("outcome", Outcome.COMPLETED, result.outcome, note=_UNSAID), *found)
+    got = [str(outcome) for outcome in result.outcomes]
+    return (Mismatch("outcomes", [str(Outcome.COMPLETED)] * len(got), got, note=_UNSAID), *found)
+
+
+_UNSAID = " (a scenario that names no outcome expects this)"
+
+
+def _at_the_end(expect: Expect, result: "Result") -> Iterator[Mismatch]:
+    if expect.error is not None:
+        yield Mismatch("error", expect.error, "none")
+    outcomes = [str(outcome) for outcome in result.outcomes]
+    yield from _compared("outcome", expect.outcome, result.outcome)
+    yield from _listed("outcomes", expect.outcomes, outcomes, [])
+    yield from _compared("files", expect.files, result.files)
+    yield from _compared("limit", expect.limit, result.limit)
+    yield from _compared("text", expect.text, result.text)
+    yield from _compared("message", expect.message, result.message)
+    yield from _elapsed(expect, result)
+    for name in Counters.model_fields:
+        wanted, got = getattr(expect.counters, name), getattr(result.counters, name)
+        yield from _compared(f"counters.{name}", wanted, got)
+    roles = _roles(result.messages)
+    if expect.messages is not None and not _roles_fit(expect.messages, roles):
+        yield Mismatch("messages", expect.messages, roles)
+
+
+def _elapsed(expect: Expect, result: "Result") -> Iterator[Mismatch]:
+    wanted, got = expect.elapsed, result.elapsed_ns
+    if wanted is None or _holds(wanted, got):
+        return
+    latest = wanted.max if isinstance(wanted, Span) else wanted
+    late = (e.seq for e in result.trace.entries if latest is not None and e.at_ns > latest)
+    expected = wanted if isinstance(wanted, Span) else format_duration(wanted)
+    yield Mismatch("elapsed", expected, format_duration(got), next(late, None))
+
+
+def in_trace(expect: Expect, record: list[AnyEntry]) -> Iterator[Mismatch]:
+    """The expectations that the entries do not meet, for a run without an outcome too.
+
+    A trace can be long, so it is read only for an expectation that is given.
+    """
+    if expect.requests is not None:
+        # Counted, not viewed: each view holds all messages so far, so all views are quadratic.
+        sent = _seqs(record, entries.Request)
+        most = expect.requests.max if isinstance(expect.requests, Count) else expect.requests
+        seq = sent[most] if most is not None and len(sent) > most else None
+        yield from _compared("requests", expect.requests, len(sent), seq)
+    if expect.tools_run is not None or expect.calls is not None:
+        started = _seqs(record, entries.ToolStarted)
+        calls = list(views.calls(record))
+        names = [call.name for call in calls]
+        got = [{call.name: call.arguments} for call in calls]
+        yield from _listed("tools_run", expect.tools_run, names, started)
+        yield from _listed("calls", expect.calls, got, started, _call_fits)
+    if expect.backoffs is not None:
+        waits = expect.backoffs
+        wanted = [each if isinstance(each, str) else format_duration(each) for each in waits]
+        waited = [format_duration(delay_ns) for delay_ns in views.backoffs_ns(record)]
+        yield from _listed("backoffs", wanted, waited, _seqs(record, entries.Backoff))
+    if expect.hooks is not None:
+        ran = [" ".join(run) for run in views.hook_log(record)]
+        yield from _listed("hooks", expect.hooks, ran, _seqs(record, entries.Hook))
+    if expect.sent is not None:
+        roles = [_roles(request.messages) for request in views.requests(record)]
+        yield from _listed("sent", expect.sent, roles, _seqs(record, entries.Request), _roles_fit)
+
+
+def _unused(expect: Expect, result: "Result") -> Iterator[Mismatch]:
+    note = f": {', '.join(result.left_over)}" if result.left_over else ""
+    yield from _compared("unused", expect.unused, result.unused, note=note)
+
+
+def _compared(
+    key: str, wanted: Any, got: Any, seq: int | None = None, note: str = ""
+) -> Iterator[Mismatch]:
+    if wanted is not None and not _holds(wanted, got):
+        yield Mismatch(key, wanted, got, seq, note)
+
+
+def _listed(
+    key: str,
+    wanted: Sequence[Any] | None,
+    got: Sequence[Any],
+    seqs: list[int],
+    fits: Callable[[Any, Any], bool] = operator.eq,
+) -> Iterator[Mismatch]:
+    """Compare a list whose items are entries of the trace, with these numbers."""
+    place = None if wanted is None else _first_stray(wanted, got, fits)
+    if place is not None:
+        yield Mismatch(key, wanted, got, seqs[place] if place < len(seqs) else None)
+
+
+def _holds(wanted: Any, got: Any) -> bool:
+    """Whether a value is equal, within the bounds, or contains the texts."""
+    match wanted:
+        case Count(min=least, max=most) | Span(min=least, max=most):
+            return bool((least is None or got >= least) and (most is None or got <= most))
+        case Contains():
+            return all(text in got for text in wanted.texts)
+        case _:
+            return bool(wanted == got)
+
+
+def _first_stray(
+    wanted: Sequence[Any], got: Sequence[Any], fits: Callable[[Any, Any], bool] = operator.eq
+) -> int | None:
+    """The place of the first item of `got` that does not fit, or of the first that is missing.
+
+    None if all fit. `...` in `wanted` stands for any number of items. All places of `wanted` that
+    can come next are followed at once, so no order of `...` makes this exponential.
+    """
+    following = _after_rest(wanted, [0])
+    for place, item in enumerate(got):
+        reached = [
+            each if wanted[each] == REST else each + 1
+            for each in following
+            if each < len(wanted) and (wanted[each] == REST or fits(wanted[each], item))
+        ]
+        following = _after_rest(wanted, reached)
+        if not following:
+            return place
+    return None if len(wanted) in following else len(got)
+
+
+def _after_rest(wanted: Sequence[Any], places: list[int]) -> list[int]:
+    """The places, and those behind a `...`, which may stand for nothing."""
+    reached = list(places)
+    for place in places:
+        behind = place
+        while behind < len(wanted) and wanted[behind] == REST:
+            behind += 1
+            reached.append(behind)
+    return list(dict.fromkeys(reached))
+
+
+def _roles_fit(wanted: str, got: str) -> bool:
+    """Whether the roles of messages are as wanted: `user ... tool` leaves open what is between."""
+    return _first_stray(wanted.split(), got.split()) is None
+
+
+def _call_fits(wanted: dict[str, Any], got: dict[str, Any]) -> bool:
+    """Whether a call is as wanted: `{read: ...}` leaves its arguments open."""
+    return wanted == got or (wanted.keys() == got.keys() and list(wanted.values()) == [REST])
+
+
+def _seqs(record: list[AnyEntry], kind: type[AnyEntry]) -> list[int]:
+    return [entry.seq for entry in record if isinstance(entry, kind)]
+
+
+def _roles(messages: Sequence[Message]) -> str:
+    return " ".join(str(type(message).__struct_config__.tag) for message in messages)
+
+
+def _shown(value: Any) -> str:
+    match value:
+        case Count() | Span() | Contains() | Outcome():
+            return str(value)
+        case list():
+            return repr([str(each) if isinstance(each, Outcome) else each for each in value])
+        case _:
+            return repr(value)

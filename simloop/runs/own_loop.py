@@ -1,0 +1,223 @@
+"""A loop of the user's own: from a name, an object, a class or a factory to a machine.
+
+Not here: importing code that may misbehave (isolation.py) and the designs that ship (registry.py).
+The rules to keep: every form is checked alike; and a limit of the scenario reaches the machine, or
+is refused: it is never ignored.
+"""
+
+import dataclasses
+import inspect
+import typing
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
+from typing import Any, TypeAlias
+
+from simloop.errors import ScenarioError
+from simloop.kernel.limits import Limits
+from simloop.kernel.machine import Bound, Machine, Run
+from simloop.kernel.policies import Policies
+from simloop.runs.isolation import imported, isolated
+
+GivenLoop: TypeAlias = str | Machine | Callable[..., Machine]
+"""A name, a machine, or a class or function that makes one from Limits."""
+
+OF_LOOPS = ("max_steps", "max_steps_per_round", "max_error_count", "max_compaction_attempts")
+"""The limits that only a loop can keep; the simulator keeps the others."""
+
+
+def is_own(loop: GivenLoop) -> bool:
+    """Whether `loop` does not come with simloop."""
+    return not isinstance(loop, str) or ":" in loop
+
+
+def is_made(loop: Any) -> bool:
+    """Whether `loop` is a machine, and not what makes one."""
+    return hasattr(loop, "advance") and not isinstance(loop, type)
+
+
+def called(loop: GivenLoop) -> str:
+    """The name by which messages call `loop`."""
+    own: Any = loop
+    return loop if isinstance(loop, str) else getattr(own, "__name__", type(loop).__name__)
+
+
+def found(loop: GivenLoop) -> Any:
+    """The object that `loop` names, or `loop`. Raises ScenarioError if it cannot be imported."""
+    if not isinstance(loop, str):
+        return loop
+    with isolated(f"the loop `{loop}` cannot be had", _HINT):
+        return imported(loop)
+
+
+def own_machine(
+    loop: GivenLoop,
+    limits: Limits,
+    options: Mapping[str, Any],
+    design_options: Callable[[str], Any],
+    judge_as: str = "",
+) -> Machine:
+    """Make the machine of a loop of the user's own, with `options` as arguments by name.
+
+    A loop that is judged as a bundled design gets the options of that design as `options`, if it
+    has such a parameter. A machine that is made already takes no options. Raises ScenarioError.
+    """
+    name, made = called(loop), found(loop)
+    if is_made(made):
+        if options:
+            hint = "name the class, or a function that makes the machine from Limits and options"
+            raise ScenarioError(
+                f"the loop `{name}` is a machine that is made already, and takes no options",
+                key=f"loops.{name}",
+                hint=hint,
+            )
+        return _checked(made, name)
+    given = dict(options)
+    takes = _parameters(made)
+    design = judge_as or str(getattr(made, "judge_as", ""))
+    if design and "options" in takes and "options" not in given:
+        given["options"] = _as_declared(made, design_options(design))
+    _check_options(made, name, limits, given)
+    with isolated(f"the loop `{name}` cannot be had", _HINT):
+        machine = made(limits, **given)
+    return _checked(machine, name)
+
+
+def kept_limits(machine: Machine) -> dict[str, int]:
+    """The limits of loops that `machine` is known to keep, each with its number."""
+    own: Any = getattr(machine, "limits", None)
+    limits = {name: getattr(own, name) for name in OF_LOOPS} if isinstance(own, Limits) else {}
+    return limits | {name: b.at for name, b in machine.bounds.items() if name in OF_LOOPS}
+
+
+def check_limits(machine: Machine, name: str, limits: Limits, *, made: bool) -> None:
+    """Raise ScenarioError if `machine` does not keep the `limits` of its scenario.
+
+    A machine that was `made` before is known to keep only those limits that it shows.
+    """
+    kept, usual = kept_limits(machine), Limits()
+    for limit in OF_LOOPS:
+        wanted = getattr(limits, limit)
+        silent = usual if made else limits
+        if kept.get(limit, getattr(silent, limit)) == wanted:
+            continue
+        is_kept = f"has {kept[limit]}" if limit in kept else "was made without it"
+        raise ScenarioError(
+            f"the scenario has {limit} {wanted}, and the machine of the loop `{name}` {is_kept}",
+            key=f"limits.{limit}",
+            hint="give the class, or a function that makes the machine from Limits, in its place; "
+            "or give the scenario the limits of the machine",
+        )
+
+
+def _parameters(made: Any) -> Mapping[str, inspect.Parameter]:
+    try:
+        return inspect.signature(made).parameters
+    except (TypeError, ValueError):  # written in C, or not to be called at all
+        return {}
+
+
+def _as_declared(made: Any, options: Any) -> Any:
+    """The options of a design as the class of that name which `made` declares for them.
+
+    A copy of a bundled loop has classes of its own, and compares their words by identity.
+    """
+    function = getattr(made, "__init__", made) if isinstance(made, type) else made
+    try:
+        hint = typing.get_type_hints(function).get("options")
+    except (TypeError, NameError):
+        return options
+    named = type(options).__name__
+    for kind in (hint, *typing.get_args(hint)):
+        if dataclasses.is_dataclass(kind) and getattr(kind, "__name__", "") == named:
+            fields = dataclasses.fields(options)
+            return kind(**{field.name: getattr(options, field.name) for field in fields})  # type: ignore[operator]
+    return options
+
+
+def takes_limits_alone(made: Any) -> bool:
+    """Whether a class or a function can be called with Limits and nothing else."""
+    if not _parameters(made):
+        return True  # to call it tells what is wrong with it
+    try:
+        inspect.signature(made).bind(Limits())
+    except TypeError:
+        return False
+    return True
+
+
+def _check_options(made: Any, name: str, limits: Limits, given: Mapping[str, Any]) -> None:
+    """Raise ScenarioError, with the options that there are, if `made` does not take these."""
+    takes = _parameters(made)
+    if not takes:
+        return
+    try:
+        inspect.signature(made).bind(limits, **given)
+    except TypeError as error:
+        known = ", ".join(list(takes)[1:])
+        hint = f"it takes {known}" if known else "it takes Limits and no options"
+        wrong = "does not take these options" if given else "cannot be made from Limits alone"
+        raise ScenarioError(
+            f"the loop `{name}` {wrong}: {error}",
+            key=f"loops.{name}",
+            hint=hint,
+        ) from None
+
+
+_HINT = (
+    "write module:attribute, for a Machine or what makes one from Limits; modules are looked for "
+    "here and among those installed"
+)
+
+
+def _checked(machine: Any, loop: str) -> Machine:
+    message, hint = f"the loop `{loop}` is no machine", "see Machine in simloop/kernel/machine.py"
+    with isolated(message, hint):
+        missing = [name for name in _MACHINE if not hasattr(machine, name)]
+        wrong = ""
+        if missing or isinstance(machine, type):
+            wrong = f"it has no {', '.join(missing) or 'instance'}"
+        wrong = wrong or _wrong_with(machine)
+    if wrong:
+        raise ScenarioError(f"{message}: {wrong}", key="loop", hint=hint)
+    return machine  # type: ignore[no-any-return]
+
+
+def _wrong_with(machine: Any) -> str:
+    """What a machine cannot be driven or explored with, or empty."""
+    try:
+        run = machine.start()
+        hash(run)
+    except Exception as error:  # noqa: BLE001 - a machine is somebody's code
+        return f"`start` raises {type(error).__name__}: {error}"
+    if not isinstance(run, Run):
+        return f"`start` gives {type(run).__name__}, which is no Run"
+    if not isinstance(machine.policies, Policies):
+        return "`policies` are no Policies"
+    for name in ("endless", "judge_as"):
+        if not isinstance(getattr(machine, name, ""), str):
+            return f"`{name}` is no text"
+    for name in ("legal", "bounds", "lacks"):
+        if not isinstance(getattr(machine, name), Mapping):
+            return f"`{name}` is no mapping"
+    for limit, bound in machine.bounds.items():
+        if not isinstance(bound, Bound) or not hasattr(run, bound.counter):
+            return f"the bound `{limit}` is no Bound of a counter that its runs have"
+        if not isinstance(bound.at, int):
+            return f"the bound `{limit}` is at {bound.at!r}, which is no number"
+    return _wrong_in_map(machine.legal)
+
+
+def _wrong_in_map(legal: Mapping[Any, Any]) -> str:
+    """What a map does not say as `LegalMap` does, or empty."""
+    for state, row in legal.items():
+        name = getattr(state, "__name__", repr(state))
+        if not isinstance(state, type) or not isinstance(row, Mapping):
+            return f"`legal` gives for {name} no mapping, or that is no type"
+        for signal, targets in row.items():
+            kinds = (signal, *targets) if isinstance(targets, AbstractSet) else ()
+            if not kinds or not all(isinstance(kind, type) for kind in kinds):
+                return f"`legal` gives for {name} not types of signals, each with a set of states"
+    return ""
+
+
+_MACHINE = ("name", "legal", "policies", "bounds", "lacks", "start", "advance")

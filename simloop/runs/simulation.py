@@ -1,0 +1,389 @@
+"""Running a scenario: the public `run` and `arun`, and the Simulation behind them.
+
+Not here: what happens in a run (engine/driver.py) and what was expected of it (result.py). The rule
+to keep: a run is a pure function of the scenario, the seed and the functions that are given.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Unpack
+
+import msgspec
+
+from simloop.engine.driver import Driver
+from simloop.engine.ended import Ended
+from simloop.engine.user_code import describe
+from simloop.errors import (
+    BrokenMachine,
+    CannotExpress,
+    CheckFailed,
+    ExpectationFailed,
+    InternalError,
+    ScenarioError,
+    ScriptExhausted,
+    ScriptUnused,
+    SimloopError,
+)
+from simloop.escape import escape
+from simloop.kernel import signals
+from simloop.kernel.effects import Queue
+from simloop.kernel.machine import Feature
+from simloop.runs.account import account
+from simloop.runs.assembly import fake_model, features_of, python_code, world_of
+from simloop.runs.chosen_loop import ChosenLoop, choose_loop, repeat
+from simloop.runs.mismatch import in_trace, mismatches_by_default
+from simloop.runs.options import RunOptions, check_options, check_scenario
+from simloop.runs.registry import reasons_against
+from simloop.runs.result import Counters, Result
+from simloop.runs.triggers import Triggers
+from simloop.scenario.expect import Expect
+from simloop.scenario.schema import Scenario, Trigger
+from simloop.trace import entries
+from simloop.trace.codec import FORMAT, VERSION, digest
+from simloop.trace.entries import AnyEntry, Footer, Header
+from simloop.trace.looptrace import LoopTrace
+from simloop.virtual.clock import VirtualLoop, run_virtual
+from simloop.virtual.seeds import Seeds
+from simloop.virtual.simulate import running_loop, simulate
+from simloop.world.fake_model import FakeModel, FunctionModel, Model
+from simloop.world.files import Files
+from simloop.world.queued import Queued
+from simloop.world.tools import toolbox
+from simloop.world.user_errors import UserError
+
+
+class Simulation:
+    """One conversation: a run for each prompt of a scenario.
+
+    `trace` is there from the start and grows; whatever ends the run, nothing of it is lost.
+    """
+
+    def __init__(self, scenario: Scenario, **given: Unpack[RunOptions]) -> None:
+        check_scenario(scenario)
+        check_options(given)
+        seed = given.get("seed")
+        try:
+            self._loop = chosen = choose_loop(scenario, given)
+            self._check_features(features_of(scenario, given))
+        except ScenarioError as error:
+            error.path = scenario.path or None
+            raise
+        self._source, self._given = scenario, given
+        self.scenario = scenario = chosen.scenario
+        self.seeds = Seeds(scenario.seed if seed is None else seed)
+        self._model = _choose_model(scenario, given.get("model"))
+        self._files = None if scenario.files is None else Files(scenario.files)
+        tools = toolbox(given.get("tools", ()))
+        self._world = world_of(
+            scenario, given, chosen.machine.policies, tools, self._model, self.seeds, self._files
+        )
+        self._python = (*python_code(given, tools), *(("loop",) if chosen.is_own else ()))
+        self.trace = LoopTrace(_header(chosen, self.seeds.seed, self._python))
+        if any(moment.after for moment in (*scenario.queue, scenario.abort) if moment is not None):
+            self.trace.entries = Triggers()
+        self._driver: Driver | None = None
+        self._queued = Queued()
+        self._endings: list[Ended] = []
+        self._under_way = False
+        self._start_ns = 0
+
+    def run(self) -> Result:
+        """Run it on the virtual clock. Raises as the function `run` does."""
+        try:
+            if self._python:
+                return simulate(self.arun(), seed=self.seeds.seed)
+            return run_virtual(self.arun())
+        except CheckFailed as error:  # the clock's own findings do not pass through `arun`
+            error.reproduce = self._reproduce()
+            raise
+
+    def _check_features(self, asked_for: Mapping[Feature, bool]) -> None:
+        reasons = reasons_against(self._loop.machine, asked_for)
+        if reasons:
+            raise CannotExpress(self._loop.name, reasons)
+
+    @property
+    def expected(self) -> Expect:
+        """The expectations that the scenario has of the loop that runs it."""
+        return self.scenario.expected_of(self._loop.name, self._loop.judge_as)
+
+    async def arun(self) -> Result:
+        """Run it on the virtual clock that is already running. Raises as `run` does."""
+        if self._driver is not None:
+            raise ScenarioError("this simulation has been run", hint="make another one")
+        try:
+            waiting = [self.scenario.prompt, *self.scenario.then]
+            while waiting:
+                await self.send(waiting.pop(0))
+                waiting = [*self.unheard(), *waiting]
+            result = self._result()
+            self._check_account(result)
+        except CheckFailed as error:
+            error.reproduce = error.reproduce or self._reproduce()
+            if isinstance(error, ScriptExhausted | ScriptUnused):
+                error.path = self.scenario.path or None
+            if isinstance(error, ScriptExhausted) and self._loop.name != self.scenario.loop:
+                error.hint = f"add a reply, or {self._elsewhere('{error: ScriptExhausted}')}"
+            raise
+        except ScenarioError as error:
+            error.path = error.path or self.scenario.path or None
+            raise
+        found = mismatches_by_default(self.expected, result)
+        return dataclasses.replace(result, mismatches=found) if found else result
+
+    async def send(self, prompt: str) -> Ended:
+        """Run one prompt to its outcome; what was said before stays in the context."""
+        if self._driver is None:
+            loop = running_loop()
+            record = self.trace.entries
+            self._driver = Driver(self._loop.machine, self._world, record, self._queued)
+            self._start_ns = loop.now_ns
+            self._schedule_queued(loop)
+        else:
+            self._begin_another(self._driver, prompt)
+        self._plan_abort(self._driver)
+        self._under_way = True
+        try:
+            ended = await self._driver.drive(prompt)
+        except (Exception, SystemExit) as error:  # a machine is somebody's code
+            self._blame_machine(error)
+            raise
+        self._under_way = False
+        self._endings.append(ended)
+        self.trace.footer = self._footer(ended)
+        return ended
+
+    def _blame_machine(self, error: Exception | SystemExit) -> None:
+        """Raise BrokenMachine for what only a machine of one's own can have done."""
+        if self._loop.is_own and (
+            isinstance(error, InternalError) or not isinstance(error, SimloopError)
+        ):
+            raise BrokenMachine(
+                f"the loop `{escape(self._loop.name)}` is broken: {escape(describe(error))}\n"
+                f"find out where with: {escape(self._loop.explore)}",
+                reproduce=self._reproduce(),
+            ) from error
+
+    def _begin_another(self, driver: Driver, prompt: str) -> None:
+        if self._under_way:
+            raise ScenarioError(
+                "a run of this simulation is under way, or was cut short", hint="make another one"
+            )
+        last = self._endings[-1]
+        self.trace.footer = None
+        record, now_ns = self.trace.entries, self._elapsed_ns()
+        record.append(last.entry(len(record), now_ns))
+        record.append(entries.Prompt(len(record), now_ns, prompt))
+        driver.open()
+
+    @property
+    def exceptions(self) -> tuple[UserError, ...]:
+        """The exceptions that functions of the user raised so far."""
+        return () if self._driver is None else tuple(self._driver.raised)
+
+    @property
+    def is_reproduced_by_its_file(self) -> bool:
+        """Whether the command line can make this run again, without code of the caller."""
+        others = [name for name in self._python if name != "loop"]
+        return bool(self.scenario.path) and self._loop.has_name and not others
+
+    def account(self, command: str = "") -> str:
+        """The end of the run, then the command that makes it again."""
+        shown = account(self.trace, (), self.exceptions).lstrip("\n")
+        return f"{shown}\nreproduce: {escape(command or self._reproduce())}"
+
+    def _elapsed_ns(self) -> int:
+        return running_loop().now_ns - self._start_ns
+
+    def unheard(self) -> list[str]:
+        """What the user said while a loop that has no queue was busy: the next prompt."""
+        if Feature.QUEUE not in self._loop.machine.lacks:
+            return []
+        unheard = self._queued.take_first()
+        return [] if unheard is None else [unheard]
+
+    def expects(self, error: SimloopError) -> bool:
+        """Whether the scenario expects `error` in the place of an outcome.
+
+        Raises ExpectationFailed if it does, and something else that it expects is not so.
+        """
+        expect = self.expected
+        if expect.error != type(error).__name__:
+            return False
+        unmet = tuple(in_trace(expect, self.trace.entries))
+        if unmet:
+            raise ExpectationFailed("\n".join(map(str, unmet)), reproduce=self._reproduce())
+        return True
+
+    def _missed(self) -> list[str]:
+        """The places of what was to happen at a moment that never came."""
+        moments = self.scenario.moments().items()
+        return [place for place, moment in moments if not self._has_come(moment)]
+
+    def _has_come(self, moment: Trigger) -> bool:
+        if moment.at is not None:
+            return moment.at <= self._elapsed_ns()
+        assert isinstance(self.trace.entries, Triggers)
+        return self.trace.entries.has_shown(moment)
+
+    def _check_account(self, result: Result) -> None:
+        """Raise ScriptUnused for unused replies and moments, with how the run ended.
+
+        Often that is why. An abort that never comes tests as little as a reply that is not
+        requested.
+        """
+        expect = self.expected
+        error = self._left_over()
+        if error is None or expect.unused is not None:
+            return  # judged with all else that is expected
+        error.others = (f"it ended with {result.outcome}: {result.message}",)
+        if self._loop.name == self.scenario.loop:
+            error.others += tuple(map(str, mismatches_by_default(expect, result)))
+        else:
+            says = f"{{outcome: {result.outcome}, unused: {result.unused}}}"
+            error.hint = self._elsewhere(says)
+        raise error
+
+    def _elsewhere(self, says: str) -> str:
+        """How to say that this is what the loop does, which is not the scenario's own."""
+        if not self._loop.has_name:  # a file names only loops that it can find
+            return f"say in Python what this loop does, in expect_on[{self._loop.name!r}]: {says}"
+        return f"say under expect_on what this loop does: {self._loop.name}: {says}"
+
+    def _unused(self) -> list[str]:
+        """The places of replies that nobody asked for, and of moments that never came."""
+        replies = self._model.unused() if isinstance(self._model, FakeModel) else []
+        return [*replies, *self._missed()]
+
+    def _left_over(self) -> ScriptUnused | None:
+        missed = self._missed()
+        told = f"these moments never came: {', '.join(missed)}"
+        try:
+            if isinstance(self._model, FakeModel):
+                self._model.check_account()
+        except ScriptUnused as error:
+            error.message += f"; {told}" if missed else ""
+            return error
+        hint = "find out why it ended early, or delete them"
+        return ScriptUnused(told, key=missed[0], hint=hint) if missed else None
+
+    def _schedule_queued(self, loop: VirtualLoop) -> None:
+        """Set up what the user says while a run goes on, and an abort that waits for the trace."""
+        if self.scenario.abort is not None and self.scenario.abort.after is not None:
+            self._on(self.scenario.abort, self.abort)
+        planned = []
+        for queued in self.scenario.queue:
+            queue = Queue.FOLLOW_UP if queued.follow_up else Queue.STEERING
+            if queued.at is not None:
+                planned.append((loop.now_ns + queued.at, queue, queued.say))
+            else:
+                self._on(queued, partial(self._queued.put, queued.say, queue))
+        self._queued.plan(loop, planned)
+
+    def _plan_abort(self, driver: Driver) -> None:
+        """Have the user stop this run, unless that time is over."""
+        abort = self.scenario.abort
+        if abort is not None and abort.at is not None:
+            when_ns = self._start_ns + abort.at
+            if not self._endings or when_ns > running_loop().now_ns:
+                driver.interrupts.plan(when_ns, signals.AbortRequested())
+
+    def _on(self, moment: Trigger, act: Callable[[], None]) -> None:
+        assert isinstance(self.trace.entries, Triggers)
+        self.trace.entries.set(moment, act)
+
+    def watch(self, record: list[AnyEntry]) -> None:
+        """Have entries go to `record`, and let whoever it tells of them act before the next."""
+        self.trace.entries = record
+        self._world.watched = True
+
+    def queue(self, text: str, *, follow_up: bool = False) -> None:
+        """Say more, as the user would: with the next request, or when the run would be over."""
+        self._queued.put(text, Queue.FOLLOW_UP if follow_up else Queue.STEERING)
+
+    def abort(self) -> None:
+        """Stop the run as its user would; callable from tools, hooks, callbacks and timers."""
+        if self._driver is not None:
+            self._driver.interrupts.end_run(signals.AbortRequested())
+
+    def _footer(self, ended: Ended) -> Footer:
+        """What the last run came to; the virtual time is that of all of them."""
+        return Footer(
+            outcome=ended.state.outcome,
+            limit=ended.state.limit,
+            message=ended.message,
+            text=ended.text,
+            error_count=ended.run.error_count,
+            total_steps=ended.total_steps,
+            compaction_attempts=ended.compaction_attempts,
+            elapsed_ns=self._elapsed_ns(),
+            entries=len(self.trace.entries),
+        )
+
+    def _result(self) -> Result:
+        """The same as a result."""
+        ended = self._endings[-1]
+        run, state = ended.run, ended.state
+        return Result(
+            outcome=state.outcome,
+            outcomes=tuple(each.state.outcome for each in self._endings),
+            text=ended.text,
+            message=ended.message,
+            limit=state.limit,
+            counters=Counters(run.error_count, ended.total_steps, ended.compaction_attempts),
+            messages=ended.messages,
+            elapsed_ns=self._elapsed_ns(),
+            trace=self.trace,
+            files=None if self._files is None else self._files.snapshot(),
+            left_over=tuple(self._unused()),
+            exceptions=self.exceptions,
+            reproduce=self._reproduce(),
+        )
+
+    def _reproduce(self) -> str:
+        return repeat(self._source, self._given, self.seeds.seed, "run", "simloop.run")
+
+
+def run(scenario: Scenario, **given: Unpack[RunOptions]) -> Result:
+    """Run a scenario and return how it ended. What else may be given: see `RunOptions`.
+
+    Raises ScriptExhausted or ScriptUnused if the script does not fit the run, Deadlock or
+    RunawayRun if the run does not end, ScenarioError for what cannot be run. An expectation that
+    does not hold is no exception: see `Result.failures` and `Result.check`.
+    """
+    return Simulation(scenario, **given).run()
+
+
+async def arun(scenario: Scenario, **given: Unpack[RunOptions]) -> Result:
+    """As `run`, for a coroutine that is itself run by `simulate`, on whose clock it takes place."""
+    return await Simulation(scenario, **given).arun()
+
+
+def _choose_model(scenario: Scenario, model: Model | Callable[..., Any] | None) -> Model:
+    if model is None:
+        return fake_model(scenario)
+    if scenario.model or scenario.summaries:
+        raise ScenarioError(
+            "there are two models: a script in the scenario, and `model`",
+            key="model",
+            hint="leave one of them out",
+        )
+    return model if hasattr(model, "stream") else FunctionModel(model)
+
+
+def _header(loop: ChosenLoop, seed: int, python: tuple[str, ...]) -> Header:
+    scenario = loop.scenario
+    whole = scenario.model_dump_json(exclude_defaults=True, by_alias=True).encode()
+    return Header(
+        format=FORMAT,
+        version=VERSION,
+        title=scenario.title,
+        loop=loop.name,
+        seed=seed,
+        limits=loop.limits,
+        scenario_digest=digest(whole),
+        scenario=msgspec.Raw(whole),
+        python=python,
+        judge_as=loop.judge_as,
+    )

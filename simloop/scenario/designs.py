@@ -1,0 +1,146 @@
+"""The loop designs that ship with simloop: their names, versions and options, as a file gives them.
+
+Not here: making a machine (runs/registry.py). The rule to keep: nothing else in simloop knows which
+loops there are, except the modules that know the events of their programs.
+"""
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from pydantic import ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from simloop.errors import ScenarioError
+from simloop.kernel.limits import Limits
+from simloop.kernel.machine import Machine
+from simloop.loops import (
+    opencode,
+    opencode_options,
+    pi,
+    pi_options,
+    react,
+    reference,
+    reference_options,
+)
+from simloop.loops.opencode_options import OpencodeOptions
+from simloop.loops.pi_options import PiOptions
+from simloop.loops.react import ReactOptions
+from simloop.loops.reference_options import ReferenceOptions
+from simloop.scenario.strict import One, Strict, kept, wrong
+
+
+def _schema_of_own(schema: dict[str, Any]) -> None:
+    """Let an editor accept the names of loops of the user's own, and no other keys."""
+    schema["patternProperties"] = {
+        ":": {
+            "type": "object",
+            "description": "The options of a loop of your own: arguments by name.",
+        }
+    }
+    schema["additionalProperties"] = False
+
+
+class LoopOptions(Strict):
+    """The options of the loop designs that have some; each is used when that loop runs.
+
+    A version is a set of options. Those of pi that are given here replace the version's. A loop of
+    the user's own has them under its `module:attribute`.
+    """
+
+    reference: One[ReferenceOptions] = Field(
+        default=kept(ReferenceOptions()),
+        description="The fixes of the reference loop.",
+    )
+    pi: One[PiOptions] = Field(
+        default=kept(PiOptions()),
+        description="Options of pi, and of a version such as pi@0.87.1.",
+    )
+    react: One[ReactOptions] = Field(default=kept(ReactOptions()), description="Options of react.")
+    opencode: One[OpencodeOptions] = Field(
+        default=kept(OpencodeOptions()), description="Options of opencode."
+    )
+
+    model_config = ConfigDict(extra="allow", json_schema_extra=_schema_of_own)
+
+    @model_validator(mode="after")
+    def _own_have_a_module(self) -> Self:
+        for name, options in (self.__pydantic_extra__ or {}).items():
+            if ":" not in name:  # told as pydantic tells of a key that is unknown
+                raise PydanticCustomError("extra_forbidden", "unknown key", {"key": name})
+            if not isinstance(options, dict):
+                raise wrong(name, "must be a mapping, such as {key: value}")
+        return self
+
+    def of_own(self, loop: str) -> Mapping[str, Any]:
+        """The options of a loop of the user's own, by its `module:attribute`."""
+        own: Mapping[str, Mapping[str, Any]] = self.__pydantic_extra__ or {}
+        return own.get(loop, {})
+
+    def of_design(self, loop: str) -> Any:
+        """The options of a bundled loop, or of a version of one; None if there is none."""
+        name, _, version = loop.partition("@")
+        design, chosen = DESIGNS.get(name), getattr(self, name, None)
+        if design is None or version not in design.versions:
+            return chosen
+        of_version = design.versions[version]
+        return of_version if design.combine is None else design.combine(chosen, of_version)
+
+    def joined(self, loop: str, given: Mapping[str, Any]) -> "LoopOptions":
+        """These options, with those `given` for `loop` in their place. Raises ScenarioError."""
+        if not given:
+            return self
+        name, at, _ = loop.partition("@")
+        if ":" in loop:
+            name = loop
+        elif name not in type(self).model_fields or (at and DESIGNS[name].combine is None):
+            hint = "a version has its own" if at else ""
+            raise ScenarioError(f"the loop `{loop}` takes no options", key="loops", hint=hint)
+        whole = self.model_dump(by_alias=True)
+        return LoopOptions(**{**whole, name: {**whole.get(name, {}), **given}})
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """A loop design: what makes its machine from limits and options, and versions by name.
+
+    `combine` makes one set of options of those that a scenario gives and a version's. Without it a
+    scenario cannot change the options of a version.
+    """
+
+    make: Callable[[Limits, Any], Machine]
+    versions: Mapping[str, Any] = field(default_factory=dict)
+    combine: Callable[[Any, Any], Any] | None = None
+
+
+DESIGNS: Mapping[str, Design] = {
+    "reference": Design(reference.ReferenceLoop, reference_options.VERSIONS),
+    "pi": Design(pi.PiLoop, pi_options.VERSIONS, PiOptions.on),
+    "react": Design(react.ReactLoop),
+    "opencode": Design(opencode.OpencodeLoop, opencode_options.VERSIONS),
+}
+"""The designs that ship with simloop, in the order in which they are shown."""
+
+
+def check_loop(loop: str, key: str = "loop") -> None:
+    """Raise ScenarioError if no loop design has this name; one of one's own is not loaded."""
+    name, at, version = loop.partition("@")
+    design = DESIGNS.get(name)
+    if design is None or (at and version not in design.versions):
+        raise _unknown(loop, key)
+
+
+def names() -> list[str]:
+    """Every name, versions included."""
+    return [
+        *DESIGNS,
+        *(f"{name}@{version}" for name, design in DESIGNS.items() for version in design.versions),
+    ]
+
+
+def _unknown(loop: str, key: str) -> ScenarioError:
+    close = difflib.get_close_matches(loop, names(), n=1)
+    nearest = f"did you mean `{close[0]}`? " if close else ""
+    hint = f"{nearest}known: {', '.join(names())}, or module:attribute for one of your own"
+    return ScenarioError(f"there is no loop `{loop}`", key=key, hint=hint)

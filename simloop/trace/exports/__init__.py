@@ -1,0 +1,1 @@
+"""Traces as the events and histories of the programs behind the loops."""

@@ -1,0 +1,138 @@
+"""The events of document 004, told from a trace: `session.status` and `session.error`.
+
+Status is busy, retry (which try, why, and when the next one comes) or idle (document 004 section
+2.3.2, `documented-loops.md` 4.1 and 4.5). Busy is told at each turn of the outer loop and when a
+wait is over; an error once, when it ends the run; idle as the last event of every run that has an
+outcome, whatever the outcome, for the clean-up after the loop runs on every exit. A run that an
+error of the test ends, such as a script that is used up, has no outcome, and its trace no end.
+
+1.2.27 and 1.18.33 emit idle twice after an error (4.8): where they catch it, and after the loop.
+Not modelled: the update of the message between the two; a further idle of 1.2.27 at the abort
+itself, before the error; busy before each try, and an error for an overflow that is then compacted
+away, in both of them.
+
+Not here: the parts of a message. The rule to keep: as in pi_events.py, no line of the trace is
+looked at ahead.
+"""
+
+from msgspec import UNSET, Struct
+
+from simloop.kernel.errorclass import ErrorClass
+from simloop.messages import Outcome
+from simloop.trace import entries
+from simloop.trace.entries import AnyEntry, Footer
+from simloop.trace.exports.event import Event
+
+
+class Busy(Struct, frozen=True, tag_field="type", tag="busy"):
+    """The loop works."""
+
+
+class Retry(Struct, frozen=True, tag_field="type", tag="retry"):
+    """A call failed; the next try, after `attempt` failures of this step, comes at `next_ns`."""
+
+    attempt: int
+    message: str
+    next_ns: int
+
+
+class Idle(Struct, frozen=True, tag_field="type", tag="idle"):
+    """The run is over."""
+
+
+class NamedError(Struct, frozen=True):
+    """An error by the real program's name for it, such as APIError or MessageAbortedError."""
+
+    name: str
+    message: str
+
+
+class StatusEvent(Event, frozen=True, tag="session.status"):
+    """What the session does now."""
+
+    status: Busy | Retry | Idle
+
+
+class SessionErrorEvent(Event, frozen=True, tag="session.error"):
+    """What ended the run."""
+
+    error: NamedError
+
+
+# A forbidden call and the last step end a run without an error (document 004, sections 1 and 2).
+_NO_ERROR = frozenset({Outcome.COMPLETED, Outcome.MAX_STEPS, Outcome.BLOCKED})
+_NAMES = {
+    Outcome.ABORTED: "MessageAbortedError",
+    Outcome.CONTEXT_LIMIT: "ContextOverflowError",
+    Outcome.CONTENT_FILTERED: "ContentFilterError",
+}
+
+
+_LOST = ("connection", "timeout")  # no answer came; an error frame has any other code, or none
+
+
+class OpencodeEvents:
+    """The view. An error that ends a run is followed by `idles` times idle."""
+
+    names: tuple[str, ...] = ("session.status", "session.error")
+
+    def __init__(self, idles: int = 1) -> None:
+        self._idles = idles
+        self._running = False
+        self._start_ns = self._attempt = 0
+        self._error: entries.Error | None = None
+
+    def feed(self, line: AnyEntry | Footer) -> list[Event]:
+        """The events that the next line of the trace makes, in order."""
+        match line:
+            case entries.Transition():
+                return self._move(line)
+            case entries.Error() if self._running:
+                self._error = line
+            case entries.Backoff() if self._running:
+                return [self._retry(line)]
+            case entries.Ended() if self._running:
+                return self._end(self._start_ns + line.elapsed_ns, line)
+            case Footer() if self._running:
+                return self._end(line.elapsed_ns, line)
+            case _:
+                pass
+        return []
+
+    def _move(self, line: entries.Transition) -> list[Event]:
+        if line.signal == "began":
+            self._running, self._start_ns, self._error = True, line.at_ns, None
+        if line.state in {"finished", "halting"}:
+            return []
+        again = line.signal in {"backoff-elapsed", "context-compacted"}
+        if again:
+            self._error = None
+        if line.state == "turning" or line.signal == "context-compacted":
+            self._attempt = 0
+        busy = line.state == "turning" or line.signal == "began" or again
+        return [StatusEvent(at_ns=line.at_ns, status=Busy())] if busy else []
+
+    def _retry(self, line: entries.Backoff) -> Event:
+        """Counted here: without a bound on retries the machine need not count far."""
+        self._attempt += 1
+        message = self._error.fault.message if self._error is not None else str(line.error_class)
+        retry = Retry(self._attempt, message, line.at_ns + line.delay_ns)
+        return StatusEvent(at_ns=line.at_ns, status=retry)
+
+    def _end(self, at_ns: int, line: entries.Ended | Footer) -> list[Event]:
+        self._running = False
+        idle = StatusEvent(at_ns=at_ns, status=Idle())
+        if line.outcome in _NO_ERROR:
+            return [idle]
+        error = NamedError(_NAMES.get(line.outcome) or self._name(), line.message)
+        return [SessionErrorEvent(at_ns=at_ns, error=error), *[idle] * self._idles]
+
+    def _name(self) -> str:
+        """What a failed call is called; anything else, such as a failed hook, has no name."""
+        if self._error is None:
+            return "UnknownError"
+        if self._error.error_class is ErrorClass.OVERFLOW:
+            return "ContextOverflowError"
+        fault = self._error.fault
+        answered = fault.status is not UNSET or fault.code in _LOST
+        return "APIError" if answered else "UnknownError"

@@ -1,0 +1,186 @@
+"""The events of document 001, told from a trace: message, tool_call, tool_result, done, error.
+
+Not here: the names that the real program has for them (pi_program_events.py), and who listens
+(runs/conversation.py). The rule to keep: a view is told one line of a trace after the other and
+looks at none ahead, so that it says the same live and afterwards.
+
+The order is that of the document's code: `message` when a reply has ended; then for each call
+`tool_call`, before anything is known of the tool or the arguments, and `tool_result`; at the end
+`done`, or `error` for every outcome but `completed`, once. Each tool_call has its tool_result. In
+parallel all calls of a reply are told first, and results as they come. A reply that fails, or is
+stopped in the middle, is no message here, and its calls are not told: the document's `llm.chat` has
+returned nothing. The document runs no tool before the reply has ended: a result that comes earlier
+is told after `message`. `notice` is the document's `console.warn` about a long run. Names are the
+document's in Python spelling; its `timestamp` is `at_ns`, virtual nanoseconds.
+"""
+
+from collections import OrderedDict
+from collections.abc import Container
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from simloop.messages import Outcome
+from simloop.trace import entries
+from simloop.trace.entries import AnyEntry, Footer
+from simloop.trace.exports.event import Event
+
+
+class RequestedCall(Struct, frozen=True):
+    """A call as the document shows it. `params` is text where the model wrote no JSON."""
+
+    id: str
+    name: str
+    params: Any
+
+
+class GivenResult(Struct, frozen=True):
+    """A result as the document shows it: `output` for the model, `details` for the interface."""
+
+    output: str
+    details: Any = None
+
+
+class MessageEvent(Event, frozen=True, tag="message"):
+    """A reply has ended."""
+
+    content: str
+    role: str = "assistant"
+
+
+class ToolCallEvent(Event, frozen=True, tag="tool_call"):
+    """A call is about to be looked at."""
+
+    tool_call: RequestedCall
+
+
+class ToolResultEvent(Event, frozen=True, tag="tool_result"):
+    """A call was answered, by its tool or in its stead."""
+
+    tool_call_id: str
+    result: GivenResult
+
+
+class NoticeEvent(Event, frozen=True, tag="notice"):
+    """The run is long: one more model call is made after the fiftieth, and nothing stops it."""
+
+    text: str
+
+
+class DoneEvent(Event, frozen=True, tag="done"):
+    """The run is complete: the last reply asks for nothing."""
+
+    reason: str = "no_tool_calls"
+
+
+class ErrorEvent(Event, frozen=True, tag="error"):
+    """The run ended in another way; `error` is what the user is told."""
+
+    error: str
+
+
+class DocumentEvents:
+    """The view. `parallel` says how the loop runs the calls of one reply.
+
+    `sequential` names the tools whose replies have their calls run one after the other.
+    """
+
+    names: tuple[str, ...] = ("message", "tool_call", "tool_result", "notice", "done", "error")
+
+    def __init__(self, *, parallel: bool, sequential: Container[str] = ()) -> None:
+        self._parallel = parallel
+        self._sequential = sequential
+        self._running = self._reading = False
+        self._start_ns = 0
+        self._forget_reply()
+
+    def _forget_reply(self) -> None:
+        self._pieces: list[str] = []
+        self._waiting: OrderedDict[str, entries.ToolCall] = OrderedDict()
+        self._early: list[entries.ToolResult] = []
+        self._answering = False
+        self._in_order = not self._parallel
+
+    def feed(self, line: AnyEntry | Footer) -> list[Event]:
+        """The events that the next line of the trace makes, in order."""
+        match line:
+            case entries.Transition(signal="began"):
+                self._running, self._reading, self._start_ns = True, False, line.at_ns
+                self._forget_reply()
+            case entries.Transition(signal="model-replied"):
+                self._answering = True
+                names = [call.name for call in self._waiting.values()]
+                in_order = any(name in self._sequential for name in names)
+                self._in_order = in_order or not self._parallel
+                return self._tell_early(line.at_ns)
+            case entries.Request(purpose=purpose):
+                self._reading = purpose == "main"
+                if self._reading:
+                    self._forget_reply()
+            case entries.TextDelta(text=text) if self._reading:
+                self._pieces.append(text)
+            case entries.ToolCall() if self._reading:
+                self._waiting[line.call_id] = line
+            case entries.Finish() if self._reading:
+                self._reading = False
+                return [MessageEvent(at_ns=line.at_ns, content="".join(self._pieces))]
+            case entries.ToolResult() if self._answering:
+                return self._result(line, line.at_ns)
+            case entries.ToolResult() if self._waiting:
+                self._early.append(line)
+            case entries.Notice(text=text):
+                return [NoticeEvent(at_ns=line.at_ns, text=text)]
+            case entries.Ended() if self._running:
+                return self._end(self._start_ns + line.elapsed_ns, line)
+            case Footer() if self._running:
+                return self._end(line.elapsed_ns, line)
+            case _:
+                pass
+        return []
+
+    def _tell_early(self, at_ns: int) -> list[Event]:
+        """The next call, and those that were answered while the reply went on."""
+        told = self._tell_next(at_ns)
+        for line in self._early:
+            told += self._result(line, at_ns)
+        return told
+
+    def _result(self, line: entries.ToolResult, at_ns: int) -> list[Event]:
+        given = GivenResult(line.text, line.details)
+        return [
+            *self._tell_up_to(line.call_id, at_ns),
+            ToolResultEvent(at_ns=at_ns, tool_call_id=line.call_id, result=given),
+            *self._tell_next(at_ns),
+        ]
+
+    def _tell_up_to(self, call_id: str, at_ns: int) -> list[Event]:
+        events = []
+        while call_id in self._waiting:
+            events.append(self._tell(at_ns))
+        return events
+
+    def _tell_next(self, at_ns: int) -> list[Event]:
+        """The next call, which is looked at from now on; in parallel, all of them."""
+        waiting = len(self._waiting)
+        return [self._tell(at_ns) for _ in range(min(waiting, 1) if self._in_order else waiting)]
+
+    def _tell(self, at_ns: int) -> Event:
+        _, call = self._waiting.popitem(last=False)
+        params = params_of(call.arguments)
+        requested = RequestedCall(call.call_id, call.name, params)
+        return ToolCallEvent(at_ns=at_ns, tool_call=requested)
+
+    def _end(self, at_ns: int, line: entries.Ended | Footer) -> list[Event]:
+        self._running = self._answering = False
+        if line.outcome is Outcome.COMPLETED:
+            return [DoneEvent(at_ns=at_ns)]
+        return [ErrorEvent(at_ns=at_ns, error=line.message)]
+
+
+def params_of(arguments: str) -> Any:
+    """The arguments of a call as values, or as the text that the model wrote."""
+    try:
+        return msgspec.json.decode(arguments)
+    except (msgspec.DecodeError, RecursionError):
+        return arguments

@@ -1,0 +1,349 @@
+"""The answers that a simulation gives in the place of the machine's clocks and randomness.
+
+Not here: where the answers are put (border.py) and which calls are refused (reaches.py). The rule
+to keep: an answer is a function of virtual time and the seed alone, and only code that runs on a
+sealed loop gets it. Every other thread gets the original, so a stand-in asks which loop runs.
+"""
+
+import asyncio
+import calendar
+import datetime as dt
+import functools
+import logging
+import os
+import random
+import ssl
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from simloop.errors import RunawayRun
+from simloop.virtual.seeds import Seeds
+from simloop.virtual.waiting import callers_place
+
+if TYPE_CHECKING:
+    from simloop.virtual.clock import VirtualLoop
+
+MOST_SLEEPS = 1_000_000
+_UNIX = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_UUID_EPOCH = 0x01B21DD213814000  # 1582-10-15 to 1970 in units of 100 ns (RFC 9562, 5.1)
+# The originals: the module attributes are exchanged while a simulation runs.
+_asctime, _gmtime, _strftime = time.asctime, time.gmtime, time.strftime
+_getstate, _setstate, _seed = random.getstate, random.setstate, random.Random.seed
+_WALL_CLOCKS = {
+    getattr(time, name) for name in ("CLOCK_REALTIME", "CLOCK_TAI") if hasattr(time, name)
+}
+
+
+@dataclass(slots=True)
+class Answers:
+    """The clock, the dates and the randomness of one sealed loop."""
+
+    loop: "VirtualLoop"
+    seeds: Seeds
+    epoch_ns: int
+    random_seed: int
+    last_uuid: int = 0
+    sleeps: int = 0
+    slept_in: int = 0
+    _generator: random.Random | None = None
+
+    @property
+    def wall_ns(self) -> int:
+        """Nanoseconds since 1970, as the simulation has them."""
+        return self.epoch_ns + self.loop.now_ns
+
+    @property
+    def generator(self) -> random.Random:
+        """The generator behind the functions of the module `random`; each simulation has its own.
+
+        One generator for the process would mix the draws of simulations in several threads.
+        """
+        if self._generator is None:
+            self._generator = random.Random(self.random_seed)  # noqa: S311 - simulated
+        return self._generator
+
+    def generators(self) -> list[random.Random]:
+        """Every generator that was drawn from, in the order of the first draws."""
+        own = [self._generator] if self._generator else []
+        return [*own, *self.seeds.streams()]
+
+    def sleep(self, seconds: float) -> None:
+        """Move virtual time forward, by at least 1 ns if `seconds` is positive.
+
+        Raises RunawayRun after a million sleeps in one callback: a program that polls with a
+        blocking sleep never comes back to the loop, which would end it.
+        """
+        if seconds < 0:
+            raise ValueError("sleep length must be non-negative")
+        callback = self.loop._callbacks  # noqa: SLF001 - counted by the loop
+        self.sleeps = self.sleeps + 1 if self.slept_in == callback else 1
+        self.slept_in = callback
+        if self.sleeps > MOST_SLEEPS:
+            raise RunawayRun(
+                f"no progress: {MOST_SLEEPS} blocking sleeps without an await, the last at "
+                f"{callers_place()}"
+            )
+        self.loop.advance_ns(max(1, round(seconds * 1e9)) if seconds else 0)
+
+    def clock_ns(self, clock: int) -> int:
+        """What the POSIX clock of that number shows."""
+        return self.wall_ns if clock in _WALL_CLOCKS else self.loop.now_ns
+
+    def broken_down(self, seconds: float | None = None) -> time.struct_time:
+        """Local time is UTC in a simulation: the machine's time zone must not change a run."""
+        return _gmtime(self.wall_ns // 10**9 if seconds is None else seconds)
+
+    def date_time(self, cls: type[dt.datetime], tz: Any = None) -> dt.datetime:
+        """Now, as `datetime.now` returns it."""
+        moment = _UNIX + dt.timedelta(microseconds=self.wall_ns // 1000)
+        moment = moment.replace(tzinfo=None) if tz is None else moment.astimezone(tz)
+        return cls.combine(moment.date(), moment.timetz())
+
+    def date(self, cls: type[dt.date]) -> dt.date:
+        """Today; `datetime` inherits it from `date`."""
+        if issubclass(cls, dt.datetime):
+            return self.date_time(cls)
+        moment = self.date_time(dt.datetime)
+        return cls(moment.year, moment.month, moment.day)
+
+    def uuid1(self, node: int | None = None, clock_seq: int | None = None) -> uuid.UUID:
+        """An identifier made of virtual time; the node is drawn from the seed."""
+        bits = self.seeds.stream("uuid1").getrandbits
+        stamp = max(self.wall_ns // 100 + _UUID_EPOCH, self.last_uuid + 1)
+        self.last_uuid = stamp
+        clock_seq = bits(14) if clock_seq is None else clock_seq
+        return uuid.UUID(
+            fields=(
+                stamp & 0xFFFFFFFF,
+                stamp >> 32 & 0xFFFF,
+                stamp >> 48 & 0x0FFF,
+                clock_seq >> 8 & 0x3F,
+                clock_seq & 0xFF,
+                bits(48) if node is None else node,
+            ),
+            version=1,
+        )
+
+    def random_bytes(self, source: str, size: int) -> bytes:
+        """Bytes of the stream named `source`. Raises ValueError for a negative size."""
+        if size < 0:
+            raise ValueError("negative argument not allowed")
+        return self.seeds.stream(source).randbytes(size)
+
+    def seed(self, generator: random.Random, a: Any = None, version: int = 2) -> None:
+        """Seed from the simulation where Python would ask the operating system."""
+        value = self.seeds.stream("unseeded").getrandbits(64) if a is None else a
+        _seed(generator, value, version)
+
+
+ANSWERS: dict[Any, Answers] = {}
+"""The answers of each sealed loop."""
+
+
+def stand_in(original: Any, answer: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that calls `answer` on a sealed loop, and `original` everywhere else."""
+
+    @functools.wraps(original)
+    def stand_in(*args: Any, **kwargs: Any) -> Any:
+        answers = ANSWERS.get(asyncio._get_running_loop())  # noqa: SLF001 - get_running_loop raises
+        return original(*args, **kwargs) if answers is None else answer(answers, *args, **kwargs)
+
+    return stand_in
+
+
+def _class_stand_in(cls: type, name: str, answer: Callable[..., Any]) -> Any:
+    """As `stand_in`, for a class method written in C."""
+    original = cls.__dict__[name]
+    function = stand_in(lambda cls, *args, **kw: original.__get__(None, cls)(*args, **kw), answer)
+    return classmethod(function)
+
+
+def _strftime_now(answers: Answers, *args: Any) -> str:
+    return _strftime(args[0], answers.broken_down()) if len(args) == 1 else _strftime(*args)
+
+
+def _mktime(_: Answers, fields: Any) -> float:
+    year, month, *rest = fields
+    carried, month = divmod(month - 1, 12)
+    return float(calendar.timegm((year + carried, month + 1, *rest)))
+
+
+def _times(answers: Answers) -> os.times_result:
+    now_s = answers.loop.time()
+    return os.times_result((now_s, 0.0, 0.0, 0.0, now_s))
+
+
+# Where this platform has them. A computation takes no virtual time, so the clocks of the processor
+# show the time that passed.
+_BY_NAME: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
+    (time, "time", lambda answers: answers.wall_ns / 1e9),
+    (time, "time_ns", lambda answers: answers.wall_ns),
+    *((time, name, lambda answers: answers.loop.time()) for name in (
+        "monotonic", "perf_counter", "process_time", "thread_time",
+    )),
+    *((time, f"{name}_ns", lambda answers: answers.loop.now_ns) for name in (
+        "monotonic", "perf_counter", "process_time", "thread_time",
+    )),
+    (time, "clock_gettime", lambda answers, clock: answers.clock_ns(clock) / 1e9),
+    (time, "clock_gettime_ns", Answers.clock_ns),
+    (time, "sleep", Answers.sleep),
+    (time, "localtime", Answers.broken_down),
+    (time, "gmtime", Answers.broken_down),
+    (time, "ctime", lambda answers, *args: _asctime(answers.broken_down(*args))),
+    (time, "asctime", lambda answers, *args: _asctime(*args or (answers.broken_down(),))),
+    (time, "strftime", _strftime_now),
+    (time, "mktime", _mktime),
+    (os, "times", _times),
+    (os, "urandom", lambda answers, size: answers.random_bytes("os.urandom", size)),
+    (os, "getrandom", lambda answers, size, _=0: answers.random_bytes("os.urandom", size)),
+    (ssl, "RAND_bytes", lambda answers, num: answers.random_bytes("ssl.RAND_bytes", num)),
+    (ssl, "RAND_pseudo_bytes", lambda answers, num: (
+        answers.random_bytes("ssl.RAND_bytes", num), True,
+    )),
+    (uuid, "uuid1", Answers.uuid1),
+)  # fmt: skip
+_GLOBAL_RANDOM: Any = random.seed.__self__  # type: ignore[attr-defined]
+
+
+def _draws() -> dict[str, Any]:
+    """The functions of the module `random`: methods of the one generator that it holds."""
+    return {
+        name: value
+        for name, value in vars(random).items()
+        if getattr(value, "__self__", None) is _GLOBAL_RANDOM
+    }
+
+
+def _draw(name: str, original: Any) -> Callable[..., Any]:
+    """The stand-in for a function of the module `random`."""
+
+    def outside(*args: Any, **kwargs: Any) -> Any:
+        return shared_draws.outside(name, original)(*args, **kwargs)
+
+    def inside(answers: Answers, *args: Any, **kwargs: Any) -> Any:
+        if name == "seed":
+            return answers.seed(answers.generator, *args, **kwargs)
+        return getattr(answers.generator, name)(*args, **kwargs)
+
+    return functools.wraps(original)(stand_in(outside, inside))
+
+
+class SharedDraws:
+    """The one generator of the module `random`, while simulations run.
+
+    A default argument or an attribute that holds `random.random` itself draws from it, whatever the
+    stand-ins do. So it is seeded for the simulation, other threads get a copy of what it was, and
+    two simulations at once must not both draw from it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._saved: Any = None
+        self._outside: random.Random | None = None
+        self._baseline: Any = None
+        self._mixed = False
+
+    def begin(self, seed: int) -> None:
+        """Seed it for the first of the simulations."""
+        self._saved = _getstate()
+        _seed(_GLOBAL_RANDOM, seed)
+
+    def share(self) -> None:
+        """Note its state as another simulation begins."""
+        self.are_mixed()
+        self._baseline = _getstate()
+
+    def are_mixed(self) -> bool:
+        """Whether it was drawn from while two simulations ran."""
+        if self._baseline is not None and self._baseline != _getstate():
+            self._mixed = True
+        return self._mixed
+
+    def unshare(self) -> None:
+        """Only one simulation is left: it may draw again."""
+        self._baseline = None
+
+    def end(self) -> None:
+        """Put back what it was, with the draws of other threads; safe to repeat."""
+        if self._saved is not None:
+            _setstate(self._saved if self._outside is None else self._outside.getstate())
+        self._saved = self._outside = self._baseline = None
+        self._mixed = False
+
+    def outside(self, name: str, original: Any) -> Any:
+        """The function of that name for code that is in no simulation."""
+        saved = self._saved
+        if saved is None:
+            return original
+        with self._lock:
+            if self._outside is None:
+                self._outside = random.Random()  # noqa: S311 - the state of the module's own
+                self._outside.setstate(saved)
+            return getattr(self._outside, name)
+
+
+shared_draws = SharedDraws()
+
+FUNCTIONS: dict[Any, Callable[..., Any]] = {
+    getattr(module, name): stand_in(getattr(module, name), answer)
+    for module, name, answer in _BY_NAME
+    if hasattr(module, name)
+} | {original: _draw(name, original) for name, original in _draws().items()}
+"""Original function -> its stand-in, wherever a module global holds the original."""
+
+
+def _from_timestamp(cls: type[dt.datetime], stamp: float, tz: Any = None) -> Any:
+    moment = _FROM_TIMESTAMP.__get__(None, cls)(stamp, tz or dt.UTC)
+    return moment.replace(tzinfo=None) if tz is None else moment
+
+
+def _date_from_timestamp(cls: type[dt.date], stamp: float) -> Any:
+    if issubclass(cls, dt.datetime):
+        return _from_timestamp(cls, stamp)
+    moment = _from_timestamp(dt.datetime, stamp)
+    return cls(moment.year, moment.month, moment.day)
+
+
+def _aware(moment: dt.datetime) -> dt.datetime:
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=dt.UTC)
+
+
+_FROM_TIMESTAMP = dt.datetime.__dict__["fromtimestamp"]
+_TIMESTAMP: Any = dt.datetime.timestamp
+_ASTIMEZONE: Any = dt.datetime.astimezone
+
+METHODS: tuple[tuple[type, str, Any], ...] = (
+    (random.Random, "seed", stand_in(_seed, Answers.seed)),
+    (dt.datetime, "now", _class_stand_in(dt.datetime, "now", Answers.date_time)),
+    (dt.datetime, "utcnow", _class_stand_in(dt.datetime, "utcnow", Answers.date_time)),
+    (dt.date, "today", _class_stand_in(dt.date, "today", Answers.date)),
+    (
+        dt.datetime,
+        "fromtimestamp",
+        _class_stand_in(
+            dt.datetime, "fromtimestamp", lambda _, *args, **kw: _from_timestamp(*args, **kw)
+        ),
+    ),
+    (
+        dt.date,
+        "fromtimestamp",
+        _class_stand_in(dt.date, "fromtimestamp", lambda _, *args: _date_from_timestamp(*args)),
+    ),
+    (
+        dt.datetime,
+        "timestamp",
+        stand_in(_TIMESTAMP, lambda _, moment: _TIMESTAMP(_aware(moment))),
+    ),
+    (
+        dt.datetime,
+        "astimezone",
+        stand_in(_ASTIMEZONE, lambda _, moment, tz=None: _ASTIMEZONE(_aware(moment), tz or dt.UTC)),
+    ),
+    # A class attribute that everybody's logs go through.
+    (logging.Formatter, "converter", staticmethod(FUNCTIONS[time.localtime])),
+)  # fmt: skip
+"""Class, attribute and stand-in of the methods that are exchanged."""

@@ -1,0 +1,261 @@
+"""The border of a simulation: the exchange of Python's clocks and randomness for the answers.
+
+Not here: the answers themselves (answers.py), the refusals (reaches.py), and what the border cannot
+cover (gaps.py). The rule to keep: the border is entered whole or not at all. Nothing in
+`sys.modules` is asked anything while its globals are read, because it may be any object.
+"""
+
+import contextlib
+import ctypes
+import gc
+import operator
+import queue  # noqa: F401 - imported inside a simulation, its timeouts would read virtual time
+import sys
+import threading
+import uuid
+from collections.abc import Iterator
+from importlib.machinery import ModuleSpec
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+from simloop.errors import InternalError, ScenarioError
+from simloop.virtual import answers, reaches
+from simloop.virtual.answers import ANSWERS, Answers, shared_draws
+from simloop.virtual.seeds import Seeds
+
+if TYPE_CHECKING:
+    from simloop.virtual.clock import VirtualLoop
+
+# Every simulation starts at 2026-01-01T00:00:00Z, whatever the day it runs on.
+EPOCH_NS = 1_767_225_600 * 10**9
+
+# Their clocks must stay real: they wait in the operating system, or measure the simulation.
+_SKIPPED = {
+    "asyncio",
+    "concurrent",
+    "multiprocessing",
+    "queue",
+    "selectors",
+    "simloop",
+    "socketserver",
+    "subprocess",
+    "threading",
+    "_pytest",
+    "hypothesis",
+    "pytest",
+    "pytest_benchmark",
+}
+
+_FUNCTIONS = answers.FUNCTIONS | reaches.FUNCTIONS
+_BY_VALUE = {original: original for original in _FUNCTIONS} | {
+    stand_in: original for original, stand_in in _FUNCTIONS.items()
+}
+_METHODS = answers.METHODS + reaches.METHODS
+# Only values of these types are looked up: the hash of any other object may run its own code.
+_KINDS = frozenset({BuiltinFunctionType, FunctionType, MethodType})
+# Bypasses a `__dict__` or `__getattribute__` that a subclass of ModuleType defines.
+_read_namespace: Any = vars(ModuleType)["__dict__"]
+_namespace_of = _read_namespace.__get__
+
+
+class _Holder:
+    """The names in one namespace, of a module or a class, that hold originals."""
+
+    def __init__(
+        self, namespace: dict[str, Any], originals: dict[str, Any], stand_ins: dict[str, Any]
+    ) -> None:
+        self.namespace = namespace
+        self.originals = originals
+        self.stand_ins = stand_ins
+
+    def exchange(self) -> None:
+        """Put the stand-ins in; a value that a test has put there stays."""
+        self._replace(self.originals, self.stand_ins)
+
+    def put_back(self) -> None:
+        """Put the originals back; safe to repeat."""
+        self._replace(self.stand_ins, self.originals)
+
+    def _replace(self, held: dict[str, Any], wanted: dict[str, Any]) -> None:
+        namespace = self.namespace
+        if self._holds(held):  # nearly always, and several times faster
+            namespace.update(wanted)
+        else:
+            held = {name: value for name, value in held.items() if namespace.get(name) is value}
+            namespace.update({name: wanted[name] for name in held})
+
+    def _holds(self, values: dict[str, Any]) -> bool:
+        # By identity: a program may bind the name to an object whose `==` raises, or is no bool.
+        return all(map(operator.is_, map(self.namespace.get, values), values.values()))
+
+    def is_open(self) -> bool:
+        """Whether a program would still find an original here."""
+        namespace = self.namespace
+        return not self._holds(self.stand_ins) and any(
+            namespace.get(name) is value for name, value in self.originals.items()
+        )
+
+
+def _holders_of_methods() -> list[tuple[type, _Holder]]:
+    """The classes of `_METHODS`, with the namespaces behind them, even of classes written in C.
+
+    A subclass put in the place of `datetime` (as freezegun does) is another object: pydantic then
+    refuses a model with the field `at: datetime` that is built inside the simulation.
+    """
+    holders: dict[type, _Holder] = {}
+    for cls, name, stand_in in _METHODS:
+        (namespace,) = gc.get_referents(cls.__dict__)
+        holder = holders.setdefault(cls, _Holder(namespace, {}, {}))
+        holder.originals[name] = namespace[name]
+        holder.stand_ins[name] = stand_in
+    return list(holders.items())
+
+
+_CLASSES = _holders_of_methods()
+_HOMES = {original.__module__ or "random" for original in _FUNCTIONS}
+
+
+class _Border:
+    """The exchange of originals for stand-ins: by the first seal in the process, until the last."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.seals = 0
+        self.modules: list[Any] = []
+        self.found: dict[Any, tuple[Any, _Holder | None]] = {}
+        self.holders: list[_Holder] = []
+        self.homes: list[_Holder] = []
+
+    def enter(self, random_seed: int) -> None:
+        """Exchange everything, or raise and leave everything as it was."""
+        with self.lock:
+            if self.seals == 0:
+                try:
+                    self._exchange(random_seed)
+                except BaseException:
+                    self._put_back()
+                    raise
+            else:
+                shared_draws.share()
+            self.seals += 1
+
+    def leave(self) -> None:
+        """Put everything back after the last seal. Raises ScenarioError for mixed-up draws."""
+        with self.lock:
+            self.seals -= 1
+            mixed = shared_draws.are_mixed()
+            if self.seals == 1:
+                shared_draws.unshare()
+            elif self.seals == 0:
+                try:
+                    if len(sys.modules) != len(self.modules):
+                        self._scan()  # a module imported meanwhile has bound the stand-ins
+                    self._put_back()
+                except BaseException:
+                    self._put_back()  # a Ctrl-C in the middle: it repeats nothing
+                    raise
+        if mixed:
+            raise ScenarioError(
+                "several threads run simulations at once, and a default argument or an attribute "
+                "holds `random.random` itself, so the order of its numbers is not certain",
+                hint="call random.random() by its module, or run the simulations in processes",
+            )
+
+    def _exchange(self, random_seed: int) -> None:
+        reaches.watch_reaches()
+        self._scan()
+        shared_draws.begin(random_seed)
+        for holder in self.holders:
+            holder.exchange()
+        for cls, holder in _CLASSES:
+            holder.exchange()
+            _forget_cached_methods(ctypes.py_object(cls))
+        for stamp in ("_last_timestamp_v6", "_last_timestamp_v7"):
+            if stamp in vars(uuid):  # Python 3.14 stays above the last one, which was real
+                setattr(uuid, stamp, None)
+        if any(holder.is_open() for holder in self.homes) or any(
+            holder.is_open() for _, holder in _CLASSES
+        ):
+            raise InternalError("the simulation is not sealed: a real clock is within its reach")
+
+    def _put_back(self) -> None:
+        for cls, holder in _CLASSES:
+            holder.put_back()
+            _forget_cached_methods(ctypes.py_object(cls))
+        for holder in self.holders:
+            holder.put_back()
+        shared_draws.end()
+
+    def _scan(self) -> None:
+        """Find where the originals are bound; 500 modules take 2 ms, so each is read once."""
+        present = list(sys.modules.values())
+        if len(present) == len(self.modules) and all(map(operator.is_, present, self.modules)):
+            return
+        modules: list[tuple[Any, Any]] = list(sys.modules.items())
+        found: dict[Any, tuple[Any, _Holder | None]] = {}
+        complete = True
+        for name, module in modules:
+            known = self.found.get(name)
+            if known is not None and known[0] is module:
+                found[name] = known
+            elif issubclass(type(module), ModuleType) and isinstance(name, str):
+                namespace = _namespace_of(module) or {}
+                unfinished = _is_being_imported(namespace)  # its globals are not all there yet
+                complete = complete and not unfinished
+                clocks = str.partition(name, ".")[0] not in _SKIPPED
+                found[name] = (None if unfinished else module, _holder_of(namespace, clocks=clocks))
+        self.found = found
+        self.holders = [holder for _, holder in found.values() if holder is not None]
+        self.homes = [
+            holder for name, (_, holder) in found.items() if name in _HOMES and holder is not None
+        ]
+        self.modules = [module for _, module in modules] if complete else []
+
+
+_forget_cached_methods = ctypes.pythonapi.PyType_Modified
+
+
+def _is_being_imported(namespace: dict[str, Any]) -> bool:
+    spec = namespace.get("__spec__")
+    return type(spec) is ModuleSpec and bool(getattr(spec, "_initializing", False))
+
+
+def _holder_of(namespace: dict[str, Any], *, clocks: bool) -> _Holder | None:
+    """The globals to exchange: those that are refused, and with `clocks` also those answered."""
+    originals, stand_ins = {}, {}
+    for name, value in list(namespace.items()):
+        if type(name) is str and type(value) in _KINDS and value in _BY_VALUE:
+            original = _BY_VALUE[value]
+            stand_in = _FUNCTIONS[original]
+            if clocks or original in reaches.FUNCTIONS:
+                # Equal is not the same: each `random._inst.random` is another object.
+                originals[name] = original if value is stand_in else value
+                stand_ins[name] = stand_in
+    return _Holder(namespace, originals, stand_ins) if originals else None
+
+
+_border = _Border()
+
+
+@contextlib.contextmanager
+def sealed(loop: "VirtualLoop", seeds: Seeds, epoch_ns: int = EPOCH_NS) -> Iterator[None]:
+    """Give code that runs on `loop` the clocks, dates and randomness of the simulation.
+
+    Answered, wherever a module global holds them: the clocks of `time` and `time.sleep`, which
+    moves virtual time; dates and local time, in UTC; `os.urandom`, `os.getrandom` and
+    `ssl.RAND_bytes`, so `uuid4` and `secrets`; `uuid1`; `random`, with generators that are created
+    unseeded. Blocking sockets, processes, threads and alarms are refused. `gaps.GAPS` lists what
+    the border cannot cover.
+    """
+    seed = seeds.stream("global-random").getrandbits(64)
+    _border.enter(seed)
+    outer = ANSWERS.get(loop)
+    try:
+        ANSWERS[loop] = Answers(loop, seeds, epoch_ns, seed)
+        yield
+    finally:
+        if outer is None:
+            ANSWERS.pop(loop, None)
+        else:
+            ANSWERS[loop] = outer
+        _border.leave()

@@ -1,0 +1,404 @@
+"""Virtual time: an asyncio event loop whose clock moves only when nothing is ready to run.
+
+Not here: what the real world answers inside a simulation (`sealed`), and who runs on the loop.
+The rule to keep: what happens next depends on the program and the seed alone, never on `id()`,
+garbage collection, wall time or another thread. So instants are integer nanoseconds, equal instants
+fire in the order they were set, and whatever would wait for the real world is an error.
+"""
+# ruff: noqa: SLF001 - a loop works on the private slots of handles and tasks, as asyncio's own do
+# typeshed ties the type of a callback to its arguments; a loop passes both on unseen.
+# mypy: disable-error-code="override"
+
+import asyncio
+import contextlib
+import functools
+import heapq
+import itertools
+import random
+import sys
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar, cast
+
+from simloop.errors import Deadlock, RunawayRun, ScenarioError
+from simloop.virtual.outside import REFUSED, run_anyio_threads_inline
+from simloop.virtual.standstill import Standstill
+from simloop.virtual.timers import NEVER_NS, NEVER_S, SECOND_NS, clock_text, is_idle, none_or_ever
+from simloop.virtual.waiting import callers_place, where_it_waits
+
+T = TypeVar("T")
+Task = asyncio.Task[Any]
+Timer = asyncio.TimerHandle
+Handle = asyncio.Handle
+
+MAX_VIRTUAL_NS = 10 * 365 * 86_400 * SECOND_NS
+# For a program that makes progress; one that makes none is ended by `Standstill`.
+MAX_CALLBACKS = 12_000_000
+# Below this (24 days) sums of two doubles still round to the nanosecond that was meant; above it,
+# `timeout(1)` and `sleep(1)` must still meet in one instant.
+_EXACT_S = 2.0**21
+_NAMED_TASKS = 20
+# asyncio says these from `__del__`, so garbage collection decides whether and when.
+_SAID_BY_DEL = ("exception was never retrieved", "was destroyed but it is pending!")
+
+
+class VirtualLoop(asyncio.BaseEventLoop):
+    """One simulation at a time, in one thread; `run` leaves the loop ready for the next.
+
+    `now_ns` is virtual time since the start of the run. `escapes` are the errors raised where the
+    program reached for the real world: the run fails with the first, even if it was swallowed.
+    With `shuffle_seed`, timers of one instant fire in an order drawn from that seed.
+    """
+
+    _ready: deque[Handle]
+    _thread_id: int | None
+
+    def __init__(
+        self,
+        *,
+        shuffle_seed: int | None = None,
+        max_virtual_ns: int = MAX_VIRTUAL_NS,
+        max_callbacks: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.shuffle_seed = shuffle_seed
+        self.max_virtual_ns = max_virtual_ns
+        self.max_callbacks = max_callbacks
+        self._timers: list[tuple[int, int, int, Timer]] = []
+        # In order of first use: asyncio's own WeakSet is ordered by `id()`.
+        self._asyncgens: weakref.WeakKeyDictionary[Any, None] = weakref.WeakKeyDictionary()
+        self._reset()
+
+    def _reset(self) -> None:
+        self.now_ns = 0
+        self.escapes: list[ScenarioError] = []
+        self._failures: list[BaseException] = []
+        self._callbacks = 0
+        self._ready.clear()
+        self._timers.clear()
+        self._timer_cancelled_count = 0
+        self._timer_sequence = itertools.count()
+        self._tie: Callable[[], int] | None = None
+        # Strong references: asyncio's weak ones let the garbage collector end a waiting task.
+        self._tasks: list[Task] = []
+        self._task_count = 0
+        self._sweep_at = 256
+        self._task_factory: Any = None
+        self._exception_handler: Any = None
+
+    def run(self, main: Coroutine[Any, Any, T]) -> T:
+        """Run `main` to its end and return its result; cancel and drain what it left behind.
+
+        Raises what `main` raises; Deadlock; RunawayRun; the first of `escapes`; and what asyncio
+        only logs: an exception in a callback, or one of a task that nobody looked at.
+        """
+        __tracebackhide__ = True  # in reports of pytest, also below
+        self._check_free(main)
+        hooks = sys.get_asyncgen_hooks()
+        task = self._start(main, "main")
+        self._enter()
+        try:
+            while not task.done():
+                self._run_once()
+            result: T = task.result()
+        except BaseException as error:
+            self._wind_up(task)
+            fatal = isinstance(error, KeyboardInterrupt | SystemExit)
+            if not fatal and self.escapes and self.escapes[0] is not error:
+                raise self.escapes[0] from error
+            raise
+        else:
+            self._raise_finding(self._wind_up(task))
+            return result
+        finally:
+            del task  # it holds the exception, whose traceback holds this frame
+            asyncio._set_running_loop(None)
+            self._thread_id = None
+            sys.set_asyncgen_hooks(*hooks)
+            self._reset()
+
+    def _check_free(self, main: Coroutine[Any, Any, T]) -> None:
+        if asyncio._get_running_loop() is not None or self.is_running():
+            main.close()
+            raise ScenarioError(
+                "an event loop is already running in this thread",
+                hint="await the coroutine instead, or move the call out of the running loop",
+            )
+
+    def _enter(self) -> None:
+        if "anyio" in sys.modules:
+            run_anyio_threads_inline(VirtualLoop)
+        self._standstill = None if self.max_callbacks is not None else Standstill()
+        self._most_callbacks = MAX_CALLBACKS if self.max_callbacks is None else self.max_callbacks
+        self._look_at = Standstill.stride if self._standstill else self._most_callbacks
+        self._time_limit_ns = self.max_virtual_ns
+        if self.shuffle_seed is not None:
+            self._tie = functools.partial(random.Random(self.shuffle_seed).getrandbits, 32)  # noqa: S311 - reproducible on purpose
+        self._thread_id = threading.get_ident()
+        sys.set_asyncgen_hooks(self._asyncgens.setdefault, self._asyncgen_finalizer_hook)
+        asyncio._set_running_loop(self)
+
+    def _run_once(self) -> None:
+        __tracebackhide__ = True
+        ready = self._ready
+        if not ready:
+            self._jump()
+        timers = self._timers
+        now_ns = self.now_ns
+        while timers and timers[0][0] <= now_ns:
+            ready.append(self._pop_timer())
+        count = len(ready)
+        self._callbacks += count
+        if self._callbacks > self._look_at:
+            self._look()
+        for _ in range(count):
+            handle = ready.popleft()
+            if not handle._cancelled:
+                handle._run()
+
+    def _look(self) -> None:
+        """Raise RunawayRun past the bound on callbacks, or if the program makes no progress."""
+        __tracebackhide__ = True
+        if self._callbacks > self._most_callbacks:
+            raise RunawayRun(self._report(f"more than max_callbacks={self._most_callbacks} ran"))
+        if self._standstill is not None:
+            self._look_at = self._standstill.look(self, self._callbacks)
+            if self._standstill.stuck:
+                finding = f"no progress: after {self._callbacks} callbacks its state comes back"
+                raise RunawayRun(self._report(finding))
+
+    def _jump(self) -> None:
+        """Move time to the next timer that is still wanted."""
+        __tracebackhide__ = True
+        timers = self._timers
+        while timers and (timers[0][3]._cancelled or is_idle(timers[0][3])):
+            self._pop_timer()
+        if not timers:
+            raise Deadlock(self._report("nothing can run and no timer is set"))
+        self.advance_ns(max(0, timers[0][0] - self.now_ns))
+
+    def advance_ns(self, nanoseconds: int) -> None:
+        """Move time forward within the running callback: what a blocking `time.sleep` does."""
+        then_ns = self.now_ns + nanoseconds
+        if then_ns > self._time_limit_ns:
+            reached = f"reached by a wait until {clock_text(then_ns)}"
+            raise RunawayRun(self._report(f"max_virtual_ns={self.max_virtual_ns} {reached}"))
+        self.now_ns = then_ns
+
+    def time(self) -> float:
+        """Virtual seconds since the start of the run; `now_ns` is the exact value."""
+        return self.now_ns / 1e9
+
+    def call_later(self, delay: float, callback: Any, *args: Any, context: Any = None) -> Timer:
+        """Call after `delay` seconds: now if it is not positive, never if it is infinite.
+
+        A positive delay takes at least 1 ns, so a program that waits until a time reaches it.
+        """
+        wait_ns = max(1, round(delay * 1e9)) if 0 < delay < NEVER_S else none_or_ever(delay)
+        return self.call_at_ns(self.now_ns + wait_ns, callback, *args, context=context)
+
+    def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> Timer:
+        """As `call_later`; where doubles are coarse, the distance from `time()` is what counts."""
+        if 0 < when < _EXACT_S:
+            when_ns = round(when * 1e9)
+            if when_ns <= self.now_ns and when > self.time():
+                when_ns = self.now_ns + 1
+            return self.call_at_ns(when_ns, callback, *args, context=context)
+        return self.call_later(when - self.time(), callback, *args, context=context)
+
+    def call_at_ns(self, when_ns: int, callback: Any, *args: Any, context: Any = None) -> Timer:
+        """As `call_at`, without the way through a float."""
+        handle: Any = Timer(when_ns / 1e9, callback, args, self, context)
+        if when_ns < NEVER_NS:
+            tie = self._tie() if self._tie else 0
+            heapq.heappush(self._timers, (when_ns, tie, next(self._timer_sequence), handle))
+            handle._scheduled = True
+        return cast("Timer", handle)
+
+    def call_soon(self, callback: Any, *args: Any, context: Any = None) -> Handle:
+        """First in, first out, as asyncio promises; no seed shuffles this."""
+        handle = Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    def call_soon_threadsafe(self, callback: Any, *args: Any, context: Any = None) -> Handle:
+        """`call_soon`, in the loop's own thread; other threads have no place in virtual time."""
+        if self._thread_id != threading.get_ident():
+            raise self.refuse(
+                "a call from another thread", "use asyncio.to_thread, which runs inline"
+            )
+        return self.call_soon(callback, *args, context=context)
+
+    def _pop_timer(self) -> Timer:
+        handle: Any = heapq.heappop(self._timers)[3]
+        handle._scheduled = False
+        self._timer_cancelled_count -= handle._cancelled
+        return cast("Timer", handle)
+
+    def _timer_handle_cancelled(self, handle: Any) -> None:
+        """Asked by a handle just before it counts as cancelled, so it is excluded by name."""
+        self._timer_cancelled_count += handle._scheduled
+        timers = self._timers
+        if self._timer_cancelled_count > max(100, len(timers) // 2):
+            timers[:] = [t for t in timers if t[3] is not handle and not t[3]._cancelled]
+            heapq.heapify(timers)
+            self._timer_cancelled_count = 0
+
+    def create_task(self, coro: Any, *, name: object = None, **kwargs: Any) -> Task:
+        """Unnamed tasks are `task-1`, `task-2`, ... of this run: asyncio counts per process."""
+        self._task_count += 1
+        return self._start(coro, f"task-{self._task_count}" if name is None else name, **kwargs)
+
+    def _start(self, coro: Any, name: Any, **kwargs: Any) -> Task:
+        if self._task_factory is None:
+            task = asyncio.Task(coro, loop=self, name=name, **kwargs)
+        else:
+            task = super().create_task(coro, name=name, **kwargs)
+        self._tasks.append(task)
+        if len(self._tasks) > self._sweep_at:
+            self._tasks = [task for task in self._tasks if not task.done() or _unseen(task)]
+            self._sweep_at = max(256, 2 * len(self._tasks))
+        return task
+
+    def _asyncgen_finalizer_hook(self, generator: Any) -> None:
+        # A generator of an earlier run, or one collected in another thread, has no place in time.
+        if self._thread_id == threading.get_ident():
+            name = f"close {generator.__qualname__}"
+            self.call_soon(lambda: self._start(generator.aclose(), name))
+
+    def run_in_executor(
+        self, _executor: object, func: Callable[..., T], *args: Any
+    ) -> asyncio.Future[T]:
+        """Run `func` now, whatever the executor; only an Exception waits in the future."""
+        future: asyncio.Future[T] = self.create_future()
+        try:
+            future.set_result(func(*args))
+        except StopIteration as error:  # no future takes one: a real thread would wait for ever
+            future.set_exception(RuntimeError(f"{func!r} raised {error!r}"))
+        except Exception as error:  # noqa: BLE001 - the function is user code
+            future.set_exception(error)
+        return future
+
+    def set_default_executor(self, executor: object) -> None:
+        """Accepted and unused: everything runs inline."""
+
+    def timers(self) -> list[tuple[int, int, int, Timer]]:
+        """The timers that are set and not cancelled, each with its instant, in no order."""
+        return [timer for timer in self._timers if not timer[3]._cancelled]
+
+    def due(self) -> list[Handle]:
+        """The callbacks that run next, in order."""
+        return [handle for handle in self._ready if not handle._cancelled]
+
+    def unfinished(self) -> list[Task]:
+        """The tasks of this run that have not ended, in the order in which they began."""
+        return [task for task in self._tasks if not task.done()]
+
+    def _wind_up(self, main: Task) -> list[Task]:
+        """End what the run left behind and return the tasks that refuse."""
+        tidy = main.done() and len(self._tasks) == 1 and not self._ready
+        refused = [] if tidy else self._drain(set())
+        for task in refused:
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+            with contextlib.suppress(Exception):
+                cast("Coroutine[Any, Any, Any]", task.get_coro()).close()
+            self._tasks.remove(task)
+        if self._asyncgens:
+            refused += self._drain({self._start(self.shutdown_asyncgens(), "close generators")})
+        for task in self._tasks:
+            error = task.exception() if _unseen(task) else None
+            if error and task is not main:
+                message = f"{task.get_name()} failed and nobody looked at its exception"
+                self.call_exception_handler({"message": message, "exception": error, "task": task})
+        return refused
+
+    def _drain(self, asked: set[Task]) -> list[Task]:
+        """Cancel tasks once, but those in `asked` or closing a generator, and run to the end."""
+        unfinished = self.unfinished()
+        self._look_at = self._most_callbacks = self._callbacks + 10_000 + 100 * len(unfinished)
+        self._time_limit_ns = self.now_ns + self.max_virtual_ns
+        with contextlib.suppress(Deadlock, RunawayRun):
+            while unfinished or self._ready:
+                for task in unfinished:
+                    closing = type(task.get_coro()).__name__ == "async_generator_athrow"
+                    if task not in asked and not closing:
+                        asked.add(task)
+                        task.cancel()
+                self._run_once()
+                unfinished = self.unfinished()
+        return unfinished
+
+    def default_exception_handler(self, context: dict[str, Any]) -> None:
+        """Keep for the end of the run what asyncio logs, unless garbage collection said it."""
+        message = context.get("message", "unnamed failure")
+        if not message.endswith(_SAID_BY_DEL):
+            self._failures.append(context.get("exception") or RuntimeError(message))
+
+    def _raise_finding(self, refused: list[Task]) -> None:
+        for finding in (*self.escapes, *self._failures):
+            raise finding
+        if refused:
+            names = ", ".join(task.get_name() for task in refused[:_NAMED_TASKS])
+            raise RunawayRun(f"tasks did not end when cancelled after main had returned: {names}")
+
+    def _report(self, finding: str) -> str:
+        tasks = self.unfinished()
+        lines = [f"  {task.get_name()}: {where_it_waits(task)}" for task in tasks[:_NAMED_TASKS]]
+        count = f"{len(tasks)} unfinished task{'s' * (len(tasks) != 1)}"
+        return "\n".join((f"{finding}, at {clock_text(self.now_ns)} with {count}:", *lines))
+
+    def refuse(self, what: str, advice: str) -> ScenarioError:
+        """Return an error for the caller to raise; it fails the run even if it is swallowed."""
+        place = callers_place()
+        called = f"; called at {place}" if place else ""
+        escape = ScenarioError(f"{what} is not available in a simulation: {advice}{called}")
+        if self.is_running():
+            self.escapes.append(escape)
+        return escape
+
+    def _refuse_method(self, name: str, advice: str, *_: object, **__: object) -> None:
+        raise self.refuse(name, advice)
+
+    def __del__(self, *_: object) -> None:
+        """Silent, unlike asyncio's: this loop holds no sockets, so nothing leaks."""
+
+
+for _advice, _names in REFUSED.items():
+    for _name in _names.split():
+        _method = functools.partialmethod(VirtualLoop._refuse_method, f"loop.{_name}", _advice)
+        setattr(VirtualLoop, _name, _method)
+
+
+def _unseen(task: Task) -> bool:
+    """Whether it failed and nobody has asked for the exception: asyncio's own mark."""
+    return getattr(task, "_log_traceback", False)
+
+
+_spare = threading.local()
+
+
+def run_virtual(
+    main: Coroutine[Any, Any, T],
+    *,
+    shuffle_seed: int | None = None,
+    max_virtual_ns: int = MAX_VIRTUAL_NS,
+    max_callbacks: int | None = None,
+    seal: Callable[[VirtualLoop], contextlib.AbstractContextManager[None]] | None = None,
+) -> T:
+    """Run `main` on a loop that is kept for this thread: creating one costs more than a run.
+
+    `seal` makes the border that encloses the whole run, with the clean-up of what `main` left.
+    """
+    __tracebackhide__ = True
+    loop: VirtualLoop | None = getattr(_spare, "loop", None)
+    if loop is None or loop.is_running():
+        loop = _spare.loop = VirtualLoop()
+    loop.shuffle_seed = shuffle_seed
+    loop.max_virtual_ns = max_virtual_ns
+    loop.max_callbacks = max_callbacks
+    if seal is None:
+        return loop.run(main)
+    with seal(loop):
+        return loop.run(main)

@@ -1,0 +1,158 @@
+"""The refusal of what would leave a simulation: blocking sockets, processes, threads and signals.
+
+Not here: the methods of the event loop (outside.py) and the calls that are answered (answers.py).
+The rule to keep: a call is refused only on a sealed loop, in the thread of that loop, and never
+inside a debugger, so that other threads, pytest-xdist and a breakpoint work as always.
+
+Python's audit events name most of these calls. CPython 3.11 has none for the start of a thread, and
+no version has one for alarms, `select` and the `fork_exec` of multiprocessing: stand-ins refuse
+those.
+"""
+
+import asyncio
+import functools
+import sys
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+from simloop.errors import ScenarioError
+from simloop.virtual.answers import ANSWERS
+from simloop.virtual.outside import PROCESS, THREAD, TRANSPORT
+
+_SIGNAL = "use loop.call_later, or asyncio.timeout"
+_WAIT = "use asyncio.sleep or time.sleep, which move virtual time"
+
+_EVENTS = {
+    TRANSPORT: (
+        "socket.connect socket.bind socket.sendto socket.sendmsg socket.getaddrinfo"
+        " socket.gethostbyname socket.gethostbyaddr socket.getnameinfo socket.sethostname"
+    ),
+    PROCESS: (
+        "subprocess.Popen os.system os.fork os.forkpty os.exec os.posix_spawn os.spawn"
+        " os.startfile os.startfile/2 os.kill os.killpg signal.pthread_kill"
+        " _winapi.CreateProcess cpython.PyInterpreterState_New"
+    ),
+    THREAD: "_thread.start_new_thread _thread.start_joinable_thread",
+}
+_ADVICE = {event: advice for advice, events in _EVENTS.items() for event in events.split()}
+_SILENT = {
+    THREAD: "_thread.start_new_thread _thread.start_joinable_thread",
+    PROCESS: "_posixsubprocess.fork_exec _interpreters.create",
+    _SIGNAL: "signal.alarm signal.setitimer",
+    _WAIT: "signal.pause signal.sigwait signal.sigwaitinfo signal.sigtimedwait"
+    " select.select select.poll",
+}
+# Between the loop and the call: a person stepping through a simulation is outside of it.
+_DEBUGGERS = {
+    "IPython", "_pydev_bundle", "_pydevd_bundle", "_pydevd_frame_eval", "bdb", "debugpy", "ipdb",
+    "pdb", "pudb", "pydevd",
+}  # fmt: skip
+# They run small programs to find out about the machine, and the SDK of OpenAI asks them at its
+# first request. `gaps.GAPS` lists the machine as something that stays real.
+_ASKS_THE_MACHINE = {"ctypes", "distro", "platform", "uuid"}
+_LONGEST = 100
+
+
+def _named(name: str) -> Any:
+    """The function of that name, or None on a platform or a version that lacks it."""
+    module, _, attribute = name.rpartition(".")
+    try:
+        return getattr(__import__(module), attribute, None)
+    except ImportError:
+        return None
+
+
+def _refusing(original: Any, name: str, advice: str) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def refusing(*args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        _refuse(name, advice)
+        return original(*args, **kwargs)
+
+    return refusing
+
+
+def _refuse(what: str, advice: str) -> None:
+    """Raise ScenarioError on a sealed loop, unless a debugger asks."""
+    __tracebackhide__ = True
+    answers = ANSWERS.get(asyncio._get_running_loop())  # noqa: SLF001 - get_running_loop raises
+    if answers is not None and not is_exempt(sys._getframe(2)):  # noqa: SLF001 - its caller
+        raise answers.loop.refuse(what, advice)
+
+
+def is_exempt(frame: FrameType | None) -> bool:
+    """Whether the call comes from a debugger, a question about the machine or a repeated Ctrl-C."""
+    while frame is not None and frame.f_code.co_qualname != "VirtualLoop.run":
+        name = str(frame.f_globals.get("__name__"))
+        root = name.partition(".")[0]
+        if root in _DEBUGGERS or root in _ASKS_THE_MACHINE or name == "simloop.cli.interrupts":
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _on_event(event: str, args: tuple[Any, ...]) -> None:
+    # Every audit event of the process comes through here, for ever: it costs one look-up.
+    advice = _ADVICE.get(event)
+    __tracebackhide__ = True
+    if advice is not None and ANSWERS:
+        _refuse(_described(event, args), advice)
+    elif event == _PROBE:
+        _watch.installed = True
+
+
+def _described(event: str, args: tuple[Any, ...]) -> str:
+    """The event; with the address, where it has one that was written by people."""
+    if event == "socket.getaddrinfo":
+        return f"{event} of {args[0]!r}, port {args[1]!r}"[:_LONGEST]
+    if event == "socket.connect" and isinstance(args[1], tuple | str):
+        return f"{event} to {args[1]!r}"[:_LONGEST]
+    return event
+
+
+_PROBE = "simloop.border"
+
+
+class _Watch:
+    """The audit hook of the process: Python can add one, and never take it away."""
+
+    def __init__(self) -> None:
+        self.installed = False
+
+    def install(self) -> None:
+        """Add the hook, once. Raises ScenarioError where another hook does not allow it."""
+        if not self.installed:
+            sys.addaudithook(_on_event)
+            sys.audit(_PROBE)
+        if not self.installed:
+            raise ScenarioError(
+                "another audit hook does not allow the one that guards a simulation",
+                hint="remove that hook, or run the simulation in a process without it",
+            )
+
+
+_watch = _Watch()
+watch_reaches = _watch.install
+
+
+def _start_thread(thread: threading.Thread) -> None:
+    _refuse("a real thread", THREAD)
+    _START(thread)
+
+
+_START = threading.Thread.start
+
+FUNCTIONS: dict[Any, Callable[..., Any]] = {
+    original: _refusing(original, name, advice)
+    for advice, names in _SILENT.items()
+    for name in names.split()
+    if (original := _named(name)) is not None
+}
+"""Original function -> the stand-in that refuses it on a sealed loop."""
+
+METHODS: tuple[tuple[type, str, Any], ...] = (
+    (threading.Thread, "start", functools.wraps(_START)(_start_thread)),
+)
+"""Class, attribute and stand-in of the methods that are refused."""

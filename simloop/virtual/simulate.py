@@ -1,0 +1,124 @@
+"""Running any coroutine in a simulation: virtual clock, sealed border, one seed."""
+
+import asyncio
+import contextlib
+import inspect
+import math
+from collections.abc import Awaitable, Coroutine
+from functools import partial
+from typing import Any, TypeVar
+
+from simloop.errors import CheckFailed, ScenarioError, SimloopError
+from simloop.virtual.border import sealed
+from simloop.virtual.clock import MAX_VIRTUAL_NS, VirtualLoop, run_virtual
+from simloop.virtual.seeds import Seeds
+
+T = TypeVar("T")
+
+
+def simulate(
+    main: Coroutine[Any, Any, T],
+    *,
+    seed: int = 0,
+    shuffle_ties: bool = False,
+    max_virtual_s: float = MAX_VIRTUAL_NS / 1e9,
+    max_callbacks: int | None = None,
+) -> T:
+    """Run `main` on the virtual clock and return its result.
+
+    Inside, time, dates and randomness answer from the clock and `seed`; sockets, subprocesses and
+    threads are refused. `shuffle_ties` lets timers of one instant fire in an order drawn from the
+    seed.
+
+    A program without progress, whose state comes back again and again, is a RunawayRun after about
+    300,000 callbacks of the event loop; one with progress may run 12 million. `max_callbacks`
+    replaces both bounds.
+
+    Raises what `main` raises, with a note of the seed; Deadlock; RunawayRun, also past
+    `max_virtual_s`; ScenarioError if `main` reached for the real world or is no awaitable.
+    """
+    __tracebackhide__ = True  # pytest then shows the test and the program, and no frame in between
+    coroutine: Coroutine[Any, Any, T] = _coroutine(main)
+    try:
+        seeds = Seeds(seed)
+        _check_bounds(max_virtual_s, max_callbacks)
+        return run_virtual(
+            coroutine,
+            shuffle_seed=seeds.stream("ties").getrandbits(64) if shuffle_ties else None,
+            max_virtual_ns=round(max_virtual_s * 1e9),
+            max_callbacks=max_callbacks,
+            seal=partial(sealed, seeds=seeds),
+        )
+    except CheckFailed as error:
+        name = getattr(main, "__qualname__", "main")
+        shuffled = ", shuffle_ties=True" if shuffle_ties else ""
+        error.reproduce = error.reproduce or f"simloop.simulate({name}(), seed={seed}{shuffled})"
+        raise
+    except SimloopError:
+        raise
+    except Exception as error:
+        _note(error, f"simulated with seed={seed}, shuffle_ties={shuffle_ties}")
+        raise
+    finally:
+        coroutine.close()  # if it was never started
+
+
+def _coroutine(main: Any) -> Coroutine[Any, Any, Any]:
+    """`main`, or a coroutine that awaits it. Raises ScenarioError for anything else."""
+    if inspect.iscoroutine(main) and inspect.getcoroutinestate(main) != inspect.CORO_CREATED:
+        raise ScenarioError("this coroutine has been started before", hint="make another one")
+    if isinstance(main, Coroutine):
+        return main
+    if inspect.isawaitable(main):
+        return _await(main)
+    name = getattr(main, "__qualname__", None) or type(main).__qualname__
+    hint = "give it a coroutine, such as main()"
+    if inspect.iscoroutinefunction(main):
+        hint = f"call the function: simulate({name}())"
+    elif callable(main):
+        hint = f"make it an `async def` and call it: simulate({name}())"
+    raise ScenarioError(f"simulate needs a coroutine, not {_article(main)} `{name}`", hint=hint)
+
+
+def _check_bounds(max_virtual_s: Any, max_callbacks: Any) -> None:
+    """Raise ScenarioError unless the first is a positive number and the second an integer."""
+    is_number = isinstance(max_virtual_s, int | float) and not isinstance(max_virtual_s, bool)
+    if not is_number or not 0 < max_virtual_s < math.inf:
+        raise ScenarioError(
+            f"max_virtual_s is {max_virtual_s!r}",
+            key="max_virtual_s",
+            hint="give a positive number of seconds, such as 3600",
+        )
+    if max_callbacks is not None and (type(max_callbacks) is not int or max_callbacks < 1):
+        raise ScenarioError(
+            f"max_callbacks is {max_callbacks!r}",
+            key="max_callbacks",
+            hint="give a positive integer, or None for the default bounds",
+        )
+
+
+def _article(main: Any) -> str:
+    if inspect.isasyncgen(main):
+        return "the async generator"
+    return "the function" if inspect.isroutine(main) else "an object such as"
+
+
+async def _await(awaitable: Awaitable[T]) -> T:
+    return await awaitable
+
+
+def _note(error: Exception, text: str) -> None:
+    """Add a note once, to an exception that takes notes."""
+    with contextlib.suppress(TypeError):  # a class may have set `__notes__` to anything
+        if text not in getattr(error, "__notes__", ()):
+            error.add_note(text)
+
+
+def running_loop() -> VirtualLoop:
+    """The virtual loop that runs the caller. Raises ScenarioError on any other loop."""
+    loop = asyncio.get_running_loop()
+    if isinstance(loop, VirtualLoop):
+        return loop
+    raise ScenarioError(
+        "this needs the virtual clock", hint="run the coroutine with simloop.simulate(...)"
+    )

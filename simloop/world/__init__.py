@@ -1,0 +1,1 @@
+"""The surroundings of an agent: model, tools, files, user."""

@@ -1,0 +1,153 @@
+"""Faults that nobody planned: drawn from the seed, at named sites in the model and the tools.
+
+Two levels, as in FoundationDB's BUGGIFY: a site is switched on for a whole run or not at all, and
+while it is on it fires now and then. So one run suffers from a few faults often, and another one
+from others; faults that were all equally rare would hide what only a cluster of them shows.
+Not here: planned faults, which are written in the script. The rule to keep: each site draws from a
+stream of its own, so a new site changes nothing at the others.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+from annotated_types import Ge, Le
+
+from simloop.errors import ScenarioError
+from simloop.messages import Fault, Finish, Part, Request, StreamError
+from simloop.virtual.seeds import Seeds
+from simloop.world.fake_model import Model
+from simloop.world.tools import Tool
+from simloop.world.user_function import UserFunction
+
+_SLOW_S = 20.0
+# A reply that is lost on the way is lost after so many parts at most.
+_MOST_HEARD = 4
+
+_BEFORE_OUTPUT: Mapping[str, Fault] = {
+    "model.rate-limit": Fault("429 Too Many Requests", status=429),
+    "model.rate-limit-with-wait": Fault(
+        "429 Too Many Requests", status=429, headers=(("retry-after", "7"),)
+    ),
+    "model.server-error": Fault("500 Internal Server Error", status=500),
+    "model.overloaded": Fault("529 Overloaded", status=529),
+    "model.lost-before-headers": Fault("connection lost before headers", code="connection"),
+    "model.overflow": Fault("400 prompt is too long", status=400, code="context_length_exceeded"),
+}
+_MID_OUTPUT: Mapping[str, Fault] = {
+    "model.lost-mid-output": Fault("connection lost mid output", code="connection"),
+    "model.error-part": Fault("Overloaded", code="overloaded_error"),
+}
+SITES = (
+    *_BEFORE_OUTPUT, *_MID_OUTPUT, "model.slow", "model.stall", "model.unfinished",
+    "tool.raises", "tool.slow",
+)  # fmt: skip
+"""The names of the sites, in the order in which they are asked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChanceFaults:
+    """How likely faults are. `activate`: a site is on in this run; `fire`: it acts when asked.
+
+    `sites` limits them to some of `SITES`; by default all take part.
+    """
+
+    __pydantic_config__: ClassVar = {"extra": "forbid", "use_attribute_docstrings": True}
+
+    activate: Annotated[float, Ge(0), Le(1)] = 0.25
+    """How likely a site is to take part in a run at all."""
+    fire: Annotated[float, Ge(0), Le(1)] = 0.25
+    """How likely a site that takes part is to act, each time it is asked."""
+    sites: Sequence[str] = SITES
+    """The sites that may take part."""
+
+
+class FaultSites:
+    """The sites of one run. `fires` asks one of them.
+
+    Raises ScenarioError for a site that there is not.
+    """
+
+    def __init__(self, chances: ChanceFaults, seeds: Seeds) -> None:
+        for site in chances.sites:
+            if site not in SITES:
+                known = ", ".join(SITES)
+                raise ScenarioError(
+                    f"no fault site `{site}`", key="faults.sites", hint=f"there are {known}"
+                )
+        self._chances = chances
+        self._seeds = seeds
+        self._active: dict[str, bool] = {}
+
+    def fires(self, site: str) -> bool:
+        """Whether the fault of that site happens now."""
+        if site not in self._chances.sites:
+            return False
+        draw = self._seeds.stream(f"fault:{site}").random
+        if site not in self._active:
+            self._active[site] = draw() < self._chances.activate
+        return self._active[site] and draw() < self._chances.fire
+
+    def draw_up_to(self, name: str, most: int) -> int:
+        """A number from 1 to `most`."""
+        return self._seeds.stream(f"fault:{name}").randint(1, most)
+
+
+class FaultyModel:
+    """A model that answers as `inner` does, when no fault comes between."""
+
+    def __init__(self, inner: Model, sites: FaultSites) -> None:
+        self._inner = inner
+        self._sites = sites
+        self._unheard: dict[str, list[Part]] = {}
+
+    async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
+        """Answer, or fail instead, or fail on the way. A call that fails at once asks no more."""
+        for site, fault in _BEFORE_OUTPUT.items():
+            if self._sites.fires(site):
+                yield StreamError(fault)
+                return
+        if self._sites.fires("model.slow"):
+            await asyncio.sleep(_SLOW_S)
+        if self._sites.fires("model.stall"):
+            await asyncio.get_running_loop().create_future()
+        broken = next((f for site, f in _MID_OUTPUT.items() if self._sites.fires(site)), None)
+        unfinished = self._sites.fires("model.unfinished")
+        heard = self._sites.draw_up_to("model.heard", _MOST_HEARD) if broken is not None else None
+        said: list[Part] = []
+        async for part in self._parts(request):
+            said.append(part)
+            last = isinstance(part, Finish)
+            if not (last and unfinished) and (heard is None or (len(said) <= heard and not last)):
+                yield part
+        if broken is not None or unfinished:
+            self._unheard[request.purpose] = said
+        if broken is not None:
+            yield StreamError(broken)
+
+    async def _parts(self, request: Request) -> AsyncGenerator[Part, None]:
+        """What the inner model says; what a fault cut off is said again when it is asked again."""
+        unheard = self._unheard.pop(request.purpose, None)
+        if unheard is None:
+            async with contextlib.aclosing(self._inner.stream(request)) as parts:
+                async for part in parts:
+                    yield part
+        for part in unheard or ():
+            yield part
+
+
+def faulty_tool(tool: Tool, sites: FaultSites) -> Tool:
+    """A tool that does as `tool` does, when no fault comes between."""
+    function = tool.function
+
+    async def call(**arguments: Any) -> Any:
+        if sites.fires("tool.slow"):
+            await asyncio.sleep(_SLOW_S)
+        if sites.fires("tool.raises"):
+            raise ConnectionError("the tool lost its connection")
+        result = function.function(**arguments)
+        return await result if function.is_async or asyncio.iscoroutine(result) else result
+
+    return tool.with_function(UserFunction(call, function.name))

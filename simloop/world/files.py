@@ -1,0 +1,214 @@
+"""Files that live in memory, for simulated tools: paths to text, in one tree with one root.
+
+Not here: the tools that a model calls (file_tools.py). The rules to keep: an error says what a file
+system would say, as an OSError whose message is `path: why`, and changes nothing; and whatever is
+listed is sorted, so that the same steps give the same bytes.
+"""
+
+import fnmatch
+from collections.abc import Mapping
+
+from simloop.escape import escape
+
+ROOT = "."
+MAX_CHARS = 50_000_000  # of all files together: the disk, which can be full
+_LONGEST = 4096  # characters of a path, as PATH_MAX in Linux
+
+
+def normalise(path: str) -> str:
+    """The one way to write a path: relative to the root, without empty parts, `.` and `..`.
+
+    The root itself is `.`; a slash at either end is left out. Raises OSError for what is no path
+    or leads out of the tree.
+    """
+    _check(path)
+    parts: list[str] = []
+    for part in path.split("/"):
+        if part == ".." and not parts:
+            raise PermissionError(_message(path, "leads above the root"))
+        if part == "..":
+            parts.pop()
+        elif part not in ("", "."):
+            parts.append(part)
+    return "/".join(parts) or ROOT
+
+
+class Files:
+    """A tree of text files. A folder is there once something was put in it, and then it stays.
+
+    A path that ends in a slash can only be that of a folder.
+
+    Raises OSError for texts whose paths do not fit in one tree, or name one file twice.
+    """
+
+    def __init__(self, texts: Mapping[str, str] | None = None) -> None:
+        self._texts: dict[str, str] = {}
+        self._chars = 0
+        self._folders = {ROOT}
+        for path, text in (texts or {}).items():
+            if normalise(path) in self._texts:
+                raise FileExistsError(_message(path, "is there twice"))
+            self.write(path, text)
+
+    def read(self, path: str) -> str:
+        """The text of a file."""
+        name = normalise(path)
+        if name not in self._texts or path.endswith("/"):
+            raise self._no_file(path)
+        return self._texts[name]
+
+    def write(self, path: str, text: str, *, parents: bool = True) -> None:
+        """Make this the text of a file. Without `parents` the folder must be there."""
+        name = normalise(path)
+        if name in self._folders or path.endswith("/"):
+            raise IsADirectoryError(_message(path, "is a folder"))
+        if not _is_utf8(text):
+            raise OSError(_message(path, "the text cannot be written as UTF-8"))
+        chars = self._chars - len(self._texts.get(name, "")) + len(text)
+        if chars > MAX_CHARS:
+            raise OSError(_message(path, "no space left on device"))
+        self._make_room(path, name, parents=parents)
+        self._texts[name], self._chars = text, chars
+
+    def append(self, path: str, text: str) -> None:
+        """Write on where a file ends, or begin one; the folder must be there."""
+        self.write(path, (self.read(path) if self.exists(path) else "") + text, parents=False)
+
+    def edit(self, path: str, old: str, new: str) -> None:
+        """Replace the only place where `old` stands. Raises ValueError if it is not the only one.
+
+        Places that overlap are two.
+        """
+        text = self.read(path)
+        start = text.find(old)
+        if not old or start < 0:
+            raise ValueError(_message(path, "the old text is not in it" if old else "no old text"))
+        if text.find(old, start + 1) >= 0:
+            raise ValueError(_message(path, "the old text is in it more than once"))
+        self.write(path, text[:start] + new + text[start + len(old) :])
+
+    def mkdir(self, path: str, *, parents: bool = False) -> None:
+        """Make a folder. With `parents` also those above it, and it may be there already."""
+        name = normalise(path)
+        if name in self._texts or (name in self._folders and not parents):
+            raise FileExistsError(_message(path, "is there already"))
+        self._make_room(path, name, parents=parents)
+        self._folders.add(name)
+
+    def list_folder(self, path: str = ROOT) -> list[str]:
+        """The names in a folder, sorted; those of folders end in a slash."""
+        folder = normalise(path)
+        if folder in self._texts:
+            raise NotADirectoryError(_message(path, "is a file"))
+        if folder not in self._folders:
+            raise self._no_file(path)
+        return [
+            name.rpartition("/")[2] + ("/" if name in self._folders else "")
+            for name in self._names()
+            if _folder_of(name) == folder
+        ]
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file or a folder; False for what is no path."""
+        try:
+            name = normalise(path)
+        except OSError:
+            return False
+        return name in self._texts or name in self._folders
+
+    def is_folder(self, path: str) -> bool:
+        """Whether there is a folder; False for what is no path."""
+        return self.exists(path) and normalise(path) in self._folders
+
+    def size(self, path: str) -> int:
+        """The bytes of a file in UTF-8."""
+        return len(self.read(path).encode())
+
+    def remove(self, path: str, *, tree: bool = False) -> None:
+        """Remove a file; with `tree` also a folder and all that is in it."""
+        name = normalise(path)
+        if name == ROOT:
+            raise PermissionError(_message(path, "the root cannot be removed"))
+        is_file = name in self._texts and not path.endswith("/")
+        if not is_file and not (tree and name in self._folders):
+            raise self._no_file(path)
+        inside = f"{name}/"
+        gone = [other for other in self._names() if f"{other}/".startswith(inside)]
+        self._folders.difference_update(gone)
+        for other in gone:
+            self._chars -= len(self._texts.pop(other, ""))
+
+    def glob(self, pattern: str) -> list[str]:
+        """The files and folders that match, sorted and normalised; none is no error.
+
+        `*`, `?` and `[...]` stay within one part of a path, and a dot at its start must be written.
+        """
+        parts = normalise(pattern).split("/")
+        return [name for name in self._names() if _matches(name.split("/"), parts)]
+
+    def snapshot(self) -> dict[str, str]:
+        """All texts by path, sorted. Empty folders are not in it."""
+        return dict(sorted(self._texts.items()))
+
+    def _names(self) -> list[str]:
+        return sorted([*self._texts, *(self._folders - {ROOT})])
+
+    def _make_room(self, path: str, name: str, *, parents: bool) -> None:
+        """Make the folders above a new file or folder; what is in the way is an error."""
+        above = _above(name)
+        if any(folder in self._texts for folder in above):
+            raise NotADirectoryError(_message(path, "a part of the path is a file"))
+        if not parents and above[-1] not in self._folders:
+            raise self._no_file(path)
+        self._folders.update(above)
+
+    def _no_file(self, path: str) -> OSError:
+        """Why there is no such file."""
+        name = normalise(path)
+        if name in self._folders:
+            return IsADirectoryError(_message(path, "is a folder"))
+        if name in self._texts:  # and the path ends in a slash
+            return NotADirectoryError(_message(path, "is a file"))
+        if any(folder in self._texts for folder in _above(name)):
+            return NotADirectoryError(_message(path, "a part of the path is a file"))
+        return FileNotFoundError(_message(path, "no such file or folder"))
+
+
+def _check(path: str) -> None:
+    if not path:
+        raise FileNotFoundError(_message(path, "the path is empty"))
+    if len(path) > _LONGEST:
+        raise OSError(_message(path, f"the path is longer than {_LONGEST} characters"))
+    if "\0" in path:
+        raise OSError(_message(path, "a path cannot hold NUL"))
+    if not _is_utf8(path):
+        raise OSError(_message(path, "the path cannot be written as UTF-8"))
+
+
+def _message(path: str, why: str) -> str:
+    return f"{escape(path, 100) or repr(path)}: {why}"
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _folder_of(name: str) -> str:
+    return name.rpartition("/")[0] or ROOT
+
+
+def _above(name: str) -> list[str]:
+    """The folders above a normalised path, from the root down."""
+    parts = name.split("/")
+    return [ROOT, *("/".join(parts[:count]) for count in range(1, len(parts)))]
+
+
+def _matches(parts: list[str], patterns: list[str]) -> bool:
+    return len(parts) == len(patterns) and all(
+        fnmatch.fnmatchcase(part, pattern) and (part[0] != "." or pattern[0] == ".")
+        for part, pattern in zip(parts, patterns, strict=True)
+    )

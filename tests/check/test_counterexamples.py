@@ -1,0 +1,326 @@
+"""A witness that is written as a scenario goes, in the simulator, exactly the same way."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from typing import cast
+
+import pytest
+import regenerate
+from broken import Change, Redrawn, change
+
+from simloop import run
+from simloop.check.counterexamples import (
+    scenario_of_ending,
+    scenario_of_finding,
+    scenario_of_lasso,
+    scenario_text,
+)
+from simloop.check.verify import verify
+from simloop.errors import RunawayRun, ScenarioError
+from simloop.kernel import effects, signals, states
+from simloop.kernel.limits import Limits
+from simloop.kernel.machine import Machine, Run
+from simloop.kernel.machine import Transition as Moved
+from simloop.kernel.names import NAMES
+from simloop.kernel.signals import Signal
+from simloop.kernel.states import Finished
+from simloop.loops.opencode_options import OpencodeOptions, Steps
+from simloop.messages import FinishReason, Outcome
+from simloop.prove.graph import Lasso
+from simloop.prove.proof import Proof, prove
+from simloop.prove.visited import Finding, Step
+from simloop.runs.registry import machine_for
+from simloop.scenario.designs import LoopOptions, names
+from simloop.scenario.loader import parse_scenario
+from simloop.scenario.schema import Scenario
+from simloop.trace.entries import Transition
+
+SMALL = Limits(max_steps=2, max_error_count=2, max_compaction_attempts=2, max_steps_per_round=3)
+ENDLESS = [loop for loop in names() if loop.startswith(("pi", "opencode@"))]
+THROUGH = {
+    "pi": (
+        "context-measured",
+        "context-measured over",
+        "context-compacted",
+        "model-replied",
+        "model-replied length",
+        "tools-returned",
+        "step-closed",
+        "step-closed steering",
+        "step-closed follow_up",
+    ),
+    "opencode": (
+        "context-measured",
+        "context-compacted",
+        "context-compacted shrunk",
+        "model-replied",
+        "model-replied other",
+        "model-replied interrupted",
+        "tools-returned",
+        "step-closed",
+        "step-closed steering",
+    ),
+}
+OVERFLOWS = [(loop, "model-failed overflow") for loop in ENDLESS if loop[-2:] in ("27", "33")]
+OPTIONS = LoopOptions()
+
+
+def ways_through(loop: str) -> Iterable[str]:
+    """The signals of a lasso; a version of pi neither measures nor compacts."""
+    words = THROUGH[loop.partition("@")[0]]
+    return [w for w in words if not (loop.startswith("pi@") and w.startswith("context"))]
+
+
+@cache
+def proof_of(loop: str, limits: Limits = SMALL, through: str = "") -> Proof:
+    if limits == Limits() and not through:
+        return regenerate.proof_of(loop)  # made once in a session
+    return prove(machine_for(loop, limits), limits, loop=loop, through=through)
+
+
+def went(scenario: Scenario) -> list[tuple[str, str]]:
+    """The transitions of a run that comes out as the scenario expects, twice."""
+    verdict = verify(scenario)
+    assert (verdict.errors, verdict.failures, verdict.deterministic) == ([], (), True)
+    assert verdict.trace is not None
+    record = verdict.trace.entries
+    return [(entry.signal, entry.state) for entry in record if isinstance(entry, Transition)]
+
+
+def told(steps: Sequence[Step]) -> list[tuple[str, str]]:
+    return [(NAMES[type(step.signal)], NAMES[type(step.run.state)]) for step in steps]
+
+
+def taken(*given: Signal) -> list[Step]:
+    """What pi does when it is given these."""
+    machine, steps = machine_for("pi", SMALL), list[Step]()
+    run = machine.start()
+    for signal in given:
+        run, asked = machine.advance(run, signal)
+        steps.append(Step(signal, run, asked))
+    return steps
+
+
+def read_again(scenario: Scenario) -> Scenario:
+    again = parse_scenario(scenario_text(scenario))
+    assert again == scenario
+    return again
+
+
+def endings(limits: Limits) -> Iterator[tuple[str, Finished]]:
+    for loop in names():
+        for state in proof_of(loop, limits).endings:
+            yield loop, state
+
+
+def check_ending(loop: str, state: Finished, limits: Limits) -> None:
+    steps = proof_of(loop, limits).endings[state]
+    scenario = scenario_of_ending(steps, loop=loop, limits=limits, options=OPTIONS)
+    assert (scenario.expect.outcome, scenario.expect.limit) == (state.outcome, state.limit)
+    assert went(read_again(scenario)) == told(steps)
+
+
+@pytest.mark.parametrize(("loop", "state"), list(endings(SMALL)), ids=str)
+def test_the_shortest_run_to_each_outcome_runs_as_it_is_written(loop: str, state: Finished) -> None:
+    check_ending(loop, state, SMALL)
+
+
+@pytest.mark.parametrize("loop", [loop for loop in names() if loop != "reference"])
+@pytest.mark.slow
+def test_so_it_does_for_the_limits_of_the_documents(loop: str) -> None:
+    for state in proof_of(loop, Limits()).endings:
+        check_ending(loop, state, Limits())
+
+
+@pytest.mark.parametrize(
+    ("loop", "through"),
+    [(loop, "") for loop in ENDLESS]
+    + [(loop, words) for loop in ENDLESS for words in ways_through(loop)]
+    + OVERFLOWS,
+)
+def test_a_lasso_goes_round_as_it_is_written_until_it_is_a_runaway(loop: str, through: str) -> None:
+    lasso = proof_of(loop, SMALL, through).lasso
+    assert lasso is not None
+    scenario = scenario_of_lasso(lasso, loop=loop, limits=SMALL, options=OPTIONS)
+    assert scenario.expect.error == RunawayRun.__name__
+    rounds, rest = divmod(scenario.max_transitions - len(lasso.prefix), len(lasso.cycle))
+    assert rounds > 10
+    assert rest == 0
+    assert went(read_again(scenario)) == told((*lasso.prefix, *lasso.cycle * rounds))
+
+
+def test_the_options_of_a_loop_are_written_too() -> None:
+    options = LoopOptions(opencode=OpencodeOptions(steps=Steps.UNLIMITED))
+    proof = prove(machine_for("opencode", SMALL, options), SMALL)
+    assert proof.lasso is not None
+    scenario = scenario_of_lasso(proof.lasso, loop="opencode", limits=SMALL, options=options)
+    again = read_again(scenario)
+    assert again.loops == options
+    went(again)
+
+
+def test_only_what_is_not_the_default_is_written() -> None:
+    steps = proof_of("react").endings[Finished(Outcome.COMPLETED)]
+    scenario = scenario_of_ending(steps, loop="react", limits=Limits(), options=OPTIONS)
+    assert scenario_text(scenario).splitlines() == [
+        "title: The shortest run of react that ends as completed",
+        "loop: react",
+        "prompt: Do the work.",
+        "model:",
+        "- say: Some words.",
+        "expect:",
+        "  outcome: completed",
+        "  limit: ''",
+    ]
+
+
+def test_time_that_runs_out_where_nothing_takes_time_is_refused() -> None:
+    ended = Run(Finished(Outcome.TIMED_OUT, "max_wall_clock"))
+    asked = (effects.MeasureContext(),)
+    steps = (
+        Step(signals.Began(), Run(states.Measuring()), asked),
+        Step(signals.WallClockExpired(), ended, (effects.Finish(Outcome.TIMED_OUT),)),
+    )
+    with pytest.raises(ScenarioError, match="nothing takes time"):
+        scenario_of_ending(steps, loop="pi", limits=SMALL, options=OPTIONS)
+
+
+def test_time_that_runs_out_in_a_tool_runs_out_in_one_that_hangs() -> None:
+    """By hand: in each loop it runs out sooner in a model call, so no proof shows this way."""
+    steps = taken(
+        signals.Began(),
+        signals.ContextMeasured(over=False),
+        signals.ModelReplied(FinishReason.TOOL_CALLS, text=True, calls=True),
+        signals.WallClockExpired(),
+    )
+    assert isinstance(steps[-2].run.state, states.RunningTools)
+    scenario = scenario_of_ending(steps, loop="pi", limits=SMALL, options=OPTIONS)
+    assert scenario.expect.outcome is Outcome.TIMED_OUT
+    assert went(read_again(scenario)) == told(steps)
+
+
+@pytest.mark.parametrize("finish", FinishReason)
+@pytest.mark.parametrize("text", [True, False])
+@pytest.mark.parametrize("calls", [True, False])
+def test_every_reply_there_is_can_be_written(
+    finish: FinishReason, *, text: bool, calls: bool
+) -> None:
+    """On pi, which lets any reply end the run or go on: what comes after it is stopped."""
+    steps = taken(
+        signals.Began(),
+        signals.ContextMeasured(over=False),
+        signals.ModelReplied(finish, text, calls),
+        *([signals.ToolsReturned()] if calls else []),
+        signals.AbortRequested(),
+    )
+    scenario = scenario_of_ending(steps, loop="pi", limits=SMALL, options=OPTIONS)
+    assert went(read_again(scenario)) == told(steps)
+
+
+def test_a_lasso_that_stops_in_a_model_call_has_a_reply_for_it() -> None:
+    lasso = proof_of("opencode@1.1.11", SMALL, "model-failed").lasso
+    assert lasso is not None
+    scenario = scenario_of_lasso(lasso, loop="opencode@1.1.11", limits=SMALL, options=LoopOptions())
+    assert verify(scenario).exit_code == 0
+
+
+def test_a_lasso_of_two_different_replies_that_stops_in_a_model_call_has_a_reply_for_it() -> None:
+    called = [
+        signals.ModelReplied(finish, text=True, calls=True)
+        for finish in (FinishReason.TOOL_CALLS, FinishReason.STOP)
+    ]
+    fits = signals.ContextMeasured(over=False)
+    around: list[Signal] = [signals.ToolsReturned(), signals.StepClosed(), fits]
+    way = taken(signals.Began(), fits, called[0], *around, called[1], *around)
+    lasso = Lasso(tuple(way[:2]), tuple(way[2:]))
+    scenario = scenario_of_lasso(lasso, loop="pi", limits=SMALL, options=LoopOptions())
+    assert verify(scenario).exit_code == 0
+
+
+class Watched(Redrawn):
+    """A loop that keeps the signals which it was given."""
+
+    def __init__(self, machine: Machine) -> None:
+        super().__init__(machine, machine.legal, strict=False)
+        self.given: list[Signal] = []
+
+    def again(self, _: Limits) -> "Watched":
+        """Stand in for a factory: the machine was made with the limits of its scenario."""
+        return self
+
+    def advance(self, run: Run, signal: Signal) -> Moved:
+        self.given.append(signal)
+        return super().advance(run, signal)
+
+
+@pytest.mark.parametrize("loop", [loop for loop in ENDLESS if loop.startswith("pi")])
+def test_a_call_that_is_forbidden_in_every_round_is_forbidden_in_the_simulator(loop: str) -> None:
+    lasso = proof_of(loop, SMALL, "tools-returned blocked").lasso
+    assert lasso is not None
+    scenario = scenario_of_lasso(lasso, loop=loop, limits=SMALL, options=OPTIONS)
+    watched = Watched(machine_for(loop, SMALL))
+    with pytest.raises(RunawayRun):
+        run(scenario, loop=watched.again)
+    rounds = (scenario.max_transitions - len(lasso.prefix)) // len(lasso.cycle)
+    steps = (*lasso.prefix, *lasso.cycle * rounds)
+    assert watched.given[: len(steps)] == [step.signal for step in steps]
+
+
+def test_a_reply_that_breaks_off_and_reports_steps_is_refused() -> None:
+    lasso = proof_of("opencode@1.2.27", SMALL, "model-replied interrupted 4 steps").lasso
+    assert lasso is not None
+    with pytest.raises(ScenarioError, match="breaks off"):
+        scenario_of_lasso(lasso, loop="opencode@1.2.27", limits=SMALL, options=OPTIONS)
+
+
+def test_a_lasso_on_which_the_user_aborts_again_and_again_is_refused() -> None:
+    begun, called = effects.MeasureContext(), effects.CallModel()
+    prefix = (
+        Step(signals.Began(), Run(states.Measuring()), (begun,)),
+        Step(signals.ContextMeasured(over=False), Run(states.CallingModel()), (called,)),
+    )
+    again = Step(signals.AbortRequested(), Run(states.CallingModel()), (called,))
+    with pytest.raises(ScenarioError, match="abort twice"):
+        scenario_of_lasso(Lasso(prefix, (again,)), loop="pi", limits=SMALL, options=OPTIONS)
+
+
+WRONG = {
+    "too late": change(
+        "reference", "steps", "_exceeded", "total_steps >= self", "total_steps > self"
+    ),
+    "too early": change(
+        "opencode", "retries", "_catch", "error_count > most", "error_count >= most"
+    ),
+    "in the end": change(
+        "react", "rounds", "_go_on", "total_steps >= self", "total_steps + 1 >= self"
+    ),
+}
+
+
+@pytest.mark.parametrize("broken", WRONG.values(), ids=WRONG)
+def test_the_way_to_what_is_wrong_runs_as_it_is_written(broken: Change) -> None:
+    proof = prove(broken.machine(SMALL), SMALL)
+    assert proof.findings
+    for finding in proof.findings:
+        scenario = scenario_of_finding(finding, loop=broken.loop, limits=SMALL, options=OPTIONS)
+        assert scenario.title == f"{broken.loop}: {finding.what}"
+        watched = Watched(broken.machine(SMALL))
+        if isinstance(finding.witness[-1].run.state, Finished):
+            assert run(read_again(scenario), loop=watched.again).failures == ()
+        else:
+            with pytest.raises(RunawayRun):
+                run(read_again(scenario), loop=watched.again)
+        assert watched.given == [step.signal for step in finding.witness]
+
+
+def test_what_is_wrong_from_the_start_needs_no_scenario() -> None:
+    finding = Finding("ready cannot be left", ())
+    with pytest.raises(ScenarioError, match="before anything has happened"):
+        scenario_of_finding(finding, loop="pi", limits=SMALL, options=OPTIONS)
+
+
+def test_an_end_that_no_run_can_have_is_refused() -> None:
+    state = Finished(cast("Outcome", "great"))
+    finding = Finding("no outcome", (Step(signals.Began(), Run(state), ()),))
+    with pytest.raises(ScenarioError, match="no run can end as 'great'"):
+        scenario_of_finding(finding, loop="pi", limits=SMALL, options=OPTIONS)

@@ -1,0 +1,214 @@
+"""The history: its size and digest are those of a count from scratch, its views never change."""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simloop.engine.context import History, View, message_tokens, utf8_bytes_over_4
+from simloop.messages import (
+    AssistantMessage,
+    Message,
+    SummaryMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
+
+texts = st.text(st.characters(codec="utf-8"), max_size=20)
+ids = st.sampled_from(["a", "b", "c"])
+tool_calls = st.builds(ToolCall, ids, ids, texts)
+messages = st.one_of(
+    st.builds(UserMessage, texts),
+    st.builds(AssistantMessage, texts, st.lists(tool_calls, max_size=3).map(tuple)),
+    st.builds(ToolMessage, ids, texts, st.booleans()),
+    st.builds(SummaryMessage, texts),
+)
+histories = st.lists(messages, max_size=8)
+Edit = tuple[str, Any]
+edits: st.SearchStrategy[list[Edit]] = st.lists(
+    st.one_of(
+        st.tuples(st.just("append"), messages),
+        st.tuples(st.just("replace"), histories),
+        st.tuples(st.just("cut"), st.integers(0, 8)),
+    ),
+    max_size=12,
+)
+
+
+def history_of(said: Sequence[Message]) -> History:
+    return History(said, utf8_bytes_over_4)
+
+
+def edit(history: History, edits: Sequence[Edit]) -> None:
+    """Grow and replace it in any order; `cut` keeps the end of what is there."""
+    for what, value in edits:
+        if what == "append":
+            history.append(value)
+        elif what == "replace":
+            history.replace(value)
+        else:
+            history.replace(history.messages[value:])
+
+
+def tokens_from_scratch(said: Sequence[Message]) -> int:
+    total = 0
+    for message in said:
+        words = [message.text]
+        if isinstance(message, AssistantMessage):
+            words += [word for call in message.calls for word in (call.name, call.arguments)]
+        total += 4 + sum(-(-len(word.encode()) // 4) for word in words)
+    return total
+
+
+def digest_from_scratch(said: Sequence[Message]) -> str:
+    chain = b""
+    for message in said:
+        encoded = msgspec.json.encode(message)
+        chain = hashlib.blake2b(chain + encoded, digest_size=16).digest()
+    return chain.hex()
+
+
+@given(histories, edits)
+@settings(deadline=None, max_examples=80)
+def test_the_tokens_are_those_of_a_count_from_scratch(
+    start: list[Message], edits: list[Edit]
+) -> None:
+    history = history_of(start)
+    edit(history, edits)
+    assert history.tokens == tokens_from_scratch(history.messages)
+
+
+@given(histories, edits)
+@settings(deadline=None, max_examples=80)
+def test_the_digest_is_that_of_a_count_from_scratch(
+    start: list[Message], edits: list[Edit]
+) -> None:
+    history = history_of(start)
+    edit(history, edits)
+    assert history.digest == digest_from_scratch(history.messages)
+
+
+@given(histories, histories)
+@settings(deadline=None, max_examples=60)
+def test_digests_are_equal_exactly_for_equal_histories(
+    one: list[Message], other: list[Message]
+) -> None:
+    same = history_of(one).digest == history_of(other).digest
+    assert same == (one == other)
+
+
+@given(histories, edits)
+@settings(deadline=None, max_examples=80)
+def test_a_view_never_changes(start: list[Message], edits: list[Edit]) -> None:
+    history = history_of(start)
+    view = history.view()
+    edit(history, edits)
+    assert list(view) == start
+
+
+@given(histories, edits, edits)
+@settings(deadline=None, max_examples=80)
+def test_what_was_kept_and_what_was_added_make_up_the_history(
+    start: list[Message], first: list[Edit], second: list[Edit]
+) -> None:
+    history, sent = history_of(start), list[Message]()
+    for changes in ([], first, second, []):
+        edit(history, changes)
+        kept, added = history.since_last_sent()
+        sent = [*sent[:kept], *added]
+        assert sent == history.messages
+
+
+@given(histories, histories)
+@settings(deadline=None, max_examples=60)
+def test_of_a_history_that_only_grew_everything_is_kept(
+    start: list[Message], more: list[Message]
+) -> None:
+    history = history_of(start)
+    history.since_last_sent()
+    edit(history, [("append", message) for message in more])
+    assert history.since_last_sent() == (len(start), tuple(more))
+
+
+def test_the_first_request_adds_everything() -> None:
+    history = history_of([UserMessage("a"), UserMessage("b")])
+    assert history.since_last_sent() == (0, (UserMessage("a"), UserMessage("b")))
+
+
+def test_of_a_history_cut_in_the_middle_the_start_is_kept() -> None:
+    first, second, third = (UserMessage(text) for text in "abc")
+    history = history_of([first, second, third])
+    history.since_last_sent()
+    history.replace([first, SummaryMessage("b"), third])
+    assert history.since_last_sent() == (1, (SummaryMessage("b"), third))
+
+
+# ------------------------------------------------------------------------- views
+
+
+@given(histories, st.integers(-10, 10))
+@settings(deadline=None, max_examples=60)
+def test_a_view_is_indexed_as_a_list_is(said: list[Message], index: int) -> None:
+    view = history_of(said).view()
+    if -len(said) <= index < len(said):
+        assert view[index] == said[index]
+    else:
+        with pytest.raises(IndexError):
+            view[index]
+
+
+@given(histories, st.slices(8))
+@settings(deadline=None, max_examples=60)
+def test_a_view_is_sliced_as_a_list_is(said: list[Message], part: slice) -> None:
+    assert list(history_of(said).view()[part]) == said[part]
+
+
+def test_a_slice_of_a_view_does_not_see_what_came_later() -> None:
+    history = history_of([UserMessage("a")])
+    view = history.view()
+    history.append(UserMessage("b"))
+    assert list(view[:5]) == [UserMessage("a")]
+
+
+def test_a_view_does_not_let_its_reader_change_the_history() -> None:
+    history = history_of([UserMessage("a"), UserMessage("b")])
+    part: Any = history.view()[:]
+    part.append(UserMessage("c"))
+    assert len(history.messages) == 2
+
+
+def test_a_view_is_no_copy() -> None:
+    history = history_of([UserMessage("a")])
+    assert history.view()[0] is history.messages[0]
+
+
+@pytest.mark.parametrize("index", [1, -2, 100])
+def test_a_view_refuses_what_is_beyond_it(index: int) -> None:
+    with pytest.raises(IndexError, match=f"message {index} of 1"):
+        View([UserMessage("a"), UserMessage("b")], 1)[index]
+
+
+# ------------------------------------------------------------------------- token estimates
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [("", 0), ("a", 1), ("abcd", 1), ("abcde", 2), ("中", 1), ("中文中文", 3), ("\ud800", 1)],
+)
+def test_a_token_is_a_quarter_of_the_bytes_rounded_up(text: str, tokens: int) -> None:
+    assert utf8_bytes_over_4(text) == tokens
+
+
+def test_a_message_costs_its_text_its_calls_and_its_frame() -> None:
+    call = ToolCall("an id is not counted", "look", '{"at": "a"}')
+    assert message_tokens(AssistantMessage("12345678", (call,)), utf8_bytes_over_4) == 4 + 2 + 1 + 3
+
+
+def test_any_estimate_of_tokens_can_be_given() -> None:
+    history = History([UserMessage("one two three")], lambda text: len(text.split()))
+    assert history.tokens == 4 + 3

@@ -1,0 +1,518 @@
+"""Hooks: in order, each seeing the changes before it, for one call only."""
+
+import asyncio
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from simloop import (
+    Callbacks,
+    Hooks,
+    Outcome,
+    Reply,
+    Result,
+    Scenario,
+    ScenarioError,
+    Simulation,
+    Tool,
+    ToolResult,
+)
+from simloop.engine.hooks import AfterLLMCall, BeforeLLMCall
+from simloop.messages import FinishReason, Request, ToolCall, ToolMessage, Usage
+from simloop.scenario.replies import TokenUsage
+from simloop.trace import entries
+from simloop.world.faults import ChanceFaults
+from simloop.world.user_function import UserFunction
+
+POINTS = ("before_llm_call", "after_llm_call", "before_tool_call", "after_tool_call")
+LOOK = Reply(say="I look.", call={"look": {"at": "a"}})
+DONE = Reply(say="Done.")
+
+
+def look(at: str) -> str:
+    return f"saw {at}"
+
+
+class Recorded:
+    """A model that plays replies and keeps the requests."""
+
+    def __init__(self, *replies: Reply) -> None:
+        self.requests: list[Request] = []
+        self._replies = iter(replies)
+
+    def __call__(self, request: Request) -> Reply:
+        self.requests.append(request)
+        return next(self._replies)
+
+
+def play(hooks: Hooks, *replies: Reply, **code: Any) -> tuple[Result, list[Request]]:
+    model = Recorded(*(replies or (LOOK, DONE)))
+    scenario = Scenario(prompt="Go.", system_prompt="Be brief.")
+    result = Simulation(scenario, model=model, hooks=hooks, tools=[look], **code).run()
+    return result, model.requests
+
+
+def before_llm(*hooks: Callable[..., Any]) -> Hooks:
+    return Hooks(before_llm_call=hooks)
+
+
+# ------------------------------------------------------------------------- order
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_hooks_of_a_point_run_in_the_order_in_which_they_are_listed(point: str) -> None:
+    seen: list[str] = []
+
+    def noting(name: str) -> Callable[..., None]:
+        return lambda _: seen.append(name)
+
+    play(Hooks(**{point: [noting("first"), noting("second"), noting("third")]}))
+    assert seen[:3] == ["first", "second", "third"]
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_plain_hook_waits_for_an_async_one_before_it(point: str) -> None:
+    seen: list[str] = []
+
+    async def slow(_: Any) -> None:
+        await asyncio.sleep(0.001)
+        seen.append("slow")
+
+    def quick(_: Any) -> None:
+        seen.append("quick")
+
+    play(Hooks(**{point: [slow, quick]}))
+    assert seen[:2] == ["slow", "quick"]
+
+
+def test_added_hooks_run_after_ours() -> None:
+    seen: list[str] = []
+    ours = before_llm(lambda _: seen.append("ours"))
+    theirs = before_llm(lambda _: seen.append("theirs"))
+    play(ours + theirs, DONE)
+    assert seen == ["ours", "theirs"]
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_added_hooks_keep_their_point(point: str) -> None:
+    added = Hooks() + Hooks(**{point: [look]})
+    assert [name for name in POINTS if getattr(added, name)] == [point]
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_hooks_with_one_at_any_point_are_some(point: str) -> None:
+    assert Hooks(**{point: [look]})
+
+
+def test_hooks_without_any_are_none() -> None:
+    assert not Hooks()
+
+
+# ------------------------------------------------------------------------- before the model
+
+
+def change_prompt(to: str) -> Callable[..., None]:
+    def hook(given: BeforeLLMCall) -> None:
+        given.system_prompt = f"{given.system_prompt} {to}"
+
+    return hook
+
+
+def test_a_hook_may_change_the_system_prompt() -> None:
+    _, requests = play(before_llm(change_prompt("Really.")), DONE)
+    assert requests[0].system_prompt == "Be brief. Really."
+
+
+def test_a_hook_sees_the_system_prompt_that_the_hook_before_it_made() -> None:
+    _, requests = play(before_llm(change_prompt("One."), change_prompt("Two.")), DONE)
+    assert requests[0].system_prompt == "Be brief. One. Two."
+
+
+def test_a_changed_system_prompt_is_gone_with_the_call() -> None:
+    _, requests = play(before_llm(change_prompt("Really.")))
+    assert [request.system_prompt for request in requests] == ["Be brief. Really."] * 2
+
+
+def withhold(given: BeforeLLMCall) -> None:
+    given.tools.pop("look")
+
+
+def only_at_first(hook: Callable[..., Any]) -> Callable[..., None]:
+    def wrapped(given: BeforeLLMCall) -> None:
+        if given.step_number == 1:
+            hook(given)
+
+    return wrapped
+
+
+def test_a_tool_that_a_hook_withholds_is_not_in_the_request() -> None:
+    _, requests = play(before_llm(withhold), DONE)
+    assert requests[0].tools == ()
+
+
+def test_a_tool_that_a_hook_withholds_cannot_be_called() -> None:
+    result, _ = play(before_llm(withhold))
+    assert result.messages[2] == ToolMessage("call-1", "Error: tool look not found", is_error=True)
+
+
+def test_a_tool_that_a_hook_withholds_is_back_at_the_next_call() -> None:
+    _, requests = play(before_llm(only_at_first(withhold)))
+    assert [len(request.tools) for request in requests] == [0, 1]
+
+
+def test_a_tool_withheld_from_one_call_can_be_called_in_the_next() -> None:
+    result, _ = play(before_llm(only_at_first(withhold)), LOOK, LOOK, DONE)
+    answers = [m.is_error for m in result.messages if isinstance(m, ToolMessage)]
+    assert answers == [True, False]
+
+
+# What a hook may put into `given.tools` under the name "find".
+FOUND: dict[str, Callable[[], Any]] = {
+    "a Tool": lambda: Tool(find, name="find", description="Find a file."),
+    "a Tool of another name": lambda: Tool(find, name="other"),
+    "a function": lambda: find,
+}
+FIND = Reply(call={"find": {"name": "b"}})
+
+
+def find(name: str) -> str:
+    return f"found {name}"
+
+
+def put(name: str, tool: Any) -> Callable[[BeforeLLMCall], None]:
+    def hook(given: BeforeLLMCall) -> None:
+        given.tools[name] = tool
+
+    return hook
+
+
+@pytest.mark.parametrize("kind", FOUND)
+def test_a_tool_that_a_hook_adds_is_offered_and_run(kind: str) -> None:
+    result, requests = play(before_llm(put("find", FOUND[kind]())), FIND, DONE)
+    assert [spec.name for spec in requests[0].tools] == ["look", "find"]
+    assert result.messages[2] == ToolMessage("call-1", "found b")
+
+
+def test_a_tool_that_a_hook_adds_to_one_call_is_gone_from_the_next() -> None:
+    result, requests = play(before_llm(only_at_first(put("find", find))), FIND, FIND, DONE)
+    assert [len(request.tools) for request in requests] == [2, 1, 1]
+    answers = [m.is_error for m in result.messages if isinstance(m, ToolMessage)]
+    assert answers == [False, True]
+
+
+def test_a_tool_that_a_hook_replaces_runs_in_the_place_of_the_first() -> None:
+    def look_elsewhere(at: str) -> str:
+        """Look somewhere else."""
+        return f"elsewhere {at}"
+
+    result, requests = play(before_llm(put("look", look_elsewhere)), LOOK, DONE)
+    assert [spec.description for spec in requests[0].tools] == ["Look somewhere else."]
+    assert result.messages[2] == ToolMessage("call-1", "elsewhere a")
+
+
+def test_the_arguments_of_a_replaced_tool_are_validated_by_its_own_schema() -> None:
+    result, _ = play(before_llm(put("look", find)), LOOK, DONE)
+    assert result.messages[2].text.startswith("Error: Invalid parameters\n")
+
+
+def test_a_later_hook_sees_the_tool_that_a_hook_added() -> None:
+    seen: list[Any] = []
+
+    def watch(given: BeforeLLMCall) -> None:
+        seen.append({name: type(tool) for name, tool in given.tools.items()})
+
+    play(before_llm(put("find", find), watch), DONE)
+    assert seen == [{"look": Tool, "find": Tool}]
+
+
+def test_a_later_hook_can_withhold_the_tool_that_a_hook_added() -> None:
+    hooks = before_llm(put("find", find), lambda given: given.tools.pop("find"))
+    result, requests = play(hooks, FIND, DONE)
+    assert [spec.name for spec in requests[0].tools] == ["look"]
+    assert result.messages[2] == ToolMessage("call-1", "Error: tool find not found", is_error=True)
+
+
+def test_a_failed_hook_leaves_no_added_tool_behind() -> None:
+    def hook(given: BeforeLLMCall) -> None:
+        given.tools["find"] = find
+        raise ValueError("no")
+
+    _, requests = play(before_llm(hook), DONE)
+    assert [spec.name for spec in requests[0].tools] == ["look"]
+
+
+def test_a_tool_without_a_function_is_refused_with_its_name() -> None:
+    with pytest.raises(ScenarioError, match="`find` as a ToolSpec, which has no function"):
+        play(before_llm(put("find", Tool(find).spec)), DONE)
+
+
+def test_a_hook_cannot_change_a_tool_that_later_calls_share() -> None:
+    def hook(given: BeforeLLMCall) -> None:
+        given.tools["look"].spec = Tool(find).spec
+
+    result, requests = play(before_llm(hook), DONE)
+    assert [spec.name for spec in requests[0].tools] == ["look"]
+    assert "a Tool cannot be changed" in hook_details(result)[0]
+
+
+def test_a_tool_that_a_hook_adds_can_fail_by_chance_like_any_other() -> None:
+    chances = ChanceFaults(activate=1, fire=1, sites=("tool.raises",))
+    scenario = Scenario(prompt="Go.", faults=chances)
+    hooks = before_llm(put("find", find))
+    result = Simulation(scenario, model=Recorded(FIND, LOOK, DONE), hooks=hooks, tools=[look]).run()
+    answers = [m.text for m in result.messages if isinstance(m, ToolMessage)]
+    assert answers == ["Error: the tool lost its connection"] * 2
+
+
+def test_a_tool_that_a_hook_renames_fails_by_chance_once_a_call() -> None:
+    def rename(given: BeforeLLMCall) -> None:
+        given.tools["find"] = given.tools.pop("look")
+
+    chances = ChanceFaults(activate=1, fire=1, sites=("tool.slow",))
+    scenario = Scenario(prompt="Go.", faults=chances)
+    model = Recorded(Reply(call={"find": {"at": "a"}}), DONE)
+    result = Simulation(scenario, model=model, hooks=before_llm(rename), tools=[look]).run()
+    assert result.elapsed_ns == 20 * 10**9
+
+
+def hook_details(result: Result) -> list[str]:
+    return [e.detail for e in result.trace.entries if isinstance(e, entries.Hook)]
+
+
+def test_a_hook_sees_the_conversation_and_the_number_of_the_step() -> None:
+    seen: list[tuple[int, int]] = []
+    play(before_llm(lambda given: seen.append((given.step_number, len(given.messages)))))
+    assert seen == [(1, 1), (2, 3)]
+
+
+def test_a_hook_that_keeps_the_conversation_keeps_it_as_it_was() -> None:
+    seen: list[Any] = []
+    play(before_llm(lambda given: seen.append(given.messages)))
+    assert [len(messages) for messages in seen] == [1, 3]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"tools": None}, {"tools": []}, {"tools": {"look": None}}, {"system_prompt": None},
+     {"system_prompt": 5}],
+)  # fmt: skip
+def test_a_hook_that_makes_nonsense_of_the_request_does_not_crash_the_run(
+    change: dict[str, Any],
+) -> None:
+    def hook(given: BeforeLLMCall) -> None:
+        for name, value in change.items():
+            setattr(given, name, value)
+
+    assert play(before_llm(hook), DONE)[0].outcome in {Outcome.COMPLETED, Outcome.FAILED}
+
+
+# ------------------------------------------------------------------------- blocking
+
+
+def block(given: Any) -> None:
+    given.block("not allowed")
+
+
+def test_a_blocked_model_call_ends_the_run_as_blocked() -> None:
+    assert play(before_llm(block))[0].outcome is Outcome.BLOCKED
+
+
+def test_a_blocked_run_says_the_reason() -> None:
+    assert play(before_llm(block))[0].message == "Blocked: not allowed"
+
+
+def test_a_blocked_model_call_sends_no_request() -> None:
+    assert play(before_llm(block))[1] == []
+
+
+def test_a_model_call_blocked_later_keeps_the_text_so_far() -> None:
+    def hook(given: BeforeLLMCall) -> None:
+        if given.step_number == 2:
+            given.block("enough")
+
+    assert play(before_llm(hook))[0].text == "I look."
+
+
+@pytest.mark.parametrize("point", ["before_llm_call", "before_tool_call"])
+def test_hooks_after_one_that_blocks_do_not_run(point: str) -> None:
+    seen: list[Any] = []
+    play(Hooks(**{point: [block, seen.append]}))
+    assert seen == []
+
+
+@pytest.mark.parametrize("point", ["before_llm_call", "before_tool_call"])
+def test_a_hook_that_blocks_is_recorded_with_its_reason(point: str) -> None:
+    result, _ = play(Hooks(**{point: [block]}))
+    hook = next(e for e in result.trace.entries if isinstance(e, entries.Hook))
+    assert (hook.point, hook.hook, hook.did, hook.detail) == (
+        point,
+        "block",
+        "blocked",
+        "not allowed",
+    )
+
+
+# ------------------------------------------------------------------------- after the model
+
+
+def test_the_hook_after_the_model_is_told_what_it_said() -> None:
+    seen: list[AfterLLMCall] = []
+    reply = Reply(
+        say="I look.",
+        call={"look": {"at": "a"}},
+        finish="other-word",
+        usage=TokenUsage(input=3, output=4),
+    )
+    play(Hooks(after_llm_call=[seen.append]), reply, DONE)
+    assert seen[0] == AfterLLMCall(
+        step_number=1,
+        text="I look.",
+        calls=(ToolCall("call-1", "look", '{"at":"a"}'),),
+        finish_reason=FinishReason.OTHER,
+        raw_finish_reason="other-word",
+        usage=Usage(3, 4),
+    )
+
+
+def test_the_hook_after_the_model_runs_after_the_tools() -> None:
+    seen: list[str] = []
+    hooks = Hooks(
+        after_llm_call=[lambda _: seen.append("after model")],
+        after_tool_call=[lambda _: seen.append("after tool")],
+    )
+    play(hooks)
+    assert seen[:2] == ["after tool", "after model"]
+
+
+# ------------------------------------------------------------------------- around tools
+
+
+def test_a_hook_sees_the_arguments_that_the_hook_before_it_made() -> None:
+    def append(given: Any) -> None:
+        given.arguments = {"at": given.arguments["at"] + "b"}
+
+    result, _ = play(Hooks(before_tool_call=[append, append]))
+    assert result.messages[2] == ToolMessage("call-1", "saw abb")
+
+
+def test_changed_arguments_are_gone_with_the_call() -> None:
+    seen: list[Any] = []
+
+    def change(given: Any) -> None:
+        seen.append(dict(given.arguments))
+        given.arguments["at"] = "changed"
+
+    play(Hooks(before_tool_call=[change]), LOOK, LOOK, DONE)
+    assert seen == [{"at": "a"}] * 2
+
+
+def test_a_hook_sees_the_result_that_the_hook_before_it_made() -> None:
+    def append(given: Any) -> None:
+        given.result = ToolResult(given.result.text + "!")
+
+    result, _ = play(Hooks(after_tool_call=[append, append]))
+    assert result.messages[2] == ToolMessage("call-1", "saw a!!")
+
+
+def test_the_hook_after_a_tool_is_told_the_arguments_that_it_ran_with() -> None:
+    seen: list[Any] = []
+
+    def change(given: Any) -> None:
+        given.arguments = {"at": "b"}
+
+    play(
+        Hooks(
+            before_tool_call=[change],
+            after_tool_call=[lambda given: seen.append((given.call.id, given.arguments))],
+        )
+    )
+    assert seen == [("call-1", {"at": "b"})]
+
+
+# ------------------------------------------------------------------------- functions of users
+
+
+class AsyncObject:
+    async def __call__(self, _: Any) -> None:
+        """Do nothing."""
+
+
+async def async_function(_: Any) -> None:
+    """Do nothing."""
+
+
+@pytest.mark.parametrize(
+    ("function", "is_async"),
+    [
+        (look, False),
+        (lambda _: None, False),
+        (async_function, True),
+        (functools.partial(async_function, None), True),
+        (AsyncObject(), True),
+        (AsyncObject().__call__, True),
+    ],
+)
+def test_whether_a_function_is_async_is_known_at_registration(
+    function: Callable[..., Any],
+    is_async: bool,  # noqa: FBT001
+) -> None:
+    assert UserFunction(function).is_async is is_async
+
+
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [(look, "look"), (AsyncObject(), "AsyncObject"), (functools.partial(look, "a"), "partial")],
+)
+def test_a_function_is_named_without_an_address(function: Callable[..., Any], name: str) -> None:
+    assert UserFunction(function).name == name
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_coroutine_from_a_plain_hook_is_awaited(point: str) -> None:
+    ran: list[str] = []
+
+    async def later() -> None:
+        await asyncio.sleep(0.001)
+        ran.append("later")
+
+    play(Hooks(**{point: [lambda _: later()]}))
+    assert ran[0] == "later"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("on_text", ("I",)),
+        ("on_tool_call", (ToolCall("call-1", "look", '{"at":"a"}'),)),
+        ("on_tool_result", (ToolCall("call-1", "look", '{"at":"a"}'), ToolResult("saw a"))),
+        ("on_step_finish", (1, FinishReason.TOOL_CALLS)),
+    ],
+)
+def test_a_callback_is_given_what_its_name_says(name: str, arguments: tuple[Any, ...]) -> None:
+    seen: list[tuple[Any, ...]] = []
+    play(Hooks(), callbacks=Callbacks(**{name: lambda *given: seen.append(given)}))
+    assert seen[0] == arguments
+
+
+def test_on_response_is_given_the_messages_that_the_step_adds() -> None:
+    seen: list[Any] = []
+    result, _ = play(Hooks(), callbacks=Callbacks(on_response=seen.append))
+    assert [*seen[0], *seen[1]] == list(result.messages[1:])
+
+
+@pytest.mark.parametrize("point", ["before_llm_call", "before_tool_call"])
+def test_a_hook_that_assigns_a_number_to_blocked_has_failed_and_blocks_nothing(point: str) -> None:
+    def careless(given: Any) -> None:
+        given.blocked = 5
+
+    result, requests = play(Hooks(**{point: [careless]}))
+    assert (result.outcome, len(requests)) == (Outcome.COMPLETED, 2)
+    failed = {(entry.did, entry.detail) for entry in hooks_of(result)}
+    assert failed == {("failed", "TypeError: blocked must be text; call block(reason)")}
+    assert [call.name for call in result.calls] == ["look"]
+
+
+def hooks_of(result: Result) -> list[entries.Hook]:
+    return [entry for entry in result.trace.entries if isinstance(entry, entries.Hook)]

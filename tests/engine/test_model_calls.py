@@ -1,0 +1,248 @@
+"""One model call: bounded in time, and a failure is a value."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from modelcalling import STOP, error_of, play, says
+from pacing import MS, paced
+
+from simloop import Callbacks, Http, Outcome, Reply, Result
+from simloop.engine import model_calls as modelcalls
+from simloop.engine.cancellation import GRACE_NS
+from simloop.errors import RunawayRun
+from simloop.kernel.errorclass import ErrorClass
+from simloop.messages import (
+    Fault,
+    Part,
+    ReasoningDelta,
+    Request,
+    StreamError,
+    TextDelta,
+    ToolCallDelta,
+)
+from simloop.trace import entries
+
+# ------------------------------------------------------------------------- timeouts
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply(stall="before-headers"),
+        Reply(say="late", pace=paced(first_part="1h")),
+        Reply(http=Http(status=503), pace=paced(first_part="1h")),
+    ],
+)
+def test_a_first_part_that_does_not_come_in_time_fails_the_call(reply: Reply) -> None:
+    result = play(lambda _: reply, first_part_timeout_ms=30)
+    assert (error_of(result).error_class, result.elapsed_ns) == (ErrorClass.TIMEOUT, 30 * MS)
+
+
+def test_a_first_part_in_time_ends_the_wait_for_it() -> None:
+    pace = paced(first_part="29ms", per_part="100ms")
+    result = play(lambda _: Reply(say="a b", pace=pace), first_part_timeout_ms=30)
+    assert result.outcome is Outcome.COMPLETED
+
+
+@pytest.mark.parametrize("part", [ReasoningDelta("Hm."), ToolCallDelta("a", "look", "{")])
+def test_any_part_ends_the_wait_for_the_first_one(part: Part) -> None:
+    async def model(_: Request) -> AsyncIterator[Part]:
+        yield part
+        await asyncio.sleep(0.05)
+        yield TextDelta("Done.")
+        yield STOP
+
+    assert play(model, first_part_timeout_ms=30).outcome is Outcome.COMPLETED
+
+
+def test_a_call_that_takes_too_long_as_a_whole_fails() -> None:
+    pace = paced(per_part="20ms")
+    result = play(lambda _: Reply(say="a b c d", pace=pace), model_call_timeout_ms=50)
+    assert (error_of(result).error_class, result.elapsed_ns) == (ErrorClass.TIMEOUT, 50 * MS)
+
+
+def test_a_call_that_is_cut_by_its_timeout_keeps_the_text_so_far() -> None:
+    pace = paced(per_part="20ms")
+    result = play(lambda _: Reply(say="a b c d", pace=pace), model_call_timeout_ms=50)
+    assert result.text == "a b c"
+
+
+def test_the_whole_call_bounds_the_first_part_too() -> None:
+    result = play(
+        lambda _: Reply(stall="before-headers"), first_part_timeout_ms=90, model_call_timeout_ms=40
+    )
+    assert result.elapsed_ns == 40 * MS
+
+
+def test_each_try_has_the_whole_time() -> None:
+    replies = iter(
+        [Reply(stall="before-headers"), Reply(say="Done.", pace=paced(first_part="29ms"))]
+    )
+    result = play(lambda _: next(replies), first_part_timeout_ms=30, max_error_count=2)
+    assert result.elapsed_ns == (30 + 2_000 + 29) * MS
+
+
+@pytest.mark.parametrize("goes_on", ["silent", "with a part"])
+def test_a_model_that_swallows_its_timeout_does_not_outlast_it(goes_on: str) -> None:
+    async def model(_: Request) -> AsyncIterator[Part]:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(3_600)
+        if goes_on == "with a part":
+            yield TextDelta("late")
+        await asyncio.sleep(3_600)
+        yield STOP
+
+    result = play(model, first_part_timeout_ms=30, model_call_timeout_ms=1_000)
+    assert result.elapsed_ns <= 1_000 * MS + GRACE_NS
+
+
+def held_up_by_a_callback() -> Result:
+    async def dawdles(_: object) -> None:
+        await asyncio.sleep(4)
+
+    callbacks = Callbacks(on_text=dawdles)
+    return play(says(TextDelta("a"), STOP), callbacks=callbacks, model_call_timeout_ms=1_000)
+
+
+def test_a_callback_does_not_hold_up_a_model_call_beyond_its_end() -> None:
+    assert held_up_by_a_callback().elapsed_ns == 1_000 * MS
+
+
+def test_a_callback_cut_by_the_end_of_the_call_is_not_said_to_have_had_its_own_time() -> None:
+    recorded = held_up_by_a_callback().trace.entries
+    details = [entry.detail for entry in recorded if isinstance(entry, entries.Callback)]
+    assert "took longer than 5000 ms" not in details
+
+
+@given(
+    st.integers(1, 40), st.integers(1, 40), st.integers(0, 50),
+    st.lists(st.integers(0, 30), max_size=3),
+)  # fmt: skip
+@settings(deadline=None, max_examples=80)
+def test_a_call_ends_at_the_first_bound_that_it_passes(
+    first_ms: int, whole_ms: int, wait_ms: int, gaps_ms: list[int]
+) -> None:
+    async def model(_: Request) -> AsyncIterator[Part]:
+        await asyncio.sleep(wait_ms / 1_000)
+        yield TextDelta("a")
+        for gap_ms in gaps_ms:
+            await asyncio.sleep(gap_ms / 1_000)
+            yield TextDelta("b")
+        yield STOP
+
+    result = play(model, first_part_timeout_ms=first_ms, model_call_timeout_ms=whole_ms)
+    total_ms = wait_ms + sum(gaps_ms)
+    bound_ms = min(first_ms, whole_ms) if wait_ms >= first_ms else whole_ms
+    if wait_ms < first_ms and total_ms < whole_ms:
+        assert (result.outcome, result.elapsed_ns) == (Outcome.COMPLETED, total_ms * MS)
+    elif result.outcome is Outcome.COMPLETED:  # in one instant the end of the stream may win
+        assert total_ms in {whole_ms, first_ms}
+    else:
+        assert result.elapsed_ns == bound_ms * MS
+
+
+# ------------------------------------------------------------------------- entries
+
+
+def test_a_stream_that_goes_on_and_on_without_waiting_is_a_runaway(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(modelcalls, "MAX_ENTRIES", 50)
+    with pytest.raises(RunawayRun, match="passed 50 entries without an outcome"):
+        play(says(*[TextDelta("on and ")] * 100, STOP))
+
+
+# ------------------------------------------------------------------------- faults
+
+
+class StatusError(Exception):
+    def __init__(self, status: object, name: str = "status_code") -> None:
+        super().__init__("said the provider")
+        setattr(self, name, status)
+
+
+class Unreadable(Exception):  # noqa: N818 - it is the message that is wrong with it
+    def __str__(self) -> str:
+        raise ValueError("no message")
+
+
+@pytest.mark.parametrize(
+    ("error", "error_class"),
+    [
+        (StatusError(429), ErrorClass.RATE_LIMIT),
+        (StatusError(503, "status"), ErrorClass.OVERLOADED),
+        (StatusError(401), ErrorClass.AUTH),
+        (StatusError("429"), ErrorClass.UNKNOWN),
+        (TimeoutError("slow"), ErrorClass.TIMEOUT),
+        (ConnectionError("lost"), ErrorClass.CONNECTION),
+        (ConnectionResetError("lost"), ErrorClass.CONNECTION),
+        (ValueError("else"), ErrorClass.UNKNOWN),
+        (asyncio.CancelledError(), ErrorClass.UNKNOWN),
+        (Unreadable(), ErrorClass.UNKNOWN),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else str(value),
+)
+@pytest.mark.parametrize("when", ["at once", "later", "mid-output"])
+def test_an_exception_of_a_model_is_a_failed_call(
+    error: BaseException, error_class: ErrorClass, when: str
+) -> None:
+    def at_once(_: Request) -> str:
+        raise error
+
+    async def later(_: Request) -> str:
+        await asyncio.sleep(0.001)
+        raise error
+
+    async def mid_output(_: Request) -> AsyncIterator[Part]:
+        yield TextDelta("Half.")
+        raise error
+
+    model = {"at once": at_once, "later": later, "mid-output": mid_output}[when]
+    assert error_of(play(model)).error_class == error_class
+
+
+@pytest.mark.parametrize(
+    ("error", "tries"),
+    [(StatusError(429), 3), (TimeoutError(), 3), (ConnectionError(), 3), (StatusError(401), 1)],
+    ids=["429", "timeout", "connection", "401"],
+)
+def test_an_exception_of_a_model_is_retried_as_a_fault_is(error: Exception, tries: int) -> None:
+    asked = 0
+
+    def model(_: Request) -> str:
+        nonlocal asked
+        asked += 1
+        raise error
+
+    play(model, max_error_count=3)
+    assert asked == tries
+
+
+def test_the_message_of_an_exception_is_the_message_of_the_fault() -> None:
+    def model(_: Request) -> str:
+        raise ValueError("no \ud800")
+
+    assert error_of(play(model)).fault.message == "ValueError: no \ufffd"
+
+
+def test_what_ends_the_program_is_no_failed_call() -> None:
+    def model(_: Request) -> str:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        play(model)
+
+
+def test_text_before_a_failure_is_kept() -> None:
+    fault = StreamError(Fault("lost", code="connection"))
+    assert play(says(TextDelta("Half."), fault)).text == "Half."
+
+
+def test_a_failure_records_the_fault_as_it_is() -> None:
+    fault = Fault("no", status=429, code="insufficient_quota", headers=(("retry-after", "5"),))
+    error = error_of(play(says(StreamError(fault))))
+    assert (error.fault, error.error_class, error.retryable) == (fault, ErrorClass.QUOTA, False)

@@ -1,0 +1,345 @@
+"""Whatever breaks a loop is found by one exploration, with a witness that leads there."""
+
+from collections.abc import Sequence
+
+import pytest
+from broken import (
+    LOOPS,
+    SMALL,
+    Change,
+    Redrawn,
+    Silent,
+    Staying,
+    change,
+    edges,
+    goes_round,
+    proof_of,
+    refused,
+    refusing,
+    replayed,
+    without,
+)
+from msgspec import Struct
+
+from simloop.kernel import effects, signals, states
+from simloop.kernel.diagram import Edge
+from simloop.kernel.effects import Effect
+from simloop.kernel.machine import IllegalSignal
+from simloop.kernel.names import NAMES
+from simloop.kernel.signals import Signal
+from simloop.prove.visited import Finding
+from simloop.runs.registry import machine_for
+from simloop.scenario.designs import names
+
+NOT_COUNTED = [
+    change("reference", "errors", "_recover", "run.error_count + 1", "run.error_count"),
+    change("reference", "steps", "_take_reply", "total_steps + signal.steps", "total_steps"),
+    change("reference", "compactions", "_resume", "(shrunk or self.options.count_tries)", "0"),
+    change("react", "rounds", "_take_reply", "run.total_steps + 1", "run.total_steps"),
+    change("opencode", "retries", "_catch", "run.error_count + 1", "run.error_count"),
+    change("opencode", "steps", "_counted", "run.total_steps + 1", "run.total_steps"),
+]
+
+FREE = [
+    change(
+        "reference",
+        "a retry",
+        "_recover",
+        "(failed.to(_BACKING_OFF)",
+        "(run.to(_BACKING_OFF)",
+    ),
+    change(
+        "reference",
+        "a compaction",
+        "_resume",
+        "return self._measure(tried)",
+        "return self._measure(run)",
+    ),
+    change(
+        "reference",
+        "an overflow",
+        "_decide",
+        "return self._make_room(run)",
+        "return run.to(_BACKING_OFF), (effects.Backoff(1),)",
+    ),
+    change(
+        "react",
+        "a failed call",
+        "_decide",
+        "return finish(run, Outcome.FAILED)",
+        "return run.to(CallingModel()), _CALL",
+    ),
+    change("pi", "a reply without calls", "_follow", "if reply.calls or steering:", "if True:"),
+    change(
+        "opencode",
+        "a failed call",
+        "_catch",
+        "return finish(failed, Outcome.FAILED)",
+        "return run.to(BackingOff()), (effects.Backoff(1),)",
+    ),
+    change(
+        "opencode",
+        "a compaction",
+        "_resume",
+        "self._is_spent(counted)",
+        "self._is_spent(run)",
+        "return self._call_with_queued(counted)",
+        "return run.to(Turning(answered=False)), _TURN",
+    ),
+]
+
+COMPACTED = [signals.ContextCompacted(shrunk) for shrunk in (True, False)]
+ERRORS, STEPS, COMPACTIONS = "max_error_count", "max_steps", "max_compaction_attempts"
+TOO_LATE = [
+    (
+        ERRORS,
+        "backoff",
+        change("reference", "errors", "_recover", "error_count >= self", "error_count > self"),
+    ),
+    (
+        STEPS,
+        "call-model",
+        change("reference", "steps", "_exceeded", "total_steps >= self", "total_steps > self"),
+    ),
+    (
+        COMPACTIONS,
+        "compact",
+        change("reference", "forced", "_make_room", "attempts >= self", "attempts > self"),
+    ),
+    (
+        COMPACTIONS,
+        "compact",
+        change("reference", "normal", "_enter_round", "attempts < self", "attempts <= self"),
+    ),
+    (
+        "max_rounds",
+        "call-model",
+        change("react", "rounds", "_go_on", "total_steps >= self", "total_steps > self"),
+    ),
+    (
+        "max_retries",
+        "backoff",
+        change("opencode", "retries", "_catch", "error_count > most", "error_count - 1 > most"),
+    ),
+    (
+        STEPS,
+        "call-model",
+        change("opencode", "steps", "_is_spent", "total_steps >= self", "total_steps > self"),
+    ),
+]
+TOO_EARLY = [
+    (
+        ERRORS,
+        change("reference", "errors", "_recover", "error_count >= self", "error_count + 1 >= self"),
+    ),
+    (
+        STEPS,
+        change("reference", "steps", "_exceeded", "total_steps >= self", "total_steps + 1 >= self"),
+    ),
+    (
+        COMPACTIONS,
+        change("reference", "forced", "_make_room", "attempts >= self", "attempts + 1 >= self"),
+    ),
+    (
+        "max_rounds",
+        change("react", "rounds", "_go_on", "total_steps >= self", "total_steps + 1 >= self"),
+    ),
+    (
+        "max_retries",
+        change("opencode", "retries", "_catch", "error_count > most", "error_count >= most"),
+    ),
+    (
+        STEPS,
+        change("opencode", "steps", "_is_spent", "total_steps >= self", "total_steps + 1 >= self"),
+    ),
+]
+
+
+def named(broken: Change) -> str:
+    return f"{broken.loop}: {broken.name}"
+
+
+def finding(found: Sequence[Finding], *words: str) -> Finding:
+    """The finding that has all these words."""
+    fitting = [one for one in found if set(words) <= set(one.what.replace(",", " ").split())]
+    assert fitting, f"nothing about {words} in {[one.what for one in found]}"
+    return fitting[0]
+
+
+# What is not broken
+
+
+@pytest.mark.parametrize("loop", names())
+def test_with_a_loop_that_is_not_broken_nothing_is_found(loop: str) -> None:
+    assert proof_of(machine_for(loop, SMALL)).findings == ()
+
+
+@pytest.mark.parametrize("loop", ["reference", "react", "opencode"])
+def test_a_loop_that_has_bounds_and_is_not_broken_holds(loop: str) -> None:
+    assert proof_of(LOOPS[loop](SMALL)).holds
+
+
+# A counter that is never incremented, a path that goes on for free
+
+
+@pytest.mark.parametrize("broken", NOT_COUNTED, ids=named)
+def test_a_counter_that_is_never_incremented_lets_a_run_go_round(broken: Change) -> None:
+    proof = proof_of(broken.machine())
+    assert proof.longest is None
+    assert not proof.holds
+    assert goes_round(broken.machine(), proof.lasso)
+
+
+def test_every_counter_that_bounds_a_loop_is_left_uncounted_here() -> None:
+    bounded = {(name, bound) for name in LOOPS for bound in LOOPS[name](SMALL).bounds}
+    assert len(NOT_COUNTED) == len(bounded)
+
+
+@pytest.mark.parametrize("broken", FREE, ids=named)
+def test_a_path_that_goes_on_for_free_is_a_way_round(broken: Change) -> None:
+    proof = proof_of(broken.machine())
+    assert goes_round(broken.machine(), proof.lasso)
+
+
+def test_a_path_that_pi_goes_on_by_for_free_is_shorter_than_its_own_way_round() -> None:
+    (broken,) = (one for one in FREE if one.loop == "pi")
+    own, free = proof_of(machine_for("pi", SMALL)).lasso, proof_of(broken.machine()).lasso
+    assert own is not None
+    assert free is not None
+    assert [type(step.run.state) for step in free.cycle] == [
+        states.CallingModel,
+        states.ClosingStep,
+        states.Measuring,
+    ]
+    assert len(free.cycle) < len(own.cycle)
+
+
+# A bound that is off by one
+
+
+@pytest.mark.parametrize(
+    ("limit", "asks", "broken"), TOO_LATE, ids=[named(broken) for *_, broken in TOO_LATE]
+)
+def test_a_bound_that_is_one_too_late_asks_for_more_than_is_allowed(
+    limit: str, asks: str, broken: Change
+) -> None:
+    machine = broken.machine()
+    bound = machine.bounds[limit]
+    found = finding(proof_of(machine).findings, limit, asks)
+    run, asked = replayed(broken.machine(), found.witness)
+    assert getattr(run, bound.counter) >= bound.at
+    assert asks in {NAMES[type(effect)] for effect in asked}
+
+
+@pytest.mark.parametrize(
+    ("limit", "broken"), TOO_EARLY, ids=[named(broken) for _, broken in TOO_EARLY]
+)
+def test_a_bound_that_is_one_too_early_ends_a_run_that_has_not_reached_it(
+    limit: str, broken: Change
+) -> None:
+    machine = broken.machine()
+    bound = machine.bounds[limit]
+    run, _ = replayed(broken.machine(), finding(proof_of(machine).findings, limit).witness)
+    assert isinstance(run.state, states.Finished)
+    assert run.state.limit == limit
+    assert getattr(run, bound.counter) == bound.at - 1
+
+
+def test_every_bound_of_every_loop_is_put_off_in_both_directions() -> None:
+    bounded = {(name, bound) for name in LOOPS for bound in LOOPS[name](SMALL).bounds}
+    assert {(broken.loop, limit) for limit, _, broken in TOO_LATE} == bounded
+    assert {(broken.loop, limit) for limit, broken in TOO_EARLY} == bounded
+
+
+# An edge that is missing from the map
+
+
+def taken(loop: str) -> list[Edge]:
+    machine = machine_for(loop, SMALL)
+    proof = proof_of(machine)
+    return [edge for edge in edges(machine.legal) if edge not in proof.untaken]
+
+
+def edge_named(value: object) -> str:
+    if isinstance(value, tuple):
+        return " ".join(NAMES[kind] for kind in value)
+    return str(value)
+
+
+EDGES = [
+    (loop, edge)
+    for loop in (*LOOPS, "pi@0.73.1", "opencode@1.2.27", "opencode@1.18.33")
+    for edge in taken(loop)
+]
+
+
+@pytest.mark.parametrize(("loop", "edge"), EDGES, ids=edge_named)
+def test_an_edge_that_is_missing_from_the_map_is_found_when_it_is_taken(
+    loop: str, edge: Edge
+) -> None:
+    sound = machine_for(loop, SMALL)
+    machine = Redrawn(sound, without(sound.legal, edge), strict=False)
+    state, signal, target = (NAMES[kind] for kind in edge)
+    found = finding(proof_of(machine).findings, state, target, signal, "map")
+    assert type(replayed(machine, found.witness)[0].state) is edge[0]
+
+
+@pytest.mark.parametrize(("loop", "edge"), EDGES, ids=edge_named)
+def test_a_machine_that_heeds_such_a_map_leaves_it_and_that_is_found(loop: str, edge: Edge) -> None:
+    sound = machine_for(loop, SMALL)
+    machine = Redrawn(sound, without(sound.legal, edge), strict=True)
+    found = finding(proof_of(machine).findings, NAMES[edge[0]])
+    assert type(replayed(machine, found.witness)[0].state) is edge[0]
+    assert refused(machine, found.witness, edge[1]) is not None
+
+
+# A signal that is refused, and can arrive
+
+
+@pytest.mark.parametrize(
+    ("loop", "edge"),
+    list({(loop, edge[:2]): (loop, edge) for loop, edge in EDGES}.values()),
+    ids=edge_named,
+)
+def test_a_signal_that_is_refused_and_can_arrive_is_found(loop: str, edge: Edge) -> None:
+    state, signal, _ = edge
+    sound = machine_for(loop, SMALL)
+    machine = Redrawn(sound, refusing(sound.legal, state, signal), strict=True)
+    found = finding(proof_of(machine).findings, NAMES[state], "refuses", NAMES[signal])
+    assert type(replayed(machine, found.witness)[0].state) is state
+    assert refused(machine, found.witness, signal) is IllegalSignal
+
+
+# A state that cannot be left
+
+
+STATES = list({(loop, edge[2]): None for loop, edge in EDGES if edge[2] is not states.Finished})
+
+
+@pytest.mark.parametrize(("loop", "stuck"), STATES)
+def test_a_state_that_asks_for_nothing_cannot_be_left(loop: str, stuck: type[Struct]) -> None:
+    machine = Silent(machine_for(loop, SMALL), stuck)
+    found = finding(proof_of(machine).findings, NAMES[stuck], "cannot", "left:")
+    run, asked = replayed(machine, found.witness)
+    assert (type(run.state), asked) == (stuck, ())
+
+
+@pytest.mark.parametrize(
+    ("loop", "stuck", "asks", "by"),
+    [
+        ("reference", states.BackingOff, effects.Backoff(1), [signals.BackoffElapsed()]),
+        ("pi", states.Compacting, effects.Compact(forced=False), COMPACTED),
+        ("react", states.ClosingStep, effects.CloseStep(keep=True), [signals.StepClosed()]),
+        ("opencode", states.BackingOff, effects.Backoff(1), [signals.BackoffElapsed()]),
+    ],
+)
+def test_a_state_that_can_be_left_only_for_itself_goes_round_and_has_no_end(
+    loop: str, stuck: type[Struct], asks: Effect, by: list[Signal]
+) -> None:
+    machine = Staying(machine_for(loop, SMALL), stuck, asks, *by)
+    proof = proof_of(machine)
+    assert goes_round(machine, proof.lasso)
+    found = finding(proof.findings, "no", "way", "end")
+    run, _ = replayed(machine, found.witness)
+    assert type(run.state) is stuck
+    assert NAMES[stuck] in found.what

@@ -1,0 +1,279 @@
+"""What is proved of the shipped loops, in numbers that their documents let one work out by hand."""
+
+from itertools import product
+from types import MappingProxyType
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from regenerate import proof_of
+
+from simloop.errors import ScenarioError
+from simloop.kernel import signals, states
+from simloop.kernel.limits import Limits
+from simloop.kernel.machine import LegalMap
+from simloop.kernel.names import told
+from simloop.kernel.states import Finished
+from simloop.loops.opencode import OpencodeLoop
+from simloop.loops.opencode_options import OpencodeOptions, Steps
+from simloop.loops.pi import PiLoop
+from simloop.loops.react import ReactLoop, ReactOptions
+from simloop.loops.reference import ReferenceLoop
+from simloop.messages import Outcome
+from simloop.prove.proof import Longest, Proof, prove
+from simloop.runs.registry import machine_for
+from simloop.scenario.designs import names
+
+NS_PER_S = 1_000_000_000
+GRID = [budget for budget in product((1, 2, 3), (1, 2, 3), (0, 1, 2)) if sum(budget) < 7]
+
+
+def small(steps: int, errors: int = 1, compactions: int = 0) -> Limits:
+    return Limits(
+        max_steps=steps,
+        max_error_count=errors,
+        max_compaction_attempts=compactions,
+        max_steps_per_round=2,
+    )
+
+
+def reference() -> Proof:
+    """The largest proof there is, made once for all tests of a session."""
+    return proof_of("reference")
+
+
+def longest(proof: Proof) -> Longest:
+    assert proof.longest is not None
+    return proof.longest
+
+
+def test_a_limit_that_ends_runs_and_is_no_bound_is_told() -> None:
+    class Silent(ReactLoop):
+        def __init__(self) -> None:
+            super().__init__(small(2))
+            self.bounds = {}
+
+    proof = prove(Silent(), small(2))
+    assert (proof.heeded, proof.undeclared, proof.holds) == ((), ("max_rounds",), True)
+
+
+@pytest.mark.parametrize("loop", names())
+def test_the_loops_that_come_with_simloop_declare_their_limits(loop: str) -> None:
+    # The documented loop tests these on some of its ways only, so that they bound nothing.
+    loose = {"max_compaction_attempts", "max_steps"} if loop == "reference@documented" else set()
+    assert set(prove(machine_for(loop, small(2)), small(2)).undeclared) == loose
+
+
+# The reference loop
+
+
+@pytest.mark.slow
+def test_the_reference_loop_always_ends_under_the_limits_of_the_documents() -> None:
+    assert reference().terminates
+    assert reference().holds
+
+
+@pytest.mark.slow
+def test_its_longest_run_is_known_exactly() -> None:
+    assert longest(reference()) == Longest(
+        transitions=413,
+        model_calls=104,
+        tool_rounds=100,
+        backoff_ns=6 * NS_PER_S,
+        backoff_asked_ns=240 * NS_PER_S,
+    )
+    assert 1 + 4 * 100 + 3 * 2 + 3 * 2 == 413
+
+
+@pytest.mark.slow
+def test_every_edge_of_its_map_can_be_taken_and_it_can_end_in_every_way() -> None:
+    assert dict(reference().untaken) == {}
+    assert {state.outcome for state in reference().endings} == set(Outcome)
+
+
+@pytest.mark.slow
+def test_each_witness_ends_where_it_says() -> None:
+    for state, steps in reference().endings.items():
+        assert steps[-1].run.state == state
+
+
+@pytest.mark.parametrize(("steps", "errors", "compactions"), GRID)
+def test_the_longest_run_of_the_reference_loop_is_what_its_budgets_allow(
+    steps: int, errors: int, compactions: int
+) -> None:
+    """The prompt is 1, a step 4, an error that is tried again 3, an overflow that makes room 3."""
+    limits = small(steps, errors, compactions)
+    most = longest(prove(ReferenceLoop(limits), limits))
+    assert most.transitions == 1 + 4 * steps + 3 * (errors - 1) + 3 * compactions
+    assert most.model_calls == steps + (errors - 1) + compactions
+    assert most.tool_rounds == steps
+    waits = [2**failures * NS_PER_S for failures in range(1, errors)]  # 2 s, 4 s
+    assert most.backoff_ns == sum(waits)
+    assert most.backoff_asked_ns == 120 * NS_PER_S * (errors - 1)
+
+
+# The others
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 5, 100])
+def test_a_round_of_react_is_a_call_a_tool_and_the_end_of_a_step(rounds: int) -> None:
+    most = longest(prove(ReactLoop(small(rounds)), small(rounds)))
+    assert most == Longest(1 + 3 * rounds, rounds, rounds, 0, 0)
+
+
+def test_the_rounds_of_react_can_be_given_as_an_option() -> None:
+    loop = ReactLoop(Limits(), ReactOptions(max_rounds=7))
+    assert longest(prove(loop, Limits())).model_calls == 7
+
+
+@pytest.mark.parametrize(("steps", "retries"), list(product((1, 2, 3), (0, 1, 5))))
+def test_a_step_of_opencode_is_a_measuring_every_try_and_a_wait_before_each_but_the_first(
+    steps: int, retries: int
+) -> None:
+    """A step: replied, tools, closed, measured, and 2 for each retry; the first begins the run.
+
+    A summary is a step as well, and a shorter one. A provider may ask for 120 s each time.
+    """
+    options = OpencodeOptions(steps=Steps.ENFORCE, max_retries=retries)
+    loop = OpencodeLoop(small(steps), options)
+    most = longest(prove(loop, small(steps)))
+    assert most.transitions == 1 + steps * (4 + 2 * retries)
+    assert most.model_calls == steps * (1 + retries)
+    assert most.tool_rounds == steps
+    assert most.backoff_ns == steps * (2**retries - 1) * NS_PER_S  # 1 s, 2 s, 4 s ...
+    assert most.backoff_asked_ns == steps * retries * 120 * NS_PER_S
+
+
+@pytest.mark.parametrize("loop", names())
+def test_limits_change_nothing_about_a_loop_that_heeds_none(loop: str) -> None:
+    """The default opencode heeds `max_steps` by a note, which bounds nothing."""
+    one, other = (prove(machine_for(loop, small(steps)), small(steps)) for steps in (1, 3))
+    heeds = bool({"max_steps", "max_rounds"} & set(machine_for(loop, small(1)).bounds))
+    assert (one.states != other.states) == (heeds or loop in {"opencode", "reference@documented"})
+
+
+@pytest.mark.parametrize("loop", names())
+def test_a_loop_has_a_longest_run_or_a_way_round(loop: str) -> None:
+    proof = prove(machine_for(loop, small(2)), small(2))
+    assert proof.terminates == (loop in {"reference", "reference@documented", "react"})
+    assert (proof.longest is None, proof.lasso is None) == (not proof.terminates, proof.terminates)
+    assert proof.holds == proof.terminates
+
+
+def test_pi_goes_round_for_as_long_as_the_model_asks_for_tools() -> None:
+    lasso = prove(PiLoop(), Limits()).lasso
+    assert lasso is not None
+    assert [step.run.state.__class__ for step in lasso.cycle] == [
+        states.CallingModel,
+        states.RunningTools,
+        states.ClosingStep,
+        states.Measuring,
+    ]
+    (reply,) = (
+        step.signal for step in lasso.cycle if isinstance(step.signal, signals.ModelReplied)
+    )
+    assert reply.calls
+
+
+@pytest.mark.parametrize("loop", ["opencode@1.1.11", "opencode@1.2.27", "opencode@1.18.33"])
+@pytest.mark.parametrize("through", ["model-replied other", "model-replied interrupted"])
+def test_opencode_goes_round_after_a_finish_that_it_does_not_know(loop: str, through: str) -> None:
+    lasso = prove(machine_for(loop, Limits()), Limits(), through=through).lasso
+    assert lasso is not None
+    replies = [step.signal for step in lasso.cycle if isinstance(step.signal, signals.ModelReplied)]
+    assert [str(reply.finish) for reply in replies] == [through.split()[1]]
+
+
+@pytest.mark.parametrize("loop", ["opencode@1.2.27", "opencode@1.18.33"])
+def test_opencode_goes_round_when_compaction_gains_nothing_and_the_context_is_too_long(
+    loop: str,
+) -> None:
+    proof = prove(machine_for(loop, Limits()), Limits(), through="context-compacted")
+    assert proof.lasso is not None
+    assert [told(step.signal) for step in proof.lasso.cycle] == [
+        "model-failed: overflow",
+        "context-compacted",
+    ]
+
+
+# What is asked of a proof
+
+
+@pytest.mark.parametrize(
+    ("loop", "through"),
+    [("reference", "step-closed"), ("pi", "backoff-elapsed"), ("pi", "model-replied error")],
+)
+def test_a_way_round_that_there_is_not_is_refused(loop: str, through: str) -> None:
+    with pytest.raises(ScenarioError, match=through):
+        prove(machine_for(loop, small(1)), small(1), through=through)
+
+
+def test_a_proof_is_called_what_it_is_asked_to_be_called() -> None:
+    loop = PiLoop()
+    assert prove(loop, Limits()).loop == "pi"
+    assert prove(loop, Limits(), loop="pi@1").loop == "pi@1"
+
+
+def test_an_edge_that_cannot_be_taken_has_the_reason_that_the_loop_gives() -> None:
+    loop = ReactLoop(small(1))
+    reasons = {(edge[1], reason) for edge, reason in prove(loop, small(2)).untaken.items()}
+    assert reasons >= {
+        (signals.HookFailed, "react has no hooks"),
+        (signals.AbortRequested, "react has no way to stop a run"),
+    }
+
+
+@pytest.mark.parametrize("loop", names())
+def test_every_end_by_a_limit_is_one_of_the_limits_that_a_loop_heeds(loop: str) -> None:
+    machine = machine_for(loop, small(2, 2, 1))
+    proof = prove(machine, small(2, 2, 1))
+    limits = {state.limit for state in proof.endings} - set(proof.undeclared)
+    assert limits <= {"", "max_wall_clock", "max_steps_per_round", *machine.bounds}
+    assert limits >= set(machine.bounds)
+
+
+@settings(deadline=None, derandomize=True, max_examples=30)
+@given(st.sampled_from(names()), st.integers(1, 3), st.integers(1, 3), st.integers(0, 2))
+@pytest.mark.slow
+def test_the_same_machine_is_proved_the_same_twice(
+    loop: str, steps: int, errors: int, compactions: int
+) -> None:
+    limits = small(steps, errors, compactions)
+    one, other = (prove(machine_for(loop, limits), limits) for _ in range(2))
+    assert one == other
+
+
+@pytest.mark.slow
+def test_an_end_is_told_apart_by_its_limit() -> None:
+    ends = [state for state in reference().endings if state.outcome is Outcome.MAX_STEPS]
+    assert set(ends) == {
+        Finished(Outcome.MAX_STEPS, "max_steps"),
+        Finished(Outcome.MAX_STEPS, "max_steps_per_round"),
+    }
+
+
+class Watched(PiLoop):
+    """A design that is endless on purpose."""
+
+    endless = "a person watches it"
+
+
+def test_a_design_may_declare_that_it_is_endless_and_is_still_guarded() -> None:
+    proof = prove(Watched(), Limits())
+    assert (proof.holds, proof.terminates, proof.endless) == (True, False, "a person watches it")
+    assert not prove(PiLoop(), Limits()).holds
+
+    class Lost(Watched):
+        legal: LegalMap = MappingProxyType({**PiLoop.legal, states.ClosingStep: {}})
+
+    assert not prove(Lost(), Limits()).holds
+
+
+def test_a_design_that_always_ends_may_not_declare_that_it_is_endless() -> None:
+    class Wrong(ReactLoop):
+        endless = "it is not"
+
+    limits = Limits(max_steps=2)
+    assert [finding.what for finding in prove(Wrong(limits), limits).findings] == [
+        "every run ends, though the machine is declared `endless`"
+    ]

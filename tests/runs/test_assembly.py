@@ -1,0 +1,346 @@
+import asyncio
+import contextlib
+from typing import Any, get_args
+
+import pytest
+
+from simloop.engine.hooks import AfterToolCall, BeforeToolCall, Hooks
+from simloop.errors import (
+    CannotExpress,
+    ErrorDetails,
+    ScenarioError,
+    ScriptExhausted,
+    ScriptUnused,
+)
+from simloop.kernel.limits import Limits
+from simloop.kernel.policies import Compaction
+from simloop.kernel.retry import ExponentialBackoff
+from simloop.loops.reference import ReferenceLoop
+from simloop.messages import (
+    Finish,
+    FinishReason,
+    Request,
+    TextDelta,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+from simloop.runs.assembly import fake_model, scripted_hooks, scripted_tools
+from simloop.runs.registry import machine_for
+from simloop.runs.simulation import Simulation, run
+from simloop.scenario.designs import DESIGNS
+from simloop.scenario.loader import parse_scenario
+from simloop.scenario.replies import Reply
+from simloop.scenario.schema import (
+    Context,
+    HookPoint,
+    Scenario,
+    ScriptedHook,
+    ScriptedTool,
+    Trigger,
+)
+from simloop.virtual.simulate import running_loop, simulate
+from simloop.world.fake_model import ScriptedFailure
+from simloop.world.files import Files
+
+
+def scenario_with(**fields: Any) -> Scenario:
+    return Scenario(prompt="x", **fields)
+
+
+def test_a_machine_is_found_by_name_and_bound_by_the_limits() -> None:
+    machine = machine_for("reference", Limits(max_steps=7))
+    assert isinstance(machine, ReferenceLoop)
+    assert machine.limits.max_steps == 7
+
+
+def test_an_unknown_loop_is_refused_with_those_there_are() -> None:
+    with pytest.raises(ScenarioError) as caught:
+        machine_for("refrence", Limits())
+    assert caught.value.key == "loop"
+    assert all(name in caught.value.hint for name in DESIGNS)
+
+
+def test_a_scripted_tool_that_takes_no_time_is_not_async() -> None:
+    tools = scripted_tools(
+        scenario_with(tools={"quick": ScriptedTool(), "slow": ScriptedTool(takes="1s")})
+    )
+    assert {name: tool.function.is_async for name, tool in tools.items()} == {
+        "quick": False,
+        "slow": True,
+    }
+
+
+def test_a_scripted_tool_returns_its_value_whatever_the_arguments() -> None:
+    tool = scripted_tools(scenario_with(tools={"clock": ScriptedTool(returns={"hour": 12})}))
+    assert tool["clock"].function.function(zone="UTC", odd=1) == {"hour": 12}
+
+
+def test_a_scripted_tool_raises_its_message() -> None:
+    tool = scripted_tools(scenario_with(tools={"clock": ScriptedTool(raises="no battery")}))
+    with pytest.raises(ScriptedFailure, match="no battery"):
+        tool["clock"].function.function()
+
+
+def test_a_scripted_tool_takes_its_virtual_time() -> None:
+    tools = scripted_tools(parse_scenario("prompt: x\ntools: {build: {returns: done, takes: 1h}}"))
+
+    async def measure() -> tuple[str, int]:
+        return await tools["build"].function.function(), running_loop().now_ns
+
+    assert simulate(measure()) == ("done", 3_600 * 10**9)
+
+
+@pytest.mark.parametrize("point", get_args(HookPoint))
+def test_a_scripted_hook_stands_at_its_point_only(point: HookPoint) -> None:
+    hooks = scripted_hooks(scenario_with(hooks=[ScriptedHook(at=point, name="one")]))
+    found = {where: getattr(hooks, where) for where in get_args(HookPoint)}
+    assert [where for where, listed in found.items() if listed] == [point]
+
+
+def test_hooks_keep_their_order_and_get_names_from_their_positions() -> None:
+    listed = [ScriptedHook(at="after_llm_call", name=name) for name in ("", "audit", "")]
+    hooks = scripted_hooks(scenario_with(hooks=listed))
+    assert [hook.name for hook in hooks.after_llm_call] == ["hook-0", "audit", "hook-2"]
+
+
+def test_a_hook_for_one_tool_leaves_calls_of_others_alone() -> None:
+    listed = [ScriptedHook(at="before_tool_call", tool="delete", block="no")]
+    act = scripted_hooks(scenario_with(hooks=listed)).before_tool_call[0].function
+    call = type("Call", (), {"name": "read"})()
+    given = BeforeToolCall(call, {})
+    act(given)
+    assert given.blocked is None
+
+
+def test_a_hook_may_act_on_a_tool_that_another_hook_brings() -> None:
+    brings = ScriptedHook(at="before_llm_call", add_tools={"find": ScriptedTool(returns="here")})
+    guards = ScriptedHook(at="before_tool_call", tool="find", block="no")
+    scenario = scenario_with(
+        hooks=[brings, guards], model=[Reply(call={"find": {}}), Reply(say="Done.")]
+    )
+    assert run(scenario).messages[2].text == "Error: no"
+
+
+def test_a_hook_sets_arguments_and_keeps_the_others() -> None:
+    listed = [ScriptedHook(at="before_tool_call", arguments={"path": "/safe"})]
+    act = scripted_hooks(scenario_with(hooks=listed)).before_tool_call[0].function
+    given = BeforeToolCall(None, {"path": "/", "lines": 3})  # type: ignore[arg-type]  # no tool asked
+    act(given)
+    assert given.arguments == {"path": "/safe", "lines": 3}
+
+
+def calling(name: str) -> Any:
+    return BeforeToolCall(type("Call", (), {"name": name})(), {})
+
+
+def test_a_hook_that_acts_the_second_time_leaves_all_other_times_alone() -> None:
+    listed = [ScriptedHook(at="before_tool_call", nth=2, block="no")]
+    act = scripted_hooks(scenario_with(hooks=listed)).before_tool_call[0].function
+    asked = [calling("read") for _ in range(3)]
+    for given in asked:
+        act(given)
+    assert [given.blocked for given in asked] == [None, "no", None]
+
+
+def test_a_hook_counts_only_the_calls_of_its_tool() -> None:
+    listed = [ScriptedHook(at="before_tool_call", tool="delete", nth=2, block="no")]
+    act = scripted_hooks(scenario_with(hooks=listed)).before_tool_call[0].function
+    asked = [calling(name) for name in ("delete", "read", "delete", "delete")]
+    for given in asked:
+        act(given)
+    assert [given.blocked for given in asked] == [None, None, "no", None]
+
+
+def test_a_hook_takes_its_time_only_when_it_acts() -> None:
+    listed = [ScriptedHook(at="before_tool_call", nth=2, takes="3s")]
+    act = scripted_hooks(scenario_with(hooks=listed)).before_tool_call[0].function
+
+    async def when_done() -> list[int]:
+        passed = []
+        for _ in range(3):
+            await act(calling("read"))
+            passed.append(running_loop().now_ns // 10**9)
+        return passed
+
+    assert simulate(when_done()) == [0, 3, 3]
+
+
+@pytest.mark.parametrize(("waits", "text"), [("before", "hidden"), ("after", "***")])
+def test_a_hook_can_act_before_it_waits(waits: Any, text: str) -> None:
+    hook = ScriptedHook(at="after_tool_call", result="***", hangs=True, waits=waits)
+    call = ToolCall("call-1", "read", "{}")
+    done = AfterToolCall(call, {}, ToolResult("hidden"))
+
+    async def main() -> None:
+        [function] = scripted_hooks(scenario_with(hooks=[hook])).after_tool_call
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(function.function(done), 1)
+
+    simulate(main())
+    assert done.result.text == text
+
+
+@pytest.mark.parametrize(
+    ("hook", "key"),
+    [
+        ({"at": "before_tool_call", "tool": "lok", "block": "no"}, "hooks.1.tool"),
+        ({"at": "before_llm_call", "hide_tools": ["look", "lok"]}, "hooks.1.hide_tools"),
+    ],
+)
+def test_a_hook_for_a_tool_that_there_is_not_is_refused(hook: dict[str, Any], key: str) -> None:
+    hooks = [ScriptedHook(at="before_llm_call"), ScriptedHook(**hook)]
+    scenario = scenario_with(tools={"look": ScriptedTool()}, hooks=hooks).read_from("a.yaml")
+    with pytest.raises(ScenarioError) as caught:
+        Simulation(scenario)
+    assert str(caught.value) == f"a.yaml: {key}: there is no tool `lok` (did you mean `look`?)"
+
+
+def test_a_hook_for_a_tool_that_a_caller_gives_is_none_of_those() -> None:
+    def look() -> str:
+        return "found"
+
+    hooks = [ScriptedHook(at="before_tool_call", tool="look", block="no")]
+    scenario = scenario_with(hooks=hooks, model=[Reply(call={"look": {}}), Reply(say="Blocked.")])
+    assert run(scenario, tools=[look]).hook_log[0][-1] == "blocked"
+
+
+def test_the_details_of_a_scripted_tool_are_for_the_interface_and_its_text_for_the_model() -> None:
+    spec = ScriptedTool(returns={"hour": 12}, details={"took": 3})
+    tool = scripted_tools(scenario_with(tools={"clock": spec}))["clock"]
+    assert tool.function.function() == ToolResult('{"hour":12}', details={"took": 3})
+
+
+def test_a_tool_of_the_scenario_stands_in_the_place_of_its_namesake_over_files() -> None:
+    scenario = scenario_with(tools={"ReadFile": ScriptedTool(returns="mine")}, files={"a": "b"})
+    tools = scripted_tools(scenario, Files(scenario.files or {}))
+    assert tools["ReadFile"].function.function() == "mine"
+    assert set(tools) == {"RunShellCommand", "ReadFile", "ReadFolder", "WriteFile", "EditFile"}
+
+
+@pytest.mark.parametrize(
+    ("loop", "fields", "feature"),
+    [
+        ("react", {"hooks": [ScriptedHook(at="after_llm_call")]}, "no hooks"),
+        ("react", {"abort": Trigger(at="1ns")}, "no way to stop"),
+        ("react", {"summaries": [Reply(say="s")]}, "never shortens"),
+        ("react", {"compaction": Compaction()}, "never shortens"),
+        ("react", {"context": Context(over=[True])}, "never shortens"),
+    ],
+    ids=["hooks", "abort", "summaries", "compaction", "context"],
+)
+def test_what_a_loop_does_not_have_cannot_be_asked_of_it(
+    loop: str, fields: dict[str, Any], feature: str
+) -> None:
+    with pytest.raises(CannotExpress, match=feature):
+        Simulation(scenario_with(loop=loop, **fields))
+
+
+def test_what_nobody_asks_for_is_not_asked_of_a_loop() -> None:
+    scenario = scenario_with(loop="react", model=[Reply(say="Hello.")])
+    assert run(scenario, hooks=Hooks()).text == "Hello."
+
+
+def test_where_the_scenario_is_silent_the_policies_of_the_loop_decide() -> None:
+    silent = Simulation(scenario_with(loop="pi"))._world
+    assert (silent.compaction.max_messages, silent.warn_after) == (100, 50)
+    told = Simulation(scenario_with(loop="pi", compaction=Compaction(window=9)))._world
+    assert (told.compaction, told.warn_after) == (Compaction(window=9), 50)
+
+
+def test_a_policy_that_a_caller_gives_goes_before_those_of_scenario_and_loop() -> None:
+    mine, theirs = ExponentialBackoff(initial_delay_ms=1), ExponentialBackoff(initial_delay_ms=2)
+    scenario = scenario_with(loop="opencode", retry=theirs)
+    assert Simulation(scenario, retry=mine)._world.retry is mine
+    assert Simulation(scenario)._world.retry == theirs
+    assert Simulation(scenario_with(loop="opencode"))._world.retry == ExponentialBackoff(
+        initial_delay_ms=1_000
+    )
+
+
+def test_a_trace_names_a_machine_that_it_cannot_hold() -> None:
+    scenario = scenario_with(model=[Reply(say="Hello.")])
+    header = run(scenario, loop=ReferenceLoop()).trace.header
+    assert (header.loop, header.python) == ("reference", ("loop",))
+    by_name = run(scenario, loop="simloop.loops.pi:PiLoop").trace.header
+    assert (by_name.loop, by_name.python) == ("simloop.loops.pi:PiLoop", ("loop",))
+
+
+def test_the_fake_plays_model_and_summaries_from_their_own_scripts() -> None:
+    fake = fake_model(parse_scenario("prompt: x\nmodel: [{say: M}]\nsummaries: [{say: S}]"))
+
+    async def ask(purpose: str) -> list[Any]:
+        request = Request(1, purpose, "", (UserMessage("x"),), ())
+        return [part async for part in fake.stream(request)]
+
+    async def both() -> list[list[Any]]:
+        return [await ask("summary"), await ask("main")]
+
+    stop = Finish(FinishReason.STOP, "stop")
+    assert simulate(both()) == [[TextDelta("S"), stop], [TextDelta("M"), stop]]
+
+
+def test_replies_that_nobody_asked_for_are_named_by_position() -> None:
+    scenario = parse_scenario("""
+prompt: x
+model: [{say: a}, {say: b}, {say: c, when: {role: tool}}, {say: d, times: always}]
+summaries: [{say: e}]
+""")
+    with pytest.raises(ScriptUnused) as caught:
+        run(scenario)
+    assert "model.1, model.2, model.3, summaries.0" in str(caught.value)
+    assert caught.value.key == "model.1"
+
+
+def test_a_reply_used_less_often_than_it_says_is_named() -> None:
+    with pytest.raises(ScriptUnused, match=r"model\.0"):
+        run(parse_scenario("prompt: x\nmodel: [{say: a, times: 2}]"))
+
+
+def test_a_request_past_the_end_of_the_script_is_counted() -> None:
+    scenario = parse_scenario("prompt: x\nmodel: [{http: {status: 500}, times: 2}]", "a.yaml")
+    with pytest.raises(ScriptExhausted, match="request 3 finds no reply") as caught:
+        run(scenario)
+    assert (caught.value.key, caught.value.path) == ("model", "a.yaml")
+
+
+def test_a_summary_past_the_end_of_its_script_is_the_authors_fault() -> None:
+    scenario = parse_scenario("""
+prompt: x
+tools: {read: {returns: a long text that fills the small window of this run}}
+compaction: {window: 30, keep_turns: 1}
+model: [{call: {read: {}}, times: 2}, {say: x}]
+""")
+    with pytest.raises(ScriptExhausted) as caught:
+        run(scenario)
+    assert caught.value.key == "summaries"
+
+
+def test_the_fault_of_a_script_names_its_file() -> None:
+    scenario = parse_scenario("prompt: x\nmodel: [{say: a}, {say: b}]", "a.yaml")
+    with pytest.raises(ScriptUnused) as caught:
+        run(scenario)
+    assert str(caught.value).startswith("a.yaml: model.1: ")
+
+
+def test_an_expectation_that_fails_beside_an_unused_reply_has_a_line_of_its_own() -> None:
+    scenario = parse_scenario("prompt: x\nmodel: [{http: {status: 401}}, {say: b}]", "a.yaml")
+    with pytest.raises(ScriptUnused) as caught:
+        run(scenario)
+    first, ending, unmet, _ = str(caught.value).splitlines()
+    assert first == (
+        "a.yaml: model.1: the run made 1 request and did not use up model.1 "
+        "(find out why it ended early, or delete what it does not use)"
+    )
+    assert ending == "it ended with failed: Error: 401 Unauthorized"
+    assert unmet.startswith("expect.outcome: expected completed, got failed")
+    (details,) = ErrorDetails.of(caught.value)
+    assert details.message.endswith(f"\n{ending}\n{unmet}")
+
+
+def test_a_hook_that_replaces_the_text_of_a_result_leaves_its_details_alone() -> None:
+    listed = [ScriptedHook(at="after_tool_call", result="masked")]
+    act = scripted_hooks(scenario_with(hooks=listed)).after_tool_call[0].function
+    done = AfterToolCall(ToolCall("1", "read", "{}"), {}, ToolResult("secret", True, {"lines": 3}))  # noqa: FBT003
+    act(done)
+    assert done.result == ToolResult("masked", is_error=True, details={"lines": 3})

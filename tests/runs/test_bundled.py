@@ -1,0 +1,314 @@
+import functools
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from simloop.check.verify import Verdict
+from simloop.errors import CannotExpress
+from simloop.messages import (
+    AssistantMessage,
+    FinishReason,
+    Message,
+    Outcome,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
+from simloop.runs.assembly import features_of
+from simloop.runs.registry import machine_for, reasons_against
+from simloop.runs.result import Result
+from simloop.runs.simulation import run
+from simloop.scenario.catalog import SUFFIX, bundled_folder, find
+from simloop.scenario.designs import DESIGNS, names
+from simloop.scenario.loader import load_scenario
+from simloop.scenario.schema import Scenario
+from simloop.trace import entries, views
+from simloop.trace.codec import decode, encode
+from simloop.trace.looptrace import LoopTrace
+
+PATHS = sorted(bundled_folder().rglob(f"*{SUFFIX}"))
+THEMES = {
+    *("abort", "calls", "chance", "clock", "compaction", "finish-reasons", "hooks", "limits"),
+    *("loops", "prompts", "providers", "queue", "retry", "start", "streams", "tools", "usage"),
+}
+
+
+def judged(source: Scenario | Path, loop: str | None = None) -> Verdict:
+    verdict = Verdict()
+    verdict.play(source, loop=loop)
+    return verdict
+
+
+# Read and run once for all tests of this module: there are hundreds, and none changes them.
+loaded = functools.cache(load_scenario)
+
+
+VERSIONS = [name for name in names() if "@" in name]
+EXPECTED_ELSEWHERE = [(path, loop) for path in PATHS for loop in loaded(path).expect_on]
+
+
+@functools.cache
+def ran(path: Path) -> Verdict:
+    return judged(loaded(path))
+
+
+def trace_of(path: Path) -> LoopTrace:
+    trace = ran(path).trace
+    assert trace is not None
+    return trace
+
+
+def holds(scenario: Scenario, loop: str | None = None) -> bool:
+    verdict = judged(scenario, loop)
+    return not (verdict.errors or verdict.failures)
+
+
+def name_of(path: Path) -> str:
+    return f"{path.parent.name}/{path.name.removesuffix(SUFFIX)}"
+
+
+def unpaired(messages: Iterable[Message]) -> list[str]:
+    """The ids of calls that have not one result each right after them, and of results alone (I1).
+
+    The ids of calls that share one count too.
+    """
+    wrong, seen, open_ids = [], set[str](), list[str]()
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            if message.call_id not in open_ids[:1]:
+                wrong.append(message.call_id)
+            del open_ids[:1]
+            continue
+        wrong += open_ids
+        open_ids = [call.id for call in message.calls] if hasattr(message, "calls") else []
+        wrong += [one for one in open_ids if one in seen or not one or open_ids.count(one) > 1]
+        seen.update(open_ids)
+    return wrong + open_ids
+
+
+@pytest.fixture(params=PATHS, ids=name_of)
+def path(request: pytest.FixtureRequest) -> Path:
+    chosen: Path = request.param
+    return chosen
+
+
+@pytest.fixture(scope="module")
+def traces() -> list[LoopTrace]:
+    return [trace_of(path) for path in PATHS]
+
+
+@pytest.fixture(scope="module")
+def results() -> list[Result]:
+    return [result for path in PATHS if (result := ran(path).result) is not None]
+
+
+def test_it_does_what_it_expects(path: Path) -> None:
+    assert (ran(path).errors, ran(path).failures) == ([], ())
+
+
+@pytest.mark.parametrize("loop", DESIGNS)
+def test_it_does_what_it_expects_on_every_loop_or_the_loop_says_why_it_cannot(
+    path: Path, loop: str
+) -> None:
+    verdict = judged(loaded(path), loop)
+    cannot = [str(error) for error in verdict.errors if isinstance(error, CannotExpress)]
+    if not cannot:
+        assert (verdict.errors, verdict.failures) == ([], ())
+        return
+    scenario = loaded(path)
+    reasons = reasons_against(machine_for(loop, scenario.limits), features_of(scenario, {}))
+    assert reasons
+    assert all(reason in cannot[0] for reason in reasons)
+
+
+# One test for each version and not for each scenario, because 1,400 tests cost more than the runs.
+@pytest.mark.slow
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_scenario_does_what_it_expects_on_a_version_or_the_version_cannot_express_it(
+    version: str,
+) -> None:
+    verdicts = {name_of(path): judged(loaded(path), version) for path in PATHS}
+    unexplained = {
+        name: [*map(str, verdict.errors), *verdict.failures]
+        for name, verdict in verdicts.items()
+        if not verdict.cannot and (verdict.errors or verdict.failures)
+    }
+    assert unexplained == {}
+
+
+@pytest.mark.parametrize(
+    ("path", "loop"),
+    EXPECTED_ELSEWHERE,
+    ids=lambda one: one if isinstance(one, str) else name_of(one),
+)
+def test_what_it_expects_elsewhere_is_so_there_and_not_on_the_loop_that_it_differs_from(
+    path: Path, loop: str
+) -> None:
+    """A version differs from its design, where that is expected to differ, or else from home."""
+    scenario = loaded(path)
+    assert loop != scenario.loop
+    assert holds(scenario, loop)
+    others = {name: each for name, each in scenario.expect_on.items() if name != loop}
+    assert not holds(scenario.model_copy(update={"expect_on": others}), loop)
+    design = loop.partition("@")[0]
+    other = design if design in others else scenario.loop
+    moved = {"expect": scenario.expect_on[loop], "expect_on": {}}
+    assert not holds(scenario.model_copy(update=moved), other)
+
+
+def test_each_call_has_one_result_in_its_requests_and_at_its_end(path: Path) -> None:
+    result = ran(path).result
+    transcripts = [request.messages for request in views.requests(trace_of(path).entries)]
+    if result is not None and not result.trace.header.loop.startswith("pi@"):
+        transcripts.append(result.messages)  # a transcript of pi may have a call without a result
+    assert [unpaired(messages) for messages in transcripts] == [[] for _ in transcripts]
+
+
+def test_it_gives_the_same_bytes_each_time(path: Path) -> None:
+    again = judged(loaded(path)).trace
+    assert again is not None
+    assert encode(again) == encode(trace_of(path))
+
+
+def test_its_trace_reads_back_as_it_was_written(path: Path) -> None:
+    written = encode(trace_of(path))
+    assert encode(decode(written)) == written
+
+
+def test_it_says_what_must_hold_as_one_sentence_without_a_full_stop(path: Path) -> None:
+    title = loaded(path).title
+    assert title[:1].isupper()
+    assert not title.endswith((".", "!", "?", ":"))
+    assert len(title) <= 90
+
+
+def test_it_expects_an_end_and_at_least_one_thing_more(path: Path) -> None:
+    expect = loaded(path).expect
+    assert len({"outcome", "outcomes", "error"} & expect.model_fields_set) == 1
+    assert len(expect.model_fields_set) > 1
+
+
+def test_it_is_short_and_tells_editors_its_schema(path: Path) -> None:
+    lines = path.read_text().splitlines()
+    assert lines[0] == "# yaml-language-server: $schema=../schema.json"
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 100
+
+
+def test_it_is_found_by_its_name_alone(path: Path) -> None:
+    assert find(path.name.removesuffix(SUFFIX)) == path
+
+
+def test_titles_are_different() -> None:
+    titles = Counter(loaded(path).title for path in PATHS)
+    assert [title for title, count in titles.items() if count > 1] == []
+
+
+def test_every_theme_has_a_folder() -> None:
+    assert {path.parent.name for path in PATHS} == THEMES
+
+
+def test_together_they_reach_every_outcome(results: list[Result]) -> None:
+    assert {result.outcome for result in results} == set(Outcome)
+
+
+def test_together_they_meet_every_finish_reason(traces: list[LoopTrace]) -> None:
+    met = {
+        entry.reason
+        for trace in traces
+        for entry in trace.entries
+        if isinstance(entry, entries.Finish)
+    }
+    assert met == set(FinishReason)
+
+
+def test_together_they_record_every_kind_of_entry_but_a_failed_callback(
+    traces: list[LoopTrace],
+) -> None:
+    recorded = {type(entry) for trace in traces for entry in trace.entries}
+    kinds = set(entries.Entry.__subclasses__())
+    assert kinds - recorded == {entries.Callback}
+
+
+def test_together_they_reach_every_limit_that_can_end_a_run(results: list[Result]) -> None:
+    assert {result.limit for result in results} >= {
+        *("max_steps", "max_steps_per_round", "max_error_count", "max_compaction_attempts"),
+        *("max_wall_clock", "max_rounds", "max_retries"),
+    }
+
+
+def test_pi_and_opencode_alone_have_scenarios_that_never_end() -> None:
+    """A scenario that bounds its trace ends in RunawayRun on any loop, and does not count."""
+    runaways = [s for s in map(loaded, PATHS) if s.expect.error == "RunawayRun"]
+    bounded = {s.loop for s in runaways if "max_trace_chars" in s.model_fields_set}
+    endless = {s.loop for s in runaways if "max_trace_chars" not in s.model_fields_set}
+    assert bounded == {"reference"}
+    assert endless == {"pi", "opencode@1.2.27", "opencode@1.18.33"}
+
+
+def test_every_loop_can_be_asked_a_second_and_a_third_time() -> None:
+    for loop in DESIGNS:
+        result = run(load_scenario(find("prompts/three")), loop=loop)
+        assert len(result.outcomes) == 3
+
+
+def test_a_result_larger_than_the_window_is_reported_as_it_cannot_be_compacted_away() -> None:
+    (notice,) = (e for e in trace_of(find("huge-result")).entries if type(e) is entries.Notice)
+    assert notice.text.startswith("the context has 2,521 tokens (trigger 375), but nothing")
+
+
+def test_pi_reports_the_calls_after_the_fiftieth() -> None:
+    notices = [
+        entry.text for entry in trace_of(find("pi-warns")).entries if type(entry) is entries.Notice
+    ]
+    assert notices == [f"{number} model calls, and no end yet" for number in (51, 52, 53)]
+
+
+def test_details_of_a_result_are_in_the_trace_and_in_no_request() -> None:
+    trace = trace_of(find("pi-details"))
+    details = [entry.details for entry in trace.entries if type(entry) is entries.ToolResult]
+    assert details == [{"bytes": 4096, "path": "build.log"}]
+    sent = [m.text for request in views.requests(trace.entries) for m in request.messages]
+    assert sent
+    assert not any("4096" in text for text in sent)
+
+
+def test_the_quickstart_shows_a_retry_tools_a_compaction_and_an_answer() -> None:
+    result = run(load_scenario(find("quickstart")))
+    kinds = {type(entry) for entry in result.trace.entries}
+    assert {entries.Backoff, entries.ToolStarted, entries.Compaction} <= kinds
+    assert (result.outcome, result.message) == (Outcome.COMPLETED, result.text)
+
+
+def test_fifty_retries_and_an_hour_in_a_tool_are_waited_for_in_virtual_time() -> None:
+    assert run(load_scenario(find("patience"))).elapsed_s == 5100
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("between-tools", ["built", "Error: not finished, the request was aborted"]),
+        ("before-the-finish", ["Error: not finished, the request was aborted"] * 2),
+        ("in-parallel-tools", ["Error: not finished", "found", "Error: not finished"]),
+    ],
+)
+def test_after_an_abort_the_transcript_says_what_was_done_and_what_was_not(
+    name: str, told: list[str]
+) -> None:
+    messages = run(load_scenario(find(name))).messages
+    results = [message.text for message in messages if isinstance(message, ToolMessage)]
+    assert len(results) == len(told)
+    assert all(result.startswith(start) for result, start in zip(results, told, strict=True))
+
+
+def test_pairing_is_seen_to_be_broken_where_it_is() -> None:
+    call, answer = ToolCall("a", "x", "{}"), ToolMessage("a", "")
+    said = AssistantMessage("", (call,))
+    assert unpaired([said, answer]) == []
+    assert unpaired([said]) == ["a"]
+    assert unpaired([answer]) == ["a"]
+    assert unpaired([said, UserMessage("?"), answer]) == ["a", "a"]
+    assert unpaired([said, answer, said, answer]) == ["a"]
+    assert unpaired([AssistantMessage("", (call, call)), answer, answer]) == ["a", "a"]

@@ -1,0 +1,429 @@
+"""A loop of the user's own: every form is sealed, recorded, judged and held to limits alike."""
+
+import time
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simloop import (
+    ExpectationFailed,
+    Limits,
+    Outcome,
+    Reply,
+    Scenario,
+    ScenarioError,
+    ScriptUnused,
+    Simulation,
+    load_scenario,
+    parse_scenario,
+    run,
+)
+from simloop.check.replay import rerun
+from simloop.check.verify import Verdict, verify
+from simloop.errors import BrokenMachine
+from simloop.kernel.machine import Run, Transition
+from simloop.kernel.signals import Signal
+from simloop.loops.opencode import OpencodeLoop
+from simloop.loops.pi import PiLoop
+from simloop.loops.react import ReactLoop
+from simloop.loops.reference import ReferenceLoop
+from simloop.trace.codec import encode
+
+ANSWERED = Scenario(prompt="Go.", model=[Reply(say="Done.")])
+SEEN: list[float] = []
+
+
+class Own(ReferenceLoop):
+    """A loop of the user's own, which looks at the clock and has an option."""
+
+    name = "own"
+
+    def __init__(self, limits: Limits | None = None, *, patience: int = 0) -> None:
+        super().__init__(limits)
+        self.patience = patience
+
+    def advance(self, run: Run, signal: Signal) -> Transition:
+        SEEN.append(time.time())
+        return super().advance(run, signal)
+
+
+def own(limits: Limits) -> Own:
+    return Own(limits)
+
+
+def needs_an_option(limits: Limits, *, patience: int) -> Own:
+    return Own(limits, patience=patience)
+
+
+class Judged(Own):
+    judge_as = "pi"
+
+
+class AsPi(PiLoop):
+    """A copy of pi under another name."""
+
+    name = "as-pi"
+    judge_as = "pi"
+
+
+OWN = Own()
+SHORT = ReferenceLoop(Limits(max_steps=3, max_steps_per_round=2))
+HERE = "test_chosen_loop"
+FORMS = {
+    "name of a class": f"{HERE}:Own",
+    "name of a function": f"{HERE}:own",
+    "name of a machine": f"{HERE}:OWN",
+    "class": Own,
+    "function": own,
+    "machine": OWN,
+}
+at_each_form = pytest.mark.parametrize("loop", FORMS.values(), ids=FORMS)
+
+
+# Sealed and recorded
+
+
+@at_each_form
+def test_a_loop_of_ones_own_is_sealed_and_recorded_in_whatever_form_it_is_given(loop: Any) -> None:
+    SEEN.clear()
+    header = run(ANSWERED, loop=loop).trace.header
+    assert header.python == ("loop",)
+    assert len(SEEN) > 1
+    assert len(set(SEEN)) == 1, "its clock is the virtual one"
+    assert header.loop == (loop if isinstance(loop, str) else "own")
+
+
+def test_a_loop_that_its_scenario_names_is_sealed_and_recorded_too() -> None:
+    scenario = Scenario(prompt="Go.", loop=f"{HERE}:Own", model=[Reply(say="Done.")])
+    assert run(scenario).trace.header.python == ("loop",)
+
+
+@pytest.mark.parametrize("loop", ["reference", "pi", "pi@0.87.1"])
+def test_a_bundled_loop_is_not_recorded_as_python(loop: str) -> None:
+    assert run(ANSWERED, loop=loop).trace.header.python == ()
+
+
+def test_the_trace_of_a_named_loop_is_run_again_with_that_name_and_not_without() -> None:
+    recorded = run(ANSWERED, loop=f"{HERE}:Own", loop_options={"patience": 2}).trace
+    assert encode(rerun(recorded, f"{HERE}:Own")) == encode(recorded)
+    with pytest.raises(ScenarioError, match=r"replay imports no module that only the trace names"):
+        rerun(recorded)
+
+
+def test_the_trace_of_an_object_can_be_run_again_if_the_loop_is_named() -> None:
+    recorded = run(ANSWERED, loop=OWN).trace
+    assert rerun(recorded, f"{HERE}:OWN").entries == recorded.entries
+    with pytest.raises(ScenarioError, match=r"give it by name: --loop module:attribute"):
+        rerun(recorded)
+
+
+# Options
+
+
+@pytest.mark.parametrize("loop", [f"{HERE}:Own", Own], ids=["name", "class"])
+def test_a_loop_takes_options_from_the_call(loop: Any) -> None:
+    simulation = Simulation(ANSWERED, loop=loop, loop_options={"patience": 7})
+    assert simulation._loop.machine.patience == 7  # type: ignore[attr-defined]
+
+
+def test_a_named_loop_takes_options_from_the_file_which_those_of_the_call_replace() -> None:
+    text = f"prompt: x\nloop: {HERE}:Own\nloops: {{'{HERE}:Own': {{patience: 5}}}}\n"
+    scenario = parse_scenario(text)
+    machine: Any = Simulation(scenario)._loop.machine
+    assert machine.patience == 5
+    other = Simulation(scenario, loop_options={"patience": 6})
+    machine = other._loop.machine
+    assert machine.patience == 6
+    assert b'"patience":6' in bytes(other.trace.header.scenario)
+
+
+@pytest.mark.parametrize("loop", [f"{HERE}:needs_an_option", needs_an_option])
+def test_an_option_that_a_loop_does_not_take_is_refused_with_those_that_it_takes(
+    loop: Any,
+) -> None:
+    with pytest.raises(ScenarioError, match=r"unexpected keyword.*it takes patience") as caught:
+        run(ANSWERED, loop=loop, loop_options={"patients": 1, "patience": 1})
+    assert caught.value.key.endswith("needs_an_option")
+    with pytest.raises(ScenarioError, match=r"missing a required.*patience"):
+        run(ANSWERED, loop=loop)
+
+
+@pytest.mark.parametrize("loop", [OWN, f"{HERE}:OWN"], ids=["machine", "name"])
+def test_a_machine_that_is_made_already_takes_no_options(loop: Any) -> None:
+    with pytest.raises(ScenarioError, match=r"is made already, and takes no options"):
+        run(ANSWERED, loop=loop, loop_options={"patience": 1})
+
+
+def test_the_options_of_a_bundled_loop_may_be_given_with_the_call_too() -> None:
+    machine: Any = Simulation(ANSWERED, loop="pi", loop_options={"parallel": True})._loop.machine
+    assert machine.options.parallel is True
+    with pytest.raises(ScenarioError, match=r"pi\.paralel: unknown key"):
+        run(ANSWERED, loop="pi", loop_options={"paralel": True})
+    with pytest.raises(ScenarioError, match=r"takes no options"):
+        run(ANSWERED, loop="opencode@1.2.27", loop_options={"parallel": True})
+
+
+@pytest.mark.parametrize(
+    ("loop", "options"),
+    [
+        ("pi@0.87.1", {"steering": "all"}),
+        ("pi", {"after_abort": "call", "convert_arguments": "eager"}),
+        ("opencode", {"steps": "enforce", "keep_failed": "text"}),
+    ],
+)
+def test_an_option_that_is_a_word_may_be_given_as_text(loop: str, options: dict[str, str]) -> None:
+    by_call: Any = Simulation(ANSWERED, loop=loop, loop_options=options)._loop.machine
+    name = loop.partition("@")[0]
+    scenario = Scenario(prompt="Hi?", loop=loop, loops={name: options})
+    by_scenario: Any = Simulation(scenario)._loop.machine
+    for option, word in options.items():
+        assert getattr(by_call.options, option) is getattr(by_scenario.options, option)
+        assert getattr(by_call.options, option).value == word
+    with pytest.raises(ScenarioError, match="steering: must be 'one-at-a-time' or 'all'"):
+        run(ANSWERED, loop="pi", loop_options={"steering": "al"})
+
+
+def test_the_key_of_options_must_be_a_design_or_have_a_module() -> None:
+    with pytest.raises(ScenarioError, match=r"^a:2:9: loops\.pie: unknown key .*`pi`"):
+        parse_scenario("prompt: x\nloops: {pie: {}}\n", "a")
+    with pytest.raises(ScenarioError, match=r"^a:2:9: loops\.'a:b': must be a mapping"):
+        parse_scenario("prompt: x\nloops: {'a:b': 5}\n", "a")
+
+
+# Limits
+
+
+LIMITED = Scenario(
+    prompt="Go.",
+    limits=Limits(max_steps=2),
+    tools={"t": {}},
+    model=[Reply(call={"t": {}}, times="always")],
+)
+
+
+@pytest.mark.parametrize("loop", [Own, own, f"{HERE}:Own"], ids=["class", "function", "name"])
+def test_what_makes_a_machine_makes_it_with_the_limits_of_the_scenario(loop: Any) -> None:
+    result = run(LIMITED, loop=loop)
+    assert (result.outcome, result.counters.total_steps) == (Outcome.MAX_STEPS, 2)
+    assert result.trace.header.limits["max_steps"] == 2
+
+
+@pytest.mark.parametrize("loop", [OWN, f"{HERE}:OWN"], ids=["machine", "name"])
+def test_a_machine_that_was_made_with_other_limits_is_refused(loop: Any) -> None:
+    with pytest.raises(
+        ScenarioError, match=r"the scenario has max_steps 2, and .* has 100"
+    ) as seen:
+        run(LIMITED, loop=loop)
+    assert seen.value.key == "limits.max_steps"
+    assert "give the class" in seen.value.hint
+
+
+def test_a_machine_with_other_limits_than_the_usual_ones_is_refused_too() -> None:
+    with pytest.raises(ScenarioError, match=r"the scenario has max_steps 100, and .* has 3"):
+        run(ANSWERED, loop=SHORT)
+    with pytest.raises(ScenarioError, match=r"the scenario has max_steps 100, and .* has 3"):
+        run(ANSWERED, loop=lambda _: SHORT)
+    limits = {"max_steps": 3, "max_steps_per_round": 2}
+    assert run(ANSWERED.model_copy(update={"limits": Limits(**limits)}), loop=SHORT).ok
+
+
+def test_a_machine_that_shows_no_limits_is_refused_those_of_a_scenario() -> None:
+    with pytest.raises(ScenarioError, match=r"was made without it"):
+        run(LIMITED, loop=PiLoop())
+
+
+def test_the_header_claims_only_limits_that_a_machine_is_known_to_keep() -> None:
+    of_loops = {"max_steps", "max_steps_per_round", "max_error_count", "max_compaction_attempts"}
+    assert of_loops <= set(run(ANSWERED, loop=ReferenceLoop()).trace.header.limits)
+    claimed = run(ANSWERED, loop=PiLoop()).trace.header.limits
+    assert not of_loops & set(claimed)
+    assert claimed["model_call_timeout"] == "600s"
+    assert of_loops <= set(run(ANSWERED, loop=PiLoop).trace.header.limits)
+
+
+# Judged as a design
+
+
+EXPECTING = """
+prompt: Go.
+loop: {loop}
+{more}
+model: [{{say: Done.}}]
+expect: {{text: Nothing.}}
+expect_on: {{pi: {{text: Done.}}}}
+"""
+
+
+def expecting(loop: str = "reference", more: str = "") -> Scenario:
+    return parse_scenario(EXPECTING.format(loop=loop, more=more))
+
+
+@pytest.mark.parametrize("loop", FORMS.values(), ids=FORMS)
+def test_a_loop_can_be_judged_as_a_design_by_the_call(loop: Any) -> None:
+    assert not run(expecting(), loop=loop).ok
+    result = run(expecting(), loop=loop, judge_as="pi")
+    assert result.ok
+    assert result.trace.header.judge_as == "pi"
+
+
+@pytest.mark.parametrize("loop", [f"{HERE}:Judged", Judged, Judged()])
+def test_a_loop_can_declare_the_design_that_it_is_judged_as(loop: Any) -> None:
+    assert run(expecting(), loop=loop).ok
+    assert not run(expecting(), loop=loop, judge_as="react").ok
+
+
+def test_a_file_can_say_what_its_own_loop_is_judged_as() -> None:
+    scenario = expecting(f"{HERE}:Own", "judge_as: pi")
+    assert run(scenario).ok
+    assert not run(scenario, loop=f"{HERE}:own").ok, "that is another loop"
+    assert verify(scenario).exit_code == 0
+
+
+def test_an_expectation_of_the_loop_itself_comes_before_that_of_its_design() -> None:
+    said = Scenario(
+        prompt="Go.",
+        model=[Reply(say="Done.")],
+        expect_on={"pi": {"text": "No."}, f"{HERE}:Own": {"text": "Done."}},
+    )
+    assert run(said, loop=f"{HERE}:Own", judge_as="pi").ok
+    assert not run(said, loop=f"{HERE}:own", judge_as="pi").ok
+
+
+def test_a_bundled_loop_is_judged_as_itself() -> None:
+    with pytest.raises(ScenarioError, match=r"`react` comes with simloop") as caught:
+        run(ANSWERED, loop="react", judge_as="pi")
+    assert caught.value.key == "judge_as"
+    with pytest.raises(ScenarioError, match=r"^a:2:11: judge_as: `reference` comes with simloop"):
+        parse_scenario("prompt: x\njudge_as: pi\n", "a")
+
+
+def test_there_is_no_judging_as_a_design_that_there_is_not() -> None:
+    with pytest.raises(ScenarioError, match=r"judge_as: there is no loop `pie` .*`pi`"):
+        run(ANSWERED, loop=Own, judge_as="pie")
+
+
+def test_a_loop_that_is_judged_as_a_design_has_the_options_of_that_design() -> None:
+    scenario = Scenario(prompt="x", loops={"pi": {"parallel": True}})
+    for loop in (f"{HERE}:AsPi", AsPi):
+        machine: Any = Simulation(scenario, loop=loop)._loop.machine
+        assert machine.options.parallel is True
+    version: Any = Simulation(ANSWERED, loop=AsPi, judge_as="pi@0.87.1")._loop.machine
+    assert version.options.refuse_cut_calls
+
+
+# Verified twice
+
+
+class Counting(Own):
+    """It carries something into its next run: it says other things the second time."""
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        super().__init__(limits)
+        self.runs = 0
+
+    def start(self) -> Run:
+        self.runs += 1
+        return super().start().__class__(super().start().state, error_count=self.runs % 2)
+
+
+@pytest.mark.parametrize("loop", [Own, own, OWN, f"{HERE}:Own"])
+def test_a_loop_can_be_verified_in_every_form(loop: Any) -> None:
+    assert verify(ANSWERED, loop=loop).deterministic is True
+
+
+def test_verifying_an_object_drives_the_same_one_twice() -> None:
+    verdict = verify(ANSWERED, loop=Counting())
+    assert (verdict.deterministic, verdict.exit_code) == (False, 1)
+    assert "verify(scenario, seed=0, loop=machine)" in str(verdict.errors[0])
+
+
+def test_verifying_a_class_makes_a_machine_for_each_run() -> None:
+    assert verify(ANSWERED, loop=Counting).deterministic is True
+
+
+# Commands that work
+
+
+class Broken(Own):
+    def advance(self, run: Run, signal: Signal) -> Transition:
+        raise ValueError("oops")
+
+
+@pytest.mark.parametrize(
+    ("loop", "explores", "reproduces"),
+    [
+        (f"{HERE}:Broken", f"simloop explore --loop {HERE}:Broken", f"--loop {HERE}:Broken"),
+        (Broken, "simloop.prove.proof.prove(machine, limits).findings", "loop=Broken)"),
+        (Broken(), "simloop.prove.proof.prove(machine, limits).findings", "loop=machine)"),
+    ],
+    ids=["name", "class", "machine"],
+)
+def test_the_hints_of_a_broken_machine_work_for_the_form_that_was_given(
+    loop: Any, explores: str, reproduces: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.simloop.yaml"
+    path.write_text("prompt: x\n", "utf-8")
+    with pytest.raises(BrokenMachine) as caught:
+        run(load_scenario(path), loop=loop)
+    assert f"find out where with: {explores}" in caught.value.message
+    assert caught.value.reproduce.endswith(reproduces)
+    by_call = f"simloop.run(simloop.load_scenario({str(path)!r}), seed=0, "
+    assert caught.value.reproduce.startswith("simloop run " if isinstance(loop, str) else by_call)
+
+
+def test_the_command_that_repeats_a_run_has_its_design_and_options(tmp_path: Path) -> None:
+    path = tmp_path / "a.simloop.yaml"
+    path.write_text("prompt: x\nmodel: [{say: a}]\nexpect: {text: b}\n", "utf-8")
+    result = run(
+        load_scenario(path), loop=f"{HERE}:Own", judge_as="pi", loop_options={"patience": 2}
+    )
+    assert result.reproduce == (
+        f"simloop run {path} --seed 0 --loop {HERE}:Own --judge-as pi --option patience=2"
+    )
+    with pytest.raises(ExpectationFailed):
+        result.check()
+
+
+def test_a_script_that_does_not_fit_an_object_is_not_told_to_name_it_in_the_file() -> None:
+    with pytest.raises(ScriptUnused, match=r"say in Python .* expect_on\['own'\]"):
+        run(Scenario(prompt="x", model=[Reply(say="a"), Reply(say="b")]), loop=OWN)
+
+
+# Exact copies
+
+
+def copied(name: str, kind: type, folder: Path, patch: pytest.MonkeyPatch) -> str:
+    """The name of the class in a copy of its module."""
+    source = Path(__file__).parents[2] / "simloop" / "loops" / f"{name}.py"
+    (folder / f"my_{name}.py").write_text(source.read_text("utf-8"), "utf-8")
+    patch.syspath_prepend(folder)
+    return f"my_{name}:{kind.__name__}"
+
+
+COPIES: dict[str, Callable[..., Any]] = {
+    "reference": ReferenceLoop, "pi": PiLoop, "react": ReactLoop, "opencode": OpencodeLoop
+}  # fmt: skip
+
+
+@cache
+def library() -> list[Scenario]:
+    """The bundled scenarios."""
+    folder = Path(__file__).parents[2] / "scenarios"
+    return [load_scenario(path) for path in sorted(folder.rglob("*.simloop.yaml"))]
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_an_exact_copy_of_a_bundled_loop_passes_the_whole_library(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = copied(name, COPIES[name], tmp_path, monkeypatch)  # type: ignore[arg-type]
+    failed = []
+    for scenario in library():
+        verdict = Verdict()
+        verdict.play(scenario, loop=loop, judge_as=name)
+        if verdict.exit_code and not verdict.cannot:
+            failed.append((scenario.path, verdict.failures, verdict.errors))
+    assert failed == []

@@ -1,0 +1,175 @@
+from typing import Any
+
+import pytest
+
+from simloop.errors import ExpectationFailed, ScenarioError
+from simloop.runs.mismatch import mismatches, mismatches_by_default
+from simloop.runs.result import Result
+from simloop.runs.simulation import run
+from simloop.scenario.expect import Expect
+from simloop.scenario.loader import parse_scenario
+from simloop.trace import entries
+
+RUN = """
+prompt: What time is it?
+tools: {clock: {parameters: {at: string}, returns: "12:00", takes: 120ms}}
+model:
+  - http: {status: 429, retry_after: 5s}
+  - {say: Let me look., call: {clock: {at: here}}}
+  - {say: And there., call: {clock: {at: there}}}
+  - say: It is noon.
+"""
+FAILS = "prompt: x\nmodel: [{http: {status: 401}}]\n"
+
+
+def result_of(expect: str, text: str = RUN) -> Result:
+    return run(parse_scenario(f"{text}\nexpect: {expect}\n"))
+
+
+@pytest.mark.parametrize(
+    ("holds", "fails"),
+    [
+        ("{elapsed: {max: 5.24s}}", "{elapsed: {max: 5.239s}}"),
+        ("{elapsed: {min: 5.24s}}", "{elapsed: {min: 5.241s}}"),
+        ("{elapsed: {min: 1s, max: 1m}}", "{elapsed: {min: 1s, max: 2s}}"),
+        ("{requests: {min: 4, max: 4}}", "{requests: {max: 3}}"),
+        ("{requests: {min: 2}}", "{requests: {min: 5}}"),
+        ("{counters: {error_count: {max: 1}}}", "{counters: {error_count: {min: 2}}}"),
+        ("{text: {contains: noon}}", "{text: {contains: Noon}}"),
+        ("{text: {contains: [It, noon]}}", "{text: {contains: [It, midnight]}}"),
+        ("{message: {contains: ''}}", "{message: {contains: midnight}}"),
+        ("{sent: [user, ...]}", "{sent: [user user, ...]}"),
+        ("{sent: [..., user ... tool]}", "{sent: [..., user ... user]}"),
+        ("{sent: [..., ...]}", "{sent: [user, ..., user]}"),
+        ("{tools_run: [clock, ...]}", "{tools_run: [..., look]}"),
+        ("{calls: [{clock: ...}, {clock: {at: there}}]}", "{calls: [{look: ...}, ...]}"),
+        ("{calls: [..., {clock: {at: there}}]}", "{calls: [{clock: {at: there}}, ...]}"),
+        ("{backoffs: [..., 5s, ...]}", "{backoffs: [5s, 5s, ...]}"),
+        ("{outcomes: [..., completed]}", "{outcomes: [completed, completed, ...]}"),
+        ("{messages: user ... assistant}", "{messages: user ... user}"),
+    ],
+)
+def test_an_expectation_that_is_no_equality_holds_or_fails(holds: str, fails: str) -> None:
+    result = run(parse_scenario(RUN))
+    assert mismatches(parse_scenario(f"prompt: x\nexpect: {holds}").expect, result) == ()
+    (found,) = mismatches(parse_scenario(f"prompt: x\nexpect: {fails}").expect, result)
+    assert str(found).startswith(f"expect.{fails[1:].partition(':')[0]}")
+
+
+@pytest.mark.parametrize(
+    "expected",
+    [
+        {"elapsed": {"max": "6s"}, "requests": {"min": 2, "max": 4}},
+        {"text": {"contains": "noon"}, "outcome": "completed"},
+        {"sent": ["user", ...], "calls": [{"clock": ...}, ...]},
+        {"backoffs": [..., "5s"], "tools_run": ("clock", ...), "outcomes": [...]},
+    ],
+    ids=str,
+)
+def test_python_says_what_a_file_says(expected: dict[str, Any]) -> None:
+    result = run(parse_scenario(RUN))
+    assert result.expect(**expected) is result
+    assert mismatches(Expect(**expected), result) == ()
+
+
+@pytest.mark.parametrize(
+    ("expected", "says"),
+    [
+        ({"elapsed": {"max": "1s"}}, "expect.elapsed: expected at most 1s, got '5.24s'"),
+        ({"requests": {"min": 5, "max": 9}}, "requests: expected at least 5 and at most 9, got 4"),
+        ({"text": {"contains": "x"}}, "expect.text: expected a text with 'x', got 'It is noon.'"),
+        ({"tools_run": ["look", ...]}, "expected ['look', '...'], got ['clock', 'clock']"),
+    ],
+)
+def test_a_failure_says_the_bounds_in_words(expected: dict[str, Any], says: str) -> None:
+    with pytest.raises(ExpectationFailed) as caught:
+        run(parse_scenario(RUN)).expect(**expected)
+    assert says in str(caught.value).splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("expected", "key", "says"),
+    [
+        ({"elapsed": 5}, "expect.elapsed", "5 has no unit: write '5s' or '5ms'"),
+        ({"elapsed": {"max": 5}}, "expect.elapsed.max", "5 has no unit"),
+        ({"elapsed": {"mxa": "5s"}}, "expect.elapsed.mxa", "did you mean `max`?"),
+        ({"requests": {"min": 3, "max": 2}}, "expect.requests.min", "min is more than max"),
+        ({"requests": {}}, "expect.requests", "give min, max or both"),
+        ({"requests": "2"}, "expect.requests", "must be a whole number"),
+        ({"text": 5}, "expect.text", "must be a text"),
+        ({"outcome": "complete"}, "expect.outcome", "did you mean `completed`?"),
+        ({"outcom": "completed"}, "expect.outcom", "did you mean `outcome`?"),
+        ({"calls": [5]}, "expect.calls.0", "must be a mapping"),
+    ],
+)
+def test_what_cannot_be_expected_is_refused_by_its_key(
+    expected: dict[str, Any], key: str, says: str
+) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        run(parse_scenario(RUN)).expect(**expected)
+    assert caught.value.key == key
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("expect", "kind", "nth"),
+    [
+        ("{requests: 2}", entries.Request, 2),
+        ("{requests: {max: 3}}", entries.Request, 3),
+        ("{sent: [user, user, ...], outcome: completed}", None, 0),
+        ("{sent: [user, tool, ...]}", entries.Request, 1),
+        ("{calls: [{clock: ...}, {clock: {at: here}}]}", entries.ToolStarted, 1),
+        ("{tools_run: [clock]}", entries.ToolStarted, 1),
+        ("{tools_run: [clock, clock, clock]}", None, 0),
+        ("{backoffs: [4s]}", entries.Backoff, 0),
+        ("{text: Noon.}", None, 0),
+    ],
+)
+def test_a_mismatch_names_the_first_entry_that_shows_it(expect: str, kind: Any, nth: int) -> None:
+    result = result_of(expect)
+    of_kind = [entry.seq for entry in result.trace.entries if kind and isinstance(entry, kind)]
+    places = [found.seq for found in result.mismatches]
+    assert places == ([of_kind[nth]] if kind else [None] * len(places))
+
+
+def test_a_run_that_is_too_long_is_wrong_from_the_first_entry_past_the_bound() -> None:
+    result = result_of("{elapsed: {max: 5.1s}}")
+    (found,) = result.mismatches
+    assert found.seq is not None
+    before, at = result.trace.entries[found.seq - 1 : found.seq + 1]
+    assert before.at_ns <= 5_100_000_000 < at.at_ns
+
+
+def test_many_dots_cost_no_more_than_their_number() -> None:
+    """A search that tries one order of `...` after the other would not end within a lifetime."""
+    result = run(parse_scenario("prompt: x\nmodel: [{say: y}]\nloop: pi"))
+    many = Expect(messages=" ".join(["...", "user"] * 200))
+    assert len(mismatches(many, result)) == 1
+
+
+@pytest.mark.parametrize(
+    ("expect", "failures"),
+    [
+        ("{}", ["expect.outcome: expected completed, got failed"]),
+        ("{requests: 1}", ["expect.outcome: expected completed, got failed"]),
+        ("{outcome: failed}", []),
+        ("{outcomes: [failed]}", []),
+    ],
+)
+def test_a_scenario_that_names_no_outcome_expects_completed(
+    expect: str, failures: list[str]
+) -> None:
+    told = [each.partition(" (")[0] for each in result_of(expect, FAILS).failures]
+    assert told == failures
+
+
+def test_every_prompt_must_complete_where_no_outcome_is_named() -> None:
+    text = "prompt: x\nthen: [y]\nmodel: [{http: {status: 401}}, {say: z}]\n"
+    (failure,) = run(parse_scenario(text)).failures
+    assert "expected ['completed', 'completed'], got ['failed', 'completed']" in failure
+
+
+def test_a_call_of_expect_asks_only_what_it_says() -> None:
+    result = run(parse_scenario(FAILS))
+    assert mismatches_by_default(Expect(), result) != ()
+    assert result.expect(requests=1) is result

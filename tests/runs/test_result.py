@@ -1,0 +1,282 @@
+import asyncio
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from simloop.errors import (
+    CheckFailed,
+    Deadlock,
+    ExpectationFailed,
+    RunawayRun,
+    ScenarioError,
+    ScriptUnused,
+)
+from simloop.messages import Outcome
+from simloop.runs.mismatch import mismatches
+from simloop.runs.result import Result
+from simloop.runs.simulation import run
+from simloop.scenario.expect import Expect
+from simloop.scenario.loader import parse_scenario
+
+RUN = """
+prompt: What time is it?
+tools: {clock: {returns: "12:00", takes: 120ms}}
+model:
+  - http: {status: 429, retry_after: 5s}
+  - {say: Let me look., call: {clock: {}}}
+  - say: It is noon.
+"""
+
+MANY = """
+prompt: Go on.
+loop: pi
+compaction: {window: 1000000}
+tools: {clock: {returns: "12:00"}}
+model: [{call: {clock: {}}, times: 500}, {say: It is noon.}]
+"""
+
+
+def result_of(expect: str, path: str = "a b.yaml") -> Result:
+    return run(parse_scenario(f"{RUN}\nexpect: {expect}\n", path))
+
+
+@pytest.mark.parametrize(
+    "expect",
+    [
+        "{}",
+        "{outcome: completed}",
+        '{limit: ""}',
+        "{text: It is noon.}",
+        "{message: It is noon.}",
+        "{elapsed: 5.12s}",
+        "{elapsed: 5120ms}",
+        "{counters: {error_count: 1, total_steps: 2, compaction_attempts: 0}}",
+        "{requests: 3}",
+        "{tools_run: [clock]}",
+        "{backoffs: [5000ms]}",
+    ],
+)
+def test_an_expectation_that_holds_is_no_failure(expect: str) -> None:
+    result = result_of(expect)
+    assert (result.failures, result.ok, result.check()) == ((), True, result)
+
+
+def test_requests_are_counted_without_building_them_all() -> None:
+    result = run(parse_scenario(MANY))
+    tracemalloc.start()
+    found = mismatches(Expect(requests=501), result)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (found, most < 100_000) == ((), True)
+
+
+@pytest.mark.parametrize(
+    ("expect", "failure"),
+    [
+        ("{outcome: aborted}", "expect.outcome: expected aborted, got completed"),
+        ("{limit: max_steps}", "expect.limit: expected 'max_steps', got ''"),
+        ("{text: Noon.}", "expect.text: expected 'Noon.', got 'It is noon.'"),
+        ('{text: ""}', "expect.text: expected '', got 'It is noon.'"),
+        ("{message: Noon.}", "expect.message: expected 'Noon.', got 'It is noon.'"),
+        ("{elapsed: 5s}", "expect.elapsed: expected '5s', got '5.12s'"),
+        ("{counters: {error_count: 0}}", "expect.counters.error_count: expected 0, got 1"),
+        ("{counters: {total_steps: 1}}", "expect.counters.total_steps: expected 1, got 2"),
+        (
+            "{counters: {compaction_attempts: 1}}",
+            "expect.counters.compaction_attempts: expected 1, got 0",
+        ),
+        ("{requests: 0}", "expect.requests: expected 0, got 3"),
+        ("{tools_run: []}", "expect.tools_run: expected [], got ['clock']"),
+        ("{backoffs: [2s, 4s]}", "expect.backoffs: expected ['2s', '4s'], got ['5s']"),
+    ],
+)
+def test_an_expectation_that_does_not_hold_says_what_was_expected_and_what_came(
+    expect: str, failure: str
+) -> None:
+    assert result_of(expect).failures == (failure,)
+
+
+def test_a_failure_is_reproduced_by_the_command_at_its_end() -> None:
+    result = result_of("{requests: 0, text: Noon.}")
+    with pytest.raises(ExpectationFailed) as caught:
+        result.check()
+    lines = str(caught.value).splitlines()
+    assert lines[:2] == sorted(result.failures, reverse=True)
+    assert lines[-1] == "reproduce: simloop run 'a b.yaml' --seed 0"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("elapsed_ns", 5_120_000_000), ("elapsed_s", 5.12), ("text", "It is noon."), ("limit", "")],
+)
+def test_a_result_says_how_the_run_went(field: str, value: Any) -> None:
+    assert getattr(result_of("{}"), field) == value
+
+
+def test_the_footer_of_the_trace_says_the_same_as_the_result() -> None:
+    result = result_of("{}")
+    footer = result.trace.footer
+    assert footer is not None
+    assert (footer.outcome, footer.text, footer.elapsed_ns, footer.total_steps) == (
+        result.outcome,
+        result.text,
+        result.elapsed_ns,
+        result.counters.total_steps,
+    )
+
+
+async def hang() -> None:
+    await asyncio.get_running_loop().create_future()
+
+
+async def never_done() -> None:
+    await asyncio.sleep(11 * 365 * 86_400)
+
+
+@pytest.mark.parametrize(
+    ("tool", "failure"), [(hang, Deadlock), (never_done, RunawayRun)], ids=["deadlock", "runaway"]
+)
+def test_a_run_that_does_not_end_says_how_to_see_it_again(
+    tool: Callable[[], Any], failure: type[CheckFailed]
+) -> None:
+    scenario = parse_scenario(
+        f"prompt: x\nmodel: [{{call: {{{tool.__name__}: {{}}}}}}]", "a b.yaml"
+    )
+    with pytest.raises(failure) as caught:
+        run(scenario, tools=[tool], seed=5)
+    assert str(caught.value).splitlines()[-1] == "reproduce: simloop run 'a b.yaml' --seed 5"
+
+
+def test_a_scenario_of_text_is_reproduced_in_python() -> None:
+    result = run(parse_scenario("prompt: x\nmodel: [{say: x}]"), seed=5)
+    assert result.reproduce == "simloop.run(scenario, seed=5)"
+
+
+# ---------------------------------------------------------------------- prompts, files, leftovers
+
+TALK = """
+prompt: Note it.
+then: [Again.]
+files: {a: old}
+model:
+  - call: {WriteFile: {path: b, content: new}}
+  - say: Noted.
+  - {http: {status: 401}}
+  - say: Never asked for.
+"""
+
+
+def talk(expect: str, on: str = "{}") -> Result:
+    return run(parse_scenario(f"{TALK}\nexpect: {expect}\nexpect_on: {on}\n"))
+
+
+@pytest.mark.parametrize(
+    "expect",
+    [
+        "{unused: 1, outcomes: [completed, failed]}",
+        "{unused: 1, outcomes: [completed, ...]}",
+        "{unused: 1, outcome: failed}",
+        "{outcome: failed, unused: 1, files: {a: old, b: new}}",
+    ],
+)
+def test_an_expectation_of_a_whole_conversation_that_holds_is_no_failure(expect: str) -> None:
+    assert talk(expect).failures == ()
+
+
+@pytest.mark.parametrize(
+    ("expect", "failure"),
+    [
+        ("{outcome: failed, unused: 2}", "expect.unused: expected 2, got 1: model.3"),
+        (
+            "{unused: 1, outcomes: [completed]}",
+            "expect.outcomes: expected ['completed'], got ['completed', 'failed']",
+        ),
+        (
+            "{unused: 1, outcomes: [failed, completed]}",
+            "expect.outcomes: expected ['failed', 'completed'], got ['completed', 'failed']",
+        ),
+        (
+            "{outcome: failed, unused: 1, files: {a: old}}",
+            "expect.files: expected {'a': 'old'}, got {'a': 'old', 'b': 'new'}",
+        ),
+        (
+            "{outcome: failed, unused: 1, files: {}}",
+            "expect.files: expected {}, got {'a': 'old', 'b': 'new'}",
+        ),
+    ],
+)
+def test_an_expectation_of_a_whole_conversation_that_does_not_hold_says_why(
+    expect: str, failure: str
+) -> None:
+    assert talk(expect).failures == (failure,)
+
+
+def test_a_result_has_the_outcome_of_each_prompt_and_the_last_one_is_its_own() -> None:
+    result = talk("{unused: 1}")
+    assert result.outcomes == (Outcome.COMPLETED, Outcome.FAILED)
+    assert (result.outcome, result.unused) == (Outcome.FAILED, 1)
+
+
+def test_without_a_word_about_them_no_reply_may_be_left_over() -> None:
+    with pytest.raises(ScriptUnused):
+        talk("{outcome: failed}")
+
+
+def test_that_none_is_left_over_cannot_be_expected_otherwise() -> None:
+    with pytest.raises(ScenarioError, match="must be at least 1"):
+        talk("{unused: 0}")
+
+
+def test_replies_that_were_expected_to_be_left_over_and_were_asked_for_are_a_failure() -> None:
+    result = run(parse_scenario("prompt: x\nmodel: [{say: x}]\nexpect: {unused: 1}"))
+    assert result.failures == ("expect.unused: expected 1, got 0",)
+
+
+def test_a_run_without_files_has_none_and_says_so_when_some_were_expected() -> None:
+    result = run(parse_scenario("prompt: x\nmodel: [{say: x}]\nexpect: {files: {}}"))
+    assert result.files is None
+    assert result.failures == ("expect.files: expected {}, got None",)
+
+
+def test_the_files_of_a_result_are_those_at_the_end_and_leave_the_scenario_alone() -> None:
+    scenario = parse_scenario(f"{TALK}\nexpect: {{unused: 1}}\n")
+    assert run(scenario).files == run(scenario).files == {"a": "old", "b": "new"}
+    assert scenario.files == {"a": "old"}
+
+
+ON_PI = "prompt: x\nmodel: [{say: x}]\nexpect: {text: y, requests: 1}\nexpect_on: {pi: {text: x}}"
+
+
+def test_what_is_expected_on_a_loop_stands_in_the_place_of_all_else_that_is() -> None:
+    scenario = parse_scenario(ON_PI)
+    assert run(scenario).failures == ("expect.text: expected 'y', got 'x'",)
+    assert run(scenario, loop="pi").failures == ()
+
+
+def test_what_is_expected_on_a_loop_is_for_its_versions_too_unless_they_have_their_own() -> None:
+    assert run(parse_scenario(ON_PI), loop="pi@0.87.1").failures == ()
+    on_version = parse_scenario(ON_PI.replace("{pi:", "{pi@0.87.1: {text: z}, pi:"))
+    assert run(on_version, loop="pi@0.87.1").failures == ("expect.text: expected 'z', got 'x'",)
+    assert run(on_version, loop="pi@0.73.1").failures == ()
+
+
+def test_what_a_scenario_of_a_version_expects_is_for_that_version() -> None:
+    of_version = parse_scenario(f"loop: pi@0.87.1\n{ON_PI}")
+    assert run(of_version).failures == ("expect.text: expected 'y', got 'x'",)
+    assert run(of_version, loop="pi").failures == ()
+
+
+def test_how_many_replies_are_left_over_may_depend_on_the_loop() -> None:
+    on_pi = "expect_on: {pi: {outcome: failed, unused: 1}}"
+    text = f"prompt: x\nmodel: [{{http: {{status: 500}}}}, {{say: x}}]\n{on_pi}"
+    assert run(parse_scenario(text)).ok
+    assert run(parse_scenario(text), loop="pi").ok
+
+
+def test_a_loop_that_there_is_not_cannot_be_expected_of() -> None:
+    with pytest.raises(ScenarioError) as caught:
+        parse_scenario("prompt: x\nexpect_on: {opncode: {text: x}}", "a.yaml")
+    assert caught.value.key.startswith("expect_on")
+    assert "did you mean `opencode`?" in caught.value.hint

@@ -1,0 +1,396 @@
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from simloop.engine.hooks import AfterToolCall, BeforeLLMCall, BeforeToolCall, Callbacks, Hooks
+from simloop.errors import (
+    ScenarioError,
+    ScriptExhausted,
+    ScriptUnused,
+)
+from simloop.messages import (
+    Finish,
+    FinishReason,
+    Outcome,
+    Request,
+    TextDelta,
+    ToolCall,
+    ToolMessage,
+    ToolResult,
+)
+from simloop.runs.simulation import Simulation, arun, run
+from simloop.scenario.loader import parse_scenario
+from simloop.scenario.replies import Reply
+from simloop.scenario.schema import Scenario
+from simloop.trace import entries
+from simloop.trace.codec import decode, encode
+from simloop.virtual.simulate import running_loop, simulate
+from simloop.world.tools import Tool
+
+HELLO = Scenario(prompt="Hi", model=[Reply(say="Hello.")])
+ONE_CALL = parse_scenario("""
+prompt: What time is it?
+tools: {clock: {returns: "12:00"}}
+model:
+  - {say: Let me look., call: {clock: {}}}
+  - say: It is noon.
+""")
+
+
+def tool_texts(messages: tuple[Any, ...]) -> list[str]:
+    return [message.text for message in messages if isinstance(message, ToolMessage)]
+
+
+# ---------------------------------------------------------------------- the three ways to run
+
+
+def test_run_returns_how_it_ended() -> None:
+    result = run(HELLO)
+    assert (result.outcome, result.text) == (Outcome.COMPLETED, "Hello.")
+
+
+def test_arun_takes_place_on_the_clock_that_is_running() -> None:
+    scenario = parse_scenario("prompt: x\nmodel: [{http: {status: 500}}, {say: Hello.}]")
+
+    async def after_lunch() -> tuple[int, int]:
+        await asyncio.sleep(3600)
+        result = await arun(scenario)
+        return result.elapsed_ns, running_loop().now_ns
+
+    assert simulate(after_lunch()) == (2 * 10**9, 3602 * 10**9)
+
+
+def test_several_runs_share_one_clock_without_sharing_anything_else() -> None:
+    scenario = parse_scenario("prompt: x\nmodel: [{http: {status: 500}}, {say: Hello.}]")
+
+    async def three() -> list[bytes]:
+        results = await asyncio.gather(*(arun(scenario) for _ in range(3)))
+        return [encode(result.trace) for result in results]
+
+    assert simulate(three()) == [encode(run(scenario).trace)] * 3
+
+
+def test_arun_needs_the_virtual_clock() -> None:
+    with pytest.raises(ScenarioError, match="this needs the virtual clock"):
+        asyncio.run(arun(HELLO))
+
+
+def test_the_same_run_gives_the_same_bytes() -> None:
+    assert encode(run(ONE_CALL).trace) == encode(run(ONE_CALL).trace)
+
+
+# ---------------------------------------------------------------------- the trace of a failing run
+
+
+def test_the_trace_of_a_failing_run_is_kept_and_can_be_read() -> None:
+    simulation = Simulation(Scenario(prompt="Hi"))
+    with pytest.raises(ScriptExhausted):
+        simulation.run()
+    kept = decode(encode(simulation.trace))
+    assert [type(entry).__name__ for entry in kept.entries][-1] == "Request"
+    assert kept.footer is None
+    assert "without a footer" in kept.truncated
+
+
+def test_the_trace_of_a_run_with_unused_replies_is_whole() -> None:
+    simulation = Simulation(Scenario(prompt="Hi", model=[Reply(say="a"), Reply(say="b")]))
+    with pytest.raises(ScriptUnused):
+        simulation.run()
+    assert simulation.trace.footer is not None
+
+
+# ---------------------------------------------------------------------- seed and loop
+
+
+def drawing() -> str:
+    return f"{random.random()} {time.time()}"
+
+
+def test_a_seed_replaces_that_of_the_scenario() -> None:
+    scenario = parse_scenario("prompt: x\nseed: 3\nmodel: [{call: {drawing: {}}}, {say: x}]")
+    drawn = {
+        seed: tool_texts(run(scenario, seed=seed, tools=[drawing]).messages)[0]
+        for seed in (None, 3, 4)
+    }
+    assert drawn[None] == drawn[3] != drawn[4]
+
+
+def test_the_header_names_the_seed_and_the_loop_that_ran() -> None:
+    header = run(HELLO, seed=7, loop="reference").trace.header
+    assert (header.seed, header.loop) == (7, "reference")
+
+
+@pytest.mark.parametrize("seed", [-1, 2**63])
+def test_a_seed_out_of_range_is_refused(seed: int) -> None:
+    with pytest.raises(ScenarioError, match="seed"):
+        run(HELLO, seed=seed)
+
+
+def test_jitter_is_drawn_from_the_seed() -> None:
+    scenario = parse_scenario(
+        "prompt: x\nretry: {jitter: 0.5}\nmodel: [{http: {status: 500}}, {say: x}]"
+    )
+    waits = [run(scenario, seed=seed).elapsed_ns for seed in (1, 1, 2)]
+    assert waits[0] == waits[1] != waits[2]
+    assert all(10**9 < wait <= 2 * 10**9 for wait in waits)
+
+
+def test_a_loop_that_cannot_be_had_is_refused_with_the_file_that_names_it() -> None:
+    scenario = parse_scenario("prompt: x\nloop: not.here:Loop\n", "a.yaml")
+    with pytest.raises(ScenarioError) as caught:
+        run(scenario)
+    assert str(caught.value).startswith("a.yaml: loop: the loop `not.here:Loop` cannot be had")
+
+
+# ---------------------------------------------------------------------- Python joins a scenario
+
+
+def test_a_python_tool_joins_the_scripted_ones_and_replaces_its_namesake() -> None:
+    scenario = parse_scenario("""
+prompt: x
+tools: {clock: {returns: scripted}, calendar: {returns: scripted}}
+model: [{call: [{clock: {}}, {calendar: {}}, {add: {a: 1, b: 2}}]}, {say: x}]
+""")
+
+    def clock() -> str:
+        return "python"
+
+    async def add(a: int, b: int) -> dict[str, int]:
+        await asyncio.sleep(1)
+        return {"sum": a + b}
+
+    result = run(scenario, tools=[clock, add])
+    assert tool_texts(result.messages) == ["python", "scripted", '{"sum":3}']
+    assert result.elapsed_ns == 10**9
+
+
+def test_a_tool_may_be_given_by_name_or_as_a_tool() -> None:
+    scenario = parse_scenario("prompt: x\nmodel: [{call: {a: {}, b: {n: 1}}}, {say: x}]")
+    schema = {"type": "object", "required": ["n"]}
+    by_name = run(
+        scenario,
+        tools={"a": lambda: "A", "b": Tool(lambda n: f"B{n}", name="b", parameters=schema)},
+    )
+    assert tool_texts(by_name.messages) == ["A", "B1"]
+
+
+def test_python_hooks_run_after_the_scripted_ones_and_see_their_changes() -> None:
+    scenario = parse_scenario("""
+prompt: x
+tools: {read: {parameters: {path: string}, returns: text}}
+hooks: [{at: before_tool_call, arguments: {path: /safe}}]
+model: [{call: {read: {path: /}}}, {say: x}]
+""")
+    seen: list[Any] = []
+
+    def watch(given: BeforeToolCall) -> None:
+        seen.append(dict(given.arguments))
+        given.arguments["path"] += "/file"
+
+    def mask(done: AfterToolCall) -> None:
+        seen.append(dict(done.arguments))
+        done.result = ToolResult("masked")
+
+    result = run(scenario, hooks=Hooks(before_tool_call=[watch], after_tool_call=[mask]))
+    assert seen == [{"path": "/safe"}, {"path": "/safe/file"}]
+    assert tool_texts(result.messages) == ["masked"]
+
+
+def test_a_hook_changes_the_request_for_one_call_only() -> None:
+    requests: list[Request] = []
+
+    def model(request: Request) -> Any:
+        requests.append(request)
+        return Reply(call={"clock": {}}) if len(requests) == 1 else "Done."
+
+    def first_call_only(given: BeforeLLMCall) -> None:
+        if given.step_number == 1:
+            given.system_prompt = "Changed."
+            given.tools.pop("secret")
+
+    run(
+        Scenario(prompt="x", system_prompt="Original."),
+        model=model,
+        tools={"clock": lambda: "12:00", "secret": lambda: "s"},
+        hooks=Hooks(before_llm_call=[first_call_only]),
+    )
+    asked = [(r.system_prompt, [tool.name for tool in r.tools]) for r in requests]
+    assert asked == [("Changed.", ["clock"]), ("Original.", ["clock", "secret"])]
+
+
+def text_reply(_: Request) -> str:
+    return "Hello."
+
+
+async def async_reply(_: Request) -> Reply:
+    await asyncio.sleep(1)
+    return Reply(say="Hello.")
+
+
+def generator_reply(_: Request) -> Any:
+    yield TextDelta("Hel")
+    yield TextDelta("lo.")
+    yield Finish(FinishReason.STOP, "stop")
+
+
+async def async_generator_reply(_: Request) -> Any:
+    yield TextDelta("Hello.")
+    yield Finish(FinishReason.STOP, "stop")
+
+
+@pytest.mark.parametrize("model", [text_reply, async_reply, generator_reply, async_generator_reply])
+def test_a_function_answers_in_the_place_of_a_script(model: Callable[[Request], Any]) -> None:
+    assert run(Scenario(prompt="Hi"), model=model).text == "Hello."
+
+
+def test_an_exception_of_a_model_function_is_a_failed_call() -> None:
+    def model(_: Request) -> str:
+        raise ConnectionError("gone")
+
+    result = run(Scenario(prompt="Hi"), model=model)
+    assert (result.outcome, result.counters.error_count) == (Outcome.TOO_MANY_ERRORS, 3)
+    assert result.message == "Failed after 3 errors: ConnectionError: gone"
+
+
+def test_a_model_function_that_returns_something_else_is_the_authors_fault() -> None:
+    with pytest.raises(ScenarioError, match=r"returned int \(return text, a Reply, or parts\)"):
+        run(Scenario(prompt="Hi"), model=lambda _: 5)
+
+
+@pytest.mark.parametrize("script", ["model", "summaries"])
+def test_a_script_and_a_model_function_together_are_refused(script: str) -> None:
+    scenario = parse_scenario(f"prompt: x\n{script}: [{{say: x}}]")
+    with pytest.raises(ScenarioError) as caught:
+        run(scenario, model=text_reply)
+    assert ("two models" in str(caught.value), caught.value.hint != "") == (True, True)
+
+
+# ---------------------------------------------------------------------- abort
+
+
+def test_a_tool_can_abort_the_run_and_still_gets_its_result_in() -> None:
+    scenario = parse_scenario("""
+prompt: x
+model: [{say: Wait., call: [{stop: {}}, {clock: {}}]}]
+""")
+
+    def stop() -> str:
+        simulation.abort()
+        return "stopped"
+
+    simulation = Simulation(scenario, tools={"stop": stop, "clock": lambda: "12:00"})
+    result = simulation.run()
+    assert (result.outcome, result.text) == (Outcome.ABORTED, "Wait.")
+    assert tool_texts(result.messages) == [
+        "stopped",
+        "Error: not finished, the request was aborted",
+    ]
+
+
+def test_a_tool_that_waits_is_stopped_by_its_own_abort() -> None:
+    async def stop() -> str:
+        simulation.abort()
+        await asyncio.sleep(60)
+        return "too late"
+
+    scenario = parse_scenario("prompt: x\nmodel: [{call: {stop: {}}}]")
+    simulation = Simulation(scenario, tools=[stop])
+    result = simulation.run()
+    assert (result.outcome, result.elapsed_ns) == (Outcome.ABORTED, 0)
+    assert tool_texts(result.messages) == ["Error: not finished, the request was aborted"]
+
+
+def test_an_abort_at_the_very_start_sends_nothing() -> None:
+    result = run(parse_scenario("prompt: x\nabort: {at: 0s}"))
+    assert (result.outcome, result.elapsed_ns) == (Outcome.ABORTED, 0)
+    assert not [entry for entry in result.trace.entries if isinstance(entry, entries.Request)]
+
+
+def test_an_abort_at_the_end_of_a_backoff_comes_before_the_retry() -> None:
+    scenario = parse_scenario("prompt: x\nabort: {at: 2s}\nmodel: [{http: {status: 500}}]")
+    assert run(scenario).outcome is Outcome.ABORTED
+
+
+def test_an_abort_after_the_end_is_of_no_effect() -> None:
+    text = "prompt: x\nabort: {at: 1h}\nmodel: [{say: x}]\nexpect: {unused: 1}"
+    scenario = parse_scenario(text)
+    result = run(scenario)
+    assert (result.outcome, result.elapsed_ns) == (Outcome.COMPLETED, 0)
+
+
+# ---------------------------------------------------------------------- callbacks
+
+COMPACTING = parse_scenario("""
+prompt: x
+tools: {read: {returns: a long text that fills the small window of this run}}
+compaction: {window: 40, keep_turns: 1, strategy: drop-oldest}
+model:
+  - {call: {read: {}}}
+  - {think: Hm, say: Again, call: {read: {}}}
+  - say: Done
+""")
+
+
+def recording(log: list[str]) -> Callbacks:
+    def chunk(part: Any) -> None:
+        log.append(f"chunk {type(part).__name__}")
+
+    async def response(messages: tuple[Any, ...]) -> None:
+        log.append(f"response {len(messages)}")
+
+    def compacted(before: int, after: int) -> None:
+        log.append("compacted" if after < before else "grown")
+
+    return Callbacks(
+        on_chunk=chunk,
+        on_text=lambda text: log.append(f"text {text}"),
+        on_tool_call=lambda call: log.append(f"tool-call {call.name}"),
+        on_tool_result=lambda call, result: log.append(f"result {call.id} {result.is_error}"),
+        on_step_finish=lambda number, reason: log.append(f"step {number} {reason}"),
+        on_response=response,
+        on_compacted=compacted,
+    )
+
+
+def test_all_seven_callbacks_fire_in_the_order_of_the_documents() -> None:
+    log: list[str] = []
+    run(COMPACTING, callbacks=recording(log))
+    assert log == [
+        *("chunk ToolCallPart", "tool-call read", "chunk Finish"),
+        *("chunk ToolResultPart", "result call-1 False", "step 1 tool-calls", "response 2"),
+        *("chunk ReasoningDelta", "chunk TextDelta", "text Again"),
+        *("chunk ToolCallPart", "tool-call read", "chunk Finish"),
+        *("chunk ToolResultPart", "result call-2 False", "step 2 tool-calls", "response 2"),
+        "compacted",
+        *("chunk TextDelta", "text Done", "chunk Finish", "step 3 stop", "response 1"),
+    ]
+
+
+def test_callbacks_change_no_entry_of_the_trace() -> None:
+    watched, alone = run(COMPACTING, callbacks=recording([])), run(COMPACTING)
+    assert watched.trace.entries == alone.trace.entries
+
+
+@pytest.mark.parametrize("name", Callbacks.__slots__)
+def test_a_callback_that_raises_is_recorded_and_the_run_goes_on(name: str) -> None:
+    def fail(*_: Any) -> None:
+        raise RuntimeError("no terminal")
+
+    callbacks: dict[str, Any] = {name: fail}
+    result = run(COMPACTING, callbacks=Callbacks(**callbacks))
+    records = [entry for entry in result.trace.entries if isinstance(entry, entries.Callback)]
+    assert result.text == "Done"
+    assert {(entry.callback, entry.detail) for entry in records} == {
+        (name, "RuntimeError: no terminal")
+    }
+
+
+def test_callbacks_see_calls_and_results_as_they_are() -> None:
+    seen: list[Any] = []
+    callbacks = Callbacks(on_tool_result=lambda call, result: seen.append((call, result)))
+    run(ONE_CALL, callbacks=callbacks)
+    assert seen == [(ToolCall("call-1", "clock", "{}"), ToolResult("12:00"))]

@@ -1,0 +1,181 @@
+from functools import partial
+from typing import Literal
+
+import pytest
+from work import lines_run
+
+from simloop import Outcome, Reply, Result, Scenario, ScriptedTool, ScriptUnused, Simulation, run
+from simloop.runs.triggers import Triggers
+from simloop.scenario.loader import parse_scenario
+from simloop.scenario.schema import Queued, Trigger
+from simloop.trace.entries import Request, TextDelta, ToolStarted, Transition
+
+
+def scenario(abort: Trigger | None = None) -> Scenario:
+    return Scenario(
+        prompt="Look.",
+        tools={"look": ScriptedTool(returns="found", takes="1s")},
+        model=[
+            Reply(say=["I ", "look."], call=[{"look": {}}, {"look": {}}]),
+            Reply(say="Done."),
+        ],
+        abort=abort,
+    )
+
+
+def stopped(moment: Trigger) -> Simulation:
+    simulation = Simulation(scenario(abort=moment))
+    with pytest.raises(ScriptUnused):
+        simulation.run()
+    return simulation
+
+
+@pytest.mark.parametrize(
+    ("moment", "last"),
+    [
+        (Trigger(after="part"), "text-delta"),
+        (Trigger(after="part", nth=2), "text-delta"),
+        (Trigger(after="part", nth=5), "finish"),
+        (Trigger(after="request"), "request"),
+        (Trigger(after="tool-call", nth=2), "tool-call"),
+        (Trigger(after="tool-started"), "tool-started"),
+        (Trigger(after="tool-result"), "tool-result"),
+        (Trigger(after="transition", nth=4), "transition"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else f"{value.after}-{value.nth}",
+)
+def test_an_abort_comes_when_the_trace_shows_it(moment: Trigger, last: str) -> None:
+    entries = stopped(moment).trace.entries
+    end = next(
+        i for i, e in enumerate(entries) if isinstance(e, Transition) and e.state == "finished"
+    )
+    kinds = [str(type(e).__struct_config__.tag) for e in entries[:end]]
+    seen = [k for k in kinds if k == last]
+    assert seen
+    assert kinds[-1] in {last, "tool-result", "tool-started"}
+
+
+def test_an_abort_at_the_second_tool_lets_the_first_one_finish() -> None:
+    started = [
+        e
+        for e in stopped(Trigger(after="tool-started", nth=2)).trace.entries
+        if isinstance(e, ToolStarted)
+    ]
+    assert [entry.call_id for entry in started] == ["call-1", "call-2"]
+
+
+NEVER = """
+prompt: Look.
+then: [And now]
+tools: {look: {takes: 1s}}
+model: [{call: {look: {}}}, {say: Done.}, {say: Done.}]
+"""
+TOO_LATE = [
+    ("abort: {after: backoff}", "abort"),
+    ("abort: {after: tool-result, nth: 2}", "abort"),
+    ("abort: {at: 1001ms}", "abort"),
+    ("queue: [{at: 1s, say: x}, {at: 2s, say: y}]", "queue.1"),
+    ("queue: [{after: backoff, say: x}, {after: part, nth: 9, say: y}]", "queue.0, queue.1"),
+]
+
+
+@pytest.mark.parametrize(("moments", "places"), TOO_LATE, ids=[one[0] for one in TOO_LATE])
+@pytest.mark.parametrize("loop", ["reference", "pi", "opencode"])
+def test_a_moment_that_never_comes_is_an_error_that_names_it(
+    loop: str, moments: str, places: str
+) -> None:
+    with pytest.raises(ScriptUnused, match=f"these moments never came: {places} "):
+        run(parse_scenario(NEVER + moments), loop=loop)
+
+
+@pytest.mark.parametrize(("moments", "places"), TOO_LATE, ids=[one[0] for one in TOO_LATE])
+def test_a_moment_that_is_known_to_be_left_over_changes_nothing(moments: str, places: str) -> None:
+    left = places.count(".") or 1
+    result = run(parse_scenario(f"{NEVER}{moments}\nexpect: {{unused: {left}}}"))
+    assert (result.failures, result.unused) == ((), left)
+    assert set(result.outcomes) == {Outcome.COMPLETED}
+
+
+def test_only_the_moments_are_told_where_no_reply_is_left_over() -> None:
+    with pytest.raises(ScriptUnused) as caught:
+        run(parse_scenario("prompt: x\nmodel: [{say: y}]\nabort: {after: backoff}"))
+    first, ending, _ = str(caught.value).splitlines()
+    assert first.startswith("abort: these moments never came: abort (")
+    assert ending == "it ended with completed: y"
+
+
+def test_replies_and_moments_that_are_left_over_are_named_together() -> None:
+    text = "prompt: x\nmodel: [{http: {status: 401}}, {say: x}]\nabort: {after: backoff}"
+    with pytest.raises(ScriptUnused, match=r"model\.1; these moments never came: abort"):
+        run(parse_scenario(text))
+    assert run(parse_scenario(f"{text}\nexpect: {{outcome: failed, unused: 2}}")).failures == ()
+
+
+def test_a_moment_that_came_when_it_could_change_nothing_any_more_is_not_left_over() -> None:
+    last = "prompt: x\nmodel: [{say: x}]\nabort: {after: transition, nth: 4}"
+    assert run(parse_scenario(last)).outcome is Outcome.COMPLETED
+
+
+@pytest.mark.parametrize("moment", [{}, {"at": "1s", "after": "part"}], ids=["neither", "both"])
+def test_a_moment_is_a_time_or_something_that_the_trace_shows(moment: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match="give either at"):
+        Trigger.model_validate(moment)
+
+
+def told(**when: object) -> Result:
+    plan = Queued.model_validate({"say": "And the tests?", **when})
+    world = Scenario(
+        prompt="Look.",
+        tools={"look": ScriptedTool(returns="found", takes="1s")},
+        model=[
+            Reply(call={"look": {}}),
+            Reply(say="Done."),
+            *([Reply(say="Fine.")] if when.get("after") == "finish" else []),
+        ],
+        queue=[plan],
+    )
+    return run(world)
+
+
+def texts(result: Result) -> list[list[str]]:
+    return [[message.text for message in request.messages] for request in result.requests]
+
+
+def test_a_message_queued_during_a_tool_goes_with_the_next_request() -> None:
+    assert texts(told(after="tool-started"))[1] == ["Look.", "", "found", "And the tests?"]
+
+
+def test_a_message_queued_at_a_time_goes_with_the_next_request() -> None:
+    assert texts(told(at="500ms"))[1][-1] == "And the tests?"
+
+
+def test_a_run_that_would_be_done_goes_on_with_what_is_queued() -> None:
+    result = told(after="finish", nth=2)
+    assert result.text == "Fine."
+    assert texts(result)[2][-2:] == ["Done.", "And the tests?"]
+
+
+def test_a_queued_message_is_sent_once() -> None:
+    result = told(after="tool-started")
+    added = [m.text for e in result.trace.entries if isinstance(e, Request) for m in e.added]
+    assert added.count("And the tests?") == 1
+
+
+@pytest.mark.parametrize("after", ["part", "text-delta"])
+def test_an_entry_costs_the_same_however_many_moments_are_waited_for(
+    after: Literal["part", "text-delta"],
+) -> None:
+    def work_of(count: int) -> int:
+        record, shown = Triggers(), list[int]()
+
+        def wait_for_each_entry() -> None:
+            for number in range(count):
+                record.set(Trigger(after=after, nth=number + 1), partial(shown.append, number))
+            for number in range(count):
+                record.append(TextDelta(number, 0, "x"))
+
+        lines = lines_run(wait_for_each_entry)
+        assert shown == list(range(count))
+        return lines
+
+    assert work_of(200) < 2.5 * work_of(100)

@@ -1,0 +1,254 @@
+"""The status and error events of document 004."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simloop import Compaction, ExponentialBackoff, Http, Limits, Reply, Result, Scenario, run
+from simloop.loops.opencode_options import OpencodeOptions, Steps
+from simloop.messages import Outcome
+from simloop.scenario.designs import LoopOptions
+from simloop.scenario.expect import Expect
+from simloop.scenario.schema import Context, ScriptedHook, ScriptedTool, Trigger
+from simloop.trace.exports.event import Event
+from simloop.trace.exports.opencode_events import (
+    Busy,
+    Idle,
+    NamedError,
+    OpencodeEvents,
+    Retry,
+    SessionErrorEvent,
+    StatusEvent,
+)
+
+SECOND = 10**9
+LIMITED = Reply(http=Http(status=429))
+TOOLS = {"look": ScriptedTool(returns="found", takes="1s")}
+OVERFLOW = Reply(http=Http(status=400, code="context_length_exceeded"))
+MADE_ROOM = Context(over=[False], shrunk=[True])
+ENFORCED = LoopOptions(opencode=OpencodeOptions(steps=Steps.ENFORCE))
+EXACT = ExponentialBackoff(initial_delay_ms=1_000, jitter=0)
+
+
+def scenario(*model: Reply, **settings: Any) -> Scenario:
+    settings.setdefault("retry", EXACT)
+    return Scenario(prompt="Go.", loop="opencode", tools=TOOLS, model=list(model), **settings)
+
+
+def told(result: Result) -> list[Event]:
+    assert result.trace.footer is not None
+    view = OpencodeEvents()
+    return [
+        event for line in (*result.trace.entries, result.trace.footer) for event in view.feed(line)
+    ]
+
+
+def words(events: Iterable[Event]) -> list[str]:
+    """Each event as a word: a status by its type, an error by its name."""
+    found = []
+    for event in events:
+        match event:
+            case StatusEvent(status=status):
+                found.append(str(type(status).__struct_config__.tag))
+            case SessionErrorEvent(error=error):
+                found.append(error.name)
+    return found
+
+
+def test_each_turn_of_the_outer_loop_is_busy_and_the_end_is_idle() -> None:
+    assert told(run(scenario(Reply(call={"look": {}}), Reply(say="Done.")))) == [
+        StatusEvent(at_ns=0, status=Busy()),
+        StatusEvent(at_ns=SECOND, status=Busy()),
+        StatusEvent(at_ns=SECOND, status=Busy()),
+        StatusEvent(at_ns=SECOND, status=Idle()),
+    ]
+
+
+def test_a_retry_tells_which_try_failed_why_and_when_the_next_one_comes() -> None:
+    events = told(run(scenario(LIMITED, LIMITED, Reply(say="Done."))))
+    message = "429 Too Many Requests"
+    retries = [e for e in events if isinstance(e, StatusEvent) and isinstance(e.status, Retry)]
+    assert [(e.at_ns, e.status) for e in retries] == [
+        (0, Retry(1, message, SECOND)),
+        (SECOND, Retry(2, message, 3 * SECOND)),
+    ]
+    assert words(events) == ["busy", "retry", "busy", "retry", "busy", "busy", "idle"]
+
+
+def test_the_next_try_comes_when_retry_after_says() -> None:
+    busy = Reply(http=Http(status=429, retry_after="7s"))
+    events = told(run(scenario(busy, Reply(say="Done."))))
+    (retry,) = [e.status for e in events if isinstance(e, StatusEvent) and "next_ns" in repr(e)]
+    assert isinstance(retry, Retry)
+    assert retry.next_ns == 7 * SECOND
+
+
+def test_attempts_count_from_one_in_each_step() -> None:
+    world = scenario(LIMITED, Reply(call={"look": {}}), LIMITED, Reply(say="Done."))
+    events = told(run(world))
+    statuses = [event.status for event in events if isinstance(event, StatusEvent)]
+    assert [status.attempt for status in statuses if isinstance(status, Retry)] == [1, 1]
+
+
+def test_attempts_count_from_one_after_a_compaction_within_a_step() -> None:
+    world = scenario(LIMITED, OVERFLOW, LIMITED, Reply(say="Done."), context=MADE_ROOM)
+    events = told(run(world, loop="opencode@1.18.33"))
+    statuses = [event.status for event in events if isinstance(event, StatusEvent)]
+    assert [status.attempt for status in statuses if isinstance(status, Retry)] == [1, 1]
+
+
+def test_attempts_are_counted_further_than_an_unbounded_machine_counts() -> None:
+    many = Reply(http=Http(status=429, retry_after="1ns"), times=40)
+    events = told(run(scenario(many, Reply(say="Done.")), loop="opencode@1.2.27"))
+    statuses = [event.status for event in events if isinstance(event, StatusEvent)]
+    attempts = [status.attempt for status in statuses if isinstance(status, Retry)]
+    assert attempts == list(range(1, 41))
+
+
+def test_events_are_json_by_the_programs_names() -> None:
+    encoded = [msgspec.to_builtins(event) for event in told(run(scenario(LIMITED, ERROR)))]
+    assert encoded[1] == {
+        "type": "session.status",
+        "status": {
+            "type": "retry",
+            "attempt": 1,
+            "message": "429 Too Many Requests",
+            "next_ns": SECOND,
+        },
+        "at_ns": 0,
+    }
+    assert encoded[-2]["type"] == "session.error"
+    assert encoded[-2]["error"]["name"] == "APIError"
+    assert encoded[-1]["status"] == {"type": "idle"}
+
+
+ERROR = Reply(http=Http(status=401))
+BLOCK = ScriptedHook(at="before_tool_call", block="no")
+FULL = Context(over=[True], shrunk=[False])
+ENDS: dict[str, tuple[Scenario, str, Outcome, list[str]]] = {
+    "completed": (scenario(Reply(say="Done.")), "opencode", Outcome.COMPLETED, []),
+    "auth": (scenario(ERROR), "opencode", Outcome.FAILED, ["APIError"]),
+    "too-many": (
+        scenario(Reply(http=Http(status=429), times=6)),
+        "opencode",
+        Outcome.TOO_MANY_ERRORS,
+        ["APIError"],
+    ),
+    "aborted": (
+        scenario(Reply(call={"look": {}}), abort=Trigger(at="500ms")),
+        "opencode@1.18.33",
+        Outcome.ABORTED,
+        ["MessageAbortedError"],
+    ),
+    "aborted-while-waiting": (
+        scenario(LIMITED, abort=Trigger(at="500ms")),
+        "opencode",
+        Outcome.ABORTED,
+        ["MessageAbortedError"],
+    ),
+    "context": (
+        scenario(Reply(say="Hm."), context=FULL),
+        "opencode",
+        Outcome.CONTEXT_LIMIT,
+        ["ContextOverflowError"],
+    ),
+    "filtered": (
+        scenario(Reply(say="Hm.", finish="content_filter")),
+        "opencode@1.18.33",
+        Outcome.CONTENT_FILTERED,
+        ["ContentFilterError"],
+    ),
+    "blocked": (
+        scenario(Reply(call={"look": {}}), hooks=[BLOCK]), "opencode", Outcome.BLOCKED, [],
+    ),
+    "last-step": (
+        scenario(Reply(call={"look": {}}), limits=Limits(max_steps=1), loops=ENFORCED),
+        "opencode",
+        Outcome.MAX_STEPS,
+        [],
+    ),
+    "wall-clock": (
+        scenario(Reply(call={"look": {}}), limits=Limits(max_wall_clock_ms=500)),
+        "opencode",
+        Outcome.TIMED_OUT,
+        ["UnknownError"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ENDS)
+def test_every_exit_is_idle_once_and_last_after_its_error(case: str) -> None:
+    world, loop, outcome, errors = ENDS[case]
+    result = run(world, loop=loop)
+    assert result.outcome is outcome
+    events = words(told(result))
+    assert events[len(events) - 1 - len(errors) :] == [*errors, "idle"]
+    assert events.count("idle") == 1
+    assert not [word for word in events[: len(events) - 1 - len(errors)] if "Error" in word]
+
+
+def test_an_overflow_that_ends_the_run_is_called_one() -> None:
+    overflow = Reply(http=Http(status=400, body={"error": {"code": "context_length_exceeded"}}))
+    result = run(scenario(overflow))
+    (error,) = [e.error for e in told(result) if isinstance(e, SessionErrorEvent)]
+    assert error == NamedError("ContextOverflowError", result.message)
+
+
+@pytest.mark.parametrize("failed", [LIMITED, OVERFLOW], ids=["retried", "compacted"])
+def test_an_end_in_a_later_try_is_not_called_what_the_failed_one_was(failed: Reply) -> None:
+    world = scenario(
+        failed,
+        Reply(stall="before-headers"),
+        context=MADE_ROOM,
+        limits=Limits(max_wall_clock_ms=1_500),
+    )
+    result = run(world, loop="opencode@1.18.33")
+    assert result.outcome is Outcome.TIMED_OUT
+    assert words(told(result))[-2:] == ["UnknownError", "idle"]
+
+
+def test_by_default_idle_comes_once_after_an_abort() -> None:
+    """The view of 1.18.33 has two: tests/loops/test_opencode_versions.py."""
+    world, loop, _, _ = ENDS["aborted"]
+    assert words(told(run(world, loop=loop))) == ["busy", "MessageAbortedError", "idle"]
+
+
+def test_a_compaction_is_a_turn_of_its_own() -> None:
+    world = scenario(Reply(say="Done.", times=2), context=Context(over=[True, False]))
+    assert words(told(run(world))) == ["busy", "busy", "busy", "busy", "idle"]
+
+
+def test_each_prompt_has_its_own_idle() -> None:
+    world = scenario(Reply(say="One."), Reply(say="Two."), then=["And?"])
+    events = words(told(run(world)))
+    assert events == ["busy", "busy", "idle", "busy", "busy", "idle"]
+
+
+@settings(deadline=None, derandomize=True, max_examples=150)
+@given(
+    st.lists(
+        st.sampled_from([LIMITED, ERROR, Reply(call={"look": {}}), Reply(say="Hm.")]), max_size=4
+    ),
+    st.integers(0, 20),
+    st.sampled_from(["opencode", "opencode@1.1.11", "opencode@1.2.27", "opencode@1.18.33"]),
+)
+def test_wherever_a_run_is_aborted_it_goes_from_busy_to_one_idle(
+    replies: list[Reply], abort: int, loop: str
+) -> None:
+    world = scenario(
+        *replies,
+        Reply(say="Done.", times="always"),
+        abort=Trigger(after="transition", nth=abort + 1),
+        compaction=Compaction(),
+        expect=Expect(unused=1),
+    )
+    result = run(world, loop=loop)
+    events = words(told(result))
+    assert events[0] == "busy" or events == ["MessageAbortedError", "idle"]
+    assert events[-1] == "idle"
+    assert events.count("idle") == 1
+    assert ("MessageAbortedError" in events) == (result.outcome is Outcome.ABORTED)

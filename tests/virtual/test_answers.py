@@ -1,0 +1,139 @@
+"""Every clock and every source of randomness answers from virtual time and the seed."""
+# ruff: noqa: DTZ001, DTZ005, DTZ006, DTZ012 - what people write is what is tested
+# ruff: noqa: PLW0108 - a lambda looks the name up when it is asked
+
+import asyncio
+import datetime as dt
+import logging
+import os
+import random
+import secrets
+import ssl
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from simloop import RunawayRun, simulate
+from simloop.virtual import answers
+
+EPOCH_S = 1_767_225_600
+FIELDS = (2026, 1, 1, 0, 1, 30, 3, 1, 0)
+NOW = "Thu Jan  1 00:01:30 2026"
+
+
+@pytest.fixture(params=["UTC", "America/Los_Angeles"], autouse=True)
+def time_zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", request.param)
+        time.tzset()
+        yield request.param
+    time.tzset()
+
+
+def after_a_while(ask: Callable[[], object], seed: int = 0) -> object:
+    async def main() -> object:
+        await asyncio.sleep(90.5)
+        return ask()
+
+    return simulate(main(), seed=seed)
+
+
+def logged() -> str:
+    record = logging.LogRecord("a", 20, "a.py", 1, "Hello.", None, None)
+    return logging.Formatter("%(asctime)s").format(record)
+
+
+CLOCKS: dict[str, tuple[Callable[[], object], object]] = {
+    "localtime": (lambda: tuple(time.localtime()), FIELDS),
+    "localtime of": (lambda: tuple(time.localtime(EPOCH_S + 90)), FIELDS),
+    "gmtime": (lambda: tuple(time.gmtime()), FIELDS),
+    "ctime": (lambda: time.ctime(), NOW),
+    "ctime of": (lambda: time.ctime(EPOCH_S + 90), NOW),
+    "asctime": (lambda: time.asctime(), NOW),
+    "asctime of": (lambda: time.asctime(FIELDS), NOW),
+    "strftime": (lambda: time.strftime("%Y-%m-%d %H:%M:%S"), "2026-01-01 00:01:30"),
+    "strftime of": (lambda: time.strftime("%H", (2000, 1, 1, 5, 0, 0, 0, 0, 0)), "05"),
+    "mktime": (lambda: time.mktime(FIELDS), EPOCH_S + 90.0),
+    "mktime of a 13th month": (
+        lambda: time.mktime((2025, 13, 1, 0, 1, 30, 0, 0, -1)),
+        EPOCH_S + 90.0,
+    ),
+    "clock_gettime": (lambda: time.clock_gettime(time.CLOCK_REALTIME), EPOCH_S + 90.5),
+    "clock_gettime_ns": (lambda: time.clock_gettime_ns(time.CLOCK_MONOTONIC), 90_500_000_000),
+    "process_time": (lambda: time.process_time(), 90.5),
+    "process_time_ns": (lambda: time.process_time_ns(), 90_500_000_000),
+    "thread_time": (lambda: time.thread_time(), 90.5),
+    "thread_time_ns": (lambda: time.thread_time_ns(), 90_500_000_000),
+    "times": (lambda: (os.times().user, os.times().elapsed), (90.5, 90.5)),
+    "fromtimestamp": (lambda: dt.datetime.fromtimestamp(0), dt.datetime(1970, 1, 1)),
+    "fromtimestamp in a zone": (
+        lambda: dt.datetime.fromtimestamp(0, tz=dt.UTC),
+        dt.datetime(1970, 1, 1, tzinfo=dt.UTC),
+    ),
+    "date fromtimestamp": (lambda: dt.date.fromtimestamp(0), dt.date(1970, 1, 1)),
+    "timestamp": (lambda: dt.datetime.now().timestamp(), EPOCH_S + 90.5),
+    "astimezone": (lambda: dt.datetime(2026, 1, 1).astimezone().isoformat()[-6:], "+00:00"),
+    "the time in a log": (logged, "2026-01-01 00:01:30,500"),
+}
+
+
+@pytest.mark.parametrize("name", CLOCKS)
+def test_a_clock_shows_virtual_time_in_utc_whatever_the_time_zone(name: str) -> None:
+    ask, answer = CLOCKS[name]
+    before = time.localtime(0)
+    assert after_a_while(ask) == answer
+    assert time.localtime(0) == before
+
+
+DRAWS: dict[str, Callable[[], object]] = {
+    "getrandom": lambda: os.getrandom(8),
+    "RAND_bytes": lambda: ssl.RAND_bytes(8),
+    "SystemRandom": lambda: random.SystemRandom().getrandbits(64),
+    "secrets": lambda: secrets.token_bytes(8),
+    "choice": lambda: random.choices(range(1000), k=5),
+    "unseeded": lambda: random.Random().getrandbits(64),
+}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_randomness_comes_from_the_seed(name: str) -> None:
+    draw = DRAWS[name]
+    answer = after_a_while(draw)
+    assert answer == after_a_while(draw) != after_a_while(draw, seed=1)
+    assert draw() != answer
+
+
+def test_a_negative_number_of_random_bytes_is_refused_as_python_does() -> None:
+    with pytest.raises(ValueError, match="negative argument"):
+        after_a_while(lambda: os.urandom(-1))
+
+
+def test_a_program_that_polls_with_a_blocking_sleep_is_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(answers, "MOST_SLEEPS", 100)
+
+    async def polls() -> None:
+        while True:
+            time.sleep(1)  # noqa: ASYNC251 - what blocks is tested
+
+    async def awaits() -> float:
+        for _ in range(3):
+            for _ in range(100):
+                time.sleep(1)  # noqa: ASYNC251 - what blocks is tested
+            await asyncio.sleep(1)
+        return time.monotonic()
+
+    assert simulate(awaits()) == 303
+    with pytest.raises(RunawayRun, match=r"no progress: 100 .* the last at test_answers.py:\d+ in"):
+        simulate(polls())
+
+
+def test_a_blocking_sleep_that_rounds_to_nothing_moves_time() -> None:
+    async def main() -> float:
+        while time.monotonic() < 0.1 + 0.2:
+            time.sleep(0.1 + 0.2 - time.monotonic())  # noqa: ASYNC251 - what blocks is tested
+        return time.monotonic()
+
+    assert simulate(main()) == 0.300000001

@@ -1,0 +1,221 @@
+"""The border is entered whole or not at all, whatever stands in `sys.modules`."""
+# ruff: noqa: PLW0108 - a lambda looks the name up when it is asked
+
+import asyncio
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+import types
+import uuid
+from collections.abc import Callable
+from datetime import date, datetime
+from time import sleep
+from typing import Any, TypeVar, cast
+
+import pytest
+
+from simloop import InternalError, simulate
+from simloop.virtual import answers, reaches
+from simloop.virtual import border as sealed_module
+
+T = TypeVar("T")
+
+
+def in_seal(ask: Callable[[], T]) -> T:
+    """What `ask` answers after 90.5 seconds of a simulation."""
+
+    async def main() -> T:
+        await asyncio.sleep(90.5)
+        return ask()
+
+    return simulate(main())
+
+
+class Hostile(types.ModuleType):
+    """A module that raises whatever is asked of it."""
+
+    __slots__ = ()
+    __hash__ = None  # type: ignore[assignment]
+
+    def __getattribute__(self, name: str) -> Any:
+        raise RuntimeError(f"asked for {name}")
+
+    def __eq__(self, other: object) -> bool:
+        raise RuntimeError("compared")
+
+
+class Pretender:
+    """As cffi's `Lib`: `isinstance` says ModuleType, but it has no weak references."""
+
+    __slots__ = ()
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return types.ModuleType
+
+    @property
+    def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
+        raise RuntimeError("asked for __dict__")
+
+
+class OddName(str):
+    __slots__ = ()
+
+    def partition(self, _: str) -> Any:
+        raise RuntimeError("asked for its parts")
+
+
+class OddValue:
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        raise RuntimeError("compared")
+
+
+def test_the_border_is_entered_whole_whatever_stands_among_the_modules(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    holder: Any = Hostile("holder")
+    namespace = sealed_module._namespace_of(holder)
+    namespace |= {"clock": time.time, "odd": OddValue(), 5: time.time, "__spec__": OddValue()}
+    present: dict[object, object] = {
+        OddName("holder"): holder,
+        "pretender": Pretender(),
+        "value": OddValue(),
+        5: types.ModuleType("five"),
+        "": types.ModuleType(""),
+        "a..b.\n\0": types.ModuleType("dots"),
+        "bare": types.ModuleType.__new__(types.ModuleType),
+    }
+    for name, module in present.items():
+        monkeypatch.setitem(cast("dict[object, object]", sys.modules), name, module)
+    assert in_seal(lambda: (namespace["clock"](), time.time())) == (1767225690.5, 1767225690.5)
+    assert namespace["clock"] is time.time
+    assert time.time() > 1767225690.5
+
+
+STEPS = {
+    "the audit hook": (reaches, "watch_reaches"),
+    "the scan": (sealed_module._Border, "_scan"),
+    "the seed": (answers.SharedDraws, "begin"),
+    "the method cache": (sealed_module, "_forget_cached_methods"),
+    "the check": (sealed_module._Holder, "is_open"),
+    "the first holder": (sealed_module._Holder, "exchange"),
+}
+
+
+def originals() -> list[object]:
+    functions = [time.time, sleep, os.urandom, uuid.uuid1, random.seed, random.random]
+    methods = [datetime.__dict__["now"], date.__dict__["today"], threading.Thread.start]
+    return [*functions, *methods, random.Random.seed, random.getstate]
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("fault", [ZeroDivisionError, KeyboardInterrupt])
+def test_a_fault_while_entering_surfaces_and_leaves_everything_as_it_was(
+    step: str, after: object, fault: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, state = originals(), random.getstate()
+    owner, name = STEPS[step]
+    real = getattr(owner, name)
+    calls = 0
+
+    def fails_once(*args: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        done = real(*args) if after or calls > 1 else None
+        if calls == 1:
+            raise fault
+        return done
+
+    ran = False
+
+    async def main() -> None:
+        nonlocal ran
+        ran = True
+
+    monkeypatch.setattr(owner, name, fails_once)
+    with pytest.raises(fault):
+        simulate(main())
+    assert calls >= 1
+    assert not ran
+    assert all(a is b for a, b in zip(before, originals(), strict=True))
+    assert random.getstate() == state
+    assert in_seal(lambda: time.time()) == 1767225690.5
+    assert all(a is b for a, b in zip(before, originals(), strict=True))
+
+
+@pytest.mark.parametrize("step", ["the scan", "the method cache"])
+def test_a_fault_while_leaving_surfaces_and_still_puts_everything_back(
+    step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, state = originals(), random.getstate()
+    owner, name = STEPS[step]
+    real = getattr(owner, name)
+
+    def fails_once(*args: Any) -> Any:
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    async def main() -> None:
+        monkeypatch.setattr(owner, name, fails_once)
+        monkeypatch.setitem(sys.modules, "one_more", types.ModuleType("one_more"))
+
+    with pytest.raises(KeyboardInterrupt):
+        simulate(main())
+    assert getattr(owner, name) is real
+    assert all(a is b for a, b in zip(before, originals(), strict=True))
+    assert random.getstate() == state
+
+
+def test_a_simulation_that_is_not_sealed_refuses_to_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sealed_module._Holder, "exchange", lambda _: None)
+    with pytest.raises(InternalError, match="the simulation is not sealed"):
+        simulate(asyncio.sleep(1))
+
+
+def test_a_clock_that_a_test_has_replaced_stays_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = float
+    monkeypatch.setattr(time, "time", mine)
+    assert in_seal(lambda: (time.time(), time.monotonic())) == (0.0, 90.5)
+    assert time.time is mine
+
+
+def test_a_program_may_bind_the_name_of_a_clock_to_an_object_that_no_one_can_compare(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    odd = OddValue()
+    holder = types.ModuleType("holder")
+    namespace = vars(holder)
+    namespace |= {"time": time.time, "monotonic": time.monotonic}
+    monkeypatch.setitem(sys.modules, "holder", holder)
+    in_seal(lambda: namespace.update(time=odd))
+    assert namespace["time"] is odd
+    assert in_seal(lambda: namespace["monotonic"]()) == 90.5
+    assert namespace["monotonic"] is time.monotonic
+
+
+def test_a_queue_that_is_first_imported_in_a_simulation_reads_the_real_clock() -> None:
+    program = """
+from simloop import simulate
+async def main():
+    import queue
+    return hasattr(queue.time, "__wrapped__")
+raise SystemExit(simulate(main()))
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_module_that_takes_the_place_of_another_is_sealed_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for _ in range(2):  # the number of modules stays the same
+        holder = types.ModuleType("holder")
+        holder.__dict__["clock"] = time.time
+        monkeypatch.setitem(sys.modules, "holder", holder)
+        assert in_seal(holder.__dict__["clock"]) != 1767225690.5
+        assert in_seal(lambda holder=holder: holder.clock()) == 1767225690.5  # type: ignore[misc]

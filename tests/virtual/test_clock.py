@@ -1,0 +1,423 @@
+"""The virtual loop: asyncio as documented, on a clock that costs nothing and never lies."""
+
+import asyncio
+import contextlib
+import gc
+import math
+import sys
+import threading
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simloop.errors import Deadlock, RunawayRun, ScenarioError
+from simloop.virtual.clock import VirtualLoop, run_virtual
+from simloop.virtual.timers import NEVER_NS
+
+SECOND = 1_000_000_000
+
+
+def running() -> VirtualLoop:
+    return cast("VirtualLoop", asyncio.get_running_loop())
+
+
+async def order_of_timers(delays: list[float]) -> list[int]:
+    fired: list[int] = []
+    for index, delay in enumerate(delays):
+        running().call_later(delay, fired.append, index)
+    await asyncio.sleep(max(delays, default=0) + 1)
+    return fired
+
+
+async def sleeps() -> int:
+    await asyncio.sleep(1.001)  # times 1e9 it is a little less than a whole number
+    return running().now_ns
+
+
+async def times_out() -> str:
+    try:
+        async with asyncio.timeout(1):
+            await asyncio.sleep(1)
+    except TimeoutError:
+        return "timeout"
+    return "sleep"
+
+
+async def waits_for() -> float:
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(asyncio.Event().wait(), 2)
+    return running().time()
+
+
+async def groups() -> list[str]:
+    ended: list[str] = []
+    async with asyncio.TaskGroup() as group:
+        for delay, name in ((3, None), (1, None), (2, "bob")):
+            task = group.create_task(asyncio.sleep(delay), name=name)
+            task.add_done_callback(lambda task: ended.append(task.get_name()))
+    return ended
+
+
+async def queues() -> list[int]:
+    queue: asyncio.Queue[int] = asyncio.Queue(maxsize=1)
+    async with asyncio.TaskGroup() as group:
+        for number in range(3):
+            group.create_task(queue.put(number))
+        return [await queue.get() for _ in range(3)]
+
+
+async def gathers() -> tuple[list[int], int]:
+    values = await asyncio.gather(*(asyncio.sleep(number, number) for number in (3, 1, 2)))
+    return values, running().now_ns
+
+
+@pytest.mark.parametrize(
+    ("main", "result"),
+    [
+        (sleeps, 1_001_000_000),
+        (times_out, "timeout"),
+        (waits_for, 2.0),
+        (groups, ["task-2", "bob", "task-1"]),
+        (queues, [0, 1, 2]),
+        (gathers, ([3, 1, 2], 3 * SECOND)),
+    ],
+)
+@pytest.mark.parametrize("debug", [False, True])
+def test_asyncio_works_as_documented(
+    main: Callable[[], Coroutine[Any, Any, object]], result: object, debug: object
+) -> None:
+    loop = VirtualLoop()
+    loop.set_debug(bool(debug))
+    assert loop.run(main()) == result
+
+
+def test_twelve_timers_at_the_same_instant_fire_in_the_order_they_were_set() -> None:
+    assert run_virtual(order_of_timers([1.0] * 12)) == list(range(12))
+
+
+@given(st.lists(st.floats(-1, 100) | st.sampled_from([0.0, 0.1, 1.0]), max_size=200))
+def test_timers_fire_sorted_by_time_and_then_by_insertion(delays: list[float]) -> None:
+    due = [max(1, round(delay * 1e9)) if delay > 0 else 0 for delay in delays]
+    assert run_virtual(order_of_timers(delays)) == sorted(range(len(due)), key=due.__getitem__)
+
+
+@given(st.lists(st.tuples(st.floats(0, 9), st.booleans()), min_size=150, max_size=400))
+def test_cancelled_timers_never_fire_and_do_not_pile_up(timers: list[tuple[float, bool]]) -> None:
+    async def main() -> list[int]:
+        fired: list[int] = []
+        handles = [running().call_later(at, fired.append, i) for i, (at, _) in enumerate(timers)]
+        for handle, (_, wanted) in zip(handles, timers, strict=True):
+            if not wanted:
+                handle.cancel()
+        live = sum(wanted for _, wanted in timers)
+        assert len(running()._timers) <= max(2 * live, live + 100)
+        await asyncio.sleep(10)
+        assert running()._timer_cancelled_count == 0
+        return sorted(fired)
+
+    assert run_virtual(main()) == [i for i, (_, wanted) in enumerate(timers) if wanted]
+
+
+def test_a_thousand_sleeps_of_a_tenth_take_exactly_a_hundred_seconds() -> None:
+    async def main() -> float:
+        for _ in range(1000):
+            await asyncio.sleep(0.1)
+        return running().time()
+
+    assert run_virtual(main()) == 100.0
+
+
+@pytest.mark.parametrize("start", [0, 20_000_000_037_000_001, 315_359_997_851_000_023])
+def test_time_stays_exact_and_never_hangs_after_days_and_years(start: int) -> None:
+    async def main() -> tuple[int, str]:
+        running().advance_ns(start)
+        await asyncio.sleep(1e-8)
+        await asyncio.sleep(0.1)
+        passed = running().now_ns - start
+        return passed, await times_out()
+
+    assert run_virtual(main()) == (100_000_010, "timeout")
+
+
+@pytest.mark.parametrize("start", [0, 3 * 10**8, 10**15 + 1])
+def test_a_program_that_waits_until_an_instant_reaches_it(start: int) -> None:
+    async def main() -> int:
+        running().advance_ns(start)
+        end = math.nextafter(running().time(), math.inf)
+        await asyncio.sleep(end - running().time())
+        running().call_at(math.nextafter(running().time(), math.inf), int)
+        return running().now_ns - start
+
+    assert run_virtual(main(), max_callbacks=10) >= 1
+
+
+def test_a_wait_that_rounds_to_nothing_takes_a_nanosecond() -> None:
+    async def main() -> int:
+        end = 0.1 + 0.2  # 0.30000000000000004
+        while running().time() < end:  # noqa: ASYNC110 - a program that polls
+            await asyncio.sleep(end - running().time())
+        return running().now_ns
+
+    assert run_virtual(main(), max_callbacks=20) == 300_000_001
+
+
+def test_a_timer_can_be_set_for_an_exact_nanosecond() -> None:
+    async def main() -> int:
+        reached: asyncio.Future[int] = running().create_future()
+        running().call_at_ns(2**53 + 1, lambda: reached.set_result(running().now_ns))
+        return await reached
+
+    assert run_virtual(main()) == 2**53 + 1
+
+
+@pytest.mark.parametrize("setting", ["call_later", "call_at"])
+def test_a_timer_for_nan_is_refused(setting: str) -> None:
+    async def main() -> None:
+        getattr(running(), setting)(math.nan, print)
+
+    with pytest.raises(ValueError, match="NaN"):
+        run_virtual(main())
+
+
+async def waits_on_queues() -> None:
+    queue: asyncio.Queue[int] = asyncio.Queue()
+
+    async def consume() -> int:
+        return await queue.get()
+
+    await asyncio.sleep(1.5)
+    worker = asyncio.create_task(consume())
+    future = asyncio.create_task(never_answered(), name="asker")
+    await asyncio.sleep(0)
+    await asyncio.wait_for(worker, None)
+    await future
+
+
+async def never_answered() -> None:
+    await running().create_future()
+
+
+def line_of(function: Callable[..., object], offset: int) -> str:
+    code = function.__code__
+    return f"test_clock.py:{code.co_firstlineno + offset} in {code.co_qualname}"
+
+
+def test_a_deadlock_names_every_task_in_order_and_where_it_waits() -> None:
+    with pytest.raises(Deadlock) as caught:
+        run_virtual(waits_on_queues())
+    assert str(caught.value) == (
+        "nothing can run and no timer is set, at 1.5 s with 3 unfinished tasks:\n"
+        f"  main: {line_of(waits_on_queues, 10)}, awaiting wait_for\n"
+        f"  task-1: {line_of(waits_on_queues, 4)}.<locals>.consume, awaiting Queue.get\n"
+        f"  asker: {line_of(never_answered, 1)}, awaiting Future"
+    )
+
+
+@pytest.mark.parametrize("seconds", [math.inf, 1e10, NEVER_NS / SECOND])
+def test_waiting_for_ever_is_a_deadlock(seconds: float) -> None:
+    with pytest.raises(Deadlock, match=r"  main: awaiting sleep$"):
+        run_virtual(asyncio.sleep(seconds))
+
+
+async def spin(pause: float) -> None:
+    while True:  # noqa: ASYNC110 - it waits for nothing on purpose
+        await asyncio.sleep(pause)
+
+
+def test_too_many_callbacks_are_a_runaway_run() -> None:
+    with pytest.raises(RunawayRun, match=r"max_callbacks=1000 ran, at 0 s with 1 .*\n  main: test"):
+        run_virtual(spin(0), max_callbacks=1000)
+
+
+def test_too_much_virtual_time_is_a_runaway_run() -> None:
+    with pytest.raises(RunawayRun) as caught:
+        run_virtual(spin(0.4), max_virtual_ns=SECOND)
+    first, second = str(caught.value).split("\n")
+    assert first == (
+        "max_virtual_ns=1000000000 reached by a wait until 1.2 s, at 0.8 s with 1 unfinished task:"
+    )
+    assert second == f"  main: {line_of(spin, 2)}, awaiting sleep"
+
+
+def test_tasks_left_behind_are_cancelled_and_may_clean_up_in_virtual_time() -> None:
+    seen: list[float] = []
+
+    async def linger() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(5)
+            seen.append(running().time())
+
+    async def main() -> str:
+        asyncio.create_task(linger())  # noqa: RUF006 - left behind on purpose
+        await asyncio.sleep(1)
+        return "done"
+
+    assert run_virtual(main()) == "done"
+    assert seen == [6.0]
+
+
+def test_tasks_that_refuse_to_die_are_named_unless_main_failed_itself() -> None:
+    async def stay() -> None:
+        while True:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(1)
+
+    async def main(error: Exception | None) -> None:
+        asyncio.create_task(stay(), name="limpet")  # noqa: RUF006 - left behind on purpose
+        await asyncio.sleep(0)
+        if error:
+            raise error
+
+    with pytest.raises(RunawayRun, match=r"did not end when cancelled .*: limpet$"):
+        run_virtual(main(None))
+    with pytest.raises(KeyError, match="mine"):
+        run_virtual(main(KeyError("mine")))
+
+
+def test_an_exception_in_a_callback_fails_the_run_but_not_before_main_has_ended() -> None:
+    async def main(error: Exception | None) -> None:
+        running().call_soon(int, "x")
+        await asyncio.sleep(1)
+        if error:
+            raise error
+
+    with pytest.raises(ValueError, match="invalid literal"):
+        run_virtual(main(None))
+    with pytest.raises(KeyError, match="mine"):
+        run_virtual(main(KeyError("mine")))
+
+
+async def fails() -> None:
+    raise KeyError("unseen")
+
+
+@pytest.mark.parametrize("collect", [False, True])
+def test_a_task_whose_exception_nobody_looked_at_fails_the_run_collected_or_not(
+    collect: object,
+) -> None:
+    async def main() -> None:
+        asyncio.create_task(fails())  # noqa: RUF006 - left behind on purpose
+        for _ in range(600):
+            await asyncio.create_task(asyncio.sleep(0))
+        if collect:
+            gc.collect()
+
+    with pytest.raises(KeyError, match="unseen"):
+        run_virtual(main())
+
+
+def test_an_exception_handler_of_the_program_takes_over_for_its_own_run_only() -> None:
+    async def main(handler: Callable[..., object] | None) -> None:
+        if handler:
+            running().set_exception_handler(handler)
+        asyncio.create_task(fails())  # noqa: RUF006 - left behind on purpose
+        await asyncio.sleep(0)
+
+    messages: list[str] = []
+    run_virtual(main(lambda _, context: messages.append(context["message"])))
+    assert messages == ["task-1 failed and nobody looked at its exception"]
+    with pytest.raises(KeyError, match="unseen"):
+        run_virtual(main(None))
+
+
+def test_a_future_that_failed_unseen_does_not_fail_the_run() -> None:
+    async def main() -> None:
+        running().create_future().set_exception(KeyError("unseen"))
+        gc.collect()
+
+    run_virtual(main())
+
+
+def test_a_waiting_task_that_nobody_holds_survives_garbage_collection() -> None:
+    ends: list[str] = []
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ends.append(type(sys.exception()).__name__)
+
+    async def main() -> None:
+        asyncio.create_task(work())  # noqa: RUF006 - nobody holds it on purpose
+        await asyncio.sleep(0)
+        gc.collect()
+        assert ends == []
+
+    run_virtual(main())
+    assert ends == ["CancelledError"]
+
+
+def test_async_generators_left_open_are_closed_in_the_order_of_first_use() -> None:
+    closed: list[int] = []
+
+    async def numbers(name: int) -> AsyncGenerator[int, None]:
+        try:
+            yield name
+        finally:
+            await asyncio.sleep(0)
+            closed.append(name)
+
+    async def main() -> list[AsyncGenerator[int, None]]:
+        generators = [numbers(name) for name in range(20)]
+        for generator in generators:
+            await anext(generator)
+        return generators
+
+    run_virtual(main())
+    assert closed == list(range(20))
+
+
+def test_an_async_generator_dropped_at_the_very_end_is_closed_too() -> None:
+    closed: list[str] = []
+
+    async def numbers() -> AsyncGenerator[int, None]:
+        try:
+            yield 1
+        finally:
+            await asyncio.sleep(1)
+            closed.append("in time")
+
+    async def main() -> int:
+        async for number in numbers():
+            return number
+        return 0
+
+    assert run_virtual(main()) == 1
+    assert closed == ["in time"]
+
+
+def test_a_loop_is_as_good_as_new_after_a_run_that_failed() -> None:
+    loop = VirtualLoop(max_callbacks=1000)
+
+    async def break_everything() -> None:
+        loop.call_later(50, print)
+        loop.set_task_factory(lambda *_: None)  # type: ignore[arg-type]
+        loop.set_exception_handler(lambda *_: None)
+        loop.escapes.append(ScenarioError("escape"))
+        await asyncio.sleep(7)
+        await spin(0)
+
+    hooks = sys.get_asyncgen_hooks()
+    with pytest.raises(ScenarioError, match="escape"):
+        loop.run(break_everything())
+    assert sys.get_asyncgen_hooks() == hooks
+    assert (loop.now_ns, loop.escapes, loop.is_running()) == (0, [], False)
+    assert loop.run(groups()) == ["task-2", "bob", "task-1"]
+    with pytest.raises(RuntimeError):
+        asyncio.get_running_loop()
+
+
+def test_the_loop_is_reused_within_a_thread_and_never_shared_between_threads() -> None:
+    async def main() -> VirtualLoop:
+        return running()
+
+    others: list[VirtualLoop] = []
+    thread = threading.Thread(target=lambda: others.append(run_virtual(main())))
+    thread.start()
+    thread.join()
+    assert run_virtual(main()) is run_virtual(main()) is not others[0]

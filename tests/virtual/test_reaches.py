@@ -1,0 +1,204 @@
+"""Whatever would leave a simulation without asyncio is refused, and names its place."""
+# ruff: noqa: PLW0108 - a lambda looks the name up when it is asked
+
+import _thread
+import asyncio
+import os
+import re
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import types
+import urllib.request
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from simloop import ScenarioError, simulate
+from simloop.virtual.reaches import watch_reaches
+
+NOWHERE = ("127.0.0.1", 9)
+
+
+def using(use: Callable[[socket.socket], object], kind: int = socket.SOCK_STREAM) -> object:
+    with socket.socket(socket.AF_INET, kind) as one:
+        return use(one)
+
+
+def multiprocessing_spawn() -> object:
+    from multiprocessing import util  # noqa: PLC0415 - heavy
+
+    return util.spawnv_passfds(b"/bin/true", [b"true"], ())
+
+
+REACHES: dict[str, Callable[[], object]] = {
+    "socket.connect to": lambda: using(lambda one: one.connect(NOWHERE)),
+    "socket.connect": lambda: using(lambda one: one.connect_ex(NOWHERE)),
+    "socket.bind": lambda: using(lambda one: one.bind(NOWHERE)),
+    "socket.sendto": lambda: using(lambda one: one.sendto(b"x", NOWHERE), socket.SOCK_DGRAM),
+    "socket.sendmsg": lambda: using(
+        lambda one: one.sendmsg([b"x"], [], 0, NOWHERE), socket.SOCK_DGRAM
+    ),
+    "socket.getaddrinfo of 'localhost', port 80": lambda: socket.create_connection(
+        ("localhost", 80)
+    ),
+    "socket.gethostbyname": lambda: socket.gethostbyname("localhost"),
+    "socket.gethostbyaddr": lambda: socket.gethostbyaddr("127.0.0.1"),
+    "socket.getnameinfo": lambda: socket.getnameinfo(NOWHERE, 0),
+    "socket.getaddrinfo": lambda: urllib.request.urlopen("http://localhost:9/"),
+    "subprocess.Popen": lambda: subprocess.run(["true"], check=True),
+    "os.system": lambda: os.system("true"),
+    "os.fork": lambda: os.fork(),
+    "os.forkpty": lambda: os.forkpty(),
+    "os.exec": lambda: os.execv("/nonexistent", ["x"]),
+    "os.posix_spawn": lambda: os.posix_spawn("/bin/true", ["true"], {}),
+    "os.kill": lambda: os.kill(os.getpid(), 0),
+    "_posixsubprocess.fork_exec": multiprocessing_spawn,
+    "_thread.start_new_thread": lambda: _thread.start_new_thread(print, ()),
+    "a real thread": lambda: threading.Timer(1, print).start(),
+    "signal.alarm": lambda: signal.alarm(0),
+    "signal.setitimer": lambda: signal.setitimer(signal.ITIMER_REAL, 0),
+    "select.select": lambda: select.select([], [], [], 0),
+    "select.poll": lambda: select.poll(),
+}
+
+
+@pytest.mark.parametrize("what", REACHES)
+def test_a_reach_is_refused_at_its_place_even_if_it_is_swallowed(what: str) -> None:
+    reach = REACHES[what]
+    went_on = False
+
+    async def main() -> None:
+        nonlocal went_on
+        try:
+            reach()
+        except Exception:  # noqa: BLE001 - as much code swallows everything
+            went_on = True
+
+    with pytest.raises(ScenarioError, match=rf"^{what}.* is not available in a ") as caught:
+        simulate(main())
+    place = re.search(r"; called at test_reaches.py:(\d+) in ", str(caught.value))
+    assert place is not None
+    assert 0 <= int(place[1]) - reach.__code__.co_firstlineno <= 3
+    assert went_on
+
+
+def test_the_place_is_the_users_own_line_and_not_that_of_a_package() -> None:
+    package: Any = types.ModuleType("package")
+    source = "import socket\ndef ask():\n    return socket.gethostbyname('localhost')\n"
+    exec(compile(source, "/lib/site-packages/package.py", "exec"), vars(package))
+
+    async def main() -> None:
+        package.ask()
+
+    line = main.__code__.co_firstlineno + 1
+    with pytest.raises(ScenarioError, match=rf"called at test_reaches.py:{line} in "):
+        simulate(main())
+
+
+def test_a_reach_through_to_thread_is_refused_too() -> None:
+    async def main() -> None:
+        await asyncio.to_thread(os.system, "true")
+
+    with pytest.raises(ScenarioError, match=r"^os.system is not .*; called at test_reaches.py"):
+        simulate(main())
+
+
+def test_other_threads_and_code_outside_may_reach_for_everything() -> None:
+    results: list[str] = []
+    begin, done = threading.Event(), threading.Event()
+
+    def reach() -> None:
+        begin.wait(10)
+        results.append(socket.gethostbyname("127.0.0.1"))
+        thread = threading.Thread(target=select.select, args=([], [], [], 0))
+        thread.start()
+        thread.join()
+        done.set()
+
+    worker = threading.Thread(target=reach)
+    worker.start()
+
+    async def main() -> None:
+        begin.set()
+        assert done.wait(10)
+
+    simulate(main())
+    worker.join()
+    assert results == ["127.0.0.1"] == [socket.gethostbyname("127.0.0.1")]
+
+
+def test_files_can_be_read_and_modules_imported(tmp_path: Any) -> None:
+    (tmp_path / "imported_now.py").write_text("VALUE = 5\n")
+
+    async def main() -> int:
+        sys.path.insert(0, str(tmp_path))
+        try:
+            import imported_now  # type: ignore[import-not-found]  # noqa: PLC0415 - in the simulation
+        finally:
+            sys.path.remove(str(tmp_path))
+        assert isinstance(imported_now.VALUE, int)
+        return imported_now.VALUE
+
+    assert simulate(main()) == 5
+
+
+@pytest.mark.parametrize("name", ["distro", "platform.deeper"])
+def test_a_question_about_the_machine_may_run_a_program(name: str) -> None:
+    asking: Any = types.ModuleType(name)  # as the SDK of OpenAI does at its first request
+    exec("import os\ndef ask(): return os.system('true')", vars(asking))
+
+    async def main() -> int:
+        return int(asking.ask())
+
+    assert simulate(main()) == 0
+
+
+def test_a_debugger_inside_a_simulation_may_reach_for_everything() -> None:
+    debugger: Any = types.ModuleType("pdb")
+    exec("import socket\ndef ask(): return socket.gethostbyname('127.0.0.1')", vars(debugger))
+
+    async def main() -> str:
+        return str(debugger.ask())
+
+    assert simulate(main()) == "127.0.0.1"
+
+
+def test_a_simulation_refuses_to_run_where_its_audit_hook_is_not_allowed() -> None:
+    script = """
+import asyncio, sys
+def veto(event, args):
+    if event == "sys.addaudithook":
+        raise RuntimeError
+sys.addaudithook(veto)
+import simloop
+try:
+    simloop.simulate(asyncio.sleep(1))
+except simloop.ScenarioError as error:
+    print(error)
+"""
+    result = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert result.stdout.startswith("another audit hook does not allow"), result.stderr
+
+
+def test_the_audit_hook_is_added_once() -> None:
+    watch_reaches()
+    added: list[str] = []
+
+    armed = True
+
+    def note(event: str, _: object) -> None:
+        if armed and event == "sys.addaudithook":
+            added.append(event)
+
+    sys.addaudithook(note)
+    simulate(asyncio.sleep(1))
+    simulate(asyncio.sleep(1))
+    armed = False
+    assert added == []

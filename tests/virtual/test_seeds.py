@@ -1,0 +1,88 @@
+"""Seeds: one number, many independent streams, and the order of timers of one instant."""
+
+import asyncio
+import os
+import subprocess
+import sys
+
+import pytest
+
+from simloop.errors import ScenarioError
+from simloop.virtual.clock import run_virtual
+from simloop.virtual.seeds import Seeds
+
+FIRST_DRAW = (
+    'from simloop.virtual.seeds import Seeds; print(Seeds(7).stream("ties").getrandbits(64))'
+)
+
+
+def test_the_same_seed_and_name_draw_the_same_numbers() -> None:
+    assert Seeds(7).stream("ties").getrandbits(64) == Seeds(7).stream("ties").getrandbits(64)
+
+
+def test_a_stream_goes_on_where_it_was() -> None:
+    seeds = Seeds(7)
+    assert seeds.stream("ties") is seeds.stream("ties")
+    assert seeds.stream("ties").random() != seeds.stream("ties").random()
+
+
+def test_streams_of_different_names_and_of_different_seeds_differ() -> None:
+    draws = {Seeds(seed).stream(name).getrandbits(64) for seed in range(50) for name in "abcd"}
+    assert len(draws) == 200
+
+
+def test_a_stream_does_not_depend_on_the_streams_used_before_it() -> None:
+    busy = Seeds(7)
+    busy.stream("faults").random()
+    assert busy.stream("ties").random() == Seeds(7).stream("ties").random()
+
+
+def test_the_boundary_between_seed_and_name_counts() -> None:
+    assert Seeds(1).stream("1:a").random() != Seeds(11).stream(":a").random()
+
+
+@pytest.mark.parametrize("hash_seed", ["0", "1"])
+def test_a_stream_is_the_same_in_every_process(hash_seed: str) -> None:
+    command = [sys.executable, "-c", FIRST_DRAW]
+    environment = {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(sys.path)}
+    told = subprocess.run(command, env=environment, capture_output=True, check=True, text=True)
+    assert int(told.stdout) == Seeds(7).stream("ties").getrandbits(64) == 15342459653961957412
+
+
+def test_any_text_may_name_a_stream() -> None:
+    assert Seeds(0).stream("\ud800").random() != Seeds(0).stream("").random()
+
+
+@pytest.mark.parametrize("seed", [0, 2**63 - 1])
+def test_the_bounds_are_seeds(seed: int) -> None:
+    assert Seeds(seed).seed == seed
+
+
+@pytest.mark.parametrize("seed", [-1, 2**63, 1.0, "1", True, None])
+def test_another_value_is_the_authors_error(seed: int) -> None:
+    with pytest.raises(ScenarioError, match=r"^seed: the seed is .*\(give an integer from 0 to"):
+        Seeds(seed)
+
+
+async def order(*, timers: bool) -> list[int]:
+    called: list[int] = []
+    loop = asyncio.get_running_loop()
+    for number in range(12):
+        if timers:
+            loop.call_later(1, called.append, number)
+        else:
+            loop.call_soon(called.append, number)
+    await asyncio.sleep(2)
+    return called
+
+
+def test_a_seed_shuffles_timers_of_one_instant_and_the_same_seed_shuffles_them_the_same() -> None:
+    orders = [run_virtual(order(timers=True), shuffle_seed=seed) for seed in range(5)]
+    assert orders == [run_virtual(order(timers=True), shuffle_seed=seed) for seed in range(5)]
+    assert all(sorted(numbers) == list(range(12)) for numbers in orders)
+    assert len({tuple(numbers) for numbers in orders}) == 5
+    assert list(range(12)) not in orders
+
+
+def test_a_seed_does_not_shuffle_what_is_called_soon() -> None:
+    assert run_virtual(order(timers=False), shuffle_seed=3) == list(range(12))

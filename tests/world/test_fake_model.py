@@ -1,0 +1,386 @@
+"""The fake model: plays its script exactly, and keeps account of it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simloop import (
+    Http,
+    Limits,
+    Outcome,
+    Reply,
+    Result,
+    Scenario,
+    ScenarioError,
+    ScriptExhausted,
+    ScriptUnused,
+    Simulation,
+    run,
+    simulate,
+)
+from simloop.messages import (
+    Finish,
+    FinishReason,
+    Part,
+    ReasoningDelta,
+    Request,
+    StreamError,
+    TextDelta,
+    ToolCallDelta,
+    ToolCallPart,
+    UserMessage,
+)
+from simloop.scenario.replies import Pace, When
+from simloop.trace import entries
+from simloop.virtual.simulate import running_loop
+from simloop.world.fake_model import FakeModel, FunctionModel, Model
+
+MS = 1_000_000
+LOOK = Reply(say="I look.", call={"look": {}})
+STOP = Finish(FinishReason.STOP, "stop")
+
+
+def paced(**waits: str) -> Pace:
+    return Pace.model_validate(waits)
+
+
+def request(text: str = "Go.", purpose: str = "main") -> Request:
+    return Request(1, purpose, "", (UserMessage(text),), ())
+
+
+async def parts_of(model: Model, asked: Request) -> list[tuple[int, Part]]:
+    """The parts, each with the millisecond at which it came."""
+    return [(running_loop().now_ns // MS, part) async for part in model.stream(asked)]
+
+
+def played(*replies: Reply, asked: Sequence[Request] = (request(),)) -> list[list[Part]]:
+    """What a model that is asked these requests answers to each."""
+    model = FakeModel([reply.entry(f"model.{index}") for index, reply in enumerate(replies)])
+
+    async def main() -> list[list[Part]]:
+        return [[part for _, part in await parts_of(model, one)] for one in asked]
+
+    return simulate(main())
+
+
+def timed(reply: Reply) -> list[int]:
+    async def main() -> list[int]:
+        model = FakeModel([reply.entry("model.0")])
+        return [at_ms for at_ms, _ in await parts_of(model, request())]
+
+    return simulate(main())
+
+
+def text_of(parts: Sequence[Part]) -> str:
+    return "".join(part.text for part in parts if isinstance(part, TextDelta))
+
+
+# ------------------------------------------------------------------------- one reply
+
+
+def test_text_comes_word_by_word_and_then_the_finish() -> None:
+    assert played(Reply(say="One two.")) == [[TextDelta("One"), TextDelta(" two."), STOP]]
+
+
+def test_reasoning_comes_before_text_and_text_before_calls() -> None:
+    (parts,) = played(Reply(say="a", think="b", call={"look": {}}))
+    kinds = [type(part) for part in parts]
+    assert kinds == [ReasoningDelta, TextDelta, ToolCallPart, Finish]
+
+
+def test_arguments_can_come_in_pieces_before_the_call() -> None:
+    (parts,) = played(Reply(call={"look": {"at": "abc"}}, fragments=3))
+    pieces = [part.arguments for part in parts if isinstance(part, ToolCallDelta)]
+    assert (len(pieces), "".join(pieces)) == (3, '{"at":"abc"}')
+
+
+def test_a_stalled_stream_gives_nothing_more() -> None:
+    async def main() -> list[Part]:
+        model = FakeModel([Reply(say="Half.", stall="mid-output").entry("model.0")])
+        seen: list[Part] = []
+        try:
+            async with asyncio.timeout(3_600):
+                async for part in model.stream(request()):
+                    seen.append(part)  # noqa: PERF401 - a comprehension would lose them
+        except TimeoutError:
+            return seen
+        return []
+
+    assert simulate(main()) == [TextDelta("Half.")]
+
+
+def test_a_fault_is_a_part_and_no_exception() -> None:
+    ((part,),) = played(Reply(http=Http(status=429)))
+    assert isinstance(part, StreamError)
+
+
+@pytest.mark.parametrize(
+    ("pace", "at_ms"),
+    [
+        (paced(), [0, 0, 0]),
+        (paced(first_part="5ms"), [5, 5, 5]),
+        (paced(per_part="3ms"), [0, 3, 6]),
+        (paced(first_part="5ms", per_part="3ms"), [5, 8, 11]),
+        (paced(per_token="2ms"), [2, 6, 6]),
+    ],
+)
+def test_parts_come_at_the_pace_of_the_reply(pace: Pace, at_ms: list[int]) -> None:
+    assert timed(Reply(say=["1234", "12345678"], pace=pace)) == at_ms
+
+
+def test_calls_without_an_id_are_numbered_over_the_whole_run() -> None:
+    first, second = played(
+        Reply(call=[{"a": {}}, {"b": {}}]), Reply(call={"c": {}}), asked=[request(), request()]
+    )
+    found = [part.call.id for part in (*first, *second) if isinstance(part, ToolCallPart)]
+    assert found == ["call-1", "call-2", "call-3"]
+
+
+def test_every_request_is_remembered() -> None:
+    model = FakeModel([Reply(say="a", times=2).entry("model.0")])
+    asked = [request("one"), request("two")]
+
+    async def main() -> None:
+        for one in asked:
+            await parts_of(model, one)
+
+    simulate(main())
+    assert model.requests == asked
+
+
+# ------------------------------------------------------------------------- the account
+
+
+def say(text: str, times: Any = None, contains: str | None = None) -> Reply:
+    return Reply(say=[text], times=times, when=When(contains=contains) if contains else None)
+
+
+def texts(*replies: Reply, asked: str) -> str:
+    """What is said to one request after the other, one letter each."""
+    answers = played(*replies, asked=[request(letter) for letter in asked])
+    return "".join(text_of(parts) for parts in answers)
+
+
+def test_replies_are_played_in_order() -> None:
+    assert texts(say("1"), say("2"), say("3"), asked="xxx") == "123"
+
+
+def test_a_reply_is_played_as_often_as_it_says() -> None:
+    assert texts(say("1", times=2), say("2"), asked="xxx") == "112"
+
+
+def test_a_reply_can_be_played_for_ever() -> None:
+    assert texts(say("1"), say("2", times="always"), asked="xxxx") == "1222"
+
+
+def test_a_rule_goes_before_replies_in_order() -> None:
+    assert texts(say("1"), say("r", contains="a"), say("2"), asked="xax") == "1r2"
+
+
+def test_a_rule_answers_any_number_of_requests() -> None:
+    assert texts(say("r", contains="a"), say("1"), asked="aaxaa") == "rr1rr"
+
+
+def test_a_rule_with_times_is_used_up() -> None:
+    assert texts(say("r", times=1, contains="a"), say("1"), asked="aa") == "r1"
+
+
+def test_of_two_rules_the_first_that_holds_answers() -> None:
+    assert texts(say("r", contains="b"), say("s", contains="a"), asked="aba") == "srs"
+
+
+def test_a_rule_that_is_used_up_makes_way_for_the_next_rule() -> None:
+    rules = say("r", times=1, contains="a"), say("s", contains="a")
+    assert texts(*rules, asked="aaa") == "rss"
+
+
+def test_one_request_too_many_is_an_error_that_names_its_number() -> None:
+    with pytest.raises(ScriptExhausted, match=r"request 2 finds no reply: 1 in order used up"):
+        run(Scenario(prompt="Go.", model=[LOOK]))
+
+
+def test_no_script_at_all_is_exhausted_at_the_first_request() -> None:
+    with pytest.raises(ScriptExhausted, match="request 1"):
+        run(Scenario(prompt="Go."))
+
+
+@pytest.mark.parametrize(
+    ("replies", "named"),
+    [
+        ([say("Done."), say("unused")], "model.1"),
+        ([say("Done."), say("unused"), say("unused")], "model.1, model.2"),
+        ([say("Done.", times=2)], "model.0"),
+        ([say("Done."), say("unused", times="always")], "model.1"),
+        ([say("Done."), say("unused", contains="never")], "model.1"),
+        ([say("Done.", times="always"), say("unreachable")], "model.1"),
+    ],
+)
+def test_replies_that_nobody_asked_for_are_an_error_that_names_them(
+    replies: list[Reply], named: str
+) -> None:
+    with pytest.raises(ScriptUnused, match=rf"did not use up {named} "):
+        run(Scenario(prompt="Go.", model=replies))
+
+
+def test_summaries_that_nobody_asked_for_are_an_error_that_names_them() -> None:
+    with pytest.raises(ScriptUnused, match=r"summaries\.0"):
+        run(Scenario(prompt="Go.", model=[say("Done.")], summaries=[say("unused")]))
+
+
+def test_a_reply_for_ever_is_satisfied_with_one_request() -> None:
+    scenario = Scenario(prompt="Go.", model=[say("Done.", times="always")])
+    assert run(scenario).outcome is Outcome.COMPLETED
+
+
+@given(st.lists(st.integers(1, 3), min_size=1, max_size=4), st.integers(0, 12))
+@settings(deadline=None, max_examples=60)
+def test_a_script_is_satisfied_by_exactly_as_many_requests_as_it_has_replies(
+    times: list[int], count: int
+) -> None:
+    script = [say(str(index), times=number) for index, number in enumerate(times)]
+    model = FakeModel([reply.entry(f"model.{index}") for index, reply in enumerate(script)])
+
+    async def main() -> None:
+        for _ in range(count):
+            await parts_of(model, request())
+        model.check_account()
+
+    if count == sum(times):
+        simulate(main())
+    else:
+        error = ScriptUnused if count < sum(times) else ScriptExhausted
+        with pytest.raises(error):
+            simulate(main())
+
+
+# ------------------------------------------------------------------------- functions as models
+
+
+def answered(function: Callable[[Request], Any], **limits: int) -> Result:
+    scenario = Scenario(prompt="Go.", limits=Limits(**limits))
+    return Simulation(scenario, model=function, tools={"look": lambda: "seen"}).run()
+
+
+def text(_: Request) -> str:
+    return "Done."
+
+
+def reply(_: Request) -> Reply:
+    return Reply(say="Done.")
+
+
+def parts(_: Request) -> list[Part]:
+    return [TextDelta("Done."), STOP]
+
+
+def generator(_: Request) -> Iterator[Part]:
+    yield TextDelta("Done.")
+    yield STOP
+
+
+async def coroutine(_: Request) -> str:
+    await asyncio.sleep(0)
+    return "Done."
+
+
+async def coroutine_of_a_reply(_: Request) -> Reply:
+    return Reply(say="Done.")
+
+
+async def async_generator(_: Request) -> AsyncIterator[Part]:
+    yield TextDelta("Done.")
+    await asyncio.sleep(0)
+    yield STOP
+
+
+async def coroutine_of_a_generator(asked: Request) -> AsyncIterator[Part]:
+    return async_generator(asked)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [text, reply, parts, generator, coroutine, coroutine_of_a_reply, async_generator,
+     coroutine_of_a_generator],
+)  # fmt: skip
+def test_a_function_may_answer_in_any_form(function: Callable[[Request], Any]) -> None:
+    assert answered(function).text == "Done."
+
+
+def test_a_function_may_take_virtual_time() -> None:
+    async def slow(_: Request) -> str:
+        await asyncio.sleep(3_600)
+        return "Done."
+
+    result = answered(slow, first_part_timeout_ms=10**7, model_call_timeout_ms=10**7)
+    assert result.elapsed_s == 3_600
+
+
+def test_a_function_is_asked_every_request() -> None:
+    model = FunctionModel(lambda asked: "Done." if len(asked.messages) > 1 else LOOK)
+    Simulation(Scenario(prompt="Go."), model=model, tools={"look": lambda: ""}).run()
+    assert [asked.number for asked in model.requests] == [1, 2]
+
+
+def test_calls_of_a_functions_replies_are_numbered_over_the_whole_run() -> None:
+    result = answered(lambda asked: "Done." if len(asked.messages) > 3 else LOOK)
+    calls = [e.call_id for e in result.trace.entries if isinstance(e, entries.ToolCall)]
+    assert calls == ["call-1", "call-2"]
+
+
+def test_a_reply_that_stalls_is_stalled_for_a_function_too() -> None:
+    result = answered(
+        lambda _: Reply(stall="before-headers"), max_error_count=1, first_part_timeout_ms=30
+    )
+    assert result.elapsed_ns == 30 * MS
+
+
+@pytest.mark.parametrize("answer", [None, 5, object(), 1.5, True])
+def test_a_function_that_returns_something_else_is_told_what_to_return(answer: Any) -> None:
+    with pytest.raises(ScenarioError, match="return text, a Reply, or parts"):
+        answered(lambda _: answer)
+
+
+def strings(_: Request) -> Iterator[str]:
+    yield "Done."
+
+
+async def async_strings(_: Request) -> AsyncIterator[str]:
+    yield "Done."
+
+
+def list_of_strings(_: Request) -> list[str]:
+    return ["Done."]
+
+
+def mapping(_: Request) -> dict[str, str]:
+    return {"text": "Done."}
+
+
+@pytest.mark.parametrize("function", [strings, async_strings, list_of_strings, mapping])
+def test_a_function_whose_parts_are_no_parts_is_told_so(
+    function: Callable[[Request], Any],
+) -> None:
+    with pytest.raises(ScenarioError):
+        answered(function)
+
+
+def test_an_empty_text_is_an_empty_reply() -> None:
+    assert answered(lambda _: "", max_error_count=1).message.endswith("the reply is empty")
+
+
+def test_a_scenario_has_one_model() -> None:
+    scenario = Scenario(prompt="Go.", model=[Reply(say="Done.")])
+    with pytest.raises(ScenarioError, match="two models"):
+        Simulation(scenario, model=text)
+
+
+def test_an_error_of_ours_in_a_model_is_raised_as_it_is() -> None:
+    def model(_: Request) -> str:
+        raise ScenarioError("the author is wrong")
+
+    with pytest.raises(ScenarioError, match="the author is wrong"):
+        answered(model)

@@ -1,0 +1,89 @@
+import traceback
+from typing import Any
+
+import pytest
+
+from simloop import Callbacks, Hooks, Reply, Request, Result, Scenario, ScriptedTool, run
+from simloop.world.user_errors import MOST_KEPT
+
+
+def fail(*_: Any, **__: Any) -> Any:
+    raise LookupError("nothing there")
+
+
+async def fail_later(*_: Any) -> None:
+    fail()
+
+
+CALLS = Scenario(prompt="Hi", model=[Reply(call={"fail": {}}), Reply(say="Done.")])
+
+
+def by_model() -> Result:
+    return run(Scenario(prompt="Hi"), model=fail)
+
+
+def by_tool() -> Result:
+    return run(CALLS, tools=[fail])
+
+
+def by_hook() -> Result:
+    return run(CALLS, hooks=Hooks(after_llm_call=[fail_later]), tools={"fail": str})
+
+
+def by_callback() -> Result:
+    return run(CALLS, callbacks=Callbacks(on_text=fail), tools={"fail": str})
+
+
+@pytest.mark.parametrize(
+    ("play", "where"),
+    [
+        (by_model, "the model"),
+        (by_tool, "the tool fail"),
+        (by_hook, "the hook fail_later"),
+        (by_callback, "the callback on_text"),
+    ],
+)
+def test_an_exception_of_the_user_is_kept_with_its_traceback(play: Any, where: str) -> None:
+    first = play().exceptions[0]
+    assert first.where == where
+    assert isinstance(first.error, LookupError)
+    frames = traceback.extract_tb(first.error.__traceback__)
+    assert frames[-1].name == "fail"
+
+
+def test_the_traceback_shows_the_frames_of_the_user_only() -> None:
+    (kept,) = by_tool().exceptions
+    lines = list(kept.lines())
+    assert lines[0] == "Traceback (most recent call last):"
+    assert [line for line in lines if line.startswith("  File")] == [
+        f'  File "{__file__}", line {fail.__code__.co_firstlineno + 1}, in fail'
+    ]
+    assert lines[-1] == "LookupError: nothing there"
+
+
+def test_a_scripted_failure_is_no_exception_of_the_user() -> None:
+    tools = {"fail": ScriptedTool(raises="no disk")}
+    scenario = CALLS.model_copy(update={"tools": tools})
+    assert run(scenario).exceptions == ()
+
+
+def test_the_trace_is_the_same_whatever_the_traceback() -> None:
+    def elsewhere(*_: Any, **__: Any) -> Any:
+        fail()
+
+    one, other = run(CALLS, tools={"fail": fail}), run(CALLS, tools={"fail": elsewhere})
+    assert one.trace == other.trace
+    assert list(one.exceptions[0].lines()) != list(other.exceptions[0].lines())
+
+
+def test_of_many_exceptions_a_few_are_kept() -> None:
+    replies = [Reply(call={"fail": {}}, times=MOST_KEPT + 10), Reply(say="Done.")]
+    result = run(Scenario(prompt="Hi", model=replies), tools=[fail])
+    assert len(result.exceptions) == MOST_KEPT
+
+
+def test_a_request_is_public() -> None:
+    def echo(request: Request) -> str:
+        return request.messages[-1].text
+
+    assert run(Scenario(prompt="Hi"), model=echo).text == "Hi"
