@@ -28,6 +28,7 @@ from stopping import (
 from simloop import Callbacks, Hooks, Http, Outcome, Reply, Scenario, ToolExecution
 from simloop.kernel.policies import ToolOrder
 from simloop.kernel.retry import ExponentialBackoff
+from simloop.messages import ToolResultPart
 
 
 async def swallows() -> str:
@@ -83,8 +84,10 @@ def stories(draw: st.DrawFn) -> tuple[Scenario, dict[str, Any]]:
     """Any script, with hooks and callbacks that wait for a while."""
 
     def waiting(milliseconds: int) -> Callable[..., Any]:
-        async def wait(*_: object) -> None:
-            await nap(milliseconds)
+        async def wait(*given: object) -> None:
+            # Results are told after an abort, too; a callback that waits for them has its grace.
+            if not any(isinstance(one, ToolResultPart) for one in given):
+                await nap(milliseconds)
 
         return wait
 
