@@ -5,8 +5,8 @@
     result = run(Scenario(prompt="Hello?", model=[Reply(say="Hello.")]))
     assert result.text == "Hello."
 
-This module is the public interface, and nothing else re-exports. A name is imported when it is
-first used: `import simloop` costs next to nothing, so a pytest plugin or a `--version` can.
+This module is the public interface, and nothing else re-exports. Names load
+lazily, so the pytest plugin and `--version` start fast.
 """
 
 import importlib

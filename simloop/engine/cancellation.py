@@ -180,7 +180,7 @@ class Timeouts:
             self._timer_ns = when_ns
 
     def let_go(self) -> bool:
-        """Asked by the clock before it moves time for our timer: it must not, for nothing."""
+        """Return whether no timeout is active, so that the clock may discard this timer."""
         if self.current is None:
             self._timer = None
         return self.current is None

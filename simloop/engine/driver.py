@@ -1,4 +1,4 @@
-"""The driver: tells a loop machine what happened, and has done what it asks for, until it ends.
+"""The driver: feeds signals to a loop machine and runs the effects that it requests, until it ends.
 
 It knows no loop design and no state but `Finished`, so any machine can be driven.
 
@@ -182,7 +182,7 @@ class Driver:
         return signal
 
     def _unsay(self, signal: Signal | None) -> None:
-        """What the machine does not hear of, because the run is stopped first, does not count."""
+        """Take back the counts of a signal that a cancellation dropped."""
         if isinstance(signal, ModelReplied):
             self._performer.total_steps -= signal.steps
         elif isinstance(signal, ContextCompacted):

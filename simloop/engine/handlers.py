@@ -231,7 +231,7 @@ class EffectHandlers:
         return signals.ModelFailed(ErrorClass.ABORTED, retryable=False)
 
     async def _judge(self, reply: ReplySoFar) -> Signal:
-        """What the reply, or the lack of one, is to the machine."""
+        """Convert the reply, or the failure of the call, to a signal."""
         words = reply.text
         reply.pieces = [words]  # joined once, here
         self.said, self.text = words, words or self.text

@@ -10,7 +10,7 @@ from simloop.trace.recorder import Recorder
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """The pen, the stop button and the user code."""
+    """The recorder, the cancellation and the user code, shared by the effect handlers."""
 
     recorder: Recorder
     interrupts: Cancellation

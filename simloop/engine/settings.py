@@ -38,8 +38,8 @@ class EngineSettings:
     of the provider's. `context` says what measuring and compacting come to, in the place of sizes.
     `replies` says what a failed reply leaves in the context; its words are read by the model
     (ReadModel). Past `warn_after` model calls, each one more is noted. `faulty` gives the faults of
-    chance to a tool that a hook brings; those in `tools` have them. `watched`: whoever looks on may
-    act on what happened, before anything more is begun, also where no time passes.
+    chance to a tool that a hook brings; those in `tools` have them. `watched`: yield
+    before each effect, so that observers can act.
     """
 
     model: Model

@@ -115,7 +115,7 @@ class ToolCalls:
     async def run(self, tools: Mapping[str, Tool], watch: Timeouts) -> None:
         """Run the open calls, one after the other or in parallel, as the policy says.
 
-        A call that was started and cut short before has had its run: it gets an error result.
+        A started, interrupted call is not run again; it gets an error result.
         """
         await self.finish_started()
         for index in self._started:
@@ -192,7 +192,7 @@ class ToolCalls:
         Raises CancelledError if the run is to end.
         """
         if self._watched:
-            await asyncio.sleep(0)  # as in driver.py: the result of the call before it was told
+            await asyncio.sleep(0)  # as in driver.py: let observers react to the previous result
         if number and self._is_stopped():
             return False
         self._interrupts.check()
@@ -244,7 +244,7 @@ class ToolCalls:
         return True
 
     async def _start_all(self, ready: list["Ready"], watch: Timeouts) -> list["Ready"]:
-        """Those that are started. An abort keeps back what comes after it, and no started call."""
+        """Start the calls in order. After an abort no further call starts; started calls run."""
         started: list[Ready] = []
         for one in ready:
             if started and self._interrupts.pending is not None:

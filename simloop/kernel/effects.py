@@ -11,7 +11,7 @@ from simloop.messages import FinishReason, Outcome
 
 
 class Queue(StrEnum):
-    """Where that waits which the user says during a run (`documented-loops.md` 2.2)."""
+    """The queue that holds a message which the user sends during a run."""
 
     STEERING = "steering"  # to be heard as soon as may be
     FOLLOW_UP = "follow-up"  # to be heard when the run would otherwise be over
@@ -100,7 +100,7 @@ class Backoff(Struct, frozen=True, gc=False):
 
 
 class Finish(Struct, frozen=True, gc=False):
-    """Give every open call a result, say goodbye. Nothing is answered.
+    """End the run: give every open call a result. No signal follows.
 
     `message` is what the user is told, if the loop has words of its own for it. `text_first`: the
     user is told the text of the last reply instead, if it has any. `keep`: a step that was cut

@@ -74,9 +74,9 @@ class Feature(StrEnum):
 class Bound(NamedTuple):
     """A limit as exploration sees it: the counter of `Run`, and where a run goes no further.
 
-    The counter counts what has been answered: one that counts a call when it is asked for stands at
-    `at` while the last call that is allowed is under way, and is found to be past its bound. It
-    goes up by one, or by the steps of a reply, and never down unless it `resets`.
+    Count completed calls only, not calls in flight: a counter that includes the call under way
+    passes its bound one call early. The counter goes up by one, or by the steps of a reply, and
+    never down unless it `resets`.
     """
 
     counter: str

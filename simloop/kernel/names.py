@@ -26,7 +26,7 @@ NAMES = _Names()
 def told(value: Struct) -> str:
     """A signal or a state in words: `model-replied: tool-calls, text, calls`.
 
-    A flag that is not set, and a number that is the default, go without saying.
+    False flags and default numbers are omitted.
     """
     words = []
     for field in fields(value):

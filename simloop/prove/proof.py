@@ -151,7 +151,7 @@ def _lasso(graph: Graph, through: str, *, ends: bool) -> Lasso | None:
     lasso = None if ends else shortest_lasso(graph, partial(is_told_by, words=through))
     if lasso is None and through:
         hint = "the words are those of a report, such as `model-replied other`"
-        raise ScenarioError(f"no run goes round through `{through}`", key="through", hint=hint)
+        raise ScenarioError(f"no cycle contains `{through}`", key="through", hint=hint)
     return lasso
 
 

@@ -71,7 +71,7 @@ def wrong_by_itself(run: Run, asked: Asked) -> Iterator[str]:
         if not isinstance(effect, Effect):
             yield f"{state} asks for {NAMES[type(effect)]}, which is no effect"
         elif isinstance(effect, effects.Finish):
-            yield f"{state} says goodbye, and goes on"
+            yield f"{state} emits Finish but is not followed by Finished"
         elif isinstance(effect, effects.Backoff) and effect.failures < 1:
             yield f"{state} waits after {effect.failures} failures"
 

@@ -45,7 +45,7 @@ def found(loop: GivenLoop) -> Any:
     """The object that `loop` names, or `loop`. Raises ScenarioError if it cannot be imported."""
     if not isinstance(loop, str):
         return loop
-    with isolated(f"the loop `{loop}` cannot be had", _HINT):
+    with isolated(f"the loop `{loop}` cannot be loaded", _HINT):
         return imported(loop)
 
 
@@ -77,7 +77,7 @@ def own_machine(
     if design and "options" in takes and "options" not in given:
         given["options"] = _as_declared(made, design_options(design))
     _check_options(made, name, limits, given)
-    with isolated(f"the loop `{name}` cannot be had", _HINT):
+    with isolated(f"the loop `{name}` cannot be loaded", _HINT):
         machine = made(limits, **given)
     return _checked(machine, name)
 

@@ -230,8 +230,7 @@ class Simulation:
     def _check_account(self, result: Result) -> None:
         """Raise ScriptUnused for unused replies and moments, with how the run ended.
 
-        Often that is why. An abort that never comes tests as little as a reply that is not
-        requested.
+        The error states the outcome, because ending early often explains unused replies.
         """
         expect = self.expected
         error = self._left_over()

@@ -238,7 +238,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return cast("Timer", handle)
 
     def _timer_handle_cancelled(self, handle: Any) -> None:
-        """Asked by a handle just before it counts as cancelled, so it is excluded by name."""
+        """Count a cancelled timer; its handle is not marked yet, so it is skipped explicitly."""
         self._timer_cancelled_count += handle._scheduled
         timers = self._timers
         if self._timer_cancelled_count > max(100, len(timers) // 2):
@@ -315,7 +315,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return refused
 
     def _drain(self, asked: set[Task]) -> list[Task]:
-        """Cancel tasks once, but those in `asked` or closing a generator, and run to the end."""
+        """Cancel each task once, except those in `asked` or closing a generator; run to the end."""
         unfinished = self.unfinished()
         self._look_at = self._most_callbacks = self._callbacks + 10_000 + 100 * len(unfinished)
         self._time_limit_ns = self.now_ns + self.max_virtual_ns

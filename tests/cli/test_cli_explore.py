@@ -311,7 +311,7 @@ class TestLoop:
 
     @pytest.mark.parametrize(
         ("attribute", "words"),
-        [("NUMBER", "cannot be had"), ("Nothing", "Nothing"), ("", "cannot be had")],
+        [("NUMBER", "cannot be loaded"), ("Nothing", "Nothing"), ("", "cannot be loaded")],
     )
     def test_that_is_no_machine_is_refused(self, own: str, attribute: str, words: str) -> None:
         result = explore("--loop", f"{own}:{attribute}")
@@ -333,7 +333,7 @@ class TestLoop:
             (folder / f"{name}.py").write_text(text, "utf-8")
         result = explore("--loop", f"{name}:Loop")
         assert (result.exit_code, result.stdout) == (2, "")
-        assert f"the loop `{name}:Loop` cannot be had" in result.stderr
+        assert f"the loop `{name}:Loop` cannot be loaded" in result.stderr
         assert "Traceback" not in result.stderr
 
 

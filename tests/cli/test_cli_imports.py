@@ -71,7 +71,7 @@ class TestAReplay:
     def test_imports_the_loop_that_the_user_names(self) -> None:
         result = simloop("replay", "--loop", "marks:loop", trace_of("marks:loop"))
         assert result.exit_code == 2
-        assert "the loop `marks:loop` cannot be had: AttributeError" in result.stderr
+        assert "the loop `marks:loop` cannot be loaded: AttributeError" in result.stderr
         assert Path("imported").exists()
 
     def test_runs_a_trace_on_the_loop_that_the_user_names(self) -> None:
@@ -98,5 +98,5 @@ def test_a_loop_that_ends_the_program_is_an_error_of_its_scenario(verb: str, loo
         words = [line.split()[0] for line in result.stdout.splitlines()]
         assert words == ["ok", "ERROR", "ok", "2"]
         assert result.exit_code == 2
-    assert f"the loop `{loop}` cannot be had: " in result.stderr
+    assert f"the loop `{loop}` cannot be loaded: " in result.stderr
     assert "internal error" not in result.stderr

@@ -110,10 +110,10 @@ def make_react(_: Limits) -> ReactLoop:
 @pytest.mark.parametrize(
     ("loop", "says"),
     [
-        ("no_such_module:loop", "cannot be had: ModuleNotFoundError"),
-        ("simloop.loops.pi:NoLoop", "cannot be had: AttributeError"),
-        ("simloop.loops.pi:LEGAL", "cannot be had: TypeError"),
-        ("simloop.loops.pi:_reply_of", "cannot be had: AttributeError"),
+        ("no_such_module:loop", "cannot be loaded: ModuleNotFoundError"),
+        ("simloop.loops.pi:NoLoop", "cannot be loaded: AttributeError"),
+        ("simloop.loops.pi:LEGAL", "cannot be loaded: TypeError"),
+        ("simloop.loops.pi:_reply_of", "cannot be loaded: AttributeError"),
     ],
 )
 def test_a_loop_of_ones_own_that_cannot_be_had_says_why(loop: str, says: str) -> None:
@@ -148,7 +148,7 @@ def test_what_is_no_machine_cannot_be_run(loop: Any) -> None:
 
 
 def test_an_object_that_neither_is_nor_makes_a_machine_cannot_be_run() -> None:
-    with pytest.raises(ScenarioError, match="`object` cannot be had: TypeError") as refused:
+    with pytest.raises(ScenarioError, match="`object` cannot be loaded: TypeError") as refused:
         run(Scenario(prompt="Hi"), loop=object())  # type: ignore[arg-type]
     assert refused.value.key == "loop"
 

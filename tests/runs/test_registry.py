@@ -194,7 +194,7 @@ def test_a_machine_itself_can_be_given() -> None:
 def test_a_machine_that_cannot_be_had_is_an_error_that_says_why(loop: str, says: str) -> None:
     with pytest.raises(ScenarioError) as caught:
         machine_for(loop, Limits())
-    assert caught.value.message.startswith(f"the loop `{loop}` cannot be had: {says}")
+    assert caught.value.message.startswith(f"the loop `{loop}` cannot be loaded: {says}")
     assert (caught.value.key, caught.value.hint.startswith("write module:attribute")) == (
         "loop",
         True,

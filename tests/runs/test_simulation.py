@@ -143,7 +143,7 @@ def test_a_loop_that_cannot_be_had_is_refused_with_the_file_that_names_it() -> N
     scenario = parse_scenario("prompt: x\nloop: not.here:Loop\n", "a.yaml")
     with pytest.raises(ScenarioError) as caught:
         run(scenario)
-    assert str(caught.value).startswith("a.yaml: loop: the loop `not.here:Loop` cannot be had")
+    assert str(caught.value).startswith("a.yaml: loop: the loop `not.here:Loop` cannot be loaded")
 
 
 # ---------------------------------------------------------------------- Python joins a scenario
