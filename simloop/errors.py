@@ -1,9 +1,9 @@
-"""Errors, named by whose fault they are: the author's, the loop's under test, or simloop's.
+"""Errors, grouped by their cause: the author's input, the loop under test, or simloop.
 
-Not here: simulated failures (a 429, a tool that fails). Those are values, never exceptions of ours.
-The rules to keep: every message says what is wrong, where, and what to do about it. The text of an
-error is escaped, because pytest and tracebacks print it as it is; a message of several lines gets
-text of others escaped, or the newlines in that could forge a line.
+Not here: simulated failures (a 429, a tool that fails). Those are values, never simloop's
+exceptions. The rules to keep: every message names the error, its place and the remedy. The text of
+an error is escaped, because pytest and tracebacks print it as it is; in a message of several lines,
+text of others is escaped first, because its newlines could forge a line.
 """
 
 from collections.abc import Sequence
@@ -15,12 +15,12 @@ from simloop.escape import escape, escape_lines
 
 
 class SimloopError(Exception):
-    """Anything that simloop itself raises. `exit_code` is what the command line ends with."""
+    """The base of all errors that simloop raises. `exit_code` is the command line's exit code."""
 
     exit_code: ClassVar[int] = 3
 
     def __str__(self) -> str:
-        """The message, with each line escaped."""
+        """Return the message, with each line escaped."""
         return escape_lines(super().__str__())
 
 
@@ -62,7 +62,7 @@ class ScenarioError(SimloopError):
 
 
 class CannotExpress(ScenarioError):  # noqa: N818 - what a loop design cannot do is no error of it
-    """The scenario asks for something that its loop design does not have, such as hooks."""
+    """The scenario asks for a feature that its loop design does not have, such as hooks."""
 
     def __init__(self, loop: str, reasons: Sequence[str]) -> None:
         self.reasons = tuple(reasons)
@@ -100,11 +100,11 @@ class CheckFailed(SimloopError, AssertionError):  # noqa: N818 - a check failed,
 
     @property
     def finding(self) -> str:
-        """The message with key and hint, and the other findings; escaped, without the command."""
+        """Return the message with key and hint, and the other findings; escaped, no command."""
         return self._found_in("")
 
     def __str__(self) -> str:
-        """The finding, the end of the run, then the command that reproduces it; all escaped."""
+        """Return the finding, the end of the run, then the reproducing command; all escaped."""
         finding = self._found_in(str(self.path or ""))
         reproduce = f"reproduce: {escape(self.reproduce)}" if self.reproduce else ""
         return "\n".join(filter(None, (finding, escape_lines(self.account), reproduce)))
@@ -128,11 +128,11 @@ class ExpectationFailed(CheckFailed):
 
 
 class InvariantViolated(CheckFailed):
-    """A run lacks a property that every run must have, whatever its scenario expects."""
+    """A run lacks a property that every run must have, independent of its expectations."""
 
 
 class ReplayDiverged(CheckFailed):
-    """A run, made again, went another way."""
+    """A repeated run differs from the first run."""
 
 
 class Deadlock(CheckFailed):
@@ -144,18 +144,18 @@ class RunawayRun(CheckFailed):
 
 
 class BrokenMachine(CheckFailed):
-    """A loop machine of one's own raised, left its map, or asked for what there is not."""
+    """A user's loop machine raised, left its map, or made an impossible request."""
 
 
 class InternalError(SimloopError):
-    """simloop is wrong, not its user. Please report it with the message."""
+    """An error in simloop, not in its use. Please report it with the message."""
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorDetails:
     """One error as data: the place apart from the message.
 
-    `message` and `hint` are escaped, because they quote text of others. What is not known is None.
+    `message` and `hint` are escaped, because they quote text of others. An unknown value is None.
     """
 
     type: str
@@ -169,7 +169,7 @@ class ErrorDetails:
 
     @classmethod
     def of(cls, error: SimloopError) -> tuple[Self, ...]:
-        """Return the details of `error`: of a ScenarioError one for each mistake of the file."""
+        """Return the details of `error`; a ScenarioError has one for each mistake of the file."""
         name = type(error).__name__
         if isinstance(error, ScenarioError):
             first = cls(
@@ -203,6 +203,6 @@ def _message_and_place(error: ScenarioError | CheckFailed) -> _Placed:
 
 
 def _one_line(place: str, key: str, message: str, hint: str) -> str:
-    """`place: key: message (hint)`, with the parts that are known."""
+    """Return `place: key: message (hint)`, with the parts that are known."""
     text = ": ".join(part for part in (place, key, message) if part)
     return f"{text} ({hint})" if hint else text

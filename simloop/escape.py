@@ -9,7 +9,7 @@ passes through `escape`. An error of simloop's does so in its `__str__`.
 import re
 
 WIDEST = 2_000
-"""Characters of a line that holds a path and a message."""
+"""The maximum number of characters of a line that holds a path and a message."""
 
 # C0 and C1 controls, DEL, zero-width and direction marks, line separators, surrogates, BOM.
 _HOSTILE = re.compile(
@@ -19,7 +19,7 @@ _SHORT = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
 def escape(text: str, width: int = WIDEST) -> str:
-    """`text` on one line, at most `width` characters, with everything invisible spelled out."""
+    """Return `text` on one line of at most `width` characters, with invisible ones spelled out."""
     cut = text[: width + 1]
     shown = _HOSTILE.sub(_spell, cut)
     if len(shown) <= width and len(cut) == len(text):
@@ -28,7 +28,7 @@ def escape(text: str, width: int = WIDEST) -> str:
 
 
 def escape_lines(text: str) -> str:
-    """`text` with each of its lines escaped. Its newlines must be simloop's own."""
+    """Return `text` with each of its lines escaped. Its newlines must be simloop's own."""
     return "\n".join(map(escape, text.split("\n")))
 
 
@@ -41,7 +41,7 @@ def _spell(match: re.Match[str]) -> str:
 
 
 def writable(text: str) -> str:
-    """`text` with lone surrogates replaced: JSON can carry them in, UTF-8 cannot carry them out."""
+    """Return `text` with lone surrogates replaced, which JSON can carry but UTF-8 cannot."""
     if text.isascii():
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

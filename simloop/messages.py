@@ -1,9 +1,9 @@
-"""The nouns that everything speaks: messages, tool calls, stream parts, faults, outcomes.
+"""The values that all packages share: messages, tool calls, stream parts, faults, outcomes.
 
-Not here: what becomes of them (kernel, loops) and how they are kept (trace). The rule to keep:
-everything is an immutable value, so a request, a trace and a view may share it without copying.
-Built on msgspec Structs with `gc=False`: they hold no cycles, and a kept trace of 100,000 of them
-must not make the garbage collector's work super-linear.
+Not here: processing them (kernel, loops) and storing them (trace). The rule to keep: everything is
+an immutable value, so a request, a trace and a view may share it without copying. Built on msgspec
+Structs with `gc=False`: they hold no cycles, and a kept trace of 100,000 of them must not make the
+garbage collector's work super-linear.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 
 class FinishReason(StrEnum):
-    """Why the *model* stopped. The provider's raw word is kept beside it, in `Finish.raw`."""
+    """The reason that the *model* stopped. `Finish.raw` keeps the provider's raw word beside it."""
 
     STOP = "stop"
     TOOL_CALLS = "tool-calls"
@@ -25,11 +25,11 @@ class FinishReason(StrEnum):
 
     @classmethod
     def read(cls, raw: str) -> "FinishReason":
-        """What a provider's word means; a word that nobody knows is `OTHER`.
+        """Return the reason for a provider's word; an unknown word is `OTHER`.
 
-        Our own words and those of OpenAI, Anthropic and Gemini (`wire.md` section 4), in any case.
-        `interrupted` is not a word that a provider says; it is what silence means, and what a
-        gateway that lost the provider says in its own way (bug C6).
+        It reads simloop's own words and those of OpenAI, Anthropic and Gemini (`wire.md` section
+        4), in any case. `interrupted` is not a word that a provider sends; it is the meaning of
+        silence, and of the words that a gateway sends when it lost the provider (bug C6).
         """
         return _FINISH_WORDS.get(raw.lower().replace("-", "_"), cls.OTHER)
 
@@ -64,7 +64,7 @@ class Outcome(StrEnum):
     BLOCKED = "blocked"
 
     def message(self, *, errors: int = 0, cause: str = "") -> str:
-        """What a user is told, in the words of documents 000/002 where they give them.
+        """Return the text for the user, in the words of documents 000/002 if they give them.
 
         `errors` is the run's error count, `cause` the text of the error that ended it.
         """
@@ -101,22 +101,22 @@ class ToolCall(Struct, frozen=True, gc=False):
 
 
 class UserMessage(Struct, frozen=True, gc=False, tag_field="role", tag="user"):
-    """What the user said."""
+    """A message of the user."""
 
     text: str
 
 
 FAILED_REPLY, ABORTED_REPLY = "error", "aborted"
-"""How a reply failed: the values of `AssistantMessage.failed`."""
+"""The values of `AssistantMessage.failed`, which say how a reply failed."""
 
 
 class AssistantMessage(
     Struct, frozen=True, gc=False, omit_defaults=True, tag_field="role", tag="assistant"
 ):
-    """A model's reply. Its calls are answered by the `ToolMessage`s right after it.
+    """A model's reply. The `ToolMessage`s right after it answer its calls.
 
-    `reasoning` is there where the loop sends it back. `failed` is `error` or `aborted` for a reply
-    that only the transcript has: no request has it, and its calls may be cut off and unanswered.
+    `reasoning` is set if the loop sends it back. `failed` is `error` or `aborted` for a reply that
+    only the transcript has: no request has it, and its calls may be cut off and unanswered.
     """
 
     text: str
@@ -126,7 +126,7 @@ class AssistantMessage(
 
 
 NO_RESULT = "No result provided"
-"""The result that pi adds to a request for a call that its transcript leaves without one."""
+"""The result that pi adds to a request for a call without a result in its transcript."""
 
 
 class ToolMessage(Struct, frozen=True, gc=False, omit_defaults=True, tag_field="role", tag="tool"):
@@ -138,9 +138,10 @@ class ToolMessage(Struct, frozen=True, gc=False, omit_defaults=True, tag_field="
 
 
 class SummaryMessage(Struct, frozen=True, gc=False, tag_field="role", tag="summary"):
-    """What compaction put in the place of older messages.
+    """The summary with which compaction replaces older messages.
 
-    A role of its own: providers take it as user text, and no invariant on user turns applies to it.
+    It has a role of its own: providers take it as user text, and no invariant on user turns applies
+    to it.
     """
 
     text: str
@@ -150,7 +151,7 @@ Message = UserMessage | AssistantMessage | ToolMessage | SummaryMessage
 
 
 class ToolSpec(Struct, frozen=True, gc=False):
-    """A tool as the model is told of it. `parameters` is its JSON Schema, as canonical JSON."""
+    """A tool as described to the model. `parameters` is its JSON Schema, as canonical JSON."""
 
     name: str
     description: str
@@ -172,7 +173,7 @@ class Request(Struct, frozen=True):
 
 
 class Fault(Struct, frozen=True, gc=False, omit_defaults=True):
-    """A failed model call, as a value: a status, or a `code` for what has no status.
+    """A failed model call as a value: a status, or a `code` for a failure without a status.
 
     `code` is `connection`, `timeout`, or the provider's word in an error body; `code_is_type` is
     set if the body has that word as its `type` or `status`, and no `code`. `headers` are lower-case
@@ -186,7 +187,7 @@ class Fault(Struct, frozen=True, gc=False, omit_defaults=True):
     code_is_type: bool = False
 
     def header(self, name: str) -> str | None:
-        """The value of the header `name` (lower case), or None."""
+        """Return the value of the header `name` (lower case), or None."""
         return next((value for key, value in self.headers if key == name), None)
 
 
@@ -217,7 +218,7 @@ class ToolCallPart(Struct, frozen=True, gc=False):
 
 
 class Finish(Struct, frozen=True, gc=False):
-    """The model says that it is done. `steps` is how many steps it reports for this reply."""
+    """The end of the model's reply. `steps` is the number of steps that it reports."""
 
     reason: FinishReason
     raw: str
@@ -226,7 +227,7 @@ class Finish(Struct, frozen=True, gc=False):
 
 
 class StreamError(Struct, frozen=True, gc=False):
-    """The call failed, before, during or instead of its output. Nothing follows."""
+    """The call failed, before, during or instead of its output. No part follows."""
 
     fault: Fault
 
@@ -235,10 +236,10 @@ Part = TextDelta | ReasoningDelta | ToolCallDelta | ToolCallPart | Finish | Stre
 
 
 class ToolResult(Struct, frozen=True, omit_defaults=True):
-    """What a tool gave: `text` for the model, `details` for the interface (document 001).
+    """The output of a tool: `text` for the model, `details` for the interface (document 001).
 
-    `terminate` asks for the end of the run, which pi's versions grant when each result of a reply
-    asks for it.
+    `terminate` requests the end of the run, which pi's versions grant when each result of a reply
+    requests it.
     """
 
     text: str
@@ -248,7 +249,7 @@ class ToolResult(Struct, frozen=True, omit_defaults=True):
 
 
 class ToolResultPart(Struct, frozen=True):
-    """The result of a call, as `on_chunk` is given it; no model sends one."""
+    """The result of a call, as passed to `on_chunk`; no model sends one."""
 
     call: ToolCall
     result: ToolResult

@@ -1,9 +1,9 @@
 """The pytest plugin: scenario files are test items, and tests can run scenarios.
 
-A file `*.simloop.yaml` is an item with fixtures, so a conftest can do with it what it does with
-tests: mark it in `pytest_collection_modifyitems`, or override `simloop_run` to add its own tools.
-`-k` knows it by the names of its file and of its folders, not by its title: it is read when it
-runs, so that a bad file is one failed test.
+A file `*.simloop.yaml` is an item with fixtures, so a conftest can treat it like a test: mark it in
+`pytest_collection_modifyitems`, or override `simloop_run` to add its own tools. `-k` matches the
+names of its file and of its folders, not its title: the file is read when it runs, so that a bad
+file is one failed test.
 
 Not here: running and judging (scenario). The rule to keep: every pytest on a machine that has
 simloop imports this module, so it imports nothing of simloop before a test asks for it.
@@ -40,7 +40,7 @@ _MEASURES = ("simloop_runs", "simloop_virtual_ns", "simloop_wall_ns")
 
 @dataclasses.dataclass(slots=True)
 class Played:
-    """What the runs of one test came to, and their traces if they may be wanted."""
+    """The results of the runs of one test, and their traces if they may be wanted."""
 
     keeps_traces: bool
     runs: int = 0
@@ -52,7 +52,7 @@ class Played:
 
     @contextlib.contextmanager
     def run(self, trace: "LoopTrace | None" = None) -> Iterator[None]:
-        """Count one run, however it ends, and keep what it has written into its trace."""
+        """Count one run, however it ends, and keep the entries of its trace."""
         start_ns = time.perf_counter_ns()
         try:
             yield
@@ -83,7 +83,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def _seed(text: str) -> int:
-    """A seed; what seeds can be is also said in virtual/seeds.py, which costs an import."""
+    """Return a seed; virtual/seeds.py, which costs an import, also states the valid range."""
     if not (text.isdecimal() and int(text) < 2**63):
         raise pytest.UsageError(f"--simloop-seed is an integer from 0 to 2**63 - 1, not {text!r}")
     return int(text)
@@ -113,7 +113,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> "ScenarioF
 
 
 def _escape(text: str) -> str:
-    """`text` as it can be printed: a file's name can hold escape sequences, or be no UTF-8.
+    """Return `text` escaped for printing: a file's name can hold escape sequences or invalid UTF-8.
 
     pytest prints names as they are, encodes them for xdist and for files, and ends the session if
     that fails.
@@ -127,7 +127,7 @@ class ScenarioFile(pytest.File):
     """A scenario file, with one item."""
 
     def collect(self) -> Iterator["ScenarioItem"]:
-        """The item."""
+        """Yield the item."""
         path = self.path
 
         def play(simloop_run: Callable[[Path], object]) -> None:
@@ -140,33 +140,33 @@ class ScenarioFile(pytest.File):
 
 
 class ScenarioItem(pytest.Function):
-    """A scenario as a test. A Function, so that fixtures, marks and other plugins work."""
+    """A scenario as a test. It is a Function, so that fixtures, marks and other plugins work."""
 
     def reportinfo(self) -> tuple[str, int, str]:
-        """The place of the scenario, for reports."""
+        """Return the place of the scenario, for reports."""
         return _escape(str(self.path)), 0, self.name
 
-    # As pytest's own Function has it; Node has one parameter more.
+    # The signature of pytest's Function; Node has one parameter more.
     def repr_failure(  # type: ignore[override]
         self, excinfo: pytest.ExceptionInfo[BaseException]
     ) -> "str | TerminalRepr":
-        """What is wrong, without any frames; an exception that is no finding as pytest shows it."""
+        """Return the message of a finding without frames, or the text of pytest for others."""
         if not _is_finding(excinfo.value) or self.config.getoption("fulltrace"):
             return super().repr_failure(excinfo)
         shown = excinfo.getrepr(style="value", chain=False)
-        if shown.reprcrash is not None:  # what summaries and junit files quote
+        if shown.reprcrash is not None:  # summaries and junit files quote it
             first_line = str(excinfo.value).partition("\n")[0]
             crash = dataclasses.replace(
                 shown.reprcrash, path=_escape(str(self.path)), lineno=1, message=first_line
             )
             shown.reprcrash = crash
-            if hasattr(shown, "chain"):  # what xdist sends
+            if hasattr(shown, "chain"):  # xdist sends it
                 shown.chain = [(shown.reprtraceback, crash, None)]
         return shown
 
 
 def _is_finding(error: BaseException) -> bool:
-    """Whether it speaks for itself: an error of the author or the loop, not one of simloop."""
+    """Return whether the error is of the author or the loop, not of simloop."""
     errors = sys.modules.get("simloop.errors")
     return errors is not None and isinstance(error, errors.CheckFailed | errors.ScenarioError)
 
@@ -176,13 +176,13 @@ def _is_finding(error: BaseException) -> bool:
 
 @pytest.fixture
 def simloop_run(request: pytest.FixtureRequest) -> "SimloopRun":
-    """Run a scenario and check what it expects: `simloop_run("retry.simloop.yaml")`.
+    """Run a scenario and check its expectations: `simloop_run("retry.simloop.yaml")`.
 
-    The scenario is a Scenario or a path, which is relative to the file of the test. Takes what
-    `simloop.run` takes, and `check=False` to only look at the result. The scenario's settings give
-    way to the marker `simloop(seed=..., loop=...)`, the marker to `--simloop-seed`, and all to
-    what the call says. Returns the Result, or None where the scenario expects an error in the place
-    of an outcome and got it.
+    The scenario is a Scenario or a path, which is relative to the file of the test. The call takes
+    the arguments of `simloop.run`, and `check=False` to skip the check. The marker
+    `simloop(seed=..., loop=...)` overrides the scenario's settings, `--simloop-seed` overrides the
+    marker, and the arguments of the call override all of them. Returns the Result, or None if the
+    scenario expects an error in the place of an outcome and got it.
     """
     from simloop.check.pairing import check_pairing  # noqa: PLC0415 - see the module docstring
     from simloop.errors import CheckFailed, SimloopError  # noqa: PLC0415
@@ -222,9 +222,9 @@ def simloop_run(request: pytest.FixtureRequest) -> "SimloopRun":
 
 @pytest.fixture
 def virtual_clock(request: pytest.FixtureRequest) -> "VirtualClock":
-    """Run a coroutine on the virtual clock: `virtual_clock(main())` returns what it returns.
+    """Run a coroutine on the virtual clock: `virtual_clock(main())` returns its result.
 
-    Takes what `simloop.simulate` takes; the seed is as `simloop_run` has it, or 0.
+    The call takes the arguments of `simloop.simulate`; the seed is that of `simloop_run`, or 0.
     """
     from simloop.virtual.simulate import running_loop, simulate  # noqa: PLC0415 - see the module docstring
 
@@ -250,7 +250,7 @@ def virtual_clock(request: pytest.FixtureRequest) -> "VirtualClock":
 def fake_model(request: pytest.FixtureRequest) -> "Iterator[MakeFakeModel]":
     """Make a fake model of replies: `fake_model(Reply(say="Hi"))`, for `run(..., model=...)`.
 
-    When a test has passed, a reply that nobody asked for is an error.
+    When a test has passed, an unused reply is an error.
     """
     from simloop.errors import ScriptUnused  # noqa: PLC0415 - see the module docstring
     from simloop.world.fake_model import FakeModel  # noqa: PLC0415
@@ -281,14 +281,14 @@ def _played(item: pytest.Item) -> Played:
 
 
 def _command(item: pytest.Item) -> str:
-    """The command that runs the test again, for a run that needs the code of the test."""
+    """Return the command that runs the test again, for a run that needs the code of the test."""
     seed = item.config.getoption("--simloop-seed")
     flag = "" if seed is None else f" --simloop-seed {seed}"
     return f"pytest {shlex.quote(item.nodeid)}{flag}"
 
 
 def _load(path: Path) -> "Scenario":
-    """Read it, under the name by which whoever started pytest would call it."""
+    """Read the scenario under its path relative to the folder in which pytest was started."""
     from simloop.errors import ScenarioError  # noqa: PLC0415 - see the module docstring
     from simloop.scenario.loader import load_scenario  # noqa: PLC0415
 
@@ -296,11 +296,11 @@ def _load(path: Path) -> "Scenario":
     try:
         return load_scenario(path.relative_to(here) if path.is_relative_to(here) else path)
     except ScenarioError as error:
-        raise error from None  # what the reader of YAML met says nothing that this does not
+        raise error from None  # the YAML reader's error adds no information
 
 
 def _settings(item: pytest.Item) -> dict[str, Any]:
-    """The markers' settings, the closest last, under the flag's: who types a flag means it."""
+    """Return the settings of the markers, the closest last, overridden by the command-line flag."""
     settings: dict[str, Any] = {}
     for mark in reversed(list(item.iter_markers("simloop"))):
         unknown = [*map(repr, mark.args), *(mark.kwargs.keys() - {"seed", "loop"})]
@@ -319,7 +319,7 @@ def _settings(item: pytest.Item) -> dict[str, Any]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Shorten what a test raised, note its numbers, write its traces if that is wanted."""
+    """Shorten a test's error, note its numbers, and write its traces if that is wanted."""
     played = item.stash.get(_PLAYED, None)
     if played is None:
         return (yield)
@@ -344,7 +344,7 @@ def pytest_runtest_makereport(
 def _without_our_frames(
     excinfo: pytest.ExceptionInfo[BaseException],
 ) -> pytest.ExceptionInfo[BaseException]:
-    """A finding speaks for itself: of its traceback only what the user wrote helps."""
+    """Remove simloop's frames from the traceback of a finding, so that the user's frames remain."""
     error = excinfo.value
     if not _is_finding(error):
         return excinfo
@@ -354,7 +354,7 @@ def _without_our_frames(
 
 
 def _written(item: pytest.Item, played: Played) -> Iterator[str]:
-    """Write the traces of a test and say how to show them."""
+    """Write the traces of a test and return the lines that say how to show them."""
     from simloop.trace.testtraces import write_traces  # noqa: PLC0415 - see the module docstring
 
     root = item.config.rootpath
@@ -362,7 +362,7 @@ def _written(item: pytest.Item, played: Played) -> Iterator[str]:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Say how many runs there were, how long they took, and how long they would have taken."""
+    """Print the number of runs, their real duration and their virtual duration."""
     totals = dict.fromkeys(_MEASURES, 0)
     for reports in terminalreporter.stats.values():
         for report in reports:
@@ -381,11 +381,12 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 # A wrapper, because syrupy's own hook asks to be first too.
 @pytest.hookimpl(wrapper=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> Generator[None, None, None]:
-    """Keep syrupy from deleting snapshots that this session had no chance to ask for.
+    """Keep syrupy from deleting snapshots that this session had no chance to request.
 
-    With `--snapshot-update` syrupy 7.0 removes whatever was not asked for, also when tests did not
-    get that far: a failure before the assertion, `-x`, an error in collection, Ctrl-C, a worker
-    that crashed, `--collect-only`. So only a session in which all went well may remove any.
+    With `--snapshot-update` syrupy 7.0 removes each snapshot that was not requested, also when
+    tests did not get that far: a failure before the assertion, `-x`, an error in collection,
+    Ctrl-C, a worker that crashed, `--collect-only`. So only a session in which every test passed
+    may remove any.
     """
     option = session.config.option
     only_looked = any(

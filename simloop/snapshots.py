@@ -7,11 +7,11 @@
     def test_it_goes_as_it_went(snapshot, simloop_run):
         assert simloop_run("retry.simloop.yaml") == snapshot
 
-(`snapshot(extension_class=...)` compares the same, but syrupy 7 has forgotten the extension when it
-comes to the difference.) `pytest --snapshot-update` records.
+(`snapshot(extension_class=...)` makes an equal comparison, but syrupy 7 drops the extension before
+it shows the difference.) `pytest --snapshot-update` records.
 
-Not here: comparing traces (trace/diff.py). The rule to keep: what is stored is what `simloop show`
-opens and `simloop replay` runs again. The only module that imports syrupy.
+Not here: comparing traces (trace/diff.py). The rule to keep: `simloop show` opens the stored file
+and `simloop replay` runs it again. No other module imports syrupy.
 """
 
 import shlex
@@ -45,7 +45,7 @@ class TraceSnapshotExtension(SingleFileSnapshotExtension):
     _location = ""
 
     def serialize(self, data: Any, **_: Any) -> bytes:
-        """The canonical bytes. Raises TypeError for anything but a run."""
+        """Return the canonical bytes of a run. Raises TypeError for anything else."""
         trace = data.trace if isinstance(data, Result) else data
         if not isinstance(trace, LoopTrace):
             raise TypeError(f"a trace snapshot holds a Result or a LoopTrace, not {data!r}")
@@ -54,7 +54,7 @@ class TraceSnapshotExtension(SingleFileSnapshotExtension):
     def read_snapshot_data_from_location(
         self, *, snapshot_location: str, snapshot_name: str, session_id: str
     ) -> Any:
-        """The bytes of the file, whose name the difference will need; None if there is none."""
+        """Return the bytes of the file; None if there is none. Keep its name for the difference."""
         del snapshot_name, session_id  # a file holds one snapshot
         self._location = snapshot_location
         path = Path(snapshot_location)
@@ -71,7 +71,7 @@ class TraceSnapshotExtension(SingleFileSnapshotExtension):
         write_file(Path(snapshot_collection.location), snapshot.data)
 
     def diff_lines(self, serialized_data: Any, snapshot_data: Any) -> Iterator[str]:
-        """The first entry that differs, with what comes before it, and how to see it again."""
+        """Yield the first entry that differs, with those before it, and the command to see it."""
         path = _short(self._location)
         if not snapshot_data:
             yield f"there is no {path}; record it with: pytest --snapshot-update"
@@ -106,6 +106,6 @@ def _cut(line: str) -> str:
 
 
 def _short(location: str) -> str:
-    """As whoever started pytest would write it."""
+    """Return the path as a user in the start folder of pytest would write it."""
     here, path = Path.cwd(), Path(location)
     return str(path.relative_to(here) if path.is_relative_to(here) else path)

@@ -1,8 +1,8 @@
 """One scenario on several loop designs: one row for each.
 
-Not here: how rows are shown (cli/comparison.py). The rules to keep: each loop runs once, a file
-is read once, and what a loop cannot express is a row with the reason, never a row that is not
-there.
+Not here: showing the rows (cli/comparison.py). The rules to keep: each loop runs once, a file is
+read once, and a scenario that a loop cannot express gives a row with the reason, never a missing
+row.
 """
 
 from collections import Counter
@@ -23,15 +23,15 @@ from simloop.trace.looptrace import LoopTrace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """What one loop made of a scenario.
+    """The result of a scenario on one loop.
 
-    `cannot` says why the loop cannot express it; all else is then empty. `outcome` is empty where
-    `error`, the name of one, took its place; a script that was not used up leaves both. `earlier`
-    are the outcomes of the prompts before the last one. Retries are `model_calls` of their own;
-    requests for a summary are no turns of the loop and are counted apart, as `summaries`. Counts
-    and time are None where nothing was run. `failures` are the expectations for that loop that do
-    not hold, and the errors that it does not expect; `mismatches` and `errors` have them as data.
-    `verdict` may be dropped: a trace can be long, and the other values do not need it.
+    `cannot` says why the loop cannot express it; all else is then empty. `outcome` is empty if
+    `error`, the name of an error, replaced it; an unfinished script leaves both. `earlier` are the
+    outcomes of the prompts before the last one. Retries are `model_calls` of their own; requests
+    for a summary are no turns of the loop and are counted apart, as `summaries`. Counts and time
+    are None if nothing was run. `failures` are the expectations for that loop that do not hold, and
+    the errors that it does not expect; `mismatches` and `errors` have them as data. `verdict` may
+    be dropped: a trace can be long, and the other values do not need it.
     """
 
     loop: str
@@ -53,7 +53,7 @@ class Row:
 
     @classmethod
     def of(cls, loop: str, verdict: Verdict) -> Self:
-        """The row of a loop whose run came to this."""
+        """Return the row of a loop from the verdict on its run."""
         if verdict.cannot:
             return cls(loop=loop, cannot=verdict.cannot, errors=_details(verdict), verdict=verdict)
         trace = verdict.trace
@@ -80,21 +80,21 @@ class Row:
 
     @property
     def ok(self) -> bool | None:
-        """Whether the run went as expected of that loop; None where the loop cannot express it."""
+        """Return whether the run went as expected of that loop; None if it cannot be expressed."""
         return None if self.cannot else not self.exit_code
 
     @property
     def ending(self) -> str:
-        """The outcome, or the name of the error in its place, or `cannot`."""
+        """Return the outcome, or the name of the error in its place, or `cannot`."""
         return "cannot" if self.cannot else self.outcome or self.error
 
     @property
     def endings(self) -> str:
-        """What became of each prompt, in order."""
+        """Return the ending of each prompt, in order."""
         return ", ".join((*self.earlier, self.ending))
 
     def went_as(self, other: "Row") -> bool:
-        """Whether both loops went the same way, as far as a row tells."""
+        """Return whether both loops went the same way, as far as a row shows."""
         return _way(self) == _way(other)
 
 
@@ -103,8 +103,8 @@ def compare(
 ) -> list[Row]:
     """Run a scenario once on each loop, in that order.
 
-    Raises nothing for what is wrong with the scenario or a loop: see `Row.failures`. A file that
-    cannot be read is the same error in each row.
+    Raises nothing for errors of the scenario or a loop: see `Row.failures`. A file that cannot be
+    read gives an equal error in each row.
     """
     try:
         scenario = load_scenario(source) if isinstance(source, Path) else source
@@ -114,7 +114,7 @@ def compare(
 
 
 def unread(error: SimloopError, loops: Sequence[str]) -> list[Row]:
-    """The rows of a scenario that is not to be had, because of this error."""
+    """Return the rows of a scenario that cannot be read because of this error."""
     verdict = Verdict(errors=[error])
     return [Row.of(loop, verdict) for loop in loops]
 
@@ -131,7 +131,7 @@ def _row(scenario: Scenario, loop: str, seed: int | None) -> Row:
 
 
 def _counted(trace: LoopTrace) -> list[str]:
-    """A word for each thing that is counted; in one pass, because a trace can be long."""
+    """Return a word for each thing that is counted; in one pass, because a trace can be long."""
     return [
         entry.purpose if isinstance(entry, entries.Request) else "tool"
         for entry in trace.entries
@@ -140,7 +140,7 @@ def _counted(trace: LoopTrace) -> list[str]:
 
 
 def _error_name(verdict: Verdict) -> str:
-    """The worst error, or the expected one."""
+    """Return the name of the worst error, or of the expected one."""
     error = verdict.worst or verdict.ended_by
     return type(error).__name__ if error else ""
 
@@ -150,7 +150,7 @@ def _details(verdict: Verdict) -> tuple[ErrorDetails, ...]:
 
 
 def _told(error: SimloopError) -> str:
-    """The name and the message, but without the file, which all rows have in common."""
+    """Return the name and the message, without the file, which all rows have in common."""
     said = str(error)
     if isinstance(error, ScenarioError):
         line, column, key, hint = error.line, error.column, error.key, error.hint
@@ -161,7 +161,7 @@ def _told(error: SimloopError) -> str:
 
 
 def _reproduce(verdict: Verdict) -> str:
-    """The command that shows it again, where something does not hold."""
+    """Return the command that reproduces a failure; empty if everything holds."""
     if verdict.failures and verdict.result:
         return verdict.result.reproduce
     found = (error.reproduce for error in verdict.errors if isinstance(error, CheckFailed))

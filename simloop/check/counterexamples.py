@@ -1,8 +1,8 @@
-"""A run of a machine as a scenario: what the world must do so that the simulator goes the same way.
+"""A run of a machine as a scenario that makes the simulator take the same transitions.
 
 Not here: finding the run (graph.py). The rule to keep: the scenario shows exactly the transitions
-of the witness, which a test proves for every outcome of every loop; what no scenario can show is
-refused, not left out.
+of the witness, which a test proves for every outcome of every loop; a step that no scenario can
+show is refused, not left out.
 """
 
 from collections.abc import Iterable, Sequence
@@ -31,7 +31,7 @@ from simloop.scenario.schema import Context, Queued, Scenario, ScriptedHook, Scr
 T = TypeVar("T")
 
 _ROUNDS = 25
-"""How often a lasso goes round before it is called a runaway."""
+"""The number of times that a lasso is repeated before it is called a runaway."""
 _WALL_CLOCK_MS = 500
 _TOOL, _HANGING, _ENDING = "work", "wait_for_ever", "say_that_all_is_done"
 _TOOLS = {
@@ -56,9 +56,9 @@ _FAILING = {
 def scenario_of_ending(
     steps: Sequence[Step], *, loop: str, limits: Limits, options: LoopOptions
 ) -> Scenario:
-    """A scenario that goes through `steps`, which end in Finished, and expects that end.
+    """Return a scenario that goes through `steps`, which end in Finished, and expects that end.
 
-    Raises ScenarioError if the world cannot be made to behave so.
+    Raises ScenarioError if no scripted world can lead to these steps.
     """
     ended = steps[-1].run.state
     assert isinstance(ended, Finished)
@@ -75,12 +75,12 @@ def scenario_of_ending(
 
 
 def scenario_of_lasso(lasso: Lasso, *, loop: str, limits: Limits, options: LoopOptions) -> Scenario:
-    """A scenario that goes into `lasso` and round until it is a runaway, and expects that.
+    """Return a scenario that enters `lasso`, repeats it until it is a runaway, and expects that.
 
-    Raises ScenarioError if the world cannot be made to behave so.
+    Raises ScenarioError if no scripted world can lead to these steps.
     """
     script = _Script()
-    # One more answer: what the last transition asks for is performed before the run is given up.
+    # One more reply: the requests of the last transition are performed before the run is cut off.
     script.play((*lasso.prefix, *(lasso.cycle * _ROUNDS), lasso.cycle[0]))
     return script.scenario(
         title=f"A run of {loop} that never ends: {len(lasso.cycle)} transitions, again and again",
@@ -95,9 +95,9 @@ def scenario_of_lasso(lasso: Lasso, *, loop: str, limits: Limits, options: LoopO
 def scenario_of_finding(
     finding: Finding, *, loop: str, limits: Limits, options: LoopOptions
 ) -> Scenario:
-    """A scenario that goes to where `finding` is; a run that has not ended there is cut off.
+    """Return a scenario that leads to `finding`; a run that has not ended there is cut off.
 
-    Raises ScenarioError if the world cannot be made to behave so.
+    Raises ScenarioError if no scripted world can lead to these steps.
     """
     if not finding.witness:
         raise ScenarioError("it is wrong before anything has happened")
@@ -117,7 +117,7 @@ def scenario_of_finding(
 
 
 def _expected_in(state: Struct) -> Expect:
-    """What becomes of a run that goes no further than this."""
+    """Return the expected ending of a run that stops here."""
     if not isinstance(state, Finished):
         return Expect(error="RunawayRun")
     if not isinstance(state.outcome, Outcome):
@@ -126,13 +126,13 @@ def _expected_in(state: Struct) -> Expect:
 
 
 def scenario_text(scenario: Scenario) -> str:
-    """The scenario as a file: only what is not the default, in the order of the schema."""
+    """Return the scenario as a file: only non-default values, in the order of the schema."""
     whole = scenario.model_dump(mode="json", exclude_defaults=True, by_alias=True)
     return yaml.safe_dump(whole, sort_keys=False, allow_unicode=True, width=100)
 
 
 class _Script:
-    """Collects what the world does, one signal after the other."""
+    """Collects the behaviour of the world, one signal after the other."""
 
     def __init__(self) -> None:
         self._replies: list[Reply] = []
@@ -146,7 +146,7 @@ class _Script:
         self._seen: dict[type[Effect], int] = {}
 
     def play(self, steps: Iterable[Step]) -> None:
-        """Take one step after the other. What was asked before a step says what it answers."""
+        """Take one step after the other. Each signal answers the requests before it."""
         asked: tuple[Effect, ...] = ()
         for step in steps:
             for effect in asked:
@@ -156,11 +156,11 @@ class _Script:
             asked = step.asked
 
     def say_more(self) -> None:
-        """Have an answer to what the last transition asks for: it is performed before the cut."""
+        """Add a reply for the last transition, whose requests are performed before the cut."""
         self._replies.append(Reply(say="Some words."))
 
     def scenario(self, *, limits: Limits, **rest: Any) -> Scenario:
-        """All of it. The context is scripted wherever it is looked at: real sizes grow."""
+        """Return the whole scenario. Each context check is scripted, because real sizes grow."""
         if self._wall_clock:
             limits = replace(limits, max_wall_clock_ms=_WALL_CLOCK_MS)
         calls = {name for reply in self._replies for name in _calls_of(reply)}
@@ -219,7 +219,7 @@ class _Script:
                 )
 
     def _hook(self, at: Any, effect: type[Effect], **does: Any) -> None:
-        # One that acts keeps those after it from being called, and each counts its own calls.
+        # A hook that acts prevents calls of later hooks, and each hook counts its own calls.
         before = sum(hook.at == at for hook in self._hooks)
         self._hooks.append(ScriptedHook(at=at, nth=self._seen[effect] - before, **does))
 
@@ -233,7 +233,7 @@ class _Script:
                 self._hook(at, kind, raises="broken")
 
     def _let_time_pass(self, asked: tuple[Effect, ...]) -> None:
-        """Have whatever was asked for take longer than the wall clock allows."""
+        """Make the pending effect take longer than the wall clock limit allows."""
         self._wall_clock = True
         if any(isinstance(effect, effects.CallModel) for effect in asked):
             self._replies.append(Reply(stall="before-headers"))
@@ -243,12 +243,12 @@ class _Script:
             raise ScenarioError("no scenario can let the time run out where nothing takes time")
 
     def _call_instead(self, tool: str) -> None:
-        """Have the newest reply call this tool."""
+        """Make the newest reply call this tool."""
         self._replies[-1] = self._replies[-1].model_copy(update={"call": {tool: {}}})
 
 
 def _reply(signal: signals.ModelReplied) -> Reply:
-    """A reply that the simulator reports as `signal`. Raises ScenarioError if there is none."""
+    """Return a reply that gives `signal` in the simulator. Raises ScenarioError if none does."""
     interrupted = signal.finish is FinishReason.INTERRUPTED
     if interrupted and signal.steps > 1:
         raise ScenarioError("no scenario lets a reply that breaks off report its steps")
@@ -268,7 +268,7 @@ def _reply(signal: signals.ModelReplied) -> Reply:
 
 
 def _failing(error: ErrorClass, *, retryable: bool) -> Reply:
-    """A reply that fails as `error`; the retry policy says whether that is tried again."""
+    """Return a reply that fails as `error`; the retry policy says whether it is tried again."""
     reply = _FAILING.get(error)
     if reply is None or retryable is not (error in RETRYABLE):
         kind = "retryable" if retryable else "not retryable"
@@ -281,7 +281,7 @@ def _calls_of(reply: Reply) -> list[str]:
 
 
 def _repeated(replies: list[Reply]) -> list[Reply]:
-    """The replies, with one that is repeated at the end said once and for always."""
+    """Return the replies, with a repeated last reply written once and marked as repeating."""
     once = _shortened(replies)
     if len(replies) - len(once) < _ROUNDS // 2:
         return replies
@@ -289,7 +289,7 @@ def _repeated(replies: list[Reply]) -> list[Reply]:
 
 
 def _shortened(words: list[T]) -> list[T]:
-    """The same without the repetition of the last one."""
+    """Return the items without the repetitions of the last one."""
     last = len(words)
     while last > 1 and words[last - 1] == words[last - 2]:
         last -= 1

@@ -1,10 +1,10 @@
 """Calls and results as they were sent: each call of a request has exactly one result.
 
 A provider refuses a request in which a call has no result or two, a result has no call, two calls
-share an id, or something stands between a message with calls and their results. Not here: what
-follows from a broken pair (verify.py). The rules to keep: entries at the boundary decide (requests,
-calls, results), so that any loop and any trace file can be judged; and the work grows with the
-trace, not with its square.
+share an id, or something stands between a message with calls and their results. Not here: the
+consequences of a broken pair (verify.py). The rules to keep: entries at the boundary decide
+(requests, calls, results), so that any loop and any trace file can be judged; and the work grows
+with the trace, not with its square.
 """
 
 from collections import Counter
@@ -21,7 +21,7 @@ _SHOWN = 5
 
 
 def broken_pairs(trace: LoopTrace) -> list[str]:
-    """The broken pairs of a trace, each with the number of the request and the id of the call.
+    """Return the broken pairs of a trace, each with the number of the request and the call's id.
 
     A break that stays in the conversation is listed once, with the first request that has it.
     """
@@ -33,7 +33,7 @@ def broken_pairs(trace: LoopTrace) -> list[str]:
 
 
 def check_pairing(trace: LoopTrace, known: Sequence[str] = ()) -> None:
-    """Raise InvariantViolated unless the broken pairs of `trace` are those that are `known`."""
+    """Raise InvariantViolated unless the broken pairs of `trace` are exactly the `known` ones."""
     found = broken_pairs(trace)
     new = [line for line in found if line not in known]
     gone = [line for line in known if line not in found]
@@ -47,7 +47,7 @@ def check_pairing(trace: LoopTrace, known: Sequence[str] = ()) -> None:
 
 
 Break = tuple[int, str, str]
-"""The number of a request, the id of a call, and the words for what is wrong with it."""
+"""The number of a request, the id of a call, and the description of the error."""
 
 
 @dataclass(slots=True)
@@ -81,7 +81,7 @@ class _Sent:
                 pass  # found before
 
     def add(self, message: Message) -> Iterator[tuple[str, str]]:
-        """Read one more message; the broken pairs that it shows, by the id of the call."""
+        """Read one more message and yield the broken pairs that it shows, by the id of the call."""
         if isinstance(message, ToolMessage):
             yield from self._answer(message.call_id)
         else:
@@ -105,7 +105,7 @@ class _Sent:
             yield call_id, "has a result and is in no message before it"
 
     def unanswered(self) -> Iterator[tuple[str, str]]:
-        """The calls that have no result where the results must stand."""
+        """Return the calls that have no result at the place where the results must stand."""
         return ((call_id, "has no result") for call_id in self.open)
 
 
@@ -114,7 +114,7 @@ def _calls_of(message: Message) -> Sequence[ToolCall]:
 
 
 def _in_requests(trace: LoopTrace) -> Iterator[Break]:
-    """The breaks that a provider would see: in the messages of each request as sent."""
+    """Yield the breaks that a provider would see in the messages of each request as sent."""
     main = _Sent()
     for entry in trace.entries:
         if isinstance(entry, entries.Request):
@@ -126,10 +126,10 @@ def _in_requests(trace: LoopTrace) -> Iterator[Break]:
 
 
 def _in_steps(trace: LoopTrace) -> Iterator[Break]:
-    """The breaks that no request shows: what the trace says of the calls of a reply.
+    """Yield the breaks that no request shows, from the trace's entries on the calls of a reply.
 
-    The calls of the last reply are in no request. A reply to a request for a summary has no calls
-    that anybody answers.
+    The calls of the last reply are in no request. The calls of a reply to a request for a summary
+    are never answered.
     """
     number, counts, called, answered = 0, True, Counter[str](), Counter[str]()
     for entry in trace.entries:

@@ -1,7 +1,7 @@
-"""Running a recorded run again, and running one twice: is it still the same?
+"""Running a recorded run again, and running one twice, to compare the runs.
 
-Not here: comparing entries (trace/diff.py). The rule to keep: a trace holds all that its run needs,
-so a replay asks nothing of the disk, and a run that needed Python code says so instead of
+Not here: comparing entries (trace/diff.py). The rule to keep: a trace holds everything that its run
+needs, so a replay reads nothing from the disk, and a run that needed Python code says so instead of
 diverging.
 """
 
@@ -32,7 +32,7 @@ _SETTINGS = ("loop", "seed", "python", "scenario_digest")
 
 
 class Setting(NamedTuple):
-    """Something that was not the same before two runs began, so that they may well differ."""
+    """A setting that differed before two runs began, so that the runs may differ too."""
 
     name: str
     one: Any
@@ -40,7 +40,7 @@ class Setting(NamedTuple):
 
 
 def recorded_scenario(trace: LoopTrace) -> Scenario:
-    """The scenario that a trace was recorded from.
+    """Return the scenario that a trace was recorded from.
 
     Raises ScenarioError if the run needed Python code other than its loop, or if this simloop
     cannot read the scenario.
@@ -62,9 +62,9 @@ def recorded_scenario(trace: LoopTrace) -> Scenario:
 
 
 def recorded_events(trace: LoopTrace, names: Names) -> EventView:
-    """The view that makes events of `trace`, without importing anything that the trace names.
+    """Return the view that makes events of `trace`, without importing anything that it names.
 
-    Raises ScenarioError if nobody has written down the events of the real program, or if this
+    Raises ScenarioError if the events of the real program are not known to simloop, or if this
     simloop cannot read the recorded scenario.
     """
     header = msgspec.structs.replace(trace.header, python=())  # nothing is run again
@@ -77,7 +77,7 @@ def recorded_events(trace: LoopTrace, names: Names) -> EventView:
 
 
 def _overlaps(record: list[AnyEntry]) -> bool:
-    """Whether a tool began before the one before it had ended: a loop of one's own may say so."""
+    """Return whether a tool began before the previous one ended, as a user's own loop may allow."""
     running = 0
     for entry in record:
         if isinstance(entry, entries.ToolStarted):
@@ -92,9 +92,9 @@ def _overlaps(record: list[AnyEntry]) -> bool:
 def rerun(trace: LoopTrace, loop: str | None = None) -> LoopTrace:
     """Run the recorded scenario again, as far as `trace` goes if that was cut.
 
-    `loop` replaces the loop of the trace. It is required where that is not one of simloop's: a
-    trace may come from a stranger, and to import the module that it names would run code of his.
-    Raises ScenarioError if it is missing, and as `recorded_scenario` does.
+    `loop` replaces the loop of the trace. It is required if that is not one of simloop's: a trace
+    may come from a stranger, and to import the module that it names would run the stranger's code.
+    Raises ScenarioError if it is missing, and for the reasons of `recorded_scenario`.
     """
     recorded = trace.header.loop
     if loop is None and (is_own(recorded) or "loop" in trace.header.python):
@@ -112,14 +112,14 @@ def rerun(trace: LoopTrace, loop: str | None = None) -> LoopTrace:
 
 
 def as_far_as(cut: LoopTrace, trace: LoopTrace) -> LoopTrace:
-    """`trace`, but no longer than `cut` if that has no end."""
+    """Return `trace`, but no longer than `cut` if that has no end."""
     if cut.footer is not None:
         return trace
     return dataclasses.replace(trace, entries=trace.entries[: len(cut.entries)], footer=None)
 
 
 def different_settings(one: Header, other: Header) -> Iterator[Setting]:
-    """What was not the same before two runs began: the loop, the seed, limits, the scenario."""
+    """Return the settings that differed before two runs: loop, seed, limits, scenario."""
     settings = [Setting(name, getattr(one, name), getattr(other, name)) for name in _SETTINGS]
     settings += [
         Setting(f"limits.{name}", one.limits.get(name), other.limits.get(name))
@@ -129,7 +129,7 @@ def different_settings(one: Header, other: Header) -> Iterator[Setting]:
 
 
 def run_to_the_end(scenario: Scenario, **given: Unpack[RunOptions]) -> LoopTrace:
-    """The trace of a run, however it ended: a script that does not fit is no difference.
+    """Return the trace of a run, however it ended: a script that does not fit is no difference.
 
     Raises ScenarioError if the run cannot begin, and InternalError.
     """
@@ -147,9 +147,9 @@ def run_to_the_end(scenario: Scenario, **given: Unpack[RunOptions]) -> LoopTrace
 def check_determinism(trace: LoopTrace, scenario: Scenario, **given: Unpack[RunOptions]) -> None:
     """Run the scenario of `trace` once more. Raises ReplayDiverged if the runs differ.
 
-    `given` is what the first run was given; a machine that was given as an object is driven again,
-    and a class or a function makes another one. The runs differ because of Python code (a set, a
-    clock, a counter that survives the run), or because of a fault of simloop's own.
+    `given` holds the arguments of the first run; a machine given as an object is driven again, and
+    a class or a function makes another one. The runs differ because of Python code (a set, a clock,
+    a counter that survives the run), or because of a fault of simloop's own.
     """
     header = trace.header
     given["seed"] = header.seed
@@ -165,10 +165,10 @@ def check_determinism(trace: LoopTrace, scenario: Scenario, **given: Unpack[RunO
 
 
 def _lines(trace: LoopTrace) -> bytes:
-    """As in a file, but without the digest, which would take longer than the comparison."""
+    """Return the lines of the file without the digest, which would take longer than comparing."""
     return _ENCODER.encode_lines([trace.header, *trace.entries, trace.footer])
 
 
 def reproduce(scenario: Scenario, seed: int, given: RunOptions) -> str:
-    """The command that checks the run of `scenario` again."""
+    """Return the command that checks the run of `scenario` again."""
     return repeat(scenario, given, seed, "check", "simloop.check.verify.verify")

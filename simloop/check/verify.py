@@ -1,7 +1,7 @@
-"""Running a scenario and judging the run: what it expects, and whether it comes out the same twice.
+"""Running a scenario and judging the run: its expectations, its pairing and its determinism.
 
-Not here: what is said of it (cli/report.py). The rule to keep: whatever becomes of a scenario
-stands in its verdict, so that one bad file never keeps the others from being checked.
+Not here: the text of a verdict (cli/report.py). The rule to keep: every result and every error of a
+scenario is stored in its verdict, so that one bad file never keeps the others from being checked.
 """
 
 from dataclasses import dataclass, field
@@ -29,12 +29,12 @@ from simloop.trace.looptrace import LoopTrace
 
 @dataclass(slots=True)
 class Verdict:
-    """One scenario and how far it came: read, run, judged, run again.
+    """One scenario and the stage that it reached: read, run, judged, run again.
 
-    `errors` are what kept it from the next stage, or was found there. `ended_by` is the error that
-    the scenario expects in the place of an outcome, with the expectations `unmet` all the same.
-    `deterministic` is None where there was no second run. `given` is what the caller gave besides
-    the scenario.
+    `errors` are the errors that prevented the next stage, or that it found. `ended_by` is the error
+    that the scenario expects in the place of an outcome, with the expectations `unmet` all the
+    same. `deterministic` is None if there was no second run. `given` holds the caller's arguments
+    besides the scenario.
     """
 
     scenario: Scenario | None = None
@@ -48,32 +48,32 @@ class Verdict:
 
     @property
     def mismatches(self) -> tuple[Mismatch, ...]:
-        """The expectations that do not hold."""
+        """Return the expectations that do not hold."""
         return self.result.mismatches if self.result else self.unmet
 
     @property
     def failures(self) -> tuple[str, ...]:
-        """The expectations that do not hold, one line each."""
+        """Return the expectations that do not hold, one line each."""
         return tuple(map(str, self.mismatches))
 
     @property
     def worst(self) -> SimloopError | None:
-        """The error that says most: of equally bad ones the first."""
+        """Return the most severe error: of equally severe ones the first."""
         return max(self.errors, key=lambda error: error.exit_code, default=None)
 
     @property
     def cannot(self) -> str:
-        """Why the loop cannot express the scenario, or empty."""
+        """Return why the loop cannot express the scenario, or an empty string."""
         found = (error for error in self.errors if isinstance(error, CannotExpress))
         return next(("; ".join(error.reasons) for error in found), "")
 
     @property
     def exit_code(self) -> int:
-        """The worst of what happened."""
+        """Return the worst exit code of the errors and the failures."""
         return max([1 if self.failures else 0, *(error.exit_code for error in self.errors)])
 
     def play(self, source: Scenario | Path, **given: Unpack[RunOptions]) -> None:
-        """Read and run a scenario; whatever ends it, Ctrl-C too, what there is of it is kept."""
+        """Read and run a scenario; keep the partial trace if anything ends it, even Ctrl-C."""
         self.given = given
         try:
             self.scenario = load_scenario(source) if isinstance(source, Path) else source
@@ -89,14 +89,14 @@ class Verdict:
 
     @property
     def expected(self) -> Expect:
-        """The expectations of the loop that was run."""
+        """Return the expectations for the loop that was run."""
         assert self.scenario is not None
         assert self.trace is not None
         header = self.trace.header
         return self.scenario.expected_of(header.loop, header.judge_as)
 
     def _judge_pairing(self, scenario: Scenario, trace: LoopTrace) -> None:
-        """Every run must pair its calls and results, however it ended."""
+        """Check that the run pairs its calls and results, however it ended."""
         try:
             check_pairing(trace, self.expected.broken_pairs)
         except InvariantViolated as error:
@@ -104,7 +104,7 @@ class Verdict:
             self.errors.append(error)
 
     def _judge(self, error: SimloopError) -> None:
-        """An error that the scenario expects is what should happen."""
+        """Judge the run; an error that the scenario expects is a success."""
         if self.scenario is not None and self.trace is not None:
             expect = self.expected
             if expect.error == type(error).__name__:
@@ -114,11 +114,11 @@ class Verdict:
         self.errors.append(error)
 
     def play_again(self) -> None:
-        """Run what was run once more, and compare."""
+        """Run the scenario once more and compare the runs."""
         if self.scenario is None or self.trace is None or not self.trace.entries:
             return
         if any(isinstance(error, InternalError) for error in self.errors):
-            return  # a second report of the same fault of ours would help nobody
+            return  # a fault of simloop is reported once
         try:
             check_determinism(self.trace, self.scenario, **self.given)
         except SimloopError as error:
@@ -129,11 +129,11 @@ class Verdict:
 
 
 def verify(source: Scenario | Path, **given: Unpack[RunOptions]) -> Verdict:
-    """Read and run a scenario, judge what it expects, and run it again: is it the same?
+    """Read and run a scenario, judge its expectations, and run it again to compare the runs.
 
-    `given` is what `simloop.run` takes, and both runs get it. A machine that is given as an object
-    is driven twice, so that one that carries something into its next run is found; a class or a
-    function makes a machine for each run. Raises nothing for what is wrong with the scenario or the
+    `given` holds arguments of `simloop.run`, and both runs get it. A machine that is given as an
+    object is driven twice, so that one that carries something into its next run is found; a class
+    or a function makes a machine for each run. Raises nothing for errors of the scenario or the
     loop: see `Verdict.errors`.
     """
     verdict = Verdict()

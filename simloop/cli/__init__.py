@@ -1,11 +1,11 @@
-"""The command line: one file per verb, each loaded when it is asked for.
+"""The command line: one file per verb, each loaded on first use.
 
-Exit codes: 0 all is well, 1 an expectation or check failed, 2 wrong usage or a bad file, 3 simloop
-itself is wrong, 130 interrupted, 141 the reader of our output went away (as other tools end there).
-Results go to stdout, everything else to stderr.
+Exit codes: 0 success, 1 a failed expectation or check, 2 wrong usage or a bad file, 3 an error in
+simloop itself, 130 interrupted, 141 the reader of stdout closed it (as other tools end). Results go
+to stdout, everything else to stderr.
 
-Not here: what the verbs do. The rule to keep: click is the heaviest that this module
-imports, so that `--version`, `--help` and a mistyped verb answer at once.
+Not here: the work of the verbs. The rule to keep: click is the heaviest import of this module, so
+that `--version`, `--help` and a mistyped verb answer at once.
 """
 
 import importlib
@@ -40,16 +40,16 @@ VERBS = {
     "new": ("new", "Write a starter scenario that passes."),
     "doctor": ("doctor", "Check that simloop works on this machine."),
 }
-"""Of each verb its module and what `--help` says of it, which must not load the module."""
+"""The module and the `--help` line of each verb; `--help` must not load the module."""
 
 
 class OutputClosed(Exception):  # noqa: N818 - what happened to the pipe, nothing broke
-    """Whoever read our output has stopped reading, as `head` does."""
+    """The reader of stdout closed it, as `head` does."""
 
 
 @contextmanager
 def _closed_output_told() -> Iterator[None]:
-    # Told before click sees it: click would exit with 1, which means that a check failed.
+    # Caught before click sees it: click would exit with 1, which means that a check failed.
     try:
         yield
     except BrokenPipeError as error:
@@ -63,7 +63,7 @@ def _closed_output_told() -> Iterator[None]:
 
 
 def _is_of_echo(error: OSError) -> bool:
-    """Whether click raised it while it printed, which it does for `--help` and `--version`."""
+    """Return whether click raised the error while it printed, as for `--help` and `--version`."""
     traceback = error.__traceback__
     while traceback is not None and traceback.tb_next is not None:
         traceback = traceback.tb_next
@@ -71,13 +71,13 @@ def _is_of_echo(error: OSError) -> bool:
 
 
 class Verbs(click.Group):
-    """A group that loads a verb when it is asked for, and maps whatever ends it to our codes.
+    """A group that loads a verb on first use and maps each ending to an exit code.
 
     A verb returns its exit code, or None for 0.
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The verbs in the order in which people meet them."""
+        """Return the verbs in the order in which users meet them."""
         return [*VERBS, *super().list_commands(ctx)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -91,7 +91,7 @@ class Verbs(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does it, but a verb that is not there is answered with the nearest."""
+        """Resolve a verb as click does, but suggest the nearest name for an unknown verb."""
         verbs = self.list_commands(ctx)
         if args[0] not in verbs and not ctx.resilient_parsing:
             from difflib import get_close_matches  # noqa: PLC0415 - for the mistyped only
@@ -114,12 +114,12 @@ class Verbs(click.Group):
         parent: click.Context | None = None,
         **extra: Any,
     ) -> click.Context:
-        """As click does it; `--help` and `--version` print here."""
+        """Make the context as click does; `--help` and `--version` print here."""
         with _closed_output_told():
             return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """As click does it; verbs print here."""
+        """Invoke the verb as click does; verbs print here."""
         with _closed_output_told():
             return super().invoke(ctx)
 
@@ -133,9 +133,9 @@ class Verbs(click.Group):
         **extra: Any,
     ) -> NoReturn:
         """Run the command line and exit."""
-        del standalone_mode  # click's own would say 1 for Ctrl-C
+        del standalone_mode  # click's standalone mode exits with 1 for Ctrl-C
         if "" not in sys.path and (here := str(Path.cwd())) not in sys.path:
-            sys.path.append(here)  # a loop of one's own, as `python -m simloop` would find it
+            sys.path.append(here)  # finds a user's own loop, as `python -m simloop` does
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may know ASCII only
         try:

@@ -1,8 +1,7 @@
-"""`simloop doctor --audit`: which gaps of the border does a program use?
+"""`simloop doctor --audit`: list the gaps of the boundary that a program uses.
 
-Not here: how they are seen (virtual/observation.py). The rule to keep: a report tells apart a call
-that was refused, a use that was seen, a gap without a use in this one run, and a gap that no run
-can show.
+Not here: observing the gaps (virtual/observation.py). The rule to keep: a report distinguishes a
+refused call, an observed use, a gap without a use in this one run, and a gap that no run can show.
 """
 
 import importlib
@@ -23,7 +22,7 @@ _SUBJECTS = 4
 
 
 def audit(target: str) -> int:
-    """Run the function `module:function` in a simulation and report; returns the exit code."""
+    """Run the function `module:function` in a simulation, report, and return the exit code."""
     before = set(sys.modules)
     program = _load(target)
     observer, escapes = Observer(), list[str]()
@@ -55,7 +54,7 @@ def audit(target: str) -> int:
 
 
 def _load(target: str) -> Callable[[], Any]:
-    """The function of that name. Raises ScenarioError if there is none."""
+    """Return the function of that name. Raises ScenarioError if there is none."""
     module, colon, path = target.partition(":")
     if not (module and colon and path):
         raise ScenarioError(f"{target!r} is not of the form module:function", key="--audit")
@@ -76,7 +75,7 @@ def _load(target: str) -> Callable[[], Any]:
 
 
 def _ending(main: Callable[[], Any]) -> str:
-    """How the program failed, in words; empty if it did not."""
+    """Return how the program failed, in words; empty if it did not fail."""
     try:
         simulate(main())
     except SystemExit as error:
@@ -88,7 +87,7 @@ def _ending(main: Callable[[], Any]) -> str:
 
 
 def _report(uses: Mapping[str, Mapping[str, Counter[str]]], found: Mapping[str, list[str]]) -> None:
-    """Print the gaps: those that are used, those that may be, and the names of all others."""
+    """Print the gaps that are used, the gaps that may be used, and the names of all others."""
     seen = [gap for gap in GAPS if gap.name in uses]
     for gap in seen:
         _gap("used", gap, _places(uses[gap.name]))
@@ -107,7 +106,7 @@ def _report(uses: Mapping[str, Mapping[str, Counter[str]]], found: Mapping[str, 
 
 
 def _gap(word: str, gap: Gap, details: Iterable[str]) -> None:
-    """Print a gap, what is known about it, and the advice."""
+    """Print a gap, the known facts about it, and the advice."""
     _line(word, f"{gap.name}: {gap.real}")
     for detail in details:
         _line("", f"- {detail}")
@@ -115,7 +114,7 @@ def _gap(word: str, gap: Gap, details: Iterable[str]) -> None:
 
 
 def _places(uses: Mapping[str, Counter[str]]) -> Iterator[str]:
-    """The places with the most uses, each with its subjects."""
+    """Return the places with the most uses, each with its subjects."""
     ranked = sorted(uses, key=lambda place: -uses[place].total())
     lines = []
     for place in ranked:

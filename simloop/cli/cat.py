@@ -1,4 +1,4 @@
-"""`simloop cat`: the text of a bundled scenario, to read or to begin a file of one's own with."""
+"""`simloop cat`: print a bundled scenario, to read it or to start a file from it."""
 
 import click
 
@@ -12,6 +12,7 @@ from simloop.scenario.catalog import find_bundled
 def command(name: str) -> None:
     """Print a bundled scenario.
 
-    NAME is as in `simloop list`. `simloop cat retry/rate-limit > mine.simloop.yaml` copies one.
+    NAME is a name from `simloop list`. `simloop cat retry/rate-limit > mine.simloop.yaml` copies
+    one.
     """
     out_exactly(find_bundled(name).read_text("utf-8").removesuffix("\n"))

@@ -1,7 +1,7 @@
-"""`simloop check`: is everything as it should be?
+"""`simloop check`: verify the expectations and the determinism of scenarios.
 
-Not here: judging (check/verify.py) and how a verdict reads (report.py, junit.py). The rule to keep:
-stdout is a function of the scenarios alone; how long it took is told on stderr.
+Not here: judging (check/verify.py) and the text of a verdict (report.py, junit.py). The rule to
+keep: stdout is a function of the scenarios alone; the real duration goes to stderr.
 """
 
 import sys
@@ -30,9 +30,9 @@ from simloop.scenario.schema import Scenario
 
 @dataclass(slots=True)
 class OnLoop(Report):
-    """A report on a scenario that was checked on this loop, whichever it names.
+    """A report on a scenario that was checked on this loop instead of the loop that it names.
 
-    `cannot` is the row with the reason where the loop cannot express the scenario.
+    `cannot` is the row with the reason if the loop cannot express the scenario.
     """
 
     loop: str = ""
@@ -40,17 +40,17 @@ class OnLoop(Report):
 
     @classmethod
     def of(cls, name: str, loop: str, report: Report) -> "OnLoop":
-        """The report, called by that name."""
+        """Return the report under that name."""
         cannot = Row.of(loop, report.verdict) if report.verdict.cannot else None
         return cls(name, report.path, report.verdict, loop, cannot)
 
     @property
     def exit_code(self) -> int:
-        """As of any report, but what cannot be expressed has not failed."""
+        """Return the exit code; a scenario that the loop cannot express has not failed."""
         return 0 if self.cannot else self.verdict.exit_code
 
     def lines(self, name_width: int = 0) -> Iterator[str]:
-        """As of any report; or the reason."""
+        """Return the lines of the report, or the reason if the loop cannot express the scenario."""
         if self.cannot is None:
             yield from Report.lines(self, name_width)
         else:
@@ -58,24 +58,24 @@ class OnLoop(Report):
             yield f"{word_of(self.cannot)}  {padded(plain(self.name), name_width)}  {reason}"
 
     def explain(self) -> None:
-        """As of any report; what cannot be expressed is told on stdout."""
+        """Print the errors to stderr; the reason that a loop cannot express goes to stdout."""
         if self.cannot is None:
             Report.explain(self)
 
     def json_format(self) -> dict[str, Any]:
-        """As of any report, by the scenario's name; the loop is told even where nothing was run."""
+        """Return the report by the scenario's name, with the loop even if nothing was run."""
         name = self.name.removesuffix(f" on {self.loop}")
         return {**Report.json_format(self), "name": name, "loop": self.loop}
 
 
 @dataclass(slots=True)
 class _Count(Tally):
-    """The tally; what cannot be expressed has neither passed nor failed."""
+    """A tally in which a scenario that cannot be expressed has neither passed nor failed."""
 
     cannot: list[Row] = field(default_factory=list)
 
     def add_report(self, report: Report) -> None:
-        """Count one more."""
+        """Count one more report."""
         if isinstance(report, OnLoop) and report.cannot is not None:
             self.cannot.append(report.cannot)
         else:
@@ -110,10 +110,11 @@ def command(
     """Check scenarios: what they expect, and that they run the same twice.
 
     A PATH is a scenario file, or a folder with *.simloop.yaml files in it or below it. A NAME is
-    that of a bundled scenario (see: simloop list), `theme/`, or `all`. Named are those that fail;
-    the exit code is the worst of all. With `--loop all` each is checked on every loop. What the
-    loop that is asked for cannot express is no failure; why not is told before the count. All times
-    on stdout are virtual, `time` in JUnit too, so that the same scenarios give the same bytes.
+    that of a bundled scenario (see: simloop list), `theme/`, or `all`. The command prints the
+    scenarios that fail; the exit code is the worst of all. With `--loop all` each scenario is
+    checked on every loop. A scenario that the requested loop cannot express is no failure; the
+    reason is printed before the count. All times on stdout are virtual, `time` in JUnit too, so
+    that the same scenarios give the same bytes.
     """
     check_single_loop(loop, judge_as, loop_options)
     given: RunOptions = {
@@ -135,7 +136,7 @@ def command(
 
 
 def _verify(target: Target, given: RunOptions) -> Iterator[Report]:
-    """A report; one for each loop, if all are meant and the file can be read."""
+    """Return a report; one for each loop, if all loops are requested and the file can be read."""
     loop = given.get("loop")
     if loop == ALL_LOOPS and not isinstance(target.file, ScenarioError):
         yield from _verify_on_all(target, target.file, given.get("seed"))
@@ -158,7 +159,7 @@ def _verify_on_all(target: Target, path: Path, seed: int | None) -> Iterator[Rep
 
 
 def _counted(reports: Iterable[Report], progress: Progress, count: _Count) -> Iterator[Report]:
-    """The reports; after each has been used, its errors are told on stderr."""
+    """Yield the reports; print the errors of each to stderr after it has been used."""
     for report in reports:
         count.add_report(report)
         yield report
@@ -192,7 +193,7 @@ def _print_junit(reports: Iterable[Report], progress: Progress) -> int:
 def _print_text(
     reports: Iterable[Report], progress: Progress, name_width: int, *, verbose: bool
 ) -> int:
-    """What failed, as soon as it has; then a count."""
+    """Print each failure as soon as it is known, then a count."""
     count, virtual_ns, start_s = _Count(), 0, time.perf_counter()
     for report in _counted(reports, progress, count):
         virtual_ns += report.elapsed_ns

@@ -1,7 +1,7 @@
-"""`simloop compare`: scenarios on several loop designs, side by side.
+"""`simloop compare`: run scenarios on several loop designs, side by side.
 
-Not here: one scenario's rows (comparison.py) and the page (comparepage.py). The rule to keep: what
-is written is a function of the scenarios and the loops alone, so that two runs give the same bytes.
+Not here: one scenario's rows (comparison.py) and the page (comparepage.py). The rule to keep: the
+output is a function of the scenarios and the loops alone, so that two runs give the same bytes.
 """
 
 import contextlib
@@ -63,8 +63,8 @@ def command(
     A PATH is a scenario file, or a folder with *.simloop.yaml files in it or below it. A NAME is
     that of a bundled scenario (see: simloop list), `theme/`, or `all`. A loop NAME is that of a
     design, of a version of one (opencode@1.2.27), or module:attribute. A single scenario is shown
-    with a row for each loop, several with a line each. What a loop cannot express is marked, with
-    the reason, and is no failure. The exit code is the worst of all.
+    with a row for each loop, several with a line each. A scenario that a loop cannot express is
+    marked, with the reason, and is no failure. The exit code is the worst of all.
     """
     found = list(targets_of(targets))
     if file is not None:
@@ -135,7 +135,7 @@ def _cell(comparison: Comparison, row: Row) -> str:
 
 
 def _short_names(names: list[str]) -> list[str]:
-    """Without the folder that all of them are in, and without the ending of a scenario file."""
+    """Return the names without their common folder and without the ending of a scenario file."""
     parents = [PurePath(name).parent for name in names]
     mixed = len({parent.is_absolute() for parent in parents}) > 1  # they share no folder
     folder = "" if mixed else f"{os.path.commonpath(parents)}/"
@@ -143,5 +143,5 @@ def _short_names(names: list[str]) -> list[str]:
 
 
 def _shortened(name: str, width: int) -> str:
-    """Its end tells names apart, where they share a folder."""
+    """Shorten a name at its start, because the end distinguishes names that share a folder."""
     return name if len(name) <= width else f"…{name[len(name) - width + 1 :]}"

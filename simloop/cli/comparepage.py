@@ -1,8 +1,8 @@
 """The page of `simloop compare --format html`: the matrix, and each scenario's rows below it.
 
-Not here: what is told of a row (comparison.py). The rules to keep: one file that needs no network
-and no script, ASCII whatever a model says, every text escaped by `_text`, and no meaning by colour
-or style alone.
+Not here: the text of a row (comparison.py). The rules to keep: one file that needs no network and
+no script, ASCII for any model output, every text escaped by `_text`, and no meaning by colour or
+style alone.
 """
 
 import html
@@ -72,7 +72,7 @@ _FOOT = """\
 
 
 def page(comparisons: Sequence[Comparison], loops: Sequence[str]) -> str:
-    """The whole page."""
+    """Return the whole page."""
     lines = [
         _HEAD.format(title=_TITLE),
         f"<p>{_text(str(Count.of(comparisons)))}</p>",
@@ -126,13 +126,13 @@ def _cell(comparison: Comparison, row: Row) -> str:
 
 
 def _marked(marks: Iterable[str]) -> str:
-    """The marks, each with what it means."""
+    """Return the marks, each with its meaning."""
     used = (mark for mark in marks if mark != NEITHER)
     return "".join(f'<abbr title="{_text(LEGEND[mark])}">{mark}</abbr>' for mark in used)
 
 
 def _more(row: Row) -> str:
-    """What the cell of the matrix has no room for."""
+    """Return the details for which the cell of the matrix has no room."""
     _, _, _, tools, time, text = cells_of(row)
     ran = [] if row.tool_runs is None else [f"tool runs: {tools}", f"time: {time}", f"text: {text}"]
     return "; ".join([*ran, *findings_of(row)])
@@ -146,7 +146,7 @@ def _reasons(comparisons: Iterable[Comparison]) -> Iterator[str]:
 
 
 def _details(comparison: Comparison, anchor: str, *, opened: bool) -> Iterator[str]:
-    """The anchor is inside, because only then a link to it opens what is around it."""
+    """Return the details; a link opens the element around its anchor, so the anchor is inside."""
     yield f"<details{' open' * opened}>"
     yield f"<summary><code>{_text(comparison.name)}</code> {_text(comparison.title)}</summary>"
     yield f'<table id="{anchor}">'

@@ -1,7 +1,7 @@
 """Scenarios on several loop designs, as text and as JSON.
 
 Not here: running them (check/compare.py) and the page (comparepage.py). The rule to keep: no
-meaning by colour alone; a mark stands before whatever differs or is not as expected.
+meaning by colour alone; a mark stands before each row that differs or is not as expected.
 """
 
 import textwrap
@@ -41,9 +41,9 @@ HEADINGS = ("loop", "outcome", "model calls", "tool runs", "time", "text")
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One scenario, by the name that the user knows, and its rows; `loop` is its own.
+    """One scenario under the name that the user gave, and its rows; `loop` is its own.
 
-    `title` and `loop` are None, and all rows the same error, if it could not be read.
+    `title` and `loop` are None, and all rows have the same error, if it could not be read.
     """
 
     name: str
@@ -62,7 +62,7 @@ class Comparison:
     ) -> Self:
         """Run a scenario on each loop.
 
-        What is wrong with the file, or with simloop, is told on stderr, after `before_note`.
+        An error of the file, or of simloop, is printed to stderr, after a call of `before_note`.
         """
         if isinstance(target.file, ScenarioError):
             path, rows = None, unread(target.file, loops)
@@ -79,27 +79,27 @@ class Comparison:
 
     @property
     def was_read(self) -> bool:
-        """Whether there is a scenario to speak of."""
+        """Return whether the scenario could be read."""
         return self.loop is not None
 
     @property
     def exit_code(self) -> int:
-        """The worst of the rows."""
+        """Return the worst exit code of the rows."""
         return max(row.exit_code for row in self.rows)
 
     def mark(self, row: Row) -> str:
-        """OWN, DIFFERS or NEITHER; always the last where its own loop is not among the rows."""
+        """Return OWN, DIFFERS or NEITHER; always NEITHER if the scenario's own loop has no row."""
         if row.loop == self.loop:
             return OWN
         own = next((one for one in self.rows if one.loop == self.loop), row)
         return NEITHER if row.cannot or own.cannot or row.went_as(own) else DIFFERS
 
     def marks(self, row: Row) -> str:
-        """That, and WRONG or NEITHER; no loop is blamed for a file that cannot be read."""
+        """Return the mark, and WRONG or NEITHER; an unreadable file is not blamed on a loop."""
         return f"{self.mark(row)}{WRONG if row.exit_code and self.was_read else NEITHER}"
 
     def json_format(self) -> dict[str, Any]:
-        """Return one of `scenarios`, with null for what is not known."""
+        """Return one of `scenarios`, with null for an unknown value."""
         return {
             "name": self.name,
             "status": status_for(self.exit_code),
@@ -114,7 +114,7 @@ class Comparison:
 
         The texts are cut so that a row takes `width` cells, if there is room for that.
         """
-        if not self.was_read:  # why not is told on stderr
+        if not self.was_read:  # stderr has the reason
             yield verdict_line(word_for(self.exit_code), self.name, _NOT_RUN)
             return
         yield f"{plain(self.name)}  {escape(self.title or '', width)}".rstrip()
@@ -128,7 +128,7 @@ class Comparison:
             yield from _below(row)
 
     def wrong(self) -> Iterator[str]:
-        """The rows that are not as expected, and below each why, safe to print."""
+        """Yield the rows that are not as expected, and below each the reason, safe to print."""
         for row in self.rows if self.was_read else ():
             if row.exit_code:
                 yield f"{_word(row)}  {plain(self.name)} on {plain(row.loop)}"
@@ -136,26 +136,26 @@ class Comparison:
 
 
 def cells_of(row: Row) -> tuple[str, str, str, str, str, str]:
-    """What stands below HEADINGS, safe to print; `-` for what is not known."""
+    """Return the cells below HEADINGS, safe to print; `-` for an unknown value."""
     time = "-" if row.elapsed_ns is None else format_duration(row.elapsed_ns)
     tools = "-" if row.tool_runs is None else str(row.tool_runs)
     return plain(row.loop), row.endings, calls_of(row), tools, time, plain(row.text) or "-"
 
 
 def calls_of(row: Row) -> str:
-    """`2`, or `2+1` with one for a summary."""
+    """Return the calls as `2`, or as `2+1` with one for a summary."""
     if row.model_calls is None:
         return "-"
     return f"{row.model_calls}+{row.summaries}" if row.summaries else str(row.model_calls)
 
 
 def word_of(row: Row) -> str:
-    """What is said of a row in one word."""
+    """Return one word that describes a row."""
     return "cannot" if row.cannot else word_for(row.exit_code)
 
 
 def findings_of(row: Row) -> Iterator[str]:
-    """Why it is not as expected, or why the loop cannot express it, safe to print."""
+    """Return why a row is not as expected or the loop cannot express it, safe to print."""
     if row.cannot:
         yield plain(row.cannot)
     for failure in row.failures:
@@ -163,7 +163,7 @@ def findings_of(row: Row) -> Iterator[str]:
 
 
 def legend(comparisons: Sequence[Comparison]) -> Iterator[str]:
-    """What the marks mean, for those that are used; and which loops are missing to compare with."""
+    """Return the meaning of the marks that are used, and the loops missing from the comparison."""
     used: set[str] = set()
     missing: Counter[str] = Counter()
     for one in comparisons:
@@ -177,7 +177,7 @@ def legend(comparisons: Sequence[Comparison]) -> Iterator[str]:
 
 
 def reasons(rows: Iterable[Row]) -> list[str]:
-    """Why something cannot be expressed, by loop: each reason once, with how often."""
+    """Return why loops cannot express something: each reason once, with its count."""
     cannot = [row for row in rows if row.cannot]
     counts = Counter((row.loop, reason) for row in cannot for reason in row.cannot.split("; "))
     return [
@@ -199,7 +199,7 @@ def json_text(comparisons: Sequence[Comparison], loops: Sequence[str]) -> str:
 
 @dataclass(slots=True)
 class Count:
-    """How many runs went how; the closing line."""
+    """The number of runs by result; its text is the closing line."""
 
     scenarios: int = 0
     words: Counter[str] = field(default_factory=Counter)
@@ -207,14 +207,14 @@ class Count:
 
     @classmethod
     def of(cls, comparisons: Iterable[Comparison]) -> Self:
-        """The count of these."""
+        """Return the count of these comparisons."""
         count = cls()
         for comparison in comparisons:
             count.add(comparison)
         return count
 
     def add(self, comparison: Comparison) -> None:
-        """Count the rows of one more, or that there are none to speak of."""
+        """Count the rows of one more comparison, or count it as unread."""
         self.scenarios += 1
         self.exit_code = max(self.exit_code, comparison.exit_code)
         if not comparison.was_read:
@@ -225,7 +225,7 @@ class Count:
             self.words[comparison.mark(row)] += 1
 
     def __str__(self) -> str:
-        """`3 scenarios: 8 as expected, 4 not as on their own loop`: only what there is."""
+        """Return `3 scenarios: 8 as expected, 4 not as on their own loop`, without zero counts."""
         words = self.words
         counts = {
             "not as expected": words["FAILED"] + words["ERROR"],
@@ -271,7 +271,7 @@ def _laid_out(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _below(row: Row) -> Iterator[str]:
-    """Folded, but for the command, which is there to be copied."""
+    """Yield the findings folded, then the command unfolded, because users copy it."""
     for finding in findings_of(row):
         yield from textwrap.wrap(
             finding, WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT + "  "
@@ -281,7 +281,7 @@ def _below(row: Row) -> Iterator[str]:
 
 
 def _explain(rows: Sequence[Row], before_note: Callable[[], None]) -> None:
-    """What is no finding about a loop is told on stderr, once."""
+    """Print once to stderr each error that is no finding about a loop."""
     errors = [(row.verdict, error) for row in rows if row.verdict for error in row.verdict.errors]
     told = (e for verdict, e in errors if isinstance(e, InternalError) or not verdict.scenario)
     for error in dict.fromkeys(told):

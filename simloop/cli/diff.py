@@ -20,9 +20,9 @@ from simloop.trace.diff import first_difference
 def command(one: Path, other: Path) -> int:
     """Show where two recorded traces first differ.
 
-    Compared are the runs, entry by entry; a scenario, loop, seed or limit that differs is told on
-    stderr and is no difference by itself. Exit code 0 if the runs are the same, 1 if they differ.
-    A trace that was cut is compared as far as it goes.
+    The runs are compared entry by entry; a scenario, loop, seed or limit that differs is printed to
+    stderr and is no difference by itself. Exit code 0 if the runs are the same, 1 if they differ. A
+    trace that was cut is compared as far as it goes.
     """
     first, second = read_trace(one), read_trace(other)
     for what, a, b in different_settings(first.header, second.header):

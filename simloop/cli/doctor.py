@@ -1,7 +1,7 @@
-"""`simloop doctor`: does simloop work here, and if not, what is wrong?
+"""`simloop doctor`: check that simloop works here, and report each problem.
 
 Not here: the tests of simloop itself (selftest.py), which need its dependencies. The rule to keep:
-this module needs none of them, because a missing one is what it has to tell.
+this module needs none of them, because it reports a missing dependency.
 """
 
 import os
@@ -23,7 +23,7 @@ _REQUIREMENT = re.compile(r"([\w.-]+)>=([\d.]+)")
 
 
 class Finding(NamedTuple):
-    """What a check found; `detail` says it, or what to do about it."""
+    """The result of a check; `detail` describes it, or gives the remedy."""
 
     ok: bool
     subject: str
@@ -65,7 +65,7 @@ def _findings() -> Iterator[Finding]:
 
 
 def python_finding(version: tuple[int, ...]) -> Finding:
-    """Whether this Python is new enough; `version` is its major and minor number."""
+    """Return whether this Python is new enough; `version` is its major and minor number."""
     detail = f"{platform.python_version()} ({sys.executable})"
     if version < (3, 11):
         return Finding(ok=False, subject="Python", detail=f"{detail}; simloop needs 3.11 or newer")
@@ -85,7 +85,7 @@ def _installed() -> Iterator[Finding]:
 
 
 def dependency_findings(requirements: Iterable[str]) -> Iterator[Finding]:
-    """Whether each of `requirements`, written `name>=1.2`, is installed; extras are passed over."""
+    """Yield whether each of `requirements` (`name>=1.2`) is installed; extras are skipped."""
     for requirement in requirements:
         match = _REQUIREMENT.match(requirement)
         if match is None or "extra ==" in requirement:

@@ -1,8 +1,8 @@
-"""`simloop explore`: what a loop can do at all, proved.
+"""`simloop explore`: visit every possible run of a loop and prove properties.
 
-Not here: proving (prove/proof.py) and how a proof reads (proofs.py). The rule to keep: it ends with
-1 if a run may never end, unless the machine declares that, or something is wrong with the machine,
-so that it can guard a loop of one's own in CI.
+Not here: proving (prove/proof.py) and the text of a proof (proofs.py). The rule to keep: it ends
+with 1 if a run may never end, unless the machine declares that, or if the machine breaks a rule, so
+that it can guard a user's own loop in CI.
 """
 
 import json
@@ -114,12 +114,12 @@ def command(
     output_format: str,
     **limits_given: int,
 ) -> int:
-    """Visit every run that a loop can have, and say what that proves.
+    """Visit every run that a loop can have, and report the properties that this proves.
 
-    Whether every run ends, and after how much at the latest; each outcome with the shortest run to
-    it; which edges of its map cannot be taken; and if a run may never end, the shortest way round.
-    It ends with 1 if a run may never end and the machine does not declare that (`endless`), or if
-    the machine breaks a rule.
+    The proof says whether every run ends, and after how much at the latest; it gives each outcome
+    with the shortest run to it, the edges of the map that cannot be taken, and, if a run may never
+    end, the shortest cycle. The command ends with 1 if a run may never end and the machine does not
+    declare that (`endless`), or if the machine breaks a rule.
     """
     limits = Limits(**limits_given)
     chosen = _options(loop, options)
@@ -143,8 +143,8 @@ def command(
 def _check_size(loop: str, limits: Limits, options: LoopOptions) -> None:
     """Refuse limits that are higher than the defaults and would lead to too many states.
 
-    Raises ScenarioError with the highest limit that would do, within a second: exploring until
-    there are too many states takes half a minute.
+    Raises ScenarioError with the highest limit that fits, within a second: exploring until there
+    are too many states takes half a minute.
     """
     if all(getattr(limits, name) <= getattr(_DEFAULTS, name) for name in _FLAGS):
         return
@@ -161,17 +161,17 @@ def _check_size(loop: str, limits: Limits, options: LoopOptions) -> None:
 
 
 def options_of(machine: Machine) -> dict[str, Any]:
-    """The options of a machine of ours; none for one of somebody's own."""
+    """Return the options of a bundled machine; none for a user's own machine."""
     given: Any = getattr(machine, "options", None)
     return as_written(given) if _is_ours(given) else {}
 
 
 def chosen_in(machine: Machine) -> dict[str, Any]:
-    """Those that differ from the options of the design without a version."""
+    """Return the options that differ from those of the design without a version."""
     options = options_of(machine)
     given: Any = getattr(machine, "options", None)
     kinds = {name: type(field.default) for name, field in LoopOptions.model_fields.items()}
-    # By the class of the options: a loop of the user's own may have those of a design.
+    # Match by the options' class: a user's own loop may have the options of a design.
     designs = [name for name, kind in kinds.items() if isinstance(given, kind)]
     usual = options_of(machine_for(designs[0], Limits())) if designs else {}
     return {name: value for name, value in options.items() if value != usual[name]}
@@ -183,7 +183,7 @@ def _is_ours(options: Any) -> bool:
 
 
 def _options(loop: str, given: tuple[str, ...]) -> LoopOptions:
-    """The options of `loop`. Raises ScenarioError for those that there are not."""
+    """Return the options of `loop`. Raises ScenarioError for unknown options."""
     if not given:
         return LoopOptions()
     design, at, _ = loop.partition("@")
@@ -208,7 +208,7 @@ def _options(loop: str, given: tuple[str, ...]) -> LoopOptions:
 
 
 def _write(folder: Path, proof: Proof, limits: Limits, options: LoopOptions) -> None:
-    """All of them, or none if one of the files is there already."""
+    """Write all of the files, or none if one of them exists."""
     texts = {
         folder / f"{stem}{SUFFIX}": scenario_text(scenario)
         for stem, scenario in _scenarios(proof, limits, options)
@@ -226,7 +226,7 @@ def _write(folder: Path, proof: Proof, limits: Limits, options: LoopOptions) -> 
 def _scenarios(
     proof: Proof, limits: Limits, options: LoopOptions
 ) -> Iterator[tuple[str, Scenario]]:
-    """What the simulator can show; what it cannot is told on stderr."""
+    """Yield the scenarios that the simulator can show; print the others to stderr."""
     given: Any = {"loop": proof.loop, "limits": limits, "options": options}
     made: dict[str, Callable[[], Scenario]] = {
         file_stem(state): partial(scenario_of_ending, steps, **given)

@@ -1,7 +1,7 @@
-"""What is said of an error, and which exit code it has.
+"""The message of an error, and its exit code.
 
-Not here: which errors there are (errors.py). The rule to keep: one line for the author's mistakes,
-and never a traceback unless SIMLOOP_DEBUG asks for it.
+Not here: the errors (errors.py). The rule to keep: one line for the author's mistakes, and never a
+traceback unless SIMLOOP_DEBUG asks for it.
 """
 
 import os
@@ -14,7 +14,7 @@ INTERNAL = 3
 
 
 def explain(error: Exception) -> int:
-    """Say on stderr what is wrong; return the exit code."""
+    """Print the error to stderr and return the exit code."""
     if os.environ.get("SIMLOOP_DEBUG"):
         note("".join(traceback.format_exception(error)).rstrip())
     if isinstance(error, SimloopError) and not isinstance(error, InternalError):

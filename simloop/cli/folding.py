@@ -76,7 +76,7 @@ def _indent(line: str, columns: int) -> int:
 
 
 def _words(line: str, room: int) -> Iterator[str]:
-    """Yield the words, each with the spaces before it; a word that has no room alone is cut."""
+    """Yield the words, each with the spaces before it; split a word longer than a line."""
     for match in _WORD.finditer(line):
         word = match.group()
         if cells(word.lstrip()) <= room:

@@ -1,6 +1,6 @@
-"""Ctrl-C that arrives.
+"""Reliable delivery of Ctrl-C.
 
-Python raises KeyboardInterrupt wherever the main thread happens to be. In a `__del__` or a weakref
+Python raises KeyboardInterrupt at any point of the main thread. In a `__del__` or a weakref
 callback, which garbage collection calls between any two steps of a run, it is printed as ignored
 and lost; in a function that pydantic calls it becomes an error of pydantic's. Measured: one Ctrl-C
 in 25 during a long run. The rule to keep: an interrupt ends the command, and as an interrupt.
@@ -19,7 +19,7 @@ _AGAIN_S = 0.01
 
 @contextmanager
 def insistent_interrupts() -> Iterator[None]:
-    """Inside, a lost interrupt is raised again. Raises Abort at the end if there was one."""
+    """Raise a lost interrupt again inside the block. Raises Abort at the end if there was one."""
     came = False
     hook, handler = sys.unraisablehook, signal.getsignal(signal.SIGINT)
 
@@ -34,7 +34,7 @@ def insistent_interrupts() -> Iterator[None]:
         else:
             hook(unraisable)
 
-    ours = handler is signal.default_int_handler  # not so where a shell lets us ignore Ctrl-C
+    ours = handler is signal.default_int_handler  # false if a shell makes us ignore Ctrl-C
     if ours:
         signal.signal(signal.SIGINT, interrupt)
     sys.unraisablehook = insist

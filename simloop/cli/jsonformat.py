@@ -1,7 +1,7 @@
 """The parts that the JSON of `run`, `check`, `compare` and `replay` have in common.
 
-Not here: the documents (report.py, comparison.py, replay.py). The rules to keep: the same word has
-the same meaning in all of them, and `FORMAT_VERSION` grows when a key changes its meaning or goes.
+Not here: the documents (report.py, comparison.py, replay.py). The rules to keep: a word has one
+meaning in all of them, and `FORMAT_VERSION` grows when a key changes its meaning or is removed.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,7 +21,7 @@ _STATUS: tuple[Status, ...] = ("ok", "failed", "error")
 
 
 def status_for(exit_code: int, *, cannot: bool = False) -> Status:
-    """Return the status of something that ends with this code.
+    """Return the status for this exit code.
 
     `failed`: the loop is wrong; `error`: the file, the call or simloop is wrong; `cannot`: the loop
     cannot express the scenario.
@@ -49,7 +49,7 @@ def errors_of(errors: Iterable[SimloopError]) -> list[dict[str, Any]]:
 
 
 def as_objects(details: Iterable[ErrorDetails]) -> Iterator[dict[str, Any]]:
-    """Yield an object for each error, with null for what is not known."""
+    """Yield an object for each error, with null for an unknown value."""
     return map(asdict, details)
 
 

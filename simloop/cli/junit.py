@@ -1,8 +1,8 @@
-"""What `simloop check` found, as a JUnit file.
+"""The findings of `simloop check` as a JUnit file.
 
-The format has no standard; this is the part that Jenkins, GitLab and GitHub's reporters read
-alike. The rule to keep: the document is ASCII and a function of the scenarios alone, so `time` is
-virtual time.
+The format has no standard; this is the part that Jenkins, GitLab and GitHub's reporters read alike.
+The rule to keep: the document is ASCII and a function of the scenarios alone, so `time` is virtual
+time.
 """
 
 import re
@@ -21,7 +21,7 @@ _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 class Suite:
-    """A testsuite that grows."""
+    """A testsuite to which testcases are added."""
 
     def __init__(self) -> None:
         self._element = Element("testsuite", name=_SUITE)
@@ -30,7 +30,7 @@ class Suite:
         self._skipped = 0
 
     def add(self, report: Report, skipped: str = "") -> None:
-        """Add a testcase; `skipped` says why it was not run."""
+        """Add a testcase; `skipped` is the reason that it was not run."""
         self._elapsed_ns += report.elapsed_ns
         name = PurePath(report.name)
         folder = name.parent.as_posix()
@@ -52,7 +52,7 @@ class Suite:
             _explain(case, report)
 
     def text(self) -> str:
-        """The whole document, counts first."""
+        """Return the whole document, counts first."""
         counts = self._tally.words
         self._element.attrib |= {
             "tests": str(counts.total() + self._skipped),
@@ -64,12 +64,12 @@ class Suite:
         root = Element("testsuites")
         root.append(self._element)
         indent(root)
-        # Without a declared encoding tostring writes ASCII with references, whatever stdout can.
+        # Without a declared encoding tostring writes ASCII with references, for any stdout.
         return f'<?xml version="1.0" encoding="utf-8"?>\n{tostring(root).decode()}'
 
 
 def _explain(case: Element, report: Report) -> None:
-    """Say in one element all that is wrong: readers of JUnit files look at the first only."""
+    """Write all findings in one element: readers of JUnit files look at the first only."""
     told = (line for error in report.verdict.errors for line in _lines(error))
     lines = [*report.findings(), *told]
     kind, message = ExpectationFailed.__name__, lines[0]

@@ -12,7 +12,7 @@ from simloop.errors import ScenarioError
 from simloop.scenario.catalog import SUFFIX
 from simloop.scenario.jsonschema import schema_text
 
-# Beside the scenario, because a path into an installation would not be there for the next person.
+# Beside the scenario, because a path into an installation does not exist on other machines.
 SCHEMA_FILE = "simloop.schema.json"
 
 STARTER = f"""\
@@ -60,9 +60,9 @@ expect:
 def command(file: Path) -> None:
     """Write a starter scenario that passes.
 
-    FILE is created as it is named and never overwritten; call it something.simloop.yaml, so that
-    `simloop run FOLDER` finds it. Beside it goes simloop.schema.json, if there is none, for
-    completion and checks in an editor.
+    FILE is created under the given name and never overwritten; call it something.simloop.yaml, so
+    that `simloop run FOLDER` finds it. The command also writes simloop.schema.json beside it, if
+    there is none, for completion and checks in an editor.
     """
     if not _create(file, STARTER):
         hint = "choose another name, or delete it first"
@@ -76,7 +76,7 @@ def command(file: Path) -> None:
 
 
 def _create(path: Path, text: str) -> bool:
-    """Write a new file; false, and nothing done, if there is one. Raises ScenarioError."""
+    """Write a new file; return False, and write nothing, if it exists. Raises ScenarioError."""
     try:
         file = path.open("x", encoding="utf-8", newline="\n")
     except FileExistsError:

@@ -1,6 +1,6 @@
-"""A bar on stderr for what takes long, where somebody watches.
+"""A bar on stderr for long commands on a terminal.
 
-The rules to keep: nothing is ever written unless the stream is a terminal, and whoever prints
+The rules to keep: nothing is ever written unless the stream is a terminal, and a caller that prints
 anything else calls `clear` first, so that the bar is the last line or is not there.
 """
 
@@ -16,9 +16,9 @@ T = TypeVar("T")
 
 
 class Status:
-    """A line that says how far a command has come. Shown when it has taken longer than a second.
+    """A line that shows the progress of a command, if it takes longer than a second.
 
-    `stream` is None where there is none, as in a program without a console.
+    `stream` is None if there is none, as in a program without a console.
     """
 
     def __init__(self, stream: TextIO | None, now: Callable[[], float] = time.monotonic) -> None:
@@ -34,7 +34,7 @@ class Status:
         self.clear()
 
     def say(self, text: str) -> None:
-        """Show `text` in the place of the last one, if it is time."""
+        """Replace the shown text with `text`, if it is time."""
         now_s = self._now()
         if self._terminal is None or now_s < self._due_s:
             return
@@ -44,7 +44,7 @@ class Status:
         self._write(text)
 
     def clear(self) -> None:
-        """Take the line away."""
+        """Erase the line."""
         if self._shown:
             # Spaces, not an escape sequence: any terminal knows them.
             self._write(f"\r{' ' * len(self._shown)}\r")
@@ -57,7 +57,7 @@ class Status:
 
 
 class Progress(Status):
-    """How many of `total` things are done, as a bar."""
+    """A bar that shows how many of `total` things are done."""
 
     def __init__(
         self, total: int, stream: TextIO | None, now: Callable[[], float] = time.monotonic
@@ -66,7 +66,7 @@ class Progress(Status):
         self._total = total
 
     def through(self, things: Iterable[T]) -> Iterator[T]:
-        """The things, one by one; the bar moves when the next one is asked for."""
+        """Yield the things one by one; the bar moves when the next one is requested."""
         for done, thing in enumerate(things):
             filled = _WIDTH * done // self._total
             self.say(f"[{'#' * filled:.<{_WIDTH}}] {done} of {self._total}")

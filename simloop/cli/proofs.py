@@ -1,7 +1,7 @@
 """A proof as text, as JSON and as a picture.
 
-Not here: proving (prove/proof.py). The rules to keep: the JSON names every key, and the text says
-the same.
+Not here: proving (prove/proof.py). The rules to keep: the JSON names every key, and the text states
+equal facts.
 """
 
 import json
@@ -25,11 +25,11 @@ from simloop.prove.visited import Step
 FORMAT_VERSION = 1
 _EXPLORED = ("max_steps", "max_steps_per_round", "max_error_count", "max_compaction_attempts")
 _SHOWN = 12
-"""Transitions of a witness that are shown as text; JSON has all of them."""
+"""The number of transitions of a witness that the text shows; JSON has all of them."""
 
 
 def proof_lines(proof: Proof, limits: Limits, options: Mapping[str, Any]) -> Iterator[str]:
-    """The proof as text; of the options those that are not the default."""
+    """Return the proof as text; it lists the options that are not the default."""
     visited = f"{proof.states:,} states and {proof.transitions:,} transitions visited"
     yield f"{proof.loop}: {_whether_it_ends(proof)} ({visited})"
     yield f"limits       {', '.join(f'{name} {getattr(limits, name)}' for name in _EXPLORED)}"
@@ -107,7 +107,7 @@ def _edge_text(edge: Edge) -> str:
 
 
 def proof_json(proof: Proof, limits: Limits, options: dict[str, Any]) -> str:
-    """The proof as one JSON object."""
+    """Return the proof as one JSON object."""
     lasso = proof.lasso
     document = {
         "format_version": FORMAT_VERSION,
@@ -147,7 +147,7 @@ def _edge_json(edge: Edge) -> dict[str, str]:
 
 
 def proof_mermaid(proof: Proof, legal: LegalMap) -> str:
-    """The edges that can be taken; those of the lasso have a star."""
+    """Return the edges that can be taken; those of the lasso have a star."""
     return mermaid(legal, without=proof.untaken, marked=_edges_of(proof.lasso))
 
 
@@ -161,6 +161,6 @@ def _edges_of(lasso: Lasso | None) -> set[Edge]:
 
 
 def file_stem(state: Finished) -> str:
-    """What a scenario that shows this end is called."""
-    limit = re.sub(r"[^a-z0-9]+", "-", state.limit.lower()).strip("-")  # a machine's own word
+    """Return the file name, without its ending, of a scenario that shows this end."""
+    limit = re.sub(r"[^a-z0-9]+", "-", state.limit.lower()).strip("-")  # a machine chooses the word
     return "-".join(filter(None, (str(state.outcome), limit)))

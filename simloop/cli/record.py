@@ -1,8 +1,8 @@
-"""`simloop record`: the traces of scenarios as files, to be compared with later.
+"""`simloop record`: write the traces of scenarios to files, for later comparison.
 
 Not here: the file format (trace/codec.py). The rules to keep: only a run that came to an end is
-recorded, so that a broken scenario never replaces a good trace, and no two scenarios of one
-command share a file.
+recorded, so that a broken scenario never replaces a good trace, and no two scenarios of one command
+share a file.
 """
 
 from pathlib import Path, PurePath
@@ -44,9 +44,9 @@ def command(
     """Write the traces of scenarios to files.
 
     The trace of x.simloop.yaml is x.trace.jsonl beside it; that of a bundled NAME is written to the
-    current folder. In FOLDER are the same folders as below a PATH that is one. An old trace is
-    replaced, also by that of a run that ended otherwise than expected (exit code 1); a run without
-    an outcome is not recorded. `simloop replay` runs a recorded trace again.
+    current folder. FOLDER gets the subfolders of each PATH that is a folder. The command replaces
+    an old trace, even if the new run did not end as expected (exit code 1); a run without an
+    outcome is not recorded. `simloop replay` runs a recorded trace again.
     """
     found = [(target, _trace_file(target, folder)) for target in targets_of(targets)]
     width = max(cells(plain(str(file or target.name))) for target, file in found)
@@ -68,7 +68,7 @@ def command(
 
 
 def _trace_file(target: Target, folder: Path | None) -> Path | None:
-    """Where the trace of a target goes; None if it is no scenario."""
+    """Return the file for the trace of a target; None if the target is no scenario."""
     if isinstance(target.file, ScenarioError):
         return None
     name = target.file.name
@@ -84,7 +84,7 @@ def _trace_file(target: Target, folder: Path | None) -> Path | None:
 
 
 def _record(report: Report, file: Path, written: dict[Path, str]) -> None:
-    """Write the trace; from then on the report is called by its file."""
+    """Write the trace; afterwards the report has the name of its file."""
     verdict = report.verdict
     if verdict.trace is None:
         return

@@ -1,4 +1,4 @@
-"""`simloop replay`: recorded runs, run again. Is it still the same?
+"""`simloop replay`: run recorded runs again and compare them.
 
 Not here: running and comparing (check/replay.py). The rule to keep: one trace that cannot be
 replayed never keeps the others from it.
@@ -40,10 +40,10 @@ from simloop.trace.diff import Divergence, first_difference
 def command(traces: tuple[Path, ...], loop: str | None, output_format: str) -> int:
     """Run recorded traces again: is it still the same?
 
-    A TRACE is a file that `simloop record` or `simloop run --trace` has written; it holds all that
-    its run needs, except a loop of your own, which --loop names. The first entry that differs is
-    shown after the three before it (exit code 1). A trace that was cut is compared as far as it
-    goes.
+    A TRACE is a file that `simloop record` or `simloop run --trace` has written; it holds
+    everything that its run needs, except a loop of your own, which --loop names. The first entry
+    that differs is shown after the three before it (exit code 1). A trace that was cut is compared
+    as far as it goes.
     """
     replays = (_replay(path, loop) for path in traces)
     if output_format == "json":
@@ -63,7 +63,7 @@ def command(traces: tuple[Path, ...], loop: str | None, output_format: str) -> i
 class _Replay:
     """One trace and the comparison with its second run.
 
-    `entries` is None where there was no second run, because of `error`.
+    `entries` is None if there was no second run, because of `error`.
     """
 
     name: str
@@ -75,7 +75,7 @@ class _Replay:
 
     @property
     def exit_code(self) -> int:
-        """The exit code for this trace alone."""
+        """Return the exit code for this trace alone."""
         if self.error is not None:
             return self.error.exit_code
         return CheckFailed.exit_code if self.difference else 0
@@ -99,7 +99,7 @@ class _Replay:
             note(plain(f"{self.name}: {what} differs: recorded {one}, replayed {other}"))
 
     def json_format(self) -> dict[str, Any]:
-        """Return one of `replays`, with null for what is not known."""
+        """Return one of `replays`, with null for an unknown value."""
         return {
             "name": self.name,
             "status": status_for(self.exit_code, cannot=isinstance(self.error, CannotExpress)),

@@ -1,4 +1,4 @@
-"""What became of a scenario that a verb was asked for, as text and as JSON.
+"""The result of a scenario that a verb has run, as text and as JSON.
 
 Not here: running it (check/verify.py). The rule to keep: `json_format` names every key, so that a
 consumer can rely on it.
@@ -29,7 +29,7 @@ _WIDTH = max(len(word) for word in _WORDS)
 
 @dataclass(slots=True)
 class Report:
-    """One scenario, by the name that the user knows, and its verdict."""
+    """One scenario under the name that the user gave, and its verdict."""
 
     name: str
     path: Path | None = None
@@ -37,40 +37,40 @@ class Report:
 
     @classmethod
     def on(cls, target: Target) -> Self:
-        """A report on what has yet to be run; on an argument that means nothing, the final one."""
+        """Return a report on a target to run; it is final if the target is invalid."""
         if isinstance(target.file, ScenarioError):
             return cls(target.name, verdict=Verdict(errors=[target.file]))
         return cls(target.name, target.file)
 
     @property
     def exit_code(self) -> int:
-        """The worst of what happened."""
+        """Return the worst exit code of the verdict."""
         return self.verdict.exit_code
 
     @property
     def word(self) -> str:
-        """`ok`, `FAILED` (the loop is wrong) or `ERROR` (the file, the call or simloop is)."""
+        """Return `ok`, `FAILED` (the loop is wrong) or `ERROR` (file, call or simloop is wrong)."""
         return word_for(self.exit_code)
 
     @property
     def elapsed_ns(self) -> int:
-        """Virtual time of the run, as far as it came."""
+        """Return the virtual time of the run, up to its end or its error."""
         return self.verdict.trace.elapsed_ns if self.verdict.trace else 0
 
     def lines(self, name_width: int = 0) -> Iterator[str]:
-        """One line, and below it one for each expectation that does not hold."""
+        """Yield one line, and below it one for each expectation that does not hold."""
         yield verdict_line(self.word, self.name, self._ending(), name_width)
         yield from indented(self.findings())
 
     def findings(self) -> Iterator[str]:
-        """The expectations that do not hold, and the command that shows it again."""
+        """Yield the expectations that do not hold, and the command that reproduces them."""
         result = self.verdict.result
         if result and result.failures:
             yield from result.failures
             yield f"reproduce: {result.reproduce}"
 
     def explain(self) -> None:
-        """Say on stderr what went wrong."""
+        """Print the errors to stderr."""
         for error in self.verdict.errors:
             explain(error)
 
@@ -86,7 +86,7 @@ class Report:
         return f"{ended} {time} (virtual), {asked}{differs}"
 
     def json_format(self) -> dict[str, Any]:
-        """Return one of `runs`, with null for what is not known."""
+        """Return one of `runs`, with null for an unknown value."""
         verdict = self.verdict
         header = verdict.trace.header if verdict.trace else None
         return {
@@ -125,34 +125,34 @@ def json_text(runs: list[dict[str, Any]], exit_code: int) -> str:
 
 
 def word_for(exit_code: int) -> str:
-    """What is said of something that ends with this code."""
+    """Return the word that describes this exit code."""
     return _WORDS[min(exit_code, 2)]
 
 
 def verdict_line(word: str, name: str, ending: str, name_width: int = 0) -> str:
-    """`ok      retry/rate-limit  completed in 5s`, safe to print."""
+    """Return a line like `ok      retry/rate-limit  completed in 5s`, safe to print."""
     return f"{verdict_word(word, _WIDTH)}  {padded(plain(name), name_width)}  {plain(ending)}"
 
 
 def indented(lines: Iterator[str]) -> Iterator[str]:
-    """What stands below a verdict, safe to print."""
+    """Return the lines below a verdict, indented and safe to print."""
     return (f"{'':{_WIDTH}}  {plain(line)}" for line in lines)
 
 
 @dataclass(slots=True)
 class Tally:
-    """How many of several things ended how."""
+    """The number of scenarios by result."""
 
     words: Counter[str] = field(default_factory=Counter)
     exit_code: int = 0
 
     def add(self, exit_code: int) -> None:
-        """Count one more."""
+        """Count one more report."""
         self.words[word_for(exit_code)] += 1
         self.exit_code = max(self.exit_code, exit_code)
 
     def __str__(self) -> str:
-        """The closing line: `18 passed, 1 failed, 1 error`."""
+        """Return the closing line: `18 passed, 1 failed, 1 error`."""
         passed, failed, errors = (self.words[word] for word in _WORDS)
         parts = [f"{passed} passed"]
         if failed:

@@ -1,8 +1,8 @@
-"""`simloop run`: play scenarios and say whether they end as they should.
+"""`simloop run`: run scenarios and say whether they end as expected.
 
-Not here: which files are meant (targets.py), how a verdict reads (report.py) and how the rows of
-all loops do (comparison.py). The rule to keep:
-one bad scenario never keeps the others from running, and nothing of its trace is lost.
+Not here: finding the files (targets.py), the text of a verdict (report.py) and of the rows of all
+loops (comparison.py). The rule to keep: one bad scenario never keeps the others from running, and
+nothing of its trace is lost.
 """
 
 import contextlib
@@ -91,12 +91,12 @@ def _check_trace_file(trace_file: Path, found: list[Target], loop: str | None) -
 
 
 def _play(target: Target, given: RunOptions, trace_file: Path | None) -> Report:
-    """Read and run a scenario; whatever becomes of it stands in the report."""
+    """Read and run a scenario; the report holds the result or the error."""
     report = Report.on(target)
     if report.path is not None:
         try:
             report.verdict.play(report.path, **given)
-        finally:  # whatever ends it, Ctrl-C too
+        finally:  # after any ending, even Ctrl-C
             if trace_file is not None:
                 _write(report, trace_file)
     return report
@@ -112,7 +112,7 @@ def _write(report: Report, trace_file: Path) -> None:
 
 
 def _print_json(reports: Iterator[Report]) -> int:
-    """One object when all have ended; errors are also told on stderr, as they come."""
+    """Print one object when all have ended; also print each error to stderr when it occurs."""
     runs, tally = [], Tally()
     for report in reports:
         runs.append(report.json_format())
@@ -123,7 +123,7 @@ def _print_json(reports: Iterator[Report]) -> int:
 
 
 def _print_one(report: Report) -> int:
-    """The timeline, then the verdict; only the error for what was not run."""
+    """Print the timeline, then the verdict; print only the error if nothing was run."""
     if report.verdict.trace is not None:
         out_lines(timeline(report.verdict.trace))
         out_lines(("", *report.lines()))
@@ -132,7 +132,7 @@ def _print_one(report: Report) -> int:
 
 
 def _print_all(reports: Iterator[Report], name_width: int) -> int:
-    """A verdict as soon as each has ended, then a count."""
+    """Print a verdict as soon as each scenario has ended, then a count."""
     tally = Tally()
     for report in reports:
         tally.add(report.exit_code)

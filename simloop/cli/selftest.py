@@ -1,7 +1,7 @@
-"""The tests of simloop itself that `doctor` makes: each returns what it found, or raises.
+"""The tests of simloop itself that `doctor` makes: each returns its finding, or raises.
 
-Not here: the test suite. The rule to keep: each takes a moment, and a failure says what it means
-for the user.
+Not here: the test suite. The rule to keep: each takes a moment, and the message of a failure states
+its consequence for the user.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ _PATIENCE_S = 60
 
 
 def scenarios() -> str:
-    """The bundled scenarios can be read. Raises ScenarioError if there are none, or a bad one."""
+    """Read the bundled scenarios. Raises ScenarioError if there are none, or a bad one."""
     folder = bundled_folder()
     count = sum(1 for _ in bundled())
     if not count:
@@ -30,7 +30,7 @@ def scenarios() -> str:
 
 
 def determinism() -> str:
-    """Two runs of one scenario are the same bytes. Raises InternalError if they are not."""
+    """Run one scenario twice and compare the bytes. Raises InternalError if they differ."""
     listed = next(bundled(), None)
     if listed is None:
         raise ScenarioError("there is no bundled scenario to run")
@@ -42,7 +42,7 @@ def determinism() -> str:
 
 
 def virtual_clock() -> str:
-    """An hour passes in a moment. Raises InternalError if it does not."""
+    """Let a virtual hour pass in a moment. Raises InternalError if it does not."""
     start_s = time.perf_counter()
     slept_ns = simulate(_sleep_an_hour())
     took_s = time.perf_counter() - start_s
@@ -61,4 +61,4 @@ TESTS: dict[str, Callable[[], str]] = {
     "determinism": determinism,
     "virtual clock": virtual_clock,
 }
-"""By what `doctor` calls them."""
+"""The tests by the names that `doctor` shows."""

@@ -1,6 +1,6 @@
-"""What the verbs that run scenarios take alike: the scenarios, a seed, a loop design.
+"""The parameters that the verbs that run scenarios share: scenarios, a seed, a loop design.
 
-Not here: which files are meant (targets.py). The rule to keep: an unknown loop is one error, told
+Not here: finding the files (targets.py). The rule to keep: an unknown loop is one error, reported
 before anything is run, and not one for each scenario.
 """
 
@@ -18,14 +18,14 @@ from simloop.runs.registry import machine_for
 from simloop.scenario.designs import DESIGNS
 
 ALL_LOOPS = "all"
-"""In the place of a loop's name: every design that ships with simloop."""
+"""The value of `--loop` that stands for every design that ships with simloop."""
 
 _NAMES = "a design, a version of one (opencode@1.2.27), or module:attribute"
 _SEEDS = click.IntRange(0, 2**63, max_open=True)
 
 
 def check_loop_exists(loop: str) -> None:
-    """Raise ScenarioError if there is no such loop, or none can be made of what its name means.
+    """Raise ScenarioError if the loop does not exist, or if no machine can be made of it.
 
     A loop of the user's own is made only if it needs no options: a scenario may have them.
     """
@@ -47,7 +47,7 @@ def _known_or_all(
 
 
 def _known_each(_: click.Context, __: click.Parameter, loops: tuple[str, ...]) -> tuple[str, ...]:
-    """Each loop once; all of them by default."""
+    """Return each loop once; all of them by default."""
     for loop in loops:
         if loop != ALL_LOOPS:
             check_loop_exists(loop)
@@ -98,7 +98,7 @@ replay_loop = click.option(
 
 
 def read_options(given: tuple[str, ...]) -> dict[str, Any]:
-    """The options of a loop, each written KEY=VALUE. Raises ScenarioError if one is given twice."""
+    """Return the options, each given as KEY=VALUE. Raises ScenarioError if one is given twice."""
     pairs = dict(pair.partition("=")[::2] for pair in given)
     if len(pairs) < len(given):
         raise ScenarioError("an option is given twice", key="--option")
@@ -106,7 +106,7 @@ def read_options(given: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _read(text: str) -> Any:
-    """A value as YAML reads it; a flag may go without one."""
+    """Return a value as YAML reads it; a flag needs no value."""
     words = {"": True, "true": True, "false": False, "null": None}
     return int(text) if re.fullmatch(r"-?[0-9]+", text) else words.get(text, text)
 
@@ -133,7 +133,7 @@ _OPTIONS = click.option(
 
 
 def check_single_loop(loop: str | None, judge_as: str, loop_options: Mapping[str, Any]) -> None:
-    """Raise UsageError for settings of one loop where all are meant."""
+    """Raise UsageError if settings of one loop are given for all loops."""
     for flag, given in (("--judge-as", judge_as), ("--option", loop_options)):
         if loop == ALL_LOOPS and given:
             raise click.UsageError(f"{flag} is for a single loop, and not for --loop {ALL_LOOPS}")
@@ -145,7 +145,7 @@ def scenario_settings(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def scenario_settings_or_all(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The same; `loop` may be ALL_LOOPS."""
+    """Give a verb the parameters of `scenario_settings`; `loop` may be ALL_LOOPS."""
     return _TARGETS(_SEED(_LOOP_OR_ALL(_JUDGE_AS(_OPTIONS(command)))))
 
 

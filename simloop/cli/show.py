@@ -1,4 +1,4 @@
-"""`simloop show`: a recorded trace as a timeline, or as the events that its loop tells.
+"""`simloop show`: print a recorded trace as a timeline, or as the events of its loop.
 
 Not here: the wording of the timeline (trace/timeline.py) and the events (trace/exports/pi_events.py
 and its neighbours).
@@ -51,7 +51,7 @@ def _print_events(recorded: LoopTrace, names: str, trace: Path) -> None:
 
 
 def event_lines(recorded: LoopTrace, names: str) -> Iterator[str]:
-    """One line of ASCII for each event: nothing in it can disturb a terminal.
+    """Yield one line of ASCII for each event, so that no event can disturb a terminal.
 
     Raises ScenarioError if the events of the program behind the loop are not known.
     """

@@ -1,4 +1,4 @@
-"""What the arguments PATH|NAME mean: files, folders, names of bundled scenarios.
+"""The meaning of the arguments PATH|NAME: files, folders, names of bundled scenarios.
 
 Not here: reading the files. The rule to keep: the order is that of the arguments, and inside a
 folder that of the paths, on every machine.
@@ -14,10 +14,10 @@ from simloop.scenario.catalog import SUFFIX, bundled_folder, find, find_folder
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One scenario to run; or an argument that means none, with the reason as its `file`.
+    """One scenario to run; or an invalid argument, with the reason as its `file`.
 
-    `name` is the bundled name or the path as it was given: what `run` would take again. `argument`
-    is what brought it here: the file, a folder that it is in, or a name.
+    `name` is the bundled name or the path as it was given, and `run` accepts it again. `argument`
+    is the argument that selected the scenario: the file, a folder that contains it, or a name.
     """
 
     name: str
@@ -26,7 +26,7 @@ class Target:
 
 
 def targets_of(arguments: Iterable[str]) -> Iterator[Target]:
-    """Each scenario that is meant, once."""
+    """Return each scenario that the arguments select, once."""
     seen: set[Path] = set()
     for argument in arguments:
         try:
@@ -41,7 +41,7 @@ def targets_of(arguments: Iterable[str]) -> Iterator[Target]:
 
 
 def _files(argument: str) -> list[Path]:
-    """The files meant by one argument. Raises ScenarioError if there are none."""
+    """Return the files that one argument selects. Raises ScenarioError if there are none."""
     folder = Path(argument)
     try:
         if not folder.is_dir():
@@ -62,7 +62,7 @@ def _files(argument: str) -> list[Path]:
 def _below(folder: Path) -> Iterator[Path]:
     for path in folder.rglob(f"*{SUFFIX}"):
         inside = path.relative_to(folder).parts[:-1]
-        # Hidden folders hold what others wrote, such as the scenarios installed in a `.venv`.
+        # Hidden folders hold files of others, such as the scenarios installed in a `.venv`.
         if path.is_file() and not any(part.startswith(".") for part in inside):
             yield path
 

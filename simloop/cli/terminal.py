@@ -1,7 +1,7 @@
-"""What reaches the terminal: results on stdout, the rest on stderr, a little colour.
+"""Output to the terminal: results on stdout, the rest on stderr, a little colour.
 
-Not here: what is said. The rules to keep: colour only repeats what a word says, and text that we
-did not write ourselves passes `plain` first.
+Not here: the text of the output. The rules to keep: colour only repeats the meaning of a word, and
+text that simloop did not write itself passes `plain` first.
 """
 
 import json
@@ -22,12 +22,12 @@ _COLOURS = {"ok": "green", "FAILED": "red", "ERROR": "red"}
 
 
 def wants_colour() -> bool:
-    """NO_COLOR first, then FORCE_COLOR, then whether stdout is a terminal that can: as CPython."""
+    """Return whether to use colour: by NO_COLOR, FORCE_COLOR, then the terminal, as CPython."""
     if os.environ.get("NO_COLOR"):
         return False
     if os.environ.get("FORCE_COLOR"):
         return True
-    stdout: Any = sys.stdout  # None where there is none
+    stdout: Any = sys.stdout  # None in a program without a console
     return stdout is not None and stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
@@ -49,12 +49,12 @@ def _fitted(text: str, stream: Any) -> str:
 
 
 def out(text: str) -> None:
-    """Print a result. Raises ClickException, which ends with 2, where it cannot be written."""
+    """Print a result. Raises ClickException, which ends with 2, if it cannot be written."""
     out_exactly(_fitted(text, sys.stdout))
 
 
 def out_exactly(text: str) -> None:
-    """Print JSON, XML, YAML and the like as it is: a fold would break it. Raises as `out`."""
+    """Print JSON, XML, YAML and the like unfolded. Raises ClickException as `out` does."""
     try:
         click.echo(text)
     except BrokenPipeError:
@@ -65,34 +65,34 @@ def out_exactly(text: str) -> None:
 
 
 def out_lines(lines: Iterable[str]) -> None:
-    """Print results in batches: a long timeline neither waits for its end nor is flushed often."""
+    """Print results in batches, so that a long timeline starts early and is not flushed often."""
     remaining = iter(lines)
     while batch := list(islice(remaining, _BATCH)):
         out("\n".join(batch))
 
 
 def note(text: str) -> None:
-    """Say something on stderr."""
+    """Print a message to stderr."""
     click.echo(_fitted(text, sys.stderr), err=True)
 
 
 def plain(text: str) -> str:
-    """One line that is safe to print and long enough for a path and a message."""
+    """Return one line that is safe to print and long enough for a path and a message."""
     return escape(text)
 
 
 def json_text(document: object, indent: int | None = None) -> str:
-    """`document` as JSON that no terminal obeys: ASCII, with DEL escaped like other controls."""
+    """Return `document` as JSON that no terminal obeys: ASCII, with DEL escaped as well."""
     return json.dumps(document, indent=indent).replace("\x7f", "\\u007f")
 
 
 def verdict_word(word: str, width: int = 0) -> str:
-    """`ok`, `FAILED` or `ERROR`, in its colour."""
+    """Return `ok`, `FAILED` or `ERROR`, in its colour."""
     return click.style(word.ljust(width), fg=_COLOURS[word])
 
 
 def abandon_stdout() -> None:
-    """Let what is still buffered for stdout go nowhere, or Python would fail again at its exit."""
+    """Discard the buffered text of stdout, because Python would fail again at its exit."""
     try:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
