@@ -1,4 +1,4 @@
-"""The end of a failed run, for whoever reads that it failed.
+"""The end of a failed run's timeline, for its reader.
 
 Not here: the finding itself, and the command that shows the run again (errors.py). The rule to
 keep: text of models, tools and exceptions passes through `escape`.
@@ -20,9 +20,9 @@ _WIDTH = 200
 def account(
     trace: LoopTrace, found: Sequence[Mismatch] = (), raised: Sequence[UserError] = ()
 ) -> str:
-    """The last lines of the timeline up to the first entry that is wrong, then the last exception.
+    """Return the timeline's last lines up to the first wrong entry, then the last exception.
 
-    Where only the end of the run is wrong, the lines are the last ones of the run.
+    If only the end of the run is wrong, the lines are the last ones of the run.
     """
     wrong = min((each.seq for each in found if each.seq is not None), default=None)
     return "\n".join(("", *_timeline(trace, wrong), *_exception(raised), ""))

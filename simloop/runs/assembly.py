@@ -1,8 +1,8 @@
-"""From a Scenario to the EngineSettings that a run takes place in.
+"""The conversion of a Scenario to the EngineSettings of its run.
 
 Not here: running it (simulation.py). The rule to keep: a scripted tool or hook becomes a plain
-Python function, so the simulator knows one kind of each, and a function that takes no time is not
-async, so that it costs nothing.
+Python function, so the simulator knows one kind of each. A function that takes no time is not
+async, which avoids the cost of a coroutine.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ from simloop.world.user_function import UserFunction
 
 
 def features_of(scenario: Scenario, given: RunOptions) -> dict[Feature, bool]:
-    """What the run asks for that not every loop design has."""
+    """Return the features that not every loop design has, each with whether the run needs it."""
     return {
         Feature.HOOKS: bool(scenario.hooks or given.get("hooks")),
         Feature.ABORT: scenario.abort is not None,
@@ -49,7 +49,7 @@ def features_of(scenario: Scenario, given: RunOptions) -> dict[Feature, bool]:
 
 
 def fake_model(scenario: Scenario) -> FakeModel:
-    """A fake that plays the scenario's script."""
+    """Return a fake model that plays the scenario's script."""
     return FakeModel(
         [reply.entry(f"model.{index}") for index, reply in enumerate(scenario.model)],
         [reply.entry(f"summaries.{index}") for index, reply in enumerate(scenario.summaries)],
@@ -57,13 +57,13 @@ def fake_model(scenario: Scenario) -> FakeModel:
 
 
 def scripted_tools(scenario: Scenario, files: Files | None = None) -> dict[str, Tool]:
-    """The scenario's tools by name, those over its files first."""
+    """Return the scenario's tools by name; the tools over its files come first."""
     own = {name: _tool(name, spec) for name, spec in scenario.tools.items()}
     return own if files is None else {**file_tools(files, scenario.shell_timeout // 10**6), **own}
 
 
 def scripted_hooks(scenario: Scenario) -> Hooks:
-    """The scenario's hooks, in order."""
+    """Return the scenario's hooks, in order."""
 
     def at(point: HookPoint) -> Iterable[UserFunction]:
         numbered = enumerate(scenario.hooks)
@@ -78,14 +78,14 @@ def scripted_hooks(scenario: Scenario) -> Hooks:
 
 
 def python_code(given: RunOptions, tools: Iterable[str]) -> tuple[str, ...]:
-    """What a trace has to name because it cannot hold it, besides a loop of the user's own."""
+    """Return the names of the Python code that a trace cannot hold, without the user's own loop."""
     names = ("hooks", "callbacks", "model", "retry", "estimate_tokens")
     code = (name for name in names if given.get(name))
     return (*(f"tool {name}" for name in tools), *code)
 
 
 def tool_execution_of(scenario: Scenario, policies: Policies) -> ToolExecution:
-    """How tools are run: as the scenario says, and where it does not, as the loop does."""
+    """Return how tools run: the scenario's settings, with the loop's for those it leaves unset."""
     own = policies.tool_execution
     return scenario.tool_execution.on(own) if scenario.tool_execution else own
 
@@ -99,9 +99,9 @@ def world_of(  # noqa: PLR0917 - what a world is made of
     seeds: Seeds,
     files: Files | None,
 ) -> EngineSettings:
-    """The world of a scenario, with what was given joined to it.
+    """Return the world of a scenario, joined with the options that the caller gave.
 
-    Where neither says how, the loop's `policies` do.
+    The loop's `policies` supply each setting that neither the scenario nor the caller states.
     """
     tools = {**scripted_tools(scenario, files), **own_tools}
     _check_tools_of_hooks(scenario, tools)
@@ -142,7 +142,7 @@ def world_of(  # noqa: PLR0917 - what a world is made of
 
 
 def _check_tools_of_hooks(scenario: Scenario, tools: Mapping[str, object]) -> None:
-    """Raise ScenarioError for a hook that can never act, because of a tool that there is not."""
+    """Raise ScenarioError if a hook can never act because it names a missing tool."""
     tools = {**tools, **{name: None for hook in scenario.hooks for name in hook.add_tools}}
     for index, hook in enumerate(scenario.hooks):
         named = [("tool", hook.tool), *(("hide_tools", name) for name in hook.hide_tools)]
@@ -245,6 +245,6 @@ def _change(spec: ScriptedHook, given: Any) -> None:
     for name in spec.hide_tools:
         given.tools.pop(name, None)
     if spec.arguments:
-        given.arguments.update(spec.arguments)  # in place: what it must not reach is the reply
+        given.arguments.update(spec.arguments)  # in place: the change must not reach the reply
     if spec.result is not None:
         given.result = msgspec.structs.replace(given.result, text=spec.result)

@@ -1,7 +1,7 @@
 """The loop of one run: its machine, its name, and the design whose expectations hold for it.
 
 Not here: making the machine (registry.py, own_loop.py). The rule to keep: a loop of the user's own
-is sealed, recorded and judged alike, whether it was given by name, as a class or as an object.
+is sealed, recorded and judged alike, whether the caller gives its name, a class or an object.
 """
 
 import shlex
@@ -31,11 +31,11 @@ from simloop.scenario.schema import Scenario
 
 @dataclass(frozen=True, slots=True)
 class ChosenLoop:
-    """The loop of one run. `name` is what the header of the trace calls it.
+    """The loop of one run. `name` is its name in the header of the trace.
 
-    `scenario` is that of the run, with the options that a caller gave for the loop. `limits` are
-    those of the scenario that are kept. `has_name` is false for a loop that was given as an object,
-    a class or a function: a command line cannot give it.
+    `scenario` is the run's scenario, with the options that the caller gave for the loop. `limits`
+    are the scenario's limits that the run keeps. `has_name` is false for a loop that the caller
+    gave as an object, a class or a function, because a command line cannot name it.
     """
 
     scenario: Scenario
@@ -48,7 +48,7 @@ class ChosenLoop:
 
     @property
     def explore(self) -> str:
-        """The command, or the call, that explores the machine."""
+        """Return the command, or the call, that explores the machine."""
         if self.has_name:
             return f"simloop explore --loop {shlex.quote(self.name)}"
         return f"simloop.prove.proof.prove({_MACHINE}, limits).findings"
@@ -58,7 +58,7 @@ _MACHINE = "machine"
 
 
 def choose_loop(scenario: Scenario, given: RunOptions) -> ChosenLoop:
-    """The loop that the caller chose, or that of the scenario. Raises ScenarioError."""
+    """Return the loop that the caller chose, or the scenario's loop. Raises ScenarioError."""
     loop: GivenLoop = given.get("loop") or scenario.loop
     judge_as, options = given.get("judge_as") or "", given.get("loop_options") or {}
     check_judge_as(judge_as, loop)
@@ -87,7 +87,7 @@ def choose_loop(scenario: Scenario, given: RunOptions) -> ChosenLoop:
 
 
 def repeat(scenario: Scenario, given: RunOptions, seed: int, verb: str, call: str) -> str:
-    """The command that repeats a run, or the call where a file or a name is missing."""
+    """Return the command that repeats a run, or the call if a file or a name is missing."""
     loop: GivenLoop = given.get("loop") or scenario.loop
     judge_as, options = given.get("judge_as") or "", given.get("loop_options") or {}
     if scenario.path and isinstance(loop, str):
@@ -103,7 +103,7 @@ def repeat(scenario: Scenario, given: RunOptions, seed: int, verb: str, call: st
 
 
 def _with_options(scenario: Scenario, loop: str, options: Mapping[str, Any]) -> Scenario:
-    """The scenario with options for `loop`, so that its trace holds them."""
+    """Return the scenario with options for `loop`, so that its trace holds them."""
     if not options:
         return scenario
     loops: LoopOptions = scenario.loops.joined(loop, options)
@@ -113,9 +113,9 @@ def _with_options(scenario: Scenario, loop: str, options: Mapping[str, Any]) -> 
 def _limits(
     loop: GivenLoop, name: str, machine: Machine, limits: Limits
 ) -> dict[str, int | str | None]:
-    """The limits of the scenario, without those that a machine made before may not keep.
+    """Return the scenario's limits, without those that a ready-made machine may not keep.
 
-    Raises ScenarioError for those that it does not keep.
+    Raises ScenarioError for limits that the machine does not keep.
     """
     claimed = as_written(limits)
     if not is_own(loop):
@@ -128,7 +128,7 @@ def _limits(
 
 
 def _flags(loop: GivenLoop, scenario: Scenario, judge_as: str, options: Mapping[str, Any]) -> str:
-    """The options of the command line that choose this loop for a scenario."""
+    """Return the command-line options that choose this loop for a scenario."""
     other = isinstance(loop, str) and loop != scenario.loop
     words = [("--loop", str(loop))] if other else []
     words += [("--judge-as", judge_as)] if judge_as else []
@@ -137,11 +137,11 @@ def _flags(loop: GivenLoop, scenario: Scenario, judge_as: str, options: Mapping[
 
 
 def _written(value: Any) -> str:
-    """A value as `--option` reads it."""
+    """Return a value as text that `--option` reads."""
     return {"True": "true", "False": "false", "None": "null"}.get(str(value), str(value))
 
 
 def _called(loop: GivenLoop) -> str:
-    """The words for a loop in a call: the name of a class or function, or `machine`."""
+    """Return the text for a loop in a call: the name of a class or function, or `machine`."""
     name = getattr(loop, "__name__", "")
     return name if isinstance(name, str) and name.isidentifier() else _MACHINE

@@ -1,4 +1,4 @@
-"""The agent of document 001: iterate over a run, or listen to it.
+"""The agent of document 001: it offers a run's events to an iteration and to listeners.
 
     agent = Agent(scenario, loop="pi")
     agent.on("tool_call", lambda event: print(event.tool_call.name))
@@ -6,9 +6,10 @@
         ...
 
 Not here: what the events are (trace/exports/pi_events.py and its neighbours). The rules to keep: an
-event is told at the virtual time of the entry that makes it, in the order of the trace, and to
-listeners before whoever iterates; an abort or a message in answer to it comes before the next tool
-or model call, also where no time passes; nobody polls, and a run without an Agent pays nothing.
+event arrives at the virtual time of the entry that makes it, in the order of the trace; listeners
+receive it before the iteration does. An abort or a message in answer to an event takes effect
+before the next tool or model call, even if no time passes. Nothing polls, and a run without an
+Agent has no cost.
 """
 
 import asyncio
@@ -42,20 +43,20 @@ _KNOWN = f"there are {', '.join(get_args(Names))}"
 
 
 class EventView(Protocol):
-    """What turns the lines of a trace into events. `names` are their types."""
+    """A converter from the lines of a trace to events. `names` are the event types."""
 
     names: tuple[str, ...]
 
     def feed(self, line: AnyEntry | Footer) -> Sequence[Event]:
-        """The events that the next line makes."""
+        """Return the events that the next line makes."""
         ...
 
 
 def event_view(scenario: Scenario, loop: GivenLoop, names: Names, tools: Tools = ()) -> EventView:
-    """The events of a run of `scenario` on `loop`: the document's, or the real program's.
+    """Return a view of the document's, or the real program's, events of `scenario` on `loop`.
 
-    `tools` are those that were given besides the scenario's. The events of document 001 can be told
-    of any loop. Raises ScenarioError if nobody has written down the events of the real program.
+    `tools` are the caller's tools besides the scenario's. Every loop supports the events of
+    document 001. Raises ScenarioError if simloop has no event names for the real program.
     """
     if names not in get_args(Names):
         raise ScenarioError(f"there are no events called `{names}`", key="events", hint=_KNOWN)
@@ -78,7 +79,7 @@ def event_view(scenario: Scenario, loop: GivenLoop, names: Names, tools: Tools =
 
 
 def no_events(loop: str) -> ScenarioError:
-    """The error for a loop whose real program's events nobody has written down."""
+    """Return the error for a loop whose real program's events simloop does not define."""
     return ScenarioError(
         f"the events of the program behind `{loop}` are not known",
         key="events",
@@ -90,8 +91,8 @@ class Agent:
     """A conversation with the loop of `scenario`, on the virtual clock that is running.
 
     The scenario supplies the model, the tools and the rest; its own prompts are not used. `events`
-    chooses the names: those of document 001, or those of the real program. What else may be given:
-    see `RunOptions`. Raises as Simulation does.
+    chooses the names: those of document 001, or those of the real program. `RunOptions` lists the
+    other options. Raises the errors of `Simulation`.
     """
 
     def __init__(
@@ -103,20 +104,23 @@ class Agent:
         self._view = event_view(scenario, loop, events, given.get("tools", ()))
         self._listeners: dict[str, list[Callable[[Any], Any]]] = {n: [] for n in self._view.names}
         self._worker: asyncio.Task[None] | None = None
-        self._is_due = False  # a task has been made for a run, and has had no turn yet
+        self._is_due = False  # a task for a run exists, and has not started yet
         self.messages: tuple[Message, ...] = ()
-        """The conversation as it was when the last run ended."""
+        """The conversation at the end of the last run."""
 
     @property
     def trace(self) -> LoopTrace:
-        """The trace of all runs so far. Its footer says how the last one ended; None during one."""
+        """Return the trace of all runs so far.
+
+        Its footer states how the last run ended; during a run the footer is None.
+        """
         return self._simulation.trace
 
     def on(self, name: str, listener: Callable[[Any], Any]) -> None:
-        """Have `listener` called with each event of that name, before whoever iterates has it.
+        """Call `listener` with each event of that name, before the iteration receives the event.
 
-        It may be async. What it raises ends the run, and the iteration raises it. Raises
-        ScenarioError for a name that no event has.
+        The listener may be async. An exception of the listener ends the run, and the iteration
+        raises it. Raises ScenarioError for a name that no event has.
         """
         if name not in self._listeners:
             known = ", ".join(self._listeners)
@@ -124,12 +128,12 @@ class Agent:
         self._listeners[name].append(listener)
 
     async def run(self, prompt: str) -> AsyncGenerator[Event, None]:
-        """Run `prompt`; what was said before stays in the context.
+        """Run `prompt` and yield its events; earlier messages stay in the context.
 
-        Whoever leaves the iteration early, or is cancelled, cancels the run, and the conversation
-        cannot go on. That happens when the iterator is closed: at once with
-        `contextlib.aclosing`, else when Python collects it. The run does not wait for whoever
-        iterates. Raises ScenarioError during another run, and what `simloop.run` raises.
+        Leaving the iteration early, or cancelling it, cancels the run, and the conversation
+        cannot go on. The cancellation happens when the iterator is closed: at once with
+        `contextlib.aclosing`, else when Python collects it. The run does not wait for its
+        consumer. Raises ScenarioError during another run, and the errors of `simloop.run`.
         """
         if self._worker is not None and not self._worker.done():
             raise ScenarioError(
@@ -167,20 +171,20 @@ class Agent:
             self._events.put_nowait(event)
 
     def steer(self, text: str) -> None:
-        """Say more, to be heard as soon as may be: with the next request."""
+        """Send a user message during the run; the next request contains it."""
         self._simulation.queue(text)
 
     def follow_up(self, text: str) -> None:
-        """Say more, to be heard when the run would otherwise be over.
+        """Send a user message that the loop reads when the run would otherwise end.
 
-        Of the loops that come with simloop only pi tells this from `steer`.
+        Among the bundled loops only pi distinguishes this from `steer`.
         """
         self._simulation.queue(text, follow_up=True)
 
     def abort(self) -> None:
-        """Stop the run as its user would; without a run, of no effect.
+        """Stop the run as its user would; without a run, do nothing.
 
-        A loop whose document has no way to stop a run is stopped all the same, from outside.
+        If the loop's document has no way to stop a run, the call cancels the run from outside.
         """
         self._simulation.abort()
         if self._is_due:  # its turn comes before this
@@ -188,7 +192,7 @@ class Agent:
 
 
 class _Watched(Triggers):
-    """A trace that tells of each entry as it is appended, after the moments that it is one of."""
+    """A list of entries that calls `see` with each appended entry, after the entry's triggers."""
 
     def __init__(self, see: Callable[[AnyEntry], None]) -> None:
         super().__init__()

@@ -25,8 +25,8 @@ class SimloopRun(Protocol):
     ) -> Result:
         """Run a scenario, or the file at a path relative to the test, and check what it expects.
 
-        A scenario that expects an error in the place of an outcome has no result: there the
-        fixture returns None, which the type leaves out, because any other test would have to.
+        A scenario that expects an error instead of an outcome has no result, and the fixture
+        returns None. The type omits None, because otherwise every test would have to check for it.
         """
         ...
 

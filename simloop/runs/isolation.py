@@ -1,8 +1,8 @@
-"""Importing a loop of one's own and calling its code, without ending the command.
+"""The import of the user's own loop and the calls of its code, which cannot end the command.
 
 Not here: which objects are machines (registry.py). The rules to keep: a scenario or the command
-line names the module that is imported, and never a trace; the code that is imported can end its own
-scenario only, also with `sys.exit`.
+line names the module to import, and a trace never does; the imported code can end only its own
+scenario, even with `sys.exit`.
 """
 
 import importlib
@@ -17,7 +17,7 @@ from simloop.errors import ScenarioError
 
 
 def imported(name: str) -> Any:
-    """Import the object at `name`, which is written `module:attribute`."""
+    """Import the object at `name`, which has the form `module:attribute`."""
     module, _, attribute = name.partition(":")
     found: Any = importlib.import_module(module)
     for part in attribute.split("."):
@@ -43,11 +43,11 @@ def isolated(message: str, hint: str) -> Iterator[None]:
 
 @contextmanager
 def _interrupts_noted() -> Iterator[list[int]]:
-    """A list that is empty until the user presses Ctrl-C."""
+    """Yield a list that is empty until the user presses Ctrl-C."""
     pressed: list[int] = []
     handler = signal.getsignal(signal.SIGINT)
     if not callable(handler) or threading.current_thread() is not threading.main_thread():
-        yield pressed  # nobody turns a Ctrl-C into an exception here
+        yield pressed  # no Python handler turns a Ctrl-C into an exception
         return
 
     def note(number: int, frame: Any) -> None:

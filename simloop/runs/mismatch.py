@@ -1,4 +1,4 @@
-"""Compares the end of a run, and its trace, with what its scenario expects.
+"""The comparison of a run's end and trace with the expectations of its scenario.
 
 Not here: the keys of an expectation (expect.py). The rule to keep: a comparison that fails names
 the key, the expected and the actual value, and the first entry of the trace that shows it.
@@ -24,7 +24,7 @@ class Mismatch:
     """An expectation that does not hold.
 
     `expected` and `got` are plain values, durations as text. `seq` is the number of the first entry
-    that shows it, or None where only the end of the run does.
+    that shows it, or None if only the end of the run shows it.
     """
 
     key: str
@@ -39,13 +39,16 @@ class Mismatch:
 
 
 def mismatches(expect: Expect, result: "Result") -> tuple[Mismatch, ...]:
-    """The expectations that a run with this result does not meet."""
+    """Return the expectations that a run with this result does not meet."""
     at_the_end, in_the_trace = _at_the_end(expect, result), in_trace(expect, result.trace.entries)
     return (*at_the_end, *in_the_trace, *_unused(expect, result))
 
 
 def mismatches_by_default(expect: Expect, result: "Result") -> tuple[Mismatch, ...]:
-    """As `mismatches`; where the scenario does not say how it ends, every prompt must complete."""
+    """Return the expectations that a run with this result does not meet.
+
+    If the scenario does not state how the run ends, every prompt must complete.
+    """
     found = mismatches(expect, result)
     if expect.says_how_it_ends or all(each is Outcome.COMPLETED for each in result.outcomes):
         return found
@@ -88,9 +91,9 @@ def _elapsed(expect: Expect, result: "Result") -> Iterator[Mismatch]:
 
 
 def in_trace(expect: Expect, record: list[AnyEntry]) -> Iterator[Mismatch]:
-    """The expectations that the entries do not meet, for a run without an outcome too.
+    """Yield the expectations that the entries do not meet, even for a run without an outcome.
 
-    A trace can be long, so it is read only for an expectation that is given.
+    A trace can be long, so the function reads it only for the expectations that are set.
     """
     if expect.requests is not None:
         # Counted, not viewed: each view holds all messages so far, so all views are quadratic.
@@ -137,14 +140,14 @@ def _listed(
     seqs: list[int],
     fits: Callable[[Any, Any], bool] = operator.eq,
 ) -> Iterator[Mismatch]:
-    """Compare a list whose items are entries of the trace, with these numbers."""
+    """Yield the mismatch of a list whose items are trace entries with the numbers `seqs`."""
     place = None if wanted is None else _first_stray(wanted, got, fits)
     if place is not None:
         yield Mismatch(key, wanted, got, seqs[place] if place < len(seqs) else None)
 
 
 def _holds(wanted: Any, got: Any) -> bool:
-    """Whether a value is equal, within the bounds, or contains the texts."""
+    """Return whether a value is equal, within the bounds, or contains the texts."""
     match wanted:
         case Count(min=least, max=most) | Span(min=least, max=most):
             return bool((least is None or got >= least) and (most is None or got <= most))
@@ -157,10 +160,10 @@ def _holds(wanted: Any, got: Any) -> bool:
 def _first_stray(
     wanted: Sequence[Any], got: Sequence[Any], fits: Callable[[Any, Any], bool] = operator.eq
 ) -> int | None:
-    """The place of the first item of `got` that does not fit, or of the first that is missing.
+    """Return the index of the first item of `got` that does not fit, or of the first missing one.
 
-    None if all fit. `...` in `wanted` stands for any number of items. All places of `wanted` that
-    can come next are followed at once, so no order of `...` makes this exponential.
+    Return None if all fit. `...` in `wanted` stands for any number of items. The function follows
+    all possible next places of `wanted` at once, so no order of `...` makes it exponential.
     """
     following = _after_rest(wanted, [0])
     for place, item in enumerate(got):
@@ -176,7 +179,7 @@ def _first_stray(
 
 
 def _after_rest(wanted: Sequence[Any], places: list[int]) -> list[int]:
-    """The places, and those behind a `...`, which may stand for nothing."""
+    """Return the places and those after each `...`, which may match no item."""
     reached = list(places)
     for place in places:
         behind = place
@@ -187,12 +190,12 @@ def _after_rest(wanted: Sequence[Any], places: list[int]) -> list[int]:
 
 
 def _roles_fit(wanted: str, got: str) -> bool:
-    """Whether the roles of messages are as wanted: `user ... tool` leaves open what is between."""
+    """Return whether the roles of messages match; `...` matches any number of roles."""
     return _first_stray(wanted.split(), got.split()) is None
 
 
 def _call_fits(wanted: dict[str, Any], got: dict[str, Any]) -> bool:
-    """Whether a call is as wanted: `{read: ...}` leaves its arguments open."""
+    """Return whether a call matches; `{read: ...}` matches any arguments of `read`."""
     return wanted == got or (wanted.keys() == got.keys() and list(wanted.values()) == [REST])
 
 

@@ -1,7 +1,7 @@
 """The options of a run that a caller gives besides the scenario.
 
-Not here: what a run makes of them (assembly.py). The rule to keep: Python checks neither a
-TypedDict nor its values, so a wrong name or value is refused here, before anything runs.
+Not here: their use in a run (assembly.py). The rule to keep: Python checks neither a
+TypedDict nor its values, so this module refuses a wrong name or value before anything runs.
 """
 
 import difflib
@@ -19,13 +19,13 @@ from simloop.world.tools import Tools
 
 
 class RunOptions(TypedDict, total=False):
-    """What a caller may give besides the scenario; all of it is optional.
+    """The options of a run that a caller may give besides the scenario; each is optional.
 
     `seed` and `loop` (a name, a Machine, or a class or function that makes one from Limits) replace
     those of the scenario. `judge_as` is the bundled design whose expectations hold for a loop of
     the user's own; `loop_options` replace single options of the loop. `tools` (functions or Tools),
     `hooks` and `callbacks` are Python code that joins the scripted ones. `model` (a function, or an
-    object with `stream`) answers in the place of a script. `retry` and `estimate_tokens` replace
+    object with `stream`) answers instead of a script. `retry` and `estimate_tokens` replace
     the policy and the estimate. Such code runs sealed: time, dates and randomness are virtual.
     """
 
@@ -42,7 +42,7 @@ class RunOptions(TypedDict, total=False):
 
 
 def check_scenario(scenario: object) -> None:
-    """Raise ScenarioError, with the call that was meant, for what is no Scenario."""
+    """Raise ScenarioError, with the likely intended call, if `scenario` is no Scenario."""
     if isinstance(scenario, Scenario):
         return
     hint = "make one with Scenario(prompt=..., model=[...])"
@@ -56,7 +56,7 @@ def check_scenario(scenario: object) -> None:
 
 
 def check_options(options: RunOptions) -> None:
-    """Raise ScenarioError for a name that no option has, or a value that it cannot have."""
+    """Raise ScenarioError for an unknown option, or for a value that an option cannot have."""
     known = list(RunOptions.__annotations__)
     for name, value in options.items():
         if name not in known:

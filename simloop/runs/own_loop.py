@@ -1,8 +1,8 @@
-"""A loop of the user's own: from a name, an object, a class or a factory to a machine.
+"""The conversion of the user's own loop (a name, an object, a class or a factory) to a machine.
 
 Not here: importing code that may misbehave (isolation.py) and the designs that ship (registry.py).
-The rules to keep: every form is checked alike; and a limit of the scenario reaches the machine, or
-is refused: it is never ignored.
+The rules to keep: every form gets equal checks; a limit of the scenario reaches the machine or
+causes an error, and is never ignored.
 """
 
 import dataclasses
@@ -26,23 +26,23 @@ OF_LOOPS = ("max_steps", "max_steps_per_round", "max_error_count", "max_compacti
 
 
 def is_own(loop: GivenLoop) -> bool:
-    """Whether `loop` does not come with simloop."""
+    """Return whether `loop` is the user's own, so not bundled with simloop."""
     return not isinstance(loop, str) or ":" in loop
 
 
 def is_made(loop: Any) -> bool:
-    """Whether `loop` is a machine, and not what makes one."""
+    """Return whether `loop` is a machine, not a name, class or function that makes one."""
     return hasattr(loop, "advance") and not isinstance(loop, type)
 
 
 def called(loop: GivenLoop) -> str:
-    """The name by which messages call `loop`."""
+    """Return the name of `loop` in messages."""
     own: Any = loop
     return loop if isinstance(loop, str) else getattr(own, "__name__", type(loop).__name__)
 
 
 def found(loop: GivenLoop) -> Any:
-    """The object that `loop` names, or `loop`. Raises ScenarioError if it cannot be imported."""
+    """Return the object that `loop` names, or `loop`. Raises ScenarioError if the import fails."""
     if not isinstance(loop, str):
         return loop
     with isolated(f"the loop `{loop}` cannot be loaded", _HINT):
@@ -58,8 +58,8 @@ def own_machine(
 ) -> Machine:
     """Make the machine of a loop of the user's own, with `options` as arguments by name.
 
-    A loop that is judged as a bundled design gets the options of that design as `options`, if it
-    has such a parameter. A machine that is made already takes no options. Raises ScenarioError.
+    A loop judged as a bundled design gets that design's options as `options`, if it has such a
+    parameter. A ready-made machine takes no options. Raises ScenarioError.
     """
     name, made = called(loop), found(loop)
     if is_made(made):
@@ -83,7 +83,7 @@ def own_machine(
 
 
 def kept_limits(machine: Machine) -> dict[str, int]:
-    """The limits of loops that `machine` is known to keep, each with its number."""
+    """Return the loop limits that `machine` is known to keep, each with its number."""
     own: Any = getattr(machine, "limits", None)
     limits = {name: getattr(own, name) for name in OF_LOOPS} if isinstance(own, Limits) else {}
     return limits | {name: b.at for name, b in machine.bounds.items() if name in OF_LOOPS}
@@ -92,7 +92,7 @@ def kept_limits(machine: Machine) -> dict[str, int]:
 def check_limits(machine: Machine, name: str, limits: Limits, *, made: bool) -> None:
     """Raise ScenarioError if `machine` does not keep the `limits` of its scenario.
 
-    A machine that was `made` before is known to keep only those limits that it shows.
+    A ready-`made` machine is known to keep only the limits that it shows.
     """
     kept, usual = kept_limits(machine), Limits()
     for limit in OF_LOOPS:
@@ -117,7 +117,7 @@ def _parameters(made: Any) -> Mapping[str, inspect.Parameter]:
 
 
 def _as_declared(made: Any, options: Any) -> Any:
-    """The options of a design as the class of that name which `made` declares for them.
+    """Return a design's options converted to the options class that `made` declares.
 
     A copy of a bundled loop has classes of its own, and compares their words by identity.
     """
@@ -135,9 +135,9 @@ def _as_declared(made: Any, options: Any) -> Any:
 
 
 def takes_limits_alone(made: Any) -> bool:
-    """Whether a class or a function can be called with Limits and nothing else."""
+    """Return whether a class or a function accepts Limits as its only argument."""
     if not _parameters(made):
-        return True  # to call it tells what is wrong with it
+        return True  # the call itself raises the error
     try:
         inspect.signature(made).bind(Limits())
     except TypeError:
@@ -146,7 +146,7 @@ def takes_limits_alone(made: Any) -> bool:
 
 
 def _check_options(made: Any, name: str, limits: Limits, given: Mapping[str, Any]) -> None:
-    """Raise ScenarioError, with the options that there are, if `made` does not take these."""
+    """Raise ScenarioError, listing the valid options, if `made` does not take those given."""
     takes = _parameters(made)
     if not takes:
         return
@@ -183,7 +183,7 @@ def _checked(machine: Any, loop: str) -> Machine:
 
 
 def _wrong_with(machine: Any) -> str:
-    """What a machine cannot be driven or explored with, or empty."""
+    """Return the defect that prevents driving or exploring a machine, or an empty text."""
     try:
         run = machine.start()
         hash(run)
@@ -208,7 +208,7 @@ def _wrong_with(machine: Any) -> str:
 
 
 def _wrong_in_map(legal: Mapping[Any, Any]) -> str:
-    """What a map does not say as `LegalMap` does, or empty."""
+    """Return how a map differs from the form of `LegalMap`, or an empty text."""
     for state, row in legal.items():
         name = getattr(state, "__name__", repr(state))
         if not isinstance(state, type) or not isinstance(row, Mapping):

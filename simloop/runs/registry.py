@@ -1,8 +1,8 @@
-"""How the name of a loop, or a loop of the user's own, becomes a machine.
+"""The conversion of a loop's name, or of the user's own loop, to a machine.
 
-Not here: which designs there are (scenario/designs.py) and how code of the user's own is loaded
-(own_loop.py). The rule to keep: a bundled loop and a loop of the user's own become a machine by one
-function.
+Not here: the list of designs (scenario/designs.py) and the loading of the user's code
+(own_loop.py). The rule to keep: one function makes the machine of a bundled loop and of the user's
+own loop.
 """
 
 from collections.abc import Mapping
@@ -16,10 +16,10 @@ from simloop.scenario.designs import DESIGNS, LoopOptions, check_loop
 def machine_for(
     loop: GivenLoop, limits: Limits, options: LoopOptions | None = None, judge_as: str = ""
 ) -> Machine:
-    """The machine of a loop: of a bundled design, or of the user's own in any of its forms.
+    """Return the machine of a loop: a bundled design, or the user's own loop in any form.
 
-    A loop of the user's own that is judged as a design has that design's options. Raises
-    ScenarioError, with the names that there are.
+    If the user's own loop is judged as a design, it has that design's options. Raises
+    ScenarioError, with the known names.
     """
     options = options or LoopOptions()
     if not isinstance(loop, str) or ":" in loop:
@@ -30,5 +30,5 @@ def machine_for(
 
 
 def reasons_against(machine: Machine, asked_for: Mapping[Feature, bool]) -> list[str]:
-    """Why `machine` cannot run something that asks for these features; empty if it can."""
+    """Return the reasons why `machine` cannot provide these features; empty if it can."""
     return [reason for feature, reason in machine.lacks.items() if asked_for.get(feature)]

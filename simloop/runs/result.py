@@ -1,4 +1,4 @@
-"""What a run came to, and whether that is what its scenario expects."""
+"""The result of a run, and its check against the expectations of the scenario."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from simloop.world.user_errors import UserError
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """The machine's counters at the end of a run; what they count: kernel/machine.py, `Run`."""
+    """The machine's counters at the end of a run; `Run` in kernel/machine.py defines them."""
 
     error_count: int
     total_steps: int
@@ -25,15 +25,15 @@ class Counters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """How a run ended.
+    """The end of a run, and its comparison with the expectations.
 
-    `text` is the model's last words, whole or cut off; `message` is what the user is told: the text
-    of a completed run, or why there is none. `limit` names the limit that ended the run, or is
-    empty. `elapsed_ns` is virtual time. `mismatches` are the expectations that do not hold.
-    After several prompts all this is of the last one, but for the time, which is that of all;
-    `outcomes` has one for each. `files` are the files in memory at the end, `left_over` the places
-    of replies that nobody asked for, and of moments that never came. `exceptions` are those that
-    the caller's own functions raised, with their tracebacks; a trace does not hold them.
+    `text` is the model's last text, whole or cut off. `message` is the message to the user: the
+    text of a completed run, or the reason why there is none. `limit` names the limit that ended
+    the run, or is empty. `elapsed_ns` is virtual time. `mismatches` are the expectations that do
+    not hold. After several prompts these describe the last one, except the time, which is the
+    total; `outcomes` has one outcome per prompt. `files` are the files in memory at the end.
+    `left_over` are the places of unused replies and of moments that never came. `exceptions` are
+    those that the caller's own functions raised, with their tracebacks; a trace does not hold them.
     """
 
     outcome: Outcome
@@ -53,51 +53,51 @@ class Result:
 
     @property
     def elapsed_s(self) -> float:
-        """Virtual seconds; `elapsed_ns` is exact."""
+        """Return the elapsed virtual seconds; `elapsed_ns` is exact."""
         return self.elapsed_ns / 1e9
 
     @property
     def unused(self) -> int:
-        """How much of the script is left over."""
+        """Return the number of unused replies and moments of the script."""
         return len(self.left_over)
 
     @property
     def failures(self) -> tuple[str, ...]:
-        """The expectations of the scenario that do not hold, one line each."""
+        """Return the expectations of the scenario that do not hold, one line each."""
         return tuple(map(str, self.mismatches))
 
     @property
     def ok(self) -> bool:
-        """Whether everything that the scenario expects is so."""
+        """Return whether every expectation of the scenario holds."""
         return not self.mismatches
 
     @property
     def requests(self) -> list[Request]:
-        """The requests exactly as sent, summaries too."""
+        """Return the requests exactly as sent, including those for summaries."""
         return list(views.requests(self.trace.entries))
 
     @property
     def calls(self) -> list[views.Call]:
-        """The tool calls that were run: name and arguments, in the order of the starts."""
+        """Return the tool calls that ran: name and arguments, in the order of their starts."""
         return list(views.calls(self.trace.entries))
 
     @property
     def backoffs_s(self) -> list[float]:
-        """The waits before retries, in virtual seconds."""
+        """Return the waits before retries, in virtual seconds."""
         return [delay_ns / 1e9 for delay_ns in views.backoffs_ns(self.trace.entries)]
 
     @property
     def hook_log(self) -> list[views.HookRun]:
-        """The hooks that ran: point, name and what they did."""
+        """Return the hooks that ran: point, name and effect."""
         return list(views.hook_log(self.trace.entries))
 
     def expect(self, **expected: Any) -> Self:
-        """Check what is given, in the words of `expect` in a scenario file; return the result.
+        """Check the given expectations, keyed as `expect` in a scenario file; return the result.
 
             result.expect(outcome="completed", elapsed="5.12s", calls=[{"read": {"path": "a"}}])
 
-        Raises ExpectationFailed, one line for each that does not hold, and ScenarioError for what
-        cannot be expected.
+        Raises ExpectationFailed, with one line for each expectation that does not hold, and
+        ScenarioError for an invalid expectation.
         """
         if "broken_pairs" in expected:
             hint = "write it in the scenario; simloop check and simloop_run judge it"
@@ -105,7 +105,7 @@ class Result:
         return self._judged(mismatches(loader.expected(expected), self))
 
     def check(self) -> Self:
-        """Return the result. Raises ExpectationFailed if it is not what the scenario expects."""
+        """Return the result. Raises ExpectationFailed if an expectation does not hold."""
         return self._judged(self.mismatches)
 
     def _judged(self, found: tuple[Mismatch, ...]) -> Self:

@@ -1,7 +1,7 @@
-"""Running a scenario: the public `run` and `arun`, and the Simulation behind them.
+"""The public functions `run` and `arun`, and the Simulation behind them.
 
-Not here: what happens in a run (engine/driver.py) and what was expected of it (result.py). The rule
-to keep: a run is a pure function of the scenario, the seed and the functions that are given.
+Not here: the steps of a run (engine/driver.py) and its expectations (result.py). The rule to keep:
+a run is a pure function of the scenario, the seed and the caller's functions.
 """
 
 import dataclasses
@@ -56,7 +56,7 @@ from simloop.world.user_errors import UserError
 class Simulation:
     """One conversation: a run for each prompt of a scenario.
 
-    `trace` is there from the start and grows; whatever ends the run, nothing of it is lost.
+    `trace` exists from the start and grows; it stays complete no matter how the run ends.
     """
 
     def __init__(self, scenario: Scenario, **given: Unpack[RunOptions]) -> None:
@@ -89,7 +89,7 @@ class Simulation:
         self._start_ns = 0
 
     def run(self) -> Result:
-        """Run it on the virtual clock. Raises as the function `run` does."""
+        """Run the scenario on the virtual clock. Raises the errors of the function `run`."""
         try:
             if self._python:
                 return simulate(self.arun(), seed=self.seeds.seed)
@@ -105,11 +105,11 @@ class Simulation:
 
     @property
     def expected(self) -> Expect:
-        """The expectations that the scenario has of the loop that runs it."""
+        """Return the expectations that the scenario has of the loop that runs it."""
         return self.scenario.expected_of(self._loop.name, self._loop.judge_as)
 
     async def arun(self) -> Result:
-        """Run it on the virtual clock that is already running. Raises as `run` does."""
+        """Run the scenario on the running virtual clock. Raises the errors of `run`."""
         if self._driver is not None:
             raise ScenarioError("this simulation has been run", hint="make another one")
         try:
@@ -133,7 +133,7 @@ class Simulation:
         return dataclasses.replace(result, mismatches=found) if found else result
 
     async def send(self, prompt: str) -> Ended:
-        """Run one prompt to its outcome; what was said before stays in the context."""
+        """Run one prompt to its outcome; earlier messages stay in the context."""
         if self._driver is None:
             loop = running_loop()
             record = self.trace.entries
@@ -155,7 +155,7 @@ class Simulation:
         return ended
 
     def _blame_machine(self, error: Exception | SystemExit) -> None:
-        """Raise BrokenMachine for what only a machine of one's own can have done."""
+        """Raise BrokenMachine for an error that only the user's own machine can cause."""
         if self._loop.is_own and (
             isinstance(error, InternalError) or not isinstance(error, SimloopError)
         ):
@@ -179,17 +179,17 @@ class Simulation:
 
     @property
     def exceptions(self) -> tuple[UserError, ...]:
-        """The exceptions that functions of the user raised so far."""
+        """Return the exceptions that functions of the user raised so far."""
         return () if self._driver is None else tuple(self._driver.raised)
 
     @property
     def is_reproduced_by_its_file(self) -> bool:
-        """Whether the command line can make this run again, without code of the caller."""
+        """Return whether the command line can repeat this run without code of the caller."""
         others = [name for name in self._python if name != "loop"]
         return bool(self.scenario.path) and self._loop.has_name and not others
 
     def account(self, command: str = "") -> str:
-        """The end of the run, then the command that makes it again."""
+        """Return the end of the run's timeline, then the command that repeats the run."""
         shown = account(self.trace, (), self.exceptions).lstrip("\n")
         return f"{shown}\nreproduce: {escape(command or self._reproduce())}"
 
@@ -197,16 +197,16 @@ class Simulation:
         return running_loop().now_ns - self._start_ns
 
     def unheard(self) -> list[str]:
-        """What the user said while a loop that has no queue was busy: the next prompt."""
+        """Return the user messages sent while a loop without a queue was busy: the next prompt."""
         if Feature.QUEUE not in self._loop.machine.lacks:
             return []
         unheard = self._queued.take_first()
         return [] if unheard is None else [unheard]
 
     def expects(self, error: SimloopError) -> bool:
-        """Whether the scenario expects `error` in the place of an outcome.
+        """Return whether the scenario expects `error` instead of an outcome.
 
-        Raises ExpectationFailed if it does, and something else that it expects is not so.
+        Raises ExpectationFailed if it does, and another of its expectations does not hold.
         """
         expect = self.expected
         if expect.error != type(error).__name__:
@@ -217,7 +217,7 @@ class Simulation:
         return True
 
     def _missed(self) -> list[str]:
-        """The places of what was to happen at a moment that never came."""
+        """Return the places of the user actions whose moment never came."""
         moments = self.scenario.moments().items()
         return [place for place, moment in moments if not self._has_come(moment)]
 
@@ -235,7 +235,7 @@ class Simulation:
         expect = self.expected
         error = self._left_over()
         if error is None or expect.unused is not None:
-            return  # judged with all else that is expected
+            return  # compared with the other expectations
         error.others = (f"it ended with {result.outcome}: {result.message}",)
         if self._loop.name == self.scenario.loop:
             error.others += tuple(map(str, mismatches_by_default(expect, result)))
@@ -245,13 +245,13 @@ class Simulation:
         raise error
 
     def _elsewhere(self, says: str) -> str:
-        """How to say that this is what the loop does, which is not the scenario's own."""
+        """Return the advice to state `says` for this loop, which is not the scenario's own."""
         if not self._loop.has_name:  # a file names only loops that it can find
             return f"say in Python what this loop does, in expect_on[{self._loop.name!r}]: {says}"
         return f"say under expect_on what this loop does: {self._loop.name}: {says}"
 
     def _unused(self) -> list[str]:
-        """The places of replies that nobody asked for, and of moments that never came."""
+        """Return the places of unused replies, and of moments that never came."""
         replies = self._model.unused() if isinstance(self._model, FakeModel) else []
         return [*replies, *self._missed()]
 
@@ -268,7 +268,7 @@ class Simulation:
         return ScriptUnused(told, key=missed[0], hint=hint) if missed else None
 
     def _schedule_queued(self, loop: VirtualLoop) -> None:
-        """Set up what the user says while a run goes on, and an abort that waits for the trace."""
+        """Schedule the user's messages during a run, and an abort that waits for the trace."""
         if self.scenario.abort is not None and self.scenario.abort.after is not None:
             self._on(self.scenario.abort, self.abort)
         planned = []
@@ -281,7 +281,7 @@ class Simulation:
         self._queued.plan(loop, planned)
 
     def _plan_abort(self, driver: Driver) -> None:
-        """Have the user stop this run, unless that time is over."""
+        """Schedule the user's abort of this run, unless its time is over."""
         abort = self.scenario.abort
         if abort is not None and abort.at is not None:
             when_ns = self._start_ns + abort.at
@@ -293,12 +293,12 @@ class Simulation:
         self.trace.entries.set(moment, act)
 
     def watch(self, record: list[AnyEntry]) -> None:
-        """Have entries go to `record`, and let whoever it tells of them act before the next."""
+        """Record entries in `record`, and let its observers act before the next entry."""
         self.trace.entries = record
         self._world.watched = True
 
     def queue(self, text: str, *, follow_up: bool = False) -> None:
-        """Say more, as the user would: with the next request, or when the run would be over."""
+        """Send a user message, read with the next request or when the run would otherwise end."""
         self._queued.put(text, Queue.FOLLOW_UP if follow_up else Queue.STEERING)
 
     def abort(self) -> None:
@@ -307,7 +307,7 @@ class Simulation:
             self._driver.interrupts.end_run(signals.AbortRequested())
 
     def _footer(self, ended: Ended) -> Footer:
-        """What the last run came to; the virtual time is that of all of them."""
+        """Return the footer of the last run; its virtual time is the total of all runs."""
         return Footer(
             outcome=ended.state.outcome,
             limit=ended.state.limit,
@@ -321,7 +321,7 @@ class Simulation:
         )
 
     def _result(self) -> Result:
-        """The same as a result."""
+        """Return the result of the conversation."""
         ended = self._endings[-1]
         run, state = ended.run, ended.state
         return Result(
@@ -345,17 +345,20 @@ class Simulation:
 
 
 def run(scenario: Scenario, **given: Unpack[RunOptions]) -> Result:
-    """Run a scenario and return how it ended. What else may be given: see `RunOptions`.
+    """Run a scenario and return how it ended. `RunOptions` lists the other options.
 
     Raises ScriptExhausted or ScriptUnused if the script does not fit the run, Deadlock or
-    RunawayRun if the run does not end, ScenarioError for what cannot be run. An expectation that
-    does not hold is no exception: see `Result.failures` and `Result.check`.
+    RunawayRun if the run does not end, ScenarioError for a scenario that cannot run. An expectation
+    that does not hold raises nothing: see `Result.failures` and `Result.check`.
     """
     return Simulation(scenario, **given).run()
 
 
 async def arun(scenario: Scenario, **given: Unpack[RunOptions]) -> Result:
-    """As `run`, for a coroutine that is itself run by `simulate`, on whose clock it takes place."""
+    """Run a scenario on the clock of `simulate`, inside a coroutine that `simulate` runs.
+
+    Takes the options of `run`, and raises its errors.
+    """
     return await Simulation(scenario, **given).arun()
 
 

@@ -1,7 +1,8 @@
-"""Acts at named moments of a run: when the trace shows something for the n-th time.
+"""Actions at named moments of a run: when the trace shows an entry for the n-th time.
 
-The rules to keep: only a run that asks for it pays. Its trace is this list instead of a plain one;
-nothing else in the simulator knows. An entry costs the same however many moments are waited for.
+The rules to keep: only a run with such moments has a cost. Its trace is this list instead of a
+plain one, and nothing else in the simulator depends on it. The cost of an entry does not depend on
+the number of moments.
 """
 
 from collections.abc import Callable
@@ -15,7 +16,7 @@ _PARTS = frozenset(
 
 
 class Triggers(list[AnyEntry]):
-    """A list of entries that acts when the entry that it waits for is appended."""
+    """A list of entries that calls an action when an awaited entry is appended."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -31,7 +32,7 @@ class Triggers(list[AnyEntry]):
         return self._seen.get(str(moment.after), 0) >= moment.nth
 
     def append(self, entry: AnyEntry) -> None:
-        """Append, then act if this is a moment that was waited for."""
+        """Append the entry, then call the actions that wait for it."""
         super().append(entry)
         kind = str(type(entry).__struct_config__.tag)
         for name in (kind, "part") if kind in _PARTS else (kind,):

@@ -1,7 +1,7 @@
 """The scenarios that ship with simloop, found by name.
 
-Not here: reading them (loader.py). The rule to keep: one function knows the two places where they
-can be, beside the package in a checkout and inside it in a wheel.
+Not here: reading them (loader.py). The rule to keep: one function knows their two possible places,
+beside the package in a checkout and inside it in a wheel.
 """
 
 import difflib
@@ -13,9 +13,9 @@ from simloop.errors import ScenarioError
 from simloop.scenario.loader import load_scenario
 
 SUFFIX = ".simloop.yaml"
-_ALIKE = 0.7  # at 0.6, the default, `nope` is taken for `openai`
+_ALIKE = 0.7  # at the default of 0.6, `nope` matches `openai`
 ALL = "all"
-"""In the place of a name: every bundled scenario."""
+"""The word that stands for every bundled scenario, in place of a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,10 @@ class Listed:
 
 
 def bundled_folder() -> Path:
-    """The folder of the bundled scenarios: `_scenarios` in a wheel, `scenarios` in a checkout.
+    """Return the folder of the bundled scenarios.
 
-    The packaged folder goes first, but an editable install puts it where this file is not.
+    It is `_scenarios` in a wheel and `scenarios` in a checkout. The packaged folder goes first, but
+    an editable install puts it elsewhere than this file.
     """
     package = Path(__file__).resolve().parent.parent
     packaged = package / "_scenarios"
@@ -41,8 +42,8 @@ def bundled_folder() -> Path:
 def bundled(wanted: Iterable[str] = ()) -> Iterator[Listed]:
     """Yield the bundled scenarios in order of their names: all, or those that `wanted` names.
 
-    `wanted` has names, themes with a slash behind them, or ALL. Raises ScenarioError for a name
-    that there is not, and for a scenario that cannot be read.
+    `wanted` has names, themes followed by a slash, or ALL. Raises ScenarioError for an unknown
+    name, and for a scenario that cannot be read.
     """
     paths = _paths()
     chosen = {name for one in wanted for name in _chosen(one, paths)} if wanted else set(paths)
@@ -59,7 +60,7 @@ def _chosen(wanted: str, paths: dict[str, Path]) -> list[str]:
 
 
 def bundled_names() -> list[str]:
-    """Return the names of the bundled scenarios, in order; none of them is read."""
+    """Return the names of the bundled scenarios, in order, without reading the files."""
     return sorted(_paths())
 
 
@@ -70,9 +71,9 @@ def find_bundled(name: str) -> Path:
 
 
 def find(name: str) -> Path:
-    """The file meant by `name`: a path, `theme/stem`, or a stem that only one scenario has.
+    """Return the file of `name`: a path, `theme/stem`, or a stem that only one scenario has.
 
-    Raises ScenarioError, naming the nearest, if there is none or more than one.
+    Raises ScenarioError, naming the nearest, if no file or more than one file matches.
     """
     if name.endswith((".yaml", ".yml")):
         return Path(name)
@@ -83,7 +84,7 @@ def find(name: str) -> Path:
 
 
 def _named(name: str, paths: dict[str, Path]) -> str:
-    """Return the full name meant by `name`, which may be a stem. Raises ScenarioError."""
+    """Return the full name of `name`, which may be a stem. Raises ScenarioError."""
     if name in paths:
         return name
     same_stem = [known for known in sorted(paths) if known.rpartition("/")[2] == name]
@@ -102,7 +103,7 @@ def _named(name: str, paths: dict[str, Path]) -> str:
 
 
 def find_folder(name: str) -> Path | None:
-    """The folder meant by ALL, or by a theme with a slash behind it; None if there is none."""
+    """Return the folder of ALL, or of a theme followed by a slash; None if there is none."""
     if name == ALL:
         return bundled_folder()
     if name.endswith("/") and any(known.startswith(name) for known in _paths()):

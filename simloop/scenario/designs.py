@@ -1,7 +1,7 @@
-"""The loop designs that ship with simloop: their names, versions and options, as a file gives them.
+"""The loop designs that ship with simloop: their names, versions and options in a file.
 
-Not here: making a machine (runs/registry.py). The rule to keep: nothing else in simloop knows which
-loops there are, except the modules that know the events of their programs.
+Not here: making a machine (runs/registry.py). The rule to keep: nothing else in simloop lists the
+loops, except the modules that know the events of their programs.
 """
 
 import difflib
@@ -32,7 +32,7 @@ from simloop.scenario.strict import One, Strict, kept, wrong
 
 
 def _schema_of_own(schema: dict[str, Any]) -> None:
-    """Let an editor accept the names of loops of the user's own, and no other keys."""
+    """Let an editor accept the names of the user's own loops, and no other keys."""
     schema["patternProperties"] = {
         ":": {
             "type": "object",
@@ -45,8 +45,8 @@ def _schema_of_own(schema: dict[str, Any]) -> None:
 class LoopOptions(Strict):
     """The options of the loop designs that have some; each is used when that loop runs.
 
-    A version is a set of options. Those of pi that are given here replace the version's. A loop of
-    the user's own has them under its `module:attribute`.
+    A version is a set of options. Options of pi given here replace the version's. The options of
+    the user's own loop stand under its `module:attribute`.
     """
 
     reference: One[ReferenceOptions] = Field(
@@ -74,12 +74,12 @@ class LoopOptions(Strict):
         return self
 
     def of_own(self, loop: str) -> Mapping[str, Any]:
-        """The options of a loop of the user's own, by its `module:attribute`."""
+        """Return the options of the user's own loop, by its `module:attribute`."""
         own: Mapping[str, Mapping[str, Any]] = self.__pydantic_extra__ or {}
         return own.get(loop, {})
 
     def of_design(self, loop: str) -> Any:
-        """The options of a bundled loop, or of a version of one; None if there is none."""
+        """Return the options of a bundled loop, or of a version of one; None if there are none."""
         name, _, version = loop.partition("@")
         design, chosen = DESIGNS.get(name), getattr(self, name, None)
         if design is None or version not in design.versions:
@@ -88,7 +88,10 @@ class LoopOptions(Strict):
         return of_version if design.combine is None else design.combine(chosen, of_version)
 
     def joined(self, loop: str, given: Mapping[str, Any]) -> "LoopOptions":
-        """These options, with those `given` for `loop` in their place. Raises ScenarioError."""
+        """Return these options, with those `given` replacing the ones of `loop`.
+
+        Raises ScenarioError.
+        """
         if not given:
             return self
         name, at, _ = loop.partition("@")
@@ -103,10 +106,10 @@ class LoopOptions(Strict):
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """A loop design: what makes its machine from limits and options, and versions by name.
+    """A loop design: the maker of its machine from limits and options, and versions by name.
 
-    `combine` makes one set of options of those that a scenario gives and a version's. Without it a
-    scenario cannot change the options of a version.
+    `combine` merges the options of a scenario and those of a version. Without it a scenario cannot
+    change the options of a version.
     """
 
     make: Callable[[Limits, Any], Machine]
@@ -120,11 +123,11 @@ DESIGNS: Mapping[str, Design] = {
     "react": Design(react.ReactLoop),
     "opencode": Design(opencode.OpencodeLoop, opencode_options.VERSIONS),
 }
-"""The designs that ship with simloop, in the order in which they are shown."""
+"""The designs that ship with simloop, in display order."""
 
 
 def check_loop(loop: str, key: str = "loop") -> None:
-    """Raise ScenarioError if no loop design has this name; one of one's own is not loaded."""
+    """Raise ScenarioError if no loop design has this name; do not load the user's own loop."""
     name, at, version = loop.partition("@")
     design = DESIGNS.get(name)
     if design is None or (at and version not in design.versions):
@@ -132,7 +135,7 @@ def check_loop(loop: str, key: str = "loop") -> None:
 
 
 def names() -> list[str]:
-    """Every name, versions included."""
+    """Return every name of a loop design, versions included."""
     return [
         *DESIGNS,
         *(f"{name}@{version}" for name, design in DESIGNS.items() for version in design.versions),

@@ -1,7 +1,7 @@
 """Lengths of virtual time in the models of a scenario.
 
 Not here: reading and writing the text (kernel/durations.py). The rule to keep: a field holds
-nanoseconds and is given as text with a unit, in Python and in a file alike.
+nanoseconds and takes text with a unit, both in Python and in a file.
 """
 
 from typing import Annotated, TypeAlias
@@ -14,16 +14,16 @@ from simloop.scenario.strict import Written
 
 
 class Nanoseconds(int):
-    """A length of virtual time that was read from text.
+    """A length of virtual time, read from text.
 
-    A type of its own, because a bare number says nothing of its unit and is refused.
+    It is a separate type because a bare number has no unit, so the models refuse it.
     """
 
     __slots__ = ()
 
     @classmethod
     def __get_pydantic_core_schema__(cls, *_: object) -> core_schema.CoreSchema:
-        """Read by `duration`, and written by `format_duration` in JSON."""
+        """Return a schema that reads with `duration` and writes JSON with `format_duration`."""
         as_text = core_schema.plain_serializer_function_ser_schema(
             format_duration, return_schema=core_schema.str_schema(), when_used="json"
         )
@@ -34,7 +34,7 @@ NO_TIME = Nanoseconds(0)
 
 
 def duration(value: object) -> Nanoseconds:
-    """Return nanoseconds from text such as `120ms`. Raises ValueError with the way to write one."""
+    """Return nanoseconds from text such as `120ms`. Raises ValueError with the correct form."""
     return value if isinstance(value, Nanoseconds) else Nanoseconds(parse_duration(value))
 
 
@@ -42,7 +42,7 @@ Duration = Annotated[
     Nanoseconds,
     WithJsonSchema(JSON_SCHEMA),
 ]
-"""Nanoseconds; in Python and in a file given as text with a unit."""
+"""Nanoseconds, given in Python and in a file as text with a unit."""
 
 WrittenDuration: TypeAlias = Written[Duration, str | Nanoseconds]
 WrittenDurationOrNone: TypeAlias = Written[Duration | None, str | Nanoseconds | None]

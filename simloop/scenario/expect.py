@@ -1,7 +1,7 @@
-"""What must hold at the end of a run, as people write it.
+"""The expectations for the end of a run, as people write them.
 
-Not here: comparing it with a run (mismatch.py). The rule to keep: an expectation that can never
-hold is refused when it is read.
+Not here: comparing them with a run (mismatch.py). The rule to keep: reading refuses an expectation
+that can never hold.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from simloop.scenario.strict import Lax, Strict, Written, differs, kept, wrong
 from simloop.scenario.wording import FORM, PLAIN
 
 REST = "..."
-"""In a list: any number of further items. In the roles of messages: any number of messages."""
+"""The mark for any number of further items in a list, or of messages in a list of roles."""
 
 T = TypeVar("T")
 OutcomeName: TypeAlias = Literal[
@@ -35,7 +35,7 @@ def _rest_or_item(value: Any) -> str:
 
 
 def _spelled(value: Any) -> Any:
-    """Python's own `...` as a file spells it."""
+    """Return a value with Python's `...` replaced by the text `...`, as in a file."""
     if isinstance(value, dict):
         return {name: REST if each is ... else each for name, each in value.items()}
     return REST if value is ... else value
@@ -44,7 +44,7 @@ def _spelled(value: Any) -> Any:
 Plain = Annotated[T, Tag(PLAIN)]
 Form = Annotated[T, Tag(FORM)]
 Either = Annotated[T, Discriminator(_form)]
-"""One of two forms: an error is told of the form that was meant, and of no other."""
+"""A value with two forms; an error reports only the form that the author used."""
 
 _Dots = Annotated[T, BeforeValidator(_spelled)]
 _RestOf = _Dots[Annotated[Plain[T] | Form[Literal["..."]], Discriminator(_rest_or_item)]]
@@ -65,7 +65,7 @@ def _between(least: object, most: object) -> str:
 
 
 class Count(Strict):
-    """How often something happens; the bounds belong to it."""
+    """A number of occurrences within inclusive bounds."""
 
     min: int | None = Field(default=None, ge=0, description="At least so often.")
     max: int | None = Field(default=None, ge=0, description="At most so often.")
@@ -80,7 +80,7 @@ class Count(Strict):
 
 
 class Span(Strict):
-    """How long something takes; the bounds belong to it."""
+    """A length of time within inclusive bounds."""
 
     min: Written[Duration | None, str | None] = Field(
         default=kept(None), description="At least so long."
@@ -100,13 +100,13 @@ class Span(Strict):
 
 
 class Contains(Strict):
-    """A text, by what it contains."""
+    """A text that contains the given texts."""
 
     contains: str | list[str] = Field(description="A text that it contains; a list: all of them.")
 
     @property
     def texts(self) -> list[str]:
-        """The texts that it contains."""
+        """Return the texts that it must contain."""
         return [self.contains] if isinstance(self.contains, str) else self.contains
 
     def __str__(self) -> str:
@@ -121,7 +121,7 @@ _GivenText: TypeAlias = str | Contains | Mapping[str, str | list[str]]
 
 
 class Counters(Strict):
-    """The counters at the end; only those that are given are checked."""
+    """The counters at the end of the run; a check compares only the given ones."""
 
     error_count: Written[_Times | None, _GivenTimes | None] = Field(
         default=kept(None),
@@ -137,7 +137,7 @@ class Counters(Strict):
 
 
 class Expect(Strict):
-    """What must hold at the end of the run; only what is given is checked.
+    """The expectations for the end of the run; a check compares only the given ones.
 
     Without outcome, outcomes and error, every prompt must complete.
     """
@@ -228,7 +228,7 @@ class Expect(Strict):
 
     @property
     def says_how_it_ends(self) -> bool:
-        """Whether it names an outcome, or the error in the place of one."""
+        """Return whether it names an outcome or outcomes, or an error instead."""
         return (self.outcome, self.outcomes, self.error) != (None, None, None)
 
 

@@ -1,6 +1,6 @@
 """The conversation before the first prompt, as a scenario writes it.
 
-Not here: what a loop makes of it. The rule to keep: each call has exactly one result, right after
+Not here: its use by a loop. The rule to keep: each call has exactly one result, right after
 its reply and in the order of the calls, because providers refuse anything else.
 """
 
@@ -59,7 +59,7 @@ class PastMessage(Strict):
 
 
 def unpaired(history: Sequence[PastMessage]) -> tuple[int, str] | None:
-    """The place of the first message that breaks the pairing of calls and results, and why."""
+    """Return the index of the first message that breaks the pairs of calls and results, and why."""
     names: list[str] = []
     for index, message in enumerate(history):
         if message.tool is not None:
@@ -74,7 +74,7 @@ def unpaired(history: Sequence[PastMessage]) -> tuple[int, str] | None:
 
 
 def past_messages(history: Sequence[PastMessage]) -> tuple[Message, ...]:
-    """The messages, with calls `past-1`, `past-2` and so on."""
+    """Return the messages, whose calls have the ids `past-1`, `past-2` and so on."""
     return tuple(_messages(history))
 
 

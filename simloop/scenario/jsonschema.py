@@ -1,6 +1,7 @@
 """The JSON Schema of scenario files, for editors.
 
-The rule to keep: a function of the models alone, so that the committed file can be checked.
+The rule to keep: the schema depends on the models alone, so that a test can check the committed
+file.
 """
 
 import json
@@ -10,7 +11,7 @@ from simloop.scenario.schema import Scenario
 
 
 def schema_text() -> str:
-    """The schema (draft 2020-12) as the text that `simloop schema` prints."""
+    """Return the schema (draft 2020-12) as the text that `simloop schema` prints."""
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": "urn:simloop:scenario",
@@ -23,7 +24,7 @@ def schema_text() -> str:
 def _without_whole_defaults(schema: Any) -> Any:
     """Return the schema without defaults that are mappings of settings.
 
-    Each setting has its own. Here they have the names of Python, which the loader refuses.
+    Each setting has its own default. The mappings use Python names, which the loader refuses.
     """
     if isinstance(schema, list):
         return [_without_whole_defaults(each) for each in schema]

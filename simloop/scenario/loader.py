@@ -1,7 +1,7 @@
-"""From a file to a Scenario, with errors that name the place and the mend.
+"""The conversion of a file to a Scenario, with errors that name the place and the correction.
 
-Not here: YAML itself (yaml.py) and what the fields mean (schema.py). The rule to keep: a bad file
-gives one line for each mistake, `path:line:column: key: problem (how to fix it)`, and never a
+Not here: YAML itself (yaml.py) and the meaning of the fields (schema.py). The rule to keep: a bad
+file gives one line for each mistake, `path:line:column: key: problem (how to fix it)`, and never a
 traceback.
 """
 
@@ -36,7 +36,7 @@ def load_scenario(path: str | Path) -> Scenario:
 
 
 def parse_scenario(text: str, path: str = "") -> Scenario:
-    """Read a scenario from YAML text; `path` is what errors call it. Raises ScenarioError."""
+    """Read a scenario from YAML text; `path` is its name in errors. Raises ScenarioError."""
     given: Any = text
     if not isinstance(given, str):
         hint = "give YAML text; in Python, make a Scenario(prompt=..., model=[...])"
@@ -46,7 +46,7 @@ def parse_scenario(text: str, path: str = "") -> Scenario:
 
 def _validate(document: Document) -> Scenario:
     try:
-        # As JSON, because strict JSON takes a word for an enum member, and strict Python does not.
+        # JSON, because strict JSON mode accepts a word for an enum member; strict Python does not.
         scenario = Scenario.model_validate_json(json.dumps(document.data))
     except ValidationError as error:
         raise _findings(document, error) from error
@@ -66,10 +66,10 @@ def _findings(document: Document, invalid: ValidationError) -> ScenarioError:
     found: dict[tuple[int, int], ScenarioError] = {}
     errors = _one_form_each(document, invalid.errors(include_url=False))
     misspelt = {error.hint for error in (_finding(document, e) for e in errors if _is_unknown(e))}
-    # The key that is missing goes last, because its place is that of the whole mapping.
+    # A missing key goes last, because its place is that of the whole mapping.
     errors.sort(key=lambda error: (error["type"] == "missing", _place(document, error)))
     for error in errors:
-        # A misspelt key is one mistake: its suggestion says which key is missing.
+        # A misspelt key is one mistake: its suggestion names the missing key.
         if error["type"] != "missing" or _suggestion(str(error["loc"][-1])) not in misspelt:
             found.setdefault(_place(document, error), _finding(document, error))
     first, *others = found.values()
@@ -86,7 +86,7 @@ def _suggestion(key: str) -> str:
 
 
 def _one_form_each(document: Document, errors: list[Any]) -> list[Any]:
-    """Of the errors about a key with two forms, the one that got furthest."""
+    """Return the errors with only the deepest one for each key that has two forms."""
     furthest: dict[Loc, Any] = {}
     for error in errors:
         loc = tuple(error["loc"])
@@ -107,7 +107,7 @@ def _about_the_key(error: Any) -> bool:
 
 
 def expected(given: dict[str, Any]) -> Expect:
-    """What a caller expects, in the words of a file's `expect`. Raises ScenarioError."""
+    """Return a caller's expectations, keyed as a file's `expect`. Raises ScenarioError."""
     try:
         return Expect.model_validate(given)
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""The names in a scenario: of loops, versions and fault sites; each must be one that there is."""
+"""The check that each loop, version and fault site named in a scenario exists."""
 
 from simloop.errors import ScenarioError
 from simloop.scenario.designs import DESIGNS, LoopOptions, check_loop
@@ -8,9 +8,9 @@ from simloop.world.faults import FaultSites
 
 
 def check_names_in(scenario: Scenario) -> None:
-    """Raise ScenarioError for a fault site or a loop that there is not.
+    """Raise ScenarioError for an unknown fault site or loop.
 
-    Loops of one's own are not looked for: a caller may replace them.
+    The check skips the user's own loops, because a caller may replace them.
     """
     if scenario.faults is not None:
         FaultSites(scenario.faults, Seeds(scenario.seed))
@@ -30,7 +30,7 @@ def check_names_in(scenario: Scenario) -> None:
 
 
 def check_judge_as(judge_as: str, loop: object) -> None:
-    """Raise ScenarioError if `loop` cannot be judged as this design; an empty one is none."""
+    """Raise ScenarioError if `loop` cannot be judged as this design; empty means no design."""
     if not judge_as:
         return
     if isinstance(loop, str) and ":" not in loop:

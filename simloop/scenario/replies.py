@@ -1,7 +1,7 @@
-"""What the fake model says: one entry of a script, as people write it.
+"""The replies of the fake model: entries of a script, as people write them.
 
 A reply is parts, then an end. Not here: playing it (world/fake_model.py). The rule to keep:
-whatever can be written here becomes a list of timed parts; the fake knows nothing of this file.
+every reply becomes a list of timed parts, and the fake does not depend on this file.
 """
 
 import json
@@ -43,7 +43,7 @@ _PHRASES = {
 
 
 class Http(Strict):
-    """The provider answers with a status instead of a reply."""
+    """An HTTP status that the provider sends instead of a reply."""
 
     status: Annotated[int, Field(ge=300, le=599)] = Field(description="The HTTP status.")
     code: str = Field(
@@ -61,7 +61,7 @@ class Http(Strict):
     headers: dict[str, str] = Field(default_factory=dict, description="More response headers.")
 
     def fault(self) -> Fault:
-        """As the loop sees it."""
+        """Return the fault that the loop sees."""
         headers = {name.lower(): value for name, value in self.headers.items()}
         if self.retry_after is not None:
             headers["retry-after"] = _seconds(self.retry_after)
@@ -77,21 +77,21 @@ class Http(Strict):
 
 
 class StreamFault(Strict):
-    """The stream carries an error instead of going on."""
+    """An error that the stream carries instead of further parts."""
 
     message: str = Field(description="The error's message.")
     code: str = Field(default="", description="The error's code, such as overloaded_error.")
 
 
 class TokenUsage(Strict):
-    """What the provider says it counted."""
+    """The token counts that the provider reports."""
 
     input: int = Field(default=0, ge=0, description="Input tokens.")
     output: int = Field(default=0, ge=0, description="Output tokens.")
 
 
 class Pace(Strict):
-    """How fast parts come."""
+    """The pace at which parts arrive."""
 
     first_part: WrittenDuration = Field(
         default=kept(NO_TIME), description="Time before the first part."
@@ -105,7 +105,7 @@ class Pace(Strict):
 
 
 class When(Strict):
-    """Which requests a rule answers: all that is given must hold of the newest message."""
+    """The condition of a rule; the newest message of a request must satisfy every given key."""
 
     role: Literal["user", "assistant", "tool", "summary"] | None = Field(
         default=None, description="Its role."
@@ -113,14 +113,14 @@ class When(Strict):
     contains: str | None = Field(default=None, description="Text that it contains.")
 
     def matches(self, request: Request) -> bool:
-        """Whether the rule answers `request`."""
+        """Return whether the rule answers `request`."""
         newest = request.messages[-1]
         role = type(newest).__struct_config__.tag
         return (self.role is None or self.role == role) and (self.contains or "") in newest.text
 
 
 class Reply(Strict):
-    """One thing that the model does when it is asked: it says, calls, fails."""
+    """The model's response to one request: text, calls or a failure."""
 
     say: str | list[str] = Field(default="", description="Text, streamed by word; a list: by item.")
     think: str | list[str] = Field(default="", description="Reasoning, streamed in the same way.")
@@ -209,7 +209,7 @@ class Reply(Strict):
             raise wrong("ids", f"{len(self.ids)} ids for {calls} call{'s' * (calls != 1)}")
 
     def entry(self, position: str) -> ScriptEntry:
-        """The reply as an entry of a script, standing at `position`."""
+        """Return the reply as the script's entry at `position`."""
         matches: Callable[[Request], bool] | None = self.when.matches if self.when else None
         by_default = 1 if self.when is None else None
         given = None if self.times == "always" else self.times
@@ -217,7 +217,7 @@ class Reply(Strict):
         return ScriptEntry(self, position, times, matches)
 
     def play(self, first_call: int) -> Sequence[TimedPart]:
-        """The timed parts. Calls without an id are `call-<first_call>` and on."""
+        """Return the timed parts; calls without an id are numbered from `call-<first_call>`."""
         return list(self._timed(first_call))
 
     def _timed(self, first_call: int) -> Iterator[TimedPart]:
@@ -242,7 +242,7 @@ class Reply(Strict):
         yield from self._end()
 
     def _call_parts(self, calls: list[ToolCall]) -> Iterator[Part]:
-        """The calls with their pieces: one call after the other, or the pieces in turn."""
+        """Yield the calls with their pieces: one call after the other, or the pieces in turn."""
         pieces = [_split(call.arguments, self.fragments) for call in calls]
         if self.interleave:
             for turn in zip_longest(*pieces):
@@ -277,7 +277,10 @@ class Reply(Strict):
 
 
 def calls_of(call: dict[str, Any] | list[dict[str, Any]]) -> list[tuple[str, str]]:
-    """The names of calls, and the JSON text of their arguments. Raises ValueError for no JSON."""
+    """Return each call's name and the JSON text of its arguments.
+
+    Raises ValueError if the arguments are not JSON.
+    """
     groups = [call] if isinstance(call, dict) else call
     return [
         (name, value if isinstance(value, str) else _json(value))
@@ -287,12 +290,12 @@ def calls_of(call: dict[str, Any] | list[dict[str, Any]]) -> list[tuple[str, str
 
 
 def _seconds(nanoseconds: int) -> str:
-    """Seconds as a header writes them: 5, or 0.25; exact."""
+    """Return the exact seconds in the form of a header: 5, or 0.25."""
     return f"{Decimal(nanoseconds).scaleb(-9).normalize():f}"
 
 
 def _pieces(text: str | list[str]) -> Iterator[str]:
-    """A list as it is; a text by word, each with the space before it, as tokens come."""
+    """Yield a list's items, or a text's words, each with the space before it, like tokens."""
     if isinstance(text, list):
         yield from text
         return
@@ -314,12 +317,12 @@ def _split(text: str, pieces: int) -> list[str]:
 def error_of(body: str | dict[str, Any] | None) -> tuple[str, str, bool]:
     """Return the code and the message of an error body, in each shape that providers send.
 
-    The last element is whether the code stands in `type` or `status` and not in `code`.
+    The last element states whether the code stands in `type` or `status` and not in `code`.
     """
     try:
         parsed = json.loads(body) if isinstance(body, str) else body
     except (ValueError, RecursionError):
-        return "", "", False  # an HTML page of a proxy, or what no reader of JSON follows
+        return "", "", False  # a proxy's HTML page, or JSON that no reader can parse
     outer = parsed if isinstance(parsed, dict) else {}
     inner = outer.get("error", outer)
     if isinstance(inner, str):

@@ -1,8 +1,8 @@
-"""The scenario: everything that one run is made of, as people write it.
+"""The scenario: all inputs of one run, as people write them.
 
-The same models read files, build scenarios in Python and give the JSON Schema. Not here: replies
-(replies.py) and what the models are turned into (assembly.py). The rule to keep: every field says
-in one sentence what it does, because that sentence is what an editor shows.
+The models read files, build scenarios in Python and produce the JSON Schema. Not here: replies
+(replies.py) and the conversion of the models (assembly.py). The rule to keep: one sentence states
+the effect of each field, because an editor shows that sentence.
 """
 
 from typing import Annotated, Any, Literal, Self
@@ -110,7 +110,7 @@ class ScriptedTool(Strict):
             ) from error
 
     def schema_of_arguments(self) -> dict[str, Any]:
-        """The JSON Schema of the arguments; the short form allows no other ones."""
+        """Return the JSON Schema of the arguments; the short form allows no others."""
         if self.json_schema is not None:
             return self.json_schema
         properties = {name: {"type": kind.rstrip("?")} for name, kind in self.parameters.items()}
@@ -124,7 +124,7 @@ class ScriptedTool(Strict):
 
 
 class ScriptedHook(Strict):
-    """A fake hook. It waits, then fails or acts; `waits: after` makes it act first."""
+    """A fake hook, which waits, then fails or acts; `waits: after` makes it act first."""
 
     at: HookPoint = Field(description="Where the hook runs.")
     name: str = Field(default="", description="What traces call the hook.")
@@ -186,7 +186,7 @@ Point = Literal[
 
 
 class Trigger(Strict):
-    """When something happens to a run: at a time, or after an entry of the trace.
+    """The moment of an event in a run: at a time, or after an entry of the trace.
 
     The key is `after` and not `on`, because YAML 1.1 tools read `on` as a boolean.
     """
@@ -209,7 +209,7 @@ class Trigger(Strict):
 
 
 class Queued(Trigger):
-    """The user says more while the run goes on."""
+    """A message that the user sends during the run."""
 
     say: str = Field(description="What the user says.")
     follow_up: bool = Field(
@@ -220,9 +220,9 @@ class Queued(Trigger):
 
 
 class Context(Strict):
-    """What measuring and compacting the context come to, in the place of its size.
+    """Scripted results of measuring and compacting the context, used instead of its size.
 
-    The last word of each list stands for all that follow.
+    The last word of each list repeats for all later results.
     """
 
     over: list[bool] = Field(
@@ -234,14 +234,14 @@ class Context(Strict):
 
 
 class ClockSkew(Strict):
-    """The clock of the loop is wrong against the provider's: dates in Retry-After tell."""
+    """A clock of the loop that differs from the provider's, visible in dates of Retry-After."""
 
     ahead: WrittenDuration = Field(default=kept(NO_TIME), description="It shows a later time.")
     behind: WrittenDuration = Field(default=kept(NO_TIME), description="It shows an earlier time.")
 
 
 class Scenario(Strict):
-    """One prompt or several, what the model will say, the tools and hooks around it, the bounds."""
+    """One or more prompts, the model's replies, the tools and hooks, and the limits."""
 
     title: str = Field(default="", description="What must hold, as a sentence.")
     loop: str = Field(default="reference", description="The loop design to run.")
@@ -355,19 +355,19 @@ class Scenario(Strict):
 
     @property
     def path(self) -> str:
-        """The file that it was read from, or empty."""
+        """Return the path of the scenario's file, or an empty text."""
         return self._path
 
     def moments(self) -> dict[str, Trigger]:
-        """What the user does during the run, by its place in the file."""
+        """Return the moments of the user's actions during the run, by their places in the file."""
         abort = {} if self.abort is None else {"abort": self.abort}
         return abort | {f"queue.{index}": queued for index, queued in enumerate(self.queue)}
 
     def expected_of(self, loop: str, judge_as: str = "") -> Expect:
-        """What must hold when `loop` runs it: said of it, else of its design, else of all.
+        """Return the expectations for `loop`: its own, else its design's, else those for all loops.
 
-        Of a loop that is judged as a design, that design's expectations must hold, unless
-        something is said of the loop itself.
+        If the loop is judged as a design, that design's expectations must hold, unless the
+        scenario has expectations for the loop itself.
         """
         if judge_as and loop not in self.expect_on:
             loop = judge_as
@@ -376,12 +376,12 @@ class Scenario(Strict):
         return self.expect_on.get(loop, by_design)
 
     def __eq__(self, other: object) -> bool:
-        """Of equal content, wherever it was read from."""
+        """Return whether the content is equal; the path does not count."""
         return type(other) is type(self) and self.__dict__ == other.__dict__
 
     __hash__ = None  # type: ignore[assignment]  # it holds lists
 
     def read_from(self, path: str) -> Self:
-        """Note the file that it was read from; messages name it."""
+        """Store the path of the scenario's file, which messages name, and return the scenario."""
         self._path = path
         return self

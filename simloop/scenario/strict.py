@@ -1,7 +1,7 @@
 """The base of the models that people write, in a file or in Python.
 
-Not here: the models. The rules to keep: a file and a call are checked alike, without guessing; and
-a type checker without plugins accepts exactly the values that the models accept.
+Not here: the models. The rules to keep: a file and a call get equal checks, without guessing; a
+type checker without plugins accepts exactly the values that the models accept.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,9 +17,9 @@ T = TypeVar("T")
 
 
 class _Lax:
-    """Marks a type that may be given in another form.
+    """A mark for a type that also accepts another form.
 
-    `pydantic.Strict(False)` says the same, and cannot be said of a dataclass.
+    `pydantic.Strict(False)` has this effect, but cannot annotate a dataclass.
     """
 
     def __get_pydantic_core_schema__(
@@ -29,7 +29,7 @@ class _Lax:
         resolved: Any = handler.resolve_ref_schema(schema)
         if resolved["type"] == "list":  # only a tuple: a lax list would take a model apart
             return core_schema.no_info_before_validator_function(_as_list, schema)
-        resolved["strict"] = False  # of the form only: fields keep the configuration of their model
+        resolved["strict"] = False  # only the outer form: fields keep their model's configuration
         return schema
 
 
@@ -38,14 +38,14 @@ def _as_list(value: object) -> object:
 
 
 Lax = Annotated[T, _Lax()]
-"""In Python too: a word for an enum member, a mapping for a model, a tuple for a list."""
+"""A type that also accepts a word for an enum member, a mapping for a model, a tuple for a list."""
 
 if TYPE_CHECKING:
     _Read_co = TypeVar("_Read_co", covariant=True)
     _Given_contra = TypeVar("_Given_contra", contravariant=True)
 
     class Written(Generic[_Read_co, _Given_contra]):
-        """The type of a field that is read as one type and given as another.
+        """The type of a field that has one type when read and accepts another when set.
 
         Type checkers take the type of an argument from `__set__`, and that of an attribute from
         `__get__`. At run time it is the first type, which is what pydantic validates.
@@ -57,10 +57,10 @@ if TYPE_CHECKING:
 else:
 
     class Written:
-        """The first of two types; see above."""
+        """The first of two types at run time."""
 
         def __class_getitem__(cls, kinds: tuple[Any, Any]) -> Any:
-            """The type to validate."""
+            """Return the type to validate, which is the first of `kinds`."""
             return kinds[0]
 
 
@@ -68,16 +68,16 @@ One: TypeAlias = Written[Lax[T], T | Mapping[str, Any]]
 OneOrNone: TypeAlias = Written[Lax[T] | None, T | Mapping[str, Any] | None]
 Many: TypeAlias = Written[Lax[list[Lax[T]]], Sequence[T | Mapping[str, Any]]]
 Named: TypeAlias = Written[dict[str, Lax[T]], Mapping[str, T | Mapping[str, Any]]]
-"""Fields that hold models, each given as a model or as a mapping with its keys."""
+"""A mapping of names to models, each given as a model or as a mapping with its keys."""
 
 
 def kept(default: Any) -> Any:
-    """The default of a `Written` field, which has neither of its two types for a type checker."""
+    """Return the default of a `Written` field, typed so that a type checker accepts it."""
     return default
 
 
 class Strict(BaseModel):
-    """What a file holds: no unknown keys, no guessing, no change afterwards."""
+    """A model of a file's content: no unknown keys, no type guessing, no later change."""
 
     model_config = ConfigDict(
         extra="forbid", strict=True, frozen=True, revalidate_instances="always"
@@ -86,7 +86,7 @@ class Strict(BaseModel):
     if not TYPE_CHECKING:  # type checkers read the arguments from the fields
 
         def __init__(self, /, *unnamed: Any, **data: Any) -> None:
-            """Raise ScenarioError, in place of pydantic's own, for wrong arguments."""
+            """Raise ScenarioError, instead of pydantic's error, for wrong arguments."""
             if unnamed:
                 name, first = type(self).__name__, next(iter(type(self).model_fields))
                 hint = f"such as {name}({first}=...)"
@@ -96,8 +96,8 @@ class Strict(BaseModel):
             except ValidationError as error:
                 raise refusal(type(self), error) from None
 
-        # As pydantic marks its own: a model within a model is validated without this call, so
-        # that a finding keeps its place in the whole.
+        # Pydantic marks its own `__init__` so: it validates a nested model without this call, and a
+        # finding keeps its place in the outer model.
         __init__.__pydantic_base_init__ = True
 
         def __setattr__(self, name: str, value: Any) -> None:
@@ -110,17 +110,17 @@ class Strict(BaseModel):
 
 
 def wrong(key: str, message: str) -> PydanticCustomError:
-    """The objection of a whole model to one of its keys, which is where a file is marked.
+    """Return the error of a whole model about one of its keys, where the message points.
 
-    `key` may lead further down, as in `history.2`.
+    `key` may name a deeper place, such as `history.2`.
     """
     return PydanticCustomError("contradiction", "{says}", {"key": key, "says": message})
 
 
 def differs(model: BaseModel, field: str) -> bool:
-    """Whether the field has another value than its default.
+    """Return whether the field has another value than its default.
 
-    Not `model_fields_set`: a scenario that is dumped with its defaults must load again.
+    It does not use `model_fields_set`: a scenario dumped with its defaults must load again.
     """
     default = type(model).model_fields[field].get_default(call_default_factory=True)
     return bool(getattr(model, field) != default)

@@ -1,4 +1,4 @@
-"""The findings of pydantic, in the words of people who write scenarios.
+"""The conversion of pydantic's findings to messages for authors of scenarios.
 
 Not here: the place of a finding in a file (loader.py). The rule to keep: a message states what must
 be there, in the words of the file (text, list, mapping), never in those of Python or JSON.
@@ -18,7 +18,7 @@ from simloop.kernel.checked import written_name
 
 Loc: TypeAlias = tuple[str | int, ...]
 PLAIN, FORM = "<plain>", "<form>"
-"""The two forms of a value that has two, as pydantic puts them into the place of a finding."""
+"""The tags of a value's two forms, as pydantic puts them into the place of a finding."""
 
 # A file can also use lines; a call in Python cannot.
 _LINES = (
@@ -31,7 +31,7 @@ _WHOLE_NUMBER = frozenset({"int_type", "int_parsing", "int_from_float", "int_par
 _WORD = re.compile(r"'([^']*)'")
 
 _AS_JSON = {"float": "number", "list": "array", "dict": "object"}
-"""Types of Python whose names are unlike those of JSON Schema."""
+"""Python types whose names differ from those of JSON Schema."""
 
 _EITHER = {
     "say": ("must be a text or a list of texts", ""),
@@ -42,18 +42,18 @@ _EITHER = {
     ),
     "times": ("must be a whole number from 1, or always", ""),
 }
-"""Keys of a reply that take two forms: pydantic reports both, and neither alone helps."""
+"""Keys of a reply with two forms; pydantic reports both, and neither report alone helps."""
 
 
 def either(loc: tuple[str | int, ...]) -> tuple[str | int, ...] | None:
-    """The loc of the key with two forms that an error at `loc` is about, if it is about one."""
+    """Return the loc of the two-form key that an error at `loc` concerns, or None."""
     if len(loc) > 3 and loc[0] in ("model", "summaries") and loc[2] in _EITHER:  # noqa: PLR2004
         return loc[:3]
-    return loc[:1] if len(loc) > 1 and loc[0] in _EITHER else None  # of a Reply made in Python
+    return loc[:1] if len(loc) > 1 and loc[0] in _EITHER else None  # a Reply made in Python
 
 
 def wording(error: Any) -> tuple[str, str]:
-    """The message and the hint for one of pydantic's errors."""
+    """Return the message and the hint for one of pydantic's errors."""
     kind, given, limits = error["type"], error["input"], error.get("ctx", {})
     field = either(tuple(error["loc"]))
     if field is not None:
@@ -92,7 +92,7 @@ def _quotes(given: Any) -> str:
 
 
 def loc_of(error: Any) -> Loc:
-    """The place of a finding; a check of a whole model names the key that it objects to."""
+    """Return the place of a finding; a check of a whole model names the wrong key."""
     key = error.get("ctx", {}).get("key")
     loc = tuple(part for part in error["loc"] if part not in {PLAIN, FORM})
     if not key:
@@ -125,7 +125,7 @@ def _refusal(model: type[BaseModel], error: Any, loc: Loc, key: str) -> Scenario
 
 
 def nearest(model: Any, loc: Loc) -> str:
-    """The key of `model` that `loc`, which is none, may stand for, or all that there are."""
+    """Return a hint: the key of `model` nearest to the unknown key at `loc`, or all its keys."""
     known = list(dict.fromkeys(_keys_at(model, loc[:-1])))
     key = str(loc[-1])
     close = _without_unit(key, known) or difflib.get_close_matches(key, known, n=1)
@@ -133,13 +133,13 @@ def nearest(model: Any, loc: Loc) -> str:
 
 
 def _without_unit(key: str, known: list[str]) -> list[str]:
-    """The keys that a key with its unit in the name may stand for: `timeout_ms`, `max_ms`."""
+    """Return the keys meant by a key with a unit in its name: `timeout_ms`, `max_ms`."""
     plain = written_name(key)
     return [each for each in known if key != plain and f"{each}_".startswith(f"{plain}_")]
 
 
 def _keys_at(model: Any, loc: Loc) -> Iterator[str]:
-    """The keys of the models that `loc` leads to, through lists, mappings and unions."""
+    """Yield the keys of the models that `loc` leads to, through lists, mappings and unions."""
     fields = _fields(model)
     if fields is None:
         for argument in typing.get_args(model):

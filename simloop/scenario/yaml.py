@@ -1,7 +1,7 @@
-"""Reads one YAML 1.2 file into a plain tree, and knows the place of every key and value.
+"""The reader of a YAML 1.2 file: a plain tree, with the place of every key and value.
 
-Not here: what the tree means. The models of a scenario judge that and ask `Document` for places.
-The rule to keep: whatever the bytes are, reading ends soon, with a `Document` or a `ScenarioError`.
+Not here: the meaning of the tree. The models of a scenario check it and ask `Document` for places.
+The rule to keep: for any bytes, reading ends soon, with a `Document` or a `ScenarioError`.
 
 PyYAML's event streams do the parsing. Its composers recurse (the one in C crashes), expand aliases
 and keep the last of two equal keys, so the tree is built here on a stack.
@@ -29,29 +29,29 @@ Place: TypeAlias = tuple[int, int]
 Scalar: TypeAlias = str | int | float | bool | None
 
 _SNIPPET = 40
-# What no eye can see, and U+0085, U+2028, U+2029: PyYAML (YAML 1.1) ends lines there, YAML 1.2 and
+# Invisible characters, and U+0085, U+2028, U+2029: PyYAML (YAML 1.1) ends lines there, YAML 1.2 and
 # editors do not, so they would change values and places.
 _HIDDEN = re.compile(
     "[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
 )
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _HALF = re.compile("[\ud800-\udfff]")
-# Where libyaml and PyYAML may not read alike; 170,000 random texts without these were read alike.
-# Inside a word, as in `pi@0.87.1`, an @ is a letter like any other.
+# Texts that libyaml and PyYAML may read differently; they agreed on 170,000 random texts without
+# these. Inside a word, such as `pi@0.87.1`, an @ is an ordinary character.
 _READ_APART = re.compile(r"[^\n\x20-\x7e]|[\\%&*!`|>]|(?<!\w)@|\?(?!$)|^(---|\.\.\.)", re.MULTILINE)
 _C_LOADER = getattr(yaml, "CSafeLoader", None)
 _BARE_KEY = re.compile(r"[\w-]{1,40}")
 _INTEGER = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-# 64 bits, signed or not: what msgspec and most readers of a trace can hold. Octal needs 22 digits.
+# 64 bits, signed or not: msgspec and most readers of a trace hold no more. Octal needs 22 digits.
 _LOWEST, _HIGHEST, _MOST_DIGITS = -(2**63), 2**64 - 1, 22
 _WORDS: dict[str, Scalar] = {"": None, "~": None, ".nan": nan, ".NaN": nan, ".NAN": nan}
 for _word, _value in (("null", None), ("true", True), ("false", False), (".inf", inf)):
     _WORDS |= dict.fromkeys((_word, _word.title(), _word.upper()), _value)
 _WORDS |= {sign + word: float(sign + "inf") for word in (".inf", ".Inf", ".INF") for sign in "+-"}
 
-# What PyYAML says (searched in "context: problem"), what we say, and how to mend it. A leading "^"
-# in our words: the place is where the unfinished thing begins, not where the parser gave up.
+# PyYAML's message (searched in "context: problem"), our message, and the correction. A leading "^"
+# in our message: the place is the start of the unfinished element, not the parser's last position.
 _QUOTE = "put the text in quotes"
 _FAULTS = (
     ("scanning an alias", "^an unquoted * starts an alias, and aliases are not read", _QUOTE),
@@ -89,13 +89,13 @@ class Document:
     key_positions: Mapping[Loc, Place]
 
     def locate(self, loc: Loc, *, key: bool = False) -> Place:
-        """Place of the value at `loc`, or of its key; of the nearest parent if it is not there."""
+        """Return the place of the value at `loc`, or of its key, or of the nearest parent."""
         known = self._known(loc)
         place = self.key_positions.get(known) if key else None
         return place or self.positions.get(known, (1, 1))
 
     def key_path(self, loc: Loc) -> str:
-        """`loc` as people write it, such as `model.1.http.status`, without what the file lacks."""
+        """Return `loc` as text like `model.1.http.status`, without parts that the file lacks."""
         return _dotted(self._known(loc))
 
     def _known(self, loc: Loc) -> Loc:
@@ -139,10 +139,11 @@ def read_yaml(text: str, path: str) -> Document:
 
 
 def _read_fast(text: str, path: str) -> Document | None:
-    """The document by libyaml's events, several times as fast, or None where that might differ.
+    """Return the document from libyaml's events, or None if the result might differ.
 
-    Its parser does not recurse (its composer does, and crashes). Whatever it finds wrong is found
-    again, and worded, by the parser in Python; empty values stand elsewhere there.
+    It is several times as fast. libyaml's parser does not recurse (its composer does, and crashes).
+    The parser in Python finds each of its errors again, and words it; it places empty values
+    elsewhere.
     """
     if _C_LOADER is None or _READ_APART.search(text):
         return None
@@ -187,7 +188,7 @@ def _dotted(loc: Loc) -> str:
 
 
 class _Loader(yaml.SafeLoader):
-    """Only its event stream is used."""
+    """A PyYAML loader, used only for its event stream."""
 
     _in_plain = False
 
@@ -201,8 +202,8 @@ class _Loader(yaml.SafeLoader):
 
     def scan_plain(self) -> Any:
         # PyYAML ends an unquoted text of a flow collection before a ?, as YAML 1.1 says. YAML 1.2
-        # does not: a ? inside of a text is a character as any other, so it is shown to the scanner
-        # as one. The text itself is taken by `prefix`, which does not peek.
+        # does not: a ? inside a text is an ordinary character, so `peek` shows the scanner one.
+        # `prefix` reads the text itself, and does not peek.
         self._in_plain = True
         try:
             return super().scan_plain()
@@ -274,7 +275,7 @@ def _paired(text: str) -> str:
 
 @dataclass(slots=True)
 class _Open:
-    """A list or mapping whose end has not come yet."""
+    """A list or mapping whose end event has not come yet."""
 
     node: Any
     loc: Loc
@@ -286,7 +287,7 @@ class _Open:
 
 @dataclass(slots=True)
 class _Tree:
-    """Builds the tree from events, without recursion."""
+    """A builder of the tree from events, without recursion."""
 
     path: str
     root: Any = None
