@@ -1,10 +1,10 @@
-"""How a run is stopped from outside, wherever it happens to wait.
+"""The means to stop a run from outside, at any place where it waits.
 
 Two mechanisms, both by cancelling a task that waits: `Cancellation` ends the run (abort, wall
 clock, a hook that must not fail), a `Timeouts` bounds one thing that a task waits for. In a loop
-where an abort is only a flag, it breaks off such waits, and the run goes on. Not here: what becomes
-of the run then (the loop). The rule to keep: whoever catches the CancelledError that we caused also
-takes it back (`uncancel`), so that a cancellation from outside is never swallowed.
+where an abort is only a flag, it breaks off such waits, and the run goes on. Not here: the course
+of the run after that (the loop). The rule to keep: code that catches a CancelledError which this
+module caused also calls `uncancel`, so that a cancellation from outside is never swallowed.
 """
 
 import asyncio
@@ -27,10 +27,10 @@ _TRIES = 100
 
 
 class Cancellation:
-    """What ends the run at its next await, or at the driver's next check, whichever is first.
+    """Ends the run at its next await or at the driver's next check, whichever is first.
 
-    `pending` is the signal that waits to be taken. The first one counts: a run ends once. While
-    `polls` is set an abort cancels nothing and is found by the next check, as in a loop that asks.
+    `pending` is the signal that waits to be taken. Only the first counts, because a run ends once.
+    While `polls` is set, an abort cancels nothing; the next check finds it.
 
     With `note_abort` an abort is a flag and ends nothing: `aborted` is true from then on, and the
     waits that are under way in `breaking` are broken off. `note_abort` is called once.
@@ -63,19 +63,19 @@ class Cancellation:
 
     @property
     def aborted(self) -> bool:
-        """Whether the user has aborted the run, where an abort is a flag."""
+        """Return whether the user has aborted the run, where an abort is a flag."""
         if not self._aborted and self._note_abort is not None:
             self._find_due()
         return self._aborted
 
     def plan(self, when_ns: int, signal: Signal) -> None:
-        """Have the run end with `signal` at that time, also if time passes without any waiting."""
+        """Plan the end of the run with `signal` at that time, even if the run never waits."""
         self._planned.append((when_ns, signal))
         self._due_ns = min(self._due_ns, when_ns)
         self._timers.append(self._loop.call_at_ns(when_ns, self.end_run, signal))
 
     def end_run(self, signal: Signal) -> None:
-        """Ask the run to end with `signal`; of no effect once one has been asked or it is over."""
+        """End the run with `signal`; do nothing if an end is pending or the run is over."""
         if (self.pending is not None and not self._found_by_asking) or self.closed:
             return
         if self._note_abort is not None and type(signal) is AbortRequested:
@@ -108,7 +108,7 @@ class Cancellation:
 
     @contextmanager
     def breaking(self, deadline: "Timeout") -> Iterator[None]:
-        """Break off `deadline` if the user aborts the run within the `with` block, or has."""
+        """Break off `deadline` if the user aborts the run in the `with` block or before it."""
         self._breakable.append(deadline)
         try:
             if self.aborted:
@@ -118,7 +118,7 @@ class Cancellation:
             self._breakable.remove(deadline)
 
     def check(self) -> None:
-        """Raise CancelledError if the run is to end: called before anything new is started."""
+        """Raise CancelledError if the run is to end; call this before anything new is started."""
         self._find_due()
         if self.pending is not None:
             raise asyncio.CancelledError
@@ -132,7 +132,10 @@ class Cancellation:
             self.end_run(due[1])
 
     def take(self) -> Signal:
-        """The signal that ends the run. Raises CancelledError if others cancelled the task too."""
+        """Return the signal that ends the run.
+
+        Raises CancelledError if others cancelled the task too.
+        """
         assert self.pending is not None
         signal = self.pending
         self.close()
@@ -150,9 +153,11 @@ class Cancellation:
 
 
 class Timeouts:
-    """The deadlines of one task. One timer serves them all: most are never reached, and time that
-    does not pass should cost nothing.
-    """  # noqa: D205 - one thought
+    """The deadlines of one task.
+
+    One timer serves them all: most are never reached, and time that does not pass should cost
+    nothing.
+    """
 
     def __init__(self, loop: VirtualLoop, task: asyncio.Task[Any]) -> None:
         self.loop = loop
@@ -162,9 +167,9 @@ class Timeouts:
         self._timer_ns = 0
 
     def deadline(self, timeout_ms: int | None) -> "Timeout":
-        """A `with` block that must not last longer than `timeout_ms` of virtual time.
+        """Return a bound on a `with` block of `timeout_ms` of virtual time.
 
-        Nor longer than the block around it. None is for ever.
+        The bound of an enclosing block holds too. None sets no bound.
         """
         allowed_ns = NEVER_NS if timeout_ms is None else timeout_ms * _NS_PER_MS
         when_ns = min(self.loop.now_ns + allowed_ns, NEVER_NS)
@@ -172,7 +177,7 @@ class Timeouts:
         return Timeout(self, when_ns if outer is None else min(when_ns, outer.when_ns))
 
     def arm(self, when_ns: int) -> None:
-        """Have the timer ring at `when_ns` or before."""
+        """Set the timer to ring at `when_ns` or before."""
         if when_ns < NEVER_NS and (self._timer is None or when_ns < self._timer_ns):
             if self._timer is not None:
                 self._timer.cancel()
@@ -186,7 +191,7 @@ class Timeouts:
         return self.current is None
 
     def ring(self) -> None:
-        """Cancel the task if its innermost deadline has been reached, and see to the next time."""
+        """Cancel the task if its innermost deadline is reached; arm the timer for the next."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -206,8 +211,8 @@ class Timeouts:
 class Timeout:
     """A bound on a `with` block. `expired` says afterwards whether it was reached.
 
-    The CancelledError of an expired deadline ends at the block; any other passes through. Code that
-    swallows it does not get away with it: `expired` stays true. `broken` says that an abort broke
+    The CancelledError of an expired deadline ends at the block; any other passes through. If code
+    swallows the error, `expired` stays true. `broken` says that an abort broke
     the block off, which is no expiry.
     """
 
@@ -222,11 +227,11 @@ class Timeout:
 
     @property
     def expired(self) -> bool:
-        """Whether it was reached."""
+        """Return whether the deadline was reached."""
         return self.cancels > 0 and not self.broken
 
     def break_off(self) -> None:
-        """End the block now, or when its task waits next. Does nothing if that was done before."""
+        """End the block now or when its task waits next; a repeated call does nothing."""
         if self.broken or self.cancels:
             return
         self.broken = True
@@ -249,7 +254,7 @@ class Timeout:
         return self
 
     def move(self, when_ns: int) -> None:
-        """Put the deadline elsewhere, for instance further away once the first part has come."""
+        """Move the deadline, for instance further away once the first part has come."""
         self.when_ns = when_ns
         self._watch.arm(when_ns)
 

@@ -1,4 +1,4 @@
-"""Shortening the context: which messages go, and what stands in their place.
+"""The compaction of the context: selects messages to remove and puts summaries in their place.
 
 Not here: deciding to compact (the loop). The rules to keep: a call and its results go or stay
 together (I1, bug B19), the newest user message always stays (I5), and a result that is not smaller
@@ -32,14 +32,14 @@ SUMMARY_REQUEST = UserMessage(
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A plan: `removed` goes, a summary may stand in its place, at index `at` of `kept`."""
+    """A plan to drop `removed`; a summary may take its place at index `at` of `kept`."""
 
     removed: tuple[Message, ...]
     kept: tuple[Message, ...]
     at: int
 
     def with_summary(self, text: str) -> tuple[Message, ...]:
-        """The history with a summary in the place of what was removed."""
+        """Return the history with a summary in the place of the removed messages."""
         return (*self.kept[: self.at], SummaryMessage(text), *self.kept[self.at :])
 
 
@@ -62,10 +62,10 @@ def plan_cut(
     forced: bool,
     down_to: int | None,
 ) -> Cut:
-    """Take away the oldest turns that may go, until `down_to` tokens are left.
+    """Plan to remove the oldest removable turns until `down_to` tokens are left.
 
-    Without `down_to` all that may go goes, earlier summaries too: for a new summary. Otherwise an
-    earlier summary stays: what it stands for is gone already (bug B10).
+    Without `down_to` the plan removes all removable turns and earlier summaries, for a new summary.
+    Otherwise an earlier summary stays, because its messages are gone already (bug B10).
     """
     turns = turns_of(messages)
     users = [i for i, turn in enumerate(turns) if isinstance(turn[0], UserMessage)]
@@ -92,14 +92,14 @@ def _cut(turns: list[list[Message]], going: set[int]) -> Cut:
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """What a compaction came to, in estimated tokens."""
+    """The result of a compaction, in estimated tokens."""
 
     tokens_before: int
     tokens_after: int
 
     @property
     def shrunk(self) -> bool:
-        """Whether it helped."""
+        """Return whether the compaction made the context smaller."""
         return self.tokens_after < self.tokens_before
 
 
@@ -148,7 +148,7 @@ class Compactor:
         return f"{over}, but nothing may be dropped: the newest {turns}"
 
     def may_help(self) -> bool:
-        """Whether a normal compaction has anything to take away; if not, none is tried.
+        """Return whether a normal compaction can remove anything; if not, none is tried.
 
         Looks at the newest turns only: this is asked at the top of every round that is too long.
         """
@@ -212,7 +212,10 @@ class Compactor:
         return Compacted(before, history.tokens)
 
     def _drop_oldest(self, *, forced: bool) -> bool:
-        """Down to the target; a forced one at least by half, for the provider found it too long."""
+        """Drop the oldest turns down to the target.
+
+        A forced compaction drops at least half, because the provider found the context too long.
+        """
         history = self._history
         target = self._policy.target
         if forced or self._policy.max_messages is not None:  # its size in tokens says nothing then
@@ -223,7 +226,7 @@ class Compactor:
         return bool(cut.removed)
 
     async def _summarise(self, *, forced: bool) -> str:
-        """Put a summary in the place of all turns that may go; else say why not."""
+        """Replace all removable turns with a summary, or return the reason for failure."""
         history = self._history
         cut = self._plan(forced=forced, down_to=None)
         if not cut.removed:

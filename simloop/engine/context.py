@@ -20,7 +20,7 @@ _START = b""
 
 
 def utf8_bytes_over_4(text: str) -> int:
-    """The default token estimate: a quarter of the UTF-8 bytes, rounded up.
+    """Return the default token estimate: a quarter of the UTF-8 bytes, rounded up.
 
     Deterministic and of integers. English comes out about right, Chinese at three quarters of a
     token a character, where characters over 4 would give a quarter.
@@ -30,7 +30,7 @@ def utf8_bytes_over_4(text: str) -> int:
 
 
 def message_tokens(message: Message, estimate: TokenEstimator) -> int:
-    """The estimate for one message: its text, its reasoning, its calls, and 4 for its frame."""
+    """Return the estimate for one message: text, reasoning, calls, and 4 for its frame."""
     tokens = 4 + estimate(message.text)
     if isinstance(message, AssistantMessage):
         tokens += estimate(message.reasoning) if message.reasoning else 0
@@ -73,7 +73,7 @@ class History:
         self.replace(messages)
 
     def replace(self, messages: Iterable[Message]) -> None:
-        """Start again from `messages`: what compaction does."""
+        """Replace all messages with `messages`, as compaction does."""
         self.messages: list[Message] = []
         self.tokens = 0
         self._chain = _START
@@ -90,15 +90,15 @@ class History:
 
     @property
     def digest(self) -> str:
-        """Covers every message from the first: equal histories have equal digests."""
+        """Return the digest of all messages; equal histories have equal digests."""
         return self._chain.hex()
 
     def view(self) -> View:
-        """The messages as they are now, for good."""
+        """Return a snapshot of the messages that later changes do not affect."""
         return View(self.messages, len(self.messages))
 
     def since_last_sent(self) -> tuple[int, tuple[Message, ...]]:
-        """How many messages the last request already had, and those after them; then note these."""
+        """Return how many messages the last request had, and the later ones; mark them sent."""
         kept = self._sent_count if self._sent is self.messages else self._common_start()
         self._sent, self._sent_count = self.messages, len(self.messages)
         return kept, tuple(self.messages[kept:])

@@ -3,10 +3,10 @@
 It knows no loop design and no state but `Finished`, so any machine can be driven.
 
 Not here: any decision about where a run goes next (loops), and how an effect is carried out
-(handlers.py). The rules to keep: each effect is answered by one signal; whatever ends the run from
-outside arrives as a signal too, so there is one way out; and after that signal nothing new is
-started. Where an abort is only a flag (`OnAbort`), the machine gets the answers that it leads to;
-the trace notes the abort as a transition that leads nowhere.
+(handlers.py). The rules to keep: each effect is answered by one signal; a cause from
+outside that ends the run arrives as a signal too, so there is one way out; and after that signal
+nothing new is started. Where an abort is only a flag (`OnAbort`), the machine gets the answers that
+it leads to; the trace notes the abort as a transition that leads nowhere.
 """
 
 import asyncio
@@ -36,8 +36,8 @@ from simloop.world.user_errors import UserError
 class Driver:
     """Drives `machine` in `world`, one run after the other. Entries go to `record` as they happen.
 
-    `queued` is where what the user says meanwhile waits. The conversation goes on from run to run;
-    the machine begins anew. Must be created and driven inside tasks of a VirtualLoop.
+    `queued` holds the messages that the user sends during a run. The conversation continues from
+    run to run; the machine starts afresh. Must be created and driven inside tasks of a VirtualLoop.
     """
 
     def __init__(
@@ -65,11 +65,11 @@ class Driver:
 
     @property
     def raised(self) -> list[UserError]:
-        """The exceptions of the user's functions, of all runs."""
+        """Return the exceptions that the user's functions raised in all runs."""
         return self._performer.raised
 
     def open(self) -> None:
-        """Begin another run, in the task that calls: what ends it may be planned from now on."""
+        """Begin another run in the calling task; its end may be planned from now on."""
         task = asyncio.current_task()
         assert task is not None
         self.interrupts.open(task)
@@ -153,10 +153,11 @@ class Driver:
         )
 
     async def _perform(self, asked: tuple[Effect, ...], after: Signal) -> Signal | None:
-        """Have effects carried out in order. What interrupts them is the signal instead.
+        """Carry out the effects in order and return a signal; an interruption returns its own.
 
-        What waits at the end of a step is taken before anybody hears of the next step: what is said
-        in answer to that is for the step after it. In a first step there is nothing to take before.
+        Queued messages are taken at the end of a step, before observers hear of the next step.
+        Messages sent in answer to that wait for the step after it. Before the first step there
+        are none to take.
         """
         signal: Signal | None = None
         performer, interrupts = self._performer, self.interrupts

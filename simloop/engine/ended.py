@@ -1,6 +1,6 @@
-"""How one run ended, as the driver hands it over.
+"""The end of one run, as the driver returns it.
 
-The rule to keep: it is whole; whoever reports on the run asks the driver for nothing more.
+The rule to keep: it is complete; a report on the run needs nothing more from the driver.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from simloop.trace import entries
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a run ended. `text` is the model's last words, `message` what the user is told.
+    """The end of a run. `text` is the model's last text, `message` the message for the user.
 
     Steps and compactions are counted by the simulator, also for a machine that does not count them.
     """
@@ -28,7 +28,7 @@ class Ended:
     elapsed_ns: int
 
     def entry(self, seq: int, at_ns: int) -> entries.Ended:
-        """As it stands in the trace when another prompt follows."""
+        """Return the trace entry for this end, written when another prompt follows."""
         run, state = self.run, self.state
         return entries.Ended(
             seq,

@@ -1,4 +1,4 @@
-"""What a loop machine asks of the world, carried out: one method for each effect.
+"""The effects that a loop machine requests, carried out by one method for each effect.
 
 Not here: which effect comes next (loops, driver.py). The rules to keep: an effect is answered by
 one signal, and before anything new is started `interrupts.check` is asked.
@@ -65,7 +65,7 @@ _EMPTY = (ErrorClass.EMPTY_REPLY, "the reply is empty")
 
 
 class EffectHandlers:
-    """Carries out the effects of one conversation, and keeps what came of them.
+    """Carries out the effects of one conversation, and keeps their results.
 
     `table` has the method for each kind of effect that is answered. `history` is the conversation;
     the rest begins anew with each run: see `begin`.
@@ -116,11 +116,11 @@ class EffectHandlers:
 
     @property
     def raised(self) -> list[UserError]:
-        """The exceptions of the user's functions, of all runs."""
+        """Return the exceptions that the user's functions raised in all runs."""
         return self._user_code.raised
 
     def begin(self) -> None:
-        """Begin a run: nothing has been said or has gone wrong in it yet."""
+        """Begin a run: clear the replies and failures of the run before."""
         self.total_steps = self.compactions = 0  # for the trace, whatever a machine counts
         self.said = self.text = ""  # by the newest reply, and by the newest that said something
         self.cause = self.message = ""  # of a failure; of the loop to the user, if it has words
@@ -137,7 +137,7 @@ class EffectHandlers:
     # ------------------------------------------------------------------ the context
 
     def take_queued(self, effect: effects.TakeQueued) -> None:
-        """Put what waits into the context; the only effect that is not in `table`: no answer."""
+        """Put queued messages into the context; this effect has no answer and is not in `table`."""
         for text in self._queued.take(effect) if self._queued else ():
             self.transcript.add(UserMessage(text))
 
@@ -211,7 +211,7 @@ class EffectHandlers:
         return {n: t if t.function in faulty else world.faulty(t) for n, t in tools.items()}
 
     def _new_reply(self) -> ReplySoFar:
-        """A reply to read, whose tools start when called if the policy says so."""
+        """Return a reply to read; its tools start when called if the policy says so."""
         early = self._world.tool_execution.start is ToolStart.WHEN_CALLED
         if not early or not (self._tools_are_on or self._step_tools):
             return ReplySoFar()
@@ -220,11 +220,11 @@ class EffectHandlers:
         return ReplySoFar(start_newest, calls.finish_started)
 
     async def stop_tools(self) -> None:
-        """Stop the tools that run while the model replies: the run ends, or goes another way."""
+        """Stop the tools that run while the model replies, as the run ends or changes course."""
         await self._tool_calls.stop_started()
 
     def _come_back_aborted(self) -> Signal:
-        """The answer to a request that was made after an abort: the model is not asked."""
+        """Return the answer to a request made after an abort, without asking the model."""
         fault = Fault(REQUEST_ABORTED, code="aborted")
         self._recorder.record(entries.Error, fault, ErrorClass.ABORTED, False)  # noqa: FBT003
         self.transcript.add_failed(ReplySoFar(), ABORTED_REPLY)
@@ -267,7 +267,7 @@ class EffectHandlers:
         return signals.ModelFailed(error, retryable)
 
     def _keep_failed(self, reply: ReplySoFar, fault: Fault) -> None:
-        """Keep what the policy keeps of a reply that broke off, until a retry succeeds."""
+        """Keep the parts of a broken-off reply that the policy names, until a retry succeeds."""
         policy = self._world.replies
         if policy.keep_failed is KeepFailed.NOTHING or not (reply.text or reply.calls):
             return
@@ -363,7 +363,7 @@ class EffectHandlers:
         return added
 
     async def _finish(self, effect: effects.Finish) -> None:
-        """Answer what is open and keep what was said; then nothing more happens in this run."""
+        """Answer the open calls and keep the reply; nothing more happens in this run."""
         self.message, self.cause = effect.message, self._user_code.failure or self.cause
         self.text_first = effect.text_first
         reply = self._reply

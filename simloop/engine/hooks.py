@@ -1,7 +1,7 @@
-"""The four hook points, what a hook is given, and the callbacks that only watch.
+"""The four hook points, the objects that hooks receive, and the callbacks that only watch.
 
 Not here: calling them (user_code.py). The rules to keep: hooks of a point run in the order in which
-they are listed, each sees the changes of those before it, and a change made for one call is gone
+they are listed, each sees the changes of those before it, and a change made for one call ends
 with that call.
 """
 
@@ -30,7 +30,7 @@ class Blockable:
     blocked: str | None = None
 
     def block(self, reason: str) -> None:
-        """Forbid the call. `reason` is what the user (or, for a tool, the model) is told."""
+        """Forbid the call. `reason` is shown to the user or, for a tool, to the model."""
         self.blocked = str(reason)
 
     def _check_blocked(self) -> None:
@@ -41,7 +41,7 @@ class Blockable:
 
 
 class BeforeLLMCall(Blockable):
-    """Before a request is sent. `system_prompt` and `tools` may be changed, for this call only.
+    """The hook point before a request. It may change `system_prompt` and `tools` for this call.
 
     `tools` maps names to Tools. A hook may remove, replace and add tools, as Tools or as functions:
     the request offers, and the step runs, the tools that the hooks leave.
@@ -63,7 +63,7 @@ class BeforeLLMCall(Blockable):
     def keep(self) -> None:
         """Accept the changes of a hook.
 
-        Raises TypeError if they are of no use, and ScenarioError for a tool without a function.
+        Raises TypeError for values of a wrong type; ScenarioError for a tool without a function.
         """
         self._check_blocked()
         if not isinstance(self.system_prompt, str):
@@ -74,14 +74,14 @@ class BeforeLLMCall(Blockable):
         self._kept = self.system_prompt, dict(self.tools)
 
     def restore(self) -> None:
-        """Undo what a failed hook left half done."""
+        """Undo the partial changes of a failed hook."""
         self.blocked = None
         self.system_prompt, tools = self._kept
         self.tools = dict(tools)
 
 
 def _tool_of_hook(name: Any, given: Any) -> Tool:
-    """The tool that a hook put under `name`. Raises as `BeforeLLMCall.keep`."""
+    """Return the tool that a hook put under `name`. Raises the errors of `BeforeLLMCall.keep`."""
     if isinstance(given, ToolSpec):
         raise ScenarioError(
             f"a before_llm_call hook gave the tool `{name}` as a ToolSpec, which has no function",
@@ -96,7 +96,7 @@ def _tool_of_hook(name: Any, given: Any) -> Tool:
 
 @dataclass(frozen=True, slots=True)
 class AfterLLMCall:
-    """After a step: what the model said. For reading only."""
+    """The hook point after a step, with the model's reply. It changes nothing."""
 
     step_number: int
     text: str
@@ -106,15 +106,15 @@ class AfterLLMCall:
     usage: Usage | None
 
     def keep(self) -> None:
-        """Nothing here can change."""
+        """Do nothing, because this hook point allows no change."""
 
     restore = keep
 
 
 class BeforeToolCall(Blockable):
-    """Before a tool runs. `arguments` may be changed or replaced; they are validated afterwards.
+    """The hook point before a tool runs. It may change `arguments`, which are validated afterwards.
 
-    `failure` is what the model is told where a hook that fails answers the call.
+    `failure` is the error text for the model where a failed hook answers the call.
     """
 
     failure = ""
@@ -125,20 +125,23 @@ class BeforeToolCall(Blockable):
         self.keep()
 
     def keep(self) -> None:
-        """As for `BeforeLLMCall`. Arguments are kept as JSON, for a hook may change them inside."""
+        """Accept the changes of a hook; keep a JSON copy, since hooks may mutate arguments."""
         self._check_blocked()
         if not isinstance(self.arguments, dict):
             raise TypeError("arguments must be a mapping")
         self._kept = msgspec.json.encode(self.arguments)
 
     def restore(self) -> None:
-        """Undo what a failed hook left half done."""
+        """Undo the partial changes of a failed hook."""
         self.blocked = None
         self.arguments = msgspec.json.decode(self._kept)
 
 
 class AfterToolCall:
-    """After a tool ran, or failed. `result` may be replaced; `failure`: see `BeforeToolCall`."""
+    """The hook point after a tool ran or failed. It may replace `result`.
+
+    `failure` is the error text for the model where a failed hook answers the call.
+    """
 
     failure = ""
 
@@ -149,14 +152,14 @@ class AfterToolCall:
         self.keep()
 
     def keep(self) -> None:
-        """As for `BeforeLLMCall`."""
+        """Accept the changes of a hook."""
         result: Any = self.result
         if not isinstance(result, ToolResult) or not isinstance(result.text, str):
             raise TypeError("result must be a ToolResult with a text")
         self._kept = self.result
 
     def restore(self) -> None:
-        """Undo what a failed hook left half done."""
+        """Undo the partial changes of a failed hook."""
         self.result = self._kept
 
 
@@ -183,7 +186,7 @@ class Hooks:
         self.after_tool_call = _functions(AFTER_TOOL_CALL, after_tool_call)
 
     def __add__(self, other: "Hooks") -> "Hooks":
-        """Ours, then those of `other`."""
+        """Return these hooks followed by those of `other`."""
         return Hooks(
             before_llm_call=(*self.before_llm_call, *other.before_llm_call),
             after_llm_call=(*self.after_llm_call, *other.after_llm_call),
@@ -213,7 +216,7 @@ def _functions(point: str, hooks: HookList) -> tuple[UserFunction, ...]:
 
 
 class Callbacks:
-    """The documents' callbacks. They watch: what they return is ignored, a failure is recorded.
+    """The documents' callbacks. Their return values are ignored and their failures recorded.
 
     on_chunk(part): every part of the stream, and the result of each tool that ran as a
     ToolResultPart, before the more particular callbacks.

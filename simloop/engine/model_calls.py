@@ -71,16 +71,16 @@ class ReplySoFar:
 
     @property
     def text(self) -> str:
-        """The text so far."""
+        """Return the text so far."""
         return "".join(self.pieces)
 
     @property
     def reasoning(self) -> str:
-        """The reasoning so far."""
+        """Return the reasoning so far."""
         return "".join(self.thoughts)
 
     def half_calls(self) -> list[ToolCall]:
-        """The calls that are not whole, each with the part of its arguments that has come."""
+        """Return the incomplete calls, each with the received part of its arguments."""
         halves = self.halves.items()
         return [ToolCall(call_id, name, "".join(pieces)) for call_id, (name, pieces) in halves]
 
@@ -102,7 +102,7 @@ class ModelCalls:
         self._first_ms = min(limits.first_part_timeout_ms, limits.model_call_timeout_ms)
 
     def know_ids(self, history: Iterable[Message]) -> None:
-        """Take the ids of the calls in `history` for used."""
+        """Mark the ids of the calls in `history` as used."""
         for message in history:
             if isinstance(message, AssistantMessage):
                 self._call_ids.update({call.id: 1 for call in message.calls})
@@ -128,7 +128,7 @@ class ModelCalls:
             await self._end(held, reply, watch)
 
     async def _end(self, held: Finish | None, reply: ReplySoFar, watch: Timeouts) -> None:
-        """Take the finish that was held back; without one, the stream was interrupted."""
+        """Apply the finish that was held back; without one, the stream was interrupted."""
         if held is None:
             reply.finish = FinishReason.INTERRUPTED
             self._recorder.record(entries.Finish, reply.finish, "")
@@ -200,7 +200,7 @@ class ModelCalls:
         return None
 
     async def _take(self, part: Part, reply: ReplySoFar, watch: Timeouts, *, quiet: bool) -> bool:
-        """Take a part that is no text; whether it is the last one."""
+        """Add a part that is no text, and return whether it is the last one."""
         record = self._recorder.record
         match part:
             case ToolCallPart(call=ToolCall(id=call_id, name=name, arguments=arguments)):
@@ -239,7 +239,7 @@ class ModelCalls:
         return False
 
     def _unique(self, call_id: str) -> str:
-        """The id, or one made from it if it is missing or was used before in this run (bug D14).
+        """Return the id, or a new one if it is missing or already used in this run (bug D14).
 
         A provider refuses a request in which two calls share an id, or have none.
         """
@@ -258,7 +258,7 @@ def _check_size(record: list[AnyEntry]) -> None:
 
 
 def _writable_fault(fault: Fault) -> Fault:
-    """The fault, with text that can be written."""
+    """Return the fault with text that can be encoded."""
     headers = tuple((writable(name), writable(value)) for name, value in fault.headers)
     return Fault(
         writable(fault.message),
@@ -274,7 +274,7 @@ _ABORT_ERRORS = frozenset({"AbortError", "APIUserAbortError"})
 
 
 def _fault_of(error: Exception) -> Fault:
-    """An exception of a model function or an SDK, as a fault: by its status, else by its type."""
+    """Return the fault for an exception of a model function or an SDK, by status or type."""
     message = describe(error)
     status = getattr(error, "status_code", getattr(error, "status", None))
     if isinstance(status, int):

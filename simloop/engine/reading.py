@@ -1,7 +1,7 @@
 """A model whose replies are read as a program's client library reads them.
 
-Not here: which words a program knows (kernel/replies.py). The rule to keep: a part is passed on,
-or another one stands in its place; none is added and none is lost.
+Not here: which words a program knows (kernel/replies.py). The rule to keep: a part is passed on
+or replaced by another; none is added and none is lost.
 """
 
 import contextlib
@@ -42,7 +42,7 @@ class ReadModel:
                     yield part
 
     def spent(self) -> int:
-        """How many replies of the model were used of those that run out."""
+        """Return the number of replies used from the model's finite entries."""
         return spent_replies(self._model)
 
     def _finish(self, part: Finish) -> Finish | StreamError:

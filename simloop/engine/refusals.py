@@ -1,4 +1,4 @@
-"""What the model is told of a call that was not run, or not to its end."""
+"""The texts that tell the model of a call that was not run, or not to its end."""
 
 from simloop.messages import FinishReason, Outcome
 

@@ -29,7 +29,7 @@ class Repetition:
         self._spent = 0
 
     def found(self, transitions: int) -> str:
-        """The signals of the round that the run repeats; empty if it makes progress."""
+        """Return the signals of the round that the run repeats; empty if it makes progress."""
         left = transitions % STRIDE
         if left == MARK:
             self._since = len(self._record)
@@ -44,13 +44,13 @@ class Repetition:
 
 
 def spent_replies(model: Model) -> int:
-    """How many replies of `model` were used of those that run out; 0 if it has no script."""
+    """Return the number of replies used from finite script entries; 0 without a script."""
     spent: Callable[[], int] | None = getattr(model, "spent", None)
     return 0 if spent is None else spent()
 
 
 def _last_round(record: Sequence[AnyEntry]) -> str:
-    """The signals of the last transitions, back to where the run was in the same place."""
+    """Return the signals of the transitions since the run was last at this place."""
     signals: list[str] = []
     last = None
     for entry in reversed(record):
@@ -63,7 +63,7 @@ def _last_round(record: Sequence[AnyEntry]) -> str:
 
 
 def _what(entry: AnyEntry) -> tuple[Any, ...] | None:
-    """The content of an entry, without the numbers that go up in every round."""
+    """Return the content of an entry without the numbers that rise in every round."""
     match entry:
         case entries.TextDelta() | entries.ReasoningDelta() | entries.Prompt():
             return type(entry), entry.text

@@ -25,7 +25,7 @@ class Requests:
         self.count = 0
 
     def main(self, system_prompt: str, tools: tuple[ToolSpec, ...], note: str = "") -> Request:
-        """The request that carries the conversation as it is now.
+        """Return the request that carries the conversation as it is now.
 
         `note` is an assistant message after it, which only this request has.
         """
@@ -61,7 +61,7 @@ class Requests:
         return Request(self.count, "main", system_prompt, messages, tools)
 
     def summary(self, system_prompt: str, conversation: History) -> Request:
-        """A request on the side, for a summary; it does not count as the last one."""
+        """Return a request for a summary; it does not count as the last request."""
         self.count += 1
         messages = tuple(conversation.messages)
         self.recorder.count(_chars(messages))
@@ -80,7 +80,7 @@ class Requests:
 
 
 def _chars(messages: Sequence[Message]) -> int:
-    """The characters of messages and of the arguments of their calls."""
+    """Return the number of characters in the messages and the arguments of their calls."""
     chars = 0
     for message in messages:
         chars += len(message.text)

@@ -1,4 +1,4 @@
-"""What those who carry out effects share during one conversation."""
+"""The objects that effect handlers share during one conversation."""
 
 from dataclasses import dataclass
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine
 from simloop.engine.cancellation import Timeouts
 
 Work = Callable[[Timeouts], Coroutine[object, object, None]]
-"""What is done for one call, under the watch of the task that does it."""
+"""The work for one call, under the timeouts of the task that does it."""
 
 
 class RunningCalls:

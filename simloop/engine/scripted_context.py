@@ -1,4 +1,4 @@
-"""A context whose size is told by a script instead of measured.
+"""A context whose size comes from a script instead of a measurement.
 
 For runs in which the sizes of real texts would be in the way, such as a loop that compacts for
 ever. The rule to keep: it answers as a Compactor does, and takes nothing away.
@@ -15,9 +15,9 @@ from simloop.trace.recorder import Recorder
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextScript:
-    """What measuring (`over`) and compacting (`shrunk`) come to, in order.
+    """The results of measuring (`over`) and of compacting (`shrunk`), in order.
 
-    The last word of each stands for all that follow; without any, it is not over, and it shrinks.
+    The last value of each repeats. Without values, the context is not over and it shrinks.
     """
 
     over: tuple[bool, ...] = ()
@@ -35,7 +35,7 @@ class ScriptedContext:
         self.reported = False  # a script has no size that could be reported
 
     def over(self) -> bool:
-        """Whether the context is over the trigger."""
+        """Return whether the context is over the trigger."""
         return _next(self._over)
 
     async def shorten(self, *, forced: bool) -> Compacted:

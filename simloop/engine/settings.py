@@ -1,4 +1,4 @@
-"""Everything around the machine: who answers, who watches, and by which policies."""
+"""The surroundings of the machine: model, tools, hooks, callbacks and policies."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -28,14 +28,14 @@ MAX_TRANSITIONS = 1_000_000
 
 @dataclass(kw_only=True)
 class EngineSettings:
-    """What a run is made of, besides its machine and its prompt.
+    """The settings of a run, besides its machine and its prompt.
 
     `history` is the conversation before the first prompt.
 
     `max_transitions` and `max_trace_chars` bound loops that do not bound themselves: beyond them
     the run is a RunawayRun. With the default of `max_transitions`, a run that says nothing new in
     20,000 transitions is one, too. `clock_skew_ns` is how far the loop's idea of the date is ahead
-    of the provider's. `context` says what measuring and compacting come to, in the place of sizes.
+    of the provider's. `context` scripts the results of measuring and compacting instead of sizes.
     `replies` says what a failed reply leaves in the context; its words are read by the model
     (ReadModel). Past `warn_after` model calls, each one more is noted. `faulty` gives the faults of
     chance to a tool that a hook brings; those in `tools` have them. `watched`: yield

@@ -65,17 +65,17 @@ class ToolCalls:
 
     @property
     def terminated(self) -> bool:
-        """Whether every result of the step asks for the end of the run."""
+        """Return whether every result of the step asks for the end of the run."""
         given = [i for i, a in enumerate(self.answers) if a is not None and not self.is_made_up(a)]
         return bool(given) and self._ending.issuperset(given)
 
     def is_made_up(self, message: Message) -> bool:
-        """Whether the message is a result that only completes a request: no call was begun."""
+        """Return whether the message only completes a request, as no call was begun."""
         is_result = isinstance(message, ToolMessage) and message.text == NO_RESULT
         return is_result and self._on_abort is OnAbort.STOP_BATCH
 
     def open_new(self) -> None:
-        """Open the calls that have come since: a reply adds to its calls while it is read."""
+        """Open the calls that the reply has added since the last opening."""
         self.answers += [None] * (len(self._calls) - len(self.answers))
 
     async def start_newest(self, tools: Mapping[str, Tool], watch: Timeouts) -> None:
@@ -107,7 +107,7 @@ class ToolCalls:
         await self._running.stop()
 
     async def keep_first(self, why: str, watch: Timeouts) -> None:
-        """Leave one call; the others get an error result with this text, and are forgotten."""
+        """Keep one call; give the others an error result with this text, and forget them."""
         for index in range(1, len(self._calls)):
             await self._reject(index, why, watch)
         del self._calls[1:], self.answers[1:]
@@ -187,8 +187,9 @@ class ToolCalls:
         self._interrupts.check()
 
     async def _may_begin(self, number: int) -> bool:
-        """Whether the next call may be begun: after an abort that stops the batch, only the first.
+        """Return whether the next call may begin.
 
+        After an abort that stops the batch, only the first call may begin.
         Raises CancelledError if the run is to end.
         """
         if self._watched:
@@ -231,7 +232,7 @@ class ToolCalls:
     async def _is_answered_by_hook(
         self, index: int, given: BeforeToolCall, watch: Timeouts
     ) -> bool:
-        """Answer a call that its hooks forbade, or failed for; whether they did."""
+        """Answer a call that hooks forbade or failed for, and return whether they did."""
         if given.failure:
             await self._answer(index, _failed(given.failure), watch, ran=False)
         elif self._is_stopped():
@@ -280,7 +281,7 @@ class ToolCalls:
         await self._answer(index, result, watch, ran=True)
 
     async def _execute(self, ready: "Ready", watch: Timeouts) -> ToolResult:
-        """What the tool gives; whatever it raises is an error result for the model."""
+        """Return the result of the tool; an exception becomes an error result for the model."""
         tool = ready.tool
         try:
             value = tool.function.function(**ready.arguments)
@@ -298,7 +299,7 @@ class ToolCalls:
             return _failed(message_of(error) or type(error).__name__)
 
     async def _wait_for(self, value: Awaitable[Any], ready: "Ready", watch: Timeouts) -> ToolResult:
-        """The result of an async tool, if it comes in time and no abort breaks it off."""
+        """Return the result of an async tool, if it comes in time and no abort breaks it off."""
         timeout_ms = ready.tool.timeout_ms or self._policy.timeout_ms
         hears = self._on_abort is not OnAbort.END_RUN and ready.place not in self._deaf
         if timeout_ms is None and not hears:
@@ -313,7 +314,7 @@ class ToolCalls:
         return ToolResult(OPERATION_ABORTED, is_error=True) if result is None else result
 
     async def _reject(self, index: int, text: str, watch: Timeouts) -> None:
-        """Answer a call in its tool's stead."""
+        """Answer a call without running its tool."""
         await self._answer(index, ToolResult(text, is_error=True), watch, ran=False)
 
     async def _answer(self, index: int, result: ToolResult, watch: Timeouts, *, ran: bool) -> None:
@@ -355,7 +356,7 @@ def _failed(why: str) -> ToolResult:
 
 
 def _as_json(details: object) -> tuple[object, int]:
-    """A copy of `details` with its size, or a text that names their type if they are no JSON."""
+    """Return a copy of `details` with its size, or a text that names their type if not JSON."""
     try:
         text = canonical_json(details)
         return msgspec.json.decode(text), len(text)
@@ -364,7 +365,7 @@ def _as_json(details: object) -> tuple[object, int]:
 
 
 def _result_of(value: Any) -> ToolResult:
-    """What a tool returned, as a result."""
+    """Return the value that a tool returned, as a result."""
     if isinstance(value, ToolResult):
         if not isinstance(value.text, str):
             raise TypeError("the text of a ToolResult must be text")
@@ -373,7 +374,7 @@ def _result_of(value: Any) -> ToolResult:
 
 
 def text_of(value: Any) -> str:
-    """What the model reads of a value: text as it is, None as nothing, all else as JSON."""
+    """Return a value as the model reads it: text unchanged, None empty, all else as JSON."""
     if isinstance(value, str):
         return value
     return "" if value is None else canonical_json(value).decode()

@@ -22,7 +22,7 @@ class Transcript:
 
     @property
     def messages(self) -> list[Message]:
-        """The messages so far."""
+        """Return the messages so far."""
         return self._history.messages if self._own is None else self._own
 
     def add(self, message: Message, *, made_up: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Calling hooks and callbacks so that what they do wrong stays theirs.
+"""Calls hooks and callbacks, and isolates their failures from the run.
 
 Not here: tools (tool_calls.py isolates those). The rule to keep: nothing that a hook or a callback
 raises leaves this file, except our own errors and what ends the whole program; and a hook that
@@ -41,7 +41,7 @@ class UserCode:
     ) -> None:
         """Run the hooks of one point in order. Stops at the first that blocks.
 
-        A hook that fails leaves nothing half done: what it changed is taken back. Raises
+        The changes of a failed hook are undone. Raises
         CancelledError if the run is to end, by a hook's failure or for another reason.
         """
         for hook in hooks:
@@ -75,7 +75,7 @@ class UserCode:
     async def notify(
         self, callback: UserFunction, arguments: tuple[Any, ...], watch: Timeouts
     ) -> None:
-        """Call a callback; a failure is recorded and goes no further."""
+        """Call a callback, and record a failure without raising it."""
         did, detail, _ = await self._call(callback, arguments, watch)
         if did != "ok":
             self._recorder.record(entries.Callback, callback.name, detail)
@@ -95,9 +95,9 @@ class UserCode:
         watch: Timeouts,
         afterwards: Callable[[], None] | None = None,
     ) -> tuple[str, str, str]:
-        """What the function did, the detail of a failure, and the exception's own words.
+        """Return the outcome of the function, the detail of a failure, and its message.
 
-        `afterwards` fails on the function's account.
+        A failure of `afterwards` counts as a failure of the function.
         """
         try:
             result = user.function(*arguments)
@@ -132,14 +132,14 @@ def _is_answered(given: HookInput) -> bool:
 
 
 def describe(error: BaseException) -> str:
-    """An exception as one says it: the type's name and the message, never an address."""
+    """Return the type's name and the message of an exception, never an address."""
     kind = type(error).__name__
     text = message_of(error)
     return f"{kind}: {text}" if text else kind
 
 
 def message_of(error: BaseException) -> str:
-    """The exception's own words, or nothing: an exception is user code, and wording it may fail."""
+    """Return the exception's message; empty if its own `str` fails, since it is user code."""
     try:
         return writable(str(error))
     except Exception:  # noqa: BLE001 - see above

@@ -53,12 +53,12 @@ class Answers:
 
     @property
     def wall_ns(self) -> int:
-        """Nanoseconds since 1970, as the simulation has them."""
+        """Return the simulated nanoseconds since 1970."""
         return self.epoch_ns + self.loop.now_ns
 
     @property
     def generator(self) -> random.Random:
-        """The generator behind the functions of the module `random`; each simulation has its own.
+        """Return the generator of this simulation behind the functions of `random`.
 
         One generator for the process would mix the draws of simulations in several threads.
         """
@@ -67,7 +67,7 @@ class Answers:
         return self._generator
 
     def generators(self) -> list[random.Random]:
-        """Every generator that was drawn from, in the order of the first draws."""
+        """Return every generator that was drawn from, in the order of the first draws."""
         own = [self._generator] if self._generator else []
         return [*own, *self.seeds.streams()]
 
@@ -90,28 +90,28 @@ class Answers:
         self.loop.advance_ns(max(1, round(seconds * 1e9)) if seconds else 0)
 
     def clock_ns(self, clock: int) -> int:
-        """What the POSIX clock of that number shows."""
+        """Return the nanoseconds that the POSIX clock of that number shows."""
         return self.wall_ns if clock in _WALL_CLOCKS else self.loop.now_ns
 
     def broken_down(self, seconds: float | None = None) -> time.struct_time:
-        """Local time is UTC in a simulation: the machine's time zone must not change a run."""
+        """Return the time in UTC; the machine's time zone must not change a run."""
         return _gmtime(self.wall_ns // 10**9 if seconds is None else seconds)
 
     def date_time(self, cls: type[dt.datetime], tz: Any = None) -> dt.datetime:
-        """Now, as `datetime.now` returns it."""
+        """Return the current time as `datetime.now` does."""
         moment = _UNIX + dt.timedelta(microseconds=self.wall_ns // 1000)
         moment = moment.replace(tzinfo=None) if tz is None else moment.astimezone(tz)
         return cls.combine(moment.date(), moment.timetz())
 
     def date(self, cls: type[dt.date]) -> dt.date:
-        """Today; `datetime` inherits it from `date`."""
+        """Return the current date; `datetime` inherits this method from `date`."""
         if issubclass(cls, dt.datetime):
             return self.date_time(cls)
         moment = self.date_time(dt.datetime)
         return cls(moment.year, moment.month, moment.day)
 
     def uuid1(self, node: int | None = None, clock_seq: int | None = None) -> uuid.UUID:
-        """An identifier made of virtual time; the node is drawn from the seed."""
+        """Return an identifier made of virtual time; the node is drawn from the seed."""
         bits = self.seeds.stream("uuid1").getrandbits
         stamp = max(self.wall_ns // 100 + _UUID_EPOCH, self.last_uuid + 1)
         self.last_uuid = stamp
@@ -129,7 +129,7 @@ class Answers:
         )
 
     def random_bytes(self, source: str, size: int) -> bytes:
-        """Bytes of the stream named `source`. Raises ValueError for a negative size."""
+        """Return bytes of the stream named `source`. Raises ValueError for a negative size."""
         if size < 0:
             raise ValueError("negative argument not allowed")
         return self.seeds.stream(source).randbytes(size)
@@ -145,7 +145,7 @@ ANSWERS: dict[Any, Answers] = {}
 
 
 def stand_in(original: Any, answer: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that calls `answer` on a sealed loop, and `original` everywhere else."""
+    """Return a function that calls `answer` on a sealed loop, and `original` elsewhere."""
 
     @functools.wraps(original)
     def stand_in(*args: Any, **kwargs: Any) -> Any:
@@ -156,7 +156,7 @@ def stand_in(original: Any, answer: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _class_stand_in(cls: type, name: str, answer: Callable[..., Any]) -> Any:
-    """As `stand_in`, for a class method written in C."""
+    """Return the stand-in for a class method written in C."""
     original = cls.__dict__[name]
     function = stand_in(lambda cls, *args, **kw: original.__get__(None, cls)(*args, **kw), answer)
     return classmethod(function)
@@ -210,7 +210,7 @@ _GLOBAL_RANDOM: Any = random.seed.__self__  # type: ignore[attr-defined]
 
 
 def _draws() -> dict[str, Any]:
-    """The functions of the module `random`: methods of the one generator that it holds."""
+    """Return the functions of the module `random` that are methods of its one generator."""
     return {
         name: value
         for name, value in vars(random).items()
@@ -219,7 +219,7 @@ def _draws() -> dict[str, Any]:
 
 
 def _draw(name: str, original: Any) -> Callable[..., Any]:
-    """The stand-in for a function of the module `random`."""
+    """Return the stand-in for a function of the module `random`."""
 
     def outside(*args: Any, **kwargs: Any) -> Any:
         return shared_draws.outside(name, original)(*args, **kwargs)
@@ -248,34 +248,34 @@ class SharedDraws:
         self._mixed = False
 
     def begin(self, seed: int) -> None:
-        """Seed it for the first of the simulations."""
+        """Seed the generator for the first of the simulations."""
         self._saved = _getstate()
         _seed(_GLOBAL_RANDOM, seed)
 
     def share(self) -> None:
-        """Note its state as another simulation begins."""
+        """Store the state of the generator as another simulation begins."""
         self.are_mixed()
         self._baseline = _getstate()
 
     def are_mixed(self) -> bool:
-        """Whether it was drawn from while two simulations ran."""
+        """Return whether code drew from the generator while two simulations ran."""
         if self._baseline is not None and self._baseline != _getstate():
             self._mixed = True
         return self._mixed
 
     def unshare(self) -> None:
-        """Only one simulation is left: it may draw again."""
+        """Allow draws again, as only one simulation is left."""
         self._baseline = None
 
     def end(self) -> None:
-        """Put back what it was, with the draws of other threads; safe to repeat."""
+        """Restore the original state with the draws of other threads; safe to repeat."""
         if self._saved is not None:
             _setstate(self._saved if self._outside is None else self._outside.getstate())
         self._saved = self._outside = self._baseline = None
         self._mixed = False
 
     def outside(self, name: str, original: Any) -> Any:
-        """The function of that name for code that is in no simulation."""
+        """Return the function of that name for code that is in no simulation."""
         saved = self._saved
         if saved is None:
             return original

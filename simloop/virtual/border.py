@@ -69,7 +69,7 @@ class _Holder:
         self.stand_ins = stand_ins
 
     def exchange(self) -> None:
-        """Put the stand-ins in; a value that a test has put there stays."""
+        """Put the stand-ins in; a value that a test has patched in stays."""
         self._replace(self.originals, self.stand_ins)
 
     def put_back(self) -> None:
@@ -89,7 +89,7 @@ class _Holder:
         return all(map(operator.is_, map(self.namespace.get, values), values.values()))
 
     def is_open(self) -> bool:
-        """Whether a program would still find an original here."""
+        """Return whether a program would still find an original here."""
         namespace = self.namespace
         return not self._holds(self.stand_ins) and any(
             namespace.get(name) is value for name, value in self.originals.items()
@@ -97,7 +97,7 @@ class _Holder:
 
 
 def _holders_of_methods() -> list[tuple[type, _Holder]]:
-    """The classes of `_METHODS`, with the namespaces behind them, even of classes written in C.
+    """Return the classes of `_METHODS` with their namespaces, even if written in C.
 
     A subclass put in the place of `datetime` (as freezegun does) is another object: pydantic then
     refuses a model with the field `at: datetime` that is built inside the simulation.
@@ -221,7 +221,7 @@ def _is_being_imported(namespace: dict[str, Any]) -> bool:
 
 
 def _holder_of(namespace: dict[str, Any], *, clocks: bool) -> _Holder | None:
-    """The globals to exchange: those that are refused, and with `clocks` also those answered."""
+    """Return the globals to exchange: refused ones and, with `clocks`, answered ones."""
     originals, stand_ins = {}, {}
     for name, value in list(namespace.items()):
         if type(name) is str and type(value) in _KINDS and value in _BY_VALUE:

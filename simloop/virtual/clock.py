@@ -3,7 +3,7 @@
 Not here: what the real world answers inside a simulation (`sealed`), and who runs on the loop.
 The rule to keep: what happens next depends on the program and the seed alone, never on `id()`,
 garbage collection, wall time or another thread. So instants are integer nanoseconds, equal instants
-fire in the order they were set, and whatever would wait for the real world is an error.
+fire in the order they were set, and any wait for the real world is an error.
 """
 # ruff: noqa: SLF001 - a loop works on the private slots of handles and tasks, as asyncio's own do
 # typeshed ties the type of a callback to its arguments; a loop passes both on unseen.
@@ -92,7 +92,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Run `main` to its end and return its result; cancel and drain what it left behind.
 
         Raises what `main` raises; Deadlock; RunawayRun; the first of `escapes`; and what asyncio
-        only logs: an exception in a callback, or one of a task that nobody looked at.
+        only logs: an exception in a callback, or one of a task that no code retrieved.
         """
         __tracebackhide__ = True  # in reports of pytest, also below
         self._check_free(main)
@@ -180,7 +180,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.advance_ns(max(0, timers[0][0] - self.now_ns))
 
     def advance_ns(self, nanoseconds: int) -> None:
-        """Move time forward within the running callback: what a blocking `time.sleep` does."""
+        """Move time forward within the running callback, as a blocking `time.sleep` does."""
         then_ns = self.now_ns + nanoseconds
         if then_ns > self._time_limit_ns:
             reached = f"reached by a wait until {clock_text(then_ns)}"
@@ -188,7 +188,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.now_ns = then_ns
 
     def time(self) -> float:
-        """Virtual seconds since the start of the run; `now_ns` is the exact value."""
+        """Return virtual seconds since the start of the run; `now_ns` is the exact value."""
         return self.now_ns / 1e9
 
     def call_later(self, delay: float, callback: Any, *args: Any, context: Any = None) -> Timer:
@@ -200,7 +200,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return self.call_at_ns(self.now_ns + wait_ns, callback, *args, context=context)
 
     def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> Timer:
-        """As `call_later`; where doubles are coarse, the distance from `time()` is what counts."""
+        """Call at the time `when`; its distance from `time()` counts where doubles are coarse."""
         if 0 < when < _EXACT_S:
             when_ns = round(when * 1e9)
             if when_ns <= self.now_ns and when > self.time():
@@ -209,7 +209,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return self.call_later(when - self.time(), callback, *args, context=context)
 
     def call_at_ns(self, when_ns: int, callback: Any, *args: Any, context: Any = None) -> Timer:
-        """As `call_at`, without the way through a float."""
+        """Call at an instant in integer nanoseconds."""
         handle: Any = Timer(when_ns / 1e9, callback, args, self, context)
         if when_ns < NEVER_NS:
             tie = self._tie() if self._tie else 0
@@ -218,13 +218,13 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return cast("Timer", handle)
 
     def call_soon(self, callback: Any, *args: Any, context: Any = None) -> Handle:
-        """First in, first out, as asyncio promises; no seed shuffles this."""
+        """Call in first-in, first-out order, as asyncio promises; no seed shuffles it."""
         handle = Handle(callback, args, self, context)
         self._ready.append(handle)
         return handle
 
     def call_soon_threadsafe(self, callback: Any, *args: Any, context: Any = None) -> Handle:
-        """`call_soon`, in the loop's own thread; other threads have no place in virtual time."""
+        """Call soon from the loop's own thread; other threads are outside virtual time."""
         if self._thread_id != threading.get_ident():
             raise self.refuse(
                 "a call from another thread", "use asyncio.to_thread, which runs inline"
@@ -247,7 +247,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
             self._timer_cancelled_count = 0
 
     def create_task(self, coro: Any, *, name: object = None, **kwargs: Any) -> Task:
-        """Unnamed tasks are `task-1`, `task-2`, ... of this run: asyncio counts per process."""
+        """Create a task, named `task-1`, `task-2`, ... per run; asyncio counts per process."""
         self._task_count += 1
         return self._start(coro, f"task-{self._task_count}" if name is None else name, **kwargs)
 
@@ -282,22 +282,22 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return future
 
     def set_default_executor(self, executor: object) -> None:
-        """Accepted and unused: everything runs inline."""
+        """Accept the executor and ignore it, because everything runs inline."""
 
     def timers(self) -> list[tuple[int, int, int, Timer]]:
-        """The timers that are set and not cancelled, each with its instant, in no order."""
+        """Return the timers that are not cancelled, each with its instant, in no order."""
         return [timer for timer in self._timers if not timer[3]._cancelled]
 
     def due(self) -> list[Handle]:
-        """The callbacks that run next, in order."""
+        """Return the callbacks that run next, in order."""
         return [handle for handle in self._ready if not handle._cancelled]
 
     def unfinished(self) -> list[Task]:
-        """The tasks of this run that have not ended, in the order in which they began."""
+        """Return the tasks of this run that have not ended, in the order of their start."""
         return [task for task in self._tasks if not task.done()]
 
     def _wind_up(self, main: Task) -> list[Task]:
-        """End what the run left behind and return the tasks that refuse."""
+        """End the tasks that the run left behind and return those that refuse."""
         tidy = main.done() and len(self._tasks) == 1 and not self._ready
         refused = [] if tidy else self._drain(set())
         for task in refused:
@@ -362,7 +362,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         raise self.refuse(name, advice)
 
     def __del__(self, *_: object) -> None:
-        """Silent, unlike asyncio's: this loop holds no sockets, so nothing leaks."""
+        """Do nothing; this loop holds no sockets, so no leak warning is due."""
 
 
 for _advice, _names in REFUSED.items():
@@ -372,7 +372,7 @@ for _advice, _names in REFUSED.items():
 
 
 def _unseen(task: Task) -> bool:
-    """Whether it failed and nobody has asked for the exception: asyncio's own mark."""
+    """Return whether the task failed and no code retrieved the exception, by asyncio's mark."""
     return getattr(task, "_log_traceback", False)
 
 

@@ -1,7 +1,7 @@
 """The observation of a program in a simulation: which gaps of the border it uses, and where.
 
 Not here: the list of gaps (gaps.py) and what is printed (cli/audit.py). The rule to keep: a use is
-reported only where it was seen; what cannot be seen is not guessed. A profile function sees every
+reported only where it was seen; nothing is guessed. A profile function sees every
 call of the thread, and an audit hook sees what happens inside of Python.
 """
 
@@ -149,7 +149,7 @@ class Observer:
 
 
 def _gap_of_method(method: Any) -> str | None:
-    """The gap of a method written in C. A lock or a queue counts only where the call waits."""
+    """Return the gap of a method written in C; locks and queues count only on a wait."""
     name: str = getattr(method, "__name__", "")
     owner: Any = getattr(method, "__self__", None)
     kind = type(owner)
@@ -183,7 +183,7 @@ def _is_importing(frame: FrameType | None) -> bool:
 
 
 def held_clocks() -> list[str]:
-    """The default arguments and class attributes of loaded packages that hold an original."""
+    """Return the default arguments and class attributes of packages that hold an original."""
     originals = set(FUNCTIONS)
     holders = [
         holder for holder in gc.get_referrers(*originals) if type(holder) in {tuple, dict}
@@ -217,7 +217,7 @@ def _held_by(holder: Any, sentence: str) -> Iterator[str]:
 
 
 def extension_modules(before: set[str]) -> list[str]:
-    """The packages with modules written in C that were loaded since `before`."""
+    """Return the packages with modules written in C that were loaded since `before`."""
     names = {
         name.partition(".")[0]
         for name, module in list(sys.modules.items())
@@ -230,5 +230,5 @@ def extension_modules(before: set[str]) -> list[str]:
 
 
 def other_threads() -> list[str]:
-    """The names of the threads that run beside the calling one."""
+    """Return the names of the threads that run beside the calling one."""
     return [t.name for t in threading.enumerate() if t is not threading.current_thread()]

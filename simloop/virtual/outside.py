@@ -1,7 +1,7 @@
-"""What asyncio would do in the real world, and what a simulation does in its stead.
+"""The asyncio operations that reach the real world: a simulation refuses or inlines them.
 
-Not here: clocks and randomness (border.py). The rule to keep: what would wait for the real world
-is refused with advice, or runs inline; nothing of it is silently ignored.
+Not here: clocks and randomness (border.py). The rule to keep: an operation that would wait for the
+real world is refused with advice, or runs inline; none is silently ignored.
 """
 
 import asyncio

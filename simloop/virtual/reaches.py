@@ -1,4 +1,4 @@
-"""The refusal of what would leave a simulation: blocking sockets, processes, threads and signals.
+"""The refusal of calls that leave a simulation: blocking sockets, processes, threads, signals.
 
 Not here: the methods of the event loop (outside.py) and the calls that are answered (answers.py).
 The rule to keep: a call is refused only on a sealed loop, in the thread of that loop, and never
@@ -56,7 +56,7 @@ _LONGEST = 100
 
 
 def _named(name: str) -> Any:
-    """The function of that name, or None on a platform or a version that lacks it."""
+    """Return the function of that name, or None on a platform or version that lacks it."""
     module, _, attribute = name.rpartition(".")
     try:
         return getattr(__import__(module), attribute, None)
@@ -83,7 +83,7 @@ def _refuse(what: str, advice: str) -> None:
 
 
 def is_exempt(frame: FrameType | None) -> bool:
-    """Whether the call comes from a debugger, a question about the machine or a repeated Ctrl-C."""
+    """Return whether a debugger, a query about the machine or a repeated Ctrl-C calls."""
     while frame is not None and frame.f_code.co_qualname != "VirtualLoop.run":
         name = str(frame.f_globals.get("__name__"))
         root = name.partition(".")[0]
@@ -104,7 +104,7 @@ def _on_event(event: str, args: tuple[Any, ...]) -> None:
 
 
 def _described(event: str, args: tuple[Any, ...]) -> str:
-    """The event; with the address, where it has one that was written by people."""
+    """Return the event, with its address where it has a readable one."""
     if event == "socket.getaddrinfo":
         return f"{event} of {args[0]!r}, port {args[1]!r}"[:_LONGEST]
     if event == "socket.connect" and isinstance(args[1], tuple | str):
@@ -116,7 +116,7 @@ _PROBE = "simloop.border"
 
 
 class _Watch:
-    """The audit hook of the process: Python can add one, and never take it away."""
+    """The audit hook of the process; Python can add a hook but never remove it."""
 
     def __init__(self) -> None:
         self.installed = False

@@ -31,7 +31,7 @@ class Seeds:
         self._streams: dict[str, random.Random] = {}
 
     def stream(self, name: str) -> random.Random:
-        """The generator of that name: the same object each time, so it goes on where it was."""
+        """Return the generator of that name; it is one object, so its sequence continues."""
         stream = self._streams.get(name)
         if stream is None:
             stream = random.Random(self._derive(name))  # noqa: S311 - simulated, not secret
@@ -39,7 +39,7 @@ class Seeds:
         return stream
 
     def streams(self) -> list[random.Random]:
-        """The generators that were asked for so far."""
+        """Return the generators that were requested so far."""
         return list(self._streams.values())
 
     def _derive(self, name: str) -> int:

@@ -64,7 +64,7 @@ def simulate(
 
 
 def _coroutine(main: Any) -> Coroutine[Any, Any, Any]:
-    """`main`, or a coroutine that awaits it. Raises ScenarioError for anything else."""
+    """Return `main`, or a coroutine that awaits it. Raises ScenarioError otherwise."""
     if inspect.iscoroutine(main) and inspect.getcoroutinestate(main) != inspect.CORO_CREATED:
         raise ScenarioError("this coroutine has been started before", hint="make another one")
     if isinstance(main, Coroutine):
@@ -115,7 +115,7 @@ def _note(error: Exception, text: str) -> None:
 
 
 def running_loop() -> VirtualLoop:
-    """The virtual loop that runs the caller. Raises ScenarioError on any other loop."""
+    """Return the virtual loop of the caller. Raises ScenarioError on any other loop."""
     loop = asyncio.get_running_loop()
     if isinstance(loop, VirtualLoop):
         return loop

@@ -66,7 +66,7 @@ _SKIPPED = (
 
 
 class _Moment:  # noqa: PLW1641 - compared only
-    """A number that may be a time: it is the same if it moved along with the clock, too."""
+    """A number that may be a time; it also counts as unchanged if it moved with the clock."""
 
     __slots__ = ("ahead", "value")
 
@@ -81,7 +81,7 @@ class _Moment:  # noqa: PLW1641 - compared only
 
 
 class _State(NamedTuple):
-    """What a program looks like at one instant."""
+    """The state of a program at one instant."""
 
     tokens: list[Any]
     numbers: list[float]
@@ -137,7 +137,7 @@ class Standstill:
 
 
 def _may_await_a_time(state: _State | None, earlier: _State, loop: "VirtualLoop") -> bool:
-    """Whether a number in the state may be a time still ahead, in any unit, or a long duration."""
+    """Return whether the state holds a possible future time, in any unit, or long duration."""
     assert state is not None
     passed_s = (state.now_ns - earlier.now_ns) / 1e9
     if not passed_s:
@@ -158,7 +158,7 @@ def _may_await_a_time(state: _State | None, earlier: _State, loop: "VirtualLoop"
 
 
 def _places(loop: "VirtualLoop") -> Iterator[Any]:
-    """How far ahead each timer is, and where each task stands: cheap, and mostly different."""
+    """Yield each timer's distance and each task's place: cheap to compare, mostly distinct."""
     yield from sorted(when_ns - loop.now_ns for when_ns, *_ in loop.timers())
     for task in loop.unfinished():
         awaited: Any = task.get_coro()
@@ -169,7 +169,7 @@ def _places(loop: "VirtualLoop") -> Iterator[Any]:
 
 
 def _state_of(loop: "VirtualLoop") -> _State | None:
-    """The state of the program, or None if it is too large to be compared."""
+    """Return the state of the program, or None if it is too large to compare."""
     walk = _Walk(loop)
     answers = ANSWERS.get(loop)
     generators = answers.generators() if answers else []
@@ -189,7 +189,7 @@ class _Walk:
         self._seen: dict[int, Any] = {}  # by identity, and alive until the walk ends
 
     def through(self, roots: Iterable[Any]) -> bool:
-        """Visit everything that `roots` reach. Returns False if it is too much."""
+        """Visit everything that `roots` reach. Returns False if they are too many."""
         waiting = collections.deque(roots)
         while waiting:
             if len(self.tokens) + len(waiting) > _LARGEST:
@@ -226,7 +226,7 @@ class _Walk:
         self.tokens.append(_Moment(value, self._now_s))
 
     def _visit(self, value: Any) -> Iterable[Any]:
-        """Note what kind of object it is, and return what it holds."""
+        """Record the kind of the object, and return the objects that it holds."""
         kind = type(value)
         if issubclass(kind, _SKIPPED):
             return ()
@@ -297,7 +297,7 @@ class _Walk:
 def _globals_of(
     code: types.CodeType, namespace: dict[str, Any], held: Iterable[Any] = ()
 ) -> Iterator[Any]:
-    """The globals that the code names, and what it names of the modules of the program.
+    """Yield the globals that the code names, and the names it uses of program modules.
 
     `held` are its local variables, which may be modules.
     """
@@ -318,7 +318,7 @@ def _namespaces(values: Iterable[Any]) -> list[dict[str, Any]]:
 
 
 def _attributes_of(cls: type) -> Iterator[Any]:
-    """The attributes and methods of a class of the program and of its bases."""
+    """Yield the attributes and methods of a class of the program and of its bases."""
     for each in type.mro(cls):
         module = sys.modules.get(each.__module__)
         if type(module) is types.ModuleType and is_of_the_program(module.__dict__):
@@ -328,7 +328,7 @@ def _attributes_of(cls: type) -> Iterator[Any]:
 
 
 def _without_count(queue: Any) -> list[Any]:
-    """The content of a queue without the number of all elements put, which `join` alone reads."""
+    """Return a queue's content without `_unfinished_tasks`, which only `join` reads."""
     try:
         count = object.__getattribute__(queue, "_unfinished_tasks")
     except AttributeError:  # a subclass that does not call `__init__`

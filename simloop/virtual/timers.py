@@ -13,19 +13,22 @@ NEVER_S = NEVER_NS / SECOND_NS
 
 
 def none_or_ever(seconds: float) -> int:
-    """Nanoseconds of a wait that is not positive, or not finite. Raises ValueError for NaN."""
+    """Return the nanoseconds of a wait that is not positive or not finite.
+
+    Raises ValueError for NaN.
+    """
     if math.isnan(seconds):
         raise ValueError("a timer cannot be set for NaN seconds")
     return 0 if seconds <= 0 else NEVER_NS
 
 
 def clock_text(now_ns: int) -> str:
-    """An instant in seconds, exactly: `1.5 s`."""
+    """Return an instant in seconds, exactly: `1.5 s`."""
     seconds, rest = divmod(now_ns, SECOND_NS)
     return f"{seconds}.{rest:09d}".rstrip("0").rstrip(".") + " s"
 
 
 def is_idle(handle: Any) -> bool:
-    """Whether the timer's owner has nothing left to wait for: asked before time moves for it."""
+    """Return whether the timer's owner waits for nothing; checked before time moves."""
     let_go = getattr(getattr(handle._callback, "__self__", None), "let_go", None)  # noqa: SLF001 - a slot of every handle
     return let_go is not None and let_go()

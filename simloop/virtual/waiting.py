@@ -16,7 +16,7 @@ _INSTALLED = ("site-packages", "dist-packages")
 
 
 def where_it_waits(task: asyncio.Task[Any]) -> str:
-    """The innermost frame outside asyncio and anyio, and what it awaits."""
+    """Return the innermost frame outside asyncio and anyio, and the object it awaits."""
     place, awaited = "", ""
     for coroutine, frame in _chain(task.get_coro()):
         if frame.f_globals.get("__name__", "").partition(".")[0] not in {"asyncio", "anyio"}:
@@ -31,21 +31,21 @@ def where_it_waits(task: asyncio.Task[Any]) -> str:
 
 
 def _chain(awaitable: Any) -> Iterator[tuple[Any, Any]]:
-    """A coroutine and what it awaits, down to the innermost that has a frame, with the frames."""
+    """Yield a coroutine and the awaited ones with their frames, down to the innermost."""
     while frame := getattr(awaitable, "cr_frame", None) or getattr(awaitable, "gi_frame", None):
         yield awaitable, frame
         awaitable = getattr(awaitable, "cr_await", None) or getattr(awaitable, "gi_yieldfrom", None)
 
 
 def place_of(frame: Any) -> str:
-    """File, line and function of a frame: `conversation.py:12 in ask`."""
+    """Return file, line and function of a frame: `conversation.py:12 in ask`."""
     code = frame.f_code
     file = code.co_filename.replace("\\", "/").rpartition("/")[2]
     return f"{file}:{frame.f_lineno} in {code.co_qualname}"
 
 
 def callers_place(frame: FrameType | None = None) -> str:
-    """The innermost place of the program that called: the user's own code before a package's.
+    """Return the innermost place of the calling program; user code precedes a package's.
 
     `frame` is where to begin; by default, the caller of this function.
 
@@ -64,7 +64,7 @@ def callers_place(frame: FrameType | None = None) -> str:
 
 
 def is_of_the_program(namespace: dict[str, Any]) -> bool:
-    """Whether the globals are of a module that is no part of Python, of a package or of simloop."""
+    """Return whether the globals belong to no module of Python, a package or simloop."""
     file, name = namespace.get("__file__"), str(namespace.get("__name__"))
     if not isinstance(file, str) or any(part in file for part in _INSTALLED):
         return name == "__main__"

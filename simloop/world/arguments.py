@@ -1,6 +1,6 @@
 """The arguments of a tool call: read, converted, validated, and read again after hooks.
 
-Not here: the wording of what is wrong with them (tools.py) and the conversion (conversion.py). The
+Not here: the wording of errors in them (tools.py) and the conversion (conversion.py). The
 rule to keep: a tool gets the arguments that the trace shows.
 """
 
@@ -14,7 +14,7 @@ from simloop.world.tools import Tool, canonical_json, wrong_arguments
 
 
 def read_arguments(tool: Tool, text: str, conversion: Conversion) -> tuple[Any, str, str]:
-    """The arguments, their JSON, and what the model is told is wrong (document 001, step 3.1)."""
+    """Return the arguments, their JSON, and the error for the model (document 001, step 3.1)."""
     try:
         arguments = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
@@ -29,7 +29,10 @@ def read_arguments(tool: Tool, text: str, conversion: Conversion) -> tuple[Any, 
 def read_again(
     tool: Tool, arguments: dict[str, Any], *, check: bool
 ) -> tuple[dict[str, Any], str, str]:
-    """The arguments that hooks may have changed, as `read_arguments`; `check` validates them."""
+    """Read the arguments that hooks may have changed; `check` validates them.
+
+    Returns the arguments, their JSON, and the error for the model.
+    """
     try:
         shown = canonical_json(arguments)
     except (TypeError, ValueError, RecursionError):

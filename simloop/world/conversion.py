@@ -95,7 +95,7 @@ def _convert_properties(
 
 
 def _convert_to_member(value: Any, schemas: Sequence[Any], *, careful: bool) -> Any:
-    """The value as the first member of a union has it that it can be converted to.
+    """Return the value converted to the first member of a union that accepts it.
 
     A careful conversion leaves a value that is valid for any member.
     """
@@ -109,7 +109,7 @@ def _convert_to_member(value: Any, schemas: Sequence[Any], *, careful: bool) -> 
 
 
 def _convert_to_first(value: Any, kinds: Sequence[str]) -> Any:
-    """The value as the first of these types that changes it."""
+    """Return the value converted to the first of these types that changes it."""
     for kind in kinds:
         candidate = _convert_one(value, kind)
         if type(candidate) is not type(value) or candidate != value:
@@ -146,7 +146,7 @@ def _to_number(value: Any, *, whole: bool) -> Any:
 
 
 def _number_of(text: str) -> float | None:
-    """The finite number that JavaScript reads from `text`, or None."""
+    """Return the finite number that JavaScript reads from `text`, or None."""
     if _DECIMAL.fullmatch(text):
         number = float(text)
         return number if math.isfinite(number) else None
@@ -172,7 +172,7 @@ def _to_string(value: Any) -> Any:
 
 
 def _digits(number: float) -> str:
-    """The number as JavaScript writes it: 5, 0.5, 1e+21, 1e-7."""
+    """Return the number as JavaScript writes it: 5, 0.5, 1e+21, 1e-7."""
     if not number:
         return "0"
     shortest = Decimal(repr(number)).normalize()
@@ -191,7 +191,7 @@ def _is_a(value: Any, kind: str) -> bool:
 
 
 def _fits(value: Any, schema: Any) -> bool:
-    """Whether the value is valid for a part of a schema, which nothing is if it refers outside."""
+    """Return whether the value fits a part of a schema; none fits an outside reference."""
     try:
         return bool(validator_of(canonical_json(schema)).is_valid(value))
     except ScenarioError:

@@ -1,8 +1,8 @@
-"""The fake model: plays a script, keeps strict account of it, and remembers what it was asked.
+"""The fake model: plays a script, counts the replies used, and records every request.
 
 Not here: what the elements of a script are called in a file (scenario) or how they sound on a wire
-(adapters). The rule to keep: a reply is a list of timed parts and nothing else. Whatever a provider
-does wrong is a shorter list, a longer wait or a `StreamError`, so there is one way to play it all.
+(adapters). The rule to keep: a reply is a list of timed parts and nothing else. Every fault of a
+provider is a shorter list, a longer wait or a `StreamError`, so there is one way to play it all.
 """
 
 import asyncio
@@ -29,11 +29,11 @@ is raised, as the code of a model may do."""
 
 
 class ScriptedFailure(Exception):  # noqa: N818 - something that the script lets fail
-    """What a scripted model, tool or hook raises; user code, as far as the simulator knows."""
+    """An error that a scripted model, tool or hook raises; the simulator treats it as user code."""
 
 
 class Model(Protocol):
-    """Whatever answers requests. A failed call is a `StreamError` part, not an exception."""
+    """An object that answers requests. A failed call is a `StreamError` part, not an exception."""
 
     def stream(self, request: Request) -> AsyncGenerator[Part, None]:
         """Answer one request, part by part."""
@@ -44,7 +44,7 @@ class Playable(Protocol):
     """Something that can be played as a reply."""
 
     def play(self, first_call: int) -> Sequence[TimedPart]:
-        """The timed parts. Calls without an id are `call-<first_call>` and on."""
+        """Return the timed parts. Calls without an id are numbered from `call-<first_call>`."""
         ...
 
 
@@ -72,7 +72,7 @@ class Script:
         self._played = dict.fromkeys((entry.position for entry in entries), 0)
 
     def choose(self, request: Request) -> Playable:
-        """The reply to `request`. Raises ScriptExhausted if the script has none."""
+        """Return the reply to `request`. Raises ScriptExhausted if the script has none."""
         for rule in self._rules:
             unspent = rule.times is None or self._played[rule.position] < rule.times
             if unspent and rule.matches is not None and rule.matches(request):
@@ -92,7 +92,7 @@ class Script:
         )
 
     def spent(self) -> int:
-        """How many replies were used of the entries that run out."""
+        """Return the number of replies used from finite entries."""
         return sum(
             self._played[entry.position]
             for entry in (*self._rules, *self._ordered)
@@ -100,7 +100,7 @@ class Script:
         )
 
     def unused(self) -> list[str]:
-        """The positions of entries that were played less often than they should have been."""
+        """Return the positions of entries that were played less often than expected."""
         wanted = {entry.position: entry.times for entry in (*self._rules, *self._ordered)}
         return [
             position
@@ -128,7 +128,7 @@ class FakeModel:
         return play(timed)
 
     def spent(self) -> int:
-        """How many replies were used of those that run out."""
+        """Return the number of replies used from finite entries."""
         return sum(script.spent() for script in self._scripts.values())
 
     def unused(self) -> list[str]:
@@ -161,7 +161,7 @@ class FunctionModel:
         self._calls = 0
 
     async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
-        """Play what the function returns for `request`."""
+        """Play the reply that the function returns for `request`."""
         self.requests.append(request)
         answer = self._function(request)
         if inspect.isawaitable(answer):
@@ -193,9 +193,10 @@ class FunctionModel:
 
 
 async def play(timed: Iterable[TimedPart]) -> AsyncGenerator[Part, None]:
-    """Timed parts at their time. A stall waits for what never comes: a deadline or the loop's own
-    deadlock check ends it.
-    """  # noqa: D205 - one thought
+    """Yield timed parts at their time.
+
+    A stall waits for ever; a deadline or the loop's own deadlock check ends it.
+    """
     for delay_ns, part in timed:
         if delay_ns:
             await asyncio.sleep(delay_ns / 1e9)

@@ -1,4 +1,4 @@
-"""Faults that nobody planned: drawn from the seed, at named sites in the model and the tools.
+"""Unplanned faults, drawn from the seed at named sites in the model and the tools.
 
 Two levels, as in FoundationDB's BUGGIFY: a site is switched on for a whole run or not at all, and
 while it is on it fires now and then. So one run suffers from a few faults often, and another one
@@ -49,7 +49,7 @@ SITES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChanceFaults:
-    """How likely faults are. `activate`: a site is on in this run; `fire`: it acts when asked.
+    """The probabilities of faults. `activate`: a site is on in a run; `fire`: it acts when asked.
 
     `sites` limits them to some of `SITES`; by default all take part.
     """
@@ -57,9 +57,9 @@ class ChanceFaults:
     __pydantic_config__: ClassVar = {"extra": "forbid", "use_attribute_docstrings": True}
 
     activate: Annotated[float, Ge(0), Le(1)] = 0.25
-    """How likely a site is to take part in a run at all."""
+    """The probability that a site takes part in a run."""
     fire: Annotated[float, Ge(0), Le(1)] = 0.25
-    """How likely a site that takes part is to act, each time it is asked."""
+    """The probability that a site that takes part acts, each time it is asked."""
     sites: Sequence[str] = SITES
     """The sites that may take part."""
 
@@ -67,7 +67,7 @@ class ChanceFaults:
 class FaultSites:
     """The sites of one run. `fires` asks one of them.
 
-    Raises ScenarioError for a site that there is not.
+    Raises ScenarioError for an unknown site.
     """
 
     def __init__(self, chances: ChanceFaults, seeds: Seeds) -> None:
@@ -82,7 +82,7 @@ class FaultSites:
         self._active: dict[str, bool] = {}
 
     def fires(self, site: str) -> bool:
-        """Whether the fault of that site happens now."""
+        """Return whether the fault of that site happens now."""
         if site not in self._chances.sites:
             return False
         draw = self._seeds.stream(f"fault:{site}").random
@@ -91,12 +91,12 @@ class FaultSites:
         return self._active[site] and draw() < self._chances.fire
 
     def draw_up_to(self, name: str, most: int) -> int:
-        """A number from 1 to `most`."""
+        """Return a number from 1 to `most`."""
         return self._seeds.stream(f"fault:{name}").randint(1, most)
 
 
 class FaultyModel:
-    """A model that answers as `inner` does, when no fault comes between."""
+    """A model that answers as `inner` does unless a fault fires."""
 
     def __init__(self, inner: Model, sites: FaultSites) -> None:
         self._inner = inner
@@ -104,7 +104,7 @@ class FaultyModel:
         self._unheard: dict[str, list[Part]] = {}
 
     async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
-        """Answer, or fail instead, or fail on the way. A call that fails at once asks no more."""
+        """Answer, fail at once, or fail midway; an immediate failure does not ask `inner`."""
         for site, fault in _BEFORE_OUTPUT.items():
             if self._sites.fires(site):
                 yield StreamError(fault)
@@ -128,7 +128,7 @@ class FaultyModel:
             yield StreamError(broken)
 
     async def _parts(self, request: Request) -> AsyncGenerator[Part, None]:
-        """What the inner model says; what a fault cut off is said again when it is asked again."""
+        """Yield the parts of the inner model; a retry repeats a reply that a fault cut off."""
         unheard = self._unheard.pop(request.purpose, None)
         if unheard is None:
             async with contextlib.aclosing(self._inner.stream(request)) as parts:
@@ -139,7 +139,7 @@ class FaultyModel:
 
 
 def faulty_tool(tool: Tool, sites: FaultSites) -> Tool:
-    """A tool that does as `tool` does, when no fault comes between."""
+    """Return a tool that behaves as `tool` does unless a fault fires."""
     function = tool.function
 
     async def call(**arguments: Any) -> Any:

@@ -1,7 +1,7 @@
 """The five tools of document 003, at work on files that live in memory.
 
 Not here: the files themselves (files.py) and answering calls (tool_calls.py). The rules to keep: a
-command line is read whole before any of it is done, and what this shell cannot do is refused, not
+command line is read whole before any of it is done, and an unsupported command is refused, not
 guessed at; and nothing takes time but `sleep`, whose time is virtual.
 """
 
@@ -44,7 +44,7 @@ SHELL_TIMEOUT_MS = 30_000
 
 
 def file_tools(files: Files, shell_timeout_ms: int = SHELL_TIMEOUT_MS) -> dict[str, Tool]:
-    """The tools by name. They change `files`, so a run that is to be repeated needs fresh ones.
+    """Return the tools by name. They change `files`, so a repeated run needs fresh files.
 
     `shell_timeout_ms` is virtual time, after which a call of RunShellCommand is given up.
     """
@@ -77,7 +77,7 @@ def _tool(
     may: Iterable[str] = (),
     timeout_ms: int | None = None,
 ) -> Tool:
-    """A tool whose arguments are texts, those that it needs and those that it may be given."""
+    """Return a tool whose required and optional arguments are texts."""
     schema = {
         "type": "object",
         "properties": {argument: {"type": "string"} for argument in (*needed, *may)},
@@ -111,7 +111,7 @@ def _facts(files: Files, path: str) -> dict[str, Any]:
 
 
 class _Given(NamedTuple):
-    """What a command is given: the letters of its options, and its operands."""
+    """The input of a command: the letters of its options, and its operands."""
 
     files: Files
     name: str
@@ -120,7 +120,7 @@ class _Given(NamedTuple):
 
 
 class _Done(NamedTuple):
-    """What a command did. `err` is said as well, but does not go where the output is sent."""
+    """The result of a command. `err` is shown too, but is not redirected with the output."""
 
     out: str = ""
     err: str = ""
@@ -143,7 +143,7 @@ async def _run_shell_command(files: Files, command: str) -> ToolResult:
 
 
 def _result(said: str, code: int) -> ToolResult:
-    """What was said, and the exit code on a line of its own if it is not zero."""
+    """Return the output, with a nonzero exit code on a line of its own."""
     if code:
         said += "\n" if said and not said.endswith("\n") else ""
         said += f"exit code {code}"
@@ -151,7 +151,7 @@ def _result(said: str, code: int) -> ToolResult:
 
 
 def _parse(command: str) -> list[tuple[str, list[str]]]:
-    """What stands before each command, and its words. Raises ValueError for what is not known."""
+    """Return each command's words and operator before it. Raises ValueError for unknown syntax."""
     steps: list[tuple[str, list[str]]] = [(";", [])]
     for token in _tokens(command):
         words = steps[-1][1]
@@ -176,7 +176,7 @@ def _parse(command: str) -> list[tuple[str, list[str]]]:
 
 
 def _tokens(command: str) -> Iterator[str]:
-    """Words, marked where they were quoted, and operators. A newline is one of these."""
+    """Yield the words, with quoted parts marked, and the operators, newlines among them."""
     if _MARK in command or len(command) > _LONGEST:
         raise ValueError(f"a command cannot hold NUL, nor more than {_LONGEST} characters")
     characters = "();<>|&\n"
@@ -190,7 +190,7 @@ def _tokens(command: str) -> Iterator[str]:
 
 
 def _mark(notable: re.Match[str]) -> str:
-    """The stretch as shlex is to read it. Raises ValueError for what this shell has not."""
+    """Return the stretch as shlex must read it. Raises ValueError for unsupported syntax."""
     text = notable[0]
     if text == "\\\n" or text[0] == "#":
         return ""
@@ -203,7 +203,7 @@ def _mark(notable: re.Match[str]) -> str:
 
 
 def _expand(files: Files, word: str) -> list[str]:
-    """What a word stands for: what its wildcards find, or itself."""
+    """Return the paths that the wildcards of a word match, or the word itself."""
     found = files.glob(_MARKED.sub(r"[\1]", word)) if _WILDCARD.search(word) else []
     return found or [_MARKED.sub(r"\1", word)]
 
@@ -249,7 +249,7 @@ async def _sleep(arguments: list[str]) -> _Done:
 
 
 def _each(given: _Given, act: Callable[[str], str | None]) -> _Done:
-    """Do it for each path; one that fails does not keep the others from it."""
+    """Apply the function to each path; a failed path does not stop the others."""
     out = err = ""
     for path in given.operands:
         try:
@@ -278,7 +278,10 @@ def _ls(given: _Given) -> _Done:
 
 
 def _row(files: Files, path: str, name: str, options: str) -> str:
-    """A name; in the long form after the bytes of a file, or a dash. No dates, no owners."""
+    """Return a name, in the long form after the bytes of a file or a dash.
+
+    Dates and owners are not shown.
+    """
     size = "-" if files.is_folder(path) else str(files.size(path))
     return f"{size:>8} {name}\n" if "l" in options else f"{name}\n"
 

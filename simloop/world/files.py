@@ -1,8 +1,8 @@
 """Files that live in memory, for simulated tools: paths to text, in one tree with one root.
 
 Not here: the tools that a model calls (file_tools.py). The rules to keep: an error says what a file
-system would say, as an OSError whose message is `path: why`, and changes nothing; and whatever is
-listed is sorted, so that the same steps give the same bytes.
+system would say, as an OSError whose message is `path: why`, and changes nothing; and every
+listing is sorted, so that the same steps give the same bytes.
 """
 
 import fnmatch
@@ -16,10 +16,10 @@ _LONGEST = 4096  # characters of a path, as PATH_MAX in Linux
 
 
 def normalise(path: str) -> str:
-    """The one way to write a path: relative to the root, without empty parts, `.` and `..`.
+    """Return the path relative to the root, without empty parts, `.` and `..`.
 
-    The root itself is `.`; a slash at either end is left out. Raises OSError for what is no path
-    or leads out of the tree.
+    The root itself is `.`; a slash at either end is left out. Raises OSError for an invalid
+    path or one that leads out of the tree.
     """
     _check(path)
     parts: list[str] = []
@@ -51,14 +51,14 @@ class Files:
             self.write(path, text)
 
     def read(self, path: str) -> str:
-        """The text of a file."""
+        """Return the text of a file."""
         name = normalise(path)
         if name not in self._texts or path.endswith("/"):
             raise self._no_file(path)
         return self._texts[name]
 
     def write(self, path: str, text: str, *, parents: bool = True) -> None:
-        """Make this the text of a file. Without `parents` the folder must be there."""
+        """Replace the text of a file. Without `parents` the folder must exist."""
         name = normalise(path)
         if name in self._folders or path.endswith("/"):
             raise IsADirectoryError(_message(path, "is a folder"))
@@ -71,13 +71,13 @@ class Files:
         self._texts[name], self._chars = text, chars
 
     def append(self, path: str, text: str) -> None:
-        """Write on where a file ends, or begin one; the folder must be there."""
+        """Append to a file, or create it; the folder must exist."""
         self.write(path, (self.read(path) if self.exists(path) else "") + text, parents=False)
 
     def edit(self, path: str, old: str, new: str) -> None:
-        """Replace the only place where `old` stands. Raises ValueError if it is not the only one.
+        """Replace the only occurrence of `old`. Raises ValueError unless there is exactly one.
 
-        Places that overlap are two.
+        Overlapping occurrences count as two.
         """
         text = self.read(path)
         start = text.find(old)
@@ -88,7 +88,7 @@ class Files:
         self.write(path, text[:start] + new + text[start + len(old) :])
 
     def mkdir(self, path: str, *, parents: bool = False) -> None:
-        """Make a folder. With `parents` also those above it, and it may be there already."""
+        """Make a folder. With `parents`, make those above it too, and accept an existing one."""
         name = normalise(path)
         if name in self._texts or (name in self._folders and not parents):
             raise FileExistsError(_message(path, "is there already"))
@@ -96,7 +96,7 @@ class Files:
         self._folders.add(name)
 
     def list_folder(self, path: str = ROOT) -> list[str]:
-        """The names in a folder, sorted; those of folders end in a slash."""
+        """Return the sorted names in a folder; names of folders end in a slash."""
         folder = normalise(path)
         if folder in self._texts:
             raise NotADirectoryError(_message(path, "is a file"))
@@ -109,7 +109,7 @@ class Files:
         ]
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file or a folder; False for what is no path."""
+        """Return whether a file or a folder exists there; False for an invalid path."""
         try:
             name = normalise(path)
         except OSError:
@@ -117,11 +117,11 @@ class Files:
         return name in self._texts or name in self._folders
 
     def is_folder(self, path: str) -> bool:
-        """Whether there is a folder; False for what is no path."""
+        """Return whether a folder exists there; False for an invalid path."""
         return self.exists(path) and normalise(path) in self._folders
 
     def size(self, path: str) -> int:
-        """The bytes of a file in UTF-8."""
+        """Return the size of a file in bytes of UTF-8."""
         return len(self.read(path).encode())
 
     def remove(self, path: str, *, tree: bool = False) -> None:
@@ -139,7 +139,7 @@ class Files:
             self._chars -= len(self._texts.pop(other, ""))
 
     def glob(self, pattern: str) -> list[str]:
-        """The files and folders that match, sorted and normalised; none is no error.
+        """Return the matching files and folders, sorted and normalised; the result may be empty.
 
         `*`, `?` and `[...]` stay within one part of a path, and a dot at its start must be written.
         """
@@ -147,14 +147,14 @@ class Files:
         return [name for name in self._names() if _matches(name.split("/"), parts)]
 
     def snapshot(self) -> dict[str, str]:
-        """All texts by path, sorted. Empty folders are not in it."""
+        """Return all texts by path, sorted, without empty folders."""
         return dict(sorted(self._texts.items()))
 
     def _names(self) -> list[str]:
         return sorted([*self._texts, *(self._folders - {ROOT})])
 
     def _make_room(self, path: str, name: str, *, parents: bool) -> None:
-        """Make the folders above a new file or folder; what is in the way is an error."""
+        """Make the folders above a new file or folder. Raises OSError if a file is in the way."""
         above = _above(name)
         if any(folder in self._texts for folder in above):
             raise NotADirectoryError(_message(path, "a part of the path is a file"))
@@ -163,7 +163,7 @@ class Files:
         self._folders.update(above)
 
     def _no_file(self, path: str) -> OSError:
-        """Why there is no such file."""
+        """Return the error for a missing file."""
         name = normalise(path)
         if name in self._folders:
             return IsADirectoryError(_message(path, "is a folder"))
@@ -202,7 +202,7 @@ def _folder_of(name: str) -> str:
 
 
 def _above(name: str) -> list[str]:
-    """The folders above a normalised path, from the root down."""
+    """Return the folders above a normalised path, from the root down."""
     parts = name.split("/")
     return [ROOT, *("/".join(parts[:count]) for count in range(1, len(parts)))]
 

@@ -31,7 +31,7 @@ class Queued:
         return any(self._waiting.values())
 
     def plan(self, clock: Clock, planned: list[tuple[int, Queue, str]]) -> None:
-        """Have the user say more at these times, in virtual nanoseconds."""
+        """Plan messages of the user at these times, in virtual nanoseconds."""
         self._clock, self._planned = clock, deque(sorted(planned, key=lambda one: one[0]))
 
     def _say_what_is_due(self) -> None:
@@ -41,7 +41,7 @@ class Queued:
             self._add(text, queue)
 
     def put(self, text: str, queue: Queue) -> None:
-        """Have the user say more now."""
+        """Add a message of the user now."""
         if self._planned:
             self._say_what_is_due()
         self._add(text, queue)
@@ -50,11 +50,11 @@ class Queued:
         self._waiting[queue].append((next(self._ordinals), text))
 
     def has(self, queue: Queue) -> bool:
-        """Whether something waits there."""
+        """Return whether a message waits there."""
         return bool(self) and bool(self._waiting[queue])
 
     def take(self, effect: TakeQueued) -> list[str]:
-        """The messages that the loop asks for: those of one queue or of both, the first or all."""
+        """Return the messages that the loop asks for: of one queue or both, the first or all."""
         if not self:
             return []
         asked = Queue if effect.queue is None else (effect.queue,)
@@ -67,5 +67,5 @@ class Queued:
         return [text for _, text in taken]
 
     def take_first(self) -> str | None:
-        """The first message that waits, or None: for a loop that takes none while it runs."""
+        """Return the first message that waits, or None; for a loop that takes none mid-run."""
         return next(iter(self.take(TakeQueued(one=True))), None)

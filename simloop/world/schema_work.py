@@ -1,4 +1,4 @@
-"""How much work one check of arguments against a JSON Schema takes, before it is done.
+"""A bound on the work of one check of arguments against a JSON Schema.
 
 A schema of 1 KB can ask for more work than any machine can do: an `anyOf` that names one `$ref`
 twice doubles the work, and twenty of them in a row multiply it by a million. Not here: the check
@@ -30,7 +30,7 @@ _EVERY = {
 _OF_ARRAYS = frozenset({"prefixItems", "items", "contains", "unevaluatedItems"})
 
 Counts = dict[int, int]
-"""How often each subschema is evaluated, by its number."""
+"""The number of evaluations of each subschema, by its number."""
 Child = tuple[bool, str | None]
 """The children of a value that a subschema is for: of an array or not, and which; None for all."""
 
@@ -72,21 +72,21 @@ class SchemaWork:
         self._levels: list[Counts] = []
 
     def of(self, arguments: Any) -> int:
-        """The evaluations that a check of `arguments` takes, at most."""
+        """Return the number of evaluations that a check of `arguments` takes, at most."""
         if not self._nodes:
             return 1
         widths = _widths(arguments)
         return sum(width * self._at(level) for level, width in enumerate(widths))
 
     def _at(self, level: int) -> int:
-        """The evaluations for one value that is nested `level` deep."""
+        """Return the number of evaluations for one value that is nested `level` deep."""
         while len(self._levels) <= level:
             last = self._levels[-1] if self._levels else None
             self._levels.append(self._here({0: 1}) if last is None else self._below(last))
         return sum(self._levels[level].values())
 
     def _here(self, start: Counts) -> Counts:
-        """Those of `start`, and those that they evaluate for the same value."""
+        """Return the counts of `start` and of all they evaluate for the same value."""
         counts, waiting = dict(start), list(start)
         reached = set(start)
         while waiting:
@@ -99,7 +99,7 @@ class SchemaWork:
         return counts
 
     def _below(self, counts: Counts) -> Counts:
-        """Those evaluated for one child of a value: the most for any of its children."""
+        """Return the highest counts of evaluations for any one child of a value."""
         found: dict[Child, Counts] = {}
         for number, count in counts.items():
             for (is_array, name), target in self._nodes[number].below:
@@ -115,7 +115,7 @@ class SchemaWork:
         return most
 
     def _reachable(self) -> list[int]:
-        """The subschemas that can be evaluated: a mapping inside `enum` only looks like one."""
+        """Return the subschemas that can be evaluated; mappings inside `enum` are none."""
         reached = dict.fromkeys([0] if self._nodes else [])
         waiting = list(reached)
         while waiting:
@@ -127,7 +127,7 @@ class SchemaWork:
         return list(reached)
 
     def _rank(self) -> dict[int, int]:
-        """Each subschema with its rank: behind all that evaluate it for the same value.
+        """Return each subschema with a rank after all that evaluate it for the same value.
 
         Sets `refers_to_itself` if there is no such order.
         """
@@ -168,7 +168,7 @@ class SchemaWork:
     def _subschemas(
         self, place: tuple[str, ...], value: Mapping[str, Any], key: str, *, many: bool
     ) -> dict[str, int]:
-        """The subschemas at a keyword, by name or index; `true` and `false` cost nothing."""
+        """Return the subschemas at a keyword by name or index; `true` and `false` cost nothing."""
         if key not in value:
             return {}
         if not many:
@@ -180,7 +180,7 @@ class SchemaWork:
         return {name: number for name, number in numbers.items() if number is not None}
 
     def _resolved(self, reference: Any) -> int | None:
-        """The subschema that a reference names; None for one that the validator refuses."""
+        """Return the subschema that a reference names; None if the validator refuses it."""
         if not isinstance(reference, str):
             return None
         resource, _, fragment = reference.partition("#")
@@ -193,7 +193,7 @@ class SchemaWork:
 
 
 def patterns_in(schema: Any) -> int:
-    """The number of regular expressions in `schema`, at most."""
+    """Return the number of regular expressions in `schema`, at most."""
     found = 0
     for _, value in _mappings(schema):
         found += isinstance(value.get("pattern"), str)
@@ -207,7 +207,7 @@ def _add(counts: Counts, target: int, count: int) -> None:
 
 
 def _mappings(schema: Any) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
-    """Every mapping in a JSON value with its place; without recursion, because it may be deep."""
+    """Yield every mapping in a JSON value with its place, without recursion for deep values."""
     waiting: list[tuple[tuple[str, ...], Any]] = [((), schema)]
     while waiting:
         place, value = waiting.pop()
@@ -219,7 +219,7 @@ def _mappings(schema: Any) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
 
 
 def _widths(value: Any) -> list[int]:
-    """How many values there are at each depth of a JSON value."""
+    """Return the number of values at each depth of a JSON value."""
     widths, level = [], [value]
     while level:
         widths.append(len(level))

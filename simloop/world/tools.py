@@ -1,7 +1,7 @@
 """Tools: a name, a JSON Schema for the arguments, a function.
 
 Not here: running them (tool_calls.py) and tools scripted in a file (scenario). The rule to keep:
-what the model reads about wrong arguments is worded here, not by the validator, so that the same
+the error text about wrong arguments is worded here, not by the validator, so that the same
 run gives the same bytes with any version of that library.
 """
 
@@ -83,9 +83,9 @@ class Tool:
 
 
 def toolbox(tools: Tools) -> dict[str, Tool]:
-    """Tools by name, from functions or Tools, in a list or a mapping from names.
+    """Return tools by name, from functions or Tools, in a list or a mapping from names.
 
-    Raises ScenarioError for what is no function, and for two tools of one name.
+    Raises ScenarioError for a value that is no function, and for two tools of one name.
     """
     if isinstance(tools, str) or not isinstance(tools, Iterable):
         hint = "put it in a list: tools=[function]"
@@ -114,7 +114,7 @@ def _kind(value: object) -> str:
 
 
 def wrong_arguments(tool: Tool, arguments: Any) -> list[str]:
-    """What is wrong with the arguments, one line a finding, in an order that does not vary.
+    """Return the errors in the arguments, one line each, in a fixed order.
 
     Raises ScenarioError if the schema asks for more than `MOST_WORK` to check them.
     """
@@ -132,9 +132,10 @@ def wrong_arguments(tool: Tool, arguments: Any) -> list[str]:
 
 
 def canonical_json(value: Any) -> bytes:
-    """JSON with sorted keys and no spaces: equal values give equal bytes.
+    """Return JSON with sorted keys and no spaces; equal values give equal bytes.
 
-    Raises TypeError or ValueError for what JSON cannot say: objects, NaN, lone surrogates, cycles.
+    Raises TypeError or ValueError for values that JSON cannot express: objects, NaN, lone
+    surrogates, cycles.
     """
     text = json.dumps(
         value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
@@ -161,7 +162,7 @@ def _signature_schema(function: Callable[..., Any]) -> Mapping[str, Any]:
 
 @functools.lru_cache(maxsize=1024)
 def _work(schema: bytes, name: str) -> SchemaWork:
-    """The work of a schema. Raises ScenarioError if one check may take more than `MOST_WORK`."""
+    """Return the work of a schema. Raises ScenarioError if it may exceed `MOST_WORK`."""
     work = SchemaWork(msgspec.json.decode(schema))
     wrong = ""
     if work.refers_to_itself:
@@ -183,7 +184,7 @@ _PATTERN_BYTES = 30 * 2**20
 
 @functools.lru_cache(maxsize=1024)
 def validator_of(schema: bytes, name: str = "") -> jsonschema_rs.Draft202012Validator:
-    """The validator of a schema. Building one costs milliseconds, so equal schemas share one."""
+    """Return the validator of a schema; equal schemas share one, as building is slow."""
     patterns = max(1, patterns_in(msgspec.json.decode(schema)))
     options = jsonschema_rs.FancyRegexOptions(size_limit=_PATTERN_BYTES // max(3, patterns))
     try:
@@ -205,7 +206,7 @@ def _refuse_reference(uri: str) -> Any:
 
 
 def _finding(error: jsonschema_rs.ValidationError, schema: Any) -> str:
-    """One finding in our words: the place, then the keyword of the schema and its value."""
+    """Return the text of one error: the place, the keyword of the schema and its value."""
     place = ".".join(str(part) for part in error.instance_path) or "arguments"
     keyword = str(error.schema_path[-1]) if error.schema_path else "the schema"
     if keyword == "required":

@@ -26,7 +26,7 @@ class UserError:
     error: BaseException
 
     def lines(self) -> Iterator[str]:
-        """The traceback as Python prints it, without the frames of simloop and asyncio."""
+        """Yield the traceback as Python prints it, without the frames of simloop and asyncio."""
         told = traceback.TracebackException.from_exception(self.error)
         theirs = [frame for frame in told.stack if not frame.filename.startswith(_OURS)]
         told.stack = traceback.StackSummary.from_list(theirs)
@@ -35,7 +35,7 @@ class UserError:
 
 
 def frames_of_the_user(error: BaseException) -> TracebackType | None:
-    """The traceback of `error` without the frames of simloop and asyncio."""
+    """Return the traceback of `error` without the frames of simloop and asyncio."""
     frames = []
     frame = error.__traceback__
     while frame is not None:
