@@ -1,1 +1,1 @@
-"""The pure core: what a loop machine is made of, and the policies it is told to follow."""
+"""The pure core: the parts of a loop machine, and the policies that it follows."""

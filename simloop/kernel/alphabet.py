@@ -1,4 +1,4 @@
-"""Which signals can answer an effect: the alphabet that exploration walks.
+"""The signals that can answer each effect: the alphabet of exploration.
 
 It belongs to the world and not to a machine, so that no machine can forget what may happen to it.
 The rule to keep: one signal for each combination of values that a machine may decide by.
@@ -27,7 +27,7 @@ from simloop.kernel.signals import (
 from simloop.messages import FinishReason
 
 ENDINGS: tuple[Signal, ...] = (AbortRequested(), WallClockExpired())
-"""What ends a run from outside, whatever it waits for."""
+"""The signals that can end a run from outside in any state."""
 
 # First, so that a witness is as plain as it can be.
 _USUAL = (
@@ -54,13 +54,13 @@ _FAILURES: tuple[Signal, ...] = tuple(
 
 
 def replies(steps: int) -> tuple[Signal, ...]:
-    """A reply of every kind, reporting so many steps."""
+    """Return a reply of every kind, each of which reports `steps` steps."""
     kinds = dict.fromkeys((*_USUAL, *product(FinishReason, (True, False), (True, False))))
     return tuple(ModelReplied(*kind, steps) for kind in kinds)
 
 
 def answers(effect: Effect, burst: int) -> tuple[Signal, ...]:
-    """Every signal that can answer `effect`, those that end a run from outside left out.
+    """Return every signal that can answer `effect`, except those that end a run from outside.
 
     `burst` is a number of steps that one reply should not report.
     """

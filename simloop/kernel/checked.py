@@ -1,8 +1,8 @@
 """Settings given in Python are checked as those of a file are.
 
 A file goes through pydantic; a call such as `ToolExecution(order="parallel")` does not. The rule to
-keep: a word becomes its enum member and a number out of range is refused, or a policy would be
-compared with what it is not, and silently do nothing.
+keep: a word becomes its enum member and a number out of range is refused, or a policy would
+compare equal to no member, and silently do nothing.
 """
 
 import dataclasses
@@ -29,7 +29,7 @@ AS_WRITTEN = {
     "use_attribute_docstrings": True,
     "alias_generator": written_name,
 }
-"""How a file gives settings: no unknown keys, no guessing, described by their docstrings."""
+"""The rules for settings in a file: no unknown keys, no guessing, docstrings as descriptions."""
 
 
 def as_written(settings: Any) -> dict[str, Any]:
@@ -87,7 +87,7 @@ def _hints(kind: Any) -> dict[str, Any]:
 
 @functools.lru_cache(maxsize=128)
 def _taken_apart(hint: Any) -> tuple[tuple[type, ...], tuple[Any, ...]]:
-    """The plain types of an annotation, and the bounds on its numbers."""
+    """Return the plain types of an annotation, and the bounds on its numbers."""
     if isinstance(hint, type):
         return (hint,), ()
     bounds = getattr(hint, "__metadata__", ())

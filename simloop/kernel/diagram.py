@@ -1,7 +1,8 @@
 """A machine's map as a picture: Mermaid text, which repositories and editors draw.
 
-The rule to keep: drawn from the map that the machine is checked against, so it cannot be out of
-date. What can arrive everywhere (abort, wall clock) is left out, or it would be all one sees.
+The rule to keep: the diagram is drawn from the map that the machine is checked against, so it
+cannot be out of date. Signals that can arrive in every state (abort, wall clock) are left out,
+because their arrows would hide the others.
 """
 
 from collections.abc import Collection, Iterator
@@ -22,7 +23,7 @@ Edge = tuple[type[Struct], type[Struct], type[Struct]]
 def mermaid(
     legal: LegalMap, *, without: Collection[Edge] = (), marked: Collection[Edge] = ()
 ) -> str:
-    """The map as a Mermaid state diagram: one arrow for each pair of states, with its signals.
+    """Return the map as a Mermaid state diagram, with one arrow and its signals per pair of states.
 
     Edges in `without` are left out, those in `marked` have a star.
     """

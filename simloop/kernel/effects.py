@@ -1,4 +1,4 @@
-"""What a machine asks of the world (engine/handlers.py). Most are answered by a signal.
+"""The effects that a machine requests (engine/handlers.py). A signal answers most of them.
 
 The rule to keep: a transition asks for at most one effect that is answered, and asks for it last.
 """
@@ -102,8 +102,8 @@ class Backoff(Struct, frozen=True, gc=False):
 class Finish(Struct, frozen=True, gc=False):
     """End the run: give every open call a result. No signal follows.
 
-    `message` is what the user is told, if the loop has words of its own for it. `text_first`: the
-    user is told the text of the last reply instead, if it has any. `keep`: a step that was cut
+    `message` is the message to the user, if the loop has one of its own. `text_first`: the text of
+    the last reply, if it has any, replaces the message. `keep`: a step that was cut
     short becomes part of the context.
     """
 

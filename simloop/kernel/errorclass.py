@@ -1,6 +1,6 @@
-"""What kind of failure it was: the taxonomy that policies decide by, instead of a status list.
+"""The classes of failures, by which policies decide instead of by a status list.
 
-Document 002 section 9 names the status list as a known risk. Not here: what to do about a class
+Document 002 section 9 names the status list as a known risk. Not here: the reaction to a class
 (retry.py, the loops). The rule to keep: a class comes from a status or a whole code word, never
 from a number or a word found somewhere in a sentence (bug C7: "15000 tokens" is not a 500). Only
 an overflow is known by whole phrases, for want of anything better.
@@ -92,9 +92,10 @@ _MAY_BE_OVERFLOW = frozenset({None, 200, 400, 413})
 
 
 def classify(fault: Fault) -> ErrorClass:
-    """The class of a failed call: by a code that only it can tell, by the words of an overflow,
-    else by the status.
-    """  # noqa: D205 - one thought
+    """Return the class of a failed call.
+
+    A code that belongs to one class decides first, then the words of an overflow, then the status.
+    """
     coded = _BY_CODE.get(fault.code)
     status = fault.status if isinstance(fault.status, int) else None
     beats = _CODE_BEATS_413 if status == _TOO_LARGE else _CODE_BEATS_STATUS

@@ -37,9 +37,9 @@ ENDINGS: Mapping[type[Struct], frozenset[type[Struct]]] = {
 
 
 class Run(Struct, frozen=True, gc=False):
-    """Where a run stands: everything that decides how it goes on, and nothing else.
+    """The position of a run: everything that decides how the run continues, and nothing else.
 
-    What the counters count is the machine's to say; one that never decides stays 0.
+    The machine defines the meaning of its counters; a counter that never decides stays 0.
     """
 
     state: Struct
@@ -54,7 +54,7 @@ class Run(Struct, frozen=True, gc=False):
     B4); never reset."""
 
     def to(self, state: Struct) -> Self:
-        """The run in another state, with the same counters, and all else that it holds."""
+        """Return the run in another state, with its counters and all its other fields."""
         return structs.replace(self, state=state)
 
 
@@ -62,7 +62,7 @@ Transition = tuple[Run, tuple[Effect, ...]]
 
 
 class Feature(StrEnum):
-    """What a scenario may ask for and not every loop design has."""
+    """A feature that a scenario may request and that some loop designs lack."""
 
     HOOKS = "hooks"
     ABORT = "abort"
@@ -72,7 +72,7 @@ class Feature(StrEnum):
 
 
 class Bound(NamedTuple):
-    """A limit as exploration sees it: the counter of `Run`, and where a run goes no further.
+    """A limit as exploration sees it: the counter of `Run`, and the value that ends a run.
 
     Count completed calls only, not calls in flight: a counter that includes the call under way
     passes its bound one call early. The counter goes up by one, or by the steps of a reply, and
@@ -117,11 +117,11 @@ class Machine(Protocol):
     lacks: Mapping[Feature, str]
 
     def start(self) -> Run:
-        """The run before anything has happened."""
+        """Return the run before any signal has arrived."""
         ...
 
     def advance(self, run: Run, signal: Signal) -> Transition:
-        """Where `signal` leads `run`, and what is asked of the world.
+        """Return the next run after `signal`, and the effects that it requests.
 
         Raises IllegalSignal if the state does not accept the signal, InternalError if the machine
         makes a move that is not on its map.
@@ -136,7 +136,10 @@ class IllegalSignal(InternalError):  # noqa: N818 - what it is, in the machine's
 def on_the_map(
     legal: LegalMap, decide: Callable[[Run, Signal], Transition], run: Run, signal: Signal
 ) -> Transition:
-    """What `decide` says, checked against the map. Raises as `Machine.advance`."""
+    """Return the transition of `decide` after a check against the map.
+
+    Raises IllegalSignal and InternalError as `Machine.advance` does.
+    """
     targets = legal[type(run.state)].get(type(signal))
     if targets is None:
         raise IllegalSignal(f"{run.state} does not wait for {signal}: please report this")
@@ -149,14 +152,14 @@ def on_the_map(
 
 
 def finish(run: Run, outcome: Outcome, limit: str = "", message: str = "") -> Transition:
-    """The end of a run. `limit` names the limit that ended it, `message` what the user is told."""
+    """Return the end of a run: `limit` names the limit that ended it, `message` is for the user."""
     return run.to(Finished(outcome, limit)), (effects.Finish(outcome, message),)
 
 
 def stop(
     run: Run, signal: AbortRequested | WallClockExpired | HookFailed | CallBlocked
 ) -> Transition:
-    """The end that a signal alone decides, whatever the state: what most designs do with these."""
+    """Return the end that a signal alone decides in any state, as most designs do."""
     match signal:
         case AbortRequested():
             return finish(run, Outcome.ABORTED)
@@ -171,6 +174,6 @@ def stop(
 
 
 def reply_of(run: Run) -> Reply:
-    """The reply of the step that is under way."""
+    """Return the reply of the step that is under way."""
     assert isinstance(run.state, RunningTools | ClosingStep)
     return run.state.reply

@@ -1,4 +1,4 @@
-"""What traces and reports call a state, a signal or an effect."""
+"""The names of states, signals and effects in traces and reports."""
 
 import re
 
@@ -7,12 +7,12 @@ from msgspec.structs import fields
 
 
 def kebab(name: str) -> str:
-    """The name of a class as traces and reports have it: `ModelReplied` is `model-replied`."""
+    """Return the name of a class in traces and reports: `ModelReplied` is `model-replied`."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower()
 
 
 class _Names(dict[type[Struct], str]):
-    """Made when they are first asked for; looked up in every transition, so a plain lookup."""
+    """The names of classes, made on first use; a plain dict, as each transition looks one up."""
 
     def __missing__(self, kind: type[Struct]) -> str:
         self[kind] = kebab(kind.__name__)
@@ -20,11 +20,11 @@ class _Names(dict[type[Struct], str]):
 
 
 NAMES = _Names()
-"""What each class is called."""
+"""The name of each class."""
 
 
 def told(value: Struct) -> str:
-    """A signal or a state in words: `model-replied: tool-calls, text, calls`.
+    """Return a signal or a state in words: `model-replied: tool-calls, text, calls`.
 
     False flags and default numbers are omitted.
     """
@@ -42,7 +42,7 @@ def told(value: Struct) -> str:
 
 
 def is_told_by(value: Struct, words: str) -> bool:
-    """Whether each of `words` is said of `value`: `model-replied other`, or `context-compacted`."""
+    """Return whether each of `words`, such as `model-replied other`, occurs in `told(value)`."""
     return set(_WORD.findall(words)) <= set(_WORD.findall(told(value)))
 
 

@@ -1,8 +1,8 @@
 """Replaceable decisions about hooks, tools and the context, as data. Retry has a file of its own.
 
-`Policies` are those that a loop design brings along; a scenario may replace each.
+`Policies` are the defaults of a loop design; a scenario may replace each.
 
-Not here: carrying them out (engine). The rule to keep: a policy holds settings, never state.
+Not here: their execution (engine). The rule to keep: a policy holds settings, never state.
 """
 
 from dataclasses import dataclass, field, replace
@@ -17,7 +17,7 @@ from simloop.kernel.retry import ExponentialBackoff, RetryPolicy
 
 
 class OnHookFailure(Word):
-    """What a hook that raises or takes too long does to the run."""
+    """The effect on the run of a hook that raises or takes too long."""
 
     ISOLATE = "isolate"  # go on as if it were not there
     FAIL_RUN = "fail-run"  # the run ends: failed
@@ -33,7 +33,7 @@ else:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookIsolation:
-    """How far a hook can reach.
+    """The limits on the effect of a hook on its run.
 
     `timeout_ms` is virtual time and binds async hooks only; None waits for ever.
 
@@ -44,7 +44,7 @@ class HookIsolation:
     __pydantic_config__: ClassVar = AS_WRITTEN
 
     on_failure: OnHookFailureWord = OnHookFailure.ISOLATE
-    """What a hook that fails or takes too long does to the run."""
+    """The effect on the run of a hook that fails or takes too long."""
     timeout_ms: Annotated[int, Lasting(1)] | None = Milliseconds(5_000)
     """Virtual time that an async hook or callback may take; null for ever."""
 
@@ -54,7 +54,7 @@ class HookIsolation:
 
 
 class ToolOrder(Word):
-    """How several calls of one reply are run."""
+    """The order in which the calls of one reply run."""
 
     SEQUENTIAL = "sequential"  # the default of document 001: calls may depend on one another
     PARALLEL = "parallel"  # results still go into the context in the order of the calls
@@ -67,7 +67,7 @@ else:
 
 
 class ToolStart(Word):
-    """When the tool of a call starts."""
+    """The moment at which the tool of a call starts."""
 
     WHEN_CALLED = "when-called"  # when the call arrives, while the reply goes on (002 section 5)
     AFTER_REPLY = (
@@ -83,9 +83,9 @@ else:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolExecution:
-    """How tools are run. `timeout_ms` is virtual time for one call; None waits for ever.
+    """The settings for running tools. `timeout_ms` is virtual time per call; None waits for ever.
 
-    Without `order` and `start` both are as the loop has them, or sequential and after the reply.
+    An unset `order` or `start` is the loop's own, or else sequential and after the reply.
 
     A tool that starts when called runs beside the rest of the reply, and the loop decides about the
     reply when its tools have ended. The loop cannot take the call back: a reply that is cut off or
@@ -107,12 +107,12 @@ class ToolExecution:
         check_settings(self, "tool_execution")
 
     def on(self, loops: "ToolExecution") -> "ToolExecution":
-        """Return this policy, with `order` and `start` of the loop where it has none."""
+        """Return this policy; take an unset `order` or `start` from the loop's."""
         return replace(self, order=self.order or loops.order, start=self.start or loops.start)
 
 
 class CompactionStrategy(Word):
-    """How the context is shortened."""
+    """The way to shorten the context."""
 
     SUMMARISE = "summarise"  # older turns become one summary that the model writes
     DROP_OLDEST = "drop-oldest"  # older turns go
@@ -126,7 +126,7 @@ else:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compaction:
-    """When and how the context is shortened. Sizes are estimated tokens.
+    """The settings for shortening the context. Sizes are estimated tokens.
 
     A turn is a user message, or a reply with the results of its calls. The newest user message
     always stays. A normal compaction keeps the newest `keep_turns` turns, a forced one the newest.
@@ -138,13 +138,13 @@ class Compaction:
     window: Annotated[int, Ge(1)] = 64_000
     """The size of the context, in estimated tokens."""
     trigger_percent: Annotated[int, Ge(1), Le(100)] = 75
-    """Share of the window from which on a normal compaction is tried."""
+    """Share of the window from which a normal compaction is tried."""
     target_percent: Annotated[int, Ge(1), Le(100)] = 50
     """Share of the window that dropping turns aims to get down to."""
     max_messages: Annotated[int, Ge(1)] | None = None
-    """Compact when there are more messages than this, whatever their size."""
+    """Compact when there are more messages than this, of any size."""
     keep_turns: Annotated[int, Ge(1)] = 4
-    """How many of the newest turns a normal compaction keeps."""
+    """Number of the newest turns that a normal compaction keeps."""
     strategy: CompactionStrategyWord = CompactionStrategy.SUMMARISE
     """A summary by the model, or dropping the oldest turns."""
 
@@ -154,23 +154,23 @@ class Compaction:
 
     @property
     def trigger(self) -> int:
-        """Tokens from which on the context is compacted at the top of a round."""
+        """Return the tokens from which the context is compacted at the top of a round."""
         return self.window * self.trigger_percent // 100
 
     def is_over(self, tokens: int, messages: int) -> bool:
-        """Whether a context of this size is to be compacted."""
+        """Return whether a context of this size must be compacted."""
         if self.max_messages is not None:
             return messages > self.max_messages
         return tokens >= self.trigger
 
     @property
     def target(self) -> int:
-        """Tokens that a compaction aims to get down to."""
+        """Return the tokens that a compaction aims for."""
         return self.window * self.target_percent // 100
 
 
 class OnAbort(Word):
-    """What an abort by the user does to a run."""
+    """The effect of an abort by the user on a run."""
 
     END_RUN = "end-run"  # the machine gets `AbortRequested`, and decides
     STOP_BATCH = "stop-batch"  # a flag: it breaks off streams and tools; no further call is begun
@@ -178,7 +178,7 @@ class OnAbort(Word):
 
 
 class Conversion(Word):
-    """How arguments of the wrong type become those that the schema of a tool asks for."""
+    """The conversion of arguments of the wrong type to the types in the schema of a tool."""
 
     NONE = "none"  # they are refused
     EAGER = "eager"  # each value is converted if it can be (pi-agent-core 0.73.1)
@@ -187,7 +187,7 @@ class Conversion(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRules:
-    """What is done around one tool call. A loop design has these; a scenario does not."""
+    """The rules for one tool call. A loop design has these; a scenario does not."""
 
     conversion: Conversion = Conversion.NONE
     """Whether arguments of the wrong type are converted to that of the schema."""
@@ -197,7 +197,7 @@ class ToolRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentBack:
-    """Which parts of a conversation go into later requests besides what was said and called."""
+    """The parts of a conversation that later requests contain besides messages and calls."""
 
     failed: bool = True
     """A reply that failed or was aborted; without it, only the transcript has it."""
@@ -207,7 +207,7 @@ class SentBack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policies:
-    """What a loop design does by default, as its document says.
+    """The default policies of a loop design, as its document states them.
 
     `warn_after` model calls a run is reported as long, without being stopped (document 001).
     """
@@ -219,7 +219,7 @@ class Policies:
     tool_rules: ToolRules = field(default_factory=ToolRules)
     hook_isolation: HookIsolation = field(default_factory=HookIsolation)
     report_failed_tools: bool = True
-    """Whether `after_tool_call` hooks and `on_tool_result` hear of calls that failed."""
+    """Whether `after_tool_call` hooks and `on_tool_result` also run for failed calls."""
     sent_back: SentBack = field(default_factory=SentBack)
     on_abort: OnAbort = OnAbort.END_RUN
     warn_after: int | None = None

@@ -1,6 +1,6 @@
-"""How a program reads the replies of its provider, as data.
+"""The rules by which a program reads the replies of its provider, as data.
 
-Not here: the reading itself (engine/reading.py) and what becomes of a reply (the loop). The rule to
+Not here: the reading itself (engine/reading.py) and the use of a reply (the loop). The rule to
 keep: the defaults read every provider's words and keep nothing of a failed reply.
 """
 
@@ -10,7 +10,7 @@ from simloop.kernel.checked import Word
 
 
 class KeepFailed(Word):
-    """What a reply that breaks off leaves in the context once a retry has succeeded."""
+    """The parts of a broken reply that stay in the context after a successful retry."""
 
     NOTHING = "nothing"
     CALLS = "calls"  # its calls with their results, under an assistant message without text
@@ -19,7 +19,7 @@ class KeepFailed(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyReading:
-    """How replies are read, and what of a failed one is kept."""
+    """The rules for reading replies, and for keeping parts of a failed one."""
 
     finish_words: frozenset[str] | None = None
     """The finish words that the program knows, exactly as spelled; None for those of all
@@ -29,4 +29,4 @@ class ReplyReading:
     lower_case_names: bool = False
     """Whether a tool that is not offered is also found by its name in lower case."""
     keep_failed: KeepFailed = KeepFailed.NOTHING
-    """What a reply that breaks off leaves in the context."""
+    """The parts of a broken reply that stay in the context."""

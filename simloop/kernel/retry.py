@@ -1,4 +1,4 @@
-"""When a failed model call is tried again, and after how long.
+"""The policies that decide whether and after which delay a failed model call is retried.
 
 Not here: counting failures (the loop) and waiting (the driver). The rule to keep: a policy is a
 pure function of the failure, its ordinal, the time of day and one number between 0 and 1.
@@ -38,20 +38,20 @@ _LONGEST = 1e15
 
 
 class RetryPolicy(Protocol):
-    """Decides about a failed call; replaceable as document 002 section 10 asks for."""
+    """Decides about a failed call; document 002 section 10 requires that it can be replaced."""
 
     def classify(self, fault: Fault) -> ErrorClass:
-        """The class of `fault`."""
+        """Return the class of `fault`."""
         ...
 
     def retryable(self, error: ErrorClass) -> bool:
-        """Whether trying again can help."""
+        """Return whether a retry can succeed."""
         ...
 
     def delay_ns(self, failures: int, fault: Fault | None, *, now_ns: int, draw: float) -> int:
-        """How long to wait after failure number `failures` (from 1), in nanoseconds.
+        """Return the nanoseconds to wait after failure number `failures`, counted from 1.
 
-        `fault` is None for a reply that came through but is of no use. `now_ns` is Unix time, for
+        `fault` is None for a complete reply that cannot be used. `now_ns` is Unix time, for
         a Retry-After that is a date. `draw` is in [0, 1), for jitter.
         """
         ...
@@ -80,15 +80,15 @@ class ExponentialBackoff:
         check_settings(self, "retry")
 
     def classify(self, fault: Fault) -> ErrorClass:
-        """By status and code: `errorclass.classify`."""
+        """Return the class by status and code, as `errorclass.classify` does."""
         return classify(fault)
 
     def retryable(self, error: ErrorClass) -> bool:
-        """Whether `error` is in `RETRYABLE`."""
+        """Return whether `error` is in `RETRYABLE`."""
         return error in RETRYABLE
 
     def delay_ns(self, failures: int, fault: Fault | None, *, now_ns: int, draw: float) -> int:
-        """Retry-After if there is a usable one, capped; else the exponential delay, less jitter."""
+        """Return a usable Retry-After, capped, or else the exponential delay less jitter."""
         asked = None if fault is None else retry_after_ns(fault, now_ns)
         if asked is not None:
             return min(asked, self.max_retry_after_ms * _NS_PER_MS)
@@ -117,7 +117,7 @@ class StatusRetry:
     honours_retry_after: bool = False
 
     def classify(self, fault: Fault) -> ErrorClass:
-        """The class of `fault`; `unknown` for one that only its class would have retried."""
+        """Return the class of `fault`, or `unknown` if only its class would cause a retry."""
         error = classify(fault)
         if not self.by_status:
             return error
@@ -125,17 +125,17 @@ class StatusRetry:
         return _STATUSES.get(status, ErrorClass.UNKNOWN if error in RETRYABLE else error)
 
     def retryable(self, error: ErrorClass) -> bool:
-        """Whether `error` is in `RETRYABLE`."""
+        """Return whether `error` is in `RETRYABLE`."""
         return error in RETRYABLE
 
     def delay_ns(self, failures: int, fault: Fault | None, *, now_ns: int, draw: float) -> int:
-        """The exponential delay; Retry-After if it is honoured, as `ExponentialBackoff` does."""
+        """Return Retry-After if it is honoured and usable, else the exponential delay."""
         heard = fault if self.honours_retry_after else None
         return ExponentialBackoff().delay_ns(failures, heard, now_ns=now_ns, draw=draw)
 
 
 def retry_after_ns(fault: Fault, now_ns: int) -> int | None:
-    """What the provider asks to wait, or None where it says nothing that can be used.
+    """Return the wait that the provider requests, or None without a usable one.
 
     `retry-after-ms` goes first, as in the SDKs; then `retry-after` in seconds, then as an HTTP
     date. Zero, negative, not finite, garbage or a date that is past: None, so back off instead.

@@ -1,4 +1,4 @@
-"""What the world tells a machine. A signal carries what decides, never text or time."""
+"""The signals that a machine receives. A signal carries data for decisions, never text or time."""
 
 from msgspec import Struct
 
@@ -35,7 +35,7 @@ class ModelReplied(Struct, frozen=True, gc=False):
 
 
 class ModelFailed(Struct, frozen=True, gc=False):
-    """The call failed. `retryable` is the retry policy's word on this error."""
+    """The call failed. `retryable` is the retry policy's decision on this error."""
 
     error: ErrorClass
     retryable: bool
@@ -54,8 +54,8 @@ class ToolsReturned(Struct, frozen=True, gc=False):
 class StepClosed(Struct, frozen=True, gc=False):
     """Callbacks and `after_llm_call` hooks have run.
 
-    `steering`: the user has said more meanwhile, to be heard at once; `follow_up`: to be heard when
-    the run would otherwise be over.
+    `steering`: the user has sent a message for the next request; `follow_up`: the user has sent one
+    for the moment when the run would otherwise end.
     """
 
     steering: bool = False

@@ -1,4 +1,4 @@
-"""Where a run can stand. Every state but `Finished` waits for exactly one thing of the world.
+"""The states of a run. Every state but `Finished` waits for exactly one answer of the world.
 
 A machine uses those that it needs, and may have others of its own; all of them end in `Finished`.
 """
@@ -9,7 +9,7 @@ from simloop.messages import FinishReason, Outcome
 
 
 class Reply(Struct, frozen=True, gc=False):
-    """What of a model's reply decides: never its text, only whether there is any."""
+    """The parts of a model's reply that decide: never its text, only whether there is any."""
 
     finish: FinishReason
     text: bool
@@ -22,7 +22,7 @@ class Ready(Struct, frozen=True, gc=False):
 
 
 class Measuring(Struct, frozen=True, gc=False):
-    """At the top of a round: how full is the context?"""
+    """The context is being measured at the top of a round."""
 
 
 class Compacting(Struct, frozen=True, gc=False):
@@ -52,7 +52,7 @@ class ClosingStep(Struct, frozen=True, gc=False):
 
 
 class Halting(Struct, frozen=True, gc=False):
-    """Aborted, but one more thing is asked of the world before the end, as some programs do."""
+    """The run is aborted, but requests one more effect before its end, as some programs do."""
 
 
 class BackingOff(Struct, frozen=True, gc=False):

@@ -183,7 +183,7 @@ def _reading(options: OpencodeOptions) -> ReplyReading:
 
 
 class OpencodeLoop:
-    """The machine. `compaction_attempts` stays 0: what bounds compactions are steps."""
+    """The machine. `compaction_attempts` stays 0, because steps bound the compactions."""
 
     name = "opencode"
     legal = LEGAL
@@ -212,11 +212,11 @@ class OpencodeLoop:
         self._run_tools = (effects.RunTools(polls=not self.options.abort_at_once),)
 
     def start(self) -> Run:
-        """The run before anything has happened."""
+        """Return the run before any signal has arrived."""
         return Run(Ready())
 
     def advance(self, run: Run, signal: Signal) -> Transition:
-        """Where `signal` leads `run`, and what is asked of the world: see `Machine.advance`."""
+        """Return the next run and the effects that it requests: see `Machine.advance`."""
         return on_the_map(LEGAL, self._decide, run, signal)
 
     def _decide(self, run: Run, signal: Signal) -> Transition:
@@ -269,7 +269,7 @@ class OpencodeLoop:
         return run.to(Compacting(forced)), (effects.Compact(forced, GO_ON, marker),)
 
     def _resume(self, run: Run, *, shrunk: bool) -> Transition:
-        """After a compaction: its step is spent; without progress it stops the run."""
+        """Continue after a compaction, which spends a step and stops the run without progress."""
         counted = self._counted(run)
         if not shrunk and not self.options.compact_without_progress:
             return finish(counted, Outcome.CONTEXT_LIMIT)
@@ -278,7 +278,7 @@ class OpencodeLoop:
         return self._call_with_queued(counted)
 
     def _counted(self, run: Run) -> Run:
-        """The run with a step more, as far as that decides, and no failures of a new step yet."""
+        """Return the run with one more step, if steps decide, and no failures of that step."""
         counts = self.options.steps is not Steps.UNLIMITED
         steps = min(run.total_steps + 1, self.max_steps) if counts else 0
         return Run(run.state, total_steps=steps)
@@ -293,7 +293,7 @@ class OpencodeLoop:
         return after, (effects.TakeQueued(), *asked)
 
     def _request(self, run: Run, *, aborted: bool) -> effects.CallModel:
-        """The call; from step `max_steps` on it has the note, and no tools if that is enforced."""
+        """Return the call; from `max_steps` on it has the note, and no tools if enforced."""
         last = self.options.steps is not Steps.UNLIMITED and run.total_steps + 1 >= self.max_steps
         return effects.CallModel(
             note=MAX_STEPS if last else "",
@@ -309,12 +309,12 @@ class OpencodeLoop:
         return counted.to(ClosingStep(reply)), self._close(reply)
 
     def _close(self, reply: Reply) -> tuple[effects.CloseStep]:
-        """The end of a step: an empty reply is kept by no version, a filtered one is an error."""
+        """Return the end of a step: no version keeps an empty reply, a filtered one is an error."""
         filtered = reply.finish is FinishReason.CONTENT_FILTER and self.options.filter_fails
         return (effects.CloseStep(keep=(reply.text or reply.calls) and not filtered),)
 
     def _judge(self, run: Run, reply: Reply, *, queued: bool) -> Transition:
-        """`stop` ends the run; `continue` and `compact` are told apart by the outer loop."""
+        """End the run on `stop`; the outer loop distinguishes `continue` and `compact`."""
         assert isinstance(run.state, ClosingStep)
         if reply.finish is FinishReason.CONTENT_FILTER and self.options.filter_fails:
             return finish(run, Outcome.CONTENT_FILTERED)
@@ -340,7 +340,7 @@ class OpencodeLoop:
         return failed.to(BackingOff()), (effects.Backoff(errors),)
 
     def _abort(self, run: Run, signal: AbortRequested) -> Transition:
-        """The wait before a retry swallows an abort, and the next try finds it."""
+        """Abort the run; an abort in the wait before a retry takes effect at the next try."""
         if type(run.state) is BackingOff and not self.options.abort_at_once:
             return run.to(Halting()), (self._request(run, aborted=True),)
         return stop(run, signal)

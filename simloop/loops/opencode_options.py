@@ -1,4 +1,4 @@
-"""Where the versions of the real program differ from document 004, as options of the loop.
+"""The differences of the real program's versions from document 004, as options of the loop.
 
 The rule to keep: the defaults are the document; an option says in which versions it is so.
 """
@@ -15,7 +15,7 @@ from simloop.kernel.replies import KeepFailed
 
 
 class Steps(Word):
-    """How a run that has reached `max_steps` goes on."""
+    """The behaviour of a run that has reached `max_steps`."""
 
     ADVISE = "advise"  # each further request ends with a note, and keeps its tools: the document
     ENFORCE = "enforce"  # the last step has the note and no tools, and the run ends after it
@@ -101,4 +101,4 @@ VERSIONS: Mapping[str, OpencodeOptions] = {
     "1.2.27": _1_2_27,
     "1.18.33": _1_18_33,
 }
-"""The options with which the loop does as that version of opencode."""
+"""The options that reproduce each version of opencode."""

@@ -145,11 +145,11 @@ class PiLoop:
         }
 
     def start(self) -> Run:
-        """The run before anything has happened."""
+        """Return the run before any signal has arrived."""
         return Run(Ready())
 
     def advance(self, run: Run, signal: Signal) -> Transition:
-        """Where `signal` leads `run`, and what is asked of the world: see `Machine.advance`."""
+        """Return the next run and the effects that it requests: see `Machine.advance`."""
         return on_the_map(LEGAL, self._decide, run, signal)
 
     def _decide(self, run: Run, signal: Signal) -> Transition:
@@ -180,7 +180,7 @@ class PiLoop:
                 assert_never(signal)
 
     def _begin_round(self, queue: Queue) -> Transition:
-        """Take what the user has said, and call the model, unless the context is measured first."""
+        """Take the queued messages and call the model, unless the context is measured first."""
         return Run(Measuring() if self.options.compacts else CallingModel()), self._take[queue]
 
     def _take_reply(self, reply: Reply) -> Transition:
@@ -192,7 +192,7 @@ class PiLoop:
         return Run(RunningTools(reply)), (asked,)
 
     def _close(self, reply: Reply) -> Transition:
-        """End the step. Only where the options say so a failed reply stays in the context."""
+        """End the step. A failed reply stays in the context only if the options say so."""
         keep = bool(self.options.resend_failed) or reply.finish not in _BREAKS_OFF
         return Run(ClosingStep(reply)), (effects.CloseStep(keep=keep),)
 

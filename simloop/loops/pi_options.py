@@ -24,14 +24,14 @@ from simloop.kernel.policies import (
 
 
 class Delivery(Word):
-    """How much of a queue is taken at a time."""
+    """The number of queued messages that are taken at a time."""
 
     ONE_AT_A_TIME = "one-at-a-time"
     ALL = "all"
 
 
 class AfterAbort(Word):
-    """What follows an abort."""
+    """The behaviour of a run after an abort."""
 
     STOP = "stop"  # the end, at once
     CALL = "call"  # no further tool; the next model call comes back as aborted
@@ -76,12 +76,12 @@ class PiOptions:
         check_settings(self, "loops.pi")
 
     def on(self, version: "PiOptions") -> "PiOptions":
-        """These options, with those that are left open as `version` has them."""
+        """Return these options; take each unset one from `version`."""
         names = (field.name for field in fields(self) if getattr(self, field.name) is None)
         return replace(self, **{name: getattr(version, name) for name in names})
 
     def policies(self) -> Policies:
-        """The policies that these options amount to."""
+        """Return the policies that these options define."""
         return Policies(
             compaction=Compaction(max_messages=100),
             tool_execution=ToolExecution(
@@ -122,7 +122,7 @@ DOCUMENT = PiOptions(
     hook_errors_answer=False,
     terminate=False,
 )
-"""The options with which the loop does as document 001 says."""
+"""The options that reproduce document 001."""
 
 _PROGRAM = PiOptions(
     parallel=True,
@@ -145,4 +145,4 @@ VERSIONS: Mapping[str, PiOptions] = {
         convert_arguments=Conversion.CAREFUL,
     ),
 }
-"""The options with which the loop does as that version of pi-agent-core."""
+"""The options that reproduce each version of pi-agent-core."""

@@ -123,11 +123,11 @@ class ReactLoop:
         self._run_tools = (effects.RunTools(first_only=not self.options.all_calls),)
 
     def start(self) -> Run:
-        """The run before anything has happened."""
+        """Return the run before any signal has arrived."""
         return Run(Ready())
 
     def advance(self, run: Run, signal: Signal) -> Transition:
-        """Where `signal` leads `run`, and what is asked of the world: see `Machine.advance`."""
+        """Return the next run and the effects that it requests: see `Machine.advance`."""
         return on_the_map(LEGAL, self._decide, run, signal)
 
     def _decide(self, run: Run, signal: Signal) -> Transition:
@@ -157,7 +157,7 @@ class ReactLoop:
         return counted.to(ClosingStep(reply)), _KEEP
 
     def _go_on(self, run: Run) -> Transition:
-        """The next round, unless that was the last one: its tool has run all the same."""
+        """Begin the next round, or end the run after the last round, whose tool has run."""
         if run.total_steps >= self.max_rounds:
             return finish(run, Outcome.MAX_STEPS, "max_rounds", TOO_MANY_ROUNDS)
         return run.to(CallingModel()), _CALL

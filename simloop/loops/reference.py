@@ -161,11 +161,11 @@ class ReferenceLoop:
         self.abort_rule = AbortRule(frozenset(last_try))
 
     def start(self) -> Run:
-        """The run before anything has happened."""
+        """Return the run before any signal has arrived."""
         return Run(Ready())
 
     def advance(self, run: Run, signal: Signal) -> Transition:
-        """Where `signal` leads `run`, and what is asked of the world: see `Machine.advance`."""
+        """Return the next run and the effects that it requests: see `Machine.advance`."""
         return on_the_map(self.legal, self._decide, run, signal)
 
     def _decide(self, run: Run, signal: Signal) -> Transition:
@@ -209,7 +209,7 @@ class ReferenceLoop:
         return ended, (structs.replace(said, keep=self.options.keep_stopped_step),)
 
     def _finish(self, run: Run, outcome: Outcome, limit: str = "") -> Transition:
-        """The end that a reply leads to."""
+        """Return the end that a reply leads to."""
         ended, (said,) = finish(run, outcome, limit)
         return ended, (structs.replace(said, text_first=not self.options.tell_early_end),)
 
@@ -255,7 +255,7 @@ class ReferenceLoop:
         return finish in _KEEPS_ITS_TEXT or not self.options.drop_unused_text
 
     def _follow(self, run: Run, reply: Reply, *, queued: bool) -> Transition:
-        """The table of documents 000/002 section 6. A queued message goes on where it says stop."""
+        """Apply the table of documents 000/002 section 6; a queued message overrides its stop."""
         match reply.finish:
             case FinishReason.CONTENT_FILTER:
                 return self._finish(run, Outcome.CONTENT_FILTERED)
@@ -285,7 +285,7 @@ class ReferenceLoop:
         return self._finish(run, Outcome.COMPLETED)
 
     def _recover(self, run: Run, *, retryable: bool) -> Transition:
-        """Error count first, then the policy's word, then give up (documents, section 7)."""
+        """Check the error count, then the retry policy; else end the run (documents, section 7)."""
         failed = Run(run.state, run.error_count + 1, run.total_steps, run.compaction_attempts)
         if failed.error_count >= self.limits.max_error_count:
             return finish(failed, Outcome.TOO_MANY_ERRORS, "max_error_count")

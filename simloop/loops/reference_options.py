@@ -78,7 +78,7 @@ class ReferenceOptions:
         check_settings(self, "loops.reference")
 
     def policies(self) -> Policies:
-        """The policies that the loop has with these options."""
+        """Return the policies of the loop with these options."""
         start = ToolStart.AFTER_REPLY if self.tools_after_reply else ToolStart.WHEN_CALLED
         unbounded = HookIsolation(on_failure=OnHookFailure.FAIL_RUN, timeout_ms=None)
         mended = self.classify_errors and self.honour_retry_after

@@ -1,4 +1,4 @@
-"""What a machine makes of a reply that reports many steps at once.
+"""The checks of a machine's reaction to a reply that reports many steps at once.
 
 Not here: how steps are counted (counting.py). The rule to keep: a machine that takes no notice of
 bursts is left alone; one that does must do so at every count.
@@ -22,9 +22,9 @@ _SPENDING = (effects.CallModel, effects.Backoff, effects.Compact)
 
 
 def mistakes_bursts(graph: Graph, advance: Advance, most: int) -> Iterator[Wrong]:
-    """A burst begins at one step more than `most`, whatever has been counted before.
+    """Yield nodes at which a burst does not begin at `most` + 1 steps, at every count alike.
 
-    What a machine makes of a burst stands in the state that it goes to.
+    The machine's reaction to a burst is visible in the next state.
     """
     sizes = (1, most, most + 1, 10 * most + 10, 20 * most + 20, 2, 3)
     noticed: dict[tuple[object, Signal], bool] = {}
@@ -48,7 +48,7 @@ def mistakes_bursts(graph: Graph, advance: Advance, most: int) -> Iterator[Wrong
 
 
 def goes_on_after_a_burst(graph: Graph, most: int) -> Iterator[Wrong]:
-    """After a burst nothing is spent, if there are runs that `max_steps_per_round` ends."""
+    """Yield runs that spend a budget after a burst, if `max_steps_per_round` ends any run."""
     ends = (run.state.limit for run in graph.runs if isinstance(run.state, Finished))
     if LIMIT not in ends:
         return

@@ -1,7 +1,7 @@
-"""How a machine must count what its bounds bound.
+"""The rules by which a machine must count what its bounds limit.
 
 Not here: whether a bound is kept (rules.py). The rule to keep: only counters of declared bounds are
-judged; a count of the machine's own may do as it likes.
+judged; the machine's other counters are free.
 """
 
 from collections import deque
@@ -24,14 +24,14 @@ _COUNTED: Mapping[str, type[Effect]] = {
     "compaction_attempts": effects.Compact,
     "total_steps": effects.CloseStep,
 }
-"""What is asked for once for each time that a counter goes up."""
+"""The effect that a machine requests once for each increment of a counter."""
 _FAR = 2
 _APART = 2**40
 """More than exploration can count to, so that counters next to one another do not mix."""
 
 
 def miscounts(graph: Graph, bounds: Bounds) -> Iterator[Wrong]:
-    """A counter rises by one, or by the steps of a reply, and falls only if its bound says so."""
+    """Yield counters that rise by another number than one or a reply's steps, or wrongly fall."""
     falls = {bound.counter: bound.resets for bound in bounds.values()}
     counts = [tuple(getattr(run, counter) for counter in falls) for run in graph.runs]
     found: set[tuple[str, type[Struct], type[Struct], bool]] = set()
@@ -57,7 +57,7 @@ def miscounts(graph: Graph, bounds: Bounds) -> Iterator[Wrong]:
 
 
 def leaves_uncounted(graph: Graph, bounds: Bounds) -> Iterator[Wrong]:
-    """Between two waits, two compactions and two steps their counter goes up."""
+    """Yield a second wait, compaction or step whose counter has not gone up since the first."""
     for counter in dict.fromkeys(bound.counter for bound in bounds.values()):
         effect = _COUNTED.get(counter)
         if effect is not None:
@@ -86,7 +86,7 @@ def _uncounted(graph: Graph, counter: str, effect: type[Effect]) -> Iterator[Wro
 
 
 class _Kind(NamedTuple):
-    """What a node is apart from its counters."""
+    """The parts of a node besides its counters."""
 
     run: Run
     asked: tuple[type[Effect], ...]
@@ -154,7 +154,7 @@ class _View:
             self.lasting.append(sum(count * _APART**i for i, count in enumerate(counts)))
 
     def differs(self, node: int, other: int, arrow: Arrow) -> Wrong:
-        """The finding that `arrow` of `node` goes another way than that of `other`."""
+        """Return the finding that `arrow` of `node` goes another way than that of `other`."""
         run, known = self._graph.runs[node], self._graph.runs[other]
         apart = [
             f"{name} {getattr(run, name)} and {getattr(known, name)}"
@@ -167,7 +167,7 @@ class _View:
 
 
 def _waits(asked: tuple[Effect, ...]) -> bool | None:
-    """Whether a try is waited for or made at once; None where there is none."""
+    """Return whether the next try follows a wait, or None if `asked` holds no try."""
     for effect in asked:
         if isinstance(effect, effects.Backoff | effects.CallModel):
             return isinstance(effect, effects.Backoff)

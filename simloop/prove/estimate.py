@@ -1,4 +1,4 @@
-"""How many states an exploration would visit, computed from explorations under small limits.
+"""An estimate of the states of an exploration, computed from explorations under small limits.
 
 Not here: exploring (explore.py). The rule to keep: the estimate is computed and never timed, so
 that it is equal on every machine, and it is low rather than high: an exploration that is possible
@@ -64,7 +64,7 @@ def estimate(make: Callable[[Limits], Machine], limits: Limits) -> Estimate:
 def _at(
     counts: Mapping[frozenset[str], int], small: Mapping[str, int], values: Mapping[str, int]
 ) -> int:
-    """The polynomial through `counts`, which are those of `small` with some of it raised by one."""
+    """Return the value of the polynomial through `counts`, taken at `small` and one above."""
     return sum(
         count
         * prod(

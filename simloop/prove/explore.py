@@ -1,6 +1,6 @@
-"""Visiting every run that a machine can reach: a proof of what it can do, not a sample.
+"""The exploration of every run that a machine can reach: a proof of its behaviour, not a sample.
 
-Not here: what a machine has to keep to (rules.py), what the whole graph shows (graph.py), and
+Not here: the rules for machines (rules.py), the facts about the whole graph (graph.py), and
 making scenarios of runs (counterexamples.py). The rule to keep: whatever can happen in a state
 comes from what was asked of the world there (`kernel/alphabet.py`), never from the machine, so that
 a machine cannot hide anything by not expecting it.
@@ -28,18 +28,18 @@ from simloop.prove import bursts, counting, rules, stopping
 from simloop.prove.visited import Finding, Graph
 
 MAX_NODES = 1_000_000
-"""A machine that counts without bound is given up there: about a gigabyte."""
+"""The exploration stops after this many nodes, about a gigabyte, as for an unbounded counter."""
 _SAID_EVERY = 500
 
 
 Say = Callable[[str], object]
-"""Told how far an exploration has come, in words."""
+"""A function that receives the progress of an exploration in words."""
 
 
 def explore(
     machine: Machine, limits: Limits, say: Say = lambda _: None
 ) -> tuple[Graph, list[Finding], set[Edge]]:
-    """Visit every run of `machine`; the graph, what is wrong on the way, the edges taken.
+    """Visit every run of `machine`; return the graph, the findings and the edges taken.
 
     Raises RunawayRun past `MAX_NODES`: then the machine counts something that has no bound.
     """
@@ -55,7 +55,7 @@ def count_states(machine: Machine, limits: Limits, most: int) -> int | None:
 
 @contextmanager
 def _without_collections() -> Iterator[None]:
-    """Do not look for garbage: a graph of this size is looked through again and again, for none."""
+    """Disable garbage collection, which would scan the large graph repeatedly and free nothing."""
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -150,7 +150,7 @@ class _Explorer:
         return arrivals
 
     def _answers(self, effect: Effect) -> Iterator[Signal]:
-        """Also replies of as many steps as one may have: the most that a counter may jump."""
+        """Yield the answers, with replies of the most steps by which a counter may rise at once."""
         if not isinstance(effect, Effect):
             return  # found already
         yield from answers(effect, self._most_steps + 1)
@@ -158,7 +158,7 @@ class _Explorer:
             yield from replies(self._most_steps)
 
     def _target(self, node: int, run: Run, signal: Signal) -> int | None:
-        """The node that `signal` leads to; None, and a finding at `node`, if the machine fails."""
+        """Return the node after `signal`, or add a finding and return None if the machine fails."""
         try:
             moved = _transition(self._machine.advance(run, signal))
             number = self._numbers.get(moved)
@@ -172,7 +172,7 @@ class _Explorer:
         return number or self._new(moved, node, signal)
 
     def _new(self, moved: Transition, node: int, signal: Signal) -> int:
-        """Number what has not been seen: `signal` leads there from `node`."""
+        """Return the number of the node that `signal` reaches from `node`; add it if it is new."""
         number = self._numbers[moved] = self._graph.add(*moved, (node, signal))
         self._find_all(rules.Wrong(number, what) for what in self._wrong_with(number))
         if isinstance(moved[0].state, Finished):
@@ -180,7 +180,7 @@ class _Explorer:
         return number
 
     def _begins_anew(self, node: int) -> Iterator[rules.Wrong]:
-        """Findings about the next run of the machine, after one that has come to `node`."""
+        """Yield findings about the machine's next run after one that has reached `node`."""
         first: Any = self._first
         try:
             again: Any = self._machine.start()
@@ -193,7 +193,7 @@ class _Explorer:
             yield rules.Wrong(node, f"the next run does not begin as the first: {differing}")
 
     def _tried(self, run: Run, signal: Signal) -> Transition | None:
-        """The same once more, for the rules: here nothing is found or taken."""
+        """Return the transition again for the rules, without recording a finding or an edge."""
         try:
             return _transition(self._machine.advance(run, signal))
         except Exception:  # noqa: BLE001 - as above
@@ -213,13 +213,13 @@ class _Explorer:
                 self._findings[what] = Finding(what, self._graph.way_to(node, then))
 
     def _find(self, node: int, what: str, same: tuple[type, ...] = ()) -> None:
-        """Once for all that is the `same`: the first, so that its witness is the shortest."""
+        """Record the first finding of each `same`, which has the shortest witness."""
         if (same or what) not in self._findings:
             self._findings[same or what] = Finding(what, self._graph.way_to(node))
 
 
 def _runaway(graph: Graph) -> RunawayRun:
-    """The error for a machine of too many runs, with what counts the furthest in them."""
+    """Return the error for a machine of too many runs, with the counter that rose the most."""
     parts = graph.runs[0].__struct_fields__
     values = {part: len({getattr(run, part, None) for run in graph.runs}) for part in parts}
     most = max(parts, key=values.__getitem__)
@@ -239,7 +239,7 @@ def _failure(run: Run, signal: Signal, error: Exception) -> str:
 
 
 def _transition(moved: Any) -> Transition:
-    """What a machine gave, if it is a transition. Raises TypeError if not, as unpacking does."""
+    """Return `moved` if it is a transition. Raises TypeError if not, as unpacking does."""
     after, asked = moved
     if not (isinstance(after, Run) and isinstance(after.state, Struct)):
         raise TypeError(f"a {type(after).__name__} is no Run in a state")
@@ -247,7 +247,7 @@ def _transition(moved: Any) -> Transition:
 
 
 def why_impossible(machine: Machine, signal: Signal | type[Struct]) -> str:
-    """Why `signal` cannot arrive at this machine, or empty if it can."""
+    """Return the reason why `signal` cannot arrive at this machine, or empty if it can."""
     kind = signal if isinstance(signal, type) else type(signal)
     if kind is signals.AbortRequested:
         if machine.policies.on_abort is not OnAbort.END_RUN:

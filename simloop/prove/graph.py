@@ -1,7 +1,7 @@
-"""What a whole exploration shows: whether every run ends, how long one can be, the way round.
+"""The facts about a whole graph: whether every run ends, the longest run, the shortest cycle.
 
 Not here: building the graph (explore.py). The rule to keep: everything is exact and comes from the
-whole graph; of several ways the shortest is told, and of equally short ones the first found.
+whole graph; of several paths it reports the shortest, and of equally short ones the first found.
 """
 
 from collections import deque
@@ -23,7 +23,7 @@ from simloop.kernel.states import Finished
 from simloop.prove.visited import Graph, Step
 
 Weigh = Callable[[tuple[Effect, ...]], int]
-"""What a transition costs, by what is asked for in it."""
+"""The cost of a transition, computed from the effects that it requests."""
 Follow = Callable[[Signal], bool]
 
 _FROM_OUTSIDE = frozenset((*ENDINGS, HookFailed(), CallBlocked()))
@@ -39,7 +39,7 @@ class Lasso:
 
 
 def ends_first(graph: Graph) -> list[int] | None:
-    """The nodes so that each comes after all that it leads to; None if there is a way round."""
+    """Return the nodes, each after all its successors, or None if there is a cycle."""
     leads = [sorted({target for _, target in arrows}) for arrows in graph.arrows]
     order: list[int] = []
     on_the_way, done = bytearray(len(graph)), bytearray(len(graph))
@@ -61,7 +61,7 @@ def ends_first(graph: Graph) -> list[int] | None:
 
 
 def heaviest(graph: Graph, order: list[int], weigh: Weigh) -> int:
-    """The most that a run can cost. `order` is that of `ends_first`."""
+    """Return the highest cost of a run. `order` is the result of `ends_first`."""
     cost = [weigh(asked) for asked in graph.asked]
     ahead = [0] * len(graph)
     for node in order:
@@ -70,7 +70,7 @@ def heaviest(graph: Graph, order: list[int], weigh: Weigh) -> int:
 
 
 def first_endings(graph: Graph) -> dict[Finished, tuple[Step, ...]]:
-    """A shortest run to each end, if possible one that every design can be made to go."""
+    """Return a shortest run to each end, if possible one that is possible in every design."""
     found: dict[Finished, tuple[int, Signal, int]] = {}
     for node, arrows in enumerate(graph.arrows):
         for signal, target in arrows:
@@ -88,7 +88,7 @@ def first_endings(graph: Graph) -> dict[Finished, tuple[Step, ...]]:
 
 
 def _is_plain(graph: Graph, arrow: tuple[int, Signal, int]) -> bool:
-    """Whether an end comes as it usually does.
+    """Return whether an end has its usual cause.
 
     Time runs out where something takes time: exploration lets it happen everywhere. And a user
     aborts, or has aborted: not every design takes an error of the provider for an abort.
@@ -103,9 +103,9 @@ def _is_plain(graph: Graph, arrow: tuple[int, Signal, int]) -> bool:
 
 
 def trapped(graph: Graph) -> int | None:
-    """The first node that a run stays in or comes back to, and never ends but from outside.
+    """Return the first node that runs stay in or come back to until ended from outside.
 
-    One that cannot be left at all is not meant: exploration has found it already.
+    A node without any way out does not count, because exploration has found it already.
     """
     sources: list[list[int]] = [[] for _ in graph.runs]
     for node, arrows in enumerate(graph.arrows):
@@ -128,9 +128,9 @@ def trapped(graph: Graph) -> int | None:
 
 
 def shortest_lasso(graph: Graph, through: Follow) -> Lasso | None:
-    """The shortest way in and round, through a signal that `through` accepts; None without one.
+    """Return the shortest lasso with a signal that `through` accepts, or None without one.
 
-    One in which the user need not keep talking is told before one in which they do.
+    A lasso that needs no further messages of the user takes precedence over one that does.
     """
     for follow in (_without_user, _everything):
         found = _Rounds(graph, follow, through).shortest()
@@ -148,7 +148,7 @@ def _without_user(signal: Signal) -> bool:
 
 
 class _Rounds:
-    """The ways round in a graph, over the signals that are followed.
+    """The cycles in a graph, over the signals that are followed.
 
     Of the arrows from a node to another only the first is searched, and the first that passes
     `through`: the others lead nowhere else. `through` is asked once for each signal, not for each
@@ -185,7 +185,7 @@ class _Rounds:
         return Lasso(self._graph.steps(self._way_in(start)), self._graph.steps(cycle))
 
     def _round(self, start: int, longest: int) -> list[tuple[Signal, int]] | None:
-        """The shortest way from `start` back there that passes `through`."""
+        """Return the shortest cycle from `start` that passes `through`."""
         came: dict[tuple[int, bool], tuple[tuple[int, bool], Signal]] = {}
         frontier, length, goal = [(start, False)], 0, (start, True)
         while goal not in came and frontier and length < longest:
@@ -220,7 +220,7 @@ class _Rounds:
 def _first_of_each(
     row: list[tuple[Signal, int]], passing: Mapping[Signal, bool], wanted: frozenset[int]
 ) -> list[tuple[Signal, int, bool]]:
-    """The first arrow to each wanted node, and the first that passes; with whether it passes."""
+    """Return the first arrow to each wanted node and the first that passes, with that flag."""
     first: dict[tuple[int, bool], Signal] = {}
     for signal, target in row:
         if target in wanted:
@@ -229,7 +229,7 @@ def _first_of_each(
 
 
 def _breadth_first(arrows: list[list[tuple[Signal, int]]]) -> dict[int, tuple[int, Signal]]:
-    """From where, and by what, each reachable node is first reached; the nearest first."""
+    """Return the predecessor and signal of each reachable node; the nearest come first."""
     came: dict[int, tuple[int, Signal]] = {}
     waiting = deque([0])
     while waiting:
@@ -242,7 +242,7 @@ def _breadth_first(arrows: list[list[tuple[Signal, int]]]) -> dict[int, tuple[in
 
 
 def _without_dead_ends(arrows: list[list[tuple[Signal, int]]], left: set[int]) -> frozenset[int]:
-    """Those of `left` that are on a way round within it, or between two. Takes `left` apart."""
+    """Return the nodes of `left` on a cycle within it, or between two cycles. Empties `left`."""
     leads = {node: {target for _, target in arrows[node]} & left for node in left}
     sources: dict[int, set[int]] = {node: set() for node in left}
     for node, targets in leads.items():

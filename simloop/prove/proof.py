@@ -1,6 +1,6 @@
-"""What exploration proves about a machine under given limits.
+"""The proof that exploration gives about a machine under given limits.
 
-Not here: how it is shown (cli/proofs.py). The rule to keep: a proof is about the machine alone;
+Not here: its display (cli/proofs.py). The rule to keep: a proof is about the machine alone;
 what depends on a policy (how long a backoff is) names the policy that it was computed with.
 """
 
@@ -38,7 +38,7 @@ class Longest:
 
     Model calls are those for a reply: not those for a summary, but those that come back as aborted.
     `backoff_ns` is the longest that a run can wait in all as the machine's retry policy backs off,
-    `backoff_asked_ns` the same if the provider asks for as long as the policy allows.
+    `backoff_asked_ns` the longest if the provider requests as much as the policy allows.
     """
 
     transitions: int
@@ -50,7 +50,7 @@ class Longest:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What a machine can do, all of it. `longest` is None, and `lasso` is not, if it may not end.
+    """All behaviour of a machine. If a run may not end, `longest` is None and `lasso` is not.
 
     `heeded` are the limits that bound the machine. `untaken` are the edges of its map that cannot
     be taken, each with the reason where one is known. `findings` are what is wrong with it; where
@@ -73,18 +73,18 @@ class Proof:
 
     @property
     def undeclared(self) -> tuple[str, ...]:
-        """Limits that end its runs and are no bounds of it: nothing is proved of them."""
+        """Return the limits that end its runs and are not among its bounds, so lack a proof."""
         limits = dict.fromkeys(state.limit for state in self.endings if state.limit)
         return tuple(limit for limit in limits if limit not in (*self.heeded, *_OF_THE_WORLD))
 
     @property
     def terminates(self) -> bool:
-        """Whether every run is proved to come to an end."""
+        """Return whether every run is proved to end."""
         return self.lasso is None and self.followed
 
     @property
     def holds(self) -> bool:
-        """Whether every run ends, or need not, and nothing is wrong."""
+        """Return whether there are no findings and every run ends, unless the design is endless."""
         ends = self.terminates or (self.followed and bool(self.endless))
         return ends and not self.findings
 
@@ -97,11 +97,11 @@ def prove(
     through: str = "",
     say: Say = lambda _: None,
 ) -> Proof:
-    """Explore `machine`. `through` asks for the shortest lasso that passes a signal so described.
+    """Explore `machine`, and find the shortest lasso that passes the signal `through`.
 
-    It is words as in a report: `context-compacted`, or `model-replied other`. `say` hears how far
-    the exploration has come. Raises RunawayRun if there is no end to its runs, ScenarioError if no
-    lasso goes that way.
+    `through` is words as in a report: `context-compacted`, or `model-replied other`. `say` receives
+    the progress of the exploration. Raises RunawayRun if there is no end to its runs, ScenarioError
+    if no lasso passes the signal.
     """
     graph, findings, taken = explore(machine, limits, say)
     order = ends_first(graph)
@@ -134,13 +134,13 @@ def _endless(machine: Machine) -> str:
 
 
 def _wrongly_endless(machine: Machine, graph: Graph, order: list[int] | None) -> Iterator[Finding]:
-    """A declaration that is no longer true hides the next run that may not end."""
+    """Yield a finding for an untrue `endless`, which would hide a later endless run."""
     if _endless(machine) and order is not None and not graph.cut:
         yield Finding("every run ends, though the machine is declared `endless`", ())
 
 
 def _traps(graph: Graph) -> Iterator[Finding]:
-    """The first state that can be left, but never for an end. One that cannot is found already."""
+    """Yield a finding for the first state that has ways out, but none to an end."""
     node = trapped(graph)
     if node is not None:
         state = NAMES[type(graph.runs[node].state)]

@@ -1,4 +1,4 @@
-"""What a machine has to keep to, besides its map.
+"""The rules that a machine must keep besides its map.
 
 Not here: visiting its runs (explore.py). The rule to keep: each rule says in words what is wrong,
 with the state and the numbers, and knows nothing of any loop design.
@@ -21,11 +21,11 @@ from simloop.prove.visited import Arrow, Graph
 
 Asked = tuple[Effect, ...]
 Advance = Callable[[Run, Signal], Transition | None]
-"""What a run does on a signal; None where that is an error, which is a finding of its own."""
+"""The transition of a run on a signal, or None for an error, which is a finding of its own."""
 
 
 class Wrong(NamedTuple):
-    """A node, a rule's finding there, and the arrows that lead on from it to where it shows."""
+    """A node, a rule's finding there, and the arrows from the node to the evidence."""
 
     node: int
     what: str
@@ -42,7 +42,7 @@ _SPENDING: Mapping[str, tuple[type[Effect], ...]] = {
 
 
 def spends(asked: Asked, bound: Bound) -> bool:
-    """Whether something is asked for that may not be asked for once `bound` has been reached.
+    """Return whether `asked` has an effect that is forbidden once `bound` is reached.
 
     A counter of a machine's own bounds model calls.
     """
@@ -50,7 +50,7 @@ def spends(asked: Asked, bound: Bound) -> bool:
 
 
 def wrong_by_itself(run: Run, asked: Asked) -> Iterator[str]:
-    """What is wrong with a run and what it asks for, whatever came before."""
+    """Yield the faults of a run and its effects that do not depend on earlier runs."""
     state = NAMES[type(run.state)]
     answered = [effect for effect in asked if not isinstance(effect, _UNANSWERED)]
     if isinstance(run.state, Finished):
@@ -77,7 +77,7 @@ def wrong_by_itself(run: Run, asked: Asked) -> Iterator[str]:
 
 
 def past_a_bound(run: Run, asked: Asked, bounds: Mapping[str, Bound]) -> Iterator[str]:
-    """A bound that has been reached, and is asked past."""
+    """Yield each bound that is reached and that the effects exceed."""
     for limit, bound in bounds.items():
         if getattr(run, bound.counter) >= bound.at and spends(asked, bound):
             what = ", ".join(NAMES[type(e)] for e in asked if spends((e,), bound))
@@ -86,7 +86,7 @@ def past_a_bound(run: Run, asked: Asked, bounds: Mapping[str, Bound]) -> Iterato
 
 
 def ended_too_early(run: Run, bounds: Mapping[str, Bound]) -> Iterator[str]:
-    """A run that is ended by a limit which it has not reached."""
+    """Yield a fault if a limit ends the run before the run has reached it."""
     if isinstance(run.state, Finished) and run.state.limit in bounds:
         bound = bounds[run.state.limit]
         count = getattr(run, bound.counter)
@@ -95,7 +95,7 @@ def ended_too_early(run: Run, bounds: Mapping[str, Bound]) -> Iterator[str]:
 
 
 def not_the_same_twice(graph: Graph, advance: Advance) -> Iterator[Wrong]:
-    """Equal runs behave equally: of a machine that remembers something nothing is proved."""
+    """Yield runs that are equal but behave differently, as a machine with a memory does."""
     for node, arrows in enumerate(graph.arrows):
         run = graph.runs[node]
         for signal, target in arrows:
@@ -107,7 +107,7 @@ def not_the_same_twice(graph: Graph, advance: Advance) -> Iterator[Wrong]:
 
 
 def stops_one_early(graph: Graph, advance: Advance, bounds: Mapping[str, Bound]) -> Iterator[Wrong]:
-    """One below its bound a counter stops nothing that it did not stop before."""
+    """Yield counters that stop a run one below their bound."""
     tried: set[tuple[object, Signal, str]] = set()
     near = [[name for name, b in bounds.items() if _is_one_below(run, b)] for run in graph.runs]
     for node, arrows in enumerate(graph.arrows):
@@ -134,7 +134,7 @@ def _is_one_below(run: Run, bound: Bound) -> bool:
 
 
 def _goes_on(graph: Graph, node: int, bound: Bound) -> bool:
-    """Whether `bound` is spent there, or as soon as the context has been looked at.
+    """Return whether `bound` is spent at `node`, or right after the context is measured.
 
     The last try that is left may begin in another way than those before it.
     """

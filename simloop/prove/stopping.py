@@ -1,4 +1,4 @@
-"""What may follow an abort, a failed hook and the end of the wall clock.
+"""The rules for runs after an abort, a failed hook and the end of the wall clock.
 
 Not here: how a run counts (counting.py) and the other rules (rules.py). The rule to keep: a machine
 may do after an abort only what its `abort_rule` declares, because a user who has stopped a run must
@@ -33,7 +33,7 @@ _ENDS_AS: Mapping[type[Struct], Outcome] = {
 
 
 def goes_on_after_a_stop(graph: Graph) -> Iterator[Wrong]:
-    """A failed hook ends the run as failed, the end of the wall clock ends it as timed out."""
+    """Yield runs that a failed hook does not end as failed, or the wall clock as timed out."""
     for node, arrows in enumerate(graph.arrows):
         for signal, target in arrows:
             outcome = _ENDS_AS.get(type(signal))
@@ -49,7 +49,7 @@ def goes_on_after_a_stop(graph: Graph) -> Iterator[Wrong]:
 
 
 def acts_after_an_abort(graph: Graph, rule: AbortRule) -> Iterator[Wrong]:
-    """An aborted run asks only for what `rule` allows, ends, and has an outcome of `rule`."""
+    """Yield aborted runs that request what `rule` forbids, do not end, or end in another way."""
     came: Came = {}
     waiting: deque[tuple[int, Signal, int, bool]] = deque(
         (node, signal, target, True)
@@ -84,7 +84,7 @@ def _endless(graph: Graph, came: Came) -> tuple[int, ...]:
 
 
 def _forbidden(graph: Graph, rule: AbortRule, signal: Signal, target: int) -> str:
-    """The act of an aborted run that `rule` does not allow, in words; empty if there is none."""
+    """Return the act of an aborted run that `rule` forbids, in words, or empty without one."""
     state = graph.runs[target].state
     for effect in graph.asked[target]:
         if not _is_allowed(effect, rule):

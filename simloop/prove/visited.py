@@ -1,4 +1,4 @@
-"""What exploration leaves behind: every run that was visited, and what was wrong there."""
+"""The results of exploration: the graph of every visited run, and the findings."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -34,7 +34,7 @@ class Graph:
 
     `arrows[i]` are the signals that can arrive at node i, each with the node that it leads to.
     Nodes are in the order of their distance from the start; `parents[i]` is on a shortest way.
-    From the nodes in `cut` something was not followed, because it is wrong.
+    At the nodes in `cut` a wrong transition was not followed.
     """
 
     runs: list[Run] = field(default_factory=list)
@@ -44,7 +44,7 @@ class Graph:
     cut: set[int] = field(default_factory=set)
 
     def add(self, run: Run, asked: tuple[Effect, ...], parent: tuple[int, Signal] | None) -> int:
-        """Another node; its number."""
+        """Add a node and return its number."""
         self.runs.append(run)
         self.asked.append(asked)
         self.arrows.append([])
@@ -52,7 +52,7 @@ class Graph:
         return len(self.runs) - 1
 
     def way_to(self, node: int, then: Iterable[Arrow] = ()) -> tuple[Step, ...]:
-        """A shortest way from the start to `node`, and on along the arrows of `then`."""
+        """Return a shortest way from the start to `node`, continued by the arrows of `then`."""
         way = []
         parent = self.parents[node]
         while parent is not None:
@@ -62,7 +62,7 @@ class Graph:
         return self.steps((*reversed(way), *then))
 
     def steps(self, way: Iterable[Arrow]) -> tuple[Step, ...]:
-        """The transitions along these arrows."""
+        """Return the transitions along these arrows."""
         return tuple(Step(signal, self.runs[node], self.asked[node]) for signal, node in way)
 
     def __len__(self) -> int:
@@ -77,7 +77,7 @@ The first is an arrow that the search begins with, such as an abort.
 
 
 def way_back(came: Came, node: int) -> tuple[int, tuple[Arrow, ...]]:
-    """The node at which a search began, and the arrows from there to `node`."""
+    """Return the node at which a search began, and the arrows from there to `node`."""
     way: list[Arrow] = []
     first = False
     while not first:

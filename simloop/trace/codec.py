@@ -31,12 +31,12 @@ _UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def digest(data: bytes) -> str:
-    """The BLAKE2b of `data`, 16 bytes in hex."""
+    """Return the BLAKE2b of `data`, 16 bytes in hex."""
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 def encode(trace: LoopTrace) -> bytes:
-    """The trace as canonical bytes, with the digest filled in."""
+    """Return the trace as canonical bytes, with the digest filled in."""
     body = _ENCODER.encode_lines([trace.header, *trace.entries])
     if trace.footer is None:
         return body
@@ -68,7 +68,7 @@ def read_trace(path: str | Path) -> LoopTrace:
 
 
 def decode(data: bytes, path: str = "<trace>") -> LoopTrace:
-    """Load a trace from bytes; `path` is what errors call it. Raises ScenarioError."""
+    """Load a trace from bytes; `path` is its name in errors. Raises ScenarioError."""
     raw_lines = data.split(b"\n")
     trace = LoopTrace(_read_header(raw_lines[0], path))
     _check_utf8(data[: data.rfind(b"\n") + 1], path)
@@ -117,7 +117,7 @@ def _check_utf8(data: bytes, path: str) -> None:
 
 
 def _read_lines(raw: list[bytes], path: str) -> tuple[list[AnyEntry | Footer | Header], str]:
-    """All lines, and what to say of a last one that is not whole."""
+    """Return all lines, and a message about an incomplete last line."""
     whole, tail = raw[:-1], raw[-1] if raw else b""
     try:
         lines = msgspec.json.decode(b"[" + b",".join(whole) + b"]", type=list[Line])

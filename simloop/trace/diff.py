@@ -1,7 +1,7 @@
-"""The first place where two traces differ, and how to say so.
+"""The first place where two traces differ, and its description.
 
 Not here: making the second trace (check/replay.py). The rule to keep: only the first difference is
-told, because a run that has gone another way differs in everything after it.
+reported, because all later entries of a run that has gone another way differ too.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ _DERIVED = frozenset({"digest", "entries"})
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """Where two traces part: entry number `seq` (None for the footer), at `field`.
+    """The first difference of two traces: entry number `seq` (None for the footer), at `field`.
 
     `expected` and `got` are the values there, None where a trace has already ended. `context` is
     the entries that both have before it, as timeline lines.
@@ -37,7 +37,7 @@ class Divergence:
     context: tuple[str, ...]
 
     def lines(self, expected: str = "expected", got: str = "got") -> Iterator[str]:
-        """The divergence as text, safe to print; `expected` and `got` name the two sides."""
+        """Yield the divergence as text, safe to print; `expected` and `got` name the two sides."""
         where = "the end of the run" if self.seq is None else f"entry {self.seq}"
         yield f"the first difference is in {where}, {escape(self.field)}:"
         yield from (f"    {line}" for line in self.context)
@@ -50,7 +50,7 @@ class Divergence:
 
 
 def first_difference(expected: LoopTrace, got: LoopTrace) -> Divergence | None:
-    """Where `got` first differs from `expected`, be it that only one came to an end; else None."""
+    """Return the first difference, which may be the end of one trace, or None without one."""
     pairs = zip_longest(expected.entries, got.entries)
     for seq, (one, other) in enumerate(pairs):
         if one != other:
@@ -84,7 +84,7 @@ def _footers(one: Footer, other: Footer, record: list[AnyEntry]) -> Divergence |
 
 
 def _field(one: dict[str, Any], other: dict[str, Any]) -> tuple[str, Any, Any]:
-    """The first field that differs, down to the innermost mapping."""
+    """Return the first field that differs, down to the innermost mapping."""
     for name in dict.fromkeys((*one, *other)):
         expected, got = one.get(name), other.get(name)
         if expected == got:
@@ -117,7 +117,7 @@ def _text(value: Any) -> str:
 
 
 def _window(one: str, other: str) -> int:
-    """From where to show two long texts, so that what differs can be seen."""
+    """Return the offset from which two long texts must be shown to include the difference."""
     if max(len(one), len(other)) <= _WIDTH:
         return 0
     pairs = enumerate(zip(one, other, strict=False))

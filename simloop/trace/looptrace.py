@@ -44,27 +44,27 @@ class LoopTrace:
 
     @property
     def elapsed_ns(self) -> int:
-        """Virtual time, as far as it goes."""
+        """Return the virtual nanoseconds up to the last line of the trace."""
         if self.footer is not None:
             return self.footer.elapsed_ns
         return self.entries[-1].at_ns if self.entries else 0
 
     @property
     def outcomes(self) -> tuple[Outcome, ...]:
-        """How each prompt ended, as far as it goes."""
+        """Return the outcome of each prompt that ended in the trace."""
         ended = (entry for entry in self.entries if isinstance(entry, entries.Ended))
         last = () if self.footer is None else (self.footer,)
         return tuple(line.outcome for line in (*ended, *last))
 
     def rounds(self) -> Iterator[Round]:
-        """The rounds of the run, in order."""
+        """Yield the rounds of the run, in order."""
         starts = list(_round_starts(self.entries))
         for start, end in pairwise((*starts, len(self.entries))):
             yield _round(self.entries[start:end])
 
 
 def _round_starts(record: list[AnyEntry]) -> Iterator[int]:
-    """Where the machine decided on each main request: its hooks come between, and belong to it."""
+    """Yield the position of the decision before each main request and before its hooks."""
     moved = 0
     for index, entry in enumerate(record):
         if isinstance(entry, entries.Transition):

@@ -13,11 +13,11 @@ MAX_TRACE_CHARS = 200_000_000
 
 
 class Clock(Protocol):
-    """Whatever knows the virtual time."""
+    """A source of virtual time."""
 
     @property
     def now_ns(self) -> int:
-        """Virtual nanoseconds."""
+        """Return the virtual time in nanoseconds."""
         ...
 
 
@@ -32,7 +32,7 @@ class Since:
 
     @property
     def now_ns(self) -> int:
-        """Virtual nanoseconds since then."""
+        """Return the virtual nanoseconds since the run began."""
         return self._clock.now_ns - self._start_ns
 
 

@@ -150,7 +150,7 @@ def _keep_permissions(name: Path, old: os.stat_result) -> None:
 
 @contextlib.contextmanager
 def _temporary(folder: Path) -> Iterator[tuple[BinaryIO, Path]]:
-    """A new file in `folder`, locked while it is used, and removed unless it was renamed.
+    """Yield a new file in `folder`, locked during use and removed unless it was renamed.
 
     Its permissions are those that the umask gives to any new file.
     """

@@ -34,7 +34,7 @@ def write_traces(
 
 
 def file_name(node_id: str) -> str:
-    """A name that people recognise, and that no other test has."""
+    """Return a recognisable file name that no other test has."""
     plain = re.sub(rf"{re.escape(_SUFFIX)}::[^:]*$", "", node_id).replace("::", ".")
     name = re.sub(r"[^\w.=\[\]-]+", "_", plain.replace("/", "."), flags=re.ASCII).lstrip(".")
     if re.fullmatch(r"(?!\.)[\w./=\[\]-]{1,150}", plain, re.ASCII):

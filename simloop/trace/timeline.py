@@ -27,7 +27,7 @@ Line = tuple[int, str, str]
 
 
 def timeline(trace: LoopTrace) -> Iterator[str]:
-    """The lines of the timeline, header first, verdict last."""
+    """Yield the lines of the timeline, header first, verdict last."""
     yield from _header(trace.header)
     shown_ns = -1
     for at_ns, what, details in _lines(trace.entries):
@@ -41,7 +41,7 @@ def timeline(trace: LoopTrace) -> Iterator[str]:
 
 
 def describe(entry: AnyEntry) -> str:
-    """One entry on one line, moves of the machine and pieces of text included."""
+    """Return any entry as one line, also a move of the machine or a piece of text."""
     lines = list(_lines([entry]))
     if isinstance(entry, entries.Transition):
         counters = _counters(entry.error_count, entry.total_steps, entry.compaction_attempts)
@@ -50,7 +50,7 @@ def describe(entry: AnyEntry) -> str:
 
 
 def clock(at_ns: int) -> str:
-    """Seconds with milliseconds, or with all digits where the time is finer."""
+    """Return seconds with milliseconds, or with all digits for a finer time."""
     seconds, rest = divmod(at_ns, 10**9)
     digits = f"{rest:09d}"
     return f"{seconds}.{digits[:3]}{digits[3:].rstrip('0')}s"

@@ -1,4 +1,4 @@
-"""What tests ask of a trace: the requests as sent, the calls, the waits, the hooks.
+"""The views of a trace for tests: the requests as sent, the calls, the waits, the hooks.
 
 The rule to keep: a view is computed from entries alone, so it works for a trace read from a file
 as for one just made.
@@ -30,7 +30,7 @@ class HookRun(NamedTuple):
 
 
 def requests(record: Iterable[AnyEntry]) -> Iterator[Request]:
-    """Every request, exactly as it was sent."""
+    """Yield every request, exactly as it was sent."""
     system_prompt = ""
     messages: tuple[Message, ...] = ()
     tools: tuple[ToolSpec, ...] = ()
@@ -51,19 +51,19 @@ def requests(record: Iterable[AnyEntry]) -> Iterator[Request]:
 
 
 def calls(record: Iterable[AnyEntry]) -> Iterator[Call]:
-    """Every tool call that was run, in the order of the starts."""
+    """Yield every tool call that was run, in the order of the starts."""
     for entry in record:
         if isinstance(entry, entries.ToolStarted):
             yield Call(entry.name, msgspec.json.decode(entry.arguments))
 
 
 def backoffs_ns(record: Iterable[AnyEntry]) -> list[int]:
-    """The waits before retries, in order."""
+    """Return the waits before retries in nanoseconds, in order."""
     return [entry.delay_ns for entry in record if isinstance(entry, entries.Backoff)]
 
 
 def hook_log(record: Iterable[AnyEntry]) -> Iterator[HookRun]:
-    """Every hook that ran, in order."""
+    """Yield every hook run, in order."""
     for entry in record:
         if isinstance(entry, entries.Hook):
             yield HookRun(entry.point, entry.hook, entry.did)

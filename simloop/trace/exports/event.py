@@ -1,4 +1,4 @@
-"""What the events of all loops have in common. What each tells: the views beside this file."""
+"""The base of the events of all loops. The views in this folder define the events."""
 
 from msgspec import Struct
 
@@ -10,5 +10,5 @@ class Event(Struct, frozen=True, kw_only=True, tag_field="type"):
 
     @property
     def type(self) -> str:
-        """Its name, as JSON and listeners have it: `tool_call`."""
+        """Return its name for JSON and listeners, such as `tool_call`."""
         return str(type(self).__struct_config__.tag)

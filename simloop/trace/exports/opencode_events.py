@@ -48,13 +48,13 @@ class NamedError(Struct, frozen=True):
 
 
 class StatusEvent(Event, frozen=True, tag="session.status"):
-    """What the session does now."""
+    """The session has a new status."""
 
     status: Busy | Retry | Idle
 
 
 class SessionErrorEvent(Event, frozen=True, tag="session.error"):
-    """What ended the run."""
+    """An error ended the run."""
 
     error: NamedError
 
@@ -72,7 +72,7 @@ _LOST = ("connection", "timeout")  # no answer came; an error frame has any othe
 
 
 class OpencodeEvents:
-    """The view. An error that ends a run is followed by `idles` times idle."""
+    """The view. After an error that ends a run it emits idle `idles` times."""
 
     names: tuple[str, ...] = ("session.status", "session.error")
 
@@ -83,7 +83,7 @@ class OpencodeEvents:
         self._error: entries.Error | None = None
 
     def feed(self, line: AnyEntry | Footer) -> list[Event]:
-        """The events that the next line of the trace makes, in order."""
+        """Return the events of the next line of the trace, in order."""
         match line:
             case entries.Transition():
                 return self._move(line)
@@ -113,7 +113,7 @@ class OpencodeEvents:
         return [StatusEvent(at_ns=line.at_ns, status=Busy())] if busy else []
 
     def _retry(self, line: entries.Backoff) -> Event:
-        """Counted here: without a bound on retries the machine need not count far."""
+        """Return the event of a retry, counted here: an unbounded machine stops counting early."""
         self._attempt += 1
         message = self._error.fault.message if self._error is not None else str(line.error_class)
         retry = Retry(self._attempt, message, line.at_ns + line.delay_ns)
@@ -128,7 +128,7 @@ class OpencodeEvents:
         return [SessionErrorEvent(at_ns=at_ns, error=error), *[idle] * self._idles]
 
     def _name(self) -> str:
-        """What a failed call is called; anything else, such as a failed hook, has no name."""
+        """Return the name of a failed call, or empty for other errors such as a failed hook."""
         if self._error is None:
             return "UnknownError"
         if self._error.error_class is ErrorClass.OVERFLOW:

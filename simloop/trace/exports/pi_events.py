@@ -50,7 +50,7 @@ class MessageEvent(Event, frozen=True, tag="message"):
 
 
 class ToolCallEvent(Event, frozen=True, tag="tool_call"):
-    """A call is about to be looked at."""
+    """The loop is about to handle a call."""
 
     tool_call: RequestedCall
 
@@ -75,7 +75,7 @@ class DoneEvent(Event, frozen=True, tag="done"):
 
 
 class ErrorEvent(Event, frozen=True, tag="error"):
-    """The run ended in another way; `error` is what the user is told."""
+    """The run ended in another way; `error` is the message to the user."""
 
     error: str
 
@@ -103,7 +103,7 @@ class DocumentEvents:
         self._in_order = not self._parallel
 
     def feed(self, line: AnyEntry | Footer) -> list[Event]:
-        """The events that the next line of the trace makes, in order."""
+        """Return the events of the next line of the trace, in order."""
         match line:
             case entries.Transition(signal="began"):
                 self._running, self._reading, self._start_ns = True, False, line.at_ns
@@ -140,7 +140,7 @@ class DocumentEvents:
         return []
 
     def _tell_early(self, at_ns: int) -> list[Event]:
-        """The next call, and those that were answered while the reply went on."""
+        """Return the events of the next call and of calls answered before the reply ended."""
         told = self._tell_next(at_ns)
         for line in self._early:
             told += self._result(line, at_ns)
@@ -161,7 +161,7 @@ class DocumentEvents:
         return events
 
     def _tell_next(self, at_ns: int) -> list[Event]:
-        """The next call, which is looked at from now on; in parallel, all of them."""
+        """Return the event of the next call to be handled; in parallel, of all calls."""
         waiting = len(self._waiting)
         return [self._tell(at_ns) for _ in range(min(waiting, 1) if self._in_order else waiting)]
 
@@ -179,7 +179,7 @@ class DocumentEvents:
 
 
 def params_of(arguments: str) -> Any:
-    """The arguments of a call as values, or as the text that the model wrote."""
+    """Return the arguments of a call as values, or as the text that the model wrote."""
     try:
         return msgspec.json.decode(arguments)
     except (msgspec.DecodeError, RecursionError):

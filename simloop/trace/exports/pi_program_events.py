@@ -32,7 +32,7 @@ from simloop.trace.exports.pi_events import params_of
 
 
 class ProgramEvent(Event, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """One of pi's, with pi's own field names in JSON."""
+    """An event of pi, with pi's own field names in JSON."""
 
 
 class AgentStart(ProgramEvent, frozen=True, tag="agent_start"):
@@ -70,7 +70,7 @@ class MessageEnd(ProgramEvent, frozen=True, tag="message_end"):
 
 
 class ToolExecutionStart(ProgramEvent, frozen=True, tag="tool_execution_start"):
-    """A call is being dealt with."""
+    """The loop begins to handle a call."""
 
     tool_call_id: str
     tool_name: str
@@ -94,7 +94,7 @@ class TurnEnd(ProgramEvent, frozen=True, tag="turn_end"):
 
 
 class AgentEnd(ProgramEvent, frozen=True, tag="agent_end"):
-    """The prompt is dealt with."""
+    """The prompt has ended."""
 
 
 _STOP_REASONS = {
@@ -134,7 +134,7 @@ class ProgramEvents:
         self._batch = _Batch([], parallel=parallel)
 
     def feed(self, line: AnyEntry | Footer) -> list[ProgramEvent]:
-        """The events that the next line of the trace makes, in order."""
+        """Return the events of the next line of the trace, in order."""
         match line:
             case entries.Transition(signal="abort-requested", state=state) if state != "finished":
                 return []  # only a flag: the loop says later what it did about it
@@ -157,7 +157,7 @@ class ProgramEvents:
                 return []
 
     def _heard(self, line: entries.Request) -> list[ProgramEvent]:
-        """What the user said since the last request. After a compaction old words come again."""
+        """Return the events of new user messages; a compaction resends old ones."""
         last = itertools.takewhile(_is_users, reversed(line.added))
         added = last if line.kept < self._sent else filter(_is_users, reversed(line.added))
         texts = [message.text for message in added][::-1]
@@ -175,7 +175,7 @@ class ProgramEvents:
         ]
 
     def _break_off(self, line: entries.Transition) -> list[ProgramEvent]:
-        """A message that is still open when the machine moves was broken off."""
+        """Return the events that end a message still open when the machine moves."""
         if not self._message.is_open:
             return []
         return self._message.end(line.at_ns, "aborted", "Request was aborted")
@@ -220,7 +220,7 @@ def _is_users(message: Message) -> bool:
 
 
 def _overlap(told: list[str], texts: list[str]) -> int:
-    """How many of the first `texts` are the last ones that were told."""
+    """Return the number of the first `texts` that are also the last of `told`."""
     longest = min(len(told), len(texts))
     return next(n for n in range(longest, -1, -1) if told[len(told) - n :] == texts[:n])
 
@@ -293,7 +293,7 @@ class _Batch:
         self._ended: dict[str, entries.ToolResult] = {}
 
     def start_up_to(self, call_id: str, at_ns: int) -> list[ProgramEvent]:
-        """The starts of this call and of those before it, where they have not been told."""
+        """Return the missing start events of this call and of the calls before it."""
         events: list[ProgramEvent] = []
         while call_id in self._waiting:
             _, call = self._waiting.popitem(last=False)
@@ -307,7 +307,7 @@ class _Batch:
         return events
 
     def answer(self, line: entries.ToolResult, *, stopped: bool) -> list[ProgramEvent]:
-        """What the result of a call makes: its end, and the messages that are due then."""
+        """Return the events of a result: the end of its call, and the messages due then."""
         call_id = line.call_id
         if call_id not in self._open:
             return []
@@ -328,7 +328,7 @@ class _Batch:
         return [event for result in results for event in _result_message(result, at_ns)]
 
     def close(self) -> tuple[str, ...]:
-        """The calls that have a result message; the turn is over."""
+        """End the turn and return the ids of the calls that have a result message."""
         answered = tuple(each for each in self._order if each in self._ended)
         self._order.clear()
         return answered

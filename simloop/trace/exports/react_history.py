@@ -12,7 +12,7 @@ from simloop.trace.exports.pi_events import params_of
 
 
 def history(messages: tuple[Message, ...]) -> list[dict[str, Any]]:
-    """The conversation as the document keeps it: roles user, model and tool, each with parts.
+    """Return the conversation in the document's form: roles user, model and tool, with parts.
 
     Text and call of a reply are two parts, as in the real program; the document has them in one.
     The results of a reply are parts of one entry, as there.
