@@ -28,7 +28,7 @@ OUTPUT_CLOSED = 141
 VERBS = {
     "run": ("run", "Run scenarios and judge what they expect."),
     "compare": ("compare", "Run scenarios on several loops, side by side."),
-    "explore": ("explore", "Visit every run that a loop can have, and say what that proves."),
+    "explore": ("explore", "Visit every run that a loop can have, and prove its properties."),
     "check": ("check", "Check scenarios: what they expect, and that they run the same twice."),
     "record": ("record", "Write the traces of scenarios to files."),
     "replay": ("replay", "Run recorded traces again: is it still the same?"),

@@ -114,7 +114,7 @@ def command(
     output_format: str,
     **limits_given: int,
 ) -> int:
-    """Visit every run that a loop can have, and report the properties that this proves.
+    """Visit every run that a loop can have, and prove its properties.
 
     The proof says whether every run ends, and after how much at the latest; it gives each outcome
     with the shortest run to it, the edges of the map that cannot be taken, and, if a run may never
