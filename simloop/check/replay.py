@@ -102,13 +102,18 @@ def rerun(trace: LoopTrace, loop: str | None = None) -> LoopTrace:
             f"this run was of the loop `{recorded}`, which does not come with simloop; a trace may "
             "come from a stranger, so replay imports no module that only the trace names",
             hint=f"if you trust it, add: --loop {shlex.quote(recorded)}"
-            if is_own(recorded)
+            if _is_importable(recorded)
             else "give it by name: --loop module:attribute",
         )
     scenario, chosen = recorded_scenario(trace), loop or recorded
     judge_as = trace.header.judge_as if is_own(chosen) else ""
     again = run_to_the_end(scenario, seed=trace.header.seed, loop=chosen, judge_as=judge_as)
     return as_far_as(trace, again)
+
+
+def _is_importable(loop: str) -> bool:
+    """Return whether `--loop` can import the name; it cannot for a script or a nested class."""
+    return is_own(loop) and "<" not in loop and not loop.startswith("__main__:")
 
 
 def as_far_as(cut: LoopTrace, trace: LoopTrace) -> LoopTrace:

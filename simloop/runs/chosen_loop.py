@@ -17,11 +17,13 @@ from simloop.runs.own_loop import (
     OF_LOOPS,
     GivenLoop,
     check_limits,
+    declared_design,
     found,
     is_made,
     is_own,
     kept_limits,
     own_machine,
+    recorded_name,
 )
 from simloop.runs.registry import machine_for
 from simloop.scenario.designs import LoopOptions
@@ -72,9 +74,9 @@ def choose_loop(scenario: Scenario, given: RunOptions) -> ChosenLoop:
         machine = own_machine(loop, scenario.limits, options, design_options, judge_as)
     own = is_own(loop)
     if own:
-        judge_as = judge_as or str(getattr(machine, "judge_as", ""))
+        judge_as = judge_as or declared_design(machine)
         check_judge_as(judge_as, loop)
-    name = loop if isinstance(loop, str) else machine.name
+    name = recorded_name(loop, machine)
     return ChosenLoop(
         scenario,
         machine,

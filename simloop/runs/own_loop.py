@@ -17,6 +17,7 @@ from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Bound, Machine, Run
 from simloop.kernel.policies import Policies
 from simloop.runs.isolation import imported, isolated
+from simloop.scenario.designs import names
 
 GivenLoop: TypeAlias = str | Machine | Callable[..., Machine]
 """A name, a machine, or a class or function that makes one from Limits."""
@@ -39,6 +40,30 @@ def called(loop: GivenLoop) -> str:
     """Return the name of `loop` in messages."""
     own: Any = loop
     return loop if isinstance(loop, str) else getattr(own, "__name__", type(loop).__name__)
+
+
+def recorded_name(loop: GivenLoop, machine: Machine) -> str:
+    """Return the name of `loop` in the header of a trace; `machine` is its machine.
+
+    A subclass or a copy of a bundled loop has that loop's `name`, and its trace would pass for one
+    of the bundled loop. It is recorded as module:attribute, as if the caller had given that name.
+    """
+    if isinstance(loop, str):
+        return loop
+    if machine.name not in names() or type(machine).__module__.partition(".")[0] == "simloop":
+        return machine.name
+    source = loop if hasattr(loop, "__qualname__") else type(machine)
+    return f"{source.__module__}:{source.__qualname__}"
+
+
+def declared_design(loop: Any) -> str:
+    """Return the design that a machine or its class is judged as, or an empty text.
+
+    `judge_as` states it; otherwise the `name` that a subclass inherits from a bundled loop does.
+    """
+    name = getattr(loop, "name", "")
+    inherited = name if isinstance(name, str) and name in names() else ""
+    return str(getattr(loop, "judge_as", "")) or inherited
 
 
 def found(loop: GivenLoop) -> Any:
@@ -73,7 +98,7 @@ def own_machine(
         return _checked(made, name)
     given = dict(options)
     takes = _parameters(made)
-    design = judge_as or str(getattr(made, "judge_as", ""))
+    design = judge_as or declared_design(made)
     if design and "options" in takes and "options" not in given:
         given["options"] = _as_declared(made, design_options(design))
     _check_options(made, name, limits, given)

@@ -1,10 +1,12 @@
 """A loop of the user's own on the command line: options, judging, exploring, replaying."""
 
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
+from simloop import load_scenario, run, write_trace
 from simloop.cli import main
 
 LOOP = """
@@ -19,6 +21,10 @@ class Mine(ReactLoop):
         if patience > 5:
             raise ValueError("too patient")
         super().__init__(limits)
+
+
+class Heir(ReactLoop):
+    pass  # it inherits the name of react
 
 
 class Watched(PiLoop):
@@ -93,3 +99,14 @@ def test_exploring_a_design_that_is_endless_on_purpose_ends_well(project: str) -
     assert explored.exit_code == 0
     assert ": a run may never end, on purpose (" in explored.stdout
     assert "endless      a person watches it" in explored.stdout
+
+
+def test_replay_demands_the_name_of_a_subclass_that_was_given_as_an_object(project: str) -> None:
+    module = project.partition(":")[0]
+    trace = run(load_scenario("a.simloop.yaml"), loop=import_module(module).Heir()).trace
+    write_trace(trace, Path("a.jsonl"))
+    refused = simloop("replay", "a.jsonl")
+    assert refused.exit_code == 2
+    assert f"if you trust it, add: --loop {module}:Heir" in refused.stderr
+    again = simloop("replay", "a.jsonl", "--loop", f"{module}:Heir")
+    assert (again.exit_code, again.stdout.split()[0]) == (0, "ok"), again.output

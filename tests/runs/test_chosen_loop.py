@@ -58,6 +58,18 @@ def needs_an_option(limits: Limits, *, patience: int) -> Own:
     return Own(limits, patience=patience)
 
 
+class Mine(ReferenceLoop):
+    """It inherits the name of the bundled loop."""
+
+    def advance(self, run: Run, signal: Signal) -> Transition:
+        SEEN.append(time.time())
+        return super().advance(run, signal)
+
+
+def mine(limits: Limits) -> Mine:
+    return Mine(limits)
+
+
 class Judged(Own):
     judge_as = "pi"
 
@@ -118,6 +130,42 @@ def test_the_trace_of_an_object_can_be_run_again_if_the_loop_is_named() -> None:
     assert rerun(recorded, f"{HERE}:OWN").entries == recorded.entries
     with pytest.raises(ScenarioError, match=r"give it by name: --loop module:attribute"):
         rerun(recorded)
+
+
+def test_a_subclass_that_inherits_a_name_is_recorded_alike_in_whatever_form_it_is_given() -> None:
+    SEEN.clear()
+    headers = [run(ANSWERED, loop=loop).trace.header for loop in (f"{HERE}:Mine", Mine, Mine())]
+    assert headers[0] == headers[1] == headers[2]
+    assert (headers[0].loop, headers[0].judge_as) == (f"{HERE}:Mine", "reference")
+    assert headers[0].python == ("loop",)
+    assert len(set(SEEN)) == 1, "its clock is the virtual one"
+
+
+@pytest.mark.parametrize("loop", [f"{HERE}:mine", mine], ids=["name", "function"])
+def test_a_function_that_makes_such_a_subclass_is_recorded_by_its_own_name(loop: Any) -> None:
+    assert run(ANSWERED, loop=loop).trace.header.loop == f"{HERE}:mine"
+
+
+def test_the_trace_of_such_a_subclass_is_never_run_as_that_of_the_bundled_loop() -> None:
+    recorded = run(ANSWERED, loop=Mine()).trace
+    with pytest.raises(ScenarioError, match=rf"if you trust it, add: --loop {HERE}:Mine"):
+        rerun(recorded)
+    assert encode(rerun(recorded, f"{HERE}:Mine")) == encode(recorded)
+
+
+def test_a_loop_that_no_name_reaches_is_not_offered_to_replay_by_that_name() -> None:
+    class Nested(ReferenceLoop):
+        pass
+
+    recorded = run(ANSWERED, loop=Nested).trace
+    assert recorded.header.loop.endswith("<locals>.Nested")
+    with pytest.raises(ScenarioError, match=r"give it by name: --loop module:attribute"):
+        rerun(recorded)
+
+
+@pytest.mark.parametrize("loop", [ReferenceLoop, ReferenceLoop()], ids=["class", "machine"])
+def test_a_bundled_loop_that_is_given_as_an_object_keeps_its_name(loop: Any) -> None:
+    assert run(ANSWERED, loop=loop).trace.header.loop == "reference"
 
 
 # Options
@@ -273,6 +321,22 @@ def test_a_loop_can_be_judged_as_a_design_by_the_call(loop: Any) -> None:
 def test_a_loop_can_declare_the_design_that_it_is_judged_as(loop: Any) -> None:
     assert run(expecting(), loop=loop).ok
     assert not run(expecting(), loop=loop, judge_as="react").ok
+
+
+class MyPi(PiLoop):
+    """It inherits the name, and so the expectations and options, of pi."""
+
+
+@pytest.mark.parametrize("loop", [f"{HERE}:MyPi", MyPi, MyPi()], ids=["name", "class", "machine"])
+def test_a_subclass_that_inherits_a_name_is_judged_as_that_loop(loop: Any) -> None:
+    assert run(expecting(), loop=loop).ok
+
+
+@pytest.mark.parametrize("loop", [f"{HERE}:MyPi", MyPi], ids=["name", "class"])
+def test_a_subclass_that_inherits_a_name_has_the_options_of_that_loop(loop: Any) -> None:
+    scenario = Scenario(prompt="x", loops={"pi": {"parallel": True}})
+    machine: Any = Simulation(scenario, loop=loop)._loop.machine
+    assert machine.options.parallel is True
 
 
 def test_a_file_can_say_what_its_own_loop_is_judged_as() -> None:
