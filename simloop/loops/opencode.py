@@ -36,8 +36,9 @@ versions that have it. These differences of the versions have no option:
 
 - delays: 1.18.33 adds up to a quarter by chance; here a delay is exact.
 - errors: 1.18.33 reads the whole body for the words of a passing failure (bug C7), here the message
-  and the code are read. 1.2.27 retries an error whose message is JSON. An overflow is known by the
-  phrases of all providers (kernel/errorclass.py), of which the versions know fewer.
+  and the code are read. A provider whose name begins with `openai` also has its 404 retried since
+  1.2.27. An error frame that is an object, as other providers than the OpenAI-compatible one hand
+  it on, is judged by its code and type; here a frame is its message.
 - broken streams: 1.18.33 waits 250 ms at most for a tool that still runs, and up to 1.2.27 such a
   tool is marked as aborted; here the loop waits for it. After an abort, or a compaction, the failed
   tries of a step are forgotten here.
@@ -159,7 +160,7 @@ def _retry_policy(options: OpencodeOptions) -> RetryPolicy:
         return ExponentialBackoff(initial_delay_ms=options.first_delay_ms)
     return OpencodeRetry(
         initial_delay_ms=options.first_delay_ms,
-        knows_overflow=options.compact_on_overflow,
+        overflow_words=options.overflow_words if options.compact_on_overflow else None,
         overflow_by_code=options.overflow_by_code,
         by_words=options.retry_by_words,
     )

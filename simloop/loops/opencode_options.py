@@ -12,6 +12,7 @@ from annotated_types import Ge
 from simloop.kernel.checked import AS_WRITTEN, Word, check_settings
 from simloop.kernel.durations import Lasting, Milliseconds
 from simloop.kernel.replies import KeepFailed
+from simloop.loops.opencode_overflows import OverflowWords
 
 
 class Steps(Word):
@@ -36,11 +37,14 @@ class OpencodeOptions:
     by_status: bool = False
     """Retry 408, 409, 429 and every status from 500 on, whatever the code; never an error frame.
     Retry-After counts as it is, zero and less retry at once, and an answer's delay has no cap (all
-    versions). A `retry` of the scenario takes the place of this and of the next two."""
+    versions). A `retry` of the scenario takes the place of this and of the next three."""
     retry_by_words: bool = False
     """With `by_status`: retry an error also if its words say that it may pass (1.18.33)."""
     overflow_by_code: bool = False
     """With `by_status`: an HTTP error whose code says so is an overflow (1.18.33)."""
+    overflow_words: OverflowWords = OverflowWords.ALL
+    """With `by_status`: the phrases of an overflow, by default of all providers (1.2.27, 1.18.33,
+    each with its own list)."""
     steps: Steps = Steps.ADVISE
     """Whether `max_steps` adds a note to each further request, ends the run, or does nothing. The
     design only adds the note; `enforce` is an addition of simloop."""
@@ -85,12 +89,19 @@ _1_1_11 = OpencodeOptions(
     compact_without_progress=True,
     parallel=True,
 )
-_1_2_27 = replace(_1_1_11, compact_on_overflow=True, keep_failed=KeepFailed.CALLS, idle_twice=True)
+_1_2_27 = replace(
+    _1_1_11,
+    compact_on_overflow=True,
+    overflow_words=OverflowWords.OF_1_2_27,
+    keep_failed=KeepFailed.CALLS,
+    idle_twice=True,
+)
 _1_18_33 = replace(
     _1_2_27,
     max_retries=5,
     retry_by_words=True,
     overflow_by_code=True,
+    overflow_words=OverflowWords.OF_1_18_33,
     network_error_fails=True,
     calls_go_on=True,
     filter_fails=True,

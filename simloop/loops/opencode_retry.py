@@ -1,17 +1,22 @@
 """The retry policy of opencode's versions: which failed calls they repeat, and after how long.
 
-Not here: the documented policy (`ExponentialBackoff`) and the count of failures (the loop). The
-rule to keep: a version decides by the status, except where one of its options adds words or codes.
+Statuses, codes and words were read in the published programs: packages opencode-linux-x64 1.1.11,
+1.2.27 and 1.18.33. Not here: the phrases of an overflow (opencode_overflows.py), the documented
+policy (`ExponentialBackoff`) and the count of failures (the loop). The rule to keep: a version
+decides by the status, except where one of its options adds words or codes.
 """
 
+import json
 import re
 from dataclasses import dataclass
 from math import ceil, isnan
+from typing import Any
 
 from msgspec import UNSET
 
-from simloop.kernel.errorclass import ErrorClass, class_of_status, says_overflow
+from simloop.kernel.errorclass import ErrorClass, class_of_status
 from simloop.kernel.retry import RETRYABLE, until_ns
+from simloop.loops.opencode_overflows import OverflowWords
 from simloop.messages import Fault
 
 _CONFLICT, _TOO_LARGE, _SERVER = 409, 413, 500
@@ -31,28 +36,31 @@ _NUMBER = re.compile(r"\s*([+-]?(?:Infinity|(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?))"
 _MAY_PASS = re.compile(
     r"429|50[0234]|524|too many requests|rate (?:increased too quickly|limit)|rate[-_]limit"
     r"|overloaded|service[-_ ]unavailable|internal[_ ]error|internal server error"
-    r"|server[-_ ]error|provider[-_ ]returned[-_ ]error|terminated|fetch failed|failed to fetch"
-    r"|network[-_\s]error|upstream connect|connection (?:error|refused|lost)|socket hang up"
-    r"|socket connection was closed|reset before headers|getaddrinfo|enotfound|eai_again"
-    r"|econnrefused|econnreset|etimedout|^timeout$|re?try your request|resource[ _]exhausted"
+    r"|server[-_ ]error|provider(?: returned |_returned_|-returned-)error|terminated|fetch failed"
+    r"|failed to fetch|network[-_\s]error|upstream connect|connection (?:error|refused|lost)"
+    r"|socket hang up|socket connection was closed|reset before headers|getaddrinfo|enotfound"
+    r"|eai_again|econnrefused|econnreset|etimedout|^timeout$|resource[ _]exhausted"
+    r"|try your request again|retry your request"
     r"|\b(?:request|response|connection|network|stream|read) (?:timeout|timed out|time out)\b"
     r"|\btry again (?:later|in\b)|\b(?:currently|temporarily) at capacity\b",
-    re.IGNORECASE,
+    re.IGNORECASE | re.ASCII,
 )
 _FRAME_MAY_PASS = re.compile(r"too_many_requests|exhausted|unavailable", re.IGNORECASE)
+# Codes of an error frame that is JSON text by which 1.18.33 gives up.
+_NEVER_PASS = frozenset({"insufficient_quota", "usage_not_included", "invalid_prompt"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpencodeRetry:
     """Repeats 408, 409, 429 and every status from 500 on, whatever the code of the error.
 
-    `knows_overflow` takes 413 and the words of an overflow for one, `overflow_by_code` also the
-    `code` of an HTTP error. `by_words` repeats an error whose message or code says that it may
-    pass, and is the only way to repeat an error frame of a stream.
+    `overflow_words` are the phrases of an overflow, and 413 is one; None knows no overflow.
+    `overflow_by_code` also takes the `code` of an HTTP error. `by_words` repeats an error whose
+    message or code says that it may pass, and is the only way to repeat an error frame of a stream.
     """
 
     initial_delay_ms: int = 2_000
-    knows_overflow: bool = False
+    overflow_words: OverflowWords | None = None
     overflow_by_code: bool = False
     by_words: bool = False
 
@@ -85,19 +93,48 @@ class OpencodeRetry:
         return round(min(delay_ms if asked_ms is None else asked_ms, _LONGEST_MS) * _NS_PER_MS)
 
     def _overflows(self, fault: Fault) -> bool:
-        if not self.knows_overflow:
+        if self.overflow_words is None:
             return False
         by_code = self.overflow_by_code and fault.code == _OVERFLOW_CODE and not fault.code_is_type
-        return fault.status == _TOO_LARGE or by_code or says_overflow(fault.message)
+        return fault.status == _TOO_LARGE or by_code or self.overflow_words.are_in(fault.message)
 
     def _may_pass(self, fault: Fault) -> bool:
-        texts = (fault.message, fault.code)
-        return self.by_words and any(_MAY_PASS.search(text) for text in texts)
+        # The body, where the code stands, is searched as JSON text.
+        return self.by_words and any(map(_MAY_PASS.search, (fault.message, _quoted(fault.code))))
 
     def _class_of_frame(self, fault: Fault) -> ErrorClass:
         """Return the class of an error frame, or of an exception: only the message is looked at."""
-        passes = _MAY_PASS.search(fault.message) or _FRAME_MAY_PASS.search(fault.message)
-        return ErrorClass.SERVER if self.by_words and passes else ErrorClass.UNKNOWN
+        body = _error_body(fault.message)
+        if self.overflow_words is not None and _code_of(body) == _OVERFLOW_CODE:
+            return ErrorClass.OVERFLOW
+        passes = self.by_words and _frame_may_pass(fault.message, body)
+        return ErrorClass.SERVER if passes else ErrorClass.UNKNOWN
+
+
+def _frame_may_pass(message: str, body: dict[str, Any] | None) -> bool:
+    """Return whether 1.18.33 repeats an error frame; it searches the message as JSON text."""
+    if body is not None:
+        return _code_of(body) not in _NEVER_PASS or bool(_MAY_PASS.search(_quoted(body)))
+    return any(words.search(_quoted(message)) for words in (_MAY_PASS, _FRAME_MAY_PASS))
+
+
+def _error_body(message: str) -> dict[str, Any] | None:
+    """Return the error body that the message is the JSON text of, if it is one."""
+    try:
+        body = json.loads(message)
+    except (ValueError, RecursionError):
+        return None
+    return body if isinstance(body, dict) and body.get("type") == "error" else None
+
+
+def _code_of(body: dict[str, Any] | None) -> str:
+    error = (body or {}).get("error")
+    code = error.get("code") if isinstance(error, dict) else None
+    return code if isinstance(code, str) else ""
+
+
+def _quoted(value: str | dict[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _asked_ms(fault: Fault, now_ns: int) -> float | None:

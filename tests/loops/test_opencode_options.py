@@ -182,6 +182,7 @@ def test_the_bounds_are_those_that_the_options_leave(
         ("by_status", {"1.1.11": True, "1.2.27": True, "1.18.33": True}),
         ("retry_by_words", {"1.1.11": False, "1.2.27": False, "1.18.33": True}),
         ("overflow_by_code", {"1.1.11": False, "1.2.27": False, "1.18.33": True}),
+        ("overflow_words", {"1.1.11": "all", "1.2.27": "1.2.27", "1.18.33": "1.18.33"}),
         ("compatible_words", {"1.1.11": True, "1.2.27": True, "1.18.33": True}),
         ("network_error_fails", {"1.1.11": False, "1.2.27": False, "1.18.33": True}),
         ("lower_case_names", {"1.1.11": True, "1.2.27": True, "1.18.33": True}),

@@ -1,0 +1,363 @@
+"""The words of errors by which a version compacts or tries again, beside words that it ignores.
+
+The verdicts are those of the patterns in the published programs, which were run on these messages:
+packages opencode-linux-x64 1.1.11, 1.2.27 and 1.18.33. 1.1.11 has no such words.
+"""
+
+import json
+
+import pytest
+from msgspec import UNSET
+
+from simloop.kernel.errorclass import ErrorClass
+from simloop.loops.opencode import OpencodeLoop
+from simloop.loops.opencode_options import VERSIONS
+from simloop.messages import Fault
+
+POLICIES = {
+    name: OpencodeLoop(options=options).policies.retry for name, options in VERSIONS.items()
+}
+OVERFLOW_SINCE_1_2_27 = [
+    "prompt is too long",
+    "The PROMPT IS TOO LONG: 213462 tokens > 200000 maximum",
+    "Input is too long for requested model.",
+    "Your input exceeds the context window of this model",
+    "The input token count (1196265) exceeds the maximum number of tokens allowed (1048575).",
+    "input token count exceeds the maximum",
+    "This model's maximum prompt length is 131072 but the request contains 537812 tokens.",
+    "Please reduce the length of the messages or completion.",
+    "This model's maximum context length is 128000 tokens. You asked for 150000.",
+    "prompt token count of 200000 exceeds the limit of 128000",
+    "exceeds the limit of 5 requests",
+    "the request exceeds the available context size. try increasing it",
+    "tokens to keep from the initial prompt is greater than the context length",
+    "invalid params, context window exceeds limit (2013)",
+    "Your request exceeded model token limit: 262144",
+    "context_length_exceeded",
+    "Context length exceeded",
+    "Request Entity Too Large",
+    "the service unavailable: prompt is too long",
+    "rate-limit: prompt is too long",
+    "400 status code (no body)",
+    "413 (no body)",
+    "413 status code (no body)",
+    "400(no body)",
+]
+# Words of a rate limit, which 1.18.33 takes for no overflow.
+OVERFLOW_IN_1_2_27_ALONE = [
+    "Rate limit: your usage exceeds the limit of 5 requests per minute",
+    "Throttling error: prompt is too long",
+    "Service unavailable: prompt is too long",
+    "Too Many Requests: prompt is too long",
+    "400 STATUS CODE (NO BODY), rate limit",
+]
+OVERFLOW_IN_1_18_33_ALONE = [
+    "request_too_large",
+    "request_too_large: Request exceeds the maximum size",
+    "Input length 265330 exceeds the model's maximum context length of 262144 tokens",
+    "exceeds maximum context length of 8,192 tokens",
+    "exceeds the models maximum context length (8192)",
+    "tokens in request more than max tokens allowed",
+    "exceeds the maximum allowed input length of 8,192 tokens",
+    "exceeds maximum allowed input length of 1 token",
+    "The input (516368 tokens) is longer than the model's context length (262144 tokens).",
+    "input (5 tokens) is longer than the models context length (4 tokens)",
+    "context length is only 4096 tokens",
+    "input length 9000 exceeds your context length",
+    "prompt too long; exceeded max context length by 5 tokens",
+    "prompt too long; exceeded context length",
+    "Prompt contains 9000 tokens, too large for model with 8192 maximum context length",
+    "prompt has 9,000 tokens, but the configured context size is 8,192 tokens",
+    "prompt has 1 token, but the configured context size is 1 token",
+    "model_context_window_exceeded",
+    "too many tokens",
+    "token limit exceeded",
+    "Token limit exceeded for this minute",
+]
+NO_OVERFLOW = [
+    "prompt is far too long",
+    "your prompt was too long",
+    "input is too long",
+    "Input is too long for the requested model",
+    "exceeds the context size",
+    "exceed the context window",
+    "input token count\nexceeds the maximum",
+    "input tokens exceed the maximum",
+    "token count exceeds the maximum",
+    "maximum prompt length is unknown",
+    "maximum prompt length: 131072",
+    "Please reduce the length of the prompt.",
+    "Reduce the length of messages",
+    "maximum context length is 128000",
+    "maximum context length is 128,000 tokens",
+    "maximum context length: 128000 tokens",
+    "exceeds the limit of your plan",
+    "exceeds the limit",
+    "exceeds available context size",
+    "greater than context length",
+    "context window exceeds the limit",
+    "context window exceeded",
+    "exceeded the model token limit",
+    "exceeded token limit",
+    "context-length-exceeded",
+    "context length was exceeded",
+    "Request too large",
+    "Payload Too Large",
+    "exceeds the maximum context length",
+    "exceeds maximum context length of this model",
+    "more tokens than allowed",
+    "tokens in request: more than max",
+    "exceeds the maximum allowed input length",
+    "The input is longer than the model's context length",
+    "the context length is 4096 tokens",
+    "input length exceeds the limit",
+    "the input length is fine",
+    "prompt too long",
+    "prompt too long, exceeded max context length",
+    "too large for model with maximum context length",
+    "prompt has 9000 tokens but the context size is 8192",
+    "model context window exceeded",
+    "Too many requests: too many tokens",
+    "too many input tokens",
+    "too many tokens, rate limit reached",
+    "token limit was exceeded",
+    "401 status code (no body)",
+    "Error 400 status code (no body)",
+    "400 status code no body",
+    "[input_too_large]",
+    "range of input length should be [1, 6000]",
+    "exceed context limit",
+    "input tokens exceed the configured limit",
+    "maximum context length",
+    "PROMPT I\N{LATIN SMALL LETTER LONG S} TOO LONG",
+    "maximum prompt length is \N{ARABIC-INDIC DIGIT THREE}",
+    "\N{KELVIN SIGN}ontext_length_exceeded",
+    "exceeded model to\N{KELVIN SIGN}en limit",
+]
+MAY_PASS = [
+    "429",
+    "error 500",
+    "15000 tokens",
+    "502",
+    "524",
+    "Too Many Requests",
+    "rate increased too quickly",
+    "rate limit",
+    "rate-limit",
+    "rate_limit",
+    "Overloaded",
+    "Service Unavailable",
+    "service_unavailable",
+    "service-unavailable",
+    "internal error",
+    "internal_error",
+    "Internal Server Error",
+    "internal_server_error",
+    "server error",
+    "server_error",
+    "server-error",
+    "Provider returned error",
+    "provider_returned_error",
+    "provider-returned-error",
+    "terminated",
+    "fetch failed",
+    "Failed to fetch",
+    "network error",
+    "network_error",
+    "network-error",
+    "upstream connect error",
+    "connection error",
+    "connection refused",
+    "connection lost",
+    "socket connection was closed",
+    "socket hang up",
+    "reset before headers",
+    "getaddrinfo ENOTFOUND",
+    "EAI_AGAIN",
+    "ECONNREFUSED",
+    "ECONNRESET",
+    "ETIMEDOUT",
+    "request timeout",
+    "request timed out",
+    "Response time out",
+    "read timed out",
+    "stream timeout",
+    "network timeout",
+    "try your request again",
+    "retry your request",
+    "Please try again later",
+    "try again in 5 s",
+    "resource exhausted",
+    "resource_exhausted",
+    "RESOURCE_EXHAUSTED",
+    "currently at capacity",
+    "temporarily at capacity",
+    '"try again in"',
+]
+# In a frame these are searched as JSON text, with quotes and escapes.
+MAY_PASS_IN_AN_ANSWER = [
+    "network\terror",
+    "timeout",
+    "Timeout",
+    "network\nerror",
+]
+MAY_PASS_IN_A_FRAME = [
+    "unavailable",
+    "resource-exhausted",
+    "exhausted",
+    "too_many_requests",
+]
+NEVER_PASSES = [
+    "501 Not Implemented",
+    "505",
+    "520",
+    "529",
+    "too many request",
+    "ratelimit",
+    "overload",
+    "internal-error",
+    "provider returned an error",
+    "provider-returned error",
+    "terminate",
+    "fetch has failed",
+    "networkerror",
+    "connection reset",
+    "socket closed",
+    "EPIPE",
+    "a timeout",
+    "timeout ",
+    "bread timed out",
+    "read timeouts",
+    "tool timeout",
+    "try again",
+    "retry again later",
+    "try again into",
+    "at capacity",
+    "quota exceeded",
+    "insufficient_quota",
+    "no",
+    "",
+    'say "timeout"',
+    "request\ntimeout",
+    "try again\N{NO-BREAK SPACE}later",
+    "invalid api key",
+]
+
+
+def goes(version: str, fault: Fault) -> str:
+    policy = POLICIES[version]
+    error = policy.classify(fault)
+    if error is ErrorClass.OVERFLOW:
+        return "compact"
+    return "retry" if policy.retryable(error) else "fail"
+
+
+def overflows(message: str) -> list[bool]:
+    """Whether each version takes an HTTP error of this message for an overflow, 401 or not."""
+    return [goes(version, Fault(message, status=401)) == "compact" for version in VERSIONS]
+
+
+@pytest.mark.parametrize("message", OVERFLOW_SINCE_1_2_27)
+def test_since_1_2_27_these_words_are_an_overflow(message: str) -> None:
+    assert overflows(message) == [False, True, True]
+
+
+@pytest.mark.parametrize("message", OVERFLOW_IN_1_2_27_ALONE)
+def test_in_1_2_27_these_words_are_an_overflow_and_in_1_18_33_a_rate_limit(message: str) -> None:
+    assert overflows(message) == [False, True, False]
+
+
+@pytest.mark.parametrize("message", OVERFLOW_IN_1_18_33_ALONE)
+def test_only_in_1_18_33_these_words_are_an_overflow(message: str) -> None:
+    assert overflows(message) == [False, False, True]
+
+
+@pytest.mark.parametrize("message", NO_OVERFLOW)
+def test_in_no_version_these_words_are_an_overflow(message: str) -> None:
+    assert overflows(message) == [False, False, False]
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 429, 500])
+def test_the_words_of_an_overflow_beat_the_status_and_the_code(status: int) -> None:
+    fault = Fault("prompt is too long", status=status, code="insufficient_quota")
+    assert [goes(version, fault) for version in ("1.2.27", "1.18.33")] == ["compact", "compact"]
+
+
+@pytest.mark.parametrize("message", [*OVERFLOW_SINCE_1_2_27, *OVERFLOW_IN_1_18_33_ALONE])
+def test_in_an_error_frame_the_words_of_an_overflow_are_none(message: str) -> None:
+    assert "compact" not in [goes(version, Fault(message)) for version in VERSIONS]
+
+
+def tries_again(message: str) -> tuple[bool, bool]:
+    """Whether 1.18.33 repeats a 401 and an error frame of this message."""
+    faults = (Fault(message, status=401), Fault(message, status=UNSET))
+    answer, frame = (goes("1.18.33", fault) == "retry" for fault in faults)
+    return answer, frame
+
+
+@pytest.mark.parametrize("message", MAY_PASS)
+def test_1_18_33_tries_again_after_these_words(message: str) -> None:
+    assert tries_again(message) == (True, True)
+
+
+@pytest.mark.parametrize("message", MAY_PASS_IN_AN_ANSWER)
+def test_1_18_33_tries_again_after_these_words_of_an_answer_and_not_of_a_frame(
+    message: str,
+) -> None:
+    assert tries_again(message) == (True, False)
+
+
+@pytest.mark.parametrize("message", MAY_PASS_IN_A_FRAME)
+def test_1_18_33_tries_again_after_these_words_of_a_frame_and_not_of_an_answer(
+    message: str,
+) -> None:
+    assert tries_again(message) == (False, True)
+
+
+@pytest.mark.parametrize("message", NEVER_PASSES)
+def test_1_18_33_gives_up_after_these_words(message: str) -> None:
+    assert tries_again(message) == (False, False)
+
+
+@pytest.mark.parametrize("message", [*MAY_PASS, *MAY_PASS_IN_AN_ANSWER, *MAY_PASS_IN_A_FRAME])
+@pytest.mark.parametrize("status", [401, UNSET])
+def test_up_to_1_2_27_no_words_make_a_version_try_again(message: str, status: int) -> None:
+    fault = Fault(message, status=status)
+    assert [goes(version, fault) for version in ("1.1.11", "1.2.27")] == ["fail", "fail"]
+
+
+def test_the_code_of_an_answer_is_searched_inside_its_body() -> None:
+    """A body is never `timeout` alone, as a message may be."""
+    codes = ["server_error", "rate_limit_exceeded", "timeout", "insufficient_quota"]
+    faults = [Fault("no", status=401, code=code) for code in codes]
+    assert [goes("1.18.33", fault) for fault in faults] == ["retry", "retry", "fail", "fail"]
+
+
+@pytest.mark.parametrize(
+    ("error", "done"),
+    [
+        ({"code": "context_length_exceeded"}, ["fail", "compact", "compact"]),
+        ({"code": "insufficient_quota"}, ["fail", "fail", "fail"]),
+        ({"code": "usage_not_included"}, ["fail", "fail", "fail"]),
+        ({"code": "invalid_prompt"}, ["fail", "fail", "fail"]),
+        ({"code": "invalid_prompt", "message": "Overloaded"}, ["fail", "fail", "retry"]),
+        ({"code": "server_is_overloaded"}, ["fail", "fail", "retry"]),
+        ({"code": "any other"}, ["fail", "fail", "retry"]),
+        ({"type": "context_length_exceeded"}, ["fail", "fail", "retry"]),
+        ({"code": 7}, ["fail", "fail", "retry"]),
+        ("no", ["fail", "fail", "retry"]),
+    ],
+    ids=str,
+)
+def test_an_error_frame_whose_message_is_an_error_body_is_judged_by_its_code(
+    error: object, done: list[str]
+) -> None:
+    fault = Fault(json.dumps({"type": "error", "error": error}))
+    assert [goes(version, fault) for version in VERSIONS] == done
+
+
+@pytest.mark.parametrize(
+    "message", ['{"error": {"code": "x"}}', "[]", "7", '{"type": "error"', "[" * 100_000]
+)
+def test_an_error_frame_of_any_other_text_is_judged_by_its_words(message: str) -> None:
+    assert [goes(version, Fault(message)) for version in VERSIONS] == ["fail", "fail", "fail"]
