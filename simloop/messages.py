@@ -27,9 +27,9 @@ class FinishReason(StrEnum):
     def read(cls, raw: str) -> "FinishReason":
         """Return the reason for a provider's word; an unknown word is `OTHER`.
 
-        It reads simloop's own words and those of OpenAI, Anthropic and Gemini (`wire.md` section
-        4), in any case. `interrupted` is not a word that a provider sends; it is the meaning of
-        silence, and of the words that a gateway sends when it lost the provider (bug C6).
+        It reads simloop's own words and those of OpenAI, Anthropic and Gemini, in any case.
+        `interrupted` is not a word that a provider sends; it is the meaning of silence, and of the
+        words that a gateway sends when it lost the provider (bug C6).
         """
         return _FINISH_WORDS.get(raw.lower().replace("-", "_"), cls.OTHER)
 

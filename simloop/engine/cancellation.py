@@ -19,7 +19,7 @@ from simloop.virtual.timers import NEVER_NS
 
 _NS_PER_MS = 1_000_000
 # Code that is cancelled may clean up for so long; code that goes on is cancelled again. opencode
-# waits as long for its tools to settle (`documented-loops.md` 4.3).
+# waits as long for its tools to settle.
 GRACE_MS = 250
 GRACE_NS = GRACE_MS * _NS_PER_MS
 # What has swallowed so many cancellations never ends: the clock's own bounds report it then.

@@ -1,7 +1,7 @@
 """The compaction of the context: selects messages to remove and puts summaries in their place.
 
 Not here: deciding to compact (the loop). The rules to keep: a call and its results go or stay
-together (I1, bug B19), the newest user message always stays (I5), and a result that is not smaller
+together (bug B19), the newest user message always stays, and a result that is not smaller
 is not a compaction.
 """
 

@@ -217,7 +217,7 @@ class ModelCalls:
             case Finish(reason=reason, raw=raw, usage=usage, steps=steps):
                 record(entries.Finish, reason, writable(raw), usage, steps)
                 reply.finish, reply.raw, reply.usage = reason, raw, usage
-                reply.steps = max(1, steps)  # a reply that reports no step would be free (I3)
+                reply.steps = max(1, steps)  # a reply that reports no step would be free
                 return True
             case StreamError(fault=fault):
                 reply.fault = _writable_fault(fault)

@@ -1,8 +1,8 @@
 """The calls of one reply: validated, guarded by hooks, run, and each answered exactly once.
 
 Not here: what a tool is (tools.py) and whether its calls are run at all (the loop). The rules to
-keep: every call gets exactly one result, in the order of the calls, whatever happens (I1, I12),
-and nothing that a tool raises leaves this file (I13).
+keep: every call gets exactly one result, in the order of the calls, whatever happens,
+and nothing that a tool raises leaves this file.
 """
 
 import asyncio

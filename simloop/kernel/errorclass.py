@@ -73,7 +73,7 @@ _CODE_BEATS_STATUS = frozenset({ErrorClass.QUOTA, ErrorClass.OVERFLOW})
 _CODE_BEATS_413 = _CODE_BEATS_STATUS | {ErrorClass.RATE_LIMIT}
 
 # Most providers say only in a sentence that the context is too long, each in its own. These are
-# theirs, as whole phrases; `wire.md` section 3 of the project's notes names who says which.
+# theirs, as whole phrases.
 _OVERFLOW = re.compile(
     r"maximum context length is|input tokens exceed the configured limit"
     r"|exceeds the context window|prompt is too long|prompt too long; exceeded max context length"

@@ -130,7 +130,7 @@ class Compaction:
 
     A turn is a user message, or a reply with the results of its calls. The newest user message
     always stays. A normal compaction keeps the newest `keep_turns` turns, a forced one the newest.
-    The defaults are those of the documented program (`documented-loops.md` section 1.1).
+    The defaults are those of the documented program.
     """
 
     __pydantic_config__: ClassVar = AS_WRITTEN

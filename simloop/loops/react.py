@@ -9,7 +9,7 @@ filtered, empty or unfinished reply without one is the answer, and ends the run 
 model call that fails ends it too; there is no retry. The limit is found after the last tool has
 run. What was said stays in the history, so the next prompt goes on from there with a fresh budget.
 
-Where the real program (try-agent, c63fb5e) differs, as `documented-loops.md` section 3 has it:
+Where the real program (try-agent) differs:
 
 - all calls of a reply are run at once: the option `all_calls`.
 - calls of a reply that ends with `length`, or without a finish, vanish; here they are run.
@@ -94,7 +94,7 @@ class ReactOptions:
     max_rounds: Annotated[int, Ge(1)] | None = None
     """Model calls for one prompt; by default `limits.max_steps`, which is 100 by default."""
     all_calls: bool = False
-    """Run every call of a reply, all at once, as the real program does (c63fb5e)."""
+    """Run every call of a reply, all at once, as the real program does."""
 
     def __post_init__(self) -> None:
         """Refuse what a file could not say either: see `check_settings`."""

@@ -11,9 +11,9 @@ Tools start after the reply, and not when called as the documents have it (secti
 decides about a reply before any of its calls runs, so that running a truncated call is impossible.
 `tool_execution: {start: when-called}` gives this up.
 
-A failed model call tells nothing to `after_llm_call`, as at 527e790; 8b75a91 does. Its
-`onToolInputStart`, `Delta` and `End` are parts that `on_chunk` sees; `onToolCall` of a plugin is
-not modelled.
+A failed model call does not run the `after_llm_call` hooks, as in the documented program; a later
+version of that program runs them. The `onToolInputStart`, `Delta` and `End` of the later version
+are parts that `on_chunk` sees; `onToolCall` of a plugin is not modelled.
 
 `reference@documented` differs from the documents in these points. A reply counts at least one step,
 without which `tool-calls` could go on for ever. A failing callback is recorded and goes no further,

@@ -67,7 +67,7 @@ class ReferenceOptions:
     """`after_tool_call` hooks and `on_tool_result` hear of failed calls. Without: they do not."""
     tell_early_end: bool = True
     """The user is told that a run has ended early, and why. Without: the user is told the text of
-    the last reply, if it has any. The documents print "fallback text"; their program (527e790)
+    the last reply, if it has any. The documents print "fallback text"; their program
     takes it for that."""
     isolate_hooks: bool = True
     """A hook that fails is left out, and one that hangs is given up. Without: a failure ends the

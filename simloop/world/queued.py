@@ -1,6 +1,6 @@
 """The messages that the user says while a run goes on, until the loop takes them.
 
-The rules to keep: a message is given out exactly once, and in the order in which it was said (I16);
+The rules to keep: a message is given out exactly once, and in the order in which it was said;
 and a message costs the same however many others wait. Due messages are
 checked on access; there is no timer, because time may also pass in a tool that waits for nothing.
 """

@@ -172,8 +172,8 @@ def test_pulse_8b75a91_an_error_is_as_in_527e790() -> None:
 
 
 def test_that_an_early_end_does_not_pass_the_text_off_as_its_message_is_listed() -> None:
-    """Invariant I10: the end tells why. Rows `length`, `content-filter`, `error`, `tool-calls`."""
-    assert "I10" in mends()
+    """The end tells why. Rows `length`, `content-filter`, `error`, `tool-calls`."""
+    assert "an early end is told as such" in ARCHITECTURE.read_text("utf-8")
 
 
 # tool-calls

@@ -70,7 +70,7 @@ def name_of(path: Path) -> str:
 
 
 def unpaired(messages: Iterable[Message]) -> list[str]:
-    """The ids of calls that have not one result each right after them, and of results alone (I1).
+    """The ids of calls that have not one result each right after them, and of results alone.
 
     The ids of calls that share one count too.
     """

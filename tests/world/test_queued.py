@@ -1,4 +1,4 @@
-"""Queued messages: each is given out exactly once, in the order in which it was said (I16)."""
+"""Queued messages: each is given out exactly once, in the order in which it was said."""
 
 from collections.abc import Sequence
 

@@ -1,8 +1,8 @@
 """The events of the real program behind document 001, told from a trace, by their own names.
 
-Names and orders are those of pi-agent-core 0.87.1 (`documented-loops.md` 2.2 to 2.4); up to 0.73.1
-they differ only in what is run. Not here: the document's events (pi_events.py). The rule to keep:
-as there, no line of the trace is looked at ahead.
+Names and orders are those of pi-agent-core 0.87.1; up to 0.73.1 they differ only in what is run.
+Not here: the document's events (pi_events.py). The rule to keep: as there, no line of the trace is
+looked at ahead.
 
 Calls of one reply: each starts in source order; one that fails before its tool runs ends before
 any later one starts. One after the other, the result message of each comes before the next start.
