@@ -35,6 +35,8 @@ T = TypeVar("T")
 
 SUFFIX = ".simloop.yaml"
 TRACES = "test-results"
+_SETTINGS = ("seed", "loop", "judge_as", "loop_options")
+"""The arguments of `simloop.run` that the marker takes too."""
 _MEASURES = ("simloop_runs", "simloop_virtual_ns", "simloop_wall_ns")
 
 
@@ -91,9 +93,8 @@ def _seed(text: str) -> int:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker."""
-    config.addinivalue_line(
-        "markers", "simloop(seed=None, loop=None): settings for the runs of this test"
-    )
+    settings = ", ".join(f"{name}=" for name in _SETTINGS)
+    config.addinivalue_line("markers", f"simloop({settings}): settings for the runs of this test")
 
 
 # ------------------------------------------------------------------ scenario files as items
@@ -179,10 +180,10 @@ def simloop_run(request: pytest.FixtureRequest) -> "SimloopRun":
     """Run a scenario and check its expectations: `simloop_run("retry.simloop.yaml")`.
 
     The scenario is a Scenario or a path, which is relative to the file of the test. The call takes
-    the arguments of `simloop.run`, and `check=False` to skip the check. The marker
-    `simloop(seed=..., loop=...)` overrides the scenario's settings, `--simloop-seed` overrides the
-    marker, and the arguments of the call override all of them. Returns the Result, or None if the
-    scenario expects an error in the place of an outcome and got it.
+    the arguments of `simloop.run`, and `check=False` to skip the check. The marker `simloop(seed=,
+    loop=, judge_as=, loop_options=)` overrides the settings of the scenario, `--simloop-seed` those
+    of the marker, and the arguments of the call override all of them. Returns the Result, or None
+    if the scenario expects an error in the place of an outcome and got it.
     """
     from simloop.check.pairing import check_pairing  # noqa: PLC0415 - see the module docstring
     from simloop.errors import CheckFailed, SimloopError  # noqa: PLC0415
@@ -303,10 +304,11 @@ def _settings(item: pytest.Item) -> dict[str, Any]:
     """Return the settings of the markers, the closest last, overridden by the command-line flag."""
     settings: dict[str, Any] = {}
     for mark in reversed(list(item.iter_markers("simloop"))):
-        unknown = [*map(repr, mark.args), *(mark.kwargs.keys() - {"seed", "loop"})]
+        unknown = [*map(repr, mark.args), *(mark.kwargs.keys() - {*_SETTINGS})]
         if unknown:
             wrong = ", ".join(sorted(unknown))
-            pytest.fail(f"the marker simloop takes seed=, loop=, not {wrong}", pytrace=False)
+            known = ", ".join(f"{name}=" for name in _SETTINGS)
+            pytest.fail(f"the marker simloop takes {known}, not {wrong}", pytrace=False)
         settings.update(mark.kwargs)
     seed = item.config.getoption("--simloop-seed")
     return settings if seed is None else {**settings, "seed": seed}

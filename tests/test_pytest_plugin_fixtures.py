@@ -172,7 +172,46 @@ def test_a_marker_with_something_else_says_what_it_takes(project: pytest.Pyteste
     """
     result = play(project, source)
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["the marker simloop takes seed=, loop=, not 5, sede"])
+    result.stdout.fnmatch_lines(
+        ["the marker simloop takes seed=, loop=, judge_as=, loop_options=, not 5, sede"]
+    )
+
+
+def test_a_marker_gives_a_loop_of_the_users_own_its_options_and_its_judge(
+    project: pytest.Pytester,
+) -> None:
+    project.makepyfile(
+        mine="""
+        from simloop.loops.react import ReactLoop
+
+        class Mine(ReactLoop):
+            name = "mine"
+
+            def __init__(self, limits, *, patience=0):
+                super().__init__(limits)
+                assert patience == 3
+    """
+    )
+    source = """
+        import pytest
+        from simloop import Scenario
+
+        SCENARIO = Scenario(
+            prompt="Hi", model=[{"say": "Bye."}],
+            expect={"text": "Hi."}, expect_on={"react": {"text": "Bye."}},
+        )
+
+        @pytest.mark.simloop(loop="mine:Mine", judge_as="react", loop_options={"patience": 3})
+        def test_it(simloop_run):
+            assert simloop_run(SCENARIO).trace.header.judge_as == "react"
+
+        @pytest.mark.simloop(loop="mine:Mine", loop_options={"patience": 3})
+        def test_other(simloop_run):
+            simloop_run(SCENARIO)
+    """
+    result = play(project, source)
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["E *expected 'Hi.', got 'Bye.'*"])
 
 
 def test_virtual_clock_runs_a_coroutine_and_returns_what_it_returns(

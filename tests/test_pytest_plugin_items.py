@@ -120,7 +120,9 @@ def test_last_failed_runs_the_one_that_failed(project: pytest.Pytester) -> None:
 
 
 def test_the_marker_is_known_and_described(project: pytest.Pytester) -> None:
-    play(project, "--markers").stdout.fnmatch_lines(["@pytest.mark.simloop(seed=None, loop=None)*"])
+    play(project, "--markers").stdout.fnmatch_lines(
+        ["@pytest.mark.simloop(seed=, loop=, judge_as=, loop_options=)*"]
+    )
 
 
 def test_fixtures_of_the_project_surround_a_scenario(project: pytest.Pytester) -> None:

@@ -6,7 +6,7 @@ row.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -14,6 +14,7 @@ from typing import Self
 from simloop.check.verify import Verdict
 from simloop.errors import CheckFailed, ErrorDetails, ScenarioError, SimloopError
 from simloop.runs.mismatch import Mismatch
+from simloop.runs.options import RunOptions
 from simloop.scenario.designs import DESIGNS
 from simloop.scenario.loader import load_scenario
 from simloop.scenario.schema import Scenario
@@ -99,9 +100,12 @@ class Row:
 
 
 def compare(
-    source: Scenario | Path, loops: Sequence[str] = tuple(DESIGNS), *, seed: int | None = None
+    source: Scenario | Path,
+    loops: Sequence[str] | Mapping[str, RunOptions] = tuple(DESIGNS),
+    *,
+    seed: int | None = None,
 ) -> list[Row]:
-    """Run a scenario once on each loop, in that order.
+    """Run a scenario once on each loop, in that order; a mapping gives each loop its options.
 
     Raises nothing for errors of the scenario or a loop: see `Row.failures`. A file that cannot be
     read gives an equal error in each row.
@@ -109,8 +113,9 @@ def compare(
     try:
         scenario = load_scenario(source) if isinstance(source, Path) else source
     except ScenarioError as error:
-        return unread(error, loops)
-    return [_row(scenario, loop, seed) for loop in loops]
+        return unread(error, tuple(loops))
+    options: Mapping[str, RunOptions] = loops if isinstance(loops, Mapping) else {}
+    return [_row(scenario, loop, seed, options.get(loop, {})) for loop in loops]
 
 
 def unread(error: SimloopError, loops: Sequence[str]) -> list[Row]:
@@ -124,9 +129,10 @@ def _way(row: Row) -> tuple[object, ...]:
     return (*ending, row.model_calls, row.summaries, row.tool_runs, row.elapsed_ns)
 
 
-def _row(scenario: Scenario, loop: str, seed: int | None) -> Row:
+def _row(scenario: Scenario, loop: str, seed: int | None, options: RunOptions) -> Row:
     verdict = Verdict()
-    verdict.play(scenario, seed=seed, loop=loop)
+    given: RunOptions = {**options, "loop": loop, "seed": seed}
+    verdict.play(scenario, **given)
     return Row.of(loop, verdict)
 
 

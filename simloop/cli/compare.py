@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePath
+from typing import Any
 
 import click
 
@@ -24,7 +25,7 @@ from simloop.cli.comparison import (
 )
 from simloop.cli.folding import cells, padded
 from simloop.cli.progress import Progress
-from simloop.cli.settings import comparison_settings
+from simloop.cli.settings import comparison_settings, settings_by_loop
 from simloop.cli.targets import Target, targets_of
 from simloop.cli.terminal import columns_of, note, out_exactly, out_lines, plain
 from simloop.scenario.catalog import SUFFIX
@@ -52,9 +53,12 @@ _NARROWEST = 20
     help="Write it there, not on stdout.",
 )
 def command(
+    *,
     targets: tuple[str, ...],
     seed: int | None,
     loops: tuple[str, ...],
+    judge_as: str,
+    loop_options: dict[str, Any],
     output_format: str,
     file: Path | None,
 ) -> int:
@@ -64,14 +68,16 @@ def command(
     that of a bundled scenario (see: simloop list), `theme/`, or `all`. A loop NAME is that of a
     design, of a version of one (opencode@1.2.27), or module:attribute. A single scenario is shown
     with a row for each loop, several with a line each. A scenario that a loop cannot express is
-    marked, with the reason, and is no failure. The exit code is the worst of all.
+    marked, with the reason, and is no failure. The exit code is the worst of all. `--judge-as` and
+    `--option` are for the loop of your own among the loops, or for the only loop.
     """
+    settings = settings_by_loop(loops, judge_as, loop_options)
     found = list(targets_of(targets))
     if file is not None:
         _check_output(file, found)
     with Progress(len(found), sys.stderr) as progress:
         comparisons = [
-            Comparison.of(target, loops, seed, before_note=progress.clear)
+            Comparison.of(target, settings, seed, before_note=progress.clear)
             for target in progress.through(found)
         ]
     width = WIDTH if file else columns_of(sys.stdout) or WIDTH

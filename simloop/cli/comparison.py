@@ -6,7 +6,7 @@ meaning by colour alone; a mark stands before each row that differs or is not as
 
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
@@ -22,6 +22,7 @@ from simloop.cli.terminal import plain, verdict_word
 from simloop.errors import InternalError, ScenarioError
 from simloop.escape import escape
 from simloop.kernel.durations import format_duration
+from simloop.runs.options import RunOptions
 
 WIDTH = 120
 _NARROWEST = 20
@@ -56,16 +57,16 @@ class Comparison:
     def of(
         cls,
         target: Target,
-        loops: Sequence[str],
+        loops: Mapping[str, RunOptions],
         seed: int | None,
         before_note: Callable[[], None] = lambda: None,
     ) -> Self:
-        """Run a scenario on each loop.
+        """Run a scenario on each loop, with the settings of that loop.
 
         An error of the file, or of simloop, is printed to stderr, after a call of `before_note`.
         """
         if isinstance(target.file, ScenarioError):
-            path, rows = None, unread(target.file, loops)
+            path, rows = None, unread(target.file, tuple(loops))
         else:
             path, rows = target.file, compare(target.file, loops, seed=seed)
         _explain(rows, before_note)
@@ -171,9 +172,12 @@ def legend(comparisons: Sequence[Comparison]) -> Iterator[str]:
         used |= {_SUMMARY for row in one.rows if row.summaries}
         missing.update({one.loop} if one.loop and OWN not in map(one.mark, one.rows) else ())
     yield from (f"{mark.ljust(3)}  {meaning}" for mark, meaning in LEGEND.items() if mark in used)
-    for loop, count in missing.items():
-        whose = "the scenario" if len(comparisons) == 1 else _scenarios(count)
-        yield f"not among these is {plain(loop)}, the own loop of {whose}"
+    whose = "the scenario" if len(comparisons) == 1 else _scenarios(missing.total())
+    if len(missing) == 1:
+        yield f"not among these is {plain(next(iter(missing)))}, the own loop of {whose}"
+    elif missing:
+        each = ", ".join(f"{plain(loop)} ({count})" for loop, count in missing.items())
+        yield f"not among these are the own loops of {whose}: {each}"
 
 
 def reasons(rows: Iterable[Row]) -> list[str]:

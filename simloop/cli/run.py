@@ -144,7 +144,7 @@ def _print_all(reports: Iterator[Report], name_width: int) -> int:
 
 def _run_on_all(found: list[Target], seed: int | None, output_format: str) -> int:
     loops = tuple(DESIGNS)
-    comparisons = (Comparison.of(target, loops, seed) for target in found)
+    comparisons = (Comparison.of(target, {loop: {} for loop in loops}, seed) for target in found)
     if output_format == "json":
         compared = list(comparisons)
         out_exactly(comparison.json_text(compared, loops))

@@ -5,7 +5,7 @@ before anything is run, and not one for each scenario.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import click
@@ -13,6 +13,7 @@ import click
 from simloop.cli.completion import loop_names, scenarios_and_files
 from simloop.errors import ScenarioError
 from simloop.kernel.limits import Limits
+from simloop.runs.options import RunOptions
 from simloop.runs.own_loop import found, is_made, is_own, takes_limits_alone
 from simloop.runs.registry import machine_for
 from simloop.scenario.designs import DESIGNS
@@ -150,5 +151,28 @@ def scenario_settings_or_all(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def comparison_settings(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a verb the parameters `targets`, `seed` and `loops`: names, without ALL_LOOPS."""
-    return _TARGETS(_SEED(_LOOPS(command)))
+    """Give a verb the parameters `targets`, `seed`, `loops`, `judge_as` and `loop_options`.
+
+    `loops` are names, without ALL_LOOPS.
+    """
+    return _TARGETS(_SEED(_LOOPS(_JUDGE_AS(_OPTIONS(command)))))
+
+
+def settings_by_loop(
+    loops: Sequence[str], judge_as: str, loop_options: Mapping[str, Any]
+) -> dict[str, RunOptions]:
+    """Return the settings of each loop; `judge_as` and `loop_options` are for one of them.
+
+    That is the only loop of the user's own, or else the only loop. Raises UsageError if there are
+    more.
+    """
+    settings: dict[str, RunOptions] = {loop: {} for loop in loops}
+    chosen = [loop for loop in loops if is_own(loop)] or loops
+    for flag, given in (("--judge-as", judge_as), ("--option", loop_options)):
+        if given and len(chosen) > 1:
+            raise click.UsageError(
+                f"{flag} is for one loop: name a single --loop, or a single one of your own"
+            )
+    if judge_as or loop_options:
+        settings[chosen[0]] |= {"judge_as": judge_as, "loop_options": loop_options}
+    return settings

@@ -109,6 +109,13 @@ class TestAScenarioWhoseOwnLoopIsNotAmongThem:
         told = "not among these is pi@0.87.1, the own loop of 2 scenarios"
         assert compare(".").stdout.splitlines()[-1] == told
 
+    def test_is_one_line_below_a_matrix_for_several_such_loops(self) -> None:
+        write("a", f"loop: mine:Loop\n{LOOKS}")
+        write("b", f"loop: pi@0.87.1\n{LOOKS}")
+        write("c", f"loop: pi@0.87.1\n{LOOKS}")
+        told = "not among these are the own loops of 3 scenarios: mine:Loop (1), pi@0.87.1 (2)"
+        assert compare(".").stdout.splitlines()[-1] == told
+
     def test_is_not_told_where_it_is_among_them(self) -> None:
         name = write("a", f"loop: pi@0.87.1\n{LOOKS}")
         lines = compare(name, "--loop", "all", "--loop", "pi@0.87.1").stdout.splitlines()

@@ -1,5 +1,6 @@
 """A loop of the user's own on the command line: options, judging, exploring, replaying."""
 
+import shlex
 from importlib import import_module
 from pathlib import Path
 
@@ -69,6 +70,52 @@ def test_every_verb_that_runs_scenarios_takes_options_of_the_loop(verb: str, pro
     assert (refused.exit_code, "too patient" in refused.output) == (2, True)
     unknown = simloop(*given, "patients=6")
     assert (unknown.exit_code, "it takes patience" in unknown.output) == (2, True)
+
+
+def test_compare_judges_a_loop_of_the_users_own_as_a_design_beside_that_design(
+    project: str,
+) -> None:
+    loops = ("compare", "a.simloop.yaml", "--loop", "react", "--loop", project)
+    assert simloop(*loops).exit_code == 1
+    judged = simloop(*loops, "--judge-as", "react")
+    assert judged.exit_code == 0, judged.output
+
+
+def test_compare_gives_options_to_the_users_own_loop_alone(project: str) -> None:
+    loops = ("compare", "a.simloop.yaml", "--loop", "react", "--loop", project)
+    given = (*loops, "--judge-as", "react", "--option")
+    assert simloop(*given, "patience=3").exit_code == 0
+    refused = simloop(*given, "patience=6")
+    assert (refused.exit_code, "too patient" in " ".join(refused.output.split())) == (2, True)
+
+
+def test_compare_reproduces_a_row_with_the_judge_and_the_options_of_its_loop(project: str) -> None:
+    text = SCENARIO.replace("Done.}}", "Else.}}")
+    Path("b.simloop.yaml").write_text(text, "utf-8")
+    loops = ("b.simloop.yaml", "--loop", project, "--judge-as", "react", "--option", "patience=3")
+    line = next(
+        line for line in simloop("compare", *loops).output.splitlines() if "reproduce: " in line
+    )
+    again = simloop(*shlex.split(line.partition("simloop ")[2]))
+    assert (again.exit_code, "expected 'Else.', got 'Done.'" in again.output) == (1, True)
+
+
+def test_compare_gives_options_to_a_bundled_loop_if_it_is_the_only_one() -> None:
+    given = ("compare", "retry/rate-limit", "--option", "max_retries=0", "--loop")
+    assert "too-many-errors  1" in simloop(*given, "opencode").output
+    refused = simloop(*given, "opencode", "--loop", "pi")
+    assert refused.exit_code == 2
+    assert "--option is for one loop" in refused.output
+
+
+@pytest.mark.parametrize("flag", [("--judge-as", "react"), ("--option", "a=3")], ids=" ".join)
+def test_compare_refuses_settings_of_one_loop_for_several(
+    flag: tuple[str, str], project: str
+) -> None:
+    other = project.replace("Mine", "Heir")
+    refused = simloop("compare", "a.simloop.yaml", "--loop", project, "--loop", other, *flag)
+    assert (refused.exit_code, f"{flag[0]} is for one loop" in refused.output) == (2, True)
+    assert simloop("compare", "a.simloop.yaml", *flag).exit_code == 2
 
 
 def test_a_recorded_run_is_replayed_with_its_options_if_its_loop_is_named(project: str) -> None:
