@@ -148,7 +148,9 @@ class Verbs(click.Group):
         except OutputClosed:
             code = OUTPUT_CLOSED
         except click.ClickException as error:
-            error.show()
+            shown = io.StringIO()
+            error.show(shown)
+            note(shown.getvalue().rstrip("\n"))
             code = 2
         except Exception as error:  # noqa: BLE001 - the top: every error becomes an exit code
             from simloop.cli.faults import explain  # noqa: PLC0415 - loaded in case of need
@@ -167,8 +169,8 @@ def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None
     cls=Verbs,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 all is well, 1 an expectation or check failed, 2 wrong usage or a bad "
-    "file, 3 simloop itself is wrong, 130 interrupted. Colour heeds NO_COLOR and FORCE_COLOR. For "
-    "tab completion, put this into the start file of your shell: "
+    "file, 3 simloop itself is wrong, 130 interrupted. NO_COLOR and FORCE_COLOR switch colour off "
+    "and on. For tab completion, put this into the start file of your shell: "
     'eval "$(_SIMLOOP_COMPLETE=bash_source simloop)"; with zsh write zsh_source, and with fish '
     "write: _SIMLOOP_COMPLETE=fish_source simloop | source",
 )

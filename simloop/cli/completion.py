@@ -34,5 +34,12 @@ def loop_names(_: click.Context, __: click.Parameter, incomplete: str) -> list[C
     return _beginning(incomplete, names())
 
 
+def loop_names_and_all(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Return the loop designs, their versions, and the word for all designs."""
+    return [*loop_names(context, parameter, incomplete), *_beginning(incomplete, ("all",))]
+
+
 def _beginning(incomplete: str, names: Iterable[str]) -> list[CompletionItem]:
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]

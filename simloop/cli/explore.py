@@ -60,7 +60,7 @@ def _limit(name: str, least: int) -> Decorator:
         type=click.IntRange(least),
         default=getattr(_DEFAULTS, name),
         show_default=True,
-        help=f"The limit `{name}`, as in a scenario; not every loop heeds it.",
+        help=f"The limit `{name}`, as in a scenario; some loops do not have it.",
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from simloop.cli.jsonformat import FORMAT_VERSION, status_for
 from simloop.kernel.diagram import Edge, mermaid
 from simloop.kernel.durations import format_duration
 from simloop.kernel.limits import Limits
@@ -22,7 +23,6 @@ from simloop.prove.graph import Lasso
 from simloop.prove.proof import Longest, Proof
 from simloop.prove.visited import Step
 
-FORMAT_VERSION = 1
 _EXPLORED = ("max_steps", "max_steps_per_round", "max_error_count", "max_compaction_attempts")
 _SHOWN = 12
 """The number of transitions of a witness that the text shows; JSON has all of them."""
@@ -33,7 +33,7 @@ def proof_lines(proof: Proof, limits: Limits, options: Mapping[str, Any]) -> Ite
     visited = f"{proof.states:,} states and {proof.transitions:,} transitions visited"
     yield f"{proof.loop}: {_whether_it_ends(proof)} ({visited})"
     yield f"limits       {', '.join(f'{name} {getattr(limits, name)}' for name in _EXPLORED)}"
-    yield f"heeded       {', '.join(proof.heeded) or 'none'}"
+    yield f"bounds       {', '.join(proof.heeded) or 'none'}"
     if proof.endless:
         yield f"endless      {proof.endless}"
     if proof.undeclared:
@@ -111,9 +111,10 @@ def proof_json(proof: Proof, limits: Limits, options: dict[str, Any]) -> str:
     lasso = proof.lasso
     document = {
         "format_version": FORMAT_VERSION,
+        "status": status_for(0 if proof.holds else 1),
         "loop": proof.loop,
         "limits": {name: getattr(limits, name) for name in _EXPLORED},
-        "heeded": list(proof.heeded),
+        "bounds": list(proof.heeded),
         "undeclared": list(proof.undeclared),
         "options": options,
         "terminates": proof.terminates,

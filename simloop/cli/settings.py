@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from simloop.cli.completion import loop_names, scenarios_and_files
+from simloop.cli.completion import loop_names, loop_names_and_all, scenarios_and_files
 from simloop.errors import ScenarioError
 from simloop.kernel.limits import Limits
 from simloop.runs.options import RunOptions
@@ -76,7 +76,7 @@ _LOOP_OR_ALL = click.option(
     "--loop",
     metavar="NAME",
     callback=_known_or_all,
-    shell_complete=loop_names,
+    shell_complete=loop_names_and_all,
     help=f"Replace the loop of the scenario: {_NAMES}, or {ALL_LOOPS}: each design in turn.",
 )
 _LOOPS = click.option(
@@ -85,13 +85,14 @@ _LOOPS = click.option(
     metavar="NAME",
     multiple=True,
     callback=_known_each,
-    shell_complete=loop_names,
+    shell_complete=loop_names_and_all,
     help=f"A loop to run: {_NAMES}; may be repeated. By default all {len(DESIGNS)} designs.",
 )
 replay_loop = click.option(
     "--loop",
     metavar="NAME",
     callback=_known,
+    shell_complete=loop_names,
     help="Run the traces on this loop. It is required for a trace of a loop that does not come "
     f"with simloop, because replay imports nothing that only a trace names. NAME is {_NAMES}.",
 )

@@ -66,6 +66,9 @@ def bundled_names() -> list[str]:
 
 def find_bundled(name: str) -> Path:
     """Return the file of a bundled scenario. Raises ScenarioError, naming the nearest."""
+    if find_folder(name) is not None:
+        hint = f"see them with: simloop list {name}"
+        raise ScenarioError(f"`{name}` names several scenarios", hint=hint)
     paths = _paths()
     return paths[_named(name, paths)]
 

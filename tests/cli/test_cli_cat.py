@@ -1,5 +1,6 @@
 """`simloop cat`: the text of a bundled scenario."""
 
+import pytest
 from click.testing import CliRunner
 
 from simloop.cli import main
@@ -28,3 +29,9 @@ def test_a_name_that_there_is_not_is_refused_with_the_nearest() -> None:
 
 def test_a_name_unlike_all_others_gets_no_suggestion() -> None:
     assert "did you mean" not in cat("nope")[2]
+
+
+@pytest.mark.parametrize("name", ["retry/", "all"])
+def test_a_theme_is_refused_with_the_command_that_lists_it(name: str) -> None:
+    told = f"`{name}` names several scenarios (see them with: simloop list {name})\n"
+    assert cat(name) == (2, "", told)

@@ -48,7 +48,8 @@ KEYS: dict[str, type | tuple[type, ...]] = {
     "outcomes": list,
     "lasso": (dict, type(None)),
     "format_version": int,
-    "heeded": list,
+    "status": str,
+    "bounds": list,
     "undeclared": list,
     "options": dict,
     "endless": str,
@@ -78,8 +79,8 @@ class TestText:
         result = explore("--loop", "react")
         assert result.exit_code == 0
         assert result.stderr == ""
-        first, limits, heeded, *rest = result.stdout.splitlines()
-        assert heeded.split() == ["heeded", "max_rounds"]
+        first, limits, bounds, *rest = result.stdout.splitlines()
+        assert bounds.split() == ["bounds", "max_rounds"]
         assert first.startswith("react: every run ends (")
         assert limits.startswith("limits ")
         assert "max_steps 100" in limits
@@ -136,6 +137,7 @@ class TestJson:
         assert set(document) == set(KEYS)
         assert [key for key, kind in KEYS.items() if not isinstance(document[key], kind)] == []
         assert document["loop"] == loop
+        assert document["status"] == ("failed" if document["lasso"] else "ok")
         assert document["terminates"] == (document["lasso"] is None)
         assert document["terminates"] == (document["longest_run"] is not None)
 

@@ -45,6 +45,8 @@ def columns(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         ("list",),
         ("explore", "--loop", "pi"),
         ("run", "no-such-scenario-and-a-name-that-is-longer-than-the-terminal-is-wide-by-far"),
+        ("run", "FILE", "--format", "a-format-that-does-not-exist-and-is-longer-than-a-line"),
+        ("no-such-command-and-a-name-that-is-longer-than-the-terminal-is-wide-by-far-and-more",),
     ],
 )
 def test_no_line_is_wider_than_the_terminal(

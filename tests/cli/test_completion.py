@@ -33,6 +33,20 @@ def test_loops_and_their_versions_are_offered(verb: str) -> None:
     assert completed(verb, "--loop", "open") == [name for name in names() if name[:4] == "open"]
 
 
+def test_replay_offers_loops_too() -> None:
+    assert completed("replay", "--loop", "pi@") == [name for name in names() if name[:3] == "pi@"]
+
+
+@pytest.mark.parametrize("verb", ["run", "check", "compare"])
+def test_all_loops_are_offered_where_a_verb_takes_them(verb: str) -> None:
+    assert completed(verb, "--loop", "al") == ["all"]
+
+
+@pytest.mark.parametrize(("verb", "words"), [("run", ["text", "json"]), ("list", ["text", "json"])])
+def test_formats_are_offered(verb: str, words: list[str]) -> None:
+    assert completed(verb, "--format", "") == words
+
+
 @pytest.mark.slow
 def test_bash_offers_the_names_and_completes_files_where_no_name_fits() -> None:
     script = (
