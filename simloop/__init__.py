@@ -6,12 +6,11 @@
     assert result.text == "Hello."
 
 This module is the public interface, and nothing else re-exports. Names load
-lazily, so the pytest plugin and `--version` start fast.
+lazily, so the pytest plugin and `--version` start fast. This module imports no other when it
+loads, because it loads before the command can handle a Ctrl-C.
 """
 
-import importlib
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # a type checker takes it for true; `typing` takes 8 ms to import
 if TYPE_CHECKING:
     from simloop.engine.hooks import (
         AfterLLMCall,
@@ -238,6 +237,8 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name not in _HOME:
         raise AttributeError(f"module 'simloop' has no attribute {name!r}")
+    import importlib  # noqa: PLC0415 - see the docstring of the module
+
     value = getattr(importlib.import_module(_HOME[name]), name)
     globals()[name] = value
     return value

@@ -1,17 +1,23 @@
 """The command `simloop`; `python -m simloop` is the same.
 
-Not here: the command line (cli). The rule to keep: a Ctrl-C ends the command without a traceback,
-also while its modules are imported, which takes a tenth of a second.
+Not here: the command line (cli). The rule to keep: a Ctrl-C ends the command without a traceback
+from the first line of `main` on, also while modules are imported. Before that line this module
+imports only what Python itself has loaded by then: every other import is time without a handler.
 """
 
 import os
-import signal
-from typing import Any, NoReturn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+    from typing import NoReturn
+else:
+    import _signal as signal  # the module `signal` imports `enum`
 
 INTERRUPTED = 130
 
 
-def _quit(*_: Any) -> NoReturn:
+def _quit(*_: object) -> "NoReturn":
     """End the process at once: nothing has begun, and an exception could get lost in an import."""
     os.write(2, b"interrupted\n")
     os._exit(INTERRUPTED)
@@ -19,7 +25,8 @@ def _quit(*_: Any) -> NoReturn:
 
 def main() -> None:
     """Import the command line and run it."""
-    ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # or a shell ignores it
+    # A shell may start the command with Ctrl-C ignored.
+    ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if ours:
         signal.signal(signal.SIGINT, _quit)
     from simloop.cli import main as command_line  # noqa: PLC0415 - with the handler in place

@@ -19,6 +19,11 @@ def test_importing_simloop_does_not_import(name: str) -> None:
     assert name not in modules_after("import simloop")
 
 
+def test_the_command_imports_nothing_before_it_can_handle_ctrl_c() -> None:
+    imported = modules_after("import simloop.__main__") - modules_after("import os, _signal")
+    assert imported == {"simloop", "simloop.__main__"}
+
+
 @pytest.mark.parametrize("name", HEAVY)
 def test_importing_the_command_line_does_not_import(name: str) -> None:
     assert name not in modules_after("import simloop.cli")
