@@ -94,8 +94,12 @@ def _lasso_row(loop: str, through: str) -> str:
 
 def gaps() -> str:
     """What the border of a simulation cannot cover, one row each."""
-    rows = ["| gap | what stays real | what to do |", "|---|---|---|"]
-    return "\n".join([*rows, *(f"| `{gap.name}` | {gap.real} | {gap.instead} |" for gap in GAPS)])
+    rows = [
+        "| gap | what stays real | what to do | the audit does not see |",
+        "|---|---|---|---|",
+        *(f"| `{gap.name}` | {gap.real} | {gap.instead} | {gap.unseen} |" for gap in GAPS),
+    ]
+    return "\n".join(rows)
 
 
 FAILING_TEST = "# test_weather.py\n"

@@ -103,6 +103,9 @@ def _report(uses: Mapping[str, Mapping[str, Counter[str]]], found: Mapping[str, 
         if gap.visible and gap not in seen and not any(found.get(gap.name, ()))
     ]
     _line("not seen", ", ".join(others))
+    for gap in GAPS:
+        if gap.visible and gap.unseen:
+            _line("unseen", f"{gap.name}: {gap.unseen}")
 
 
 def _gap(word: str, gap: Gap, details: Iterable[str]) -> None:

@@ -162,7 +162,8 @@ def _class_stand_in(cls: type, name: str, answer: Callable[..., Any]) -> Any:
     return classmethod(function)
 
 
-def _strftime_now(answers: Answers, *args: Any) -> str:
+def strftime_now(answers: Answers, *args: Any) -> str:
+    """Answer `time.strftime`, which the methods of dates and times call too."""
     return _strftime(args[0], answers.broken_down()) if len(args) == 1 else _strftime(*args)
 
 
@@ -195,7 +196,7 @@ _BY_NAME: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
     (time, "gmtime", Answers.broken_down),
     (time, "ctime", lambda answers, *args: _asctime(answers.broken_down(*args))),
     (time, "asctime", lambda answers, *args: _asctime(*args or (answers.broken_down(),))),
-    (time, "strftime", _strftime_now),
+    (time, "strftime", strftime_now),
     (time, "mktime", _mktime),
     (os, "times", _times),
     (os, "urandom", lambda answers, size: answers.random_bytes("os.urandom", size)),

@@ -1,7 +1,8 @@
 """The gaps: everything that the border of a simulation cannot cover, in one list.
 
 Not here: how `simloop doctor --audit` looks for them in a program (cli/audit.py). The rule to keep:
-a limit of the border is in this list, and documents and reports take it from here.
+a limit of the border is in this list, with the part of it that the audit cannot see; documents and
+reports take it from here.
 """
 
 from typing import NamedTuple
@@ -10,75 +11,120 @@ from typing import NamedTuple
 class Gap(NamedTuple):
     """One thing that stays real in a simulation.
 
-    `visible` is false where no run of a program can show whether it depends on it.
+    `unseen` is the part of it that the audit does not see: `ALL` where no run of a program can show
+    whether it depends on the gap, and empty where the audit sees every use.
     """
 
     name: str
     real: str
     instead: str
-    visible: bool = True
+    unseen: str = ""
 
+    @property
+    def visible(self) -> bool:
+        """Return whether the audit sees at least some uses."""
+        return self.unseen != ALL
+
+
+ALL = "any of it"
 
 GAPS = (
     Gap(
         "held-clocks",
-        "a default argument, an attribute or a container that holds a clock or a random function",
+        "a default argument, an attribute or a container that holds a clock or a random function, "
+        "and any name that holds a method such as `datetime.now`",
         "look the function up when it is called: `time.monotonic()`",
     ),
     Gap(
         "c-extensions",
         "clocks, randomness and threads of extension modules, such as `numpy.random`",
         "seed such a module yourself, or put a fake in its place",
+        unseen="which of their functions are called",
     ),
-    Gap("ctypes", "calls through ctypes and cffi", "put a fake in its place"),
+    Gap(
+        "ctypes",
+        "calls through ctypes and cffi",
+        "put a fake in its place",
+        unseen="calls through cffi, and of functions that were looked up before",
+    ),
     Gap(
         "older-threads",
         "a thread that was started before the simulation, and work that is handed to it",
         "start threads with asyncio.to_thread, which runs inline",
+        unseen="threads that `threading` does not know",
     ),
     Gap(
         "locks",
-        "waits for locks, events and queues of threads and for `selectors`, with their timeouts",
+        "waits for locks, events and queues of threads and processes, with their timeouts",
         "use those of asyncio",
+        unseen="`with` of a lock of `threading`",
     ),
     Gap(
-        "older-sockets",
-        "a socket, pipe or descriptor that was opened before the simulation; pairs of sockets; "
-        "waits with `selectors` and `epoll`",
-        "open no connection before, and put a fake transport in its place",
+        "pipes",
+        "pipes, terminals and other descriptors: reads and writes, which may wait",
+        "put a fake tool in its place",
+        unseen="iteration over the lines of a pipe that was opened before",
     ),
-    Gap("files", "files, folders and names of temporary files", "give the program its own files"),
-    Gap("input", "what a person types", "put a fake tool in its place"),
+    Gap(
+        "files",
+        "files, folders, names of temporary files and databases, with waits for their locks",
+        "give the program its own files",
+        unseen="a file that was opened before",
+    ),
+    Gap(
+        "input",
+        "what a person types",
+        "put a fake tool in its place",
+        unseen="iteration over the lines of `sys.stdin`",
+    ),
+    Gap(
+        "signals",
+        "a signal that arrives from outside, and the call of its handler",
+        "call the handler itself, for instance with loop.call_later",
+        unseen="a handler that was set before",
+    ),
     Gap("environment", "environment variables", "set those that the program reads"),
     Gap(
         "machine",
         "host, user, process number, processors and versions, with the programs that `distro` runs",
         "keep them out of what the program decides",
+        unseen="attributes such as `sys.platform`, and answers that a library keeps",
     ),
-    Gap("locale", "names of days and months, and number formats", "set the locale"),
+    Gap(
+        "locale",
+        "names of days and months, and number formats",
+        "set the locale",
+        unseen="the format `n` of a number",
+    ),
     Gap(
         "time-zone",
         "the data of `zoneinfo`; `time.tzname` and its like (local time itself is UTC)",
         "install tzdata in one version",
+        unseen="a value that was imported before, as by `from time import tzname`",
     ),
-    Gap("identity", "`id()`, and any order or text made of it", "number the objects"),
+    Gap(
+        "identity",
+        "`id()`, and any order or text made of it",
+        "number the objects",
+        unseen="the address in the `repr` of an object, and the order of a set of objects",
+    ),
     Gap(
         "hash-order",
         "the order of sets of strings, and `hash()` of a string (PYTHONHASHSEED)",
         "sort a set before its order counts",
-        visible=False,
+        unseen=ALL,
     ),
     Gap(
         "garbage",
         "when garbage collection calls `__del__` and the callbacks of weak references",
         "close what is to be closed",
-        visible=False,
+        unseen=ALL,
     ),
     Gap(
         "busy-loops",
         "a computation: it takes no virtual time, and one that never ends cannot be stopped",
         "await something in every loop that may be endless",
-        visible=False,
+        unseen=ALL,
     ),
 )
 """All of them; no name occurs twice."""

@@ -5,45 +5,65 @@ reported only where it was seen; nothing is guessed. A profile function sees eve
 call of the thread, and an audit hook sees what happens inside of Python.
 """
 
+import datetime as dt
 import gc
 import os
+import platform
 import queue
 import random
+import re
+import stat
 import sys
 import threading
+import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
+from importlib import import_module
 from importlib.machinery import EXTENSION_SUFFIXES
-from types import BuiltinFunctionType, FrameType, FunctionType
+from types import BuiltinFunctionType, FrameType, FunctionType, ModuleType
 from typing import Any
 
-from simloop.virtual.answers import FUNCTIONS
+from simloop.virtual.answers import FUNCTIONS, strftime_now
 from simloop.virtual.reaches import is_exempt
 from simloop.virtual.waiting import callers_place
 
 _EVENTS = {
-    "files": "open os.listdir os.scandir os.remove os.rename os.mkdir os.rmdir os.truncate"
+    "files": "open os.listdir os.scandir os.remove os.rename os.mkdir os.rmdir os.truncate os.chdir"
+    " os.chmod os.chown os.link os.symlink os.utime os.lockf fcntl.flock fcntl.lockf"
     " shutil.copyfile tempfile.mkstemp tempfile.mkdtemp sqlite3.connect",
     "ctypes": "ctypes.dlopen ctypes.dlsym ctypes.call_function",
     "input": "builtins.input",
-    "machine": "socket.gethostname subprocess.Popen",
+    "machine": "socket.gethostname socket.getservbyname socket.getservbyport subprocess.Popen",
 }
 _GAP_OF_EVENT = {event: gap for gap, events in _EVENTS.items() for event in events.split()}
 _C_FUNCTIONS = {
     "machine": "posix.getpid posix.getppid posix.uname posix.cpu_count posix.getlogin"
-    " posix.getloadavg posix.getuid posix.sysconf",
-    "locale": "_locale.setlocale _locale.localeconv _locale.nl_langinfo _locale.strxfrm",
+    " posix.getloadavg posix.getuid posix.geteuid posix.getgid posix.getegid posix.getgroups"
+    " posix.sysconf posix.confstr posix.sched_getaffinity posix.process_cpu_count pwd.getpwuid"
+    " resource.getrusage resource.getrlimit _socket.if_nameindex",
+    "locale": "_locale.setlocale _locale.localeconv _locale.nl_langinfo _locale.strxfrm"
+    " _locale.strcoll _locale.getencoding",
     "identity": "builtins.id",
-    "files": "posix.stat posix.lstat posix.access posix.readlink posix.getcwd",
-    "older-sockets": "posix.read posix.write",
+    "signals": "_signal.signal _signal.set_wakeup_fd",
+    "files": "posix.stat posix.lstat posix.fstat posix.statvfs posix.access posix.readlink"
+    " posix.getcwd posix.mkfifo",
+    "pipes": "posix.read posix.readv posix.write posix.writev posix.splice posix.pipe posix.pipe2"
+    " posix.openpty posix.eventfd posix.eventfd_read posix.get_terminal_size",
 }
-_SOCKET_METHODS = {"accept", "send", "sendall", "recv", "recv_into", "recvfrom", "recvmsg"}
+# A format that the locale changes; `%%` stands for a percent sign.
+_LOCAL = re.compile(r"(?:[^%]|%[^aAbBchprxX])*%[aAbBchprxX]", re.DOTALL)
+_ZONE = {"tzname", "timezone", "altzone", "daylight"}
+_WAITS = {"acquire", "__enter__"}
 # They wait with real clocks on purpose, or belong to the simulation.
 _REAL_CLOCKS = {"simloop", "asyncio", "threading", "queue", "concurrent", "selectors"}
 # Reading source and bytecode is no work of the program.
 _IMPORTING = {"importlib", "zipimport", "linecache", "tokenize", "pkgutil", "runpy"}
+# Reading a date, whatever its format, asks for the locale and the time zone.
+_PARSING = {"strptime"}
+_ASIDE = {"files": _IMPORTING, "locale": _PARSING}
 
 
 def _c_functions() -> dict[Any, str]:
@@ -63,11 +83,22 @@ _GAP_OF_CODE = {
     threading.Thread.join.__code__: "locks",
     queue.Queue.get.__code__: "locks",
     uuid.getnode.__code__: "machine",
+    uuid.uuid1.__code__: "held-clocks",  # on a sealed loop, the stand-in never calls the original
+    platform.uname.__code__: "machine",
+    platform._sys_version.__code__: "machine",  # type: ignore[attr-defined]  # noqa: SLF001
+    os._Environ.__iter__.__code__: "environment",  # noqa: SLF001 - its class has no other name
+}
+_READS: Any = import_module("_strptime")._strptime.__code__  # noqa: SLF001 - for all three
+# Their formats decide: without a name of a day or month, the locale changes nothing.
+_FORMATS: dict[Any, Callable[[dict[str, Any]], Any]] = {
+    strftime_now.__code__: lambda known: known["args"][0],
+    _READS: lambda known: known["format"],
 }
 _DRAWS = {
     value.__code__ for value in vars(random.Random).values() if isinstance(value, FunctionType)
 }
-_LOCK = type(threading.Lock())
+_LOCKS = {"lock", "RLock", "SemLock"}
+_RLOCK = type(threading.RLock())
 _GENERATOR: Any = random.random.__self__  # type: ignore[attr-defined]
 
 
@@ -88,12 +119,28 @@ class Observer:
         """Observe the calling thread."""
         sys.addaudithook(self._on_event)
         self._watching = threading.get_ident()
+        plain, time.__class__ = time.__class__, self._watched_time()
         sys.setprofile(self._on_call)
         try:
             yield
         finally:
             sys.setprofile(None)
+            time.__class__ = plain
             self._watching = 0
+
+    def _watched_time(self) -> type[ModuleType]:
+        """Return a type for the module `time` that notes who reads the time zone."""
+        observer = self
+
+        class WatchedTime(ModuleType):
+            def __getattribute__(self, name: str) -> Any:
+                if name in _ZONE and observer._watching == threading.get_ident():
+                    frame = sys._getframe(1)  # noqa: SLF001 - the stack is the question
+                    if not _is_inside(frame, _PARSING):
+                        observer._note("time-zone", frame, f"time.{name}")
+                return super().__getattribute__(name)
+
+        return WatchedTime
 
     def _note(self, gap: str, frame: FrameType | None, subject: str) -> None:
         place = callers_place(frame)
@@ -121,6 +168,10 @@ class Observer:
                 gap = "held-clocks"
             if gap is None and _module_of(frame).startswith("zoneinfo"):
                 gap = "time-zone"
+            if code in _FORMATS and (code is _READS or not _is_inside(frame.f_back, _PARSING)):
+                text = _FORMATS[code](frame.f_locals)
+                if isinstance(text, str) and _LOCAL.match(text):
+                    self._note("locale", frame.f_back, text)
             if gap is not None and not (gap == "environment" and _is_importing(frame)):
                 variable = frame.f_locals.get("key") if gap == "environment" else None
                 self._note(gap, frame.f_back, os.fsdecode(variable or code.co_qualname))
@@ -131,14 +182,14 @@ class Observer:
             return
         try:
             gap = self._c_functions.get(function)
-            held = function in FUNCTIONS
+            held = function in FUNCTIONS or _is_held_date(function)
         except TypeError:  # a method of something that has no hash
             return
         if held and module.partition(".")[0] not in _REAL_CLOCKS:
             gap = "held-clocks"
         elif gap == "identity" and not callers_place(frame).startswith(_file_of(frame)):
             return  # a library asks for it, and hardly to decide by it
-        elif gap == "files" and _is_importing(frame):
+        elif gap in _ASIDE and _is_inside(frame, _ASIDE[gap]):
             return
         elif gap is None:
             gap = _gap_of_method(function)
@@ -148,35 +199,70 @@ class Observer:
             self._note(gap, frame, function.__name__)
 
 
+def _is_held_date(function: Any) -> bool:
+    """Return whether this is an original such as `datetime.now`, bound before the simulation."""
+    owner = getattr(function, "__self__", None)
+    return (
+        type(function) is BuiltinFunctionType
+        and isinstance(owner, type)
+        and issubclass(owner, dt.date)
+        and function.__name__ in {"now", "utcnow", "today", "fromtimestamp"}
+    )
+
+
 def _gap_of_method(method: Any) -> str | None:
     """Return the gap of a method written in C; locks and queues count only on a wait."""
     name: str = getattr(method, "__name__", "")
     owner: Any = getattr(method, "__self__", None)
     kind = type(owner)
-    if name in _SOCKET_METHODS and kind.__module__ in {"socket", "_socket", "ssl"}:
-        return "older-sockets"
-    if name in {"poll", "control"} and kind.__module__ == "select":
-        return "older-sockets"
-    if name == "acquire" and kind is _LOCK and owner.locked():
+    if name in _WAITS and kind.__name__ in _LOCKS and _is_taken(owner):
         return "locks"
     if name == "get" and kind is queue.SimpleQueue and owner.empty():
         return "locks"
     if name.startswith("read") and owner is not None and owner is sys.stdin:
         return "input"
+    if name.startswith(("read", "write")) and kind.__module__ == "_io":
+        return _gap_of_file(owner, reads=name.startswith("read"))
     return None
+
+
+def _is_taken(lock: Any) -> bool:
+    """Return whether a caller has to wait for the lock."""
+    if type(lock).__name__ == "SemLock":
+        return bool(lock._is_zero())  # noqa: SLF001 - it has no other method
+    if isinstance(lock, _RLOCK):  # `locked` is new in Python 3.14
+        return not lock._is_owned() and repr(lock).startswith("<locked")  # type: ignore[attr-defined]  # noqa: SLF001
+    return bool(lock.locked())
+
+
+def _gap_of_file(file: Any, *, reads: bool) -> str | None:
+    """Return the gap of an open file; what a program prints is not one."""
+    try:
+        number = file.fileno()
+        mode = os.fstat(number).st_mode
+    except (OSError, ValueError):  # it is in memory, or closed
+        return None
+    if number <= 2:  # noqa: PLR2004 - stdin, stdout and stderr
+        return "input" if reads else None
+    return None if stat.S_ISREG(mode) else "pipes"
 
 
 def _file_of(frame: FrameType) -> str:
     return frame.f_code.co_filename.replace("\\", "/").rpartition("/")[2] + ":"
 
 
-def _module_of(frame: FrameType) -> str:
-    return str(frame.f_globals.get("__name__"))
+def _module_of(frame: FrameType | None) -> str:
+    return "" if frame is None else str(frame.f_globals.get("__name__"))
 
 
 def _is_importing(frame: FrameType | None) -> bool:
+    return _is_inside(frame, _IMPORTING)
+
+
+def _is_inside(frame: FrameType | None, modules: AbstractSet[str]) -> bool:
+    """Return whether code of these modules of Python is on the stack, leading underscores aside."""
     while frame is not None and frame.f_code.co_qualname != "VirtualLoop.run":
-        if _module_of(frame).lstrip("_").partition(".")[0] in _IMPORTING:
+        if _module_of(frame).lstrip("_").partition(".")[0] in modules:
             return True
         frame = frame.f_back
     return False

@@ -5,15 +5,19 @@ The rule to keep: a call is refused only on a sealed loop, in the thread of that
 inside a debugger, so that other threads, pytest-xdist and a breakpoint work as always.
 
 Python's audit events name most of these calls. CPython 3.11 has none for the start of a thread, and
-no version has one for alarms, `select` and the `fork_exec` of multiprocessing: stand-ins refuse
-those.
+no version has one for alarms, `select`, waits for processes and what a socket sends and receives:
+stand-ins refuse those.
 """
 
 import asyncio
 import functools
+import select
+import selectors
+import socket
+import ssl
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
@@ -38,12 +42,28 @@ _EVENTS = {
 }
 _ADVICE = {event: advice for advice, events in _EVENTS.items() for event in events.split()}
 _SILENT = {
+    TRANSPORT: "os.sendfile",
     THREAD: "_thread.start_new_thread _thread.start_joinable_thread",
-    PROCESS: "_posixsubprocess.fork_exec _interpreters.create",
+    PROCESS: "_posixsubprocess.fork_exec _interpreters.create"
+    " os.wait os.wait3 os.wait4 os.waitid os.waitpid",
     _SIGNAL: "signal.alarm signal.setitimer",
     _WAIT: "signal.pause signal.sigwait signal.sigwaitinfo signal.sigtimedwait"
     " select.select select.poll",
 }
+# An open socket needs no `connect`: these reach the world, or wait for it.
+_OF_SOCKETS = (
+    "_accept listen recv recv_into recvfrom recvfrom_into recvmsg recvmsg_into send sendall"
+)
+_SILENT_METHODS = (
+    (socket.socket.__base__, "socket", TRANSPORT, _OF_SOCKETS),
+    (ssl.SSLSocket, "socket", TRANSPORT, "do_handshake read send write"),
+    (selectors.SelectSelector, "selectors", _WAIT, "select"),
+    *((kind, "select", _WAIT, "control poll") for kind in (
+        getattr(select, "epoll", None),
+        getattr(select, "kqueue", None),
+        type(select.poll()) if hasattr(select, "poll") else None,
+    )),
+)  # fmt: skip
 # Between the loop and the call: a person stepping through a simulation is outside of it.
 _DEBUGGERS = {
     "IPython", "_pydev_bundle", "_pydevd_bundle", "_pydevd_frame_eval", "bdb", "debugpy", "ipdb",
@@ -152,7 +172,17 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
 }
 """Original function -> the stand-in that refuses it on a sealed loop."""
 
+
+def _refused_methods() -> Iterator[tuple[type, str, Any]]:
+    for kind, module, advice, names in _SILENT_METHODS:
+        for name in names.split():
+            if kind is not None and name in vars(kind):
+                called = f"{module}.{name.lstrip('_')}"
+                yield kind, name, _refusing(vars(kind)[name], called, advice)
+
+
 METHODS: tuple[tuple[type, str, Any], ...] = (
     (threading.Thread, "start", functools.wraps(_START)(_start_thread)),
+    *_refused_methods(),
 )
 """Class, attribute and stand-in of the methods that are refused."""

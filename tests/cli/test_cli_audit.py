@@ -1,5 +1,9 @@
 """`simloop doctor --audit`: the gaps that a program uses, with their places."""
 
+import sys
+import threading
+import time
+import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -7,15 +11,18 @@ import pytest
 from click.testing import CliRunner, Result
 
 from simloop.cli import main
-from simloop.virtual.gaps import GAPS
+from simloop.virtual.gaps import ALL, GAPS
 
 PROGRAM = """
-import asyncio, os, random, socket, threading, time
+import asyncio, datetime, io, multiprocessing, os, random, signal, socket, sys, threading, time
+import uuid
 
 def held(clock=time.monotonic): return clock()
 class Bucket:
     clock = time.perf_counter
 pair = socket.socketpair()
+today = datetime.date.today
+older = os.fdopen(os.pipe()[1], "w")
 
 async def clean():
     await asyncio.sleep(time.time() % 2)
@@ -32,6 +39,44 @@ def identity(): id(main)
 def zone():
     import zoneinfo
     zoneinfo.ZoneInfo.no_cache("UTC")
+def zone_names(): time.tzname
+def zone_offset():
+    from time import timezone
+def days(): datetime.datetime.now().strftime("%d of %B")
+def days_in_text(): f"{datetime.date.today():%a}"
+def day_read():
+    try:
+        datetime.datetime.strptime("Monday", "%A")
+    except ValueError:
+        pass
+def local_time(): time.strftime("%x")
+def plain_dates():
+    datetime.datetime.strptime(datetime.date.today().strftime("%Y-%m-%d %%B"), "%Y-%m-%d %%B")
+def number_format():
+    import locale
+    locale.localeconv()
+def held_date(): today()
+def held_id(draw=uuid.uuid1): draw()
+def process_lock():
+    held = multiprocessing.Lock()
+    held.acquire()
+    held.acquire(timeout=0.0001)
+def file_lock():
+    import fcntl
+    with open(__file__) as file: fcntl.flock(file, fcntl.LOCK_SH)
+def pipe_as_file(): older.write("x")
+def typed():
+    sys.stdin = io.StringIO("x")
+    sys.stdin.readline()
+def asked():
+    sys.stdin = io.StringIO("x")
+    input()
+def handler(): signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+def version():
+    import platform
+    platform.python_version()
+def variables(): list(os.environ)
+def ports(): socket.getservbyname("http")
 def sockets(): pair[0].send(b"x")
 def pipes():
     reads, writes = os.pipe()
@@ -47,7 +92,19 @@ def lock():
     held = threading.Lock()
     held.acquire()
     held.acquire(timeout=0.0001)
-def free_lock(): threading.Lock().acquire()
+def free_lock():
+    threading.Lock().acquire()
+    threading.RLock().acquire()
+def prints():
+    print("x", file=sys.stderr)
+    sys.__stderr__.write("")
+def memory():
+    io.BytesIO(b"x").read()
+    io.StringIO("x").readline()
+def extension():
+    import types
+    sys.modules["fake_extension"] = types.ModuleType("fake_extension")
+    sys.modules["fake_extension"].__spec__ = types.SimpleNamespace(origin="x.so")
 def simple_queue():
     import queue
     try:
@@ -73,17 +130,17 @@ main = 5
 
 @pytest.fixture
 def audit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Result]]:
-    import sys  # noqa: PLC0415 - to forget the program
-
     (tmp_path / "audited.py").write_text(PROGRAM)
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "stdin", sys.stdin)  # some programs put another in its place
 
     def run(function: str) -> Result:
         return CliRunner(env={"NO_COLOR": "1"}).invoke(main, ["doctor", "--audit", function])
 
     yield run
+    sys.modules.pop("fake_extension", None)
     module = sys.modules.pop("audited", None)
-    for end in getattr(module, "pair", ()):
+    for end in (*getattr(module, "pair", ()), *filter(None, [getattr(module, "older", None)])):
         end.close()
 
 
@@ -102,27 +159,43 @@ def test_a_program_that_uses_no_gap_ends_with_0_and_every_gap_has_a_line(
     assert "the attribute clock of audited.Bucket holds perf_counter" in result.stdout
 
 
-@pytest.mark.parametrize(
-    ("function", "gap", "subject"),
-    [
-        ("clocks", "held-clocks", "monotonic"),
-        ("attribute", "held-clocks", "perf_counter"),
-        ("held_random", "held-clocks", "random"),
-        ("locks", "locks", "Condition.wait"),
-        ("files", "files", "audited.py"),
-        ("environment", "environment", "HOME"),
-        ("machine", "machine", "getpid"),
-        ("identity", "identity", "id"),
-        ("zone", "time-zone", "find_tzfile"),
-        ("sockets", "older-sockets", "send"),
-        ("pipes", "older-sockets", "write"),
-        ("selects", "older-sockets", "poll"),
-        ("lock", "locks", "acquire"),
-        ("simple_queue", "locks", "get"),
-        ("looks_for_a_file", "files", "stat"),
-        ("library", "ctypes", "ctypes.dlopen"),
-    ],
-)
+USES = [
+    ("clocks", "held-clocks", "monotonic"),
+    ("attribute", "held-clocks", "perf_counter"),
+    ("held_random", "held-clocks", "random"),
+    ("locks", "locks", "Condition.wait"),
+    ("files", "files", "audited.py"),
+    ("environment", "environment", "HOME"),
+    ("machine", "machine", "getpid"),
+    ("identity", "identity", "id"),
+    ("zone", "time-zone", "find_tzfile"),
+    ("zone_names", "time-zone", "time.tzname"),
+    ("zone_offset", "time-zone", "time.timezone"),
+    ("days", "locale", "%d of %B"),
+    ("days_in_text", "locale", "%a"),
+    ("day_read", "locale", "%A"),
+    ("local_time", "locale", "%x"),
+    ("number_format", "locale", "localeconv"),
+    ("held_date", "held-clocks", "today"),
+    ("held_id", "held-clocks", "uuid1"),
+    ("process_lock", "locks", "acquire"),
+    ("file_lock", "files", "fcntl.flock"),
+    ("pipes", "pipes", "pipe"),
+    ("pipe_as_file", "pipes", "write"),
+    ("typed", "input", "readline"),
+    ("asked", "input", "builtins.input"),
+    ("handler", "signals", "signal"),
+    ("version", "machine", "_sys_version"),
+    ("variables", "environment", "__iter__"),
+    ("ports", "machine", "http"),
+    ("lock", "locks", "acquire"),
+    ("simple_queue", "locks", "get"),
+    ("looks_for_a_file", "files", "stat"),
+    ("library", "ctypes", "ctypes.dlopen"),
+]
+
+
+@pytest.mark.parametrize(("function", "gap", "subject"), USES)
 def test_a_gap_that_a_program_uses_is_reported_with_its_place_and_subject(
     function: str, gap: str, subject: str, audit: Callable[[str], Result]
 ) -> None:
@@ -133,6 +206,58 @@ def test_a_gap_that_a_program_uses_is_reported_with_its_place_and_subject(
     place, _, subjects = lines[first + 1].partition(" time")
     assert place.startswith("          - audited.py:")
     assert subject in subjects
+
+
+def test_every_gap_is_either_audited_or_declared_unseen() -> None:
+    looked_up = {"c-extensions", "older-threads"}  # by name, as possible: the next two tests
+    audited = {gap for _, gap, _ in USES} | looked_up
+    assert audited == {gap.name for gap in GAPS if gap.unseen != ALL}
+
+
+def test_an_extension_module_and_an_older_thread_are_possible_uses(
+    audit: Callable[[str], Result],
+) -> None:
+    done = threading.Event()
+    thread = threading.Thread(target=done.wait, name="older", daemon=True)
+    thread.start()
+    try:
+        result = audit("audited:extension")
+    finally:
+        done.set()
+        thread.join()
+    lines = result.stdout.splitlines()
+    for gap, detail in ("c-extensions", "fake_extension"), ("older-threads", "older"):
+        (first,) = [n for n, line in enumerate(lines) if line.startswith(f"possible  {gap}: ")]
+        assert detail in lines[first + 1]
+
+
+def test_the_part_of_a_gap_that_the_audit_does_not_see_is_in_the_report(
+    audit: Callable[[str], Result],
+) -> None:
+    lines = audit("audited:clean").stdout.splitlines()
+    for gap in GAPS:
+        if gap.unseen not in {"", ALL}:
+            assert f"unseen    {gap.name}: {gap.unseen}" in lines
+
+
+@pytest.mark.parametrize("function", ["plain_dates", "prints", "memory"])
+def test_what_depends_on_no_gap_is_not_reported(
+    function: str, audit: Callable[[str], Result]
+) -> None:
+    result = audit(f"audited:{function}")
+    assert result.exit_code == 0, result.output
+
+
+def test_the_audit_leaves_the_module_time_as_it_was(audit: Callable[[str], Result]) -> None:
+    audit("audited:zone_names")
+    assert type(time) is types.ModuleType
+
+
+@pytest.mark.parametrize("function", ["sockets", "selects"])
+def test_a_wait_that_is_refused_is_reported(function: str, audit: Callable[[str], Result]) -> None:
+    result = audit(f"audited:{function}")
+    assert result.exit_code == 1
+    assert result.stdout.startswith("refused   ")
 
 
 def test_a_lock_that_nobody_holds_is_no_gap(audit: Callable[[str], Result]) -> None:

@@ -6,8 +6,10 @@ import asyncio
 import os
 import re
 import select
+import selectors
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -34,6 +36,36 @@ def multiprocessing_spawn() -> object:
 
     return util.spawnv_passfds(b"/bin/true", [b"true"], ())
 
+
+def pair(use: Callable[[socket.socket], object]) -> object:
+    one, other = socket.socketpair()
+    with one, other:
+        one.settimeout(0.01)
+        return use(one)
+
+
+def tls(use: Callable[[ssl.SSLSocket], object]) -> object:
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    one, other = socket.socketpair()
+    one.settimeout(0.01)
+    with other, context.wrap_socket(one, do_handshake_on_connect=False) as wrapped:
+        return use(wrapped)
+
+
+def selecting(
+    use: Callable[[selectors.BaseSelector], object], selector: selectors.BaseSelector
+) -> object:
+    with selector:
+        return use(selector)
+
+
+def polling(use: Callable[[select.epoll], object]) -> object:
+    with select.epoll() as poll:
+        return use(poll)
+
+
+OLDER_POLL = select.poll()
 
 REACHES: dict[str, Callable[[], object]] = {
     "socket.connect to": lambda: using(lambda one: one.connect(NOWHERE)),
@@ -62,6 +94,35 @@ REACHES: dict[str, Callable[[], object]] = {
     "a real thread": lambda: threading.Timer(1, print).start(),
     "signal.alarm": lambda: signal.alarm(0),
     "signal.setitimer": lambda: signal.setitimer(signal.ITIMER_REAL, 0),
+    "socket.listen": lambda: using(lambda one: one.listen()),
+    "socket.accept": lambda: pair(lambda one: one.accept()),
+    "socket.recv": lambda: pair(lambda one: one.recv(1)),
+    "socket.recv_into": lambda: pair(lambda one: one.makefile("rb").read(1)),
+    "socket.recvfrom": lambda: pair(lambda one: one.recvfrom(1)),
+    "socket.recvfrom_into": lambda: pair(lambda one: one.recvfrom_into(bytearray(1))),
+    "socket.recvmsg": lambda: pair(lambda one: one.recvmsg(1)),
+    "socket.recvmsg_into": lambda: pair(lambda one: one.recvmsg_into([bytearray(1)])),
+    "socket.send": lambda: pair(lambda one: one.send(b"x")),
+    "socket.sendall": lambda: pair(lambda one: one.sendall(b"x")),
+    "socket.do_handshake": lambda: tls(lambda one: one.do_handshake()),
+    "socket.read": lambda: tls(lambda one: one.read(1)),
+    "socket.write": lambda: tls(lambda one: one.write(b"x")),
+    "os.sendfile": lambda: os.sendfile(1, 0, None, 0),
+    "os.wait": lambda: os.wait(),
+    "os.wait3": lambda: os.wait3(os.WNOHANG),
+    "os.wait4": lambda: os.wait4(-1, os.WNOHANG),
+    "os.waitid": lambda: os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG),
+    "os.waitpid": lambda: os.waitpid(-1, os.WNOHANG),
+    "signal.pause": lambda: signal.pause(),
+    "signal.sigwait": lambda: signal.sigwait([signal.SIGUSR1]),
+    "signal.sigwaitinfo": lambda: signal.sigwaitinfo([signal.SIGUSR1]),
+    "signal.sigtimedwait": lambda: signal.sigtimedwait([signal.SIGUSR1], 0.01),
+    "selectors.select": lambda: selecting(lambda one: one.select(0.01), selectors.SelectSelector()),
+    "select.poll of epoll": lambda: polling(lambda one: one.poll(0.01)),
+    "select.poll of a selector": lambda: selecting(
+        lambda one: one.select(0.01), selectors.DefaultSelector()
+    ),
+    "select.poll of an older object": lambda: OLDER_POLL.poll(10),
     "select.select": lambda: select.select([], [], [], 0),
     "select.poll": lambda: select.poll(),
 }
@@ -69,7 +130,7 @@ REACHES: dict[str, Callable[[], object]] = {
 
 @pytest.mark.parametrize("what", REACHES)
 def test_a_reach_is_refused_at_its_place_even_if_it_is_swallowed(what: str) -> None:
-    reach = REACHES[what]
+    reach, what = REACHES[what], what.partition(" of ")[0] if "select" in what else what
     went_on = False
 
     async def main() -> None:
@@ -79,7 +140,7 @@ def test_a_reach_is_refused_at_its_place_even_if_it_is_swallowed(what: str) -> N
         except Exception:  # noqa: BLE001 - as much code swallows everything
             went_on = True
 
-    with pytest.raises(ScenarioError, match=rf"^{what}.* is not available in a ") as caught:
+    with pytest.raises(ScenarioError, match=rf"^{what}\b.* is not available in a ") as caught:
         simulate(main())
     place = re.search(r"; called at test_reaches.py:(\d+) in ", str(caught.value))
     assert place is not None
