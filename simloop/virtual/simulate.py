@@ -50,9 +50,7 @@ def simulate(
             seal=partial(sealed, seeds=seeds),
         )
     except CheckFailed as error:
-        name = getattr(main, "__qualname__", "main")
-        shuffled = ", shuffle_ties=True" if shuffle_ties else ""
-        error.reproduce = error.reproduce or f"simloop.simulate({name}(), seed={seed}{shuffled})"
+        error.reproduce = error.reproduce or _again(main, seed, shuffle_ties=shuffle_ties)
         raise
     except SimloopError:
         raise
@@ -61,6 +59,18 @@ def simulate(
         raise
     finally:
         coroutine.close()  # if it was never started
+
+
+def _again(main: Any, seed: int, *, shuffle_ties: bool) -> str:
+    """Return the call that runs `main` again, with its place if no name reaches it."""
+    name, code = getattr(main, "__qualname__", "main"), getattr(main, "cr_code", None)
+    outer, nested, name = name.rpartition("<locals>.")
+    place = ""
+    if nested and code is not None:
+        file = code.co_filename.replace("\\", "/").rpartition("/")[2]
+        place = f"  # {name} is at {file}:{code.co_firstlineno}, in {outer.rstrip('.')}"
+    shuffled = ", shuffle_ties=True" if shuffle_ties else ""
+    return f"simloop.simulate({name}(), seed={seed}{shuffled}){place}"
 
 
 def _coroutine(main: Any) -> Coroutine[Any, Any, Any]:

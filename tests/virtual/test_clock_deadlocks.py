@@ -35,3 +35,16 @@ def test_a_program_of_ones_own_is_reproduced_by_its_name_and_seed() -> None:
         "  main: test_clock_deadlocks.py:11 in waits_for_ever, awaiting Future",
         "reproduce: simloop.simulate(waits_for_ever(), seed=7, shuffle_ties=True)",
     ]
+
+
+def test_a_nested_program_is_reproduced_by_its_place_as_no_name_reaches_it() -> None:
+    async def main() -> None:
+        await waits_for_ever()
+
+    with pytest.raises(Deadlock) as found:
+        simulate(main(), seed=7)
+    line = main.__code__.co_firstlineno
+    assert found.value.reproduce == (
+        f"simloop.simulate(main(), seed=7)  # main is at test_clock_deadlocks.py:{line}, in "
+        "test_a_nested_program_is_reproduced_by_its_place_as_no_name_reaches_it"
+    )
