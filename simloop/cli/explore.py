@@ -170,7 +170,7 @@ def chosen_in(machine: Machine) -> dict[str, Any]:
     """Return the options that differ from those of the design without a version."""
     options = options_of(machine)
     given: Any = getattr(machine, "options", None)
-    kinds = {name: type(field.default) for name, field in LoopOptions.model_fields.items()}
+    kinds = {name: type(getattr(LoopOptions(), name)) for name in DESIGNS}
     # Match by the options' class: a user's own loop may have the options of a design.
     designs = [name for name, kind in kinds.items() if isinstance(given, kind)]
     usual = options_of(machine_for(designs[0], Limits())) if designs else {}
@@ -178,29 +178,21 @@ def chosen_in(machine: Machine) -> dict[str, Any]:
 
 
 def _is_ours(options: Any) -> bool:
-    ours = tuple(type(field.default) for field in LoopOptions.model_fields.values())
-    return isinstance(options, ours)
+    return isinstance(options, tuple(type(getattr(LoopOptions(), name)) for name in DESIGNS))
 
 
 def _options(loop: str, given: tuple[str, ...]) -> LoopOptions:
     """Return the options of `loop`. Raises ScenarioError for unknown options."""
     if not given:
         return LoopOptions()
-    design, at, _ = loop.partition("@")
-    known = design in LoopOptions.model_fields and not (at and DESIGNS[design].combine is None)
-    if ":" in loop:
-        design = loop
-    elif not known:
-        hint = "a version has its own" if "@" in loop else ""
-        raise ScenarioError(f"the loop `{loop}` takes no options", key="--option", hint=hint)
-    values = read_options(given)
+    key, values = LoopOptions.key_of(loop), read_options(given)
     try:
-        return LoopOptions.model_validate_json(json.dumps({design: values}))  # as strict as a file
+        return LoopOptions.model_validate_json(json.dumps({key: values}))  # as strict as a file
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         message, hint = wording(first)
         if first["type"] == "unexpected_keyword_argument":
-            known = LoopOptions.model_fields[design].default
+            known = getattr(LoopOptions(), loop.partition("@")[0])
             message = "unknown key"
             hint = f"known here: {', '.join(as_written(known))}"
         place = ".".join(str(part) for part in first["loc"])

@@ -5,14 +5,16 @@ loops, except the modules that know the events of their programs.
 """
 
 import difflib
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from simloop.errors import ScenarioError
+from simloop.kernel.checked import as_written
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Machine
 from simloop.loops import (
@@ -28,7 +30,7 @@ from simloop.loops.opencode_options import OpencodeOptions
 from simloop.loops.pi_options import PiOptions
 from simloop.loops.react import ReactOptions
 from simloop.loops.reference_options import ReferenceOptions
-from simloop.scenario.strict import One, Strict, kept, wrong
+from simloop.scenario.strict import Lax, One, Strict, Written, kept, wrong
 
 
 def _schema_of_own(schema: dict[str, Any]) -> None:
@@ -42,11 +44,28 @@ def _schema_of_own(schema: dict[str, Any]) -> None:
     schema["additionalProperties"] = False
 
 
+def _of_version(loop: str) -> BeforeValidator:
+    """Complete options that are given for a version with those that the version has itself."""
+
+    def completed(given: Any) -> Any:
+        name, _, version = loop.partition("@")
+        own = DESIGNS[name].versions[version]
+        return {**as_written(own), **given} if isinstance(given, dict) else given
+
+    return BeforeValidator(completed)
+
+
+def _version(loop: str) -> Any:
+    """Return the field for the options of a version; it is unset if there are none."""
+    return Field(default=None, alias=loop, description=f"Options that differ from {loop}.")
+
+
 class LoopOptions(Strict):
     """The options of the loop designs that have some; each is used when that loop runs.
 
-    A version is a set of options. Options of pi given here replace the version's. The options of
-    the user's own loop stand under its `module:attribute`.
+    A version is a set of options, and `opencode@1.2.27: {steps: enforce}` changes one of them.
+    Options of pi replace those of each version of pi. The options of the user's own loop stand
+    under its `module:attribute`.
     """
 
     reference: One[ReferenceOptions] = Field(
@@ -61,8 +80,28 @@ class LoopOptions(Strict):
     opencode: One[OpencodeOptions] = Field(
         default=kept(OpencodeOptions()), description="Options of opencode."
     )
+    reference_documented: Written[
+        Annotated[Lax[ReferenceOptions] | None, _of_version("reference@documented")],
+        ReferenceOptions | Mapping[str, Any] | None,
+    ] = _version("reference@documented")
+    opencode_1_1_11: Written[
+        Annotated[Lax[OpencodeOptions] | None, _of_version("opencode@1.1.11")],
+        OpencodeOptions | Mapping[str, Any] | None,
+    ] = _version("opencode@1.1.11")
+    opencode_1_2_27: Written[
+        Annotated[Lax[OpencodeOptions] | None, _of_version("opencode@1.2.27")],
+        OpencodeOptions | Mapping[str, Any] | None,
+    ] = _version("opencode@1.2.27")
+    opencode_1_18_33: Written[
+        Annotated[Lax[OpencodeOptions] | None, _of_version("opencode@1.18.33")],
+        OpencodeOptions | Mapping[str, Any] | None,
+    ] = _version("opencode@1.18.33")
 
-    model_config = ConfigDict(extra="allow", json_schema_extra=_schema_of_own)
+    # Not revalidated: pydantic would look for the versions by the names of their fields, which are
+    # no keys. `joined` makes new ones.
+    model_config = ConfigDict(
+        extra="allow", json_schema_extra=_schema_of_own, revalidate_instances="never"
+    )
 
     @model_validator(mode="after")
     def _own_have_a_module(self) -> Self:
@@ -85,7 +124,19 @@ class LoopOptions(Strict):
         if design is None or version not in design.versions:
             return chosen
         of_version = design.versions[version]
-        return of_version if design.combine is None else design.combine(chosen, of_version)
+        if design.combine is not None:
+            return design.combine(chosen, of_version)
+        return getattr(self, re.sub(r"\W", "_", loop)) or of_version
+
+    @classmethod
+    def key_of(cls, loop: str) -> str:
+        """Return the key of a loop's options: its name, or that of its design.
+
+        A version of pi has the key `pi`, whose options replace those of the version.
+        """
+        name, _, _ = loop.partition("@")
+        keys = {field.alias or key for key, field in cls.model_fields.items()}
+        return loop if ":" in loop or loop in keys else name
 
     def joined(self, loop: str, given: Mapping[str, Any]) -> "LoopOptions":
         """Return these options, with those `given` replacing the ones of `loop`.
@@ -94,22 +145,17 @@ class LoopOptions(Strict):
         """
         if not given:
             return self
-        name, at, _ = loop.partition("@")
-        if ":" in loop:
-            name = loop
-        elif name not in type(self).model_fields or (at and DESIGNS[name].combine is None):
-            hint = "a version has its own" if at else ""
-            raise ScenarioError(f"the loop `{loop}` takes no options", key="loops", hint=hint)
-        whole = self.model_dump(by_alias=True)
-        return LoopOptions(**{**whole, name: {**whole.get(name, {}), **given}})
+        key = self.key_of(loop)
+        whole = self.model_dump(by_alias=True, exclude_none=True)
+        return LoopOptions(**{**whole, key: {**whole.get(key, {}), **given}})
 
 
 @dataclass(frozen=True, slots=True)
 class Design:
     """A loop design: the maker of its machine from limits and options, and versions by name.
 
-    `combine` merges the options of a scenario and those of a version. Without it a scenario cannot
-    change the options of a version.
+    `combine` merges the options of a scenario for the design and those of a version. Without it a
+    version has options under its own name only.
     """
 
     make: Callable[[Limits, Any], Machine]

@@ -7,6 +7,7 @@ traceback.
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from pydantic import ValidationError
 
 from simloop.errors import ScenarioError
 from simloop.scenario.expect import Expect
-from simloop.scenario.naming import check_names_in
+from simloop.scenario.naming import check_names_in, mistakes_in_names
 from simloop.scenario.schema import Scenario
 from simloop.scenario.wording import UNKNOWN_KEY, either, loc_of, nearest, refusal, wording
 from simloop.scenario.yaml import Document, Loc, read_yaml, read_yaml_file
@@ -53,26 +54,48 @@ def _validate(document: Document) -> Scenario:
     try:
         check_names_in(scenario)
     except ScenarioError as error:
-        # The name of a loop may have dots in it: `expect_on.opencode@1.2.27`.
-        loc = tuple(error.key.split(".", 1 if error.key.startswith("expect_on.") else -1))
-        error.path = document.path
-        error.line, error.column = document.locate(loc)
+        for each in (error, *error.others):
+            _put_in_place(document, each)
         raise
     return scenario.read_from(document.path)
+
+
+def _put_in_place(document: Document, error: ScenarioError) -> None:
+    """Give an error about a name its place in the file."""
+    # The name of a loop may have dots in it: `expect_on.opencode@1.2.27`.
+    loc = tuple(error.key.split(".", 1 if error.key.startswith("expect_on.") else -1))
+    error.path = document.path
+    error.line, error.column = document.locate(loc)
+
+
+def _mistakes_in_names(document: Document) -> Iterator[ScenarioError]:
+    """Yield each unknown loop in a file that is no scenario, with its place."""
+    data = document.data
+    if isinstance(data, dict):
+        on = data.get("expect_on")
+        names = on if isinstance(on, dict) else ()
+        for error in mistakes_in_names(data.get("loop"), data.get("judge_as"), names):
+            _put_in_place(document, error)
+            yield error
 
 
 def _findings(document: Document, invalid: ValidationError) -> ScenarioError:
     """Return the mistakes of the file as one error, in the order of their places."""
     found: dict[tuple[int, int], ScenarioError] = {}
+    missing: dict[tuple[int, int], ScenarioError] = {}
     errors = _one_form_each(document, invalid.errors(include_url=False))
     misspelt = {error.hint for error in (_finding(document, e) for e in errors if _is_unknown(e))}
-    # A missing key goes last, because its place is that of the whole mapping.
-    errors.sort(key=lambda error: (error["type"] == "missing", _place(document, error)))
     for error in errors:
-        # A misspelt key is one mistake: its suggestion names the missing key.
-        if error["type"] != "missing" or _suggestion(str(error["loc"][-1])) not in misspelt:
+        if error["type"] != "missing":
             found.setdefault(_place(document, error), _finding(document, error))
-    first, *others = found.values()
+        # A misspelt key is one mistake: its suggestion names the missing key.
+        elif _suggestion(str(error["loc"][-1])) not in misspelt:
+            missing.setdefault(_place(document, error), _finding(document, error))
+    for mistake in _mistakes_in_names(document):
+        found.setdefault((mistake.line or 0, mistake.column or 0), mistake)
+    # A missing key goes last, because its place is that of the whole mapping.
+    order = (*sorted(found), *sorted(missing.keys() - found.keys()))
+    first, *others = ((missing | found)[place] for place in order)
     first.others = tuple(others)
     return first
 

@@ -1,5 +1,7 @@
 """The check that each loop, version and fault site named in a scenario exists."""
 
+from collections.abc import Callable, Iterable, Iterator
+
 from simloop.errors import ScenarioError
 from simloop.scenario.designs import DESIGNS, LoopOptions, check_loop
 from simloop.scenario.schema import Scenario
@@ -8,24 +10,60 @@ from simloop.world.faults import FaultSites
 
 
 def check_names_in(scenario: Scenario) -> None:
-    """Raise ScenarioError for an unknown fault site or loop.
+    """Raise ScenarioError with each unknown fault site, loop and judge.
 
     The check skips the user's own loops, because a caller may replace them.
     """
+    found = [*mistakes_in_names(scenario.loop, scenario.judge_as, scenario.expect_on)]
+    found += _mistake(_check_faults, scenario)
+    if not found:
+        found += _mistake(_check_options, scenario)
+    if found:
+        first, *others = found
+        first.others = tuple(others)
+        raise first
+
+
+def mistakes_in_names(
+    loop: object, judge_as: object, expect_on: Iterable[object]
+) -> Iterator[ScenarioError]:
+    """Yield an error for each loop that does not exist; values that are no text are skipped."""
+    of_loop = _mistake(_check_known, loop, "loop")
+    yield from of_loop
+    if isinstance(judge_as, str) and not of_loop:
+        yield from _mistake(check_judge_as, judge_as, loop)
+    for other in expect_on:
+        yield from _mistake(_check_known, other, f"expect_on.{other}")
+
+
+def _mistake(check: Callable[..., None], *given: object) -> list[ScenarioError]:
+    """Return the error that a check raises, or nothing."""
+    try:
+        check(*given)
+    except ScenarioError as error:
+        return [error]
+    return []
+
+
+def _check_known(loop: object, key: str) -> None:
+    if isinstance(loop, str) and ":" not in loop:
+        check_loop(loop, key)
+
+
+def _check_faults(scenario: Scenario) -> None:
     if scenario.faults is not None:
         FaultSites(scenario.faults, Seeds(scenario.seed))
-    named = {"loop": scenario.loop, **{f"expect_on.{loop}": loop for loop in scenario.expect_on}}
-    for key, loop in named.items():
-        if ":" not in loop:
-            check_loop(loop, key)
-    check_judge_as(scenario.judge_as, scenario.loop)
+
+
+def _check_options(scenario: Scenario) -> None:
+    """Raise ScenarioError for options of a design that the scenario's version does not use."""
     design, _, version = scenario.loop.partition("@")
     fixed = version and DESIGNS[design].combine is None
     if fixed and getattr(scenario.loops, design, None) != getattr(LoopOptions(), design, None):
         raise ScenarioError(
             f"`{scenario.loop}` has options of its own",
             key=f"loops.{design}",
-            hint=f"leave them out, or write `loop: {design}`",
+            hint=f"write them under `{scenario.loop}`, or write `loop: {design}`",
         )
 
 

@@ -95,8 +95,8 @@ def loc_of(error: Any) -> Loc:
     """Return the place of a finding; a check of a whole model names the wrong key."""
     key = error.get("ctx", {}).get("key")
     loc = tuple(part for part in error["loc"] if part not in {PLAIN, FORM})
-    if not key:
-        return loc
+    if not key or error["type"] in UNKNOWN_KEY:  # a name of a loop may have dots in it
+        return (*loc, key) if key else loc
     return (*loc, *(int(part) if part.isdigit() else part for part in key.split(".")))
 
 
@@ -159,7 +159,8 @@ def _fields(model: Any) -> dict[str, Any] | None:
     if not isinstance(model, type):
         return None
     if issubclass(model, BaseModel):
-        return {name: field.annotation for name, field in model.model_fields.items()}
+        fields = model.model_fields.items()
+        return {field.alias or name: field.annotation for name, field in fields}
     if dataclasses.is_dataclass(model):
         return {written_name(field.name): field.type for field in dataclasses.fields(model)}
     return None

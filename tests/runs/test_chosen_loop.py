@@ -210,8 +210,11 @@ def test_the_options_of_a_bundled_loop_may_be_given_with_the_call_too() -> None:
     assert machine.options.parallel is True
     with pytest.raises(ScenarioError, match=r"pi\.paralel: unknown key"):
         run(ANSWERED, loop="pi", loop_options={"paralel": True})
-    with pytest.raises(ScenarioError, match=r"takes no options"):
-        run(ANSWERED, loop="opencode@1.2.27", loop_options={"parallel": True})
+    version: Any = Simulation(
+        ANSWERED, loop="opencode@1.2.27", loop_options={"parallel": False, "first_delay": "3s"}
+    )._loop.machine
+    assert (version.options.parallel, version.options.first_delay_ms) == (False, 3_000)
+    assert version.options.max_retries is None  # the version's own
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """How a name becomes a loop: the designs, their versions, machines of one's own, and options."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from simloop.errors import (
     ScriptExhausted,
     ScriptUnused,
 )
+from simloop.kernel.checked import as_written
 from simloop.kernel.machine import Feature, Machine
 from simloop.kernel.policies import ToolOrder
 from simloop.loops.opencode import OpencodeLoop
@@ -256,6 +258,18 @@ def test_a_version_takes_no_options_of_the_scenario() -> None:
         ("pi: {paralel: true}", "2:14: loops.pi.paralel: unknown key (did you mean `parallel`?)"),
         ("pi: {parallel: 1}", "2:24: loops.pi.parallel: must be true or false"),
         ("referense: {}", "2:9: loops.referense: unknown key (did you mean `reference`?)"),
+        (
+            "opencode@1.2.28: {}",
+            "2:9: loops.'opencode@1.2.28': unknown key (did you mean `opencode@1.2.27`?)",
+        ),
+        (
+            "opencode@1.2.27: {stepps: enforce}",
+            "2:27: loops.'opencode@1.2.27'.stepps: unknown key (did you mean `steps`?)",
+        ),
+        (
+            "opencode@1.2.27: {first_delay: 3}",
+            "2:40: loops.'opencode@1.2.27'.first_delay: 3 has no unit",
+        ),
     ],
 )
 def test_a_bad_option_is_shown_by_its_place_in_the_file(given: str, says: str) -> None:
@@ -339,8 +353,38 @@ def test_the_order_of_tools_is_the_loops_own_unless_the_scenario_says() -> None:
 def test_a_version_has_its_own_options_and_says_so() -> None:
     loops = "loops: {opencode: {max_retries: 1}}"
     text = f"loop: opencode@1.2.27\n{loops}\nprompt: Go.\nmodel: [{{say: Done.}}]"
-    with pytest.raises(ScenarioError, match=r"loops.opencode: `opencode@1.2.27` has options of"):
+    with pytest.raises(
+        ScenarioError, match=r"loops.opencode: `opencode@1.2.27` has options of"
+    ) as caught:
         parse_scenario(text, "a.yaml")
+    assert caught.value.hint == "write them under `opencode@1.2.27`, or write `loop: opencode`"
+
+
+@pytest.mark.parametrize("loop", [loop for loop in names() if "@" in loop])
+def test_a_file_changes_single_options_of_a_version(loop: str) -> None:
+    design = loop.partition("@")[0]
+    option, value = {
+        "reference": ("calls_go_on", True),
+        "pi": ("parallel", False),
+        "opencode": ("first_delay", "3s"),
+    }[design]
+    key = "pi" if design == "pi" else loop
+    text = f"loop: {loop}\nloops: {{{key}: {{{option}: {json.dumps(value)}}}}}\n"
+    scenario = parse_scenario(f"{text}prompt: Go.\nmodel: [{{say: Done.}}]")
+    chosen, own = (
+        as_written(machine_for(loop, Limits(), loops).options)  # type: ignore[attr-defined]
+        for loops in (scenario.loops, None)
+    )
+    assert chosen == {**own, option: value} != own
+    again = Scenario.model_validate_json(scenario.model_dump_json(by_alias=True))
+    assert again.loops == scenario.loops
+
+
+def test_options_of_a_version_are_for_no_other_version_and_not_for_the_design() -> None:
+    loops = LoopOptions(**{"opencode@1.2.27": {"parallel": False}})
+    assert not loops.of_design("opencode@1.2.27").parallel
+    assert loops.of_design("opencode@1.1.11").parallel
+    assert loops.of_design("opencode") == LoopOptions().of_design("opencode")
 
 
 def test_the_options_of_a_file_replace_those_of_a_version_of_pi() -> None:

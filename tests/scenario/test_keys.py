@@ -79,6 +79,7 @@ WHERE: dict[str, tuple[dict[str, Any], tuple[str | int, ...]]] = {
     "HookIsolation": ({"hook_isolation": {}}, ("hook_isolation",)),
     "Http": ({"model": [{"http": {"status": 429}}]}, ("model", 0, "http")),
     "Limits": ({"limits": {}}, ("limits",)),
+    "LoopOptions": ({"loops": {}}, ("loops",)),
     "OpencodeOptions": ({"loops": {"opencode": {}}}, ("loops", "opencode")),
     "Pace": ({"model": [{"say": "x", "pace": {}}]}, ("model", 0, "pace")),
     "PastMessage": ({"history": [{"user": "x"}]}, ("history", 0)),

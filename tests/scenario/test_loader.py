@@ -183,3 +183,16 @@ def test_the_name_of_a_bundled_scenario_is_no_file_and_the_error_says_how_to_cop
         load_scenario("retry/rate-limit")
     with pytest.raises(ScenarioError, match=r"directory you are in, and the permissions\)$"):
         load_scenario("missing.simloop.yaml")
+
+
+@pytest.mark.parametrize("also", ["", "promt: Hi\n"], ids=["names alone", "with another mistake"])
+def test_all_unknown_loops_of_a_file_are_reported_at_once(also: str) -> None:
+    text = "prompt: Hi\nloop: nope\nexpect_on: {nop: {}, pi@9: {}}\nmodel: [{say: Hi.}]\n"
+    with pytest.raises(ScenarioError) as caught:
+        parse_scenario(text + also, "a.yaml")
+    mistakes = [caught.value, *caught.value.others]
+    keys = ["loop", "expect_on.nop", "expect_on.pi@9", *(["promt"] if also else [])]
+    assert [one.key for one in mistakes] == keys
+    assert [(one.path, one.line) for one in mistakes] == [
+        ("a.yaml", line) for line in (2, 3, 3, 5)[: len(keys)]
+    ]
