@@ -212,6 +212,8 @@ class ToolCalls:
             await self._reject(index, f"Error: tool {call.name} not found", watch)
             return None
         arguments, shown, wrong = read_arguments(tool, call.arguments, self._rules.conversion)
+        if not wrong:
+            await self._begin(call)
         if not wrong and self._hooks.before_tool_call:
             given = BeforeToolCall(call, arguments)
             hooks = self._hooks.before_tool_call
@@ -228,6 +230,13 @@ class ToolCalls:
             await self._reject(index, OPERATION_ABORTED, watch)
             return None
         return Ready(index, tool, arguments, shown)
+
+    async def _begin(self, call: ToolCall) -> None:
+        """Record that a call begins, if anything can come between that and its tool."""
+        if self._hooks.before_tool_call or self._on_abort is not OnAbort.END_RUN:
+            self._recorder.record(entries.CallBegun, call.id)
+            if self._watched:
+                await asyncio.sleep(0)  # as in `_may_begin`: an observer may abort the run
 
     async def _is_answered_by_hook(
         self, index: int, given: BeforeToolCall, watch: Timeouts

@@ -29,6 +29,7 @@ from simloop.runs.registry import machine_for
 from simloop.runs.simulation import Simulation
 from simloop.runs.triggers import Triggers
 from simloop.scenario.schema import Scenario
+from simloop.trace import entries
 from simloop.trace.entries import AnyEntry, Footer
 from simloop.trace.exports.event import Event
 from simloop.trace.exports.opencode_events import OpencodeEvents
@@ -158,6 +159,8 @@ class Agent:
         self._is_due = False
         try:
             waiting = [prompt]
+            if not self.trace.entries:  # the trace has the later prompts alone
+                self._see(entries.Prompt(0, 0, prompt))
             while waiting:  # what a loop without a queue has not heard is its next prompt
                 ended = await self._simulation.send(waiting.pop())
                 self.messages = ended.messages

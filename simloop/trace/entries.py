@@ -103,6 +103,15 @@ class Error(Entry, frozen=True, gc=False):
     retryable: bool
 
 
+class CallBegun(Entry, frozen=True, gc=False):
+    """A call begins: hooks run before its tool, or an abort is a flag that may come before it.
+
+    Any other call begins when its tool starts, or when it is answered without one.
+    """
+
+    call_id: str
+
+
 class Hook(Entry, frozen=True, gc=False):
     """A hook ran for `took_ns`, and `did` what it did: ok, blocked, failed or timed-out."""
 
@@ -192,7 +201,8 @@ class Prompt(Entry, frozen=True, gc=False):
 
 AnyEntry = (
     Transition | Request | TextDelta | ReasoningDelta | ToolCallDelta | ToolCall | Finish | Error
-    | Hook | Callback | ToolStarted | ToolResult | Compaction | Backoff | Notice | Ended | Prompt
+    | CallBegun | Hook | Callback | ToolStarted | ToolResult | Compaction | Backoff | Notice | Ended
+    | Prompt
 )  # fmt: skip
 
 

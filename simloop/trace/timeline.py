@@ -136,7 +136,9 @@ def _entry(entry: AnyEntry) -> Iterator[Line]:
         case entries.Backoff():
             why = "as Retry-After says" if entry.retry_after else "exponential"
             yield at_ns, "backoff", f"{clock(entry.delay_ns)} after failure {entry.failures}, {why}"
-        case entries.Notice(text=text) | entries.Prompt(text=text):
+        case (
+            entries.CallBegun(call_id=text) | entries.Notice(text=text) | entries.Prompt(text=text)
+        ):
             yield at_ns, str(type(entry).__struct_config__.tag), text
         case entries.Ended(outcome=outcome, message=message):
             yield at_ns, str(outcome), message

@@ -108,8 +108,8 @@ def call(name: str) -> list[str]:
 
 def run_of(name: str) -> list[str]:
     return [
-        "before_tool_call!", "hook", f"tool-started {name}", f"{name}()", "after_tool_call!",
-        "hook", f"tool-result {name}", "on_chunk!", "on_tool_result!",
+        "call-begun", "before_tool_call!", "hook", f"tool-started {name}", f"{name}()",
+        "after_tool_call!", "hook", f"tool-result {name}", "on_chunk!", "on_tool_result!",
     ]  # fmt: skip
 
 
@@ -243,7 +243,7 @@ def test_parallel_calls_all_go_through_their_hooks_and_start_before_the_first_to
     lines = journal.lines()
     start = lines.index("model-replied -> running-tools") + 1
     assert lines[start : lines.index("tools-returned -> closing-step")] == [
-        *run_of("look")[:2], *run_of("note")[:2],
-        run_of("look")[2], run_of("note")[2],
-        *run_of("look")[3:], *run_of("note")[3:],
+        *run_of("look")[:3], *run_of("note")[:3],
+        run_of("look")[3], run_of("note")[3],
+        *run_of("look")[4:], *run_of("note")[4:],
     ]  # fmt: skip

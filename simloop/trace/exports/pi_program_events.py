@@ -12,10 +12,10 @@ Where our run has more than the real one, the real one's events are told: no too
 calls of a message that ended with `error` or `aborted`, nor for a call that was waiting when the
 run was stopped (0.73.1 goes on to run these: then they are told).
 
-Where the trace knows less: a start is told when the tool starts or the call fails, so after its
-`before_tool_call` hooks; the user's message when the request is sent; the end of a turn before its
-`after_llm_call` hooks, which pi does not have; and of the updates of a message only the deltas and
-the end of each call. Retries and compaction belong to the session.
+A prompt is told when its run begins, if an entry says what it is, else with the request. Where the
+trace knows less: the end of a turn is told before its `after_llm_call` hooks, which pi does not
+have; and of the updates of a message only the deltas and the end of each call. Retries and
+compaction belong to the session.
 """
 
 import itertools
@@ -129,6 +129,7 @@ class ProgramEvents:
         self._fails_cut_calls = fails_cut_calls
         self._sent = self._start_ns = 0
         self._unanswered: list[str] = []
+        self._prompts: list[str] = []  # told, or about to be, and in no request yet
         self._running = self._turning = self._stopped = False
         self._message = _Message()
         self._batch = _Batch([], parallel=parallel)
@@ -140,10 +141,13 @@ class ProgramEvents:
                 return []  # only a flag: the loop says later what it did about it
             case entries.Transition():
                 return [*self._break_off(line), *self._move(line)]
+            case entries.Prompt(text=text):
+                self._prompts.append(text)
+                return []
             case entries.Request(purpose=purpose):
                 self._message = _Message(is_open=purpose == "main")
                 return self._heard(line) if purpose == "main" else []
-            case entries.ToolStarted(call_id=call_id):
+            case entries.CallBegun(call_id=call_id) | entries.ToolStarted(call_id=call_id):
                 return self._batch.start_up_to(call_id, line.at_ns)
             case entries.ToolResult():
                 return self._batch.answer(line, stopped=self._stopped)
@@ -165,14 +169,11 @@ class ProgramEvents:
             del texts[: _overlap(self._unanswered, texts)]
         self._sent = line.kept + len(line.added)
         self._unanswered += texts
-        return [
-            event
-            for text in texts
-            for event in (
-                MessageStart(at_ns=line.at_ns, role="user"),
-                MessageEnd(at_ns=line.at_ns, role="user", content=text),
-            )
-        ]
+        for prompt in self._prompts:
+            if prompt in texts:
+                texts.remove(prompt)
+        self._prompts = []
+        return _users_messages(line.at_ns, texts)
 
     def _break_off(self, line: entries.Transition) -> list[ProgramEvent]:
         """Return the events that end a message still open when the machine moves."""
@@ -185,7 +186,8 @@ class ProgramEvents:
         if line.signal == "began":
             self._running, self._turning, self._stopped = True, True, False
             self._start_ns = at_ns
-            return [AgentStart(at_ns=at_ns), TurnStart(at_ns=at_ns)]
+            opening = [AgentStart(at_ns=at_ns), TurnStart(at_ns=at_ns)]
+            return [*opening, *_users_messages(at_ns, self._prompts[-1:])]
         if line.signal == "model-replied":
             self._open_batch()
         if line.signal in _STOPS:
@@ -213,6 +215,17 @@ class ProgramEvents:
         ended: list[ProgramEvent] = [*(open_turn if self._turning else []), AgentEnd(at_ns=at_ns)]
         self._running = self._turning = False
         return ended
+
+
+def _users_messages(at_ns: int, texts: list[str]) -> list[ProgramEvent]:
+    return [
+        event
+        for text in texts
+        for event in (
+            MessageStart(at_ns=at_ns, role="user"),
+            MessageEnd(at_ns=at_ns, role="user", content=text),
+        )
+    ]
 
 
 def _is_users(message: Message) -> bool:
