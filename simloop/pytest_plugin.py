@@ -37,6 +37,7 @@ SUFFIX = ".simloop.yaml"
 TRACES = "test-results"
 _SETTINGS = ("seed", "loop", "judge_as", "loop_options")
 """The arguments of `simloop.run` that the marker takes too."""
+_TAKES = ", ".join(f"{name}=" for name in _SETTINGS)
 _MEASURES = ("simloop_runs", "simloop_virtual_ns", "simloop_wall_ns")
 
 
@@ -93,8 +94,7 @@ def _seed(text: str) -> int:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker."""
-    settings = ", ".join(f"{name}=" for name in _SETTINGS)
-    config.addinivalue_line("markers", f"simloop({settings}): settings for the runs of this test")
+    config.addinivalue_line("markers", f"simloop({_TAKES}): settings for the runs of this test")
 
 
 # ------------------------------------------------------------------ scenario files as items
@@ -114,11 +114,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> "ScenarioF
 
 
 def _escape(text: str) -> str:
-    """Return `text` escaped for printing: a file's name can hold escape sequences or invalid UTF-8.
-
-    pytest prints names as they are, encodes them for xdist and for files, and ends the session if
-    that fails.
-    """
+    """Return `text` escaped: pytest prints names, and ends the session if it cannot encode one."""
     from simloop.escape import escape  # noqa: PLC0415 - see the module docstring
 
     return escape(text, 10_000)  # a longer path than there can be: names stay different
@@ -167,7 +163,7 @@ class ScenarioItem(pytest.Function):
 
 
 def _is_finding(error: BaseException) -> bool:
-    """Return whether the error is of the author or the loop, not of simloop."""
+    """Return whether the error is of the author or the loop."""
     errors = sys.modules.get("simloop.errors")
     return errors is not None and isinstance(error, errors.CheckFailed | errors.ScenarioError)
 
@@ -304,11 +300,9 @@ def _settings(item: pytest.Item) -> dict[str, Any]:
     """Return the settings of the markers, the closest last, overridden by the command-line flag."""
     settings: dict[str, Any] = {}
     for mark in reversed(list(item.iter_markers("simloop"))):
-        unknown = [*map(repr, mark.args), *(mark.kwargs.keys() - {*_SETTINGS})]
-        if unknown:
+        if unknown := [*map(repr, mark.args), *(mark.kwargs.keys() - {*_SETTINGS})]:
             wrong = ", ".join(sorted(unknown))
-            known = ", ".join(f"{name}=" for name in _SETTINGS)
-            pytest.fail(f"the marker simloop takes {known}, not {wrong}", pytrace=False)
+            pytest.fail(f"the marker simloop takes {_TAKES}, not {wrong}", pytrace=False)
         settings.update(mark.kwargs)
     seed = item.config.getoption("--simloop-seed")
     return settings if seed is None else {**settings, "seed": seed}
@@ -324,7 +318,7 @@ def pytest_runtest_makereport(
     """Shorten a test's error, note its numbers, and write its traces if that is wanted."""
     played = item.stash.get(_PLAYED, None)
     if played is None:
-        return (yield)
+        return _sendable(item, (yield))
     if call.excinfo is not None and not item.config.getoption("fulltrace"):
         call.excinfo = _without_our_frames(call.excinfo)
     if call.when == "teardown":
@@ -332,7 +326,7 @@ def pytest_runtest_makereport(
         measured = (played.runs, played.virtual_ns, played.wall_ns)
         item.user_properties.extend(zip(_MEASURES, measured, strict=True))
         del item.stash[_PLAYED]  # items live as long as the session, and traces can be long
-    report = yield
+    report = _sendable(item, (yield))
     played.passed |= report.when == "call" and report.passed
     plain = call.excinfo is not None and not _is_finding(call.excinfo.value)
     if plain and played.last is not None and report.when == "call" and report.failed:
@@ -340,6 +334,13 @@ def pytest_runtest_makereport(
     always = report.when == "call" and item.config.getoption("--simloop-trace") == "on"
     if played.traces and (report.failed or always):
         report.sections.append(("simloop traces", "\n".join(_written(item, played))))
+    return report
+
+
+def _sendable(item: pytest.Item, report: pytest.TestReport) -> pytest.TestReport:
+    """Escape the names of the folders of a scenario file, which xdist sends with the report."""
+    if isinstance(item, ScenarioItem):
+        report.keywords = {_escape(word): value for word, value in report.keywords.items()}
     return report
 
 

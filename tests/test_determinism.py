@@ -4,6 +4,8 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
+import venv
 from pathlib import Path
 
 import pytest
@@ -60,3 +62,16 @@ def test_another_python_changes_no_byte(version: str, tmp_path: Path) -> None:
     install = [str(inside), "-m", "pip", "install", "-q", "-c", constraints, str(TOP)]
     subprocess.run(install, check=True)
     assert digests(inside, "3") == digests(sys.executable, "4")
+
+
+@pytest.mark.versions
+def test_the_lowest_versions_that_the_package_allows_pass_every_scenario(tmp_path: Path) -> None:
+    project = tomllib.loads((TOP / "pyproject.toml").read_text("utf-8"))["project"]
+    lowest = [each.replace(">=", "==") for each in project["dependencies"]]
+    venv.create(tmp_path / "venv", with_pip=True)
+    inside = tmp_path / "venv" / "bin"
+    install = [str(inside / "python"), "-m", "pip", "install", "-q", str(TOP), *lowest]
+    subprocess.run(install, check=True)
+    check = [str(inside / "simloop"), "check", "all"]
+    run = subprocess.run(check, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (run.returncode, " passed" in run.stdout) == (0, True), run.stdout + run.stderr
