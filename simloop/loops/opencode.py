@@ -36,9 +36,11 @@ versions that have it. These differences of the versions have no option:
 
 - delays: 1.18.33 adds up to a quarter by chance; here a delay is exact.
 - errors: 1.18.33 reads the whole body for the words of a passing failure (bug C7), here the message
-  and the code are read. A provider whose name begins with `openai` also has its 404 retried since
-  1.2.27. An error frame that is an object, as other providers than the OpenAI-compatible one hand
-  it on, is judged by its code and type; here a frame is its message.
+  and the code are read. Since 1.2.27 a body without a message of its own is part of the message, so
+  an overflow is also known by words that stand elsewhere in such a body, and a provider whose name
+  begins with `openai` has its 404 retried. An error frame that is an object, as other providers
+  than the OpenAI-compatible one hand it on, is judged by its code and type; here a frame is its
+  message.
 - broken streams: 1.18.33 waits 250 ms at most for a tool that still runs, and up to 1.2.27 such a
   tool is marked as aborted; here the loop waits for it. After an abort, or a compaction, the failed
   tries of a step are forgotten here.

@@ -9,7 +9,8 @@ error of the test ends, such as a script that is used up, has no outcome, and it
 1.2.27 and 1.18.33 emit idle twice after an error: where they catch it, and after the loop.
 Not modelled: the update of the message between the two; a further idle of 1.2.27 at the abort
 itself, before the error; busy before each try, and an error for an overflow that is then compacted
-away, in both of them.
+away, in both of them; the program's own words for some failures in a retry, such as "Provider is
+overloaded" for a message with "Overloaded".
 
 Not here: the parts of a message. The rule to keep: as in pi_events.py, no line of the trace is
 looked at ahead.
