@@ -66,9 +66,18 @@ def test_one_command_installs_and_runs_and_one_installs_and_tests() -> None:
     assert tests.endswith(".venv-test/bin/python -m pytest -q")
 
 
-def test_the_readme_shows_a_failing_test_first_and_can_be_read_in_ten_minutes() -> None:
-    assert README.index(FAILING_TEST) < README.index("## Install")
-    assert len(README.splitlines()) < 260
+def test_the_readme_begins_with_the_installation_and_a_failing_test_with_its_report() -> None:
+    install = README.index("pip install agent-simloop")
+    assert install < README.index(FAILING_TEST) < README.index("failure: generated")
+    assert README[: README.index("failure: end")].count("\n## ") == 1
+    assert README[: README.index(FAILING_TEST)].count("\n") < 25
+
+
+def test_the_readme_is_short_and_names_what_a_test_needs() -> None:
+    assert len(README.splitlines()) <= 210
+    assert {"@pytest.mark.simloop(", "shuffle_ties"} <= set(
+        re.findall(r"@pytest\.mark\.simloop\(|shuffle_ties", README)
+    )
 
 
 def test_the_outcomes_of_the_table_are_all_outcomes() -> None:
