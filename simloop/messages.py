@@ -85,6 +85,28 @@ _OUTCOME_MESSAGES: Mapping[Outcome, str] = {
 }
 
 
+class Counters(Struct, frozen=True, gc=False):
+    """The counters of a run's machine; `Run` in kernel/machine.py defines them."""
+
+    error_count: int
+    total_steps: int
+    compaction_attempts: int
+
+
+class Queue(StrEnum):
+    """The queue that holds a message which the user sends during a run."""
+
+    STEERING = "steering"  # for the next request
+    FOLLOW_UP = "follow-up"  # for the moment when the run would otherwise end
+
+
+class StopCause(StrEnum):
+    """The cause that ends a run from outside."""
+
+    ABORT = "abort"
+    WALL_CLOCK = "wall-clock"
+
+
 class Usage(Struct, frozen=True, gc=False):
     """Token counts as the provider reports them. Recorded, never trusted to decide (bug B8)."""
 
@@ -158,11 +180,11 @@ class ToolSpec(Struct, frozen=True, gc=False):
     parameters: Raw
 
 
-class Request(Struct, frozen=True):
+class Request(Struct, frozen=True, gc=False):
     """One request to the model, exactly as sent.
 
-    `number` counts the run's requests from 1, `purpose` is `main` or `summary`. `messages` is a
-    read-only view of the history as it was; it never changes afterwards.
+    `number` counts the requests of a conversation from 1, `purpose` is `main` or `summary`.
+    `messages` is a read-only view of the history as it was; it never changes afterwards.
     """
 
     number: int

@@ -70,7 +70,7 @@ class Row:
             summaries=None if counts is None else counts["summary"],
             tool_runs=None if counts is None else counts["tool"],
             elapsed_ns=None if trace is None else trace.elapsed_ns,
-            text=footer.text if footer else "",
+            text=trace.ends[-1].text if trace and footer else "",
             failures=(*verdict.failures, *map(_told, verdict.errors)),
             mismatches=verdict.mismatches,
             errors=_details(verdict),

@@ -16,6 +16,7 @@ from simloop.escape import escape
 from simloop.messages import AssistantMessage, Message, ToolCall, ToolMessage
 from simloop.trace import entries
 from simloop.trace.looptrace import LoopTrace
+from simloop.trace.requests import requests
 
 _SHOWN = 5
 
@@ -115,22 +116,34 @@ def _calls_of(message: Message) -> Sequence[ToolCall]:
 
 def _in_requests(trace: LoopTrace) -> Iterator[Break]:
     """Yield the breaks that a provider would see in the messages of each request as sent."""
-    main = _Sent()
-    for entry in trace.entries:
-        if isinstance(entry, entries.Request):
-            sent = main if entry.purpose == "main" else _Sent()
+    main, read = _Sent(), 0  # `main` has the messages of request number `read`
+    for entry, request in zip(_requests(trace), requests(trace.entries), strict=True):
+        if entry.purpose != "main":
+            sent, new = _Sent(), request.messages
+        elif entry.base == read:
+            sent, new = main, entry.added
             sent.keep(entry.kept)
-            found = [one for message in entry.added for one in sent.add(message)]
-            for call_id, why in (*found, *sent.unanswered()):
-                yield entry.number, call_id, why
+        else:
+            sent, new = _Sent(), request.messages
+        found = [one for message in new for one in sent.add(message)]
+        if entry.purpose == "main":
+            main, read = sent, entry.number
+        for call_id, why in (*found, *sent.unanswered()):
+            yield entry.number, call_id, why
+
+
+def _requests(trace: LoopTrace) -> Iterator[entries.Request]:
+    return (entry for entry in trace.entries if isinstance(entry, entries.Request))
 
 
 def _in_steps(trace: LoopTrace) -> Iterator[Break]:
-    """Yield the breaks that no request shows, from the trace's entries on the calls of a reply.
+    """Yield the breaks that no request shows, from the engine's answers to the calls of a reply.
 
     The calls of the last reply are in no request. The calls of a reply to a request for a summary
-    are never answered.
+    are never answered. An agent without an engine answers its calls in its next request alone.
     """
+    if not any(isinstance(entry, entries.Transition) for entry in trace.entries):
+        return
     number, counts, called, answered = 0, True, Counter[str](), Counter[str]()
     for entry in trace.entries:
         if isinstance(entry, entries.Request | entries.Ended):
@@ -140,7 +153,10 @@ def _in_steps(trace: LoopTrace) -> Iterator[Break]:
             number, counts = entry.number, entry.purpose == "main"
         elif isinstance(entry, entries.ToolCall) and counts:
             called[entry.call_id] += 1
-        elif isinstance(entry, entries.ToolResult):
+        elif isinstance(entry, entries.CallRenamed):
+            called[entry.call_id] -= 1
+            called[entry.to_id] += 1
+        elif isinstance(entry, entries.Answered):
             answered[entry.call_id] += 1
     if trace.footer is not None:  # a run that was cut short may have answered them later
         yield from _unbalanced(number, called, answered)
@@ -148,6 +164,8 @@ def _in_steps(trace: LoopTrace) -> Iterator[Break]:
 
 def _unbalanced(number: int, called: Counter[str], answered: Counter[str]) -> Iterator[Break]:
     for call_id in called:
+        if not called[call_id]:
+            continue  # renamed
         if called[call_id] > 1:
             yield number, call_id, "shares its id with another call"
         elif not answered[call_id]:

@@ -82,7 +82,7 @@ def _overlaps(record: list[AnyEntry]) -> bool:
     for entry in record:
         if isinstance(entry, entries.ToolStarted):
             running += 1
-        elif isinstance(entry, entries.ToolResult) and entry.ran:
+        elif isinstance(entry, entries.ToolResult):
             running -= 1
         if running > 1:
             return True

@@ -6,9 +6,11 @@ consumer can rely on it.
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
+
+import msgspec
 
 from simloop.check.verify import Verdict
 from simloop.cli import terminal
@@ -19,9 +21,8 @@ from simloop.cli.targets import Target
 from simloop.cli.terminal import plain, verdict_word
 from simloop.errors import ScenarioError
 from simloop.kernel.durations import format_duration
-from simloop.runs.result import Counters
 from simloop.trace import entries
-from simloop.trace.entries import Footer
+from simloop.trace.looptrace import LoopTrace
 
 _WORDS = ("ok", "FAILED", "ERROR")
 _WIDTH = max(len(word) for word in _WORDS)
@@ -96,24 +97,24 @@ class Report:
             "title": verdict.scenario.title if verdict.scenario else None,
             "loop": header.loop if header else None,
             "seed": header.seed if header else None,
-            **_ended(verdict.trace.footer if verdict.trace else None),
+            **_ended(verdict.trace),
             "outcomes": list(verdict.trace.outcomes if verdict.trace else ()),
             "failures": failures_of(verdict.mismatches),
             "errors": errors_of(verdict.errors),
         }
 
 
-def _ended(footer: Footer | None) -> dict[str, Any]:
-    if footer is None:
+def _ended(trace: LoopTrace | None) -> dict[str, Any]:
+    if trace is None or trace.footer is None:
         return dict.fromkeys(("outcome", "limit", "text", "message", "elapsed_ns", "counters"))
-    counters = Counters(footer.error_count, footer.total_steps, footer.compaction_attempts)
+    end = trace.ends[-1]
     return {
-        "outcome": footer.outcome,
-        "limit": footer.limit,
-        "text": footer.text,
-        "message": footer.message,
-        "elapsed_ns": footer.elapsed_ns,
-        "counters": asdict(counters),
+        "outcome": end.outcome,
+        "limit": end.limit,
+        "text": end.text,
+        "message": end.message,
+        "elapsed_ns": trace.footer.elapsed_ns,
+        "counters": None if end.counters is None else msgspec.structs.asdict(end.counters),
     }
 
 

@@ -59,7 +59,6 @@ def event_lines(recorded: LoopTrace, names: str) -> Iterator[str]:
     from simloop.check.replay import recorded_events  # noqa: PLC0415
 
     view = recorded_events(recorded, "document" if names == "document" else "program")
-    end = [] if recorded.footer is None else [recorded.footer]
-    for line in (*recorded.entries, *end):
+    for line in recorded.entries:
         for event in view.feed(line):
             yield json_text(msgspec.to_builtins(event))

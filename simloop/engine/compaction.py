@@ -8,10 +8,8 @@ is not a compaction.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from simloop.engine.cancellation import Timeouts
 from simloop.engine.context import History, TokenEstimator, message_tokens
 from simloop.engine.model_calls import ModelCalls, ReplySoFar
-from simloop.engine.requests import Requests
 from simloop.kernel.policies import Compaction, CompactionStrategy
 from simloop.messages import (
     AssistantMessage,
@@ -22,6 +20,9 @@ from simloop.messages import (
     UserMessage,
 )
 from simloop.trace import entries
+from simloop.trace.recorder import Recorder
+from simloop.virtual.timeouts import Timeouts
+from simloop.world.model_port import ModelPort
 
 SUMMARY_SYSTEM_PROMPT = "Summarise a conversation between a user and an assistant that uses tools."
 SUMMARY_REQUEST = UserMessage(
@@ -110,15 +111,16 @@ class Compactor:
         self,
         policy: Compaction,
         history: History,
-        requests: Requests,
+        model: ModelPort,
         model_calls: ModelCalls,
-        watch: Timeouts,
+        timeouts: Timeouts,
     ) -> None:
         self._policy = policy
         self._history = history
-        self._requests = requests
+        self._model = model
+        self._recorder: Recorder = model.recorder
         self._model_calls = model_calls
-        self._watch = watch
+        self._timeouts = timeouts
         self.reported = False
         """Whether the trace of this run says that the context is over its trigger for good."""
 
@@ -135,7 +137,7 @@ class Compactor:
             return True
         if not self.reported:
             self.reported = True
-            self._requests.recorder.record(entries.Notice, self._why_not())
+            self._recorder.record(entries.Notice, self._why_not())
         return False
 
     def _why_not(self) -> str:
@@ -179,7 +181,7 @@ class Compactor:
         if not strategy and self._drop_oldest(forced=forced):
             strategy = CompactionStrategy.DROP_OLDEST
         removed = count - len(history.messages)
-        record = self._requests.recorder.record
+        record = self._recorder.record
         record(entries.Compaction, forced, strategy, before, history.tokens, removed, detail)
         return Compacted(before, history.tokens)
 
@@ -207,7 +209,7 @@ class Compactor:
         elif self._drop_oldest(forced=True):
             history.append(UserMessage(otherwise))
         removed = count - len(history.messages)
-        record = self._requests.recorder.record
+        record = self._recorder.record
         record(entries.Compaction, True, strategy, before, history.tokens, removed, detail)  # noqa: FBT003
         return Compacted(before, history.tokens)
 
@@ -243,9 +245,14 @@ class Compactor:
     async def _ask_for_summary(self, messages: Sequence[Message]) -> tuple[str, str]:
         """Return the model's summary of `messages`, or the reason why there is none."""
         conversation = History((*messages, SUMMARY_REQUEST), self._history.estimate)
-        request = self._requests.summary(SUMMARY_SYSTEM_PROMPT, conversation)
+        stream = self._model.stream(
+            conversation.view(),
+            system_prompt=SUMMARY_SYSTEM_PROMPT,
+            purpose="summary",
+            tokens=conversation.tokens,
+        )
         reply = ReplySoFar()
-        await self._model_calls.read(request, reply, self._watch, quiet=True)
+        await self._model_calls.read(stream, reply, self._timeouts, quiet=True)
         text = reply.text.strip()
         if reply.fault is not None:
             return "", f"the summary failed: {reply.fault.message}"

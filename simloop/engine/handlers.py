@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
 
-from simloop.engine.cancellation import GRACE_MS, Cancellation, Timeouts
 from simloop.engine.compaction import Compactor
 from simloop.engine.context import History
 from simloop.engine.hooks import AFTER_LLM_CALL, BEFORE_LLM_CALL, AfterLLMCall, BeforeLLMCall
@@ -21,7 +20,6 @@ from simloop.engine.refusals import (
     STOPPED,
     TOOLS_OFF,
 )
-from simloop.engine.requests import Requests
 from simloop.engine.run_context import RunContext
 from simloop.engine.scripted_context import ScriptedContext
 from simloop.engine.settings import EngineSettings
@@ -30,7 +28,6 @@ from simloop.engine.transcript import Transcript
 from simloop.engine.user_code import UserCode
 from simloop.escape import writable
 from simloop.kernel import effects, signals
-from simloop.kernel.effects import Queue
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.policies import OnAbort, ToolStart
 from simloop.kernel.replies import KeepFailed
@@ -43,15 +40,18 @@ from simloop.messages import (
     Fault,
     FinishReason,
     Message,
+    Outcome,
+    Queue,
     ToolMessage,
+    ToolSpec,
     UserMessage,
 )
 from simloop.trace import entries
-from simloop.trace.recorder import Recorder
 from simloop.virtual.border import EPOCH_NS
-from simloop.world.queued import Queued
+from simloop.virtual.timeouts import GRACE_MS, Timeouts
+from simloop.world.model_port import RecordedStream
 from simloop.world.tools import Tool
-from simloop.world.user_errors import UserError
+from simloop.world.world import World
 
 _USELESS = {
     FinishReason.INTERRUPTED: (ErrorClass.INTERRUPTED, "the stream ended without a finish"),
@@ -71,37 +71,32 @@ class EffectHandlers:
     the rest begins anew with each run: see `begin`.
     """
 
-    def __init__(
-        self,
-        world: EngineSettings,
-        recorder: Recorder,
-        interrupts: Cancellation,
-        watch: Timeouts,
-        queued: Queued,
-    ) -> None:
+    def __init__(self, world: World, settings: EngineSettings, timeouts: Timeouts) -> None:
         self._world = world
-        self._recorder = recorder
-        self._interrupts = interrupts
-        self._watch = watch
-        self._queued = queued
-        self._user_code = UserCode(world.hook_isolation, recorder, interrupts)
-        session = RunContext(recorder, interrupts, self._user_code, world.hooks, world.callbacks)
-        # Where an abort is a flag, listeners may raise it in answer to a part or to the request.
-        self._yields = world.watched and world.on_abort is not OnAbort.END_RUN
-        self._model_calls = ModelCalls(world.model, world.limits, session, yields=self._yields)
-        self._tool_calls = ToolCalls(world, session)
-        self.history = History(world.history, world.estimate_tokens)
-        self.transcript = Transcript(self.history, is_own=not world.sent_back.failed)
-        self._model_calls.know_ids(world.history)
-        self.requests = Requests(self.history, recorder)
+        self._settings = settings
+        self._timeouts = timeouts
+        self._user = world.user
+        self._flags_abort = settings.on_abort is not OnAbort.END_RUN
+        self._recorder = recorder = world.model.recorder
+        self._interrupts = interrupts = world.user.cancellation
+        self._user_code = UserCode(
+            settings.hook_isolation, recorder, interrupts, world.model.raised
+        )
+        context = RunContext(
+            recorder, interrupts, self._user_code, settings.hooks, settings.callbacks
+        )
+        self._model_calls = ModelCalls(settings.limits, context, settings.replies)
+        self._tool_calls = ToolCalls(world.tools, settings, context)
+        self.history = History(settings.history, settings.estimate_tokens)
+        self.transcript = Transcript(self.history, is_own=not settings.sent_back.failed)
+        self._model_calls.know_ids(settings.history)
         self._compactor: Compactor | ScriptedContext
-        if world.context is not None:
-            self._compactor = ScriptedContext(world.context, self.history, recorder)
+        if settings.context is not None:
+            self._compactor = ScriptedContext(settings.context, self.history, recorder)
         else:
             self._compactor = Compactor(
-                world.compaction, self.history, self.requests, self._model_calls, watch
+                settings.compaction, self.history, world.model, self._model_calls, timeouts
             )
-        self._base_tools = tuple(tool.spec for tool in world.tools.values())
         self.table: dict[type, Callable[[Any], Awaitable[Signal | None]]] = {
             effects.MeasureContext: self._measure,
             effects.Compact: self._compact,
@@ -110,18 +105,11 @@ class EffectHandlers:
             effects.RefuseTools: self._refuse_tools,
             effects.CloseStep: self._close_step,
             effects.Backoff: self._back_off,
-            effects.Finish: self._finish,
         }
         self.begin()
 
-    @property
-    def raised(self) -> list[UserError]:
-        """Return the exceptions that the user's functions raised in all runs."""
-        return self._user_code.raised
-
     def begin(self) -> None:
         """Begin a run: clear the replies and failures of the run before."""
-        self.total_steps = self.compactions = 0  # for the trace, whatever a machine counts
         self.said = self.text = ""  # by the newest reply, and by the newest that said something
         self.cause = self.message = ""  # of a failure; of the loop to the user, if it has words
         self.text_first = False  # whether the user is told the text of the last reply, if any
@@ -131,14 +119,14 @@ class EffectHandlers:
         self._failed_tries: list[Message] = []  # kept until a retry succeeds
         self._fault: Fault | None = None
         self._error = ErrorClass.UNKNOWN
-        self._step_tools, self._tools_are_on = self._world.tools, True
+        self._step_tools, self._tools_are_on = self._world.tools.tools, True
         self._user_code.failure = ""
 
     # ------------------------------------------------------------------ the context
 
     def take_queued(self, effect: effects.TakeQueued) -> None:
         """Put queued messages into the context; this effect has no answer and is not in `table`."""
-        for text in self._queued.take(effect) if self._queued else ():
+        for text in self._user.take(effect.queue, one=effect.one):
             self.transcript.add(UserMessage(text))
 
     async def _measure(self, _: effects.MeasureContext) -> Signal:
@@ -150,38 +138,38 @@ class EffectHandlers:
             done = await self._compactor.restart(effect.marker, effect.then_say)
         else:
             done = await self._compactor.shorten(forced=effect.forced)
-        callback = self._world.callbacks.on_compacted
+        callback = self._settings.callbacks.on_compacted
         if done.shrunk and callback is not None:
             given = (done.tokens_before, done.tokens_after)
-            await self._user_code.notify(callback, given, self._watch)
+            await self._user_code.notify(callback, given, self._timeouts)
         if done.shrunk and effect.then_say and not effect.marker:
             self.history.append(UserMessage(effect.then_say))
-        self.compactions += 1
         return signals.ContextCompacted(done.shrunk)
 
     # ------------------------------------------------------------------ the model
 
     async def _call_model(self, effect: effects.CallModel) -> Signal:
-        world = self._world
+        settings, interrupts = self._settings, self._interrupts
         self._step_number += 1
         self._fault = None
         self._tools_are_on = effect.tools
-        self._step_tools = world.tools if effect.tools else {}
-        system_prompt, tools = world.system_prompt, self._base_tools if effect.tools else ()
-        if effect.aborted or self._interrupts.aborted:
-            self.requests.main(system_prompt, tools, effect.note)
+        self._step_tools = self._world.tools.tools if effect.tools else {}
+        tools = self._world.tools.specs if effect.tools else ()
+        system_prompt = settings.system_prompt
+        if effect.aborted or interrupts.aborted:
+            self._send(system_prompt, tools, effect.note)
             return self._come_back_aborted()
-        self._interrupts.polls = effect.polls
-        if world.warn_after is not None and self._step_number > world.warn_after:
+        interrupts.polls = effect.polls
+        if settings.warn_after is not None and self._step_number > settings.warn_after:
             self._recorder.record(
                 entries.Notice, f"{self._step_number} model calls, and no end yet"
             )
-        if world.hooks.before_llm_call:
+        if settings.hooks.before_llm_call:
             given = BeforeLLMCall(
                 self._step_number, self.history.view(), system_prompt, self._step_tools
             )
             await self._user_code.fire(
-                BEFORE_LLM_CALL, world.hooks.before_llm_call, given, self._watch
+                BEFORE_LLM_CALL, settings.hooks.before_llm_call, given, self._timeouts
             )
             if given.blocked is not None:
                 self.cause = writable(given.blocked)
@@ -189,34 +177,43 @@ class EffectHandlers:
             system_prompt = writable(given.system_prompt)
             self._step_tools = self._left_by_hooks(given.tools)
             tools = tuple(tool.spec for tool in self._step_tools.values())
-        self._interrupts.check()
-        request = self.requests.main(system_prompt, tools, effect.note)
+        interrupts.check()
+        stream = self._send(system_prompt, tools, effect.note)
         await self._tool_calls.finish_started()  # of a reply that the machine gave up
-        if self._yields:
-            await asyncio.sleep(0)
-        if self._interrupts.aborted:
-            return self._come_back_aborted()
+        if self._flags_abort:
+            if self._timeouts.loop.busy:
+                await asyncio.sleep(0)
+            if interrupts.aborted:
+                return self._come_back_aborted()
         reply = self._reply = self._new_reply()
         self._tool_calls.open(reply.calls)
-        await self._model_calls.read(request, reply, self._watch, quiet=False)
-        self._interrupts.polls = False
+        await self._model_calls.read(stream, reply, self._timeouts, quiet=False)
+        interrupts.polls = False
         return await self._judge(reply)
+
+    def _send(self, system_prompt: str, tools: tuple[ToolSpec, ...], note: str) -> RecordedStream:
+        """Send the conversation; `note` is an assistant message that only this request has."""
+        history = self.history
+        view = history.view(AssistantMessage(note)) if note else history.view()
+        return self._world.model.stream(
+            view, system_prompt=system_prompt, tools=tools, tokens=history.tokens
+        )
 
     def _left_by_hooks(self, tools: Mapping[str, Tool]) -> Mapping[str, Tool]:
         """Return the tools of a step, where each can fail by chance once a call."""
-        world = self._world
-        if world.faulty is None:
+        make_faulty = self._settings.faulty
+        if make_faulty is None:
             return tools
-        faulty = {tool.function for tool in world.tools.values()}
-        return {n: t if t.function in faulty else world.faulty(t) for n, t in tools.items()}
+        faulty = {tool.function for tool in self._world.tools.tools.values()}
+        return {n: t if t.function in faulty else make_faulty(t) for n, t in tools.items()}
 
     def _new_reply(self) -> ReplySoFar:
         """Return a reply to read; its tools start when called if the policy says so."""
-        early = self._world.tool_execution.start is ToolStart.WHEN_CALLED
+        early = self._settings.tool_execution.start is ToolStart.WHEN_CALLED
         if not early or not (self._tools_are_on or self._step_tools):
             return ReplySoFar()
         calls = self._tool_calls
-        start_newest = partial(calls.start_newest, self._step_tools, self._watch)
+        start_newest = partial(calls.start_newest, self._step_tools, self._timeouts)
         return ReplySoFar(start_newest, calls.finish_started)
 
     async def stop_tools(self) -> None:
@@ -226,7 +223,7 @@ class EffectHandlers:
     def _come_back_aborted(self) -> Signal:
         """Return the answer to a request made after an abort, without asking the model."""
         fault = Fault(REQUEST_ABORTED, code="aborted")
-        self._recorder.record(entries.Error, fault, ErrorClass.ABORTED, False)  # noqa: FBT003
+        self._recorder.record(entries.Classified, ErrorClass.ABORTED, False, fault)  # noqa: FBT003
         self.transcript.add_failed(ReplySoFar(), ABORTED_REPLY)
         return signals.ModelFailed(ErrorClass.ABORTED, retryable=False)
 
@@ -244,22 +241,20 @@ class EffectHandlers:
             not reply.calls and (not text or reply.finish is FinishReason.TOOL_CALLS)
         ):
             self._error, self.cause = _USELESS.get(reply.finish, _EMPTY)
-        self.total_steps += reply.steps
         calls = bool(reply.calls) or any(type(one) is ToolMessage for one in self._failed_tries)
         return signals.ModelReplied(reply.finish, text, calls, reply.steps)
 
     async def _failed(self, reply: ReplySoFar, fault: Fault) -> Signal:
-        retry = self._world.retry
+        retry = self._settings.retry
         error = retry.classify(fault)
         retryable = retry.retryable(error)
-        headers = sum(len(name) + len(value) for name, value in fault.headers)
-        self._recorder.count(len(fault.message) + headers)
-        self._recorder.record(entries.Error, fault, error, retryable)
+        own = fault if reply.found_here else None
+        self._recorder.record(entries.Classified, error, retryable, own)
         self._fault, self._error, self.cause = fault, error, fault.message
         # Calls that came before the failure were announced, so they are answered, and forgotten.
         # One that was started has its own result: its effects are there, and the retry asks again.
         await self._tool_calls.finish_started()
-        await self._tool_calls.settle("Error: not executed, the model call failed", self._watch)
+        await self._tool_calls.settle("Error: not executed, the model call failed", self._timeouts)
         self._keep_failed(reply, fault)
         aborted = error is ErrorClass.ABORTED
         self.transcript.add_failed(reply, ABORTED_REPLY if aborted else FAILED_REPLY)
@@ -268,7 +263,7 @@ class EffectHandlers:
 
     def _keep_failed(self, reply: ReplySoFar, fault: Fault) -> None:
         """Keep the parts of a broken-off reply that the policy names, until a retry succeeds."""
-        policy = self._world.replies
+        policy = self._settings.replies
         if policy.keep_failed is KeepFailed.NOTHING or not (reply.text or reply.calls):
             return
         whole = policy.keep_failed is KeepFailed.TEXT or fault.code in policy.failing_words
@@ -277,14 +272,16 @@ class EffectHandlers:
         self._failed_tries += [said, *answers]
 
     async def _back_off(self, effect: effects.Backoff) -> Signal:
-        world = self._world
-        now_ns = EPOCH_NS + world.clock_skew_ns + self._watch.loop.now_ns
-        draw = world.seeds.stream("retry-jitter").random()
-        delay_ns = world.retry.delay_ns(effect.failures, self._fault, now_ns=now_ns, draw=draw)
+        settings = self._settings
+        now_ns = EPOCH_NS + settings.clock_skew_ns + self._timeouts.loop.now_ns
+        draw = settings.seeds.stream("retry-jitter").random()
+        delay_ns = settings.retry.delay_ns(effect.failures, self._fault, now_ns=now_ns, draw=draw)
         asked = (
             self._fault is not None
             and retry_after_ns(self._fault, now_ns) is not None
-            and not (isinstance(world.retry, StatusRetry) and not world.retry.honours_retry_after)
+            and not (
+                isinstance(settings.retry, StatusRetry) and not settings.retry.honours_retry_after
+            )
         )
         self._interrupts.polls = effect.polls  # before the entry, at which a trigger may abort
         self._recorder.record(entries.Backoff, effect.failures, delay_ns, self._error, asked)
@@ -298,12 +295,12 @@ class EffectHandlers:
 
     async def _run_tools(self, effect: effects.RunTools) -> Signal:
         if not self._tools_are_on and not self._step_tools:  # a hook may bring tools all the same
-            await self._tool_calls.settle(TOOLS_OFF, self._watch)
+            await self._tool_calls.settle(TOOLS_OFF, self._timeouts)
             return signals.ToolsReturned()
         self._interrupts.polls = effect.polls
         if effect.first_only:
-            await self._tool_calls.keep_first(ONE_CALL, self._watch)
-        await self._tool_calls.run(self._step_tools, self._watch)
+            await self._tool_calls.keep_first(ONE_CALL, self._timeouts)
+        await self._tool_calls.run(self._step_tools, self._timeouts)
         self._interrupts.polls = False
         blocked = self._tool_calls.blocked
         if blocked is not None:
@@ -313,12 +310,12 @@ class EffectHandlers:
     async def _refuse_tools(self, effect: effects.RefuseTools) -> Signal:
         cause = REFUSED.get(effect.finish, f"the reply ended with {effect.finish}")
         await self._tool_calls.finish_started()  # the result of a call that was started is true
-        await self._tool_calls.settle(f"Error: not executed, {cause}", self._watch)
+        await self._tool_calls.settle(f"Error: not executed, {cause}", self._timeouts)
         return signals.ToolsReturned()
 
     async def _close_step(self, effect: effects.CloseStep) -> Signal:
         """Commit the reply, tell the callbacks, then the hooks: the documents' order."""
-        world, reply = self._world, self._reply
+        settings, reply = self._settings, self._reply
         assert reply is not None
         assert reply.finish is not None
         if not effect.keep:
@@ -326,13 +323,13 @@ class EffectHandlers:
         added = self._commit(reply) if effect.keep else ()
         self._reply, self._failed_tries = None, []
         for callback, given in (
-            (world.callbacks.on_step_finish, (self._step_number, reply.finish)),
-            (world.callbacks.on_response, (added,)),
+            (settings.callbacks.on_step_finish, (self._step_number, reply.finish)),
+            (settings.callbacks.on_response, (added,)),
         ):
             if callback is not None:
                 self._interrupts.check()
-                await self._user_code.notify(callback, given, self._watch)
-        if world.hooks.after_llm_call:
+                await self._user_code.notify(callback, given, self._timeouts)
+        if settings.hooks.after_llm_call:
             done = AfterLLMCall(
                 self._step_number,
                 reply.text,
@@ -342,18 +339,18 @@ class EffectHandlers:
                 reply.usage,
             )
             await self._user_code.fire(
-                AFTER_LLM_CALL, world.hooks.after_llm_call, done, self._watch
+                AFTER_LLM_CALL, settings.hooks.after_llm_call, done, self._timeouts
             )
-        queued = self._queued
-        if not queued:
+        user = self._user
+        if not user.has():
             return _STEP_CLOSED
-        return signals.StepClosed(queued.has(Queue.STEERING), queued.has(Queue.FOLLOW_UP))
+        return signals.StepClosed(user.has(Queue.STEERING), user.has(Queue.FOLLOW_UP))
 
     def _commit(self, reply: ReplySoFar) -> tuple[Message, ...]:
         """Add the reply and the answers to its calls to the context."""
         answers = [answer for answer in self._tool_calls.answers if answer is not None]
         assert len(answers) == len(reply.calls)
-        reasoning = reply.reasoning if self._world.sent_back.reasoning else ""
+        reasoning = reply.reasoning if self._settings.sent_back.reasoning else ""
         said = AssistantMessage(reply.text, tuple(reply.calls), reasoning)
         added: tuple[Message, ...] = (*self._failed_tries, said, *answers)
         if self._failed_tries and not (reply.text or reply.calls):
@@ -362,7 +359,7 @@ class EffectHandlers:
             self.transcript.add(message, made_up=self._tool_calls.is_made_up(message))
         return added
 
-    async def _finish(self, effect: effects.Finish) -> None:
+    async def finish(self, effect: effects.Finish, outcome: Outcome) -> None:
         """Answer the open calls and keep the reply; nothing more happens in this run."""
         self.message, self.cause = effect.message, self._user_code.failure or self.cause
         self.text_first = effect.text_first
@@ -371,11 +368,11 @@ class EffectHandlers:
             return
         self.text = reply.text or self.text
         self._tool_calls.open_new()  # stopped before the stream had ended
-        why = STOPPED.get(effect.outcome, "Error: not executed, the run ended")
-        with self._watch.deadline(GRACE_MS):  # for what callbacks make of it
+        why = STOPPED.get(outcome, "Error: not executed, the run ended")
+        with self._timeouts.after(GRACE_MS):  # for what callbacks make of it
             await self._tool_calls.stop_started()
-            await self._tool_calls.settle(why, self._watch)
-        if reply.finish is None and not self._world.sent_back.failed:
+            await self._tool_calls.settle(why, self._timeouts)
+        if reply.finish is None and not self._settings.sent_back.failed:
             self.transcript.add_failed(reply, ABORTED_REPLY)
         elif effect.keep and (reply.text or reply.calls):
             self._commit(reply)

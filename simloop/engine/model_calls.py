@@ -1,19 +1,17 @@
-"""One model call: send the request, read the stream, tell the callbacks, record it all.
+"""One model call: read the stream of its reply, and notify the callbacks.
 
-Not here: hooks around the call and what becomes of the reply (handlers.py). The rule to keep: this
-is the hottest path, run once per part; no JSON, no copy, no look at the history.
+Not here: hooks around the call and what becomes of the reply (handlers.py), and the recording of
+its parts (world/model_port.py). The rule to keep: this is the hottest path, run once per part; no
+JSON, no copy, no look at the history.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 
-from simloop.engine.cancellation import Timeout, Timeouts
+from simloop.engine.reading import read_part
 from simloop.engine.refusals import REQUEST_ABORTED
 from simloop.engine.run_context import RunContext
-from simloop.engine.user_code import describe
-from simloop.errors import RunawayRun, ScenarioError, SimloopError
-from simloop.escape import writable
 from simloop.kernel.limits import Limits
+from simloop.kernel.replies import ReplyReading
 from simloop.messages import (
     AssistantMessage,
     Fault,
@@ -31,25 +29,26 @@ from simloop.messages import (
     Usage,
 )
 from simloop.trace import entries
-from simloop.trace.entries import AnyEntry
-from simloop.world.fake_model import Model
-from simloop.world.user_errors import keep
+from simloop.virtual.started import PENDING, Started
+from simloop.virtual.timeouts import NS_PER_MS, Timeouts
+from simloop.world.model_port import RecordedStream
 
-_NS_PER_MS = 1_000_000
-# A stream that never ends and never waits passes no bound on time: this one stops it.
-MAX_ENTRIES = 10_000_000
+_TIMED_OUT = Fault("the model did not answer in time", code="timeout")
+_ABORTED = Fault(REQUEST_ABORTED, code="aborted")
+_AS_IT_COMES = ReplyReading()
 
 
 class ReplySoFar:
     """The part of a reply that has been received. `finish` is None until the stream says, or ends.
 
     `on_call` is awaited after each call that arrives, `on_end` before the end of the reply is
-    taken: the finish of a reply whose tools start when called comes after their results.
+    taken: the finish of a reply whose tools start when called counts after their results.
+    `found_here` says that the engine, and not the model, made the `fault`.
     """
 
     __slots__ = (
-        "calls", "fault", "finish", "halves", "on_call", "on_end", "pieces", "raw", "steps",
-        "thoughts", "usage",
+        "calls", "fault", "finish", "found_here", "halves", "on_call", "on_end", "pieces", "raw",
+        "steps", "thoughts", "usage",
     )  # fmt: skip
 
     def __init__(
@@ -68,6 +67,7 @@ class ReplySoFar:
         self.usage: Usage | None = None
         self.steps = 1
         self.fault: Fault | None = None
+        self.found_here = False
 
     @property
     def text(self) -> str:
@@ -86,20 +86,18 @@ class ReplySoFar:
 
 
 class ModelCalls:
-    """Makes model calls for one run."""
+    """Makes the model calls of one conversation."""
 
-    def __init__(
-        self, model: Model, limits: Limits, session: RunContext, *, yields: bool = False
-    ) -> None:
-        self._model = model
-        self._yields = yields  # after each part: listeners may act on it before the next
+    def __init__(self, limits: Limits, context: RunContext, reading: ReplyReading) -> None:
         self._limits = limits
-        self._callbacks = session.callbacks
-        self._recorder = session.recorder
-        self._user_code = session.user_code
-        self._interrupts = session.interrupts
+        self._reading = None if reading == _AS_IT_COMES else reading
+        self._callbacks = context.callbacks
+        self._recorder = context.recorder
+        self._user_code = context.user_code
+        self._interrupts = context.interrupts
         self._call_ids: dict[str, int] = {}  # each with the last number that was put behind it
-        self._first_ms = min(limits.first_part_timeout_ms, limits.model_call_timeout_ms)
+        self._first_ns = NS_PER_MS * min(limits.first_part_timeout_ms, limits.model_call_timeout_ms)
+        self._whole_ns = NS_PER_MS * limits.model_call_timeout_ms
 
     def know_ids(self, history: Iterable[Message]) -> None:
         """Mark the ids of the calls in `history` as used."""
@@ -108,135 +106,110 @@ class ModelCalls:
                 self._call_ids.update({call.id: 1 for call in message.calls})
 
     async def read(
-        self, request: Request, reply: ReplySoFar, watch: Timeouts, *, quiet: bool
+        self, stream: RecordedStream, reply: ReplySoFar, timeouts: Timeouts, *, quiet: bool
     ) -> None:
-        """Stream the answer to `request` into `reply`, in which it stays if the run is stopped.
+        """Take the parts of `stream` into `reply`, in which they stay if the run is stopped.
 
-        `quiet` tells no callback: for a summary, which is no part of the conversation.
+        `quiet` notifies no callback: for a summary, which is no part of the conversation.
         """
-        end_ns = watch.loop.now_ns + self._limits.model_call_timeout_ms * _NS_PER_MS
-        with watch.deadline(self._first_ms) as deadline, self._interrupts.breaking(deadline):
-            held = await self._read_parts(request, reply, watch, deadline, end_ns, quiet=quiet)
-        if deadline.broken:
-            if reply.finish is None and reply.fault is None:
-                reply.fault = Fault(REQUEST_ABORTED, code="aborted")
-        elif deadline.expired:
-            reply.fault = Fault("the model did not answer in time", code="timeout")
-        elif reply.fault is None and reply.finish is None:
+        try:
+            held = await self._read_parts(stream, reply, timeouts, quiet=quiet)
+        finally:
+            if not stream.ended:
+                await stream.aclose()
+        self._interrupts.check()
+        if reply.fault is None and reply.finish is None:
             if reply.on_end is not None:
                 await reply.on_end()
-            await self._end(held, reply, watch)
+            await self._end(held, reply, stream.request, timeouts)
 
-    async def _end(self, held: Finish | None, reply: ReplySoFar, watch: Timeouts) -> None:
+    async def _read_parts(
+        self, stream: RecordedStream, reply: ReplySoFar, timeouts: Timeouts, *, quiet: bool
+    ) -> Finish | None:
+        """Take the parts. Return a finish that has to wait until `on_end` was awaited."""
+        interrupts = self._interrupts
+        on_chunk = None if quiet else self._callbacks.on_chunk
+        on_text = None if quiet else self._callbacks.on_text
+        stream.before_part = self._check
+        start_ns = timeouts.loop.now_ns
+        until_ns = start_ns + self._first_ns
+        while True:
+            for part in stream.due():
+                until_ns = start_ns + self._whole_ns
+                if type(part) is Finish and reply.calls and reply.on_end is not None:
+                    return part
+                if on_chunk is not None:
+                    await self._user_code.notify(on_chunk, (part,), timeouts)
+                if type(part) is TextDelta:
+                    reply.pieces.append(part.text)
+                    if on_text is not None:
+                        await self._user_code.notify(on_text, (part.text,), timeouts)
+                else:
+                    await self._take(part, reply, stream.request, timeouts, quiet=quiet)
+            if stream.ended:
+                return None
+            more = Started(stream.wait())
+            if more.result is not PENDING:
+                continue
+            with timeouts.at(until_ns) as timeout, interrupts.breaking(timeout):
+                await more
+            if timeout.broken or timeout.expired:
+                reply.fault = _ABORTED if timeout.broken else _TIMED_OUT
+                reply.found_here = True
+                return None
+
+    def _check(self) -> None:
+        """End the run before it takes another part, if an end is pending."""
+        if self._interrupts.pending is not None:
+            self._interrupts.check()
+
+    async def _end(
+        self, held: Finish | None, reply: ReplySoFar, request: Request, timeouts: Timeouts
+    ) -> None:
         """Apply the finish that was held back; without one, the stream was interrupted."""
         if held is None:
             reply.finish = FinishReason.INTERRUPTED
-            self._recorder.record(entries.Finish, reply.finish, "")
             return
         if self._callbacks.on_chunk is not None:
-            await self._user_code.notify(self._callbacks.on_chunk, (held,), watch)
-        await self._take(held, reply, watch, quiet=False)
+            await self._user_code.notify(self._callbacks.on_chunk, (held,), timeouts)
+        await self._take(held, reply, request, timeouts, quiet=False)
         self._interrupts.check()
 
-    async def _read_parts(
-        self,
-        request: Request,
-        reply: ReplySoFar,
-        watch: Timeouts,
-        deadline: Timeout,
-        end_ns: int,
-        *,
-        quiet: bool,
-    ) -> Finish | None:
-        """Take the parts. Returns a finish that has to wait until `on_end` was awaited."""
-        interrupts, recorder = self._interrupts, self._recorder
-        record, clock = recorder.entries, recorder.clock
-        append, text_delta = record.append, entries.TextDelta  # looked up once, used per part
-        on_chunk = None if quiet else self._callbacks.on_chunk
-        on_text = None if quiet else self._callbacks.on_text
-        first, ours, stream = True, False, None
-        try:
-            stream = self._model.stream(request)
-            async for part in stream:
-                ours = True
-                if type(part) is Finish and reply.calls and reply.on_end is not None:
-                    return part
-                if interrupts.pending is not None:
-                    interrupts.check()
-                if deadline.cancels:
-                    break  # it swallowed the deadline, and comes too late
-                if first:
-                    deadline.move(end_ns)
-                    first = False
-                _check_size(record)
-                if on_chunk is not None:
-                    await self._user_code.notify(on_chunk, (part,), watch)
-                if type(part) is TextDelta:
-                    text = part.text if part.text.isascii() else writable(part.text)
-                    recorder.count(len(text))
-                    append(text_delta(len(record), clock.now_ns, text))
-                    reply.pieces.append(text)
-                    if on_text is not None:
-                        await self._user_code.notify(on_text, (text,), watch)
-                elif await self._take(part, reply, watch, quiet=quiet):
-                    break
-                if self._yields:
-                    await asyncio.sleep(0)
-                ours = False
-        except asyncio.CancelledError:
-            if ours or watch.task.cancelling():
-                raise
-            reply.fault = Fault("the model was cancelled")  # by itself: bug D4
-        except Exception as error:
-            if ours or isinstance(error, SimloopError):
-                raise  # simloop is wrong, or the script
-            keep(self._user_code.raised, "the model", error)  # it may be user code
-            reply.fault = _fault_of(error)
-        finally:
-            close = getattr(stream, "aclose", None)
-            if close is not None:
-                await close()
-        interrupts.check()
-        return None
+    async def _take(
+        self, part: Part, reply: ReplySoFar, request: Request, timeouts: Timeouts, *, quiet: bool
+    ) -> None:
+        """Add a part that is no text."""
+        came_as = part
+        if self._reading is not None:
+            part = read_part(part, request, self._reading)
+        if type(part) is ToolCallPart:
+            call = self._own(part.call, came_as)
+            reply.halves.pop(part.call.id, None)
+            reply.calls.append(call)
+            if not quiet and self._callbacks.on_tool_call is not None:
+                await self._user_code.notify(self._callbacks.on_tool_call, (call,), timeouts)
+            if reply.on_call is not None:
+                await reply.on_call()
+        elif type(part) is Finish:
+            reply.finish, reply.raw, reply.usage = part.reason, part.raw, part.usage
+            reply.steps = max(1, part.steps)  # a reply that reports no step would be free
+        elif type(part) is StreamError:
+            reply.fault = part.fault
+            reply.found_here = part is not came_as
+        elif type(part) is ReasoningDelta:
+            reply.thoughts.append(part.text)
+        elif type(part) is ToolCallDelta:
+            _, pieces = reply.halves.setdefault(part.call_id, (part.name, []))
+            pieces.append(part.arguments)
 
-    async def _take(self, part: Part, reply: ReplySoFar, watch: Timeouts, *, quiet: bool) -> bool:
-        """Add a part that is no text, and return whether it is the last one."""
-        record = self._recorder.record
-        match part:
-            case ToolCallPart(call=ToolCall(id=call_id, name=name, arguments=arguments)):
-                reply.halves.pop(call_id, None)
-                call_id = self._unique(writable(call_id))
-                call = ToolCall(call_id, writable(name), writable(arguments))
-                record(entries.ToolCall, call.id, call.name, call.arguments)
-                reply.calls.append(call)
-                if not quiet and self._callbacks.on_tool_call is not None:
-                    await self._user_code.notify(self._callbacks.on_tool_call, (call,), watch)
-                if reply.on_call is not None:
-                    await reply.on_call()
-                return False
-            case Finish(reason=reason, raw=raw, usage=usage, steps=steps):
-                record(entries.Finish, reason, writable(raw), usage, steps)
-                reply.finish, reply.raw, reply.usage = reason, raw, usage
-                reply.steps = max(1, steps)  # a reply that reports no step would be free
-                return True
-            case StreamError(fault=fault):
-                reply.fault = _writable_fault(fault)
-                return True
-            case ReasoningDelta(text=text):
-                reply.thoughts.append(writable(text))
-                record(entries.ReasoningDelta, reply.thoughts[-1])
-            case ToolCallDelta(call_id=call_id, name=name, arguments=arguments):
-                _, pieces = reply.halves.setdefault(call_id, (writable(name), []))
-                pieces.append(writable(arguments))
-                given = (writable(call_id), writable(name), writable(arguments))
-                record(entries.ToolCallDelta, *given)
-            case _:
-                raise ScenarioError(
-                    f"the model gave a {type(part).__name__}, which is no part of a stream",
-                    key="model",
-                    hint="return text, a Reply, or parts such as TextDelta and Finish",
-                )
-        return False
+    def _own(self, call: ToolCall, came_as: Part) -> ToolCall:
+        """Return the call under an id that no other call has; record a change of id or name."""
+        unique = self._unique(call.id)
+        if unique != call.id:
+            call = ToolCall(unique, call.name, call.arguments)
+        if type(came_as) is ToolCallPart and came_as.call != call:
+            self._recorder.record(entries.CallRenamed, came_as.call.id, call.id, call.name)
+        return call
 
     def _unique(self, call_id: str) -> str:
         """Return the id, or a new one if it is missing or already used in this run (bug D14).
@@ -250,37 +223,3 @@ class ModelCalls:
         self._call_ids[unique] = 1
         self._call_ids[call_id] = number
         return unique
-
-
-def _check_size(record: list[AnyEntry]) -> None:
-    if len(record) > MAX_ENTRIES:
-        raise RunawayRun(f"the trace passed {MAX_ENTRIES} entries without an outcome")
-
-
-def _writable_fault(fault: Fault) -> Fault:
-    """Return the fault with text that can be encoded."""
-    headers = tuple((writable(name), writable(value)) for name, value in fault.headers)
-    return Fault(
-        writable(fault.message),
-        status=fault.status,
-        code=writable(fault.code),
-        headers=headers,
-        code_is_type=fault.code_is_type,
-    )
-
-
-# What JavaScript's SDKs and their ports to Python raise when a request is aborted.
-_ABORT_ERRORS = frozenset({"AbortError", "APIUserAbortError"})
-
-
-def _fault_of(error: Exception) -> Fault:
-    """Return the fault for an exception of a model function or an SDK, by status or type."""
-    message = describe(error)
-    status = getattr(error, "status_code", getattr(error, "status", None))
-    if isinstance(status, int):
-        return Fault(message, status=status)
-    if type(error).__name__ in _ABORT_ERRORS:
-        return Fault(message, code="aborted")
-    if isinstance(error, TimeoutError):
-        return Fault(message, code="timeout")
-    return Fault(message, code="connection" if isinstance(error, ConnectionError) else "")

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from simloop.kernel.names import NAMES
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 from simloop.world.fake_model import Model
@@ -58,7 +59,7 @@ def _last_round(record: Sequence[AnyEntry]) -> str:
             if (entry.signal, entry.state) == last:
                 break
             last = last or (entry.signal, entry.state)
-            signals.append(entry.signal)
+            signals.append(NAMES[type(entry.signal)])
     return ", ".join(reversed(signals))
 
 
@@ -69,12 +70,14 @@ def _what(entry: AnyEntry) -> tuple[Any, ...] | None:
             return type(entry), entry.text
         case entries.ToolCall():
             return type(entry), entry.name, entry.arguments
-        case entries.ToolResult():
+        case entries.Answered():
             return type(entry), entry.name, entry.text, entry.is_error
         case entries.Finish():
             return type(entry), entry.reason, entry.raw
         case entries.Error():
-            return type(entry), repr(entry.fault), entry.error_class
+            return type(entry), repr(entry.fault)
+        case entries.Classified():
+            return type(entry), entry.error_class
         case entries.Hook():
             return type(entry), entry.point, entry.hook, entry.did, entry.detail
         case _:

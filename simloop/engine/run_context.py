@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from simloop.engine.cancellation import Cancellation
 from simloop.engine.hooks import Callbacks, Hooks
 from simloop.engine.user_code import UserCode
 from simloop.trace.recorder import Recorder
+from simloop.world.cancellation import Cancellation
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ waited for or stopped, so that no tool outlives its run.
 import asyncio
 from collections.abc import Callable, Coroutine
 
-from simloop.engine.cancellation import Timeouts
+from simloop.virtual.timeouts import Timeouts
 
 Work = Callable[[Timeouts], Coroutine[object, object, None]]
 """The work for one call, under the timeouts of the task that does it."""

@@ -6,13 +6,9 @@ and nothing that a tool raises leaves this file.
 """
 
 import asyncio
-from collections.abc import Awaitable, Mapping
-from contextlib import nullcontext
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import msgspec
-
-from simloop.engine.cancellation import Timeouts
 from simloop.engine.hooks import (
     AFTER_TOOL_CALL,
     BEFORE_TOOL_CALL,
@@ -23,15 +19,14 @@ from simloop.engine.refusals import OPERATION_ABORTED
 from simloop.engine.run_context import RunContext
 from simloop.engine.running_tools import RunningCalls
 from simloop.engine.settings import EngineSettings
-from simloop.engine.user_code import message_of
-from simloop.errors import SimloopError
 from simloop.escape import writable
 from simloop.kernel.policies import OnAbort, ToolOrder
 from simloop.messages import NO_RESULT, Message, ToolCall, ToolMessage, ToolResult, ToolResultPart
 from simloop.trace import entries
+from simloop.virtual.timeouts import Timeouts
 from simloop.world.arguments import read_again, read_arguments
-from simloop.world.tools import Tool, canonical_json
-from simloop.world.user_errors import keep
+from simloop.world.tools import Tool
+from simloop.world.tools_port import ToolsPort, details_of, failed, unbroken
 
 
 class ToolCalls:
@@ -40,17 +35,17 @@ class ToolCalls:
     `blocked` is why a hook forbade a call of this step, or None.
     """
 
-    def __init__(self, world: EngineSettings, session: RunContext) -> None:
-        self._policy = world.tool_execution
-        self._rules = world.tool_rules
-        self._on_abort = world.on_abort
-        self._hooks = session.hooks
-        self._callbacks = session.callbacks
-        self._recorder = session.recorder
-        self._user_code = session.user_code
-        self._interrupts = session.interrupts
-        self._watched = world.watched
-        self._report_failures = world.report_failed_tools
+    def __init__(self, tools: ToolsPort, settings: EngineSettings, context: RunContext) -> None:
+        self._port = tools
+        self._policy = settings.tool_execution
+        self._rules = settings.tool_rules
+        self._on_abort = settings.on_abort
+        self._hooks = context.hooks
+        self._callbacks = context.callbacks
+        self._recorder = context.recorder
+        self._user_code = context.user_code
+        self._interrupts = context.interrupts
+        self._report_failures = settings.report_failed_tools
         self._running = RunningCalls()
         self.open([])
 
@@ -78,7 +73,7 @@ class ToolCalls:
         """Open the calls that the reply has added since the last opening."""
         self.answers += [None] * (len(self._calls) - len(self.answers))
 
-    async def start_newest(self, tools: Mapping[str, Tool], watch: Timeouts) -> None:
+    async def start_newest(self, tools: Mapping[str, Tool], timeouts: Timeouts) -> None:
         """Start the call that has just come, while its reply goes on.
 
         In sequential order the call starts when the calls before it have ended. The call has a turn
@@ -88,13 +83,15 @@ class ToolCalls:
         index = len(self._calls) - 1
         in_sequence = self._policy.order is not ToolOrder.PARALLEL
         self._running.spawn(
-            lambda own: self._answer_early(index, tools, own), watch, after_the_last=in_sequence
+            lambda own: self._answer_early(index, tools, own), timeouts, after_the_last=in_sequence
         )
         await asyncio.sleep(0)
 
-    async def _answer_early(self, index: int, tools: Mapping[str, Tool], watch: Timeouts) -> None:
-        if await self._may_begin(index):
-            await self._answer_call(index, tools, watch)
+    async def _answer_early(
+        self, index: int, tools: Mapping[str, Tool], timeouts: Timeouts
+    ) -> None:
+        if self._may_begin(index):
+            await self._answer_call(index, tools, timeouts)
 
     async def finish_started(self) -> None:
         """Wait for the calls that `start_newest` started. Raises CancelledError to end the run."""
@@ -106,13 +103,13 @@ class ToolCalls:
         """Cancel the calls that `start_newest` started, and wait until each has ended."""
         await self._running.stop()
 
-    async def keep_first(self, why: str, watch: Timeouts) -> None:
+    async def keep_first(self, why: str, timeouts: Timeouts) -> None:
         """Keep one call; give the others an error result with this text, and forget them."""
         for index in range(1, len(self._calls)):
-            await self._reject(index, why, watch)
+            await self._reject(index, why, timeouts)
         del self._calls[1:], self.answers[1:]
 
-    async def run(self, tools: Mapping[str, Tool], watch: Timeouts) -> None:
+    async def run(self, tools: Mapping[str, Tool], timeouts: Timeouts) -> None:
         """Run the open calls, one after the other or in parallel, as the policy says.
 
         A started, interrupted call is not run again; it gets an error result.
@@ -120,13 +117,13 @@ class ToolCalls:
         await self.finish_started()
         for index in self._started:
             if self.answers[index] is None:
-                await self._reject(index, "Error: not finished, it was interrupted", watch)
+                await self._reject(index, "Error: not finished, it was interrupted", timeouts)
         if self._is_parallel(tools):
-            await self._run_in_parallel(tools, watch)
+            await self._run_in_parallel(tools, timeouts)
         else:
-            await self._run_in_order(tools, watch)
+            await self._run_in_order(tools, timeouts)
         if self._is_stopped():
-            await self.settle(NO_RESULT, watch)  # of calls that were never begun
+            await self.settle(NO_RESULT, timeouts)  # of calls that were never begun
 
     def _is_parallel(self, tools: Mapping[str, Tool]) -> bool:
         if self._policy.order is not ToolOrder.PARALLEL or len(self._calls) < 2:  # noqa: PLR2004
@@ -134,45 +131,49 @@ class ToolCalls:
         called = (tools.get(call.name) for call in self._calls)
         return not any(tool is not None and tool.sequential for tool in called)
 
-    async def _answer_call(self, index: int, tools: Mapping[str, Tool], watch: Timeouts) -> None:
-        ready = await self._prepare(index, tools, watch)
+    async def _answer_call(self, index: int, tools: Mapping[str, Tool], timeouts: Timeouts) -> None:
+        ready = await self._prepare(index, tools, timeouts)
         if ready is not None:
             self._start(ready)
-            await self._run_one(ready, watch)
+            await self._run_one(ready, timeouts)
 
-    async def settle(self, text: str, watch: Timeouts) -> None:
+    async def settle(self, text: str, timeouts: Timeouts) -> None:
         """Give every call that is still open an error result with this text."""
         for index in self._open():
-            await self._reject(index, text, watch)
+            await self._reject(index, text, timeouts)
 
     def _open(self) -> list[int]:
         return [index for index, answer in enumerate(self.answers) if answer is None]
 
-    async def _run_in_order(self, tools: Mapping[str, Tool], watch: Timeouts) -> None:
+    async def _run_in_order(self, tools: Mapping[str, Tool], timeouts: Timeouts) -> None:
         for number, index in enumerate(self._open()):
-            if not await self._may_begin(number):
+            if timeouts.loop.busy:
+                await asyncio.sleep(0)
+            if not self._may_begin(number):
                 return
-            await self._answer_call(index, tools, watch)
+            await self._answer_call(index, tools, timeouts)
 
-    async def _run_in_parallel(self, tools: Mapping[str, Tool], watch: Timeouts) -> None:
+    async def _run_in_parallel(self, tools: Mapping[str, Tool], timeouts: Timeouts) -> None:
         """Prepare one after the other, and start all that are ready before any runs."""
         prepared: list[Ready] = []
         for number, index in enumerate(self._open()):
-            if not await self._may_begin(number):
+            if timeouts.loop.busy:
+                await asyncio.sleep(0)
+            if not self._may_begin(number):
                 break
-            ready = await self._prepare(index, tools, watch)
+            ready = await self._prepare(index, tools, timeouts)
             if ready is not None:
                 prepared.append(ready)
-        if self._watched:
-            await asyncio.sleep(0)  # as in `_may_begin`, for a last call that needed no tool
-        started = await self._start_all(prepared, watch)
+        if timeouts.loop.busy:
+            await asyncio.sleep(0)  # also after a last call that needed no tool
+        started = await self._start_all(prepared, timeouts)
 
         async def run_one(one: Ready) -> None:
             task = asyncio.current_task()
             assert task is not None
-            await self._run_one(one, Timeouts(watch.loop, task))
+            await self._run_one(one, Timeouts(timeouts.loop, task))
 
-        tasks = [watch.loop.create_task(run_one(one)) for one in started]
+        tasks = [timeouts.loop.create_task(run_one(one)) for one in started]
         try:
             if tasks:
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
@@ -186,14 +187,12 @@ class ToolCalls:
                 raise error
         self._interrupts.check()
 
-    async def _may_begin(self, number: int) -> bool:
+    def _may_begin(self, number: int) -> bool:
         """Return whether the next call may begin.
 
         After an abort that stops the batch, only the first call may begin.
         Raises CancelledError if the run is to end.
         """
-        if self._watched:
-            await asyncio.sleep(0)  # as in driver.py: let observers react to the previous result
         if number and self._is_stopped():
             return False
         self._interrupts.check()
@@ -203,64 +202,64 @@ class ToolCalls:
         return self._on_abort is OnAbort.STOP_BATCH and self._interrupts.aborted
 
     async def _prepare(
-        self, index: int, tools: Mapping[str, Tool], watch: Timeouts
+        self, index: int, tools: Mapping[str, Tool], timeouts: Timeouts
     ) -> "Ready | None":
         """Find the tool, validate, run the hooks before it; None if the call is answered."""
         call = self._calls[index]
         tool = tools.get(call.name)
         if tool is None:
-            await self._reject(index, f"Error: tool {call.name} not found", watch)
+            await self._reject(index, f"Error: tool {call.name} not found", timeouts)
             return None
         arguments, shown, wrong = read_arguments(tool, call.arguments, self._rules.conversion)
         if not wrong:
-            await self._begin(call)
+            await self._begin(call, timeouts)
         if not wrong and self._hooks.before_tool_call:
             given = BeforeToolCall(call, arguments)
             hooks = self._hooks.before_tool_call
-            await self._user_code.fire(BEFORE_TOOL_CALL, hooks, given, watch)
-            if await self._is_answered_by_hook(index, given, watch):
+            await self._user_code.fire(BEFORE_TOOL_CALL, hooks, given, timeouts)
+            if await self._is_answered_by_hook(index, given, timeouts):
                 return None
             check = self._rules.check_changed
             arguments, shown, wrong = read_again(tool, given.arguments, check=check)
         if wrong:
             found = {"validationErrors": wrong.splitlines()[1:]}
-            await self._answer(index, ToolResult(wrong, True, found), watch, ran=False)  # noqa: FBT003
+            await self._answer(index, ToolResult(wrong, True, found), timeouts, ran=False)  # noqa: FBT003
             return None
         if self._is_stopped():
-            await self._reject(index, OPERATION_ABORTED, watch)
+            await self._reject(index, OPERATION_ABORTED, timeouts)
             return None
         return Ready(index, tool, arguments, shown)
 
-    async def _begin(self, call: ToolCall) -> None:
+    async def _begin(self, call: ToolCall, timeouts: Timeouts) -> None:
         """Record that a call begins, if anything can come between that and its tool."""
         if self._hooks.before_tool_call or self._on_abort is not OnAbort.END_RUN:
             self._recorder.record(entries.CallBegun, call.id)
-            if self._watched:
-                await asyncio.sleep(0)  # as in `_may_begin`: an observer may abort the run
+            if timeouts.loop.busy:
+                await asyncio.sleep(0)
 
     async def _is_answered_by_hook(
-        self, index: int, given: BeforeToolCall, watch: Timeouts
+        self, index: int, given: BeforeToolCall, timeouts: Timeouts
     ) -> bool:
         """Answer a call that hooks forbade or failed for, and return whether they did."""
         if given.failure:
-            await self._answer(index, _failed(given.failure), watch, ran=False)
+            await self._answer(index, failed(given.failure), timeouts, ran=False)
         elif self._is_stopped():
-            await self._reject(index, OPERATION_ABORTED, watch)
+            await self._reject(index, OPERATION_ABORTED, timeouts)
         elif given.blocked is not None:
             self.blocked = writable(given.blocked)
-            await self._reject(index, f"Error: {given.blocked}", watch)
+            await self._reject(index, f"Error: {given.blocked}", timeouts)
         else:
             return False
         return True
 
-    async def _start_all(self, ready: list["Ready"], watch: Timeouts) -> list["Ready"]:
+    async def _start_all(self, ready: list["Ready"], timeouts: Timeouts) -> list["Ready"]:
         """Start the calls in order. After an abort no further call starts; started calls run."""
         started: list[Ready] = []
         for one in ready:
             if started and self._interrupts.pending is not None:
                 break
             if self._is_stopped():
-                await self._reject(one.place, OPERATION_ABORTED, watch)
+                await self._reject(one.place, OPERATION_ABORTED, timeouts)
                 continue
             self._start(one)
             started.append(one)
@@ -272,70 +271,50 @@ class ToolCalls:
         self._started.append(ready.place)
         if self._interrupts.aborted:
             self._deaf.add(ready.place)
-        self._recorder.record(entries.ToolStarted, call.id, call.name, ready.shown)
+        self._port.start(call, ready.shown)
 
-    async def _run_one(self, ready: "Ready", watch: Timeouts) -> None:
+    async def _run_one(self, ready: "Ready", timeouts: Timeouts) -> None:
         index, call = ready.place, self._calls[ready.place]
-        result = await self._execute(ready, watch)
+        result = await self._execute(ready, timeouts)
         heard = self._report_failures or not result.is_error
         if heard and self._hooks.after_tool_call and self._interrupts.pending is None:
             done = AfterToolCall(call, ready.arguments, result)
             try:
                 hooks = self._hooks.after_tool_call
-                await self._user_code.fire(AFTER_TOOL_CALL, hooks, done, watch)
+                await self._user_code.fire(AFTER_TOOL_CALL, hooks, done, timeouts)
             except asyncio.CancelledError:
                 self._put(index, result, ran=True)  # the run ends, and the tool did run
                 raise
-            result = _failed(done.failure) if done.failure else done.result
-        await self._answer(index, result, watch, ran=True)
+            result = failed(done.failure) if done.failure else done.result
+        await self._answer(index, result, timeouts, ran=True)
 
-    async def _execute(self, ready: "Ready", watch: Timeouts) -> ToolResult:
-        """Return the result of the tool; an exception becomes an error result for the model."""
-        tool = ready.tool
-        try:
-            value = tool.function.function(**ready.arguments)
-            if tool.function.is_async or asyncio.iscoroutine(value):
-                return await self._wait_for(value, ready, watch)
-            return _result_of(value)
-        except SimloopError:
-            raise  # a wrong scenario or an escape from the simulation is not the tool's failure
-        except asyncio.CancelledError:
-            if self._interrupts.pending is not None or watch.task.cancelling():
-                raise
-            return _failed("the tool was cancelled")  # by itself: not an Exception, so bug D4
-        except Exception as error:  # noqa: BLE001 - a tool is user code
-            keep(self._user_code.raised, f"the tool {tool.spec.name}", error)
-            return _failed(message_of(error) or type(error).__name__)
-
-    async def _wait_for(self, value: Awaitable[Any], ready: "Ready", watch: Timeouts) -> ToolResult:
-        """Return the result of an async tool, if it comes in time and no abort breaks it off."""
-        timeout_ms = ready.tool.timeout_ms or self._policy.timeout_ms
+    async def _execute(self, ready: "Ready", timeouts: Timeouts) -> ToolResult:
+        """Return the result of the tool; an abort breaks off a tool that waits, if it hears it."""
+        port, call = self._port, self._calls[ready.place]
+        result = port.begin(call, ready.tool, ready.arguments)
+        if isinstance(result, ToolResult):
+            return result
         hears = self._on_abort is not OnAbort.END_RUN and ready.place not in self._deaf
-        if timeout_ms is None and not hears:
-            return _result_of(await value)
-        result = None
-        breaking = self._interrupts.breaking if hears else nullcontext
-        with watch.deadline(timeout_ms) as deadline, breaking(deadline):
-            result = _result_of(await value)
-        # A result that comes after the deadline, from a tool that swallowed it, is too late.
-        if deadline.expired:
-            return _failed(f"timed out after {timeout_ms} ms")
-        return ToolResult(OPERATION_ABORTED, is_error=True) if result is None else result
+        breaking = self._interrupts.breaking if hears else unbroken
+        waited = await port.wait(result, call, ready.tool, timeouts, breaking)
+        return ToolResult(OPERATION_ABORTED, is_error=True) if waited is None else waited
 
-    async def _reject(self, index: int, text: str, watch: Timeouts) -> None:
+    async def _reject(self, index: int, text: str, timeouts: Timeouts) -> None:
         """Answer a call without running its tool."""
-        await self._answer(index, ToolResult(text, is_error=True), watch, ran=False)
+        await self._answer(index, ToolResult(text, is_error=True), timeouts, ran=False)
 
-    async def _answer(self, index: int, result: ToolResult, watch: Timeouts, *, ran: bool) -> None:
+    async def _answer(
+        self, index: int, result: ToolResult, timeouts: Timeouts, *, ran: bool
+    ) -> None:
         self._put(index, result, ran=ran)
         if result.is_error and not self._report_failures:
             return
         call, callbacks = self._calls[index], self._callbacks
         if ran and callbacks.on_chunk is not None:
             part = ToolResultPart(call, result)
-            await self._user_code.notify(callbacks.on_chunk, (part,), watch)
+            await self._user_code.notify(callbacks.on_chunk, (part,), timeouts)
         if callbacks.on_tool_result is not None:
-            await self._user_code.notify(callbacks.on_tool_result, (call, result), watch)
+            await self._user_code.notify(callbacks.on_tool_result, (call, result), timeouts)
 
     def _put(self, index: int, result: ToolResult, *, ran: bool) -> None:
         call = self._calls[index]
@@ -343,12 +322,22 @@ class ToolCalls:
         self.answers[index] = ToolMessage(call.id, text, result.is_error)
         if result.terminate:
             self._ending.add(index)
-        record = self._recorder.record
-        details = None
-        if result.details is not None:
-            details, size = _as_json(result.details)
-            self._recorder.count(size)
-        record(entries.ToolResult, call.id, call.name, text, result.is_error, ran, details)
+        recorder = self._recorder
+        details = details_of(result, recorder)
+        if not ran or self._hooks.after_tool_call:  # else the entry of the result has this text
+            recorder.count(len(text))
+        recorder.append(
+            entries.Answered(
+                len(recorder.entries),
+                recorder.now_ns,
+                call.id,
+                call.name,
+                text,
+                result.is_error,
+                ran,
+                details,
+            )
+        )
 
 
 class Ready(NamedTuple):
@@ -358,32 +347,3 @@ class Ready(NamedTuple):
     tool: Tool
     arguments: dict[str, Any]
     shown: str
-
-
-def _failed(why: str) -> ToolResult:
-    return ToolResult(f"Error: {why}", is_error=True, details={"error": why})
-
-
-def _as_json(details: object) -> tuple[object, int]:
-    """Return a copy of `details` with its size, or a text that names their type if not JSON."""
-    try:
-        text = canonical_json(details)
-        return msgspec.json.decode(text), len(text)
-    except (TypeError, ValueError, RecursionError):
-        return f"no JSON: {type(details).__name__}", 0
-
-
-def _result_of(value: Any) -> ToolResult:
-    """Return the value that a tool returned, as a result."""
-    if isinstance(value, ToolResult):
-        if not isinstance(value.text, str):
-            raise TypeError("the text of a ToolResult must be text")
-        return value
-    return ToolResult(text_of(value))
-
-
-def text_of(value: Any) -> str:
-    """Return a value as the model reads it: text unchanged, None empty, all else as JSON."""
-    if isinstance(value, str):
-        return value
-    return "" if value is None else canonical_json(value).decode()

@@ -1,6 +1,6 @@
 """The conversation as its owner sees it, beside the history that requests carry.
 
-Not here: sending it (requests.py) and shortening it (compaction.py). The rule to keep: where a loop
+Not here: sending it (handlers.py) and shortening it (compaction.py). The rule to keep: where a loop
 sends back all that was said, the transcript is the history, and nothing is kept twice.
 """
 

@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from simloop.engine.cancellation import Cancellation, Timeout, Timeouts
 from simloop.engine.hooks import AfterToolCall, BeforeToolCall, Blockable, HookInput
 from simloop.errors import SimloopError
 from simloop.escape import writable
@@ -17,44 +16,53 @@ from simloop.kernel.policies import HookIsolation, OnHookFailure
 from simloop.kernel.signals import HookFailed
 from simloop.trace import entries
 from simloop.trace.recorder import Recorder
-from simloop.world.user_errors import UserError, keep
+from simloop.virtual.started import PENDING, Started
+from simloop.virtual.timeouts import Timeout, Timeouts
+from simloop.world.cancellation import Cancellation
+from simloop.world.user_errors import UserError, describe, keep, message_of
 from simloop.world.user_function import UserFunction
 
 
 class UserCode:
     """Runs hooks and callbacks under one isolation policy, and records what they did.
 
-    `raised` are the exceptions of all functions of the user, those of tools and models too.
+    `raised` gets the exceptions of all functions of the user, those of tools and models too.
     """
 
     def __init__(
-        self, isolation: HookIsolation, recorder: Recorder, interrupts: Cancellation
+        self,
+        isolation: HookIsolation,
+        recorder: Recorder,
+        interrupts: Cancellation,
+        raised: list[UserError],
     ) -> None:
         self._isolation = isolation
         self._recorder = recorder
         self._interrupts = interrupts
         self.failure = ""
-        self.raised: list[UserError] = []
+        self.raised = raised
 
     async def fire(
-        self, point: str, hooks: tuple[UserFunction, ...], given: HookInput, watch: Timeouts
+        self, point: str, hooks: tuple[UserFunction, ...], given: HookInput, timeouts: Timeouts
     ) -> None:
         """Run the hooks of one point in order. Stops at the first that blocks.
 
-        The changes of a failed hook are undone. Raises
-        CancelledError if the run is to end, by a hook's failure or for another reason.
+        Tasks that are ready get a turn before each hook. The changes of a failed hook are undone.
+        Raises CancelledError if the run is to end, by a hook's failure or for another reason.
         """
         for hook in hooks:
+            if timeouts.loop.busy:
+                await asyncio.sleep(0)
             self._interrupts.check()
-            start_ns = watch.loop.now_ns
-            did, detail, words = await self._call(hook, (given,), watch, given.keep)
+            start_ns = timeouts.loop.now_ns
+            did, detail, words = await self._call(hook, (given,), timeouts, given.keep)
             if did != "ok":
                 given.restore()
                 self._apply_isolation(given, hook, detail, words)
             blocked = given.blocked if isinstance(given, Blockable) else None
             if blocked is not None and did == "ok":
                 did, detail = "blocked", writable(blocked)
-            took_ns = watch.loop.now_ns - start_ns
+            took_ns = timeouts.loop.now_ns - start_ns
             self._recorder.record(entries.Hook, point, hook.name, did, took_ns, detail)
             if blocked is not None or _is_answered(given):
                 break
@@ -73,26 +81,23 @@ class UserCode:
             given.failure = words
 
     async def notify(
-        self, callback: UserFunction, arguments: tuple[Any, ...], watch: Timeouts
+        self, callback: UserFunction, arguments: tuple[Any, ...], timeouts: Timeouts
     ) -> None:
         """Call a callback, and record a failure without raising it."""
-        did, detail, _ = await self._call(callback, arguments, watch)
+        did, detail, _ = await self._call(callback, arguments, timeouts)
         if did != "ok":
             self._recorder.record(entries.Callback, callback.name, detail)
 
-    async def _wait_for(self, waiting: Awaitable[Any], watch: Timeouts) -> Timeout | None:
-        if self._isolation.timeout_ms is None:
+    async def _wait_for(self, waiting: Awaitable[Any], timeouts: Timeouts) -> Timeout:
+        with timeouts.after(self._isolation.timeout_ms) as timeout:
             await waiting
-            return None
-        with watch.deadline(self._isolation.timeout_ms) as deadline:
-            await waiting
-        return deadline
+        return timeout
 
     async def _call(
         self,
         user: UserFunction,
         arguments: tuple[Any, ...],
-        watch: Timeouts,
+        timeouts: Timeouts,
         afterwards: Callable[[], None] | None = None,
     ) -> tuple[str, str, str]:
         """Return the outcome of the function, the detail of a failure, and its message.
@@ -102,18 +107,20 @@ class UserCode:
         try:
             result = user.function(*arguments)
             if result is not None and (user.is_async or asyncio.iscoroutine(result)):
-                start_ns = watch.loop.now_ns
-                deadline = await self._wait_for(result, watch)
-                if deadline is not None and deadline.expired:
-                    allowed_ms = (deadline.when_ns - start_ns) // 1_000_000
-                    late = f"took longer than {allowed_ms} ms"
-                    return "timed-out", late, late
+                start_ns = timeouts.loop.now_ns
+                started = Started(result)
+                if started.result is PENDING:
+                    timeout = await self._wait_for(started, timeouts)
+                    if timeout.expired:
+                        allowed_ms = (timeout.when_ns - start_ns) // 1_000_000
+                        late = f"took longer than {allowed_ms} ms"
+                        return "timed-out", late, late
             if afterwards is not None:
                 afterwards()
         except SimloopError:
             raise  # a wrong script or a deadlock is not the hook's failure
         except asyncio.CancelledError:
-            if watch.task.cancelling() or self._interrupts.pending is not None:
+            if timeouts.task.cancelling() or self._interrupts.pending is not None:
                 raise
             cancelled = "CancelledError"  # it cancelled itself; nobody asked (bug D4)
             return "failed", cancelled, cancelled
@@ -129,18 +136,3 @@ _AtToolCall = BeforeToolCall | AfterToolCall
 
 def _is_answered(given: HookInput) -> bool:
     return isinstance(given, _AtToolCall) and bool(given.failure)
-
-
-def describe(error: BaseException) -> str:
-    """Return the type's name and the message of an exception, never an address."""
-    kind = type(error).__name__
-    text = message_of(error)
-    return f"{kind}: {text}" if text else kind
-
-
-def message_of(error: BaseException) -> str:
-    """Return the exception's message; empty if its own `str` fails, since it is user code."""
-    try:
-        return writable(str(error))
-    except Exception:  # noqa: BLE001 - see above
-        return ""

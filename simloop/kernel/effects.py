@@ -3,18 +3,9 @@
 The rule to keep: a transition asks for at most one effect that is answered, and asks for it last.
 """
 
-from enum import StrEnum
-
 from msgspec import Struct
 
-from simloop.messages import FinishReason, Outcome
-
-
-class Queue(StrEnum):
-    """The queue that holds a message which the user sends during a run."""
-
-    STEERING = "steering"  # to be heard as soon as may be
-    FOLLOW_UP = "follow-up"  # to be heard when the run would otherwise be over
+from simloop.messages import FinishReason, Queue
 
 
 class TakeQueued(Struct, frozen=True, gc=False):
@@ -102,12 +93,13 @@ class Backoff(Struct, frozen=True, gc=False):
 class Finish(Struct, frozen=True, gc=False):
     """End the run: give every open call a result. No signal follows.
 
+    The state `Finished` has the outcome.
+
     `message` is the message to the user, if the loop has one of its own. `text_first`: the text of
     the last reply, if it has any, replaces the message. `keep`: a step that was cut
     short becomes part of the context.
     """
 
-    outcome: Outcome
     message: str = ""
     text_first: bool = False
     keep: bool = True

@@ -1,11 +1,11 @@
-"""The protocol of a loop machine, and the errors of one that leaves its map.
+"""The protocol of a loop machine, and the check of its transitions against its map.
 
 A machine is a Mealy machine: `advance(run, signal) -> (run, effects)`. It reads no clock, draws no
 number and touches no world. The rule to keep: `run` is frozen and hashable, and equal runs of one
 machine behave equally for ever after; that is what lets `explore` visit all of them.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple, Protocol, Self, assert_never
 
@@ -69,6 +69,9 @@ class Feature(StrEnum):
     COMPACTION = "compaction"
     EARLY_TOOLS = "early tools"  # tools that start while the reply goes on
     QUEUE = "queue"  # without one, what the user says meanwhile is the next prompt
+    HISTORY = "history"  # a conversation that begins before the first prompt
+    LIMITS = "limits"  # bounds on steps, errors and compactions
+    POLICIES = "policies"  # retry, tool execution, hook isolation, notices
 
 
 class Bound(NamedTuple):
@@ -121,11 +124,7 @@ class Machine(Protocol):
         ...
 
     def advance(self, run: Run, signal: Signal) -> Transition:
-        """Return the next run after `signal`, and the effects that it requests.
-
-        Raises IllegalSignal if the state does not accept the signal, InternalError if the machine
-        makes a move that is not on its map.
-        """
+        """Return the next run after `signal`, and the effects that it requests."""
         ...
 
 
@@ -133,17 +132,17 @@ class IllegalSignal(InternalError):  # noqa: N818 - what it is, in the machine's
     """A signal arrived in a state that does not wait for it."""
 
 
-def on_the_map(
-    legal: LegalMap, decide: Callable[[Run, Signal], Transition], run: Run, signal: Signal
-) -> Transition:
-    """Return the transition of `decide` after a check against the map.
+def checked_transition(machine: Machine, run: Run, signal: Signal) -> Transition:
+    """Return the transition of `machine` after a check against its map.
 
-    Raises IllegalSignal and InternalError as `Machine.advance` does.
+    Every driver of a machine goes through this function, so no machine checks itself. Raises
+    IllegalSignal if the state does not accept the signal, InternalError if the transition is not on
+    the map.
     """
-    targets = legal[type(run.state)].get(type(signal))
+    targets = machine.legal[type(run.state)].get(type(signal))
     if targets is None:
         raise IllegalSignal(f"{run.state} does not wait for {signal}: please report this")
-    moved = decide(run, signal)
+    moved = machine.advance(run, signal)
     if type(moved[0].state) not in targets:
         raise InternalError(
             f"{run.state} -> {moved[0].state} on {signal} is not on the map: please report this"
@@ -153,7 +152,7 @@ def on_the_map(
 
 def finish(run: Run, outcome: Outcome, limit: str = "", message: str = "") -> Transition:
     """Return the end of a run: `limit` names the limit that ended it, `message` is for the user."""
-    return run.to(Finished(outcome, limit)), (effects.Finish(outcome, message),)
+    return run.to(Finished(outcome, limit)), (effects.Finish(message),)
 
 
 def stop(

@@ -1,28 +1,36 @@
-"""The signals that a machine receives. A signal carries data for decisions, never text or time."""
+"""The signals that a machine receives. A signal carries data for decisions, never text or time.
+
+The rule to keep: a signal is a value that JSON can hold, because a trace records it whole.
+"""
 
 from msgspec import Struct
 
 from simloop.kernel.errorclass import ErrorClass
+from simloop.kernel.names import kebab
 from simloop.messages import FinishReason
 
 
-class Began(Struct, frozen=True, gc=False):
+class _Signal(Struct, frozen=True, gc=False, omit_defaults=True, tag_field="type", tag=kebab):
+    pass
+
+
+class Began(_Signal, frozen=True, gc=False):
     """There is a prompt."""
 
 
-class ContextMeasured(Struct, frozen=True, gc=False):
+class ContextMeasured(_Signal, frozen=True, gc=False):
     """`over`: the context has reached the compaction trigger, and something may be taken away."""
 
     over: bool
 
 
-class ContextCompacted(Struct, frozen=True, gc=False):
+class ContextCompacted(_Signal, frozen=True, gc=False):
     """`shrunk`: the context is now smaller; anything else is no compaction."""
 
     shrunk: bool
 
 
-class ModelReplied(Struct, frozen=True, gc=False):
+class ModelReplied(_Signal, frozen=True, gc=False):
     """The stream ended. `steps` >= 1 is how many steps the reply reports.
 
     `calls` also counts those of failed tries that are kept with the reply (`ReplyReading`).
@@ -34,14 +42,14 @@ class ModelReplied(Struct, frozen=True, gc=False):
     steps: int = 1
 
 
-class ModelFailed(Struct, frozen=True, gc=False):
+class ModelFailed(_Signal, frozen=True, gc=False):
     """The call failed. `retryable` is the retry policy's decision on this error."""
 
     error: ErrorClass
     retryable: bool
 
 
-class ToolsReturned(Struct, frozen=True, gc=False):
+class ToolsReturned(_Signal, frozen=True, gc=False):
     """Every call of the step has a result.
 
     `blocked`: a hook forbade at least one of them. `terminate`: each result asks for the run's end.
@@ -51,7 +59,7 @@ class ToolsReturned(Struct, frozen=True, gc=False):
     terminate: bool = False
 
 
-class StepClosed(Struct, frozen=True, gc=False):
+class StepClosed(_Signal, frozen=True, gc=False):
     """Callbacks and `after_llm_call` hooks have run.
 
     `steering`: the user has sent a message for the next request; `follow_up`: the user has sent one
@@ -62,23 +70,23 @@ class StepClosed(Struct, frozen=True, gc=False):
     follow_up: bool = False
 
 
-class BackoffElapsed(Struct, frozen=True, gc=False):
+class BackoffElapsed(_Signal, frozen=True, gc=False):
     """The wait is over."""
 
 
-class HookFailed(Struct, frozen=True, gc=False):
+class HookFailed(_Signal, frozen=True, gc=False):
     """A hook failed, and the isolation policy says that this ends the run."""
 
 
-class CallBlocked(Struct, frozen=True, gc=False):
+class CallBlocked(_Signal, frozen=True, gc=False):
     """A `before_llm_call` hook forbade the model call."""
 
 
-class AbortRequested(Struct, frozen=True, gc=False):
+class AbortRequested(_Signal, frozen=True, gc=False):
     """The user wants the run to stop. May arrive in any state but the first and the last."""
 
 
-class WallClockExpired(Struct, frozen=True, gc=False):
+class WallClockExpired(_Signal, frozen=True, gc=False):
     """The limit `max_wall_clock` is over. May arrive in any state but the first and the last."""
 
 

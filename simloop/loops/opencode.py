@@ -76,7 +76,6 @@ from simloop.kernel.machine import (
     Run,
     Transition,
     finish,
-    on_the_map,
     reply_of,
     stop,
 )
@@ -220,9 +219,6 @@ class OpencodeLoop:
 
     def advance(self, run: Run, signal: Signal) -> Transition:
         """Return the next run and the effects that it requests: see `Machine.advance`."""
-        return on_the_map(LEGAL, self._decide, run, signal)
-
-    def _decide(self, run: Run, signal: Signal) -> Transition:
         match signal:
             case Began():
                 return self._call_with_queued(run)

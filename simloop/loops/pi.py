@@ -53,7 +53,7 @@ from typing import assert_never
 from msgspec import structs
 
 from simloop.kernel import effects
-from simloop.kernel.effects import Effect, Queue
+from simloop.kernel.effects import Effect
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import (
@@ -65,7 +65,6 @@ from simloop.kernel.machine import (
     Run,
     Transition,
     finish,
-    on_the_map,
     reply_of,
     stop,
 )
@@ -95,7 +94,7 @@ from simloop.kernel.states import (
     RunningTools,
 )
 from simloop.loops.pi_options import DOCUMENT, Delivery, PiOptions
-from simloop.messages import FinishReason, Outcome
+from simloop.messages import FinishReason, Outcome, Queue
 
 _ROUND = frozenset({Measuring, CallingModel})
 
@@ -150,9 +149,6 @@ class PiLoop:
 
     def advance(self, run: Run, signal: Signal) -> Transition:
         """Return the next run and the effects that it requests: see `Machine.advance`."""
-        return on_the_map(LEGAL, self._decide, run, signal)
-
-    def _decide(self, run: Run, signal: Signal) -> Transition:
         match signal:
             case Began():
                 return self._begin_round(Queue.STEERING)

@@ -43,7 +43,6 @@ from simloop.kernel.machine import (
     Run,
     Transition,
     finish,
-    on_the_map,
     reply_of,
     stop,
 )
@@ -128,9 +127,6 @@ class ReactLoop:
 
     def advance(self, run: Run, signal: Signal) -> Transition:
         """Return the next run and the effects that it requests: see `Machine.advance`."""
-        return on_the_map(LEGAL, self._decide, run, signal)
-
-    def _decide(self, run: Run, signal: Signal) -> Transition:
         match signal:
             case Began():
                 return run.to(CallingModel()), _CALL

@@ -41,7 +41,6 @@ from simloop.kernel.machine import (
     Run,
     Transition,
     finish,
-    on_the_map,
     reply_of,
     stop,
 )
@@ -166,9 +165,6 @@ class ReferenceLoop:
 
     def advance(self, run: Run, signal: Signal) -> Transition:
         """Return the next run and the effects that it requests: see `Machine.advance`."""
-        return on_the_map(self.legal, self._decide, run, signal)
-
-    def _decide(self, run: Run, signal: Signal) -> Transition:
         match signal:
             case ContextMeasured(over=over):
                 return self._enter_round(run, over=over)

@@ -58,8 +58,8 @@ def wrong_by_itself(run: Run, asked: Asked) -> Iterator[str]:
             yield f"finished as {run.state.outcome!r}, which is no outcome"
         if answered:
             yield f"finished asks for {NAMES[type(answered[0])]} after the end"
-        if [e.outcome for e in asked if isinstance(e, effects.Finish)] != [run.state.outcome]:
-            yield f"finished as {run.state.outcome} without `Finish` saying so, once"
+        if sum(isinstance(effect, effects.Finish) for effect in asked) != 1:
+            yield f"finished as {run.state.outcome} without exactly one `Finish`"
         return
     if not answered:
         yield f"{state} cannot be left: nothing is asked of the world"

@@ -1,4 +1,4 @@
-"""The conversion of a Scenario to the EngineSettings of its run.
+"""The conversion of a Scenario to the world and the engine settings of its run.
 
 Not here: running it (simulation.py). The rule to keep: a scripted tool or hook becomes a plain
 Python function, so the simulator knows one kind of each. A function that takes no time is not
@@ -9,23 +9,22 @@ import asyncio
 import difflib
 import functools
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from simloop.engine.context import utf8_bytes_over_4
 from simloop.engine.hooks import Callbacks, Hooks
-from simloop.engine.reading import ReadModel
 from simloop.engine.scripted_context import ContextScript
 from simloop.engine.settings import EngineSettings
-from simloop.engine.tool_calls import text_of
 from simloop.errors import ScenarioError
 from simloop.kernel.durations import UNITS_NS
+from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Feature
 from simloop.kernel.policies import Policies, ToolExecution, ToolStart
-from simloop.kernel.replies import ReplyReading
 from simloop.messages import ToolResult
 from simloop.runs.options import RunOptions
+from simloop.runs.own_loop import OF_LOOPS
 from simloop.scenario.history import past_messages
 from simloop.scenario.schema import HookPoint, Scenario, ScriptedHook, ScriptedTool
 from simloop.virtual.seeds import Seeds
@@ -34,6 +33,7 @@ from simloop.world.faults import FaultSites, FaultyModel, faulty_tool
 from simloop.world.file_tools import file_tools
 from simloop.world.files import Files
 from simloop.world.tools import Tool
+from simloop.world.tools_port import text_of
 from simloop.world.user_function import UserFunction
 
 
@@ -45,7 +45,22 @@ def features_of(scenario: Scenario, given: RunOptions) -> dict[Feature, bool]:
         Feature.COMPACTION: bool(scenario.summaries or scenario.compaction or scenario.context),
         Feature.EARLY_TOOLS: scenario.tool_execution is not None
         and scenario.tool_execution.start is ToolStart.WHEN_CALLED,
+        Feature.HISTORY: bool(scenario.history),
+        Feature.LIMITS: any(
+            getattr(scenario.limits, name) != getattr(Limits(), name) for name in OF_LOOPS
+        ),
+        Feature.POLICIES: any(
+            (scenario.retry, scenario.hook_isolation, given.get("retry"), given.get("callbacks"))
+        )
+        or _has_policy_of_tools(scenario)
+        or scenario.warn_after is not None,
     }
+
+
+def _has_policy_of_tools(scenario: Scenario) -> bool:
+    """Return whether the scenario sets how tools run; a timeout alone is kept by the world."""
+    policy = scenario.tool_execution
+    return policy is not None and (policy.order is not None or policy.start is not None)
 
 
 def fake_model(scenario: Scenario) -> FakeModel:
@@ -90,32 +105,44 @@ def tool_execution_of(scenario: Scenario, policies: Policies) -> ToolExecution:
     return scenario.tool_execution.on(own) if scenario.tool_execution else own
 
 
-def world_of(  # noqa: PLR0917 - what a world is made of
+class Surroundings(NamedTuple):
+    """The model and the tools of a conversation, with the faults of chance if it has some."""
+
+    model: Model
+    tools: Mapping[str, Tool]
+    faulty: Callable[[Tool], Tool] | None
+
+
+def surroundings_of(
     scenario: Scenario,
-    given: RunOptions,
-    policies: Policies,
     own_tools: dict[str, Tool],
     model: Model,
     seeds: Seeds,
     files: Files | None,
+) -> Surroundings:
+    """Return the model and the tools of a scenario, joined with those that the caller gave."""
+    tools = {**scripted_tools(scenario, files), **own_tools}
+    _check_tools_of_hooks(scenario, tools)
+    if scenario.faults is None:
+        return Surroundings(model, tools, None)
+    sites = FaultSites(scenario.faults, seeds)
+    faulty = functools.partial(faulty_tool, sites=sites)
+    tools = {name: faulty(tool) for name, tool in tools.items()}
+    return Surroundings(FaultyModel(model, sites), tools, faulty)
+
+
+def settings_of(
+    scenario: Scenario,
+    given: RunOptions,
+    policies: Policies,
+    seeds: Seeds,
+    faulty: Callable[[Tool], Tool] | None,
 ) -> EngineSettings:
-    """Return the world of a scenario, joined with the options that the caller gave.
+    """Return the settings of the engine, joined with the options that the caller gave.
 
     The loop's `policies` supply each setting that neither the scenario nor the caller states.
     """
-    tools = {**scripted_tools(scenario, files), **own_tools}
-    _check_tools_of_hooks(scenario, tools)
-    faulty: Callable[[Tool], Tool] | None = None
-    if scenario.faults is not None:
-        sites = FaultSites(scenario.faults, seeds)
-        model = FaultyModel(model, sites)
-        faulty = functools.partial(faulty_tool, sites=sites)
-        tools = {name: faulty(tool) for name, tool in tools.items()}
-    if policies.replies != ReplyReading():
-        model = ReadModel(model, policies.replies)
     return EngineSettings(
-        model=model,
-        tools=tools,
         hooks=scripted_hooks(scenario) + (given.get("hooks") or Hooks()),
         callbacks=given.get("callbacks") or Callbacks(),
         system_prompt=scenario.system_prompt,
@@ -137,7 +164,6 @@ def world_of(  # noqa: PLR0917 - what a world is made of
         warn_after=policies.warn_after if scenario.warn_after is None else scenario.warn_after,
         faulty=faulty,
         max_transitions=scenario.max_transitions,
-        max_trace_chars=scenario.max_trace_chars,
     )
 
 

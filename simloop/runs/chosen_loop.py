@@ -1,6 +1,6 @@
-"""The loop of one run: its machine, its name, and the design whose expectations hold for it.
+"""The loop of one run: its design, its name, and the design whose expectations hold for it.
 
-Not here: making the machine (registry.py, own_loop.py). The rule to keep: a loop of the user's own
+Not here: making a machine (registry.py, own_loop.py). The rule to keep: a loop of the user's own
 is sealed, recorded and judged alike, whether the caller gives its name, a class or an object.
 """
 
@@ -9,13 +9,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from simloop.errors import ScenarioError
 from simloop.kernel.checked import as_written
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Machine
+from simloop.runs.design import AgentDesign, Design, MachineDesign
 from simloop.runs.options import RunOptions
 from simloop.runs.own_loop import (
     OF_LOOPS,
     GivenLoop,
+    called,
     check_limits,
     declared_design,
     found,
@@ -29,6 +32,7 @@ from simloop.runs.registry import machine_for
 from simloop.scenario.designs import LoopOptions
 from simloop.scenario.naming import check_judge_as
 from simloop.scenario.schema import Scenario
+from simloop.world.agent import is_agent
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +45,7 @@ class ChosenLoop:
     """
 
     scenario: Scenario
-    machine: Machine
+    design: Design
     name: str
     judge_as: str
     is_own: bool
@@ -66,6 +70,9 @@ def choose_loop(scenario: Scenario, given: RunOptions) -> ChosenLoop:
     check_judge_as(judge_as, loop)
     if not judge_as and loop == scenario.loop:
         judge_as = scenario.judge_as
+    agent = found(loop) if is_own(loop) else None
+    if is_agent(agent):
+        return _agent(scenario, loop, agent, judge_as, options)
     if isinstance(loop, str):
         scenario = _with_options(scenario, loop, options)
         machine = machine_for(loop, scenario.limits, scenario.loops, judge_as)
@@ -79,13 +86,31 @@ def choose_loop(scenario: Scenario, given: RunOptions) -> ChosenLoop:
     name = recorded_name(loop, machine)
     return ChosenLoop(
         scenario,
-        machine,
+        MachineDesign(machine),
         name,
         judge_as,
         own,
         _limits(loop, name, machine, scenario.limits),
         isinstance(loop, str),
     )
+
+
+def _agent(
+    scenario: Scenario, loop: GivenLoop, agent: Any, judge_as: str, options: Mapping[str, Any]
+) -> ChosenLoop:
+    name = loop if isinstance(loop, str) else f"{agent.__module__}:{called(agent)}"
+    if options:
+        raise ScenarioError(
+            f"the loop `{name}` is an agent, and takes no options",
+            key=f"loops.{name}",
+            hint="give its settings in Python: a function that calls it, or a class",
+        )
+    judge_as = judge_as or str(getattr(agent, "judge_as", ""))
+    check_judge_as(judge_as, loop)
+    wall_clock = as_written(scenario.limits)["max_wall_clock"]
+    limits = {} if wall_clock is None else {"max_wall_clock": wall_clock}
+    design = AgentDesign(agent, name)
+    return ChosenLoop(scenario, design, name, judge_as, True, limits, isinstance(loop, str))  # noqa: FBT003
 
 
 def repeat(scenario: Scenario, given: RunOptions, seed: int, verb: str, call: str) -> str:

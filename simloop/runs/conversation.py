@@ -27,10 +27,8 @@ from simloop.runs.options import RunOptions
 from simloop.runs.own_loop import GivenLoop
 from simloop.runs.registry import machine_for
 from simloop.runs.simulation import Simulation
-from simloop.runs.triggers import Triggers
 from simloop.scenario.schema import Scenario
-from simloop.trace import entries
-from simloop.trace.entries import AnyEntry, Footer
+from simloop.trace.entries import AnyEntry
 from simloop.trace.exports.event import Event
 from simloop.trace.exports.opencode_events import OpencodeEvents
 from simloop.trace.exports.pi_events import DocumentEvents
@@ -48,7 +46,7 @@ class EventView(Protocol):
 
     names: tuple[str, ...]
 
-    def feed(self, line: AnyEntry | Footer) -> Sequence[Event]:
+    def feed(self, line: AnyEntry) -> Sequence[Event]:
         """Return the events that the next line makes."""
         ...
 
@@ -100,7 +98,7 @@ class Agent:
         self, scenario: Scenario, *, events: Names = "document", **given: Unpack[RunOptions]
     ) -> None:
         self._simulation = Simulation(scenario, **given)
-        self._simulation.watch(_Watched(self._see))
+        self._simulation.listen(self._see)
         loop = given.get("loop") or scenario.loop
         self._view = event_view(scenario, loop, events, given.get("tools", ()))
         self._listeners: dict[str, list[Callable[[Any], Any]]] = {n: [] for n in self._view.names}
@@ -159,12 +157,9 @@ class Agent:
         self._is_due = False
         try:
             waiting = [prompt]
-            if not self.trace.entries:  # the trace has the later prompts alone
-                self._see(entries.Prompt(0, 0, prompt))
             while waiting:  # what a loop without a queue has not heard is its next prompt
-                ended = await self._simulation.send(waiting.pop())
-                self.messages = ended.messages
-                self._see(ended.entry(len(self.trace.entries), 0))
+                await self._simulation.send(waiting.pop())
+                self.messages = self._simulation.messages
                 waiting = self._simulation.unheard()
         finally:
             self._events.put_nowait(None)
@@ -192,15 +187,3 @@ class Agent:
         self._simulation.abort()
         if self._is_due:  # its turn comes before this
             running_loop().call_soon(self._simulation.abort)
-
-
-class _Watched(Triggers):
-    """A list of entries that calls `see` with each appended entry, after the entry's triggers."""
-
-    def __init__(self, see: Callable[[AnyEntry], None]) -> None:
-        super().__init__()
-        self._see = see
-
-    def append(self, entry: AnyEntry) -> None:
-        super().append(entry)
-        self._see(entry)

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from simloop.engine.user_code import describe
 from simloop.errors import ScenarioError
+from simloop.world.user_errors import describe
 
 
 def imported(name: str) -> Any:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from simloop.kernel.durations import format_duration
 from simloop.messages import Message, Outcome
-from simloop.scenario.expect import REST, Contains, Count, Counters, Expect, Span
+from simloop.scenario.expect import REST, Contains, Count, Expect, ExpectedCounters, Span
 from simloop.trace import entries, views
 from simloop.trace.entries import AnyEntry
+from simloop.trace.requests import requests
 
 if TYPE_CHECKING:
     from simloop.runs.result import Result
@@ -72,8 +73,8 @@ def _at_the_end(expect: Expect, result: "Result") -> Iterator[Mismatch]:
     yield from _compared("text", expect.text, result.text)
     yield from _compared("message", expect.message, result.message)
     yield from _elapsed(expect, result)
-    for name in Counters.model_fields:
-        wanted, got = getattr(expect.counters, name), getattr(result.counters, name)
+    for name in ExpectedCounters.model_fields:
+        wanted, got = getattr(expect.counters, name), getattr(result.counters, name, None)
         yield from _compared(f"counters.{name}", wanted, got)
     roles = _roles(result.messages)
     if expect.messages is not None and not _roles_fit(expect.messages, roles):
@@ -117,7 +118,7 @@ def in_trace(expect: Expect, record: list[AnyEntry]) -> Iterator[Mismatch]:
         ran = [" ".join(run) for run in views.hook_log(record)]
         yield from _listed("hooks", expect.hooks, ran, _seqs(record, entries.Hook))
     if expect.sent is not None:
-        roles = [_roles(request.messages) for request in views.requests(record)]
+        roles = [_roles(request.messages) for request in requests(record)]
         yield from _listed("sent", expect.sent, roles, _seqs(record, entries.Request), _roles_fit)
 
 

@@ -18,9 +18,10 @@ from simloop.kernel.machine import Bound, Machine, Run
 from simloop.kernel.policies import Policies
 from simloop.runs.isolation import imported, isolated
 from simloop.scenario.designs import names
+from simloop.world.agent import Agent
 
-GivenLoop: TypeAlias = str | Machine | Callable[..., Machine]
-"""A name, a machine, or a class or function that makes one from Limits."""
+GivenLoop: TypeAlias = str | Machine | Callable[..., Machine] | Agent | Callable[..., Any]
+"""A name; a machine, or a class or function that makes one from Limits; or an agent."""
 
 OF_LOOPS = ("max_steps", "max_steps_per_round", "max_error_count", "max_compaction_attempts")
 """The limits that only a loop can keep; the simulator keeps the others."""

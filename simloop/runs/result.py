@@ -5,22 +5,14 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from simloop.errors import ExpectationFailed, ScenarioError
-from simloop.messages import Message, Outcome, Request
+from simloop.messages import Counters, Message, Outcome, Request
 from simloop.runs.account import account
 from simloop.runs.mismatch import Mismatch, mismatches
 from simloop.scenario import loader
 from simloop.trace import views
 from simloop.trace.looptrace import LoopTrace
+from simloop.trace.requests import requests
 from simloop.world.user_errors import UserError
-
-
-@dataclass(frozen=True, slots=True)
-class Counters:
-    """The machine's counters at the end of a run; `Run` in kernel/machine.py defines them."""
-
-    error_count: int
-    total_steps: int
-    compaction_attempts: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +33,7 @@ class Result:
     text: str
     message: str
     limit: str
-    counters: Counters
+    counters: Counters | None
     messages: tuple[Message, ...]
     elapsed_ns: int
     trace: LoopTrace
@@ -74,7 +66,7 @@ class Result:
     @property
     def requests(self) -> list[Request]:
         """Return the requests exactly as sent, including those for summaries."""
-        return list(views.requests(self.trace.entries))
+        return list(requests(self.trace.entries))
 
     @property
     def calls(self) -> list[views.Call]:

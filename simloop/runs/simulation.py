@@ -4,6 +4,7 @@ Not here: the steps of a run (engine/driver.py) and its expectations (result.py)
 a run is a pure function of the scenario, the seed and the caller's functions.
 """
 
+import asyncio
 import dataclasses
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -11,9 +12,6 @@ from typing import Any, Unpack
 
 import msgspec
 
-from simloop.engine.driver import Driver
-from simloop.engine.ended import Ended
-from simloop.engine.user_code import describe
 from simloop.errors import (
     BrokenMachine,
     CannotExpress,
@@ -27,30 +25,42 @@ from simloop.errors import (
 )
 from simloop.escape import escape
 from simloop.kernel import signals
-from simloop.kernel.effects import Queue
 from simloop.kernel.machine import Feature
+from simloop.messages import Message, Queue
 from simloop.runs.account import account
-from simloop.runs.assembly import fake_model, features_of, python_code, world_of
+from simloop.runs.assembly import (
+    fake_model,
+    features_of,
+    python_code,
+    settings_of,
+    surroundings_of,
+)
 from simloop.runs.chosen_loop import ChosenLoop, choose_loop, repeat
 from simloop.runs.mismatch import in_trace, mismatches_by_default
 from simloop.runs.options import RunOptions, check_options, check_scenario
 from simloop.runs.registry import reasons_against
-from simloop.runs.result import Counters, Result
+from simloop.runs.result import Result
+from simloop.runs.run_prompt import run_prompt
 from simloop.runs.triggers import Triggers
 from simloop.scenario.expect import Expect
 from simloop.scenario.schema import Scenario, Trigger
 from simloop.trace import entries
 from simloop.trace.codec import FORMAT, VERSION, digest
-from simloop.trace.entries import AnyEntry, Footer, Header
+from simloop.trace.entries import Footer, Header
 from simloop.trace.looptrace import LoopTrace
+from simloop.trace.recorder import Listener, Recorder
 from simloop.virtual.clock import VirtualLoop, run_virtual
 from simloop.virtual.seeds import Seeds
 from simloop.virtual.simulate import running_loop, simulate
+from simloop.world.ending import Ending
 from simloop.world.fake_model import FakeModel, FunctionModel, Model
 from simloop.world.files import Files
-from simloop.world.queued import Queued
+from simloop.world.model_port import ModelPort
 from simloop.world.tools import toolbox
-from simloop.world.user_errors import UserError
+from simloop.world.tools_port import ToolsPort
+from simloop.world.user_errors import UserError, describe
+from simloop.world.user_port import UserPort
+from simloop.world.world import World
 
 
 class Simulation:
@@ -75,16 +85,17 @@ class Simulation:
         self._model = _choose_model(scenario, given.get("model"))
         self._files = None if scenario.files is None else Files(scenario.files)
         tools = toolbox(given.get("tools", ()))
-        self._world = world_of(
-            scenario, given, chosen.machine.policies, tools, self._model, self.seeds, self._files
-        )
+        self._surroundings = surroundings_of(scenario, tools, self._model, self.seeds, self._files)
+        policies = chosen.design.policies
+        settings = settings_of(scenario, given, policies, self.seeds, self._surroundings.faulty)
+        self._settings = settings
+        self._agent = chosen.design.agent(settings)
         self._python = (*python_code(given, tools), *(("loop",) if chosen.is_own else ()))
         self.trace = LoopTrace(_header(chosen, self.seeds.seed, self._python))
-        if any(moment.after for moment in (*scenario.queue, scenario.abort) if moment is not None):
-            self.trace.entries = Triggers()
-        self._driver: Driver | None = None
-        self._queued = Queued()
-        self._endings: list[Ended] = []
+        self._listeners: list[Listener] = []
+        self._world: World | None = None
+        self._triggers: Triggers | None = None
+        self._endings: list[Ending] = []
         self._under_way = False
         self._start_ns = 0
 
@@ -99,7 +110,7 @@ class Simulation:
             raise
 
     def _check_features(self, asked_for: Mapping[Feature, bool]) -> None:
-        reasons = reasons_against(self._loop.machine, asked_for)
+        reasons = reasons_against(self._loop.design.lacks, asked_for)
         if reasons:
             raise CannotExpress(self._loop.name, reasons)
 
@@ -110,7 +121,7 @@ class Simulation:
 
     async def arun(self) -> Result:
         """Run the scenario on the running virtual clock. Raises the errors of `run`."""
-        if self._driver is not None:
+        if self._world is not None:
             raise ScenarioError("this simulation has been run", hint="make another one")
         try:
             waiting = [self.scenario.prompt, *self.scenario.then]
@@ -132,27 +143,49 @@ class Simulation:
         found = mismatches_by_default(self.expected, result)
         return dataclasses.replace(result, mismatches=found) if found else result
 
-    async def send(self, prompt: str) -> Ended:
+    async def send(self, prompt: str) -> Ending:
         """Run one prompt to its outcome; earlier messages stay in the context."""
-        if self._driver is None:
-            loop = running_loop()
-            record = self.trace.entries
-            self._driver = Driver(self._loop.machine, self._world, record, self._queued)
-            self._start_ns = loop.now_ns
-            self._schedule_queued(loop)
-        else:
-            self._begin_another(self._driver, prompt)
-        self._plan_abort(self._driver)
+        if self._under_way:
+            raise ScenarioError(
+                "a run of this simulation is under way, or was cut short", hint="make another one"
+            )
+        world = self._world or self._open_world(running_loop())
+        task = asyncio.current_task()
+        assert task is not None
+        self.trace.footer = None
+        world.model.recorder.record(entries.Prompt, prompt)
+        world.user.begin(task, self.scenario.limits.max_wall_clock_ms)
+        self._plan_abort(world)
         self._under_way = True
         try:
-            ended = await self._driver.drive(prompt)
+            ending = await run_prompt(self._agent, prompt, world)
         except (Exception, SystemExit) as error:  # a machine is somebody's code
             self._blame_machine(error)
             raise
         self._under_way = False
-        self._endings.append(ended)
-        self.trace.footer = self._footer(ended)
-        return ended
+        self._endings.append(ending)
+        self.trace.footer = Footer(len(self.trace.entries), self._elapsed_ns())
+        return ending
+
+    def _open_world(self, loop: VirtualLoop) -> World:
+        """Make the world of the conversation on the running loop."""
+        scenario, around = self.scenario, self._surroundings
+        recorder = Recorder(self.trace.entries, loop, scenario.max_trace_chars)
+        raised: list[UserError] = []
+        policy = self._settings.tool_execution
+        self._world = world = World(
+            ModelPort(around.model, recorder, loop, raised),
+            ToolsPort(around.tools, recorder, loop, raised, policy.timeout_ms),
+            UserPort(recorder, loop),
+        )
+        self._start_ns = loop.now_ns
+        if any(moment.after for moment in (*scenario.queue, scenario.abort) if moment is not None):
+            self._triggers = Triggers(loop)
+            recorder.listen(self._triggers)
+        for listener in self._listeners:
+            recorder.listen(listener)
+        self._schedule_queued(world, loop)
+        return world
 
     def _blame_machine(self, error: Exception | SystemExit) -> None:
         """Raise BrokenMachine for an error that only the user's own machine can cause."""
@@ -165,22 +198,10 @@ class Simulation:
                 reproduce=self._reproduce(),
             ) from error
 
-    def _begin_another(self, driver: Driver, prompt: str) -> None:
-        if self._under_way:
-            raise ScenarioError(
-                "a run of this simulation is under way, or was cut short", hint="make another one"
-            )
-        last = self._endings[-1]
-        self.trace.footer = None
-        record, now_ns = self.trace.entries, self._elapsed_ns()
-        record.append(last.entry(len(record), now_ns))
-        record.append(entries.Prompt(len(record), now_ns, prompt))
-        driver.open()
-
     @property
     def exceptions(self) -> tuple[UserError, ...]:
         """Return the exceptions that functions of the user raised so far."""
-        return () if self._driver is None else tuple(self._driver.raised)
+        return () if self._world is None else tuple(self._world.model.raised)
 
     @property
     def is_reproduced_by_its_file(self) -> bool:
@@ -198,10 +219,9 @@ class Simulation:
 
     def unheard(self) -> list[str]:
         """Return the user messages sent while a loop without a queue was busy: the next prompt."""
-        if Feature.QUEUE not in self._loop.machine.lacks:
+        if Feature.QUEUE not in self._loop.design.lacks or self._world is None:
             return []
-        unheard = self._queued.take_first()
-        return [] if unheard is None else [unheard]
+        return self._world.user.take(one=True)
 
     def expects(self, error: SimloopError) -> bool:
         """Return whether the scenario expects `error` instead of an outcome.
@@ -224,8 +244,8 @@ class Simulation:
     def _has_come(self, moment: Trigger) -> bool:
         if moment.at is not None:
             return moment.at <= self._elapsed_ns()
-        assert isinstance(self.trace.entries, Triggers)
-        return self.trace.entries.has_shown(moment)
+        assert self._triggers is not None
+        return self._triggers.has_shown(moment)
 
     def _check_account(self, result: Result) -> None:
         """Raise ScriptUnused for unused replies and moments, with how the run ended.
@@ -267,71 +287,61 @@ class Simulation:
         hint = "find out why it ended early, or delete them"
         return ScriptUnused(told, key=missed[0], hint=hint) if missed else None
 
-    def _schedule_queued(self, loop: VirtualLoop) -> None:
+    def _schedule_queued(self, world: World, loop: VirtualLoop) -> None:
         """Schedule the user's messages during a run, and an abort that waits for the trace."""
         if self.scenario.abort is not None and self.scenario.abort.after is not None:
-            self._on(self.scenario.abort, self.abort)
+            self._on(self.scenario.abort, world.user.stop)
         planned = []
         for queued in self.scenario.queue:
             queue = Queue.FOLLOW_UP if queued.follow_up else Queue.STEERING
             if queued.at is not None:
                 planned.append((loop.now_ns + queued.at, queue, queued.say))
             else:
-                self._on(queued, partial(self._queued.put, queued.say, queue))
-        self._queued.plan(loop, planned)
+                self._on(queued, partial(world.user.send, queued.say, queue))
+        world.user.plan(planned)
 
-    def _plan_abort(self, driver: Driver) -> None:
+    def _plan_abort(self, world: World) -> None:
         """Schedule the user's abort of this run, unless its time is over."""
         abort = self.scenario.abort
         if abort is not None and abort.at is not None:
             when_ns = self._start_ns + abort.at
             if not self._endings or when_ns > running_loop().now_ns:
-                driver.interrupts.plan(when_ns, signals.AbortRequested())
+                world.user.cancellation.plan(when_ns, signals.AbortRequested())
 
     def _on(self, moment: Trigger, act: Callable[[], None]) -> None:
-        assert isinstance(self.trace.entries, Triggers)
-        self.trace.entries.set(moment, act)
+        assert self._triggers is not None
+        self._triggers.set(moment, act)
 
-    def watch(self, record: list[AnyEntry]) -> None:
-        """Record entries in `record`, and let its observers act before the next entry."""
-        self.trace.entries = record
-        self._world.watched = True
+    def listen(self, listener: Listener) -> None:
+        """Call `listener` with each entry of the trace. To be called before the first prompt."""
+        self._listeners.append(listener)
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """Return the conversation so far, as far as the agent shows it."""
+        return getattr(self._agent, "messages", ())
 
     def queue(self, text: str, *, follow_up: bool = False) -> None:
         """Send a user message, read with the next request or when the run would otherwise end."""
-        self._queued.put(text, Queue.FOLLOW_UP if follow_up else Queue.STEERING)
+        world = self._world or self._open_world(running_loop())
+        world.user.send(text, Queue.FOLLOW_UP if follow_up else Queue.STEERING)
 
     def abort(self) -> None:
         """Stop the run as its user would; callable from tools, hooks, callbacks and timers."""
-        if self._driver is not None:
-            self._driver.interrupts.end_run(signals.AbortRequested())
-
-    def _footer(self, ended: Ended) -> Footer:
-        """Return the footer of the last run; its virtual time is the total of all runs."""
-        return Footer(
-            outcome=ended.state.outcome,
-            limit=ended.state.limit,
-            message=ended.message,
-            text=ended.text,
-            error_count=ended.run.error_count,
-            total_steps=ended.total_steps,
-            compaction_attempts=ended.compaction_attempts,
-            elapsed_ns=self._elapsed_ns(),
-            entries=len(self.trace.entries),
-        )
+        if self._world is not None:
+            self._world.user.stop()
 
     def _result(self) -> Result:
         """Return the result of the conversation."""
-        ended = self._endings[-1]
-        run, state = ended.run, ended.state
+        ending = self._endings[-1]
         return Result(
-            outcome=state.outcome,
-            outcomes=tuple(each.state.outcome for each in self._endings),
-            text=ended.text,
-            message=ended.message,
-            limit=state.limit,
-            counters=Counters(run.error_count, ended.total_steps, ended.compaction_attempts),
-            messages=ended.messages,
+            outcome=ending.outcome,
+            outcomes=tuple(each.outcome for each in self._endings),
+            text=ending.text,
+            message=ending.message,
+            limit=ending.limit,
+            counters=ending.counters,
+            messages=self.messages,
             elapsed_ns=self._elapsed_ns(),
             trace=self.trace,
             files=None if self._files is None else self._files.snapshot(),
@@ -383,9 +393,9 @@ def _header(loop: ChosenLoop, seed: int, python: tuple[str, ...]) -> Header:
         title=scenario.title,
         loop=loop.name,
         seed=seed,
-        limits=loop.limits,
         scenario_digest=digest(whole),
         scenario=msgspec.Raw(whole),
+        limits=loop.limits,
         python=python,
         judge_as=loop.judge_as,
     )

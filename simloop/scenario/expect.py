@@ -120,7 +120,7 @@ _GivenTimes: TypeAlias = int | Count | Mapping[str, int]
 _GivenText: TypeAlias = str | Contains | Mapping[str, str | list[str]]
 
 
-class Counters(Strict):
+class ExpectedCounters(Strict):
     """The counters at the end of the run; a check compares only the given ones."""
 
     error_count: Written[_Times | None, _GivenTimes | None] = Field(
@@ -172,8 +172,8 @@ class Expect(Strict):
         default=kept(None),
         description="Virtual time of all prompts together, exactly; or {min: 1s, max: 15s}.",
     )
-    counters: Written[Lax[Counters], Counters | Mapping[str, _GivenTimes]] = Field(
-        default=kept(Counters()), description="The counters at the end."
+    counters: Written[Lax[ExpectedCounters], ExpectedCounters | Mapping[str, _GivenTimes]] = Field(
+        default=kept(ExpectedCounters()), description="The counters at the end."
     )
     requests: Written[_Times | None, _GivenTimes | None] = Field(
         default=kept(None),

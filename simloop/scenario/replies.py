@@ -29,7 +29,8 @@ from simloop.messages import (
 )
 from simloop.scenario.durations import NO_TIME, WrittenDuration, WrittenDurationOrNone
 from simloop.scenario.strict import One, OneOrNone, Strict, differs, kept, wrong
-from simloop.world.fake_model import ScriptedFailure, ScriptEntry, TimedPart
+from simloop.world.fake_model import ScriptedFailure, ScriptEntry
+from simloop.world.streams import TimedPart
 from simloop.world.tools import canonical_json
 
 Where = Literal["before-headers", "after-headers", "mid-output"]

@@ -20,7 +20,7 @@ from simloop.trace.reading import Reading
 from simloop.trace.storage import read_file, write_file
 
 FORMAT = "simloop-trace"
-VERSION = 1
+VERSION = 2
 MAX_BYTES = 2**30
 """A longer file is not read: it would not fit into the memory of many machines."""
 

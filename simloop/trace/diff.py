@@ -61,8 +61,8 @@ def first_difference(expected: LoopTrace, got: LoopTrace) -> Divergence | None:
     if one_end is other_end:
         return None
     context = _context(expected.entries, len(expected.entries))
-    one_outcome, other_outcome = (end and end.outcome for end in (one_end, other_end))
-    return Divergence(None, "outcome", one_outcome, other_outcome, context)
+    one_is, other_is = ("cut" if end is None else "whole" for end in (one_end, other_end))
+    return Divergence(None, "the trace", one_is, other_is, context)
 
 
 def _divergence(

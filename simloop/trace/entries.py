@@ -1,5 +1,8 @@
 """The records of a trace, one Struct per kind.
 
+Boundary entries record the traffic between an agent and its world, unmodified; every agent leaves
+them. Engine entries record the decisions of the engine that drives a machine.
+
 Not here: reading and writing (codec.py) and wording (timeline.py). The rule to keep: an entry
 holds virtual time and data of the run only. Real time, addresses and versions of libraries would
 make two equal runs differ.
@@ -12,7 +15,18 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.names import kebab
-from simloop.messages import Fault, FinishReason, Message, Outcome, ToolSpec, Usage
+from simloop.kernel.signals import Signal
+from simloop.messages import (
+    Counters,
+    Fault,
+    FinishReason,
+    Message,
+    Outcome,
+    Queue,
+    StopCause,
+    ToolSpec,
+    Usage,
+)
 
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 """A number that simloop counts or a time in ns: the range is tested where a trace is read."""
@@ -28,67 +42,98 @@ class Entry(
     at_ns: Count
 
 
-class Transition(Entry, frozen=True, gc=False):
-    """The machine moved: the signal that arrived, the state it led to, the counters after it."""
+# ---------------------------------------------------------------- the boundary: every agent
 
-    signal: str
-    state: str
-    error_count: int
-    total_steps: int
-    compaction_attempts: int
+
+class Prompt(Entry, frozen=True, gc=False):
+    """The user's prompt, which begins a run."""
+
+    text: str
+
+
+class Queued(Entry, frozen=True, gc=False):
+    """The user sent a message during a run."""
+
+    text: str
+    queue: Queue
+
+
+class StopRequested(Entry, frozen=True, gc=False):
+    """The run is to end from outside: by the user, or because its time is over."""
+
+    cause: StopCause
+
+
+class Ended(Entry, frozen=True, gc=False):
+    """A run ended. `counters` are those of a machine; an agent without one has none.
+
+    `text` is the model's last text, `message` the message to the user. `elapsed_ns` is the time of
+    this run alone.
+    """
+
+    outcome: Outcome
+    limit: str
+    message: str
+    text: str
+    elapsed_ns: Count
+    counters: Counters | None = None
 
 
 class Request(Entry, frozen=True, gc=False):
-    """A request was sent, recorded as what changed since the last main one.
+    """A request was sent, recorded as the changes since an earlier request.
 
-    Its messages are the first `kept` of the last main request with `added` after them; `digest`
-    covers all of them. `system_prompt` and `tools` are there when they changed. `tokens` is the
-    estimate. A summary request is recorded whole, and is not the last one for those after it.
-    `note` is the text of an assistant message after all of them that only this request has.
+    Its messages are the first `kept` of request number `base` with `added` after them; `base` 0 is
+    none. `system_prompt` and `tools` are there if they differ from those of the base. `digest`
+    identifies the messages. `tokens` is the agent's estimate of their size, 0 if it makes none.
     """
 
     number: Count
     purpose: str
-    tokens: int
     digest: str
-    kept: Count
+    base: Count = 0
+    kept: Count = 0
     added: tuple[Message, ...] = ()
     system_prompt: str | UnsetType = UNSET
     tools: tuple[ToolSpec, ...] | UnsetType = UNSET
-    note: str = ""
+    tokens: Count = 0
 
 
 class TextDelta(Entry, frozen=True, gc=False):
-    """A piece of text arrived."""
+    """A piece of text arrived in the reply to `request`."""
 
+    request: Count
     text: str
 
 
 class ReasoningDelta(Entry, frozen=True, gc=False):
-    """A piece of reasoning arrived."""
+    """A piece of reasoning arrived in the reply to `request`."""
 
+    request: Count
     text: str
 
 
 class ToolCallDelta(Entry, frozen=True, gc=False):
-    """A piece of a call's arguments arrived."""
+    """A piece of a call's arguments arrived in the reply to `request`."""
 
+    request: Count
     call_id: str
     name: str
     arguments: str
 
 
 class ToolCall(Entry, frozen=True, gc=False):
-    """A whole call arrived."""
+    """A whole call arrived in the reply to `request`, under the id and name of the model."""
 
+    request: Count
     call_id: str
     name: str
     arguments: str
 
 
 class Finish(Entry, frozen=True, gc=False):
-    """The reply ended: the finish reason, the provider's own word, what it reports."""
+    """The reply to `request` ended: the finish reason, the provider's own word, its report."""
 
+    request: Count
     reason: FinishReason
     raw: str
     usage: Usage | None = None
@@ -96,11 +141,90 @@ class Finish(Entry, frozen=True, gc=False):
 
 
 class Error(Entry, frozen=True, gc=False):
-    """The call failed: how, of what class, and whether the retry policy would try again."""
+    """The call of `request` failed, as the failure arrived."""
 
+    request: Count
     fault: Fault
+
+
+class StreamCut(Entry, frozen=True, gc=False):
+    """The stream of `request` ended without a finish and without an error."""
+
+    request: Count
+
+
+class ToolStarted(Entry, frozen=True, gc=False):
+    """A tool runs, with the arguments that it really got."""
+
+    call_id: str
+    name: str
+    arguments: str
+
+
+class ToolResult(Entry, frozen=True, gc=False):
+    """A tool returned, failed or took too long. `text` is for the model.
+
+    `details` are for the interface, as JSON.
+    """
+
+    call_id: str
+    name: str
+    text: str
+    is_error: bool = False
+    details: Any = None
+
+
+# ---------------------------------------------------------------- the engine: machines only
+
+
+class Transition(Entry, frozen=True, gc=False):
+    """The machine moved: the signal that arrived, the state it led to, the counters after it.
+
+    The signals of a run, fed to its machine again, give the same states.
+    """
+
+    signal: Signal
+    state: str
+    counters: Counters
+
+
+class CallRenamed(Entry, frozen=True, gc=False):
+    """The engine gave a call another id, or another name, than the model did.
+
+    A provider refuses a request in which two calls share an id. Some programs read a tool's name
+    in lower case.
+    """
+
+    call_id: str
+    to_id: str
+    to_name: str
+
+
+class Answered(Entry, frozen=True, gc=False):
+    """A call got its answer for the model: its tool's result, or another one.
+
+    `ran` is false if no tool ran. `text`, `is_error` and `details` are those that the model and the
+    interface get, after the hooks.
+    """
+
+    call_id: str
+    name: str
+    text: str
+    is_error: bool = False
+    ran: bool = True
+    details: Any = None
+
+
+class Classified(Entry, frozen=True, gc=False):
+    """The retry policy judged a failed call: its class, and whether to try again.
+
+    `fault` is a failure that the engine found itself, such as a timeout; one that arrived has an
+    `error` entry before this one.
+    """
+
     error_class: ErrorClass
     retryable: bool
+    fault: Fault | None = None
 
 
 class CallBegun(Entry, frozen=True, gc=False):
@@ -127,28 +251,6 @@ class Callback(Entry, frozen=True, gc=False):
 
     callback: str
     detail: str
-
-
-class ToolStarted(Entry, frozen=True, gc=False):
-    """A tool runs, with the arguments that it really got."""
-
-    call_id: str
-    name: str
-    arguments: str
-
-
-class ToolResult(Entry, frozen=True, gc=False):
-    """A call was answered, by its tool or in its stead (`ran` is false).
-
-    `text` is for the model, `details` are for the interface, as JSON.
-    """
-
-    call_id: str
-    name: str
-    text: str
-    is_error: bool = False
-    ran: bool = True
-    details: Any = None
 
 
 class Compaction(Entry, frozen=True, gc=False):
@@ -180,29 +282,15 @@ class Notice(Entry, frozen=True, gc=False):
     text: str
 
 
-class Ended(Entry, frozen=True, gc=False):
-    """A run ended, and another prompt follows. The end of the last run is the footer's."""
-
-    outcome: Outcome
-    limit: str
-    message: str
-    text: str
-    error_count: int
-    total_steps: int
-    compaction_attempts: int
-    elapsed_ns: Count
-
-
-class Prompt(Entry, frozen=True, gc=False):
-    """The user's next prompt. The first one is the scenario's."""
-
-    text: str
-
+Boundary = (
+    Prompt | Queued | StopRequested | Ended | Request | TextDelta | ReasoningDelta | ToolCallDelta
+    | ToolCall | Finish | Error | StreamCut | ToolStarted | ToolResult
+)  # fmt: skip
+"""The entries that every agent leaves; the others come from the engine that drives a machine."""
 
 AnyEntry = (
-    Transition | Request | TextDelta | ReasoningDelta | ToolCallDelta | ToolCall | Finish | Error
-    | CallBegun | Hook | Callback | ToolStarted | ToolResult | Compaction | Backoff | Notice | Ended
-    | Prompt
+    Boundary | Transition | CallRenamed | CallBegun | Answered | Classified | Hook | Callback
+    | Compaction | Backoff | Notice
 )  # fmt: skip
 
 
@@ -216,7 +304,7 @@ class Header(
 ):
     """The first line: what was run. `scenario` is the whole scenario, so a trace can be replayed.
 
-    `limits` has the keys of a file, and durations as text.
+    `limits` has the keys of a file, and durations as text; it is empty for an agent without limits.
 
     `scenario_digest` is the BLAKE2b of `scenario`, 16 bytes in hex. `python` names the Python code
     that the run needed besides: tools, hooks, callbacks, a model, a loop. `judge_as` is the design
@@ -228,25 +316,18 @@ class Header(
     title: str
     loop: str
     seed: Count
-    limits: Mapping[str, int | str | None]
     scenario_digest: str
     scenario: Raw
+    limits: Mapping[str, int | str | None] = {}
     python: tuple[str, ...] = ()
     judge_as: str = ""
 
 
 class Footer(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="footer"):
-    """The last line: how the run ended. `digest` is the BLAKE2b of all lines before it."""
+    """The last line of a whole trace. `digest` is the BLAKE2b of all lines before it."""
 
-    outcome: Outcome
-    limit: str
-    message: str
-    text: str
-    error_count: int
-    total_steps: int
-    compaction_attempts: int
-    elapsed_ns: Count
     entries: Count
+    elapsed_ns: Count
     digest: str = ""
 
 

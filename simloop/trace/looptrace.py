@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from simloop.messages import FinishReason, Outcome
 from simloop.trace import entries
-from simloop.trace.entries import AnyEntry, Footer, Header
+from simloop.trace.entries import AnyEntry, Ended, Footer, Header
 
 
 class Round(Struct, frozen=True):
@@ -50,11 +50,14 @@ class LoopTrace:
         return self.entries[-1].at_ns if self.entries else 0
 
     @property
+    def ends(self) -> tuple[Ended, ...]:
+        """Return the ends of the prompts that ended in the trace, in order."""
+        return tuple(entry for entry in self.entries if isinstance(entry, Ended))
+
+    @property
     def outcomes(self) -> tuple[Outcome, ...]:
         """Return the outcome of each prompt that ended in the trace."""
-        ended = (entry for entry in self.entries if isinstance(entry, entries.Ended))
-        last = () if self.footer is None else (self.footer,)
-        return tuple(line.outcome for line in (*ended, *last))
+        return tuple(end.outcome for end in self.ends)
 
     def rounds(self) -> Iterator[Round]:
         """Yield the rounds of the run, in order."""

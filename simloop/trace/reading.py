@@ -21,7 +21,7 @@ class Reading:
         self._trace = trace
         self._entries = trace.entries
         self._at_ns = 0
-        self._messages = 0  # of the last main request
+        self._messages = {0: 0}  # by the number of the request
 
     def add(self, line: AnyEntry | Footer | Header) -> str:
         """Add the next line. Return the reason why it cannot be the next one, or empty."""
@@ -44,9 +44,12 @@ class Reading:
         return ""
 
     def _wrong_request(self, request: entries.Request) -> str:
-        if request.purpose != "main":
-            return ""
-        before, self._messages = self._messages, request.kept + len(request.added)
+        before = self._messages.get(request.base)
+        if before is None:
+            return f"it is based on request {request.base}, which is not in the trace before it"
+        if request.number in self._messages:
+            return f"there is a request {request.number} before it"
+        self._messages[request.number] = request.kept + len(request.added)
         if request.kept > before:
             return f"it keeps {request.kept} messages of a request that had {before}"
         return ""

@@ -1,15 +1,22 @@
-"""Adds entries to a trace as they happen, and bounds how much text they hold.
+"""The recorder of one conversation: it numbers, dates and keeps the entries of a trace.
 
-The rule to keep: recording is on the path of every part, so it builds one Struct and appends it;
-nothing is encoded or copied here.
+The rules to keep: recording is on the path of every part, so it builds one Struct and appends it;
+nothing is encoded or copied here. A listener sees each entry after it is in the trace. It sets a
+flag, or schedules a callback, and never acts on the component that records: that component is in
+the middle of its work.
 """
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from simloop.errors import RunawayRun
 from simloop.trace.entries import AnyEntry
 
 MAX_TRACE_CHARS = 200_000_000
+# A stream that never ends and never waits passes no bound on time: this bound stops it.
+MAX_ENTRIES = 10_000_000
+
+Listener = Callable[[AnyEntry], None]
 
 
 class Clock(Protocol):
@@ -21,41 +28,45 @@ class Clock(Protocol):
         ...
 
 
-class Since:
-    """The time since a run began, for one that begins in the middle of a simulation."""
-
-    __slots__ = ("_clock", "_start_ns")
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._start_ns = clock.now_ns
-
-    @property
-    def now_ns(self) -> int:
-        """Return the virtual nanoseconds since the run began."""
-        return self._clock.now_ns - self._start_ns
-
-
 class Recorder:
-    """Numbers and dates the entries of one conversation.
+    """The entries so far, and the virtual time since the conversation began.
 
-    `chars` counts the characters of the texts in them, and `max_chars` bounds it.
+    `append` adds an entry that the caller has built; it is a plain `list.append` until somebody
+    listens. `chars` counts the characters of the texts in the entries, and `max_chars` bounds it.
     """
 
-    __slots__ = ("chars", "clock", "entries", "max_chars")
+    __slots__ = ("_clock", "_listeners", "_start_ns", "append", "chars", "entries", "max_chars")
 
     def __init__(
         self, entries: list[AnyEntry], clock: Clock, max_chars: int = MAX_TRACE_CHARS
     ) -> None:
         self.entries = entries
-        self.clock = clock
+        self.append: Callable[[AnyEntry], None] = entries.append
         self.chars = 0
         self.max_chars = max_chars
+        self._clock = clock
+        self._start_ns = clock.now_ns
+        self._listeners: list[Listener] = []
+
+    @property
+    def now_ns(self) -> int:
+        """Return the virtual nanoseconds since the conversation began."""
+        return self._clock.now_ns - self._start_ns
+
+    def listen(self, listener: Listener) -> None:
+        """Call `listener` with each later entry, after it is in the trace."""
+        self._listeners.append(listener)
+        self.append = self._append_and_tell
+
+    def _append_and_tell(self, entry: AnyEntry) -> None:
+        self.entries.append(entry)
+        for listener in self._listeners:
+            listener(entry)
 
     def count(self, chars: int) -> None:
-        """Count characters that go into the trace. Raises RunawayRun past `max_chars`.
+        """Count characters that go into the trace. Raises RunawayRun past a bound.
 
-        To be called before the entry is appended, so that a run that is ended keeps its size.
+        Call it before the entry is appended, so that the trace of an ended run keeps its size.
         """
         self.chars += chars
         if self.chars > self.max_chars:
@@ -63,6 +74,8 @@ class Recorder:
                 f"the trace passed max_trace_chars={self.max_chars} characters of text without an "
                 "outcome: say less, or raise max_trace_chars in the scenario"
             )
+        if len(self.entries) > MAX_ENTRIES:
+            raise RunawayRun(f"the trace passed {MAX_ENTRIES} entries without an outcome")
 
     def record(self, kind: type[AnyEntry], *data: Any) -> None:
         """Append an entry of `kind` with `data` after `seq` and `at_ns`. Raises as `count`."""
@@ -70,6 +83,5 @@ class Recorder:
         for value in data:
             if type(value) is str:
                 chars += len(value)
-        if chars:
-            self.count(chars)
-        self.entries.append(kind(len(self.entries), self.clock.now_ns, *data))
+        self.count(chars)
+        self.append(kind(len(self.entries), self.now_ns, *data))

@@ -9,14 +9,16 @@ of one text are joined into one line; moves of the machine are shown (as `->`) w
 decided: a retry, a compaction, tools, the end, or a counter that changed.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 from simloop.escape import escape
 from simloop.kernel.checked import as_written
 from simloop.kernel.limits import Limits
-from simloop.messages import AssistantMessage, Message, ToolMessage
+from simloop.kernel.names import NAMES
+from simloop.messages import AssistantMessage, Counters, Message, ToolMessage
 from simloop.trace import entries
-from simloop.trace.entries import AnyEntry, Footer, Header
+from simloop.trace.entries import AnyEntry, Header
 from simloop.trace.looptrace import LoopTrace
 
 _WIDTH = 96
@@ -34,9 +36,7 @@ def timeline(trace: LoopTrace) -> Iterator[str]:
         time = clock(at_ns) if at_ns != shown_ns else ""
         shown_ns = at_ns
         yield f"{time:>12}  {what:<12}  {escape(details, _WIDTH)}".rstrip()
-    if trace.footer is not None:
-        yield from _footer(trace.footer)
-    elif trace.truncated:
+    if trace.truncated:
         yield f"{'':>12}  truncated     {escape(trace.truncated, _WIDTH)}"
 
 
@@ -44,8 +44,8 @@ def describe(entry: AnyEntry) -> str:
     """Return any entry as one line, also a move of the machine or a piece of text."""
     lines = list(_lines([entry]))
     if isinstance(entry, entries.Transition):
-        counters = _counters(entry.error_count, entry.total_steps, entry.compaction_attempts)
-        lines = [(entry.at_ns, "->", f"{entry.state} on {entry.signal} ({counters})")]
+        signal = NAMES[type(entry.signal)]
+        lines = [(entry.at_ns, "->", f"{entry.state} on {signal} ({_counters(entry.counters)})")]
     return "; ".join(f"{what} {escape(text, _WIDTH)}".strip() for _, what, text in lines)
 
 
@@ -66,21 +66,15 @@ def _header(header: Header) -> Iterator[str]:
     yield ""
 
 
-def _footer(footer: Footer) -> Iterator[str]:
-    message = escape(footer.message, _WIDTH)
-    yield f"{clock(footer.elapsed_ns):>12}  {footer.outcome:<12}  {message}".rstrip()
-    limit = f"; ended by {escape(footer.limit, _WIDTH)}" if footer.limit else ""
-    counters = _counters(footer.error_count, footer.total_steps, footer.compaction_attempts)
-    yield f"{'':>12}  {'':<12}  {counters}{limit}"
-
-
-def _counters(errors: int, steps: int, compactions: int) -> str:
-    return f"errors {errors}, steps {steps}, compactions {compactions}"
+def _counters(counters: Counters) -> str:
+    errors, steps = counters.error_count, counters.total_steps
+    return f"errors {errors}, steps {steps}, compactions {counters.compaction_attempts}"
 
 
 def _lines(record: Iterable[AnyEntry]) -> Iterator[Line]:
     pieces: list[entries.TextDelta] = []
-    counters = (0, 0, 0)
+    counters: Counters | None = None
+    results: dict[str, tuple[str, bool]] = {}  # by call: what its tool returned
     for entry in record:
         if isinstance(entry, entries.TextDelta):
             pieces.append(entry)
@@ -88,15 +82,22 @@ def _lines(record: Iterable[AnyEntry]) -> Iterator[Line]:
         if pieces:
             yield _text(pieces)
             pieces = []
-        if isinstance(entry, entries.Transition):
-            now = (entry.error_count, entry.total_steps, entry.compaction_attempts)
-            if entry.state not in _ROUTINE or now != counters:
-                yield entry.at_ns, "->", f"{entry.state} ({_counters(*now)})"
-            counters = now
-        else:
-            if isinstance(entry, entries.Prompt):
-                counters = (0, 0, 0)
-            yield from _entry(entry)
+        match entry:
+            case entries.Transition(state=state, counters=now):
+                if state not in _ROUTINE or (counters is not None and now != counters):
+                    yield entry.at_ns, "->", f"{state} ({_counters(now)})"
+                counters = now
+            case entries.Answered(ran=True) if results.get(entry.call_id) == (
+                entry.text,
+                entry.is_error,
+            ):
+                pass  # the result of the tool, which has a line
+            case _:
+                if isinstance(entry, entries.ToolResult):
+                    results[entry.call_id] = entry.text, entry.is_error
+                elif isinstance(entry, entries.Prompt):
+                    counters = None
+                yield from _entry(entry)
     if pieces:
         yield _text(pieces)
 
@@ -107,50 +108,20 @@ def _text(pieces: list[entries.TextDelta]) -> Line:
     return pieces[0].at_ns, "text", f"{text} [over {clock(lasted_ns)}]" if lasted_ns else text
 
 
-def _entry(entry: AnyEntry) -> Iterator[Line]:
-    at_ns = entry.at_ns
-    match entry:
-        case entries.Request():
-            yield from _request(entry)
-        case entries.ReasoningDelta(text=text):
-            yield at_ns, "reasoning", text
-        case entries.ToolCallDelta(call_id=call_id, arguments=arguments):
-            yield at_ns, "call piece", f"{arguments} [{call_id}]"
-        case entries.ToolCall(call_id=call_id, name=name, arguments=arguments):
-            yield at_ns, "call", f"{name} {arguments} [{call_id}]"
-        case entries.Finish():
-            yield at_ns, "finish", _finish(entry)
-        case entries.Error(fault=fault, error_class=error_class, retryable=retryable):
-            yield at_ns, "error", f"{fault.message} ({error_class}, {_retry(retryable)})"
-        case entries.Hook():
-            yield at_ns, "hook", _hook(entry)
-        case entries.Callback(callback=callback, detail=detail):
-            yield at_ns, "callback", f"{callback} failed: {detail}"
-        case entries.ToolStarted(call_id=call_id, name=name, arguments=arguments):
-            yield at_ns, "tool", f"{name} {arguments} [{call_id}]"
-        case entries.ToolResult(call_id=call_id, text=text, is_error=is_error, ran=ran):
-            what = ("error" if is_error else "result") if ran else "not run"
-            yield at_ns, f"tool {what}", f"{text} [{call_id}]"
-        case entries.Compaction():
-            yield at_ns, "compaction", _compaction(entry)
-        case entries.Backoff():
-            why = "as Retry-After says" if entry.retry_after else "exponential"
-            yield at_ns, "backoff", f"{clock(entry.delay_ns)} after failure {entry.failures}, {why}"
-        case (
-            entries.CallBegun(call_id=text) | entries.Notice(text=text) | entries.Prompt(text=text)
-        ):
-            yield at_ns, str(type(entry).__struct_config__.tag), text
-        case entries.Ended(outcome=outcome, message=message):
-            yield at_ns, str(outcome), message
-        case entries.Transition() | entries.TextDelta():
-            raise AssertionError("handled by _lines")
+def _ended(entry: entries.Ended) -> Iterator[Line]:
+    yield entry.at_ns, str(entry.outcome), entry.message
+    counters = [] if entry.counters is None else [_counters(entry.counters)]
+    limit = [f"ended by {entry.limit}"] if entry.limit else []
+    if counters or limit:
+        yield entry.at_ns, "", "; ".join(counters + limit)
 
 
 def _request(entry: entries.Request) -> Iterator[Line]:
     count = entry.kept + len(entry.added)
     purpose = "" if entry.purpose == "main" else f" for a {entry.purpose}"
     messages = "1 message" if count == 1 else f"{count} messages"
-    what = f"#{entry.number}{purpose}: {messages}, about {entry.tokens} tokens"
+    tokens = f", about {entry.tokens} tokens" if entry.tokens else ""
+    what = f"#{entry.number}{purpose}: {messages}{tokens}"
     yield entry.at_ns, "request", f"{what}, nothing new" if not entry.added else what
     if isinstance(entry.system_prompt, str) and entry.system_prompt:
         yield entry.at_ns, "", f"  system: {entry.system_prompt}"
@@ -158,8 +129,6 @@ def _request(entry: entries.Request) -> Iterator[Line]:
         yield entry.at_ns, "", f"  tools: {', '.join(tool.name for tool in entry.tools) or 'none'}"
     for message in entry.added:
         yield entry.at_ns, "", f"  + {_message(message)}"
-    if entry.note:
-        yield entry.at_ns, "", f"  this time only: assistant: {entry.note}"
 
 
 def _message(message: Message) -> str:
@@ -180,10 +149,6 @@ def _finish(entry: entries.Finish) -> str:
     return f"{entry.reason}{raw}{steps}{tokens}"
 
 
-def _retry(retryable: bool) -> str:  # noqa: FBT001 - a word for a truth value
-    return "can be retried" if retryable else "not retried"
-
-
 def _hook(entry: entries.Hook) -> str:
     took = f" in {clock(entry.took_ns)}" if entry.took_ns else ""
     detail = f": {entry.detail}" if entry.detail else ""
@@ -195,3 +160,55 @@ def _compaction(entry: entries.Compaction) -> str:
     sizes = f"{entry.tokens_before} to {entry.tokens_after} tokens"
     result = f"by {entry.strategy}, {sizes}" if entry.strategy else "gained nothing"
     return f"{forced}, {result}{f' ({entry.detail})' if entry.detail else ''}"
+
+
+def _entry(entry: AnyEntry) -> Iterator[Line]:
+    """Yield the lines of an entry other than a transition or a text: see `_lines`."""
+    at_ns = entry.at_ns
+    match entry:
+        case entries.Request():
+            yield from _request(entry)
+        case entries.Ended():
+            yield from _ended(entry)
+        case entries.Classified(error_class=error_class, retryable=retryable, fault=own):
+            message = "" if own is None else f"{own.message}: "
+            what = "" if own is None else "error"
+            retried = "can be retried" if retryable else "not retried"
+            yield at_ns, what, f"{message}{error_class}, {retried}"
+        case entries.ToolResult() | entries.Answered():
+            yield at_ns, _result_word(entry), f"{entry.text} [{entry.call_id}]"
+        case _:
+            yield at_ns, *_WORDED[type(entry)](entry)
+
+
+def _result_word(entry: entries.ToolResult | entries.Answered) -> str:
+    if isinstance(entry, entries.Answered):
+        return "answer" if entry.ran else "tool not run"
+    return "tool error" if entry.is_error else "tool result"
+
+
+def _backoff(entry: entries.Backoff) -> tuple[str, str]:
+    why = "as Retry-After says" if entry.retry_after else "exponential"
+    return "backoff", f"{clock(entry.delay_ns)} after failure {entry.failures}, {why}"
+
+
+_WORDED: Mapping[type, Callable[[Any], tuple[str, str]]] = {
+    entries.Prompt: lambda e: ("prompt", e.text),
+    entries.Queued: lambda e: ("queued", f"{e.text} ({e.queue})"),
+    entries.StopRequested: lambda e: ("stop", f"requested: {e.cause}"),
+    entries.ReasoningDelta: lambda e: ("reasoning", e.text),
+    entries.ToolCallDelta: lambda e: ("call piece", f"{e.arguments} [{e.call_id}]"),
+    entries.ToolCall: lambda e: ("call", f"{e.name} {e.arguments} [{e.call_id}]"),
+    entries.CallRenamed: lambda e: ("call renamed", f"{e.call_id!r} is {e.to_name} [{e.to_id}]"),
+    entries.CallBegun: lambda e: ("call-begun", e.call_id),
+    entries.Finish: lambda e: ("finish", _finish(e)),
+    entries.Error: lambda e: ("error", e.fault.message),
+    entries.StreamCut: lambda _: ("cut", "the stream ended without a finish"),
+    entries.ToolStarted: lambda e: ("tool", f"{e.name} {e.arguments} [{e.call_id}]"),
+    entries.Hook: lambda e: ("hook", _hook(e)),
+    entries.Callback: lambda e: ("callback", f"{e.callback} failed: {e.detail}"),
+    entries.Compaction: lambda e: ("compaction", _compaction(e)),
+    entries.Backoff: _backoff,
+    entries.Notice: lambda e: ("notice", e.text),
+}
+"""The word and the details of each kind of entry that has one line."""

@@ -1,4 +1,6 @@
-"""The views of a trace for tests: the requests as sent, the calls, the waits, the hooks.
+"""The views of a trace for tests: the calls, the waits, the hooks.
+
+The requests are read in requests.py.
 
 The rule to keep: a view is computed from entries alone, so it works for a trace read from a file
 as for one just made.
@@ -9,7 +11,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from simloop.messages import AssistantMessage, Message, Request, ToolSpec
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 
@@ -27,27 +28,6 @@ class HookRun(NamedTuple):
     point: str
     hook: str
     did: str
-
-
-def requests(record: Iterable[AnyEntry]) -> Iterator[Request]:
-    """Yield every request, exactly as it was sent."""
-    system_prompt = ""
-    messages: tuple[Message, ...] = ()
-    tools: tuple[ToolSpec, ...] = ()
-    for entry in record:
-        if not isinstance(entry, entries.Request):
-            continue
-        if entry.purpose != "main":
-            prompt = entry.system_prompt if isinstance(entry.system_prompt, str) else ""
-            yield Request(entry.number, entry.purpose, prompt, entry.added, ())
-            continue
-        messages = (*messages[: entry.kept], *entry.added)
-        if isinstance(entry.system_prompt, str):
-            system_prompt = entry.system_prompt
-        if isinstance(entry.tools, tuple):
-            tools = entry.tools
-        noted = (AssistantMessage(entry.note),) if entry.note else ()
-        yield Request(entry.number, entry.purpose, system_prompt, (*messages, *noted), tools)
 
 
 def calls(record: Iterable[AnyEntry]) -> Iterator[Call]:

@@ -25,7 +25,7 @@ from typing import Any, TypeVar, cast
 from simloop.errors import Deadlock, RunawayRun, ScenarioError
 from simloop.virtual.outside import REFUSED, run_anyio_threads_inline
 from simloop.virtual.standstill import Standstill
-from simloop.virtual.timers import NEVER_NS, NEVER_S, SECOND_NS, clock_text, is_idle, none_or_ever
+from simloop.virtual.timers import NEVER_NS, NEVER_S, SECOND_NS, clock_text, none_or_ever
 from simloop.virtual.waiting import callers_place, where_it_waits
 
 T = TypeVar("T")
@@ -173,7 +173,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Move time to the next timer that is still wanted."""
         __tracebackhide__ = True
         timers = self._timers
-        while timers and (timers[0][3]._cancelled or is_idle(timers[0][3])):
+        while timers and timers[0][3]._cancelled:
             self._pop_timer()
         if not timers:
             raise Deadlock(self._report("nothing can run and no timer is set"))
@@ -186,6 +186,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
             reached = f"reached by a wait until {clock_text(then_ns)}"
             raise RunawayRun(self._report(f"max_virtual_ns={self.max_virtual_ns} {reached}"))
         self.now_ns = then_ns
+
+    @property
+    def busy(self) -> bool:
+        """Return whether a callback is ready, or a timer is due, beside the running callback."""
+        timers = self._timers
+        return bool(self._ready) or bool(timers and timers[0][0] <= self.now_ns)
 
     def time(self) -> float:
         """Return virtual seconds since the start of the run; `now_ns` is the exact value."""

@@ -4,7 +4,6 @@ Not here: the loop that sets timers (clock.py). The rule to keep: an instant is 
 """
 
 import math
-from typing import Any
 
 SECOND_NS = 1_000_000_000
 # From here on (146 years) a timer means "never": libraries write forever as inf or as centuries.
@@ -26,9 +25,3 @@ def clock_text(now_ns: int) -> str:
     """Return an instant in seconds, exactly: `1.5 s`."""
     seconds, rest = divmod(now_ns, SECOND_NS)
     return f"{seconds}.{rest:09d}".rstrip("0").rstrip(".") + " s"
-
-
-def is_idle(handle: Any) -> bool:
-    """Return whether the timer's owner waits for nothing; checked before time moves."""
-    let_go = getattr(getattr(handle._callback, "__self__", None), "let_go", None)  # noqa: SLF001 - a slot of every handle
-    return let_go is not None and let_go()

@@ -5,10 +5,9 @@ Not here: what the elements of a script are called in a file (scenario) or how t
 provider is a shorter list, a longer wait or a `StreamError`, so there is one way to play it all.
 """
 
-import asyncio
 import contextlib
 import inspect
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -22,10 +21,7 @@ from simloop.messages import (
     TextDelta,
     ToolCallPart,
 )
-
-TimedPart = tuple[int, Part | Exception | None]
-"""Nanoseconds to wait, then a part; None waits for ever, which is what a stall is, and an exception
-is raised, as the code of a model may do."""
+from simloop.world.streams import TimedPart, TimedStream
 
 
 class ScriptedFailure(Exception):  # noqa: N818 - something that the script lets fail
@@ -35,7 +31,7 @@ class ScriptedFailure(Exception):  # noqa: N818 - something that the script lets
 class Model(Protocol):
     """An object that answers requests. A failed call is a `StreamError` part, not an exception."""
 
-    def stream(self, request: Request) -> AsyncGenerator[Part, None]:
+    def stream(self, request: Request) -> AsyncIterator[Part]:
         """Answer one request, part by part."""
         ...
 
@@ -120,12 +116,12 @@ class FakeModel:
         self._scripts = {"main": Script(main, "model"), "summary": Script(summary, "summaries")}
         self._calls = 0
 
-    def stream(self, request: Request) -> AsyncGenerator[Part, None]:
+    def stream(self, request: Request) -> TimedStream:
         """Play the reply that the script has for `request`. Raises ScriptExhausted if none."""
         self.requests.append(request)
         timed = self._scripts[request.purpose].choose(request).play(self._calls + 1)
         self._calls += _count_calls(timed)
-        return play(timed)
+        return TimedStream(timed)
 
     def spent(self) -> int:
         """Return the number of replies used from finite entries."""
@@ -160,23 +156,26 @@ class FunctionModel:
         self.requests: list[Request] = []
         self._calls = 0
 
-    async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
+    def stream(self, request: Request) -> AsyncIterator[Part]:
         """Play the reply that the function returns for `request`."""
         self.requests.append(request)
         answer = self._function(request)
-        if inspect.isawaitable(answer):
-            answer = await answer
+        return self._later(answer) if inspect.isawaitable(answer) else self._play(answer)
+
+    async def _later(self, answer: Awaitable[Any]) -> AsyncGenerator[Part, None]:
+        async with contextlib.aclosing(self._play(await answer)) as parts:
+            async for part in parts:
+                yield part
+
+    def _play(self, answer: Any) -> Any:
         if hasattr(answer, "play"):
             timed = answer.play(self._calls + 1)
             self._calls += _count_calls(timed)
-            answer = play(timed)
+            return TimedStream(timed)
         if hasattr(answer, "__aiter__"):
-            async with contextlib.aclosing(answer) as parts:
-                async for part in parts:
-                    yield part
-            return
-        for part in self._said(answer) if isinstance(answer, str) else self._parts(answer):
-            yield part
+            return answer
+        parts = self._said(answer) if isinstance(answer, str) else self._parts(answer)
+        return TimedStream((0, part) for part in parts)
 
     def _said(self, text: str) -> Iterable[Part]:
         stop = Finish(FinishReason.STOP, "stop")
@@ -190,22 +189,6 @@ class FunctionModel:
             key="model",
             hint="return text, a Reply, or parts",
         )
-
-
-async def play(timed: Iterable[TimedPart]) -> AsyncGenerator[Part, None]:
-    """Yield timed parts at their time.
-
-    A stall waits for ever; a deadline or the loop's own deadlock check ends it.
-    """
-    for delay_ns, part in timed:
-        if delay_ns:
-            await asyncio.sleep(delay_ns / 1e9)
-        if part is None:
-            await asyncio.get_running_loop().create_future()
-        elif isinstance(part, Exception):
-            raise part
-        else:
-            yield part
 
 
 def _count_calls(timed: Iterable[TimedPart]) -> int:

@@ -131,7 +131,8 @@ class FaultyModel:
         """Yield the parts of the inner model; a retry repeats a reply that a fault cut off."""
         unheard = self._unheard.pop(request.purpose, None)
         if unheard is None:
-            async with contextlib.aclosing(self._inner.stream(request)) as parts:
+            parts: Any = self._inner.stream(request)
+            async with contextlib.aclosing(parts):
                 async for part in parts:
                     yield part
         for part in unheard or ():

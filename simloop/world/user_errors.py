@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
+from simloop.escape import writable
 from simloop.world.fake_model import ScriptedFailure
 
 MOST_KEPT = 20
@@ -52,3 +53,18 @@ def keep(kept: list[UserError], where: str, error: BaseException) -> None:
     """Keep `error`, unless it comes from a script or there are many already."""
     if type(error) is not ScriptedFailure and len(kept) < MOST_KEPT:
         kept.append(UserError(where, error))
+
+
+def describe(error: BaseException) -> str:
+    """Return the type's name and the message of an exception, never an address."""
+    kind = type(error).__name__
+    text = message_of(error)
+    return f"{kind}: {text}" if text else kind
+
+
+def message_of(error: BaseException) -> str:
+    """Return the exception's message; empty if its own `str` fails, since it is user code."""
+    try:
+        return writable(str(error))
+    except Exception:  # noqa: BLE001 - see above
+        return ""

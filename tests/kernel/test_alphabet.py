@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from simloop.kernel import effects, signals
 from simloop.kernel.alphabet import ENDINGS, answers, replies
-from simloop.kernel.effects import Effect, Queue
+from simloop.kernel.effects import Effect
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.signals import Signal
 from simloop.messages import FinishReason, Outcome

@@ -9,7 +9,7 @@ from exploration import BOTH, WORLD
 from simloop import Limits, Outcome
 from simloop.kernel import effects, states
 from simloop.kernel.alphabet import ENDINGS, answers
-from simloop.kernel.effects import Effect, Queue
+from simloop.kernel.effects import Effect
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.machine import Feature, IllegalSignal, Transition
 from simloop.kernel.policies import OnAbort, ToolOrder

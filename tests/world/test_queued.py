@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from work import lines_run
 
-from simloop.kernel.effects import Queue, TakeQueued
+from simloop.kernel.effects import TakeQueued
 from simloop.world.queued import Queued
 
 SEEDED = settings(deadline=None, derandomize=True)

@@ -19,9 +19,10 @@ looked at ahead.
 from msgspec import UNSET, Struct
 
 from simloop.kernel.errorclass import ErrorClass
-from simloop.messages import Outcome
+from simloop.kernel.names import NAMES
+from simloop.messages import Fault, Outcome
 from simloop.trace import entries
-from simloop.trace.entries import AnyEntry, Footer
+from simloop.trace.entries import AnyEntry
 from simloop.trace.exports.event import Event
 
 
@@ -80,60 +81,63 @@ class OpencodeEvents:
     def __init__(self, idles: int = 1) -> None:
         self._idles = idles
         self._running = False
-        self._start_ns = self._attempt = 0
-        self._error: entries.Error | None = None
+        self._attempt = 0
+        self._fault: Fault | None = None
+        self._class: ErrorClass | None = None
 
-    def feed(self, line: AnyEntry | Footer) -> list[Event]:
+    def feed(self, line: AnyEntry) -> list[Event]:
         """Return the events of the next line of the trace, in order."""
         match line:
             case entries.Transition():
                 return self._move(line)
-            case entries.Error() if self._running:
-                self._error = line
+            case entries.Error(fault=fault) if self._running:
+                self._fault = fault
+            case entries.Classified() if self._running:
+                self._fault = line.fault or self._fault
+                self._class = line.error_class
             case entries.Backoff() if self._running:
                 return [self._retry(line)]
             case entries.Ended() if self._running:
-                return self._end(self._start_ns + line.elapsed_ns, line)
-            case Footer() if self._running:
-                return self._end(line.elapsed_ns, line)
+                return self._end(line)
             case _:
                 pass
         return []
 
     def _move(self, line: entries.Transition) -> list[Event]:
-        if line.signal == "began":
-            self._running, self._start_ns, self._error = True, line.at_ns, None
+        signal = NAMES[type(line.signal)]
+        if signal == "began":
+            self._running, self._fault = True, None
         if line.state in {"finished", "halting"}:
             return []
-        again = line.signal in {"backoff-elapsed", "context-compacted"}
+        again = signal in {"backoff-elapsed", "context-compacted"}
         if again:
-            self._error = None
-        if line.state == "turning" or line.signal == "context-compacted":
+            self._fault = None
+        if line.state == "turning" or signal == "context-compacted":
             self._attempt = 0
-        busy = line.state == "turning" or line.signal == "began" or again
+        busy = line.state == "turning" or signal == "began" or again
         return [StatusEvent(at_ns=line.at_ns, status=Busy())] if busy else []
 
     def _retry(self, line: entries.Backoff) -> Event:
         """Return the event of a retry, counted here: an unbounded machine stops counting early."""
         self._attempt += 1
-        message = self._error.fault.message if self._error is not None else str(line.error_class)
+        message = self._fault.message if self._fault is not None else str(line.error_class)
         retry = Retry(self._attempt, message, line.at_ns + line.delay_ns)
         return StatusEvent(at_ns=line.at_ns, status=retry)
 
-    def _end(self, at_ns: int, line: entries.Ended | Footer) -> list[Event]:
+    def _end(self, line: entries.Ended) -> list[Event]:
         self._running = False
-        idle = StatusEvent(at_ns=at_ns, status=Idle())
+        idle = StatusEvent(at_ns=line.at_ns, status=Idle())
         if line.outcome in _NO_ERROR:
             return [idle]
         error = NamedError(_NAMES.get(line.outcome) or self._name(), line.message)
-        return [SessionErrorEvent(at_ns=at_ns, error=error), *[idle] * self._idles]
+        return [SessionErrorEvent(at_ns=line.at_ns, error=error), *[idle] * self._idles]
 
     def _name(self) -> str:
         """Return the name of a failed call, or empty for other errors such as a failed hook."""
-        if self._error is None:
+        fault = self._fault
+        if fault is None:
             return "UnknownError"
-        if self._error.error_class is ErrorClass.OVERFLOW:
+        if self._class is ErrorClass.OVERFLOW:
             return "ContextOverflowError"
-        fault = self._error.fault
         answered = fault.status is not UNSET or fault.code in _LOST
         return "APIError" if answered else "UnknownError"

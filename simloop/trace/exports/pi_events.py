@@ -19,11 +19,12 @@ from collections.abc import Container
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from simloop.kernel.signals import Began, ModelReplied
 from simloop.messages import Outcome
 from simloop.trace import entries
-from simloop.trace.entries import AnyEntry, Footer
+from simloop.trace.entries import AnyEntry
 from simloop.trace.exports.event import Event
 
 
@@ -92,23 +93,22 @@ class DocumentEvents:
         self._parallel = parallel
         self._sequential = sequential
         self._running = self._reading = False
-        self._start_ns = 0
         self._forget_reply()
 
     def _forget_reply(self) -> None:
         self._pieces: list[str] = []
         self._waiting: OrderedDict[str, entries.ToolCall] = OrderedDict()
-        self._early: list[entries.ToolResult] = []
+        self._early: list[entries.Answered] = []
         self._answering = False
         self._in_order = not self._parallel
 
-    def feed(self, line: AnyEntry | Footer) -> list[Event]:
+    def feed(self, line: AnyEntry) -> list[Event]:
         """Return the events of the next line of the trace, in order."""
         match line:
-            case entries.Transition(signal="began"):
-                self._running, self._reading, self._start_ns = True, False, line.at_ns
+            case entries.Transition(signal=Began()):
+                self._running, self._reading = True, False
                 self._forget_reply()
-            case entries.Transition(signal="model-replied"):
+            case entries.Transition(signal=ModelReplied()):
                 self._answering = True
                 names = [call.name for call in self._waiting.values()]
                 in_order = any(name in self._sequential for name in names)
@@ -122,19 +122,22 @@ class DocumentEvents:
                 self._pieces.append(text)
             case entries.ToolCall() if self._reading:
                 self._waiting[line.call_id] = line
-            case entries.Finish() if self._reading:
+            case entries.CallRenamed() if self._reading:
+                came = self._waiting.pop(line.call_id)
+                self._waiting[line.to_id] = structs.replace(
+                    came, call_id=line.to_id, name=line.to_name
+                )
+            case entries.Finish() | entries.StreamCut() if self._reading:
                 self._reading = False
                 return [MessageEvent(at_ns=line.at_ns, content="".join(self._pieces))]
-            case entries.ToolResult() if self._answering:
+            case entries.Answered() if self._answering:
                 return self._result(line, line.at_ns)
-            case entries.ToolResult() if self._waiting:
+            case entries.Answered() if self._waiting:
                 self._early.append(line)
             case entries.Notice(text=text):
                 return [NoticeEvent(at_ns=line.at_ns, text=text)]
             case entries.Ended() if self._running:
-                return self._end(self._start_ns + line.elapsed_ns, line)
-            case Footer() if self._running:
-                return self._end(line.elapsed_ns, line)
+                return self._end(line)
             case _:
                 pass
         return []
@@ -146,7 +149,7 @@ class DocumentEvents:
             told += self._result(line, at_ns)
         return told
 
-    def _result(self, line: entries.ToolResult, at_ns: int) -> list[Event]:
+    def _result(self, line: entries.Answered, at_ns: int) -> list[Event]:
         given = GivenResult(line.text, line.details)
         return [
             *self._tell_up_to(line.call_id, at_ns),
@@ -171,11 +174,11 @@ class DocumentEvents:
         requested = RequestedCall(call.call_id, call.name, params)
         return ToolCallEvent(at_ns=at_ns, tool_call=requested)
 
-    def _end(self, at_ns: int, line: entries.Ended | Footer) -> list[Event]:
+    def _end(self, line: entries.Ended) -> list[Event]:
         self._running = self._answering = False
         if line.outcome is Outcome.COMPLETED:
-            return [DoneEvent(at_ns=at_ns)]
-        return [ErrorEvent(at_ns=at_ns, error=line.message)]
+            return [DoneEvent(at_ns=line.at_ns)]
+        return [ErrorEvent(at_ns=line.at_ns, error=line.message)]
 
 
 def params_of(arguments: str) -> Any:

@@ -12,8 +12,7 @@ Where our run has more than the real one, the real one's events are told: no too
 calls of a message that ended with `error` or `aborted`, nor for a call that was waiting when the
 run was stopped (0.73.1 goes on to run these: then they are told).
 
-A prompt is told when its run begins, if an entry says what it is, else with the request. Where the
-trace knows less: the end of a turn is told before its `after_llm_call` hooks, which pi does not
+A prompt is told when its run begins. Where the trace knows less: the end of a turn is told before its `after_llm_call` hooks, which pi does not
 have; and of the updates of a message only the deltas and the end of each call. Retries and
 compaction belong to the session.
 """
@@ -23,10 +22,14 @@ from collections import OrderedDict
 from collections.abc import Container
 from typing import Any
 
+from msgspec import structs
+
 from simloop.kernel.errorclass import ErrorClass
-from simloop.messages import NO_RESULT, FinishReason, Message, UserMessage
+from simloop.kernel.names import NAMES
+from simloop.kernel.signals import AbortRequested
+from simloop.messages import NO_RESULT, Fault, FinishReason, Message, UserMessage
 from simloop.trace import entries
-from simloop.trace.entries import AnyEntry, Footer
+from simloop.trace.entries import AnyEntry
 from simloop.trace.exports.event import Event
 from simloop.trace.exports.pi_events import params_of
 
@@ -127,17 +130,17 @@ class ProgramEvents:
         self._parallel = parallel
         self._sequential = sequential
         self._fails_cut_calls = fails_cut_calls
-        self._sent = self._start_ns = 0
+        self._sent = 0
         self._unanswered: list[str] = []
         self._prompts: list[str] = []  # told, or about to be, and in no request yet
         self._running = self._turning = self._stopped = False
         self._message = _Message()
         self._batch = _Batch([], parallel=parallel)
 
-    def feed(self, line: AnyEntry | Footer) -> list[ProgramEvent]:
+    def feed(self, line: AnyEntry) -> list[ProgramEvent]:
         """Return the events of the next line of the trace, in order."""
         match line:
-            case entries.Transition(signal="abort-requested", state=state) if state != "finished":
+            case entries.Transition(signal=AbortRequested(), state=state) if state != "finished":
                 return []  # only a flag: the loop says later what it did about it
             case entries.Transition():
                 return [*self._break_off(line), *self._move(line)]
@@ -149,13 +152,11 @@ class ProgramEvents:
                 return self._heard(line) if purpose == "main" else []
             case entries.CallBegun(call_id=call_id) | entries.ToolStarted(call_id=call_id):
                 return self._batch.start_up_to(call_id, line.at_ns)
-            case entries.ToolResult():
+            case entries.Answered():
                 return self._batch.answer(line, stopped=self._stopped)
             case entries.Ended() if self._running:
-                return self._end(self._start_ns + line.elapsed_ns)
-            case Footer() if self._running:
-                return self._end(line.elapsed_ns)
-            case _ if self._message.is_open and not isinstance(line, Footer):
+                return self._end(line.at_ns)
+            case _ if self._message.is_open:
                 return self._message.feed(line)
             case _:
                 return []
@@ -182,22 +183,21 @@ class ProgramEvents:
         return self._message.end(line.at_ns, "aborted", "Request was aborted")
 
     def _move(self, line: entries.Transition) -> list[ProgramEvent]:
-        at_ns = line.at_ns
-        if line.signal == "began":
+        at_ns, signal = line.at_ns, NAMES[type(line.signal)]
+        if signal == "began":
             self._running, self._turning, self._stopped = True, True, False
-            self._start_ns = at_ns
             opening = [AgentStart(at_ns=at_ns), TurnStart(at_ns=at_ns)]
             return [*opening, *_users_messages(at_ns, self._prompts[-1:])]
-        if line.signal == "model-replied":
+        if signal == "model-replied":
             self._open_batch()
-        if line.signal in _STOPS:
+        if signal in _STOPS:
             self._stopped = True
         if self._message.said:
             self._unanswered = []
         if line.state == "closing-step":
             self._turning = False
             return [TurnEnd(at_ns=at_ns, tool_results=self._batch.close())]
-        if line.signal != "step-closed" or line.state == "finished":
+        if signal != "step-closed" or line.state == "finished":
             return []
         self._turning = True
         return [TurnStart(at_ns=at_ns)]
@@ -248,6 +248,7 @@ class _Message:
         self.said = False  # it is part of the conversation
         self._started = False
         self._pieces: list[str] = []
+        self._fault: Fault | None = None
 
     def feed(self, line: AnyEntry) -> list[ProgramEvent]:
         match line:
@@ -265,9 +266,20 @@ class _Message:
                 self.said = True
                 why = _STOP_REASONS[reason]
                 return self.end(line.at_ns, why, raw if why == "error" else "")
-            case entries.Error(fault=fault, error_class=error_class):
+            case entries.CallRenamed(to_id=to_id, to_name=to_name):
+                self.calls[-1] = structs.replace(self.calls[-1], call_id=to_id, name=to_name)
+                return []
+            case entries.StreamCut():
+                self.said = True
+                return self.end(line.at_ns, "error", "")
+            case entries.Error(fault=fault):
+                self._fault = fault
+                return []
+            case entries.Classified(error_class=error_class, fault=own):
+                failure = own or self._fault
+                assert failure is not None
                 aborted = error_class is ErrorClass.ABORTED
-                return self.end(line.at_ns, "aborted" if aborted else "error", fault.message)
+                return self.end(line.at_ns, "aborted" if aborted else "error", failure.message)
             case _:
                 return []
 
@@ -303,7 +315,7 @@ class _Batch:
         self._waiting = OrderedDict((call.call_id, call) for call in calls)
         self._open = set(self._waiting)
         self._order = list(self._waiting)
-        self._ended: dict[str, entries.ToolResult] = {}
+        self._ended: dict[str, entries.Answered] = {}
 
     def start_up_to(self, call_id: str, at_ns: int) -> list[ProgramEvent]:
         """Return the missing start events of this call and of the calls before it."""
@@ -319,7 +331,7 @@ class _Batch:
             events.append(started)
         return events
 
-    def answer(self, line: entries.ToolResult, *, stopped: bool) -> list[ProgramEvent]:
+    def answer(self, line: entries.Answered, *, stopped: bool) -> list[ProgramEvent]:
         """Return the events of a result: the end of its call, and the messages due then."""
         call_id = line.call_id
         if call_id not in self._open:
@@ -347,7 +359,7 @@ class _Batch:
         return answered
 
 
-def _tool_end(line: entries.ToolResult) -> ProgramEvent:
+def _tool_end(line: entries.Answered) -> ProgramEvent:
     return ToolExecutionEnd(
         at_ns=line.at_ns,
         tool_call_id=line.call_id,
@@ -358,7 +370,7 @@ def _tool_end(line: entries.ToolResult) -> ProgramEvent:
     )
 
 
-def _result_message(line: entries.ToolResult, at_ns: int) -> list[ProgramEvent]:
+def _result_message(line: entries.Answered, at_ns: int) -> list[ProgramEvent]:
     return [
         MessageStart(at_ns=at_ns, role="toolResult", tool_call_id=line.call_id),
         MessageEnd(

@@ -1,0 +1,214 @@
+"""The built-in agent: it drives a loop machine in a world, one run for each prompt.
+
+It knows no loop design and no state but `Finished`, so any machine can be driven. Not here: any
+decision about where a run goes next (loops), and how an effect is carried out (handlers.py).
+
+The rules to keep: each effect is answered by one signal; a cause from outside that ends the run
+arrives as a signal too, so there is one way out; and after that signal nothing new is started.
+Where an abort is only a flag (`OnAbort`), the machine gets the answers that it leads to; the trace
+notes the abort as a transition that leads nowhere. Counters count a signal when it is delivered: a
+signal that an end replaces counts nothing.
+"""
+
+import asyncio
+from contextlib import suppress
+
+from simloop.engine.handlers import EffectHandlers
+from simloop.engine.repetition import MARK, Repetition
+from simloop.engine.settings import MAX_TRANSITIONS, EngineSettings
+from simloop.errors import RunawayRun
+from simloop.kernel.effects import Effect, Finish, TakeQueued
+from simloop.kernel.machine import Machine, checked_transition
+from simloop.kernel.names import NAMES
+from simloop.kernel.policies import OnAbort
+from simloop.kernel.signals import (
+    AbortRequested,
+    Began,
+    ContextCompacted,
+    ModelReplied,
+    Signal,
+    StepClosed,
+)
+from simloop.kernel.states import Finished
+from simloop.messages import Counters, Message, Outcome, UserMessage
+from simloop.trace.entries import Transition
+from simloop.virtual.timeouts import Timeouts
+from simloop.world.ending import Ending
+from simloop.world.world import World
+
+
+class MachineAgent:
+    """An agent whose decisions are those of `machine`.
+
+    The conversation continues from prompt to prompt; the machine starts afresh. `ending` describes
+    the end of the last run.
+    """
+
+    def __init__(self, machine: Machine, settings: EngineSettings) -> None:
+        self._machine = machine
+        self._settings = settings
+        self._engine: _Engine | None = None
+        self.ending: Ending | None = None
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """Return the conversation so far."""
+        return () if self._engine is None else self._engine.messages
+
+    async def __call__(self, prompt: str, world: World) -> str:
+        """Run `prompt` to its outcome and return the model's last text.
+
+        Raises RunawayRun past `max_transitions`. Also raises it for a run that repeats one round
+        without progress, unless `max_transitions` is below the default: a bound that somebody set
+        lower is taken as it is.
+        """
+        if self._engine is None:
+            self._engine = _Engine(self._machine, self._settings, world)
+        self.ending = await self._engine.drive(prompt)
+        return self.ending.text
+
+
+class _Engine:
+    """The state of a `MachineAgent` in its world: the run of its machine, and its counters."""
+
+    def __init__(self, machine: Machine, settings: EngineSettings, world: World) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._machine = machine
+        self._settings = settings
+        self._world = world
+        self._loop = world.model.loop
+        self._recorder = world.model.recorder
+        self._interrupts = world.user.cancellation
+        if settings.on_abort is not OnAbort.END_RUN:
+            self._interrupts.note_abort = self._note_abort
+        self._timeouts = Timeouts(self._loop, task)
+        self._handlers = EffectHandlers(world, settings, self._timeouts)
+        self._start()
+
+    def _start(self) -> None:
+        self._run = self._machine.start()
+        # Counted here for the trace, also for a machine that does not count them.
+        self._total_steps = self._compactions = 0
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        return tuple(self._handlers.transcript.messages)
+
+    async def drive(self, prompt: str) -> Ending:
+        task = asyncio.current_task()
+        assert task is not None
+        self._timeouts.task = task  # each prompt may be sent from another task
+        self._start()
+        self._handlers.begin()
+        self._handlers.transcript.add(UserMessage(prompt))
+        try:
+            return await self._drive_on()
+        finally:
+            await self._handlers.stop_tools()  # for a run that an error ends
+
+    async def _drive_on(self) -> Ending:
+        signal: Signal | None = Began()
+        most = self._settings.max_transitions
+        repetition = (
+            Repetition(self._recorder.entries, self._world.model.model)
+            if most >= MAX_TRANSITIONS
+            else None
+        )
+        for number in range(most):
+            assert signal is not None
+            if repetition is not None and number % MARK == 0 and number:
+                self._end_repetition(number, repetition.found(number))
+            asked = self._advance(signal)
+            if self._interrupts.closed and type(self._run.state) is not Finished:
+                self._interrupts.reopen()  # a machine that goes on can be ended again
+            signal = await self._perform(asked, after=signal)
+            if type(self._run.state) is Finished:
+                return self._ended(self._run.state)
+        raise RunawayRun(
+            f"the run passed max_transitions={most} without an outcome, "
+            f"after {self._world.model.requests} requests, in state "
+            f"{NAMES[type(self._run.state)]}"
+        )
+
+    def _end_repetition(self, transitions: int, repeated: str) -> None:
+        if repeated:
+            raise RunawayRun(
+                f"the run makes no progress: after {transitions} transitions and "
+                f"{self._world.model.requests} requests it repeats {repeated}"
+            )
+
+    def _advance(self, signal: Signal) -> tuple[Effect, ...]:
+        self._run, asked = checked_transition(self._machine, self._run, signal)
+        if type(signal) is ModelReplied:
+            self._total_steps += signal.steps
+        elif type(signal) is ContextCompacted:
+            self._compactions += 1
+        self._record_transition(signal)
+        return asked
+
+    def _note_abort(self) -> None:
+        self._record_transition(AbortRequested())
+
+    @property
+    def _counters(self) -> Counters:
+        return Counters(self._run.error_count, self._total_steps, self._compactions)
+
+    def _record_transition(self, signal: Signal) -> None:
+        recorder = self._recorder
+        recorder.append(
+            Transition(
+                len(recorder.entries),
+                recorder.now_ns,
+                signal,
+                NAMES[type(self._run.state)],
+                self._counters,
+            )
+        )
+
+    async def _perform(self, asked: tuple[Effect, ...], after: Signal) -> Signal | None:
+        """Carry out the effects in order and return a signal; an end from outside replaces it.
+
+        Tasks that are ready get a turn before the effects and after them, so an abort or a message
+        that they send takes effect before the next decision. Queued messages are taken at the end
+        of a step, before that turn: messages sent in answer to the step wait for the step after it.
+        """
+        signal: Signal | None = None
+        handlers, interrupts, loop = self._handlers, self._interrupts, self._loop
+        try:
+            if type(after) is StepClosed and asked and type(asked[0]) is TakeQueued:
+                handlers.take_queued(asked[0])
+                asked = asked[1:]
+            if loop.busy and type(self._run.state) is not Finished:
+                await asyncio.sleep(0)
+            for effect in asked:
+                kind = type(effect)
+                if kind is TakeQueued:
+                    handlers.take_queued(effect)  # type: ignore[arg-type]
+                elif kind is Finish:
+                    await handlers.finish(effect, self._outcome())  # type: ignore[arg-type]
+                else:
+                    signal = await handlers.table[kind](effect)
+            if loop.busy and type(self._run.state) is not Finished:
+                await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            if interrupts.pending is None:
+                raise  # not ours: another task wants this one to stop
+        if interrupts.pending is not None:
+            with suppress(asyncio.CancelledError):  # our own again, for a tool that goes on
+                await handlers.stop_tools()
+            return interrupts.take()
+        return signal
+
+    def _outcome(self) -> Outcome:
+        assert isinstance(self._run.state, Finished)
+        return self._run.state.outcome
+
+    def _ended(self, state: Finished) -> Ending:
+        did = self._handlers
+        message = did.message or state.outcome.message(
+            errors=self._run.error_count, cause=did.cause
+        )
+        if state.outcome is Outcome.COMPLETED or did.text_first:
+            message = did.said or (message if did.text_first else "")
+        return Ending(state.outcome, state.limit, message, did.text, self._counters)

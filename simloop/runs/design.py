@@ -1,0 +1,90 @@
+"""The design of a run's loop: a machine that the engine drives, or an agent of the user's own.
+
+Not here: finding the loop that a name or an object means (chosen_loop.py). The rule to keep: no
+module above asks which of the two a loop is; both answer with features that they lack, policies and
+an agent.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from simloop.engine.machine_agent import MachineAgent
+from simloop.engine.settings import EngineSettings
+from simloop.kernel.machine import Feature, Machine
+from simloop.kernel.policies import Policies
+from simloop.runs.isolation import isolated
+from simloop.world.agent import Agent, agent_from
+
+AGENTS_LACK: Mapping[Feature, str] = {
+    Feature.HOOKS: "an agent of your own has no hooks of simloop",
+    Feature.COMPACTION: "an agent of your own keeps its own context",
+    Feature.EARLY_TOOLS: "an agent of your own starts its tools itself",
+    Feature.HISTORY: "an agent of your own keeps its own history",
+    Feature.LIMITS: "an agent of your own has no limits of simloop but max_wall_clock",
+    Feature.POLICIES: "an agent of your own has no policies of simloop",
+    Feature.QUEUE: "an agent of your own may leave messages in its queue",
+}
+"""For each feature that only the engine has, the reason why an agent cannot provide it."""
+
+
+class Design(Protocol):
+    """The design of a loop: what it lacks, its policies, and its agent for one conversation."""
+
+    @property
+    def lacks(self) -> Mapping[Feature, str]:
+        """Return the features that the design lacks, each with the reason."""
+        ...
+
+    @property
+    def policies(self) -> Policies:
+        """Return the policies that hold where a scenario states none."""
+        ...
+
+    def agent(self, settings: EngineSettings) -> Agent:
+        """Return a new agent; `settings` are those of the engine."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class MachineDesign:
+    """A loop machine, driven by the engine."""
+
+    machine: Machine
+
+    @property
+    def lacks(self) -> Mapping[Feature, str]:
+        """Return the features that the machine lacks."""
+        return self.machine.lacks
+
+    @property
+    def policies(self) -> Policies:
+        """Return the machine's own policies."""
+        return self.machine.policies
+
+    def agent(self, settings: EngineSettings) -> MachineAgent:
+        """Return an agent that drives the machine."""
+        return MachineAgent(self.machine, settings)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentDesign:
+    """An agent of the user's own: an async function, a class or an object."""
+
+    made: Callable[..., Any]
+    name: str
+
+    @property
+    def lacks(self) -> Mapping[Feature, str]:
+        """Return the features that only the engine has."""
+        return AGENTS_LACK
+
+    @property
+    def policies(self) -> Policies:
+        """Return the default policies; an agent looks at none of them."""
+        return Policies()
+
+    def agent(self, settings: EngineSettings) -> Agent:  # noqa: ARG002 - for machines
+        """Return the agent; a class is instantiated for each conversation."""
+        with isolated(f"the loop `{self.name}` cannot be loaded", "look at its constructor"):
+            return agent_from(self.made, self.name)

@@ -1,0 +1,174 @@
+"""Requests coded as the changes since an earlier request, and read back.
+
+A trace then grows with the run and not with its square. Not here: sending requests
+(world/model_port.py). The rule to keep: coding goes by the content of the messages, because an
+agent may build a new list for every request. A `View` of an append-only list says the same in
+constant time, which keeps a round of the engine independent of the length of its history.
+"""
+
+import hashlib
+import itertools
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, overload
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from simloop.messages import Message, Request, ToolSpec
+from simloop.trace import entries
+from simloop.trace.entries import AnyEntry
+
+_ENCODER = msgspec.json.Encoder()
+# Requests that a later one may be coded against: several agents may share one model.
+_REMEMBERED = 8
+
+
+class View(Sequence[Message]):
+    """The first `length` messages of a list that only grows, with `tail` after them.
+
+    A snapshot without a copy. `tail` holds messages that only this request has.
+    """
+
+    __slots__ = ("length", "messages", "tail")
+
+    def __init__(
+        self, messages: list[Message], length: int, tail: tuple[Message, ...] = ()
+    ) -> None:
+        self.messages = messages
+        self.length = length
+        self.tail = tail
+
+    def __len__(self) -> int:
+        return self.length + len(self.tail)
+
+    def __iter__(self) -> Iterator[Message]:
+        return itertools.chain(itertools.islice(self.messages, self.length), self.tail)
+
+    @overload
+    def __getitem__(self, index: int) -> Message: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Message]: ...
+    def __getitem__(self, index: int | slice) -> Message | Sequence[Message]:
+        if isinstance(index, slice):
+            return [*self.messages[: self.length], *self.tail][index]
+        place = index if index >= 0 else len(self) + index
+        if not 0 <= place < len(self):
+            raise IndexError(f"message {index} of {len(self)}")
+        return self.messages[place] if place < self.length else self.tail[place - self.length]
+
+
+class Changes(NamedTuple):
+    """A request as the changes since request number `base`: see `entries.Request`."""
+
+    base: int
+    kept: int
+    added: tuple[Message, ...]
+    digest: str
+    system_prompt: str | UnsetType
+    tools: tuple[ToolSpec, ...] | UnsetType
+    chars: int
+
+
+class _Sent(NamedTuple):
+    """A request that was coded: its messages without a tail, and the chain of their digests."""
+
+    number: int
+    messages: Sequence[Message]
+    length: int
+    chain: bytes
+    system_prompt: str
+    tools: tuple[ToolSpec, ...]
+
+
+_NOTHING = _Sent(0, (), 0, b"", "", ())
+
+
+class RequestCoder:
+    """Codes the requests of one conversation, in the order in which they are sent."""
+
+    def __init__(self) -> None:
+        self._sent: deque[_Sent] = deque(maxlen=_REMEMBERED)
+
+    def code(self, request: Request) -> Changes:
+        """Return `request` as the changes since the remembered request that it extends most."""
+        given = request.messages
+        view = given if type(given) is View else View(list(given), len(given))
+        messages, length, tail = view.messages, view.length, view.tail
+        base, kept = self._base(messages, length)
+        added = (*messages[kept:length], *tail)
+        extends = kept == base.length
+        start, first = (base.chain, kept) if extends else (b"", 0)
+        encoded = _ENCODER.encode(added if extends else [*messages[:length], *tail])
+        digest = hashlib.blake2b(start + encoded, digest_size=16)
+        chain = digest.digest()
+        if tail:  # the next request goes on from the messages before the tail
+            shared = _ENCODER.encode(messages[first:length])
+            chain = hashlib.blake2b(start + shared, digest_size=16).digest()
+        prompt, tools = request.system_prompt, request.tools
+        self._sent.appendleft(_Sent(request.number, messages, length, chain, prompt, tools))
+        new_prompt, new_tools = prompt != base.system_prompt, tools != base.tools
+        chars = len(encoded) + (len(prompt) if new_prompt else 0)
+        if new_tools:
+            chars += sum(len(tool.parameters) for tool in tools)
+        return Changes(
+            base.number,
+            kept,
+            added,
+            digest.hexdigest(),
+            prompt if new_prompt else UNSET,
+            tools if new_tools else UNSET,
+            chars,
+        )
+
+    def _base(self, messages: Sequence[Message], length: int) -> tuple[_Sent, int]:
+        best, most = _NOTHING, 0
+        for sent in self._sent:
+            if sent.messages is messages:
+                kept = min(sent.length, length)
+            else:
+                kept = _common(sent.messages, sent.length, messages, length)
+            if kept > most or best is _NOTHING:
+                best, most = sent, kept
+            if kept == sent.length:
+                break  # nothing extends more than the whole of the newest one that fits
+        return best, most
+
+
+def _common(
+    one: Sequence[Message], one_length: int, other: Sequence[Message], other_length: int
+) -> int:
+    """Return the number of equal messages at the start of both."""
+    shorter = min(one_length, other_length)
+    pairs = zip(one, itertools.islice(other, shorter), strict=False)
+    return next((i for i, (a, b) in enumerate(pairs) if a is not b and a != b), shorter)
+
+
+def requests(record: Iterable[AnyEntry]) -> Iterator[Request]:
+    """Yield every request, exactly as it was sent, in time linear in the trace.
+
+    Requests that extend one another share one list, of which each has a View.
+    """
+    sent: dict[int, Request] = {}
+    for entry in record:
+        if isinstance(entry, entries.Request):
+            request = sent[entry.number] = _decoded(entry, sent.get(entry.base))
+            yield request
+
+
+def _decoded(entry: entries.Request, base: Request | None) -> Request:
+    messages: list[Message] = []
+    system_prompt = ""
+    tools: tuple[ToolSpec, ...] = ()
+    if base is not None:
+        system_prompt, tools = base.system_prompt, base.tools
+        assert type(base.messages) is View
+        shared = base.messages.messages
+        messages = shared if len(shared) == entry.kept else shared[: entry.kept]
+    messages += entry.added
+    if isinstance(entry.system_prompt, str):
+        system_prompt = entry.system_prompt
+    if isinstance(entry.tools, tuple):
+        tools = entry.tools
+    view = View(messages, len(messages))
+    return Request(entry.number, entry.purpose, system_prompt, view, tools)

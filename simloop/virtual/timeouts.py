@@ -1,0 +1,116 @@
+"""Timeouts: bounds, in virtual time, on the blocks in which one task waits.
+
+asyncio has `timeout`, which is not enough here: code that swallows its cancellation must be
+cancelled again, and an inner bound may not outlast an outer one. The rule to keep: code that
+catches a CancelledError which this module caused also calls `uncancel`, so that a cancellation
+from outside is never swallowed.
+"""
+
+import asyncio
+from types import TracebackType
+from typing import Any, Self
+
+from simloop.virtual.clock import VirtualLoop
+from simloop.virtual.timers import NEVER_NS
+
+NS_PER_MS = 1_000_000
+# Code that is cancelled may clean up for so long; code that goes on is cancelled again. opencode
+# waits as long for its tools to settle.
+GRACE_MS = 250
+GRACE_NS = GRACE_MS * NS_PER_MS
+MOST_CANCELS = 100
+"""Code that has swallowed so many cancellations never ends; the bounds of the clock report it."""
+
+
+class Timeouts:
+    """The nested timeouts of one task; `current` is the innermost."""
+
+    __slots__ = ("current", "loop", "task")
+
+    def __init__(self, loop: VirtualLoop, task: asyncio.Task[Any]) -> None:
+        self.loop = loop
+        self.task = task
+        self.current: Timeout | None = None
+
+    def after(self, timeout_ms: int | None) -> "Timeout":
+        """Return a timeout of `timeout_ms` of virtual time. None sets no bound of its own."""
+        return self.at(
+            NEVER_NS if timeout_ms is None else self.loop.now_ns + timeout_ms * NS_PER_MS
+        )
+
+    def at(self, when_ns: int) -> "Timeout":
+        """Return a timeout at an instant. The bound of an enclosing block holds too."""
+        outer = self.current
+        return Timeout(self, when_ns if outer is None else min(when_ns, outer.when_ns))
+
+
+class Timeout:
+    """A bound on a `with` block. `expired` says afterwards whether the bound was reached.
+
+    The CancelledError of an expired timeout ends at the block; any other passes through. If the
+    code in the block swallows the error, `expired` stays true. `broken` says that `break_off`
+    ended the block, which is no expiry.
+    """
+
+    __slots__ = ("_outer", "_timeouts", "_timer", "broken", "cancels", "when_ns")
+
+    def __init__(self, timeouts: Timeouts, when_ns: int) -> None:
+        self._timeouts = timeouts
+        self._timer: asyncio.TimerHandle | None = None
+        self.when_ns = when_ns
+        self.cancels = 0
+        self.broken = False
+
+    @property
+    def expired(self) -> bool:
+        """Return whether the bound was reached."""
+        return self.cancels > 0 and not self.broken
+
+    def break_off(self) -> None:
+        """End the block now if its task waits, or when it waits next; do so once."""
+        if self.broken or self.cancels:
+            return
+        self.broken = True
+        timeouts = self._timeouts
+        if asyncio.current_task(timeouts.loop) is timeouts.task:
+            # The task is calling, so it does not wait: cancelling it now could hit a later wait.
+            timeouts.loop.call_soon(self._cancel)
+        else:
+            self._cancel()
+
+    def __enter__(self) -> Self:
+        timeouts = self._timeouts
+        self._outer, timeouts.current = timeouts.current, self
+        self._arm(self.when_ns)
+        return self
+
+    def _arm(self, when_ns: int) -> None:
+        if when_ns < NEVER_NS:
+            self._timer = self._timeouts.loop.call_at_ns(when_ns, self._cancel)
+
+    def _cancel(self) -> None:
+        """Cancel the task, if this is its innermost timeout; an outer one waits for its turn."""
+        timeouts = self._timeouts
+        if timeouts.current is not self or self.cancels >= (1 if self.broken else MOST_CANCELS):
+            return
+        self.cancels += 1
+        timeouts.task.cancel()
+        if not self.broken:  # code that does not look at an abort goes on as it likes
+            self._arm(timeouts.loop.now_ns + GRACE_NS)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        timeouts = self._timeouts
+        if self._timer is not None:
+            self._timer.cancel()
+        outer = timeouts.current = self._outer
+        if outer is not None and outer.when_ns <= timeouts.loop.now_ns:
+            outer._arm(timeouts.loop.now_ns)  # noqa: SLF001 - its bell rang while this one was inner
+        if not self.cancels:
+            return False
+        others = [timeouts.task.uncancel() for _ in range(self.cancels)][-1]
+        return kind is asyncio.CancelledError and not others

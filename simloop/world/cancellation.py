@@ -1,0 +1,154 @@
+"""The end of a run from outside: by its user, by the wall clock, or by a hook that must not fail.
+
+Not here: the course of the run after that (the loop, or the agent). The rule to keep: code that
+catches a CancelledError which this module caused also calls `uncancel`, so that a cancellation
+from outside is never swallowed. `Cancellation.take` does so.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from simloop.kernel.signals import AbortRequested, Signal, WallClockExpired
+from simloop.virtual.clock import VirtualLoop
+from simloop.virtual.timeouts import GRACE_NS, MOST_CANCELS, NS_PER_MS, Timeout
+from simloop.virtual.timers import NEVER_NS
+
+
+class Cancellation:
+    """Ends the run at its next await or at its next check, whichever is first.
+
+    `pending` is the signal that waits to be taken. Only the first counts, because a run ends once.
+    While `polls` is set, an abort cancels nothing; the next check finds it. `on_stop` is called
+    with the signal when it counts.
+
+    With `note_abort` an abort is a flag and ends nothing: `aborted` is true from then on, and the
+    waits that are under way in `breaking` are broken off. `note_abort` is called once.
+    """
+
+    def __init__(
+        self, loop: VirtualLoop, on_stop: Callable[[Signal], None] = lambda _: None
+    ) -> None:
+        self._loop = loop
+        self._task: asyncio.Task[Any]
+        self._on_stop = on_stop
+        self.note_abort: Callable[[], None] | None = None
+        self.pending: Signal | None = None
+        self.closed = True
+
+    def open(self, task: asyncio.Task[Any], wall_clock_ms: int | None) -> None:
+        """Begin a run in `task`: nothing is pending, and only its wall clock is planned."""
+        self._wall_clock_ns = NEVER_NS
+        if wall_clock_ms is not None:
+            self._wall_clock_ns = self._loop.now_ns + wall_clock_ms * NS_PER_MS
+        self.reopen(task)
+
+    def reopen(self, task: asyncio.Task[Any] | None = None) -> None:
+        """Let the run be ended again: its machine goes on after an end."""
+        self._task = task or self._task
+        self._outside = self._task.cancelling()
+        self._cancels = 0
+        self.closed = False
+        self._planned: list[tuple[int, Signal]] = []
+        self._timers: list[asyncio.TimerHandle] = []
+        self._due_ns = NEVER_NS
+        self._found_by_asking = False
+        self._breakable: list[Timeout] = []
+        self._aborted = False
+        self.polls = False
+        self.pending = None
+        if self._wall_clock_ns < NEVER_NS:
+            self.plan(self._wall_clock_ns, WallClockExpired())
+
+    @property
+    def aborted(self) -> bool:
+        """Return whether the user has aborted the run, where an abort is a flag."""
+        if not self._aborted and self.note_abort is not None:
+            self._find_due()
+        return self._aborted
+
+    def plan(self, when_ns: int, signal: Signal) -> None:
+        """Plan the end of the run with `signal` at that time, even if the run never waits."""
+        self._planned.append((when_ns, signal))
+        self._due_ns = min(self._due_ns, when_ns)
+        self._timers.append(self._loop.call_at_ns(when_ns, self.end_run, signal))
+
+    def end_run(self, signal: Signal) -> None:
+        """End the run with `signal`; do nothing if an end is pending or the run is over."""
+        if (self.pending is not None and not self._found_by_asking) or self.closed:
+            return
+        if self.note_abort is not None and type(signal) is AbortRequested:
+            self._flag_abort(signal, self.note_abort)
+            return
+        self._found_by_asking = self.polls and type(signal) is AbortRequested
+        self.pending = signal
+        self._on_stop(signal)
+        if self._found_by_asking:
+            return
+        if asyncio.current_task(self._loop) is self._task:
+            # The run is not waiting, it is calling us. It checks before it starts anything more;
+            # this is for the case that what called us waits for something first.
+            self._loop.call_soon(self._cancel)
+        else:
+            self._cancel()
+
+    def _cancel(self) -> None:
+        if self.pending is not None and self._cancels < MOST_CANCELS:
+            self._task.cancel()
+            self._cancels += 1
+            again_ns = self._loop.now_ns + GRACE_NS
+            self._timers.append(self._loop.call_at_ns(again_ns, self._cancel))
+
+    def _flag_abort(self, signal: Signal, note: Callable[[], None]) -> None:
+        if not self._aborted:
+            self._aborted = True
+            self._on_stop(signal)
+            note()
+            for timeout in tuple(self._breakable):
+                timeout.break_off()
+
+    @contextmanager
+    def breaking(self, timeout: Timeout) -> Iterator[None]:
+        """Break off `timeout` if the user aborts the run in the `with` block or before it."""
+        self._breakable.append(timeout)
+        try:
+            if self.aborted:
+                timeout.break_off()
+            yield
+        finally:
+            self._breakable.remove(timeout)
+
+    def check(self) -> None:
+        """Raise CancelledError if the run is to end; call this before anything new is started."""
+        self._find_due()
+        if self.pending is not None:
+            raise asyncio.CancelledError
+
+    def _find_due(self) -> None:
+        """End the run as planned if it is time: time may have passed without any waiting."""
+        while self._loop.now_ns >= self._due_ns and self.pending is None:
+            due = min(self._planned, key=lambda plan: plan[0])
+            self._planned.remove(due)
+            self._due_ns = min((when_ns for when_ns, _ in self._planned), default=NEVER_NS)
+            self.end_run(due[1])
+
+    def take(self) -> Signal:
+        """Return the signal that ends the run.
+
+        Raises CancelledError if others cancelled the task too.
+        """
+        assert self.pending is not None
+        signal = self.pending
+        self.close()
+        for _ in range(self._cancels):
+            self._task.uncancel()
+        if self._task.cancelling() > self._outside:
+            raise asyncio.CancelledError
+        return signal
+
+    def close(self) -> None:
+        """Let nothing interrupt the task any more: the run is over, its task may go on."""
+        self.pending, self.closed = None, True
+        for timer in self._timers:
+            timer.cancel()

@@ -1,0 +1,338 @@
+"""The model as an agent sees it: each request and each part of a reply is recorded as it passes.
+
+Not here: the answers (fake_model.py, faults.py) and what an agent makes of them. The rules to keep:
+the trace holds a part before the agent sees it, as it arrived; and before each part every task that
+is ready gets its turn, so that an observer changes nothing.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from simloop.errors import ScenarioError, SimloopError
+from simloop.escape import writable
+from simloop.messages import (
+    AssistantMessage,
+    Fault,
+    Finish,
+    FinishReason,
+    Message,
+    Part,
+    ReasoningDelta,
+    Request,
+    StreamError,
+    TextDelta,
+    ToolCall,
+    ToolCallDelta,
+    ToolCallPart,
+    ToolSpec,
+    Usage,
+)
+from simloop.trace import entries
+from simloop.trace.recorder import Recorder
+from simloop.trace.requests import RequestCoder
+from simloop.virtual.clock import VirtualLoop
+from simloop.world.fake_model import Model
+from simloop.world.streams import Stream, stream_of
+from simloop.world.user_errors import UserError, describe, keep
+
+
+class ModelCallFailed(Exception):  # noqa: N818 - a failure of the simulated world, not of simloop
+    """A model call of the native client failed. `fault` says how: status, code, headers."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.message)
+        self.fault = fault
+
+
+class Completion(Struct, frozen=True):
+    """A whole reply, as the native client returns it."""
+
+    message: AssistantMessage
+    finish: FinishReason
+    usage: Usage | None = None
+
+
+class ModelPort:
+    """Sends requests to the model and records them, counted from 1."""
+
+    def __init__(
+        self, model: Model, recorder: Recorder, loop: VirtualLoop, raised: list[UserError]
+    ) -> None:
+        self.model = model
+        self.recorder = recorder
+        self.loop = loop
+        self.raised = raised
+        self.requests = 0
+        self._coder = RequestCoder()
+
+    def stream(
+        self,
+        messages: Sequence[Message],
+        *,
+        system_prompt: str = "",
+        tools: Iterable[ToolSpec] = (),
+        purpose: str = "main",
+        tokens: int = 0,
+    ) -> "RecordedStream":
+        """Send a request and return the stream of its reply. `tokens` is the caller's estimate.
+
+        The model is asked when the stream is first read.
+        """
+        recorder = self.recorder
+        self.requests = number = self.requests + 1
+        request = Request(number, purpose, system_prompt, messages, tuple(tools))
+        changes = self._coder.code(request)
+        recorder.count(changes.chars)
+        recorder.append(
+            entries.Request(
+                len(recorder.entries),
+                recorder.now_ns,
+                number,
+                purpose,
+                changes.digest,
+                changes.base,
+                changes.kept,
+                changes.added,
+                changes.system_prompt,
+                changes.tools,
+                tokens,
+            )
+        )
+        return RecordedStream(self, request)
+
+    async def reply(
+        self,
+        messages: Sequence[Message],
+        *,
+        system_prompt: str = "",
+        tools: Iterable[ToolSpec] = (),
+    ) -> Completion:
+        """Send a request and return the whole reply. Raises ModelCallFailed if the call fails."""
+        text: list[str] = []
+        calls: list[ToolCall] = []
+        async for part in self.stream(messages, system_prompt=system_prompt, tools=tools):
+            match part:
+                case TextDelta():
+                    text.append(part.text)
+                case ToolCallPart():
+                    calls.append(part.call)
+                case StreamError():
+                    raise ModelCallFailed(part.fault)
+                case Finish():
+                    message = AssistantMessage("".join(text), tuple(calls))
+                    return Completion(message, part.reason, part.usage)
+                case _:
+                    pass
+        raise ModelCallFailed(Fault("the stream ended without a finish", code="interrupted"))
+
+
+class RecordedStream:
+    """The reply to one request. `ended` is set after its last part.
+
+    The caller takes the parts that are `due`, then calls `wait`, until `wait` returns False; or it
+    iterates with `async for`. It calls `aclose` if it stops before the end. `before_part` is called
+    when a part has arrived, before it is recorded; an exception of it keeps the part out.
+    """
+
+    __slots__ = (
+        "_asks_for_turn", "_loop", "_port", "_recorder", "_stream", "before_part", "ended",
+        "request",
+    )  # fmt: skip
+
+    def __init__(self, port: ModelPort, request: Request) -> None:
+        self.request = request
+        self.before_part: Callable[[], None] | None = None
+        self.ended = False
+        self._port = port
+        self._recorder = port.recorder
+        self._loop = port.loop
+        self._stream: Stream | None = None
+        self._asks_for_turn = True
+
+    def due(self) -> Iterator[Part]:
+        """Record and yield the parts that are there now.
+
+        Stops early if other tasks are ready: `wait` gives them their turn. A failure of the model's
+        code is a StreamError part.
+        """
+        parts: Iterator[Part] | None = None
+        loop = self._loop
+        while not self.ended:
+            try:
+                if self._stream is None:
+                    self._stream = stream_of(self._port.model.stream(self.request))
+                if self._asks_for_turn and loop.busy:
+                    return
+                parts = parts or self._stream.due()
+                part = next(parts, None)
+            except SimloopError:
+                raise  # the script is wrong, or simloop is
+            except Exception as error:  # noqa: BLE001 - a model may be the user's code
+                part = self._failure(error)
+            if part is None:
+                return
+            if self.before_part is not None:
+                self.before_part()
+            self._asks_for_turn = True
+            yield self._recorded(part)
+
+    async def wait(self) -> bool:
+        """Give other tasks their turn, or wait for the next part. Return False at the end."""
+        if self.ended:
+            return False
+        if self._stream is None or (self._asks_for_turn and self._loop.busy):
+            self._asks_for_turn = False
+            await asyncio.sleep(0)
+            return True
+        try:
+            if await self._stream.wait():
+                return True
+        except SimloopError:
+            raise
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            self._stream = _Failed(
+                StreamError(Fault("the model was cancelled"))
+            )  # by itself: bug D4
+            return True
+        except Exception as error:  # noqa: BLE001 - as in `due`
+            self._stream = _Failed(self._failure(error))
+            return True
+        self.ended = True
+        self._recorder.record(entries.StreamCut, self.request.number)
+        return False
+
+    def __aiter__(self) -> "RecordedStream":
+        return self
+
+    async def __anext__(self) -> Part:
+        while not self.ended:
+            for part in self.due():
+                return part
+            await self.wait()
+        raise StopAsyncIteration
+
+    async def aclose(self) -> None:
+        """Give up the rest of the reply."""
+        self.ended = True
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            await stream.aclose()
+
+    def fail(self, fault: Fault) -> None:
+        """End the reply with `fault`, as a client does that gives up before it asks the model."""
+        self._recorded(StreamError(fault))
+
+    def _failure(self, error: Exception) -> StreamError:
+        keep(self._port.raised, "the model", error)
+        return StreamError(fault_of(error))
+
+    def _recorded(self, part: Part) -> Part:
+        """Record a part and return it, with text that can be encoded."""
+        recorder = self._recorder
+        if type(part) is TextDelta:  # most parts are: no further call
+            text = part.text
+            if not text.isascii():
+                text = writable(text)
+                part = part if text == part.text else TextDelta(text)
+            recorder.count(len(text))
+            record = recorder.entries
+            number = self.request.number
+            recorder.append(entries.TextDelta(len(record), recorder.now_ns, number, text))
+            return part
+        kind: Any = type(part)
+        record_part = _RECORDED.get(kind)
+        if record_part is None:
+            raise ScenarioError(
+                f"the model gave a {kind.__name__}, which is no part of a stream",
+                key="model",
+                hint="return text, a Reply, or parts such as TextDelta and Finish",
+            )
+        part = record_part(part, self.request.number, recorder)
+        self.ended = kind is Finish or kind is StreamError
+        return part
+
+
+class _Failed:
+    """A stream that has failed while it was waited for: its last part is the failure."""
+
+    def __init__(self, failure: StreamError) -> None:
+        self._failure = failure
+
+    def due(self) -> Iterator[Part]:
+        yield self._failure
+
+    async def wait(self) -> bool:
+        return True
+
+    async def aclose(self) -> None:
+        pass
+
+
+def _tool_call(part: ToolCallPart, number: int, recorder: Recorder) -> Part:
+    given = part.call
+    call = ToolCall(writable(given.id), writable(given.name), writable(given.arguments))
+    recorder.record(entries.ToolCall, number, call.id, call.name, call.arguments)
+    return ToolCallPart(call)
+
+
+def _finish(part: Finish, number: int, recorder: Recorder) -> Part:
+    raw = writable(part.raw)
+    recorder.record(entries.Finish, number, part.reason, raw, part.usage, part.steps)
+    return part if raw == part.raw else Finish(part.reason, raw, part.usage, part.steps)
+
+
+def _error(part: StreamError, number: int, recorder: Recorder) -> Part:
+    fault = part.fault
+    headers = tuple((writable(name), writable(value)) for name, value in fault.headers)
+    fault = Fault(
+        writable(fault.message),
+        status=fault.status,
+        code=writable(fault.code),
+        headers=headers,
+        code_is_type=fault.code_is_type,
+    )
+    recorder.count(len(fault.message) + sum(len(name) + len(value) for name, value in headers))
+    recorder.record(entries.Error, number, fault)
+    return StreamError(fault)
+
+
+def _reasoning(part: ReasoningDelta, number: int, recorder: Recorder) -> Part:
+    text = writable(part.text)
+    recorder.record(entries.ReasoningDelta, number, text)
+    return ReasoningDelta(text)
+
+
+def _tool_call_delta(part: ToolCallDelta, number: int, recorder: Recorder) -> Part:
+    delta = ToolCallDelta(writable(part.call_id), writable(part.name), writable(part.arguments))
+    recorder.record(entries.ToolCallDelta, number, delta.call_id, delta.name, delta.arguments)
+    return delta
+
+
+_RECORDED: dict[type, Callable[[Any, int, Recorder], Part]] = {
+    ToolCallPart: _tool_call,
+    Finish: _finish,
+    StreamError: _error,
+    ReasoningDelta: _reasoning,
+    ToolCallDelta: _tool_call_delta,
+}
+# What JavaScript's SDKs and their ports to Python raise when a request is aborted.
+_ABORT_ERRORS = frozenset({"AbortError", "APIUserAbortError"})
+
+
+def fault_of(error: Exception) -> Fault:
+    """Return the fault for an exception of a model function or an SDK, by status or type."""
+    message = describe(error)
+    status = getattr(error, "status_code", getattr(error, "status", None))
+    if isinstance(status, int):
+        return Fault(message, status=status)
+    if type(error).__name__ in _ABORT_ERRORS:
+        return Fault(message, code="aborted")
+    if isinstance(error, TimeoutError):
+        return Fault(message, code="timeout")
+    return Fault(message, code="connection" if isinstance(error, ConnectionError) else "")

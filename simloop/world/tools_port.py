@@ -1,0 +1,182 @@
+"""The tools as an agent sees them: each start and each result is recorded as it passes.
+
+Not here: what a tool is (tools.py), and the hooks around its calls (engine). The rules to keep: an
+exception of a tool becomes an error result for the model, and a tool that waits for nothing
+costs no coroutine.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, TypeAlias
+
+import msgspec
+
+from simloop.errors import SimloopError
+from simloop.escape import writable
+from simloop.kernel.policies import Conversion
+from simloop.messages import ToolCall, ToolMessage, ToolResult, ToolSpec
+from simloop.trace import entries
+from simloop.trace.recorder import Recorder
+from simloop.virtual.clock import VirtualLoop
+from simloop.virtual.started import PENDING, Started
+from simloop.virtual.timeouts import Timeout, Timeouts
+from simloop.world.arguments import read_arguments
+from simloop.world.tools import Tool, canonical_json
+from simloop.world.user_errors import UserError, keep, message_of
+
+
+def unbroken(_: Timeout) -> AbstractContextManager[None]:
+    """Let no abort break the timeout off."""
+    return nullcontext()
+
+
+Breaking: TypeAlias = Callable[[Timeout], AbstractContextManager[None]]
+"""A function that lets an abort break a timeout off while its block runs."""
+
+
+class ToolsPort:
+    """Runs tools by name. `timeout_ms` bounds a call whose tool has no timeout of its own."""
+
+    def __init__(
+        self,
+        tools: Mapping[str, Tool],
+        recorder: Recorder,
+        loop: VirtualLoop,
+        raised: list[UserError],
+        timeout_ms: int | None = None,
+    ) -> None:
+        self.tools = tools
+        self.specs: tuple[ToolSpec, ...] = tuple(tool.spec for tool in tools.values())
+        self._recorder = recorder
+        self._loop = loop
+        self._raised = raised
+        self._timeout_ms = timeout_ms
+
+    async def run(self, call: ToolCall) -> ToolMessage:
+        """Run one call and return its result for the model.
+
+        An unknown tool, wrong arguments and a tool that fails give an error result.
+        """
+        if self._loop.busy:
+            await asyncio.sleep(0)
+        result = await self._run(call)
+        return ToolMessage(call.id, writable(result.text), result.is_error)
+
+    async def _run(self, call: ToolCall) -> ToolResult:
+        tool = self.tools.get(call.name)
+        if tool is None:
+            return self.record(call, failed(f"tool {call.name} not found"))
+        arguments, shown, wrong = read_arguments(tool, call.arguments, Conversion.NONE)
+        if wrong:
+            return self.record(call, ToolResult(wrong, is_error=True))
+        self.start(call, shown)
+        result = self.begin(call, tool, arguments)
+        if isinstance(result, ToolResult):
+            return result
+        task = asyncio.current_task()
+        assert task is not None
+        waited = await self.wait(result, call, tool, Timeouts(self._loop, task))
+        assert waited is not None
+        return waited
+
+    def start(self, call: ToolCall, shown: str) -> None:
+        """Record that the tool of `call` starts, with its arguments as JSON."""
+        self._recorder.record(entries.ToolStarted, call.id, call.name, shown)
+
+    def begin(
+        self, call: ToolCall, tool: Tool, arguments: dict[str, Any]
+    ) -> "ToolResult | Started":
+        """Run a tool up to its first wait, and return its result, or the rest to `wait` for."""
+        try:
+            value = tool.function.function(**arguments)
+            if tool.function.is_async or asyncio.iscoroutine(value):
+                started = Started(value)
+                if started.result is PENDING:
+                    return started
+                value = started.result
+            result = result_of(value)
+        except SimloopError:
+            raise  # a wrong scenario or an escape from the simulation is not the tool's failure
+        except asyncio.CancelledError:
+            result = _cancelled()
+        except Exception as error:  # noqa: BLE001 - a tool is user code
+            result = self._failure(tool, error)
+        return self.record(call, result)
+
+    async def wait(
+        self,
+        started: Started,
+        call: ToolCall,
+        tool: Tool,
+        timeouts: Timeouts,
+        breaking: Breaking = unbroken,
+    ) -> ToolResult | None:
+        """Return the result of a tool that waits; None if an abort broke it off."""
+        timeout_ms = tool.timeout_ms or self._timeout_ms
+        result = None
+        with timeouts.after(timeout_ms) as timeout, breaking(timeout):
+            try:
+                result = result_of(await started)
+            except SimloopError:
+                raise
+            except asyncio.CancelledError:
+                if timeouts.task.cancelling():
+                    raise
+                result = _cancelled()
+            except Exception as error:  # noqa: BLE001 - a tool is user code
+                result = self._failure(tool, error)
+        if timeout.expired:  # a result that comes all the same, from a tool that went on, is late
+            result = failed(f"timed out after {timeout_ms} ms")
+        return None if result is None else self.record(call, result)
+
+    def record(self, call: ToolCall, result: ToolResult) -> ToolResult:
+        """Record the result of a call and return it."""
+        details = details_of(result, self._recorder)
+        text = writable(result.text)
+        self._recorder.record(
+            entries.ToolResult, call.id, call.name, text, result.is_error, details
+        )
+        return result
+
+    def _failure(self, tool: Tool, error: Exception) -> ToolResult:
+        keep(self._raised, f"the tool {tool.spec.name}", error)
+        return failed(message_of(error) or type(error).__name__)
+
+
+def failed(why: str) -> ToolResult:
+    """Return the result of a call that failed."""
+    return ToolResult(f"Error: {why}", is_error=True, details={"error": why})
+
+
+def _cancelled() -> ToolResult:
+    return failed("the tool was cancelled")  # by itself: no Exception, so bug D4
+
+
+def details_of(result: ToolResult, recorder: Recorder) -> object:
+    """Return a copy of the details of `result`, or a text that names their type if not JSON."""
+    details = result.details
+    if details is None:
+        return None
+    try:
+        text = canonical_json(details)
+        recorder.count(len(text))
+        return msgspec.json.decode(text)
+    except (TypeError, ValueError, RecursionError):
+        return f"no JSON: {type(details).__name__}"
+
+
+def result_of(value: Any) -> ToolResult:
+    """Return the value that a tool returned, as a result."""
+    if isinstance(value, ToolResult):
+        if not isinstance(value.text, str):
+            raise TypeError("the text of a ToolResult must be text")
+        return value
+    return ToolResult(text_of(value))
+
+
+def text_of(value: Any) -> str:
+    """Return a value as the model reads it: text unchanged, None empty, all else as JSON."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None else canonical_json(value).decode()

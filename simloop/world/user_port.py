@@ -1,0 +1,100 @@
+"""The user as an agent sees it: messages sent during a run, and the request to stop.
+
+Not here: when the user acts (runs/triggers.py) and the prompts (runs/conversation.py). The rules to
+keep: a message is given out exactly once, in the order in which it was sent, and costs the
+same however many others wait. Messages planned for a time are recorded when they are looked for,
+because time may also pass in a tool that waits for nothing.
+"""
+
+import asyncio
+from collections import deque
+from itertools import count
+from typing import Any
+
+from simloop.kernel.signals import AbortRequested, Signal, WallClockExpired
+from simloop.messages import Queue, StopCause
+from simloop.trace import entries
+from simloop.trace.recorder import Recorder
+from simloop.virtual.clock import VirtualLoop
+from simloop.world.cancellation import Cancellation
+
+_CAUSES: dict[type, StopCause] = {
+    AbortRequested: StopCause.ABORT,
+    WallClockExpired: StopCause.WALL_CLOCK,
+}
+
+
+class UserPort:
+    """The two queues of one conversation, and the cancellation of its runs."""
+
+    def __init__(self, recorder: Recorder, loop: VirtualLoop) -> None:
+        self._recorder = recorder
+        self._loop = loop
+        self._planned: deque[tuple[int, Queue, str]] = deque()
+        # Where both queues are asked for, the order is that of sending: so each message has an
+        # ordinal, and the older of the two first messages is the next.
+        self._ordinals = count()
+        self._waiting: dict[Queue, deque[tuple[int, str]]] = {queue: deque() for queue in Queue}
+        self.cancellation = Cancellation(loop, self._record_stop)
+
+    # ------------------------------------------------------------------ for the agent
+
+    @property
+    def stopped(self) -> bool:
+        """Return whether the user, or the wall clock, has asked the run to stop."""
+        return self.cancellation.pending is not None or self.cancellation.aborted
+
+    def has(self, queue: Queue | None = None) -> bool:
+        """Return whether a message waits in `queue`, or in any."""
+        if self._planned:
+            self._send_due()
+        if queue is not None:
+            return bool(self._waiting[queue])
+        return any(self._waiting.values())
+
+    def take(self, queue: Queue | None = None, *, one: bool = False) -> list[str]:
+        """Return the waiting messages of `queue`, or of both; the first of them, or all."""
+        if not self.has(queue):
+            return []
+        asked = Queue if queue is None else (queue,)
+        queues = [self._waiting[each] for each in asked if self._waiting[each]]
+        if one:
+            return [min(queues).popleft()[1]] if queues else []
+        taken = sorted(message for each in queues for message in each)
+        for each in queues:
+            each.clear()
+        return [text for _, text in taken]
+
+    # ------------------------------------------------------------------ for the user
+
+    def plan(self, planned: list[tuple[int, Queue, str]]) -> None:
+        """Plan messages at these times, in virtual nanoseconds."""
+        self._planned = deque(sorted(planned, key=lambda each: each[0]))
+
+    def send(self, text: str, queue: Queue = Queue.STEERING) -> None:
+        """Send a message now."""
+        if self._planned:
+            self._send_due()
+        self._add(text, queue)
+
+    def stop(self) -> None:
+        """Ask the run to stop, as its user does; without a run, do nothing."""
+        self.cancellation.end_run(AbortRequested())
+
+    def begin(self, task: asyncio.Task[Any], wall_clock_ms: int | None) -> None:
+        """Begin a run in `task`, which may last for `wall_clock_ms`."""
+        self.cancellation.open(task, wall_clock_ms)
+
+    def _send_due(self) -> None:
+        while self._planned and self._planned[0][0] <= self._loop.now_ns:
+            _, queue, text = self._planned.popleft()
+            self._add(text, queue)
+
+    def _add(self, text: str, queue: Queue) -> None:
+        self._waiting[queue].append((next(self._ordinals), text))
+        self._recorder.record(entries.Queued, text, queue)
+
+    def _record_stop(self, signal: Signal) -> None:
+        cause = _CAUSES.get(type(signal))
+        if cause is not None:  # a hook that ends its run is not the user
+            self._recorder.record(entries.StopRequested, cause)

@@ -1,0 +1,21 @@
+"""The world: all that an agent may touch, and nothing else."""
+
+from dataclasses import dataclass
+
+from simloop.world.model_port import ModelPort
+from simloop.world.tools_port import ToolsPort
+from simloop.world.user_port import UserPort
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The model, the tools and the user of one conversation. Each records what passes through it.
+
+    reply = await world.model.reply(messages, tools=world.tools.specs)
+    result = await world.tools.run(call)
+    messages += [UserMessage(text) for text in world.user.take()]
+    """
+
+    model: ModelPort
+    tools: ToolsPort
+    user: UserPort
