@@ -5,9 +5,9 @@ one signal, and before anything new is started `interrupts.check` is asked.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from simloop.engine.compaction import Compactor
 from simloop.engine.context import History
@@ -53,6 +53,7 @@ from simloop.world.model_port import RecordedStream
 from simloop.world.tools import Tool
 from simloop.world.world import World
 
+_INTERRUPTED, _TOOL_CALLS = FinishReason.INTERRUPTED, FinishReason.TOOL_CALLS
 _USELESS = {
     FinishReason.INTERRUPTED: (ErrorClass.INTERRUPTED, "the stream ended without a finish"),
     FinishReason.TOOL_CALLS: (
@@ -60,15 +61,21 @@ _USELESS = {
         "the reply announced tool calls and has none",
     ),
 }
-_STEP_CLOSED = signals.StepClosed()
+# Signals without text or numbers are built once: every round delivers them.
+_STEP_CLOSED, _TOOLS_RETURNED = signals.StepClosed(), signals.ToolsReturned()
+_FITS, _OVER = signals.ContextMeasured(over=False), signals.ContextMeasured(over=True)
 _EMPTY = (ErrorClass.EMPTY_REPLY, "the reply is empty")
+
+
+Answer: TypeAlias = Signal | Coroutine[Any, Any, Signal] | None
+"""The signal that answers an effect; a coroutine where something may wait; None for no answer."""
 
 
 class EffectHandlers:
     """Carries out the effects of one conversation, and keeps their results.
 
-    `table` has the method for each kind of effect that is answered. `history` is the conversation;
-    the rest begins anew with each run: see `begin`.
+    `table` has the method for each kind of effect but `Finish`. `history` is the conversation; the
+    rest begins anew with each run: see `begin`.
     """
 
     def __init__(self, world: World, settings: EngineSettings, timeouts: Timeouts) -> None:
@@ -97,7 +104,8 @@ class EffectHandlers:
             self._compactor = Compactor(
                 settings.compaction, self.history, world.model, self._model_calls, timeouts
             )
-        self.table: dict[type, Callable[[Any], Awaitable[Signal | None]]] = {
+        self.table: dict[type, Callable[[Any], Answer]] = {
+            effects.TakeQueued: self.take_queued,
             effects.MeasureContext: self._measure,
             effects.Compact: self._compact,
             effects.CallModel: self._call_model,
@@ -125,12 +133,12 @@ class EffectHandlers:
     # ------------------------------------------------------------------ the context
 
     def take_queued(self, effect: effects.TakeQueued) -> None:
-        """Put queued messages into the context; this effect has no answer and is not in `table`."""
+        """Put queued messages into the context."""
         for text in self._user.take(effect.queue, one=effect.one):
             self.transcript.add(UserMessage(text))
 
-    async def _measure(self, _: effects.MeasureContext) -> Signal:
-        return signals.ContextMeasured(self._compactor.over())
+    def _measure(self, _: effects.MeasureContext) -> Signal:
+        return _OVER if self._compactor.over() else _FITS
 
     async def _compact(self, effect: effects.Compact) -> Signal:
         self._failed_tries = []
@@ -189,7 +197,13 @@ class EffectHandlers:
         self._tool_calls.open(reply.calls)
         await self._model_calls.read(stream, reply, self._timeouts, quiet=False)
         interrupts.polls = False
-        return await self._judge(reply)
+        words = reply.text
+        reply.pieces = [words]  # joined once, here
+        self.said, self.text = words, words or self.text
+        self._tool_calls.open_new()
+        if reply.fault is not None:
+            return await self._failed(reply, reply.fault)
+        return self._replied(reply, words)
 
     def _send(self, system_prompt: str, tools: tuple[ToolSpec, ...], note: str) -> RecordedStream:
         """Send the conversation; `note` is an assistant message that only this request has."""
@@ -227,22 +241,15 @@ class EffectHandlers:
         self.transcript.add_failed(ReplySoFar(), ABORTED_REPLY)
         return signals.ModelFailed(ErrorClass.ABORTED, retryable=False)
 
-    async def _judge(self, reply: ReplySoFar) -> Signal:
-        """Convert the reply, or the failure of the call, to a signal."""
-        words = reply.text
-        reply.pieces = [words]  # joined once, here
-        self.said, self.text = words, words or self.text
-        self._tool_calls.open_new()
-        if reply.fault is not None:
-            return await self._failed(reply, reply.fault)
-        assert reply.finish is not None
-        text = bool(words.strip())
-        if reply.finish is FinishReason.INTERRUPTED or (
-            not reply.calls and (not text or reply.finish is FinishReason.TOOL_CALLS)
-        ):
-            self._error, self.cause = _USELESS.get(reply.finish, _EMPTY)
+    def _replied(self, reply: ReplySoFar, words: str) -> Signal:
+        """Return the signal for a whole reply, and note why it is of no use, if it is of none."""
+        finish = reply.finish
+        assert finish is not None
+        text = bool(words) and not words.isspace()
+        if finish is _INTERRUPTED or (not reply.calls and (not text or finish is _TOOL_CALLS)):
+            self._error, self.cause = _USELESS.get(finish, _EMPTY)
         calls = bool(reply.calls) or any(type(one) is ToolMessage for one in self._failed_tries)
-        return signals.ModelReplied(reply.finish, text, calls, reply.steps)
+        return signals.ModelReplied(finish, text, calls, reply.steps)
 
     async def _failed(self, reply: ReplySoFar, fault: Fault) -> Signal:
         retry = self._settings.retry
@@ -294,18 +301,20 @@ class EffectHandlers:
     # ------------------------------------------------------------------ tools and the step
 
     async def _run_tools(self, effect: effects.RunTools) -> Signal:
+        calls = self._tool_calls
         if not self._tools_are_on and not self._step_tools:  # a hook may bring tools all the same
-            await self._tool_calls.settle(TOOLS_OFF, self._timeouts)
-            return signals.ToolsReturned()
+            await calls.settle(TOOLS_OFF, self._timeouts)
+            return _TOOLS_RETURNED
         self._interrupts.polls = effect.polls
         if effect.first_only:
-            await self._tool_calls.keep_first(ONE_CALL, self._timeouts)
-        await self._tool_calls.run(self._step_tools, self._timeouts)
+            await calls.keep_first(ONE_CALL, self._timeouts)
+        await calls.run(self._step_tools, self._timeouts)
         self._interrupts.polls = False
-        blocked = self._tool_calls.blocked
-        if blocked is not None:
-            self.cause = blocked
-        return signals.ToolsReturned(blocked is not None, self._tool_calls.terminated)
+        blocked, terminated = calls.blocked, calls.terminated
+        if blocked is None:
+            return signals.ToolsReturned(terminate=True) if terminated else _TOOLS_RETURNED
+        self.cause = blocked
+        return signals.ToolsReturned(blocked=True, terminate=terminated)
 
     async def _refuse_tools(self, effect: effects.RefuseTools) -> Signal:
         cause = REFUSED.get(effect.finish, f"the reply ended with {effect.finish}")
@@ -313,23 +322,32 @@ class EffectHandlers:
         await self._tool_calls.settle(f"Error: not executed, {cause}", self._timeouts)
         return signals.ToolsReturned()
 
-    async def _close_step(self, effect: effects.CloseStep) -> Signal:
-        """Commit the reply, tell the callbacks, then the hooks: the documents' order."""
+    def _close_step(self, effect: effects.CloseStep) -> Answer:
+        """Commit the reply, notify the callbacks, then run the hooks: the documents' order."""
         settings, reply = self._settings, self._reply
         assert reply is not None
-        assert reply.finish is not None
         if not effect.keep:
             self.transcript.add_failed(reply, FAILED_REPLY)
         added = self._commit(reply) if effect.keep else ()
-        self._reply, self._failed_tries = None, []
+        self._reply = None
+        if self._failed_tries:
+            self._failed_tries = []
+        callbacks = settings.callbacks
+        if callbacks.on_step_finish or callbacks.on_response or settings.hooks.after_llm_call:
+            return self._report_step(reply, added)
+        return self._step_closed()
+
+    async def _report_step(self, reply: ReplySoFar, added: tuple[Message, ...]) -> Signal:
+        callbacks, hooks = self._settings.callbacks, self._settings.hooks
+        assert reply.finish is not None
         for callback, given in (
-            (settings.callbacks.on_step_finish, (self._step_number, reply.finish)),
-            (settings.callbacks.on_response, (added,)),
+            (callbacks.on_step_finish, (self._step_number, reply.finish)),
+            (callbacks.on_response, (added,)),
         ):
             if callback is not None:
                 self._interrupts.check()
                 await self._user_code.notify(callback, given, self._timeouts)
-        if settings.hooks.after_llm_call:
+        if hooks.after_llm_call:
             done = AfterLLMCall(
                 self._step_number,
                 reply.text,
@@ -338,9 +356,10 @@ class EffectHandlers:
                 reply.raw,
                 reply.usage,
             )
-            await self._user_code.fire(
-                AFTER_LLM_CALL, settings.hooks.after_llm_call, done, self._timeouts
-            )
+            await self._user_code.fire(AFTER_LLM_CALL, hooks.after_llm_call, done, self._timeouts)
+        return self._step_closed()
+
+    def _step_closed(self) -> Signal:
         user = self._user
         if not user.has():
             return _STEP_CLOSED

@@ -12,6 +12,8 @@ signal that an end replaces counts nothing.
 
 import asyncio
 from contextlib import suppress
+from types import CoroutineType
+from typing import Any
 
 from simloop.engine.handlers import EffectHandlers
 from simloop.engine.repetition import MARK, Repetition
@@ -90,6 +92,7 @@ class _Engine:
         self._run = self._machine.start()
         # Counted here for the trace, also for a machine that does not count them.
         self._total_steps = self._compactions = 0
+        self._counters = Counters(self._run.error_count, 0, 0)
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -108,6 +111,13 @@ class _Engine:
             await self._handlers.stop_tools()  # for a run that an error ends
 
     async def _drive_on(self) -> Ending:
+        """Feed signals to the machine and carry out its effects until it has finished.
+
+        Tasks that are ready get a turn before the effects and after them, so an abort or a message
+        that they send takes effect before the next decision. Queued messages are taken at the end
+        of a step, before that turn: messages sent in answer to the step wait for the step after it.
+        An end from outside replaces the signal.
+        """
         signal: Signal | None = Began()
         most = self._settings.max_transitions
         repetition = (
@@ -115,21 +125,60 @@ class _Engine:
             if most >= MAX_TRANSITIONS
             else None
         )
+        handlers, interrupts, loop = self._handlers, self._interrupts, self._loop
+        table = handlers.table
         for number in range(most):
             assert signal is not None
             if repetition is not None and number % MARK == 0 and number:
                 self._end_repetition(number, repetition.found(number))
             asked = self._advance(signal)
-            if self._interrupts.closed and type(self._run.state) is not Finished:
-                self._interrupts.reopen()  # a machine that goes on can be ended again
-            signal = await self._perform(asked, after=signal)
-            if type(self._run.state) is Finished:
-                return self._ended(self._run.state)
+            state = self._run.state
+            if type(state) is Finished:
+                return await self._finish(state, asked)
+            if interrupts.closed:
+                interrupts.reopen()  # a machine that goes on after an end can be ended again
+            try:
+                if type(signal) is StepClosed and type(asked[0]) is TakeQueued:
+                    handlers.take_queued(asked[0])
+                    asked = asked[1:]
+                if loop.busy:
+                    await asyncio.sleep(0)
+                for effect in asked:
+                    answer: Any = table[type(effect)](effect)
+                    if type(answer) is CoroutineType:
+                        answer = await answer
+                    signal = answer
+                if loop.busy:
+                    await asyncio.sleep(0)
+            except asyncio.CancelledError:
+                if interrupts.pending is None:
+                    raise  # not ours: another task wants this one to stop
+            if interrupts.pending is not None:
+                signal = await self._stop()
         raise RunawayRun(
             f"the run passed max_transitions={most} without an outcome, "
             f"after {self._world.model.requests} requests, in state "
             f"{NAMES[type(self._run.state)]}"
         )
+
+    async def _stop(self) -> Signal:
+        """Return the signal of an end from outside, when the tools that it ends have stopped."""
+        with suppress(asyncio.CancelledError):  # our own again, for a tool that goes on
+            await self._handlers.stop_tools()
+        return self._interrupts.take()
+
+    async def _finish(self, state: Finished, asked: tuple[Effect, ...]) -> Ending:
+        """Carry out the last effects; an end from outside no longer changes anything."""
+        try:
+            for effect in asked:
+                if type(effect) is Finish:
+                    await self._handlers.finish(effect, state.outcome)
+        except asyncio.CancelledError:
+            if self._interrupts.pending is None:
+                raise
+        if self._interrupts.pending is not None:
+            await self._stop()
+        return self._ended(state)
 
     def _end_repetition(self, transitions: int, repeated: str) -> None:
         if repeated:
@@ -150,59 +199,24 @@ class _Engine:
     def _note_abort(self) -> None:
         self._record_transition(AbortRequested())
 
-    @property
-    def _counters(self) -> Counters:
-        return Counters(self._run.error_count, self._total_steps, self._compactions)
-
     def _record_transition(self, signal: Signal) -> None:
-        recorder = self._recorder
+        run, recorder, counters = self._run, self._recorder, self._counters
+        if (
+            run.error_count != counters.error_count
+            or self._total_steps != counters.total_steps
+            or self._compactions != counters.compaction_attempts
+        ):
+            counters = Counters(run.error_count, self._total_steps, self._compactions)
+            self._counters = counters
         recorder.append(
             Transition(
                 len(recorder.entries),
-                recorder.now_ns,
+                recorder.clock.now_ns,
                 signal,
-                NAMES[type(self._run.state)],
-                self._counters,
+                NAMES[type(run.state)],
+                counters,
             )
         )
-
-    async def _perform(self, asked: tuple[Effect, ...], after: Signal) -> Signal | None:
-        """Carry out the effects in order and return a signal; an end from outside replaces it.
-
-        Tasks that are ready get a turn before the effects and after them, so an abort or a message
-        that they send takes effect before the next decision. Queued messages are taken at the end
-        of a step, before that turn: messages sent in answer to the step wait for the step after it.
-        """
-        signal: Signal | None = None
-        handlers, interrupts, loop = self._handlers, self._interrupts, self._loop
-        try:
-            if type(after) is StepClosed and asked and type(asked[0]) is TakeQueued:
-                handlers.take_queued(asked[0])
-                asked = asked[1:]
-            if loop.busy and type(self._run.state) is not Finished:
-                await asyncio.sleep(0)
-            for effect in asked:
-                kind = type(effect)
-                if kind is TakeQueued:
-                    handlers.take_queued(effect)  # type: ignore[arg-type]
-                elif kind is Finish:
-                    await handlers.finish(effect, self._outcome())  # type: ignore[arg-type]
-                else:
-                    signal = await handlers.table[kind](effect)
-            if loop.busy and type(self._run.state) is not Finished:
-                await asyncio.sleep(0)
-        except asyncio.CancelledError:
-            if interrupts.pending is None:
-                raise  # not ours: another task wants this one to stop
-        if interrupts.pending is not None:
-            with suppress(asyncio.CancelledError):  # our own again, for a tool that goes on
-                await handlers.stop_tools()
-            return interrupts.take()
-        return signal
-
-    def _outcome(self) -> Outcome:
-        assert isinstance(self._run.state, Finished)
-        return self._run.state.outcome
 
     def _ended(self, state: Finished) -> Ending:
         did = self._handlers

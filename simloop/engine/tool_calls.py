@@ -23,6 +23,7 @@ from simloop.escape import writable
 from simloop.kernel.policies import OnAbort, ToolOrder
 from simloop.messages import NO_RESULT, Message, ToolCall, ToolMessage, ToolResult, ToolResultPart
 from simloop.trace import entries
+from simloop.virtual.started import Started
 from simloop.virtual.timeouts import Timeouts
 from simloop.world.arguments import read_again, read_arguments
 from simloop.world.tools import Tool
@@ -46,6 +47,9 @@ class ToolCalls:
         self._user_code = context.user_code
         self._interrupts = context.interrupts
         self._report_failures = settings.report_failed_tools
+        # Whether anything can come between the begin of a call and its tool.
+        flags_abort = settings.on_abort is not OnAbort.END_RUN
+        self._is_guarded = bool(context.hooks.before_tool_call) or flags_abort
         self._running = RunningCalls()
         self.open([])
 
@@ -114,14 +118,20 @@ class ToolCalls:
 
         A started, interrupted call is not run again; it gets an error result.
         """
-        await self.finish_started()
+        if self._running:
+            await self.finish_started()
         for index in self._started:
             if self.answers[index] is None:
                 await self._reject(index, "Error: not finished, it was interrupted", timeouts)
         if self._is_parallel(tools):
             await self._run_in_parallel(tools, timeouts)
         else:
-            await self._run_in_order(tools, timeouts)
+            for number, index in enumerate(self._open()):
+                if timeouts.loop.busy:
+                    await asyncio.sleep(0)
+                if not self._may_begin(number):
+                    break
+                await self._answer_call(index, tools, timeouts)
         if self._is_stopped():
             await self.settle(NO_RESULT, timeouts)  # of calls that were never begun
 
@@ -132,10 +142,14 @@ class ToolCalls:
         return not any(tool is not None and tool.sequential for tool in called)
 
     async def _answer_call(self, index: int, tools: Mapping[str, Tool], timeouts: Timeouts) -> None:
-        ready = await self._prepare(index, tools, timeouts)
-        if ready is not None:
+        ready = self._read(index, tools)
+        if self._is_guarded and type(ready) is Ready:
+            ready = await self._guard(ready, timeouts)
+        if type(ready) is Ready:
             self._start(ready)
             await self._run_one(ready, timeouts)
+        elif type(ready) is ToolResult:
+            await self._answer(index, ready, timeouts, ran=False)
 
     async def settle(self, text: str, timeouts: Timeouts) -> None:
         """Give every call that is still open an error result with this text."""
@@ -144,14 +158,6 @@ class ToolCalls:
 
     def _open(self) -> list[int]:
         return [index for index, answer in enumerate(self.answers) if answer is None]
-
-    async def _run_in_order(self, tools: Mapping[str, Tool], timeouts: Timeouts) -> None:
-        for number, index in enumerate(self._open()):
-            if timeouts.loop.busy:
-                await asyncio.sleep(0)
-            if not self._may_begin(number):
-                return
-            await self._answer_call(index, tools, timeouts)
 
     async def _run_in_parallel(self, tools: Mapping[str, Tool], timeouts: Timeouts) -> None:
         """Prepare one after the other, and start all that are ready before any runs."""
@@ -204,38 +210,48 @@ class ToolCalls:
     async def _prepare(
         self, index: int, tools: Mapping[str, Tool], timeouts: Timeouts
     ) -> "Ready | None":
-        """Find the tool, validate, run the hooks before it; None if the call is answered."""
+        """Return a call that may run; None if it is answered."""
+        ready = self._read(index, tools)
+        if self._is_guarded and type(ready) is Ready:
+            ready = await self._guard(ready, timeouts)
+        if type(ready) is ToolResult:
+            await self._answer(index, ready, timeouts, ran=False)
+        return ready if type(ready) is Ready else None
+
+    def _read(self, index: int, tools: Mapping[str, Tool]) -> "Ready | ToolResult | None":
+        """Find the tool of a call and read its arguments. A result says why the call cannot run."""
         call = self._calls[index]
         tool = tools.get(call.name)
         if tool is None:
-            await self._reject(index, f"Error: tool {call.name} not found", timeouts)
-            return None
+            return ToolResult(f"Error: tool {call.name} not found", is_error=True)
         arguments, shown, wrong = read_arguments(tool, call.arguments, self._rules.conversion)
-        if not wrong:
-            await self._begin(call, timeouts)
-        if not wrong and self._hooks.before_tool_call:
-            given = BeforeToolCall(call, arguments)
+        return _wrong(wrong) if wrong else Ready(index, tool, arguments, shown)
+
+    async def _guard(self, ready: "Ready", timeouts: Timeouts) -> "Ready | ToolResult | None":
+        """Run the hooks before a call. Return it with its arguments after them, or its result.
+
+        None if the call is answered already. Tasks that are ready get a turn first: after an abort
+        the call does not run.
+        """
+        index, tool = ready.place, ready.tool
+        call = self._calls[index]
+        self._recorder.record(entries.CallBegun, call.id)
+        if timeouts.loop.busy:
+            await asyncio.sleep(0)
+        if self._hooks.before_tool_call:
+            given = BeforeToolCall(call, ready.arguments)
             hooks = self._hooks.before_tool_call
             await self._user_code.fire(BEFORE_TOOL_CALL, hooks, given, timeouts)
             if await self._is_answered_by_hook(index, given, timeouts):
                 return None
             check = self._rules.check_changed
             arguments, shown, wrong = read_again(tool, given.arguments, check=check)
-        if wrong:
-            found = {"validationErrors": wrong.splitlines()[1:]}
-            await self._answer(index, ToolResult(wrong, True, found), timeouts, ran=False)  # noqa: FBT003
-            return None
+            if wrong:
+                return _wrong(wrong)
+            ready = Ready(index, tool, arguments, shown)
         if self._is_stopped():
-            await self._reject(index, OPERATION_ABORTED, timeouts)
-            return None
-        return Ready(index, tool, arguments, shown)
-
-    async def _begin(self, call: ToolCall, timeouts: Timeouts) -> None:
-        """Record that a call begins, if anything can come between that and its tool."""
-        if self._hooks.before_tool_call or self._on_abort is not OnAbort.END_RUN:
-            self._recorder.record(entries.CallBegun, call.id)
-            if timeouts.loop.busy:
-                await asyncio.sleep(0)
+            return ToolResult(OPERATION_ABORTED, is_error=True)
+        return ready
 
     async def _is_answered_by_hook(
         self, index: int, given: BeforeToolCall, timeouts: Timeouts
@@ -275,7 +291,10 @@ class ToolCalls:
 
     async def _run_one(self, ready: "Ready", timeouts: Timeouts) -> None:
         index, call = ready.place, self._calls[ready.place]
-        result = await self._execute(ready, timeouts)
+        result = self._port.begin(call, ready.tool, ready.arguments)
+        if type(result) is Started:
+            result = await self._wait(result, ready, timeouts)
+        assert type(result) is ToolResult
         heard = self._report_failures or not result.is_error
         if heard and self._hooks.after_tool_call and self._interrupts.pending is None:
             done = AfterToolCall(call, ready.arguments, result)
@@ -288,16 +307,13 @@ class ToolCalls:
             result = failed(done.failure) if done.failure else done.result
         await self._answer(index, result, timeouts, ran=True)
 
-    async def _execute(self, ready: "Ready", timeouts: Timeouts) -> ToolResult:
-        """Return the result of the tool; an abort breaks off a tool that waits, if it hears it."""
-        port, call = self._port, self._calls[ready.place]
-        result = port.begin(call, ready.tool, ready.arguments)
-        if isinstance(result, ToolResult):
-            return result
+    async def _wait(self, started: Started, ready: "Ready", timeouts: Timeouts) -> ToolResult:
+        """Return the result of a tool that waits; an abort breaks it off, if it hears the abort."""
         hears = self._on_abort is not OnAbort.END_RUN and ready.place not in self._deaf
         breaking = self._interrupts.breaking if hears else unbroken
-        waited = await port.wait(result, call, ready.tool, timeouts, breaking)
-        return ToolResult(OPERATION_ABORTED, is_error=True) if waited is None else waited
+        call = self._calls[ready.place]
+        result = await self._port.wait(started, call, ready.tool, timeouts, breaking)
+        return ToolResult(OPERATION_ABORTED, is_error=True) if result is None else result
 
     async def _reject(self, index: int, text: str, timeouts: Timeouts) -> None:
         """Answer a call without running its tool."""
@@ -318,18 +334,18 @@ class ToolCalls:
 
     def _put(self, index: int, result: ToolResult, *, ran: bool) -> None:
         call = self._calls[index]
-        text = writable(result.text)
+        text = result.text if result.text.isascii() else writable(result.text)
         self.answers[index] = ToolMessage(call.id, text, result.is_error)
         if result.terminate:
             self._ending.add(index)
         recorder = self._recorder
-        details = details_of(result, recorder)
+        details = None if result.details is None else details_of(result, recorder)
         if not ran or self._hooks.after_tool_call:  # else the entry of the result has this text
             recorder.count(len(text))
         recorder.append(
             entries.Answered(
                 len(recorder.entries),
-                recorder.now_ns,
+                recorder.clock.now_ns,
                 call.id,
                 call.name,
                 text,
@@ -347,3 +363,9 @@ class Ready(NamedTuple):
     tool: Tool
     arguments: dict[str, Any]
     shown: str
+
+
+def _wrong(text: str) -> ToolResult:
+    """Return the result of a call with wrong arguments; the interface gets the list of errors."""
+    found = {"validationErrors": text.splitlines()[1:]}
+    return ToolResult(text, is_error=True, details=found)

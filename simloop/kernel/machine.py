@@ -174,5 +174,6 @@ def stop(
 
 def reply_of(run: Run) -> Reply:
     """Return the reply of the step that is under way."""
-    assert isinstance(run.state, RunningTools | ClosingStep)
-    return run.state.reply
+    state = run.state
+    assert type(state) is RunningTools or type(state) is ClosingStep
+    return state.reply

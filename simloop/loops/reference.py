@@ -165,18 +165,21 @@ class ReferenceLoop:
 
     def advance(self, run: Run, signal: Signal) -> Transition:
         """Return the next run and the effects that it requests: see `Machine.advance`."""
+        # A class pattern that fails on a Struct takes longer than the decision.
+        if type(signal) is ContextMeasured:
+            return self._enter_round(run, over=signal.over)
+        if type(signal) is ModelReplied:
+            return self._take_reply(run, signal)
+        if type(signal) is ToolsReturned:
+            reply = reply_of(run)
+            return run.to(ClosingStep(reply)), _DROP if self._is_broken(reply.finish) else _KEEP
+        if type(signal) is StepClosed:
+            queued = (signal.steering or signal.follow_up) and self.options.hear_queue
+            return self._follow(run, reply_of(run), queued=queued)
+        return self._decide_rarely(run, signal)
+
+    def _decide_rarely(self, run: Run, signal: Signal) -> Transition:
         match signal:
-            case ContextMeasured(over=over):
-                return self._enter_round(run, over=over)
-            case ModelReplied():
-                return self._take_reply(run, signal)
-            case ToolsReturned():
-                reply = reply_of(run)
-                broken = self._is_broken(reply.finish)
-                return run.to(ClosingStep(reply)), _DROP if broken else _KEEP
-            case StepClosed(steering=steering, follow_up=follow_up):
-                queued = (steering or follow_up) and self.options.hear_queue
-                return self._follow(run, reply_of(run), queued=queued)
             case Began() | BackoffElapsed():
                 return self._measure(run)
             case ContextCompacted(shrunk=shrunk):
@@ -190,7 +193,7 @@ class ReferenceLoop:
             case AbortRequested() | WallClockExpired() | HookFailed() | CallBlocked():
                 return self._stop(run, signal)
             case _:
-                assert_never(signal)
+                raise AssertionError(f"decided above: {signal}")
 
     def _measure(self, run: Run) -> Transition:
         return run.to(_MEASURING), _MEASURE if self.options.hear_queue else _MEASURE[1:]

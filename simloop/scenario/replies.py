@@ -7,6 +7,7 @@ every reply becomes a list of timed parts, and the fake does not depend on this 
 import json
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
+from functools import cached_property
 from itertools import zip_longest
 from typing import Annotated, Any, Literal, Self
 
@@ -219,12 +220,35 @@ class Reply(Strict):
 
     def play(self, first_call: int) -> Sequence[TimedPart]:
         """Return the timed parts; calls without an id are numbered from `call-<first_call>`."""
-        return list(self._timed(first_call))
+        timed, numbered = self._played
+        if first_call == 1 or not numbered:
+            return timed
+        timed = timed.copy()
+        for place, number in numbered:
+            delay_ns, part = timed[place]
+            timed[place] = delay_ns, _numbered(part, f"call-{first_call + number}")
+        return timed
 
-    def _timed(self, first_call: int) -> Iterator[TimedPart]:
+    @cached_property
+    def _played(self) -> tuple[list[TimedPart], list[tuple[int, int]]]:
+        """The timed parts with calls from `call-1`, and the place and number of each such call.
+
+        Parts are values, so a reply that is played again, or in another run, shares them.
+        """
+        timed = list(self._timed())
+        ids = {} if self.ids else {f"call-{n + 1}": n for n in range(len(self._calls()))}
+        ids |= {f"call-{len(self._calls()) + 1}": len(self._calls())} if self.half_call else {}
+        numbered = [
+            (place, ids[call_id])
+            for place, (_, part) in enumerate(timed)
+            if (call_id := _id_of(part)) in ids
+        ]
+        return timed, numbered
+
+    def _timed(self) -> Iterator[TimedPart]:
         pace = self.pace
         delay_ns: int = pace.first_part
-        for part in self._parts(first_call):
+        for part in self._parts(1):
             if pace.per_token and isinstance(part, TextDelta):
                 delay_ns += pace.per_token * utf8_bytes_over_4(part.text)
             yield delay_ns, part
@@ -275,6 +299,19 @@ class Reply(Strict):
 
     def _calls(self) -> list[tuple[str, str]]:
         return calls_of(self.call)
+
+
+def _id_of(part: Part | Exception | None) -> str:
+    if type(part) is ToolCallPart:
+        return part.call.id
+    return part.call_id if type(part) is ToolCallDelta else ""
+
+
+def _numbered(part: Part | Exception | None, call_id: str) -> Part | Exception | None:
+    if type(part) is ToolCallPart:
+        return ToolCallPart(ToolCall(call_id, part.call.name, part.call.arguments))
+    assert type(part) is ToolCallDelta
+    return ToolCallDelta(call_id, part.name, part.arguments)
 
 
 def calls_of(call: dict[str, Any] | list[dict[str, Any]]) -> list[tuple[str, str]]:

@@ -28,14 +28,29 @@ class Clock(Protocol):
         ...
 
 
+class Since:
+    """The time since now, for a conversation that begins in the middle of a simulation."""
+
+    __slots__ = ("_clock", "_start_ns")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._start_ns = clock.now_ns
+
+    @property
+    def now_ns(self) -> int:
+        """Return the virtual nanoseconds since this object was made."""
+        return self._clock.now_ns - self._start_ns
+
+
 class Recorder:
-    """The entries so far, and the virtual time since the conversation began.
+    """The entries so far. `clock` has the virtual time since the conversation began.
 
     `append` adds an entry that the caller has built; it is a plain `list.append` until somebody
     listens. `chars` counts the characters of the texts in the entries, and `max_chars` bounds it.
     """
 
-    __slots__ = ("_clock", "_listeners", "_start_ns", "append", "chars", "entries", "max_chars")
+    __slots__ = ("_listeners", "append", "chars", "clock", "entries", "max_chars")
 
     def __init__(
         self, entries: list[AnyEntry], clock: Clock, max_chars: int = MAX_TRACE_CHARS
@@ -44,14 +59,14 @@ class Recorder:
         self.append: Callable[[AnyEntry], None] = entries.append
         self.chars = 0
         self.max_chars = max_chars
-        self._clock = clock
-        self._start_ns = clock.now_ns
+        # Most conversations begin with their clock: then no call is needed to read it.
+        self.clock = Since(clock) if clock.now_ns else clock
         self._listeners: list[Listener] = []
 
     @property
     def now_ns(self) -> int:
         """Return the virtual nanoseconds since the conversation began."""
-        return self._clock.now_ns - self._start_ns
+        return self.clock.now_ns
 
     def listen(self, listener: Listener) -> None:
         """Call `listener` with each later entry, after it is in the trace."""
@@ -84,4 +99,4 @@ class Recorder:
             if type(value) is str:
                 chars += len(value)
         self.count(chars)
-        self.append(kind(len(self.entries), self.now_ns, *data))
+        self.append(kind(len(self.entries), self.clock.now_ns, *data))

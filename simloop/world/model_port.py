@@ -89,7 +89,7 @@ class ModelPort:
         recorder.append(
             entries.Request(
                 len(recorder.entries),
-                recorder.now_ns,
+                recorder.clock.now_ns,
                 number,
                 purpose,
                 changes.digest,
@@ -241,9 +241,8 @@ class RecordedStream:
                 text = writable(text)
                 part = part if text == part.text else TextDelta(text)
             recorder.count(len(text))
-            record = recorder.entries
-            number = self.request.number
-            recorder.append(entries.TextDelta(len(record), recorder.now_ns, number, text))
+            seq, at_ns = len(recorder.entries), recorder.clock.now_ns
+            recorder.append(entries.TextDelta(seq, at_ns, self.request.number, text))
             return part
         kind: Any = type(part)
         record_part = _RECORDED.get(kind)
@@ -275,10 +274,12 @@ class _Failed:
 
 
 def _tool_call(part: ToolCallPart, number: int, recorder: Recorder) -> Part:
-    given = part.call
-    call = ToolCall(writable(given.id), writable(given.name), writable(given.arguments))
+    call = part.call
+    if not (call.id.isascii() and call.name.isascii() and call.arguments.isascii()):
+        call = ToolCall(writable(call.id), writable(call.name), writable(call.arguments))
+        part = ToolCallPart(call)
     recorder.record(entries.ToolCall, number, call.id, call.name, call.arguments)
-    return ToolCallPart(call)
+    return part
 
 
 def _finish(part: Finish, number: int, recorder: Recorder) -> Part:

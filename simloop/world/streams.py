@@ -56,7 +56,7 @@ class TimedStream:
                 self._later = timed
                 return
             if isinstance(part_or_fault, Exception):
-                raise part_or_fault
+                raise part_or_fault.with_traceback(None)  # it may be raised again
             yield part_or_fault
         self._ended = True
 
@@ -71,7 +71,7 @@ class TimedStream:
             await asyncio.get_running_loop().create_future()
         self._later = None
         if isinstance(part, Exception):
-            raise part
+            raise part.with_traceback(None)
         self._due = part
         return True
 

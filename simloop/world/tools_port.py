@@ -90,6 +90,8 @@ class ToolsPort:
         """Run a tool up to its first wait, and return its result, or the rest to `wait` for."""
         try:
             value = tool.function.function(**arguments)
+            if type(value) is str:  # most tools return text
+                return self.record(call, ToolResult(value))
             if tool.function.is_async or asyncio.iscoroutine(value):
                 started = Started(value)
                 if started.result is PENDING:
@@ -132,11 +134,10 @@ class ToolsPort:
 
     def record(self, call: ToolCall, result: ToolResult) -> ToolResult:
         """Record the result of a call and return it."""
-        details = details_of(result, self._recorder)
-        text = writable(result.text)
-        self._recorder.record(
-            entries.ToolResult, call.id, call.name, text, result.is_error, details
-        )
+        recorder, text = self._recorder, result.text
+        details = None if result.details is None else details_of(result, recorder)
+        text = text if text.isascii() else writable(text)
+        recorder.record(entries.ToolResult, call.id, call.name, text, result.is_error, details)
         return result
 
     def _failure(self, tool: Tool, error: Exception) -> ToolResult:

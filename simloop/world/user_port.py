@@ -35,6 +35,7 @@ class UserPort:
         # ordinal, and the older of the two first messages is the next.
         self._ordinals = count()
         self._waiting: dict[Queue, deque[tuple[int, str]]] = {queue: deque() for queue in Queue}
+        self._count = 0  # of the messages in both
         self.cancellation = Cancellation(loop, self._record_stop)
 
     # ------------------------------------------------------------------ for the agent
@@ -48,9 +49,9 @@ class UserPort:
         """Return whether a message waits in `queue`, or in any."""
         if self._planned:
             self._send_due()
-        if queue is not None:
-            return bool(self._waiting[queue])
-        return any(self._waiting.values())
+        if not self._count:
+            return False
+        return queue is None or bool(self._waiting[queue])
 
     def take(self, queue: Queue | None = None, *, one: bool = False) -> list[str]:
         """Return the waiting messages of `queue`, or of both; the first of them, or all."""
@@ -59,10 +60,12 @@ class UserPort:
         asked = Queue if queue is None else (queue,)
         queues = [self._waiting[each] for each in asked if self._waiting[each]]
         if one:
-            return [min(queues).popleft()[1]] if queues else []
-        taken = sorted(message for each in queues for message in each)
-        for each in queues:
-            each.clear()
+            taken = [min(queues).popleft()]
+        else:
+            taken = sorted(message for each in queues for message in each)
+            for each in queues:
+                each.clear()
+        self._count -= len(taken)
         return [text for _, text in taken]
 
     # ------------------------------------------------------------------ for the user
@@ -92,6 +95,7 @@ class UserPort:
 
     def _add(self, text: str, queue: Queue) -> None:
         self._waiting[queue].append((next(self._ordinals), text))
+        self._count += 1
         self._recorder.record(entries.Queued, text, queue)
 
     def _record_stop(self, signal: Signal) -> None:

@@ -12,7 +12,7 @@ Where our run has more than the real one, the real one's events are told: no too
 calls of a message that ended with `error` or `aborted`, nor for a call that was waiting when the
 run was stopped (0.73.1 goes on to run these: then they are told).
 
-A prompt is told when its run begins. Where the trace knows less: the end of a turn is told before its `after_llm_call` hooks, which pi does not
+XX
 have; and of the updates of a message only the deltas and the end of each call. Retries and
 compaction belong to the session.
 """
