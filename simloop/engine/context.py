@@ -5,10 +5,10 @@ the same however long the history is. So it is append-only, a request shares it 
 compaction starts a new list instead of changing the one that older views look at.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from simloop.messages import AssistantMessage, Message
-from simloop.trace.requests import View
+from simloop.trace.requests import view
 
 TokenEstimator = Callable[[str], int]
 
@@ -52,6 +52,6 @@ class History:
         self.messages.append(message)
         self.tokens += message_tokens(message, self.estimate)
 
-    def view(self, *tail: Message) -> View:
+    def view(self, *tail: Message) -> Sequence[Message]:
         """Return a snapshot, with `tail` at its end, that later changes do not affect."""
-        return View(self.messages, len(self.messages), tail)
+        return view(self.messages, tail=tail)

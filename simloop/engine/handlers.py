@@ -164,7 +164,7 @@ class EffectHandlers:
         self._step_tools = self._world.tools.tools if effect.tools else {}
         tools = self._world.tools.specs if effect.tools else ()
         system_prompt = settings.system_prompt
-        if effect.aborted or interrupts.aborted:
+        if effect.aborted or (self._flags_abort and interrupts.aborted):
             self._send(system_prompt, tools, effect.note)
             return self._come_back_aborted()
         interrupts.polls = effect.polls
@@ -187,7 +187,8 @@ class EffectHandlers:
             tools = tuple(tool.spec for tool in self._step_tools.values())
         interrupts.check()
         stream = self._send(system_prompt, tools, effect.note)
-        await self._tool_calls.finish_started()  # of a reply that the machine gave up
+        if self._tool_calls.has_started:
+            await self._tool_calls.finish_started()  # of a reply that the machine gave up
         if self._flags_abort:
             if self._timeouts.loop.busy:
                 await asyncio.sleep(0)

@@ -130,7 +130,6 @@ class ModelCalls:
         interrupts = self._interrupts
         on_chunk = None if quiet else self._callbacks.on_chunk
         on_text = None if quiet else self._callbacks.on_text
-        stream.before_part = self._check
         start_ns = timeouts.loop.now_ns
         until_ns = start_ns + self._first_ns
         while True:
@@ -157,11 +156,6 @@ class ModelCalls:
                 reply.fault = _ABORTED if timeout.broken else _TIMED_OUT
                 reply.found_here = True
                 return None
-
-    def _check(self) -> None:
-        """End the run before it takes another part, if an end is pending."""
-        if self._interrupts.pending is not None:
-            self._interrupts.check()
 
     async def _end(
         self, held: Finish | None, reply: ReplySoFar, request: Request, timeouts: Timeouts

@@ -48,8 +48,8 @@ class ToolCalls:
         self._interrupts = context.interrupts
         self._report_failures = settings.report_failed_tools
         # Whether anything can come between the begin of a call and its tool.
-        flags_abort = settings.on_abort is not OnAbort.END_RUN
-        self._is_guarded = bool(context.hooks.before_tool_call) or flags_abort
+        self._flags_abort = settings.on_abort is not OnAbort.END_RUN
+        self._is_guarded = bool(context.hooks.before_tool_call) or self._flags_abort
         self._running = RunningCalls()
         self.open([])
 
@@ -96,6 +96,11 @@ class ToolCalls:
     ) -> None:
         if self._may_begin(index):
             await self._answer_call(index, tools, timeouts)
+
+    @property
+    def has_started(self) -> bool:
+        """Return whether calls run that `start_newest` started."""
+        return bool(self._running)
 
     async def finish_started(self) -> None:
         """Wait for the calls that `start_newest` started. Raises CancelledError to end the run."""
@@ -285,7 +290,7 @@ class ToolCalls:
         self._interrupts.check()
         call = self._calls[ready.place]
         self._started.append(ready.place)
-        if self._interrupts.aborted:
+        if self._flags_abort and self._interrupts.aborted:
             self._deaf.add(ready.place)
         self._port.start(call, ready.shown)
 

@@ -70,6 +70,7 @@ from simloop.kernel.states import (
     Ready,
     Reply,
     RunningTools,
+    State,
 )
 from simloop.loops.reference_options import ReferenceOptions
 from simloop.messages import FinishReason, Outcome
@@ -122,6 +123,11 @@ _RUNS_ITS_CALLS = frozenset({FinishReason.STOP, FinishReason.TOOL_CALLS, FinishR
 _KEEPS_ITS_TEXT = _RUNS_ITS_CALLS - {FinishReason.TOOL_CALLS} | {FinishReason.CONTENT_FILTER}
 
 
+def _in(state: State, run: Run) -> Run:
+    """Return `run` in another state; the long form of `run.to`, which every round takes."""
+    return Run(state, run.error_count, run.total_steps, run.compaction_attempts)
+
+
 def _limits(limits: Limits) -> Mapping[str, Bound]:
     return {
         "max_error_count": Bound("error_count", limits.max_error_count),
@@ -172,7 +178,8 @@ class ReferenceLoop:
             return self._take_reply(run, signal)
         if type(signal) is ToolsReturned:
             reply = reply_of(run)
-            return run.to(ClosingStep(reply)), _DROP if self._is_broken(reply.finish) else _KEEP
+            closing = _in(ClosingStep(reply), run)
+            return closing, _DROP if self._is_broken(reply.finish) else _KEEP
         if type(signal) is StepClosed:
             queued = (signal.steering or signal.follow_up) and self.options.hear_queue
             return self._follow(run, reply_of(run), queued=queued)
@@ -196,7 +203,7 @@ class ReferenceLoop:
                 raise AssertionError(f"decided above: {signal}")
 
     def _measure(self, run: Run) -> Transition:
-        return run.to(_MEASURING), _MEASURE if self.options.hear_queue else _MEASURE[1:]
+        return _in(_MEASURING, run), _MEASURE if self.options.hear_queue else _MEASURE[1:]
 
     def _stop(
         self, run: Run, signal: AbortRequested | WallClockExpired | HookFailed | CallBlocked
@@ -219,7 +226,7 @@ class ReferenceLoop:
         """
         if over and run.compaction_attempts < self.limits.max_compaction_attempts:
             return run.to(Compacting(forced=False)), (effects.Compact(forced=False),)
-        return run.to(_CALLING), _CALL
+        return _in(_CALLING, run), _CALL
 
     def _resume(self, run: Run, *, shrunk: bool) -> Transition:
         assert isinstance(run.state, Compacting)

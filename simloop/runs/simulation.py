@@ -173,10 +173,11 @@ class Simulation:
         recorder = Recorder(self.trace.entries, loop, scenario.max_trace_chars)
         raised: list[UserError] = []
         policy = self._settings.tool_execution
+        user = UserPort(recorder, loop)
         self._world = world = World(
-            ModelPort(around.model, recorder, loop, raised),
+            ModelPort(around.model, recorder, loop, raised, user.cancellation),
             ToolsPort(around.tools, recorder, loop, raised, policy.timeout_ms),
-            UserPort(recorder, loop),
+            user,
         )
         self._start_ns = loop.now_ns
         if any(moment.after for moment in (*scenario.queue, scenario.abort) if moment is not None):

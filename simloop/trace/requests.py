@@ -10,10 +10,10 @@ import hashlib
 import itertools
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple, overload
+from typing import Any, NamedTuple, overload
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 
 from simloop.messages import Message, Request, ToolSpec
 from simloop.trace import entries
@@ -24,20 +24,16 @@ _ENCODER = msgspec.json.Encoder()
 _REMEMBERED = 8
 
 
-class View(Sequence[Message]):
+class View(Struct, frozen=True, gc=False, eq=False):
     """The first `length` messages of a list that only grows, with `tail` after them.
 
-    A snapshot without a copy. `tail` holds messages that only this request has.
+    A Sequence of messages: a snapshot without a copy. `tail` holds messages that only this request
+    has. A Struct, because one for each request survives the garbage collector.
     """
 
-    __slots__ = ("length", "messages", "tail")
-
-    def __init__(
-        self, messages: list[Message], length: int, tail: tuple[Message, ...] = ()
-    ) -> None:
-        self.messages = messages
-        self.length = length
-        self.tail = tail
+    messages: list[Message]
+    length: int
+    tail: tuple[Message, ...] = ()
 
     def __len__(self) -> int:
         return self.length + len(self.tail)
@@ -56,6 +52,17 @@ class View(Sequence[Message]):
         if not 0 <= place < len(self):
             raise IndexError(f"message {index} of {len(self)}")
         return self.messages[place] if place < self.length else self.tail[place - self.length]
+
+
+Sequence.register(View)
+
+
+def view(
+    messages: list[Message], length: int | None = None, tail: tuple[Message, ...] = ()
+) -> Sequence[Message]:
+    """Return a View of a list that only grows, typed as the Sequence that it is registered as."""
+    whole: Any = View(messages, len(messages) if length is None else length, tail)
+    return whole  # type: ignore[no-any-return]
 
 
 class Changes(NamedTuple):
@@ -92,9 +99,9 @@ class RequestCoder:
 
     def code(self, request: Request) -> Changes:
         """Return `request` as the changes since the remembered request that it extends most."""
-        given = request.messages
-        view = given if type(given) is View else View(list(given), len(given))
-        messages, length, tail = view.messages, view.length, view.tail
+        given: Any = request.messages
+        sent = given if type(given) is View else View(list(given), len(given))
+        messages, length, tail = sent.messages, sent.length, sent.tail
         base, kept = self._base(messages, length)
         added = (*messages[kept:length], *tail)
         extends = kept == base.length
@@ -162,13 +169,12 @@ def _decoded(entry: entries.Request, base: Request | None) -> Request:
     tools: tuple[ToolSpec, ...] = ()
     if base is not None:
         system_prompt, tools = base.system_prompt, base.tools
-        assert type(base.messages) is View
-        shared = base.messages.messages
+        sent: Any = base.messages
+        shared: list[Message] = sent.messages
         messages = shared if len(shared) == entry.kept else shared[: entry.kept]
     messages += entry.added
     if isinstance(entry.system_prompt, str):
         system_prompt = entry.system_prompt
     if isinstance(entry.tools, tuple):
         tools = entry.tools
-    view = View(messages, len(messages))
-    return Request(entry.number, entry.purpose, system_prompt, view, tools)
+    return Request(entry.number, entry.purpose, system_prompt, view(messages), tools)

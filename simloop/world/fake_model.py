@@ -67,18 +67,18 @@ class Script:
         self._next = 0
         self._played = dict.fromkeys((entry.position for entry in entries), 0)
 
-    def choose(self, request: Request) -> Playable:
-        """Return the reply to `request`. Raises ScriptExhausted if the script has none."""
+    def choose(self, request: Request) -> ScriptEntry:
+        """Return the entry that answers `request`. Raises ScriptExhausted if there is none."""
         for rule in self._rules:
             unspent = rule.times is None or self._played[rule.position] < rule.times
             if unspent and rule.matches is not None and rule.matches(request):
                 self._played[rule.position] += 1
-                return rule.reply
+                return rule
         while self._next < len(self._ordered):
             entry = self._ordered[self._next]
             if entry.times is None or self._played[entry.position] < entry.times:
                 self._played[entry.position] += 1
-                return entry.reply
+                return entry
             self._next += 1
         raise ScriptExhausted(
             f"request {request.number} finds no reply: {len(self._ordered)} in order used up"
@@ -115,12 +115,16 @@ class FakeModel:
         self.requests: list[Request] = []
         self._scripts = {"main": Script(main, "model"), "summary": Script(summary, "summaries")}
         self._calls = 0
+        self._calls_in: dict[str, int] = {}  # by the position of the reply
 
     def stream(self, request: Request) -> TimedStream:
         """Play the reply that the script has for `request`. Raises ScriptExhausted if none."""
         self.requests.append(request)
-        timed = self._scripts[request.purpose].choose(request).play(self._calls + 1)
-        self._calls += _count_calls(timed)
+        entry = self._scripts[request.purpose].choose(request)
+        timed = entry.reply.play(self._calls + 1)
+        if entry.position not in self._calls_in:
+            self._calls_in[entry.position] = _count_calls(timed)
+        self._calls += self._calls_in[entry.position]
         return TimedStream(timed)
 
     def spent(self) -> int:

@@ -31,9 +31,10 @@ from simloop.messages import (
     Usage,
 )
 from simloop.trace import entries
-from simloop.trace.recorder import Recorder
+from simloop.trace.recorder import MAX_ENTRIES, Recorder
 from simloop.trace.requests import RequestCoder
 from simloop.virtual.clock import VirtualLoop
+from simloop.world.cancellation import Cancellation
 from simloop.world.fake_model import Model
 from simloop.world.streams import Stream, stream_of
 from simloop.world.user_errors import UserError, describe, keep
@@ -59,9 +60,15 @@ class ModelPort:
     """Sends requests to the model and records them, counted from 1."""
 
     def __init__(
-        self, model: Model, recorder: Recorder, loop: VirtualLoop, raised: list[UserError]
+        self,
+        model: Model,
+        recorder: Recorder,
+        loop: VirtualLoop,
+        raised: list[UserError],
+        cancellation: Cancellation,
     ) -> None:
         self.model = model
+        self.cancellation = cancellation
         self.recorder = recorder
         self.loop = loop
         self.raised = raised
@@ -133,22 +140,22 @@ class RecordedStream:
     """The reply to one request. `ended` is set after its last part.
 
     The caller takes the parts that are `due`, then calls `wait`, until `wait` returns False; or it
-    iterates with `async for`. It calls `aclose` if it stops before the end. `before_part` is called
-    when a part has arrived, before it is recorded; an exception of it keeps the part out.
+    iterates with `async for`. It calls `aclose` if it stops before the end. A part that arrives
+    when the run is to end is not recorded.
     """
 
     __slots__ = (
-        "_asks_for_turn", "_loop", "_port", "_recorder", "_stream", "before_part", "ended",
+        "_asks_for_turn", "_cancellation", "_loop", "_port", "_recorder", "_stream", "ended",
         "request",
     )  # fmt: skip
 
     def __init__(self, port: ModelPort, request: Request) -> None:
         self.request = request
-        self.before_part: Callable[[], None] | None = None
         self.ended = False
         self._port = port
         self._recorder = port.recorder
         self._loop = port.loop
+        self._cancellation = port.cancellation
         self._stream: Stream | None = None
         self._asks_for_turn = True
 
@@ -159,7 +166,7 @@ class RecordedStream:
         code is a StreamError part.
         """
         parts: Iterator[Part] | None = None
-        loop = self._loop
+        loop, cancellation = self._loop, self._cancellation
         while not self.ended:
             try:
                 if self._stream is None:
@@ -174,8 +181,8 @@ class RecordedStream:
                 part = self._failure(error)
             if part is None:
                 return
-            if self.before_part is not None:
-                self.before_part()
+            if cancellation.pending is not None:
+                cancellation.check()
             self._asks_for_turn = True
             yield self._recorded(part)
 
@@ -240,8 +247,10 @@ class RecordedStream:
             if not text.isascii():
                 text = writable(text)
                 part = part if text == part.text else TextDelta(text)
-            recorder.count(len(text))
+            recorder.chars += len(text)
             seq, at_ns = len(recorder.entries), recorder.clock.now_ns
+            if recorder.chars > recorder.max_chars or seq > MAX_ENTRIES:
+                recorder.count(0)
             recorder.append(entries.TextDelta(seq, at_ns, self.request.number, text))
             return part
         kind: Any = type(part)
@@ -278,14 +287,21 @@ def _tool_call(part: ToolCallPart, number: int, recorder: Recorder) -> Part:
     if not (call.id.isascii() and call.name.isascii() and call.arguments.isascii()):
         call = ToolCall(writable(call.id), writable(call.name), writable(call.arguments))
         part = ToolCallPart(call)
-    recorder.record(entries.ToolCall, number, call.id, call.name, call.arguments)
+    recorder.count(len(call.id) + len(call.name) + len(call.arguments))
+    seq, at_ns = len(recorder.entries), recorder.clock.now_ns
+    recorder.append(entries.ToolCall(seq, at_ns, number, call.id, call.name, call.arguments))
     return part
 
 
 def _finish(part: Finish, number: int, recorder: Recorder) -> Part:
-    raw = writable(part.raw)
-    recorder.record(entries.Finish, number, part.reason, raw, part.usage, part.steps)
-    return part if raw == part.raw else Finish(part.reason, raw, part.usage, part.steps)
+    if not part.raw.isascii():
+        part = Finish(part.reason, writable(part.raw), part.usage, part.steps)
+    recorder.count(len(part.raw))
+    seq, at_ns = len(recorder.entries), recorder.clock.now_ns
+    recorder.append(
+        entries.Finish(seq, at_ns, number, part.reason, part.raw, part.usage, part.steps)
+    )
+    return part
 
 
 def _error(part: StreamError, number: int, recorder: Recorder) -> Part:
