@@ -181,7 +181,7 @@ class ScriptedHook(Strict):
 
 Point = Literal[
     "request", "text-delta", "reasoning-delta", "tool-call-delta", "tool-call", "finish", "error",
-    "hook", "tool-started", "tool-result", "compaction", "backoff", "transition",
+    "stream-cut", "hook", "tool-started", "tool-result", "compaction", "backoff", "transition",
 ]  # fmt: skip
 
 

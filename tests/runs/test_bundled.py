@@ -24,9 +24,10 @@ from simloop.scenario.catalog import SUFFIX, bundled_folder, find
 from simloop.scenario.designs import DESIGNS, names
 from simloop.scenario.loader import load_scenario
 from simloop.scenario.schema import Scenario
-from simloop.trace import entries, views
+from simloop.trace import entries
 from simloop.trace.codec import decode, encode
 from simloop.trace.looptrace import LoopTrace
+from simloop.trace.requests import requests
 
 PATHS = sorted(bundled_folder().rglob(f"*{SUFFIX}"))
 THEMES = {
@@ -118,7 +119,7 @@ def test_it_does_what_it_expects_on_every_loop_or_the_loop_says_why_it_cannot(
         assert (verdict.errors, verdict.failures) == ([], ())
         return
     scenario = loaded(path)
-    reasons = reasons_against(machine_for(loop, scenario.limits), features_of(scenario, {}))
+    reasons = reasons_against(machine_for(loop, scenario.limits).lacks, features_of(scenario, {}))
     assert reasons
     assert all(reason in cannot[0] for reason in reasons)
 
@@ -160,7 +161,7 @@ def test_what_it_expects_elsewhere_is_so_there_and_not_on_the_loop_that_it_diffe
 
 def test_each_call_has_one_result_in_its_requests_and_at_its_end(path: Path) -> None:
     result = ran(path).result
-    transcripts = [request.messages for request in views.requests(trace_of(path).entries)]
+    transcripts = [request.messages for request in requests(trace_of(path).entries)]
     if result is not None and not result.trace.header.loop.startswith("pi@"):
         transcripts.append(result.messages)  # a transcript of pi may have a call without a result
     assert [unpaired(messages) for messages in transcripts] == [[] for _ in transcripts]
@@ -270,7 +271,7 @@ def test_details_of_a_result_are_in_the_trace_and_in_no_request() -> None:
     trace = trace_of(find("pi-details"))
     details = [entry.details for entry in trace.entries if type(entry) is entries.ToolResult]
     assert details == [{"bytes": 4096, "path": "build.log"}]
-    sent = [m.text for request in views.requests(trace.entries) for m in request.messages]
+    sent = [m.text for request in requests(trace.entries) for m in request.messages]
     assert sent
     assert not any("4096" in text for text in sent)
 

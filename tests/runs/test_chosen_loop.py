@@ -30,6 +30,7 @@ from simloop.loops.opencode import OpencodeLoop
 from simloop.loops.pi import PiLoop
 from simloop.loops.react import ReactLoop
 from simloop.loops.reference import ReferenceLoop
+from simloop.runs.design import MachineDesign
 from simloop.trace.codec import encode
 
 ANSWERED = Scenario(prompt="Go.", model=[Reply(say="Done.")])
@@ -48,6 +49,12 @@ class Own(ReferenceLoop):
     def advance(self, run: Run, signal: Signal) -> Transition:
         SEEN.append(time.time())
         return super().advance(run, signal)
+
+
+def machine_of(simulation: Simulation) -> Any:
+    design = simulation._loop.design
+    assert isinstance(design, MachineDesign)
+    return design.machine
 
 
 def own(limits: Limits) -> Own:
@@ -174,16 +181,16 @@ def test_a_bundled_loop_that_is_given_as_an_object_keeps_its_name(loop: Any) -> 
 @pytest.mark.parametrize("loop", [f"{HERE}:Own", Own], ids=["name", "class"])
 def test_a_loop_takes_options_from_the_call(loop: Any) -> None:
     simulation = Simulation(ANSWERED, loop=loop, loop_options={"patience": 7})
-    assert simulation._loop.machine.patience == 7  # type: ignore[attr-defined]
+    assert machine_of(simulation).patience == 7
 
 
 def test_a_named_loop_takes_options_from_the_file_which_those_of_the_call_replace() -> None:
     text = f"prompt: x\nloop: {HERE}:Own\nloops: {{'{HERE}:Own': {{patience: 5}}}}\n"
     scenario = parse_scenario(text)
-    machine: Any = Simulation(scenario)._loop.machine
+    machine = machine_of(Simulation(scenario))
     assert machine.patience == 5
     other = Simulation(scenario, loop_options={"patience": 6})
-    machine = other._loop.machine
+    machine = machine_of(other)
     assert machine.patience == 6
     assert b'"patience":6' in bytes(other.trace.header.scenario)
 
@@ -206,13 +213,15 @@ def test_a_machine_that_is_made_already_takes_no_options(loop: Any) -> None:
 
 
 def test_the_options_of_a_bundled_loop_may_be_given_with_the_call_too() -> None:
-    machine: Any = Simulation(ANSWERED, loop="pi", loop_options={"parallel": True})._loop.machine
+    machine = machine_of(Simulation(ANSWERED, loop="pi", loop_options={"parallel": True}))
     assert machine.options.parallel is True
     with pytest.raises(ScenarioError, match=r"pi\.paralel: unknown key"):
         run(ANSWERED, loop="pi", loop_options={"paralel": True})
-    version: Any = Simulation(
-        ANSWERED, loop="opencode@1.2.27", loop_options={"parallel": False, "first_delay": "3s"}
-    )._loop.machine
+    version = machine_of(
+        Simulation(
+            ANSWERED, loop="opencode@1.2.27", loop_options={"parallel": False, "first_delay": "3s"}
+        )
+    )
     assert (version.options.parallel, version.options.first_delay_ms) == (False, 3_000)
     assert version.options.max_retries is None  # the version's own
 
@@ -226,10 +235,10 @@ def test_the_options_of_a_bundled_loop_may_be_given_with_the_call_too() -> None:
     ],
 )
 def test_an_option_that_is_a_word_may_be_given_as_text(loop: str, options: dict[str, str]) -> None:
-    by_call: Any = Simulation(ANSWERED, loop=loop, loop_options=options)._loop.machine
+    by_call = machine_of(Simulation(ANSWERED, loop=loop, loop_options=options))
     name = loop.partition("@")[0]
     scenario = Scenario(prompt="Hi?", loop=loop, loops={name: options})
-    by_scenario: Any = Simulation(scenario)._loop.machine
+    by_scenario = machine_of(Simulation(scenario))
     for option, word in options.items():
         assert getattr(by_call.options, option) is getattr(by_scenario.options, option)
         assert getattr(by_call.options, option).value == word
@@ -338,7 +347,7 @@ def test_a_subclass_that_inherits_a_name_is_judged_as_that_loop(loop: Any) -> No
 @pytest.mark.parametrize("loop", [f"{HERE}:MyPi", MyPi], ids=["name", "class"])
 def test_a_subclass_that_inherits_a_name_has_the_options_of_that_loop(loop: Any) -> None:
     scenario = Scenario(prompt="x", loops={"pi": {"parallel": True}})
-    machine: Any = Simulation(scenario, loop=loop)._loop.machine
+    machine = machine_of(Simulation(scenario, loop=loop))
     assert machine.options.parallel is True
 
 
@@ -375,9 +384,9 @@ def test_there_is_no_judging_as_a_design_that_there_is_not() -> None:
 def test_a_loop_that_is_judged_as_a_design_has_the_options_of_that_design() -> None:
     scenario = Scenario(prompt="x", loops={"pi": {"parallel": True}})
     for loop in (f"{HERE}:AsPi", AsPi):
-        machine: Any = Simulation(scenario, loop=loop)._loop.machine
+        machine = machine_of(Simulation(scenario, loop=loop))
         assert machine.options.parallel is True
-    version: Any = Simulation(ANSWERED, loop=AsPi, judge_as="pi@0.87.1")._loop.machine
+    version = machine_of(Simulation(ANSWERED, loop=AsPi, judge_as="pi@0.87.1"))
     assert version.options.refuse_cut_calls
 
 

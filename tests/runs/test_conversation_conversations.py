@@ -39,7 +39,7 @@ def test_a_second_run_goes_on_with_the_conversation() -> None:
         "Make it TypeScript.", "It is.",
     ]  # fmt: skip
     assert [e.text for e in agent.trace.entries if isinstance(e, entries.Prompt)] == [
-        "Make it TypeScript."
+        *("Create hello.ts", "Make it TypeScript.")
     ]
 
 
@@ -56,9 +56,9 @@ def test_the_trace_of_an_agent_is_whole_between_its_runs(tmp_path: Path) -> None
     told = live(main, *WRITES, *WRITES)
     trace = read_trace(tmp_path / "a.jsonl")
     assert trace.footer is not None
-    assert trace.footer.outcome is Outcome.COMPLETED
+    assert trace.outcomes == (Outcome.COMPLETED, Outcome.COMPLETED)
     view = event_view(scenario(), "pi", "document")
-    assert [e for line in (*trace.entries, trace.footer) for e in view.feed(line)] == told
+    assert [e for line in trace.entries for e in view.feed(line)] == told
 
 
 def test_an_abort_in_a_second_run_ends_that_run() -> None:
@@ -210,7 +210,7 @@ def test_an_abort_on_a_result_starts_no_further_call_though_no_time_passes() -> 
         agent = Agent(world)
         agent.on("tool_result", lambda _: agent.abort())
         await all_of(agent.run("Go."))
-        return [e.ran for e in agent.trace.entries if isinstance(e, entries.ToolResult)]
+        return [e.ran for e in agent.trace.entries if isinstance(e, entries.Answered)]
 
     assert simulate(main()) == [True, False]
 

@@ -17,9 +17,7 @@ import pytest
 from test_bundled import unpaired
 
 from simloop.engine import compaction
-from simloop.engine.cancellation import Cancellation
 from simloop.engine.compaction import Compacted, Compactor
-from simloop.engine.driver import Driver
 from simloop.engine.handlers import EffectHandlers
 from simloop.engine.model_calls import ModelCalls
 from simloop.engine.settings import EngineSettings
@@ -37,7 +35,10 @@ from simloop.messages import FinishReason
 from simloop.runs.simulation import run
 from simloop.scenario.catalog import find
 from simloop.scenario.loader import load_scenario
+from simloop.world.cancellation import Cancellation
 from simloop.world.fake_model import ScriptedFailure
+from simloop.world.tools_port import ToolsPort
+from simloop.world.user_port import UserPort
 
 Break = Callable[[pytest.MonkeyPatch], None]
 
@@ -179,12 +180,12 @@ MENDS = (
     mend(
         "a reply that reports no step counts as one",
         "no-steps-reported",
-        edit(ModelCalls, "_take", "max(1, steps)", "steps"),
+        edit(ModelCalls, "_take", "max(1, part.steps)", "part.steps"),
     ),
     mend(
         "the wall clock ends a run",
         "limits/wall-clock wall-clock-in-backoff hangs-for-ever",
-        swap(Driver, "_set_wall_clock", lambda _: None),
+        edit(UserPort, "begin", "open(task, wall_clock_ms)", "open(task, None)"),
     ),
     mend(
         "an overflow forces a compaction",
@@ -303,32 +304,42 @@ MENDS = (
     mend(
         "calls that are open when a run ends are answered",
         "in-tool before-the-finish limits/wall-clock",
-        edit(EffectHandlers, "_finish", "await self._tool_calls.settle(why, self._watch)", "pass"),
+        edit(
+            EffectHandlers, "finish", "await self._tool_calls.settle(why, self._timeouts)", "pass"
+        ),
     ),
     mend(
         "a tool that cancels itself is answered",
         "cancels-itself cancels-in-parallel",
-        edit(ToolCalls, "_execute", 'return _failed("the tool was cancelled")', "raise"),
+        edit(ToolsPort, "begin", "result = _cancelled()", "raise"),
+        edit(ToolsPort, "wait", "result = _cancelled()", "raise"),
     ),
     mend(
         "a tool that raises is answered",
         "tools/exception one-of-three-fails",
         edit(
-            ToolCalls,
-            "_execute",
-            *("return _failed(message_of(error) or type(error).__name__)", "raise"),
+            ToolsPort,
+            "_failure",
+            *("return failed(message_of(error) or type(error).__name__)", "raise error"),
         ),
     ),
     mend(
         "a result after the timeout is too late",
         "late-result",
-        edit(ToolCalls, "_wait_for", "if deadline.expired:", "if False:"),
+        edit(ToolsPort, "wait", "if timeout.expired:", "if False:"),
     ),
     mend(
         "after an abort no tool starts",
+        "tool-goes-on",
+        edit(ToolCalls, "_may_begin", "self._interrupts.check()", "pass"),
+        edit(ToolCalls, "_start", "self._interrupts.check()", "pass"),
+    ),
+    mend(
+        "an abort in the turn between two tools is taken before the second one",
         "tool-goes-on between-tools",
         edit(ToolCalls, "_may_begin", "self._interrupts.check()", "pass"),
         edit(ToolCalls, "_start", "self._interrupts.check()", "pass"),
+        swap(Cancellation, "_cancel", lambda _: None),
     ),
     mend(
         "an abort interrupts whatever waits",
@@ -351,7 +362,7 @@ MENDS = (
         edit(
             UserCode,
             "_wait_for",
-            *("watch.deadline(self._isolation.timeout_ms)", "watch.deadline(10**9)"),
+            *("timeouts.after(self._isolation.timeout_ms)", "timeouts.after(10**9)"),
         ),
     ),
 )

@@ -139,9 +139,12 @@ class TestAfterAnyOutcome:
         self, loop: str, outcome: Outcome, script: str
     ) -> None:
         result = play(loop, script)
-        (ended,), (prompt,) = of_kind(result, entries.Ended), of_kind(result, entries.Prompt)
+        ended, last = of_kind(result, entries.Ended)
+        first, prompt = of_kind(result, entries.Prompt)
+        assert (first.seq, first.text) == (0, "Go.")
         assert (ended.outcome, prompt.text) == (outcome, "Again.")
         assert prompt.seq == ended.seq + 1
+        assert last is result.trace.entries[-1]
 
     @after_any_outcome
     def test_the_same_conversation_gives_the_same_bytes(
@@ -189,7 +192,7 @@ def test_each_run_has_the_whole_wall_clock_and_the_time_of_all_is_told(loop: str
     result = play(loop, f"limits: {{max_wall_clock: 2500ms}}\n{TWICE_2S}")
     assert result.outcomes == (Outcome.COMPLETED, Outcome.COMPLETED)
     assert (result.elapsed_ns, result.elapsed_s) == (4 * S, 4.0)
-    assert [entry.elapsed_ns for entry in of_kind(result, entries.Ended)] == [2 * S]
+    assert [entry.elapsed_ns for entry in of_kind(result, entries.Ended)] == [2 * S, 2 * S]
     assert result.trace.footer is not None
     assert result.trace.footer.elapsed_ns == 4 * S
 
@@ -236,7 +239,7 @@ def test_what_a_hook_broke_in_one_run_is_not_the_cause_of_the_next_failure() -> 
         "model: [{http: {status: 401, message: bad key}}]",
     )
     assert [entry.message for entry in of_kind(result, entries.Ended)] == [
-        "Error: hook hook-0: ScriptedFailure: Oh."
+        *("Error: hook hook-0: ScriptedFailure: Oh.", "Error: bad key")
     ]
     assert (result.outcome, result.message) == (Outcome.FAILED, "Error: bad key")
 
@@ -270,7 +273,10 @@ def test_what_was_written_to_files_is_there_for_the_next_prompt(loop: str) -> No
 
 
 def prompts(result: Result) -> list[str]:
-    return [entry.text for entry in of_kind(result, entries.Prompt)]
+    """The prompts after the first one."""
+    first, *later = of_kind(result, entries.Prompt)
+    assert first.text == "Go."
+    return [entry.text for entry in later]
 
 
 MEANWHILE = "queue: [{after: tool-started, say: Also this.}]"
@@ -316,9 +322,11 @@ def test_what_is_queued_at_the_very_start_is_heard_in_a_run_that_takes_no_time()
 
 
 @pytest.mark.parametrize("loop", ["reference", "pi", "opencode"])
-@pytest.mark.parametrize("end", ["unfinished: true", "finish: stop"])
-def test_a_reply_that_an_abort_overtakes_is_no_step(loop: str, end: str) -> None:
-    text = f"prompt: Go.\nabort: {{after: finish}}\nmodel: [{{say: Hello., {end}}}]"
+@pytest.mark.parametrize(
+    ("end", "entry"), [("unfinished: true", "stream-cut"), ("finish: stop", "finish")]
+)
+def test_a_reply_that_an_abort_overtakes_is_no_step(loop: str, end: str, entry: str) -> None:
+    text = f"prompt: Go.\nabort: {{after: {entry}}}\nmodel: [{{say: Hello., {end}}}]"
     result = run(parse_scenario(text), loop=loop)
     assert (result.outcome, result.counters.total_steps) == (Outcome.ABORTED, 0)
 

@@ -31,7 +31,7 @@ def test_an_abort_between_two_prompts_stops_neither() -> None:
         await asyncio.sleep(1)
         simulation.abort()
         second = await simulation.send("Again.")
-        return [first.state.outcome, second.state.outcome]
+        return [first.outcome, second.outcome]
 
     assert simulate(talk()) == [Outcome.COMPLETED, Outcome.COMPLETED]
 
@@ -45,7 +45,7 @@ def test_an_abort_planned_for_a_time_between_two_prompts_stops_neither() -> None
         first = await simulation.send("Go.")
         await asyncio.sleep(5)
         second = await simulation.send("Again.")
-        return [first.state.outcome, second.state.outcome]
+        return [first.outcome, second.outcome]
 
     assert simulate(talk()) == [Outcome.COMPLETED, Outcome.COMPLETED]
 
@@ -75,7 +75,7 @@ def test_a_prompt_may_be_sent_from_another_task_and_is_stopped_there() -> None:
     async def talk() -> tuple[Outcome, int]:
         await asyncio.create_task(simulation.send("Go."))
         ended = await asyncio.create_task(simulation.send("Again."))
-        return ended.state.outcome, ended.elapsed_ns
+        return ended.outcome, simulation.trace.ends[-1].elapsed_ns
 
     assert simulate(talk()) == (Outcome.TIMED_OUT, 2 * S)
 

@@ -115,15 +115,19 @@ def test_a_result_says_how_the_run_went(field: str, value: Any) -> None:
     assert getattr(result_of("{}"), field) == value
 
 
-def test_the_footer_of_the_trace_says_the_same_as_the_result() -> None:
+def test_the_end_of_the_trace_says_the_same_as_the_result() -> None:
     result = result_of("{}")
-    footer = result.trace.footer
+    (end,), footer = result.trace.ends, result.trace.footer
     assert footer is not None
-    assert (footer.outcome, footer.text, footer.elapsed_ns, footer.total_steps) == (
+    assert end is result.trace.entries[-1]
+    assert footer.elapsed_ns == result.elapsed_ns
+    assert (end.outcome, end.text, end.message, end.limit, end.elapsed_ns, end.counters) == (
         result.outcome,
         result.text,
+        result.message,
+        result.limit,
         result.elapsed_ns,
-        result.counters.total_steps,
+        result.counters,
     )
 
 

@@ -1,3 +1,4 @@
+import asyncio
 from functools import partial
 from typing import Literal
 
@@ -5,10 +6,16 @@ import pytest
 from work import lines_run
 
 from simloop import Outcome, Reply, Result, Scenario, ScriptedTool, ScriptUnused, Simulation, run
+from simloop.kernel.signals import AbortRequested
+from simloop.messages import Counters, FinishReason
 from simloop.runs.triggers import Triggers
 from simloop.scenario.loader import parse_scenario
 from simloop.scenario.schema import Queued, Trigger
-from simloop.trace.entries import Request, TextDelta, ToolStarted, Transition
+from simloop.trace.entries import Finish, Request, TextDelta, ToolStarted, Transition
+from simloop.virtual.clock import run_virtual
+from simloop.virtual.simulate import running_loop
+
+PARTS = {"text-delta", "tool-call", "finish"}
 
 
 def scenario(abort: Trigger | None = None) -> Scenario:
@@ -45,14 +52,16 @@ def stopped(moment: Trigger) -> Simulation:
     ids=lambda value: value if isinstance(value, str) else f"{value.after}-{value.nth}",
 )
 def test_an_abort_comes_when_the_trace_shows_it(moment: Trigger, last: str) -> None:
-    entries = stopped(moment).trace.entries
-    end = next(
-        i for i, e in enumerate(entries) if isinstance(e, Transition) and e.state == "finished"
-    )
-    kinds = [str(type(e).__struct_config__.tag) for e in entries[:end]]
-    seen = [k for k in kinds if k == last]
-    assert seen
-    assert kinds[-1] in {last, "tool-result", "tool-started"}
+    record = stopped(moment).trace.entries
+    kinds = [str(type(entry).__struct_config__.tag) for entry in record]
+    stop = kinds.index("stop-requested")
+    counted = PARTS if moment.after == "part" else {moment.after}
+    before = [kind for kind in kinds[:stop] if kind != "answered"]
+    assert sum(kind in counted for kind in before) == moment.nth
+    assert before[-1] == last
+    finished = record[stop + 1]
+    assert isinstance(finished, Transition)
+    assert (type(finished.signal), finished.state) == (AbortRequested, "finished")
 
 
 def test_an_abort_at_the_second_tool_lets_the_first_one_finish() -> None:
@@ -165,17 +174,43 @@ def test_a_queued_message_is_sent_once() -> None:
 def test_an_entry_costs_the_same_however_many_moments_are_waited_for(
     after: Literal["part", "text-delta"],
 ) -> None:
-    def work_of(count: int) -> int:
-        record, shown = Triggers(), list[int]()
+    async def work_of(count: int) -> int:
+        triggers, shown = Triggers(running_loop()), list[int]()
 
         def wait_for_each_entry() -> None:
             for number in range(count):
-                record.set(Trigger(after=after, nth=number + 1), partial(shown.append, number))
+                triggers.set(Trigger(after=after, nth=number + 1), partial(shown.append, number))
             for number in range(count):
-                record.append(TextDelta(number, 0, "x"))
+                triggers(TextDelta(number, 0, 1, "x"))
 
         lines = lines_run(wait_for_each_entry)
+        await asyncio.sleep(0)
         assert shown == list(range(count))
         return lines
 
-    assert work_of(200) < 2.5 * work_of(100)
+    assert run_virtual(work_of(200)) < 2.5 * run_virtual(work_of(100))
+
+
+def test_an_action_happens_in_the_next_turn_and_not_inside_the_component_that_records() -> None:
+    async def main() -> tuple[bool, list[str], list[str]]:
+        triggers, done = Triggers(running_loop()), list[str]()
+        moment = Trigger(after="part", nth=2)
+        triggers.set(moment, lambda: done.append("first"))
+        triggers.set(moment, lambda: done.append("second"))
+        triggers(TextDelta(0, 0, 1, "x"))
+        early = triggers.has_shown(moment)
+        triggers(Finish(1, 0, 1, FinishReason.STOP, "stop"))
+        inside = list(done)
+        assert triggers.has_shown(moment)
+        await asyncio.sleep(0)
+        return early, inside, done
+
+    assert run_virtual(main()) == (False, [], ["first", "second"])
+
+
+def test_the_end_of_a_stream_that_was_cut_is_a_moment_and_no_part() -> None:
+    text = "prompt: x\nabort: {after: %s}\nmodel: [{say: Half, unfinished: true}]"
+    cut = run(parse_scenario(text % "stream-cut"))
+    assert (cut.outcome, cut.counters) == (Outcome.ABORTED, Counters(0, 0, 0))
+    with pytest.raises(ScriptUnused, match="these moments never came: abort"):
+        run(parse_scenario((text % "'part', nth: 2") + "\nlimits: {max_error_count: 1}"))

@@ -17,6 +17,7 @@ from simloop.scenario.loader import load_scenario, parse_scenario
 from simloop.trace import entries, views
 from simloop.trace.codec import decode, encode
 from simloop.trace.entries import AnyEntry
+from simloop.trace.requests import requests
 from simloop.world.fake_model import FakeModel, Model
 
 PATHS = sorted(bundled_folder().rglob(f"*{SUFFIX}"))
@@ -54,7 +55,7 @@ def heard(record: list[AnyEntry]) -> list[Request]:
             asked = entry.number
         elif isinstance(entry, entries.Error) and entry.error_class is ErrorClass.ABORTED:
             lost.add(asked)
-    return [request for request in views.requests(record) if request.number not in lost]
+    return [request for request in requests(record) if request.number not in lost]
 
 
 @pytest.mark.parametrize("path", PATHS, ids=name_of)
@@ -76,7 +77,7 @@ def test_a_trace_read_from_a_file_has_the_same_views(path: Path) -> None:
     scenario = load_scenario(path)
     trace = run_to_the_end(scenario, seed=scenario.seed, loop=scenario.loop)
     made, read = trace.entries, decode(encode(trace)).entries
-    assert list(views.requests(read)) == list(views.requests(made))
+    assert list(requests(read)) == list(requests(made))
     assert list(views.calls(read)) == list(views.calls(made))
     assert views.backoffs_ns(read) == views.backoffs_ns(made)
     assert list(views.hook_log(read)) == list(views.hook_log(made))
@@ -164,7 +165,7 @@ def test_the_hook_log_says_where_which_and_what_it_did() -> None:
 
 
 def test_of_a_run_in_which_nothing_happened_the_views_are_empty() -> None:
-    assert list(views.requests([])) == []
+    assert list(requests([])) == []
     assert list(views.calls([])) == []
     assert views.backoffs_ns([]) == []
     assert list(views.hook_log([])) == []
