@@ -117,7 +117,8 @@ class ModelCalls:
         finally:
             if not stream.ended:
                 await stream.aclose()
-        self._interrupts.check()
+        if held is None:
+            self._interrupts.check()
         if reply.fault is None and reply.finish is None:
             if reply.on_end is not None:
                 await reply.on_end()
@@ -135,7 +136,7 @@ class ModelCalls:
         while True:
             for part in stream.due():
                 until_ns = start_ns + self._whole_ns
-                if type(part) is Finish and reply.calls and reply.on_end is not None:
+                if stream.keeps_finish and type(part) is Finish:
                     return part
                 if on_chunk is not None:
                     await self._user_code.notify(on_chunk, (part,), timeouts)
@@ -145,6 +146,8 @@ class ModelCalls:
                         await self._user_code.notify(on_text, (part.text,), timeouts)
                 else:
                     await self._take(part, reply, stream.request, timeouts, quiet=quiet)
+                    # The finish counts after the tools that run: an end is found after them.
+                    stream.keeps_finish = reply.on_end is not None and bool(reply.calls)
             if stream.ended:
                 return None
             more = Started(stream.wait())

@@ -34,6 +34,7 @@ ENDINGS: Mapping[type[Struct], frozenset[type[Struct]]] = {
     WallClockExpired: END,
 }
 """The row that most states of a map share: what ends a run from outside ends it."""
+_NO_SIGNALS: Mapping[type[Struct], frozenset[type[Struct]]] = {}
 
 
 class Run(Struct, frozen=True, gc=False):
@@ -132,21 +133,29 @@ class IllegalSignal(InternalError):  # noqa: N818 - what it is, in the machine's
     """A signal arrived in a state that does not wait for it."""
 
 
+class IllegalTransition(InternalError):  # noqa: N818 - as above
+    """A machine made a transition that is not on its map: `moved`."""
+
+    def __init__(self, run: Run, signal: Signal, moved: Transition) -> None:
+        super().__init__(
+            f"{run.state} -> {moved[0].state} on {signal} is not on the map: please report this"
+        )
+        self.moved = moved
+
+
 def checked_transition(machine: Machine, run: Run, signal: Signal) -> Transition:
     """Return the transition of `machine` after a check against its map.
 
-    Every driver of a machine goes through this function, so no machine checks itself. Raises
-    IllegalSignal if the state does not accept the signal, InternalError if the transition is not on
-    the map.
+    Every driver of a machine and every exploration goes through this function, so no machine checks
+    itself. Raises IllegalSignal if the state does not accept the signal; the machine is not asked
+    then. Raises IllegalTransition if the transition is not on the map.
     """
-    targets = machine.legal[type(run.state)].get(type(signal))
+    targets = machine.legal.get(type(run.state), _NO_SIGNALS).get(type(signal))
     if targets is None:
         raise IllegalSignal(f"{run.state} does not wait for {signal}: please report this")
     moved = machine.advance(run, signal)
     if type(moved[0].state) not in targets:
-        raise InternalError(
-            f"{run.state} -> {moved[0].state} on {signal} is not on the map: please report this"
-        )
+        raise IllegalTransition(run, signal, moved)
     return moved
 
 

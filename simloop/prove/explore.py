@@ -19,7 +19,16 @@ from simloop.kernel.alphabet import ENDINGS, answers, replies
 from simloop.kernel.diagram import Edge
 from simloop.kernel.effects import Effect
 from simloop.kernel.limits import Limits
-from simloop.kernel.machine import AbortRule, Feature, IllegalSignal, Machine, Run, Transition
+from simloop.kernel.machine import (
+    AbortRule,
+    Feature,
+    IllegalSignal,
+    IllegalTransition,
+    Machine,
+    Run,
+    Transition,
+    checked_transition,
+)
 from simloop.kernel.names import NAMES
 from simloop.kernel.policies import OnAbort
 from simloop.kernel.signals import Signal
@@ -160,7 +169,7 @@ class _Explorer:
     def _target(self, node: int, run: Run, signal: Signal) -> int | None:
         """Return the node after `signal`, or add a finding and return None if the machine fails."""
         try:
-            moved = _transition(self._machine.advance(run, signal))
+            moved = self._advanced(run, signal, node)
             number = self._numbers.get(moved)
         except Exception as error:  # noqa: BLE001 - a machine is somebody's code
             self._graph.cut.add(node)
@@ -168,8 +177,23 @@ class _Explorer:
             same = (type(run.state), type(signal), type(error))
             self._find(node, _failure(run, signal, error), same)
             return None
-        self._take(node, (type(run.state), type(signal), type(moved[0].state)))
+        self._taken.add((type(run.state), type(signal), type(moved[0].state)))
         return number or self._new(moved, node, signal)
+
+    def _advanced(self, run: Run, signal: Signal, node: int | None = None) -> Transition:
+        """Return the transition, also one that is not on the map: its faults are of interest too.
+
+        Such a transition is a finding at `node`, if there is one.
+        """
+        try:
+            return _transition(checked_transition(self._machine, run, signal))
+        except IllegalTransition as error:
+            moved = _transition(error.moved)
+            if node is not None:
+                kinds = type(run.state), type(moved[0].state), type(signal)
+                before, after, why = (NAMES[kind] for kind in kinds)
+                self._find(node, f"{before} -> {after} on {why} is not on the map")
+            return moved
 
     def _new(self, moved: Transition, node: int, signal: Signal) -> int:
         """Return the number of the node that `signal` reaches from `node`; add it if it is new."""
@@ -195,17 +219,9 @@ class _Explorer:
     def _tried(self, run: Run, signal: Signal) -> Transition | None:
         """Return the transition again for the rules, without recording a finding or an edge."""
         try:
-            return _transition(self._machine.advance(run, signal))
+            return self._advanced(run, signal)
         except Exception:  # noqa: BLE001 - as above
             return None
-
-    def _take(self, node: int, edge: Edge) -> None:
-        if edge not in self._taken:
-            self._taken.add(edge)
-            state, signal, target = edge
-            if target not in self._machine.legal.get(state, {}).get(signal, ()):
-                names = f"{NAMES[state]} -> {NAMES[target]} on {NAMES[signal]}"
-                self._find(node, f"{names} is not on the map")
 
     def _find_all(self, wrong: Iterable[rules.Wrong]) -> None:
         for node, what, then in wrong:

@@ -141,17 +141,18 @@ class RecordedStream:
 
     The caller takes the parts that are `due`, then calls `wait`, until `wait` returns False; or it
     iterates with `async for`. It calls `aclose` if it stops before the end. A part that arrives
-    when the run is to end is not recorded.
+    when the run is to end is not recorded, except for a finish if `keeps_finish` is set.
     """
 
     __slots__ = (
         "_asks_for_turn", "_cancellation", "_loop", "_port", "_recorder", "_stream", "ended",
-        "request",
+        "keeps_finish", "request",
     )  # fmt: skip
 
     def __init__(self, port: ModelPort, request: Request) -> None:
         self.request = request
         self.ended = False
+        self.keeps_finish = False
         self._port = port
         self._recorder = port.recorder
         self._loop = port.loop
@@ -181,7 +182,7 @@ class RecordedStream:
                 part = self._failure(error)
             if part is None:
                 return
-            if cancellation.pending is not None:
+            if cancellation.pending is not None and not (self.keeps_finish and type(part) is Finish):
                 cancellation.check()
             self._asks_for_turn = True
             yield self._recorded(part)

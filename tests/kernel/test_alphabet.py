@@ -10,7 +10,7 @@ from simloop.kernel.alphabet import ENDINGS, answers, replies
 from simloop.kernel.effects import Effect
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.signals import Signal
-from simloop.messages import FinishReason, Outcome
+from simloop.messages import FinishReason, Queue
 
 BURST = 3
 
@@ -35,7 +35,7 @@ ANSWERED_BY: list[tuple[Effect, set[type[Struct]]]] = [
     (effects.RefuseTools(FinishReason.LENGTH), {signals.ToolsReturned}),
     (effects.CloseStep(keep=True), {signals.StepClosed, signals.HookFailed}),
     (effects.Backoff(1), {signals.BackoffElapsed}),
-    (effects.Finish(Outcome.COMPLETED), set()),
+    (effects.Finish(), set()),
 ]
 every_effect = pytest.mark.parametrize("effect", [effect for effect, _ in ANSWERED_BY], ids=repr)
 

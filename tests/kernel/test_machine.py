@@ -3,6 +3,7 @@
 import copy
 import pickle
 import re
+from collections.abc import Mapping
 from typing import get_args
 
 import msgspec
@@ -14,14 +15,18 @@ from simloop.kernel import effects, signals, states
 from simloop.kernel.machine import (
     END,
     ENDINGS,
+    Bound,
+    Feature,
     IllegalSignal,
+    IllegalTransition,
     LegalMap,
     Run,
     Transition,
+    checked_transition,
     finish,
-    on_the_map,
     stop,
 )
+from simloop.kernel.policies import Policies
 from simloop.kernel.signals import Signal
 from simloop.kernel.states import State
 from simloop.messages import FinishReason, Outcome
@@ -129,19 +134,36 @@ MAP: LegalMap = {
 }
 
 
+class Decided:
+    """A machine with the map above, which makes one transition whatever arrives."""
+
+    name = "decided"
+    legal = MAP
+    policies = Policies()
+    bounds: Mapping[str, Bound] = {}
+    lacks: Mapping[Feature, str] = {}
+
+    def __init__(self, state: State | None) -> None:
+        self._state = state
+        self.asked: list[tuple[Run, Signal]] = []
+
+    def start(self) -> Run:
+        return RUN
+
+    def advance(self, run: Run, signal: Signal) -> Transition:
+        self.asked.append((run, signal))
+        assert self._state is not None
+        return leading_to(self._state)
+
+
 def leading_to(state: State) -> Transition:
     return Run(state, 1, 2, 3), (effects.MeasureContext(),)
 
 
 def test_a_move_on_the_map_is_made_as_it_was_decided() -> None:
-    asked = []
-
-    def decide(run: Run, signal: Signal) -> Transition:
-        asked.append((run, signal))
-        return leading_to(states.Measuring())
-
-    assert on_the_map(MAP, decide, RUN, BEGAN) == leading_to(states.Measuring())
-    assert asked == [(RUN, BEGAN)]
+    machine = Decided(states.Measuring())
+    assert checked_transition(machine, RUN, BEGAN) == leading_to(states.Measuring())
+    assert machine.asked == [(RUN, BEGAN)]
 
 
 @pytest.mark.parametrize(
@@ -150,26 +172,31 @@ def test_a_move_on_the_map_is_made_as_it_was_decided() -> None:
     ids=repr,
 )
 def test_a_signal_that_the_map_does_not_let_in_is_never_decided_on(signal: Signal) -> None:
-    def decide(_: Run, __: Signal) -> Transition:
-        raise AssertionError("it was asked")
-
+    machine = Decided(None)
     told = f"Ready() does not wait for {signal!r}: please report this"
     with pytest.raises(IllegalSignal, match=f"^{re.escape(told)}$"):
-        on_the_map(MAP, decide, RUN, signal)
+        checked_transition(machine, RUN, signal)
+    assert machine.asked == []
 
 
-def test_a_decision_that_leaves_the_map_is_our_fault() -> None:
+def test_a_state_that_is_not_on_the_map_at_all_accepts_no_signal() -> None:
+    with pytest.raises(IllegalSignal, match=r"^BackingOff\(\) does not wait for Began\(\)"):
+        checked_transition(Decided(None), Run(states.BackingOff()), BEGAN)
+
+
+def test_a_decision_that_leaves_the_map_is_our_fault_and_the_error_keeps_the_decision() -> None:
+    machine = Decided(states.CallingModel())
     told = "Ready() -> CallingModel() on Began() is not on the map: please report this"
-    with pytest.raises(InternalError, match=f"^{re.escape(told)}$"):
-        on_the_map(MAP, lambda _, __: leading_to(states.CallingModel()), RUN, BEGAN)
+    with pytest.raises(IllegalTransition, match=f"^{re.escape(told)}$") as raised:
+        checked_transition(machine, RUN, BEGAN)
+    assert isinstance(raised.value, InternalError)
+    assert raised.value.moved == leading_to(states.CallingModel())
 
 
 def test_a_state_that_the_map_has_only_for_another_signal_is_off_the_map() -> None:
-    run = Run(states.Measuring())
-    with pytest.raises(InternalError, match="is not on the map"):
-        on_the_map(
-            MAP, lambda _, __: leading_to(states.CallingModel()), run, signals.AbortRequested()
-        )
+    machine = Decided(states.CallingModel())
+    with pytest.raises(IllegalTransition, match="is not on the map"):
+        checked_transition(machine, Run(states.Measuring()), signals.AbortRequested())
 
 
 # ---------------------------------------------------------------------- ending
@@ -180,14 +207,14 @@ SPENT = Run(states.CallingModel(), 1, 2, 3)
 def test_a_run_that_ends_keeps_what_was_spent_and_says_goodbye() -> None:
     assert finish(SPENT, Outcome.COMPLETED) == (
         Run(states.Finished(Outcome.COMPLETED), 1, 2, 3),
-        (effects.Finish(Outcome.COMPLETED),),
+        (effects.Finish(),),
     )
 
 
 def test_a_run_that_ends_by_a_limit_names_it_and_may_have_words_of_its_own() -> None:
     run, asked = finish(SPENT, Outcome.MAX_STEPS, "max_rounds", "Enough.")
     assert run.state == states.Finished(Outcome.MAX_STEPS, "max_rounds")
-    assert asked == (effects.Finish(Outcome.MAX_STEPS, "Enough."),)
+    assert asked == (effects.Finish("Enough."),)
 
 
 @pytest.mark.parametrize(
@@ -211,7 +238,7 @@ def test_what_stops_a_run_decides_its_outcome_in_any_state(
 ) -> None:
     assert stop(Run(state, 1, 2, 3), signal) == (
         Run(ended, 1, 2, 3),
-        (effects.Finish(ended.outcome),),
+        (effects.Finish(),),
     )
 
 

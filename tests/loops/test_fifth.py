@@ -20,17 +20,17 @@ from simloop.kernel import signals
 from simloop.kernel.alphabet import ENDINGS, answers
 from simloop.kernel.effects import Effect
 from simloop.kernel.limits import Limits
-from simloop.kernel.machine import Machine
+from simloop.kernel.machine import Machine, checked_transition
 from simloop.kernel.states import Finished
 from simloop.messages import Outcome
 from simloop.prove.proof import Longest, prove
 from simloop.runs.simulation import run
 from simloop.scenario.designs import LoopOptions
 from simloop.scenario.loader import parse_scenario
-from simloop.trace import views
 from simloop.trace.codec import encode, read_trace, write_trace
 from simloop.trace.diff import first_difference
 from simloop.trace.entries import Transition
+from simloop.trace.requests import requests
 
 NAME = "fifth:TwoTries"
 SECOND_TRY = """\
@@ -107,7 +107,7 @@ def test_a_state_of_its_own_stands_in_the_trace_by_its_name() -> None:
         "closing-step",
         "finished",
     ]
-    assert len(list(views.requests(record))) == 2
+    assert len(list(requests(record))) == 2
 
 
 @BOTH
@@ -161,11 +161,11 @@ def test_each_of_its_witnesses_is_a_scenario_that_runs() -> None:
 @given(st.lists(st.integers(0, 10**6), min_size=10, max_size=10), st.booleans())
 def test_any_walk_of_it_ends_in_time(choices: list[int], once: bool) -> None:  # noqa: FBT001
     machine: Machine = one_try(Limits()) if once else TwoTries()
-    run_, asked = machine.advance(machine.start(), signals.Began())
+    run_, asked = checked_transition(machine, machine.start(), signals.Began())
     walked = 1
     while not isinstance(run_.state, Finished):
         arriving = (*answering(asked), *ENDINGS)
-        run_, asked = machine.advance(run_, arriving[choices[walked] % len(arriving)])
+        run_, asked = checked_transition(machine, run_, arriving[choices[walked] % len(arriving)])
         walked += 1
     assert walked <= (4 if once else 7)
 

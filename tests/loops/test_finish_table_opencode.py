@@ -21,7 +21,7 @@ from simloop import (
 )
 from simloop.loops import opencode
 from simloop.messages import ToolMessage
-from simloop.trace import views
+from simloop.trace.requests import requests
 
 NEW, OLD = "opencode@1.18.33", "opencode@1.2.27"
 TOOLS = {"t": ScriptedTool(returns="ok"), "strict": ScriptedTool(parameters={"path": "string"})}
@@ -50,7 +50,7 @@ def requests_of_a_runaway(reply: Reply, loop: str) -> int:
     simulation = Simulation(scenario, loop=loop)
     with pytest.raises(RunawayRun):
         simulation.run()
-    return len(list(views.requests(simulation.trace.entries)))
+    return len(list(requests(simulation.trace.entries)))
 
 
 def test_1_18_33_stop_with_text_exits() -> None:

@@ -22,7 +22,7 @@ from simloop.kernel import effects, states
 from simloop.kernel.alphabet import ENDINGS, answers
 from simloop.kernel.effects import Effect
 from simloop.kernel.errorclass import ErrorClass
-from simloop.kernel.machine import IllegalSignal, Run, Transition
+from simloop.kernel.machine import IllegalSignal, Run, Transition, checked_transition
 from simloop.kernel.signals import (
     AbortRequested,
     BackoffElapsed,
@@ -83,9 +83,9 @@ STATES = pytest.mark.parametrize("state", WAYS)
 def play(*arrivals: Signal, max_steps: int = 100, **options: Any) -> Transition:
     """Take a run from its beginning through `arrivals`; the last transition."""
     loop = OpencodeLoop(Limits(max_steps=max_steps), OpencodeOptions(**options))
-    moved = loop.advance(loop.start(), Began())
+    moved = checked_transition(loop, loop.start(), Began())
     for signal in arrivals:
-        moved = loop.advance(moved[0], signal)
+        moved = checked_transition(loop, moved[0], signal)
     return moved
 
 
@@ -93,7 +93,7 @@ def ending(*arrivals: Signal, **given: Any) -> tuple[Outcome, str]:
     """How the run ended, which it must, and the limit that ended it."""
     run, asked = play(*arrivals, **given)
     assert isinstance(run.state, states.Finished)
-    assert asked == (effects.Finish(run.state.outcome),)
+    assert asked == (effects.Finish(),)
     return run.state.outcome, run.state.limit
 
 
@@ -114,11 +114,11 @@ def test_every_state_but_the_first_and_the_last_has_a_way_into_it() -> None:
 def test_a_state_accepts_what_can_answer_it_and_an_early_end_and_nothing_else(state: type) -> None:
     moved, asked = play(*WAYS[state])
     for signal in (accepted := arriving(asked)):
-        OpencodeLoop().advance(moved, signal)
+        checked_transition(OpencodeLoop(), moved, signal)
     for signal in WORLD:
         if type(signal) not in {type(one) for one in accepted}:
             with pytest.raises(IllegalSignal):
-                OpencodeLoop().advance(moved, signal)
+                checked_transition(OpencodeLoop(), moved, signal)
 
 
 @STATES
@@ -128,7 +128,9 @@ def test_runs_with_as_many_steps_behave_equally_however_they_came_about(state: t
     one = play(*failed)
     assert play(*STEP[1:], FITS, *WAYS[state]) == one
     loops = OpencodeLoop(), OpencodeLoop(Limits(max_error_count=1), OpencodeOptions())
-    moves = [[loop.advance(one[0], signal) for signal in arriving(one[1])] for loop in loops]
+    moves = [
+        [checked_transition(loop, one[0], signal) for signal in arriving(one[1])] for loop in loops
+    ]
     assert moves[0] == moves[1]
 
 

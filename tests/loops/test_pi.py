@@ -11,7 +11,7 @@ from simloop.kernel import effects, states
 from simloop.kernel.alphabet import ENDINGS, answers
 from simloop.kernel.effects import Effect
 from simloop.kernel.errorclass import ErrorClass
-from simloop.kernel.machine import Feature, IllegalSignal, Transition
+from simloop.kernel.machine import Feature, IllegalSignal, Transition, checked_transition
 from simloop.kernel.policies import OnAbort, ToolOrder
 from simloop.kernel.signals import (
     AbortRequested,
@@ -29,7 +29,7 @@ from simloop.kernel.signals import (
 )
 from simloop.loops.pi import LEGAL, PiLoop
 from simloop.loops.pi_options import DOCUMENT, VERSIONS, Delivery, PiOptions
-from simloop.messages import FinishReason
+from simloop.messages import FinishReason, Queue
 
 SECOND = 10**9
 FITS = ContextMeasured(over=False)
@@ -65,9 +65,9 @@ STATES = pytest.mark.parametrize("state", WAYS)
 def play(*arrivals: Signal, **options: object) -> Transition:
     """Take a run from its beginning through `arrivals`; the last transition."""
     loop = PiLoop(options=PiOptions(**options))  # type: ignore[arg-type]
-    moved = loop.advance(loop.start(), Began())
+    moved = checked_transition(loop, loop.start(), Began())
     for signal in arrivals:
-        moved = loop.advance(moved[0], signal)
+        moved = checked_transition(loop, moved[0], signal)
     return moved
 
 
@@ -88,11 +88,11 @@ def test_every_state_but_the_first_and_the_last_has_a_way_into_it() -> None:
 def test_a_state_accepts_what_can_answer_it_and_an_early_end_and_nothing_else(state: type) -> None:
     moved, asked = play(*WAYS[state])
     for signal in (accepted := arriving(asked)):
-        PiLoop().advance(moved, signal)
+        checked_transition(PiLoop(), moved, signal)
     for signal in WORLD:
         if type(signal) not in {type(one) for one in accepted}:
             with pytest.raises(IllegalSignal):
-                PiLoop().advance(moved, signal)
+                checked_transition(PiLoop(), moved, signal)
 
 
 def test_a_run_begins_by_taking_what_the_user_said_and_measuring() -> None:
@@ -147,7 +147,7 @@ def test_a_reply_without_calls_ends_the_run(finish: str, text: bool) -> None:  #
     assert play(FITS, reply)[1] == KEEP
     after, asked = play(FITS, reply, StepClosed())
     ended = TABLE[finish][2]
-    assert (after.state, asked) == (ended, (effects.Finish(ended.outcome),))
+    assert (after.state, asked) == (ended, (effects.Finish(),))
 
 
 def test_a_forbidden_call_does_not_stop_the_run() -> None:
@@ -220,7 +220,9 @@ def test_limits_and_equal_options_make_no_difference(state: type) -> None:
     one, other = PiLoop(), PiLoop(Limits(max_steps=1, max_error_count=1), PiOptions())
     moved, asked = play(*WAYS[state])
     arrivals = arriving(asked)
-    assert [one.advance(moved, s) for s in arrivals] == [other.advance(moved, s) for s in arrivals]
+    assert [checked_transition(one, moved, s) for s in arrivals] == [
+        checked_transition(other, moved, s) for s in arrivals
+    ]
     assert (one.bounds, list(one.lacks)) == ({}, [Feature.EARLY_TOOLS])
 
 
@@ -273,10 +275,12 @@ def test_the_versions_call_the_model_without_a_look_at_the_size_of_the_context(
     version: str,
 ) -> None:
     loop = PiLoop(options=VERSIONS[version])
-    began = loop.advance(loop.start(), Began())
+    began = checked_transition(loop, loop.start(), Began())
     assert began == (began[0].to(states.CallingModel()), (STEER[0], effects.CallModel()))
-    called = loop.advance(loop.advance(began[0], CALLS)[0], ToolsReturned())[0]
-    assert loop.advance(called, StepClosed()) == began
+    called = checked_transition(
+        loop, checked_transition(loop, began[0], CALLS)[0], ToolsReturned()
+    )[0]
+    assert checked_transition(loop, called, StepClosed()) == began
     assert loop.lacks[Feature.COMPACTION] == "pi has no compaction in this version"
     assert Feature.COMPACTION not in PiLoop().lacks
 

@@ -197,7 +197,7 @@ def started(result: Result) -> list[str]:
 
 def errors(result: Result) -> dict[str, bool]:
     """Which tool's result is an error."""
-    found = (e for e in result.trace.entries if isinstance(e, entries.ToolResult))
+    found = (e for e in result.trace.entries if isinstance(e, entries.Answered))
     return {entry.name: entry.is_error for entry in found}
 
 

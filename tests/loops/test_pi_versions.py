@@ -267,5 +267,5 @@ def test_0_73_1_and_0_87_1_and_the_documents_pi_an_abort_error_of_an_sdk_is_an_a
 def test_the_details_of_a_tool_that_raises_are_its_message() -> None:
     tools = {"broken": ScriptedTool(raises="no such file")}
     result = play("pi", Reply(call={"broken": {}}), DONE, tools=tools)
-    found = [e for e in result.trace.entries if isinstance(e, entries.ToolResult)]
+    found = [e for e in result.trace.entries if isinstance(e, entries.Answered)]
     assert [entry.details for entry in found] == [{"error": "no such file"}]

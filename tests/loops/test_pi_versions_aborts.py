@@ -181,7 +181,7 @@ def test_0_73_1_and_0_87_1_of_parallel_calls_the_one_that_hears_an_abort_ends_fi
     }
     calls = Reply(call=[{"deaf": {}}, {"slow": {}}])
     result = play(loop, calls, tools=tools, abort=DURING_SLOW)
-    ended = [entry for entry in result.trace.entries if isinstance(entry, entries.ToolResult)]
+    ended = [entry for entry in result.trace.entries if isinstance(entry, entries.Answered)]
     assert [(entry.name, entry.at_ns // 10**6, entry.text) for entry in ended] == [
         ("slow", 500, "Operation aborted"),
         ("deaf", 1500, "heard nothing"),
@@ -212,7 +212,7 @@ def test_0_73_1_and_0_87_1_there_is_one_wording_of_an_aborted_request(loop: str)
         entry.fault.message
         for result in (streaming, called)
         for entry in result.trace.entries
-        if isinstance(entry, entries.Error)
+        if isinstance(entry, entries.Classified) and entry.fault is not None
     }
     assert told == {"Request was aborted"}
 

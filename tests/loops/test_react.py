@@ -13,7 +13,14 @@ from simloop.kernel import effects, states
 from simloop.kernel.alphabet import ENDINGS, answers
 from simloop.kernel.effects import Effect
 from simloop.kernel.errorclass import ErrorClass
-from simloop.kernel.machine import Bound, Feature, IllegalSignal, Run, Transition
+from simloop.kernel.machine import (
+    Bound,
+    Feature,
+    IllegalSignal,
+    Run,
+    Transition,
+    checked_transition,
+)
 from simloop.kernel.policies import Compaction, ToolOrder
 from simloop.kernel.signals import (
     AbortRequested,
@@ -61,9 +68,9 @@ every_reply = pytest.mark.parametrize(
 def play(*arrivals: Signal, limits: Limits | None = None, **options: Any) -> Transition:
     """Take a run from its beginning through `arrivals`; the last transition."""
     loop = ReactLoop(limits, ReactOptions(**options))
-    moved = loop.advance(loop.start(), Began())
+    moved = checked_transition(loop, loop.start(), Began())
     for signal in arrivals:
-        moved = loop.advance(moved[0], signal)
+        moved = checked_transition(loop, moved[0], signal)
     return moved
 
 
@@ -84,11 +91,11 @@ def test_every_state_but_the_first_and_the_last_has_a_way_into_it() -> None:
 def test_a_state_accepts_what_can_answer_it_and_an_early_end_and_nothing_else(state: type) -> None:
     moved, asked = play(*WAYS[state])
     for signal in (accepted := arriving(asked)):
-        ReactLoop().advance(moved, signal)
+        checked_transition(ReactLoop(), moved, signal)
     for signal in WORLD:
         if type(signal) not in {type(one) for one in accepted}:
             with pytest.raises(IllegalSignal):
-                ReactLoop().advance(moved, signal)
+                checked_transition(ReactLoop(), moved, signal)
 
 
 def test_a_run_begins_by_calling_the_model_without_measuring_anything() -> None:
@@ -104,7 +111,7 @@ def test_a_reply_without_a_call_is_the_answer_whatever_it_ended_with(
     assert play(reply)[1] == KEEP
     after, asked = play(reply, StepClosed())
     assert after.state == states.Finished(Outcome.COMPLETED)
-    assert asked == (effects.Finish(Outcome.COMPLETED),)
+    assert asked == (effects.Finish(),)
 
 
 @every_reply
@@ -142,7 +149,7 @@ def test_the_limit_is_found_after_the_last_tool_and_not_before(rounds: int) -> N
     assert isinstance(before.state, states.RunningTools)
     after, asked = play(*ROUND * rounds, max_rounds=rounds)
     assert after.state == states.Finished(Outcome.MAX_STEPS, "max_rounds")
-    assert asked == (effects.Finish(Outcome.MAX_STEPS, TOO_MANY_ROUNDS),)
+    assert asked == (effects.Finish(TOO_MANY_ROUNDS),)
 
 
 def test_an_answer_in_the_last_round_is_no_limit() -> None:
@@ -184,7 +191,9 @@ def test_runs_with_as_many_rounds_behave_equally_however_they_came_about(state: 
     other, one = play(*cut, StepClosed(steering=True), *WAYS[state]), play(*ROUND, *WAYS[state])
     assert other == one
     loops = [ReactLoop(Limits(max_steps=2)), ReactLoop(options=ReactOptions(max_rounds=2))]
-    moves = [[loop.advance(one[0], signal) for signal in arriving(one[1])] for loop in loops]
+    moves = [
+        [checked_transition(loop, one[0], signal) for signal in arriving(one[1])] for loop in loops
+    ]
     assert moves[0] == moves[1]
 
 
@@ -254,7 +263,7 @@ def test_only_the_first_call_is_run_and_the_model_never_sees_the_others() -> Non
 
 def test_the_other_calls_are_answered_in_the_trace_with_an_error() -> None:
     result = go(Reply(call=[{"t": {}}, {"broken": {}}]), DONE)
-    answered = [entry for entry in result.trace.entries if isinstance(entry, entries.ToolResult)]
+    answered = [entry for entry in result.trace.entries if isinstance(entry, entries.Answered)]
     told = {entry.name: (entry.ran, entry.is_error) for entry in answered}
     assert told == {"broken": (False, True), "t": (True, False)}
 

@@ -18,7 +18,7 @@ from arrivals import (
 from simloop.errors import InternalError, SimloopError
 from simloop.kernel import states
 from simloop.kernel.limits import Limits
-from simloop.kernel.machine import IllegalSignal, Run, Transition
+from simloop.kernel.machine import IllegalSignal, Run, Transition, checked_transition
 from simloop.kernel.signals import (
     AbortRequested,
     Began,
@@ -73,7 +73,7 @@ def test_the_wall_clock_ends_the_run_in_any_state(state: type) -> None:
 def test_a_run_cannot_end_before_it_began(signal: Signal) -> None:
     loop = ReferenceLoop()
     with pytest.raises(IllegalSignal):
-        loop.advance(loop.start(), signal)
+        checked_transition(loop, loop.start(), signal)
 
 
 @pytest.mark.parametrize("signal", [AbortRequested(), WallClockExpired()], ids=["abort", "clock"])
@@ -101,38 +101,40 @@ def test_a_finished_run_ends_only_once(signal: Signal) -> None:
 class Lost(ReferenceLoop):
     """A machine that backs off whatever happens."""
 
-    def _decide(self, run: Run, signal: Signal) -> Transition:
+    def advance(self, run: Run, signal: Signal) -> Transition:
         return Run(states.BackingOff()), ()
 
 
 def test_a_move_that_is_not_on_the_map_is_an_internal_error() -> None:
     loop = Lost()
     with pytest.raises(InternalError, match=r"Ready\(\) -> BackingOff\(\) on Began\(\)"):
-        loop.advance(loop.start(), Began())
+        checked_transition(loop, loop.start(), Began())
 
 
 def test_a_refused_signal_leaves_the_run_as_it_was() -> None:
     loop = ReferenceLoop()
     run = loop.start()
     with pytest.raises(SimloopError):
-        loop.advance(run, WAITED)
+        checked_transition(loop, run, WAITED)
     assert run == loop.start()
 
 
 def test_the_same_signal_leads_the_same_run_to_the_same_place_every_time() -> None:
     loop = ReferenceLoop()
     run, _ = play(*RATE_LIMITED)
-    assert loop.advance(run, WAITED) == loop.advance(run, WAITED)
+    assert checked_transition(loop, run, WAITED) == checked_transition(loop, run, WAITED)
 
 
 def test_two_loops_with_equal_limits_are_the_same_machine() -> None:
     run, _ = play(*TOOLS[:3], max_steps=1)
     one, other = (ReferenceLoop(Limits(max_steps=1)) for _ in range(2))
-    assert one.advance(run, StepClosed()) == other.advance(run, StepClosed())
+    assert checked_transition(one, run, StepClosed()) == checked_transition(
+        other, run, StepClosed()
+    )
 
 
 def test_two_runs_of_one_loop_do_not_touch_each_other() -> None:
     loop = ReferenceLoop(Limits(max_error_count=1))
-    run, _ = loop.advance(loop.start(), Began())
-    loop.advance(loop.advance(run, FITS)[0], RATE_LIMITED[1])
-    assert loop.advance(run, FITS)[0].error_count == 0
+    run, _ = checked_transition(loop, loop.start(), Began())
+    checked_transition(loop, checked_transition(loop, run, FITS)[0], RATE_LIMITED[1])
+    assert checked_transition(loop, run, FITS)[0].error_count == 0

@@ -37,8 +37,8 @@ def awaited(run: Run) -> set[Effect]:
             return {effects.CloseStep(keep=keep) for keep in BOTH}
         case states.BackingOff():
             return {effects.Backoff(run.error_count)}
-        case states.Finished(outcome=outcome):
-            return {effects.Finish(outcome)}
+        case states.Finished():
+            return {effects.Finish()}
         case _:
             return set()
 

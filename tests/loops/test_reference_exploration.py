@@ -25,7 +25,7 @@ from msgspec import Struct
 from simloop.kernel import effects, signals, states
 from simloop.kernel.effects import Effect
 from simloop.kernel.limits import Limits
-from simloop.kernel.machine import IllegalSignal, Run, Transition
+from simloop.kernel.machine import IllegalSignal, Run, Transition, checked_transition
 from simloop.kernel.signals import Signal
 from simloop.kernel.states import State
 from simloop.loops.reference import LEGAL, ReferenceLoop
@@ -115,7 +115,7 @@ def test_any_walk_over_the_alphabet_stays_on_the_map_and_ends_in_time(
     walked = 0
     while arrivals := tuple(alphabet(*moved)):
         choice = choices[walked]  # the bound for these limits is under 80
-        moved = loop.advance(moved[0], arrivals[choice % len(arrivals)])
+        moved = checked_transition(loop, moved[0], arrivals[choice % len(arrivals)])
         walked += 1
     assert walked <= most_transitions(limits) < len(choices)
 
@@ -150,7 +150,7 @@ def test_every_signal_that_is_not_on_the_map_is_refused() -> None:
         for signal in {type(signal): signal for signal in WORLD}.values():
             if type(signal) not in LEGAL[type(run.state)]:
                 with pytest.raises(IllegalSignal):
-                    loop.advance(run, signal)
+                    checked_transition(loop, run, signal)
 
 
 @pytest.mark.parametrize("signal", [signals.AbortRequested(), signals.WallClockExpired()])

@@ -9,7 +9,7 @@ from msgspec import Struct
 from simloop.kernel import effects, states
 from simloop.kernel.effects import Effect
 from simloop.kernel.limits import Limits
-from simloop.kernel.machine import Run, Transition
+from simloop.kernel.machine import Run, Transition, checked_transition
 from simloop.kernel.signals import Began, ContextMeasured, ModelReplied, StepClosed, ToolsReturned
 from simloop.kernel.states import State
 from simloop.loops.reference import ReferenceLoop
@@ -80,18 +80,20 @@ rows_without_calls = pytest.mark.parametrize(
 def take(row: Row, steps: int = 1, **limits: int) -> tuple[ReferenceLoop, Transition]:
     """Play a fresh run up to the reply of `row`."""
     loop = ReferenceLoop(Limits(**limits))
-    run, _ = loop.advance(loop.start(), Began())
-    run, _ = loop.advance(run, ContextMeasured(over=False))
+    run, _ = checked_transition(loop, loop.start(), Began())
+    run, _ = checked_transition(loop, run, ContextMeasured(over=False))
     finish, text, calls = row
-    return loop, loop.advance(run, ModelReplied(FinishReason(finish), text, calls, steps))
+    return loop, checked_transition(
+        loop, run, ModelReplied(FinishReason(finish), text, calls, steps)
+    )
 
 
 def close(row: Row, steps: int = 1, **limits: int) -> Transition:
     """Play a fresh run to the decision after the reply of `row`."""
     loop, (run, _) = take(row, steps, **limits)
     if isinstance(run.state, states.RunningTools):
-        run, _ = loop.advance(run, ToolsReturned())
-    return loop.advance(run, StepClosed())
+        run, _ = checked_transition(loop, run, ToolsReturned())
+    return checked_transition(loop, run, StepClosed())
 
 
 def test_the_table_has_every_finish_reason_with_and_without_text_and_calls() -> None:
@@ -117,9 +119,9 @@ def test_a_step_asks_for_what_the_state_it_leads_to_waits_for(row: Row) -> None:
         GO_ON: MEASURE,
         RETRY: (effects.Backoff(failures=1),),
         MAKE_ROOM: (effects.Compact(forced=True),),
-        COMPLETED: (effects.Finish(Outcome.COMPLETED),),
-        FILTERED: (effects.Finish(Outcome.CONTENT_FILTERED),),
-        BROKEN: (effects.Finish(Outcome.MODEL_ERROR),),
+        COMPLETED: (effects.Finish(),),
+        FILTERED: (effects.Finish(),),
+        BROKEN: (effects.Finish(),),
     }
     assert asked == expected[run.state]
 
@@ -152,7 +154,7 @@ def test_a_reply_with_calls_waits_for_their_results(row: Row) -> None:
 @rows_with_calls
 def test_a_reply_whose_calls_have_results_stays_in_the_context_unless_broken(row: Row) -> None:
     loop, (run, _) = take(row)
-    _, asked = loop.advance(run, ToolsReturned())
+    _, asked = checked_transition(loop, run, ToolsReturned())
     assert asked == (DROP if row[0] == "interrupted" else KEEP,)
 
 
@@ -227,7 +229,7 @@ def test_an_answer_goes_on_if_the_user_has_said_more_whenever_it_is_to_be_heard(
 ) -> None:
     loop = ReferenceLoop()
     closing = Run(states.ClosingStep(states.Reply(FinishReason.STOP, text=True, calls=False)))
-    assert loop.advance(closing, said) == (Run(states.Measuring()), MEASURE)
+    assert checked_transition(loop, closing, said) == (Run(states.Measuring()), MEASURE)
 
 
 def told(run: Run) -> str:

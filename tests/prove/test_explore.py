@@ -19,7 +19,6 @@ from simloop.kernel.machine import (
     Run,
     Transition,
     finish,
-    on_the_map,
     stop,
 )
 from simloop.kernel.machine import ENDINGS as OUTSIDE
@@ -234,9 +233,6 @@ def test_an_error_that_tells_a_counter_is_found_once_and_not_for_each_of_its_val
 
     class Lost(ReactLoop):
         legal = NEVER_AGAIN
-
-        def advance(self, run: Run, signal: Signal) -> Transition:
-            return on_the_map(self.legal, self._decide, run, signal)
 
     for machine in (Telling(SMALL), Lost(SMALL)):
         (finding,) = explore(machine, SMALL)[1]

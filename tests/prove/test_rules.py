@@ -219,17 +219,17 @@ def test_a_machine_that_remembers_is_found() -> None:
     assert any("not the same twice" in what for what in found(Remembering()))
 
 
-def test_an_end_without_a_goodbye_or_with_another_is_found() -> None:
+def test_an_end_without_a_goodbye_or_with_two_is_found() -> None:
     class Mute(OneCall):
         def ends(self, run: Run) -> Transition:
             return super().ends(run)[0], ()
 
-    class Lying(OneCall):
+    class Wordy(OneCall):
         def ends(self, run: Run) -> Transition:
-            return super().ends(run)[0], (effects.Finish(Outcome.FAILED),)
+            return super().ends(run)[0], (effects.Finish(), effects.Finish("Twice."))
 
-    assert any("without `Finish`" in what for what in found(Mute()))
-    assert any("without `Finish`" in what for what in found(Lying()))
+    assert any("without exactly one `Finish`" in what for what in found(Mute()))
+    assert any("without exactly one `Finish`" in what for what in found(Wordy()))
 
 
 def test_an_end_as_something_that_is_no_outcome_is_found() -> None:

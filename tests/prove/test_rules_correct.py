@@ -15,7 +15,6 @@ from simloop.kernel.machine import (
     Run,
     Transition,
     finish,
-    on_the_map,
 )
 from simloop.kernel.signals import Signal
 from simloop.kernel.states import CallingModel, ClosingStep, Finished, Measuring
@@ -41,12 +40,9 @@ class LastMeasures(ReactLoop):
     legal = MEASURES
 
     def advance(self, run: Run, signal: Signal) -> Transition:
-        return on_the_map(self.legal, self._decide, run, signal)
-
-    def _decide(self, run: Run, signal: Signal) -> Transition:
         if isinstance(signal, signals.ContextMeasured):
             return self.measured(run)
-        return super()._decide(run, signal)
+        return super().advance(run, signal)
 
     def measured(self, run: Run) -> Transition:
         return run.to(CallingModel()), (effects.CallModel(),)

@@ -30,7 +30,7 @@ from simloop.scenario.history import PastMessage
 from simloop.scenario.loader import parse_scenario
 from simloop.scenario.schema import ScriptedTool
 from simloop.trace.exports.react_history import history as as_react_keeps_it
-from simloop.trace.views import requests
+from simloop.trace.requests import requests
 
 BEFORE: list[Any] = [
     {"user": "What does README.md say?"},

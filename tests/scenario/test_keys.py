@@ -73,7 +73,7 @@ WHERE: dict[str, tuple[dict[str, Any], tuple[str | int, ...]]] = {
     "ClockSkew": ({"clock": {}}, ("clock",)),
     "Compaction": ({"compaction": {}}, ("compaction",)),
     "Count": ({"expect": {"requests": {"min": 0}}}, ("expect", "requests")),
-    "Counters": ({"expect": {"counters": {}}}, ("expect", "counters")),
+    "ExpectedCounters": ({"expect": {"counters": {}}}, ("expect", "counters")),
     "Expect": ({"expect": {}}, ("expect",)),
     "ExponentialBackoff": ({"retry": {}}, ("retry",)),
     "HookIsolation": ({"hook_isolation": {}}, ("hook_isolation",)),

@@ -6,7 +6,7 @@ from simloop.kernel import effects, states
 from simloop.kernel.effects import Effect
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.limits import Limits
-from simloop.kernel.machine import Transition
+from simloop.kernel.machine import Transition, checked_transition
 from simloop.kernel.signals import (
     BackoffElapsed,
     Began,
@@ -60,9 +60,9 @@ WAYS: dict[type, Signals] = {
 def play(*arrivals: Signal, **limits: int) -> Transition:
     """Take a run from its beginning through `arrivals`; the last transition."""
     loop = ReferenceLoop(Limits(**limits))
-    moved = loop.advance(loop.start(), Began())
+    moved = checked_transition(loop, loop.start(), Began())
     for signal in arrivals:
-        moved = loop.advance(moved[0], signal)
+        moved = checked_transition(loop, moved[0], signal)
     return moved
 
 
@@ -70,7 +70,7 @@ def ending(*arrivals: Signal, **limits: int) -> states.Finished:
     """Where the run ended, which it must."""
     run, asked = play(*arrivals, **limits)
     assert isinstance(run.state, states.Finished)
-    assert asked == (effects.Finish(run.state.outcome),)
+    assert asked == (effects.Finish(),)
     return run.state
 
 

@@ -16,7 +16,14 @@ from simloop.kernel.alphabet import ENDINGS, answers
 from simloop.kernel.diagram import Edge
 from simloop.kernel.effects import Effect
 from simloop.kernel.limits import Limits
-from simloop.kernel.machine import AbortRule, LegalMap, Machine, Run, Transition, on_the_map
+from simloop.kernel.machine import (
+    AbortRule,
+    LegalMap,
+    Machine,
+    Run,
+    Transition,
+    checked_transition,
+)
 from simloop.kernel.signals import Began, Signal
 from simloop.loops.opencode import OpencodeLoop
 from simloop.loops.opencode_options import OpencodeOptions, Steps
@@ -55,18 +62,8 @@ class Change(NamedTuple):
     def machine(self, limits: Limits = SMALL) -> Machine:
         loop = LOOPS[self.loop]
         broken = edited(getattr(loop, self.method), *self.texts)
-        made: Machine = type(loop.__name__, (Unheeding, loop), {self.method: broken})(limits)
+        made: Machine = type(loop.__name__, (loop,), {self.method: broken})(limits)
         return made
-
-
-class Unheeding:
-    """A loop that does not look at its map, so that all it does wrong can be seen."""
-
-    _decide: Any
-
-    def advance(self, run: Run, signal: Signal) -> Transition:
-        moved: Transition = self._decide(run, signal)
-        return moved
 
 
 def change(loop: str, name: str, method: str, *texts: str) -> Change:
@@ -84,10 +81,10 @@ def edited(method: Any, *texts: str) -> Any:
 
 
 class Redrawn:
-    """A loop with another map; `strict` ones also heed it, as the shipped loops heed theirs."""
+    """A loop with another map."""
 
-    def __init__(self, machine: Machine, legal: LegalMap, *, strict: bool) -> None:
-        self._machine, self._strict = machine, strict
+    def __init__(self, machine: Machine, legal: LegalMap) -> None:
+        self._machine = machine
         self.name, self.legal, self.policies = machine.name, legal, machine.policies
         self.bounds, self.lacks = machine.bounds, machine.lacks
         self.abort_rule = getattr(machine, "abort_rule", AbortRule())
@@ -96,8 +93,6 @@ class Redrawn:
         return self._machine.start()
 
     def advance(self, run: Run, signal: Signal) -> Transition:
-        if self._strict:
-            return on_the_map(self.legal, self._machine.advance, run, signal)
         return self._machine.advance(run, signal)
 
 
@@ -105,7 +100,7 @@ class Silent(Redrawn):
     """A loop that asks for nothing once it has come to a state of type `stuck`."""
 
     def __init__(self, machine: Machine, stuck: type[Struct]) -> None:
-        super().__init__(machine, machine.legal, strict=False)
+        super().__init__(machine, machine.legal)
         self._stuck = stuck
 
     def advance(self, run: Run, signal: Signal) -> Transition:
@@ -120,7 +115,7 @@ class Staying(Redrawn):
         kinds: set[type[Struct]] = {type(signal) for signal in by}
         there: frozenset[type[Struct]] = frozenset({stuck})
         row = {**machine.legal[stuck], **dict.fromkeys(kinds, there)}
-        super().__init__(machine, {**machine.legal, stuck: row}, strict=False)
+        super().__init__(machine, {**machine.legal, stuck: row})
         self._stuck, self._asks, self._by = stuck, asks, kinds
 
     def advance(self, run: Run, signal: Signal) -> Transition:
@@ -158,12 +153,12 @@ def arriving(asked: Sequence[Effect]) -> Iterator[Signal]:
 
 
 def refused(machine: Machine, steps: Sequence[Step], kind: type[Struct]) -> type[Exception] | None:
-    """What the machine raises for some signal of this kind at the end of a witness."""
+    """What a driver of the machine raises for a signal of this kind at the end of a witness."""
     run, asked = replayed(machine, steps)
     for signal in arriving(asked):
         if type(signal) is kind:
             try:
-                machine.advance(run, signal)
+                checked_transition(machine, run, signal)
             except InternalError as error:
                 return type(error)
     return None

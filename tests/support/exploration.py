@@ -15,7 +15,7 @@ from simloop.kernel.alphabet import ENDINGS, answers
 from simloop.kernel.effects import Effect, Finish
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.limits import Limits
-from simloop.kernel.machine import Run, Transition
+from simloop.kernel.machine import Run, Transition, checked_transition
 from simloop.kernel.signals import Signal
 from simloop.loops.reference import LEGAL, ReferenceLoop
 from simloop.messages import FinishReason
@@ -88,7 +88,9 @@ def explore(loop: ReferenceLoop, arrivals: Alphabet) -> Explored:
     while frontier:
         reached: dict[Transition, None] = {}
         for run, asked in frontier:
-            moved = {signal: loop.advance(run, signal) for signal in arrivals(run, asked)}
+            moved = {
+                signal: checked_transition(loop, run, signal) for signal in arrivals(run, asked)
+            }
             seen.setdefault(run, {}).update(moved)
             reached.update(dict.fromkeys(moved.values()))
         frontier = [place for place in reached if place not in known]

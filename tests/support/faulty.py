@@ -47,7 +47,7 @@ class Twisted(Redrawn):
     """A loop that does something else where `twist` says so."""
 
     def __init__(self, machine: Machine, twist: Twist) -> None:
-        super().__init__(machine, everywhere(machine.legal), strict=False)
+        super().__init__(machine, everywhere(machine.legal))
         self._twist = twist
 
     def advance(self, run: Run, signal: Signal) -> Transition:

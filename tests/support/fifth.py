@@ -20,7 +20,6 @@ from simloop.kernel.machine import (
     Run,
     Transition,
     finish,
-    on_the_map,
     stop,
 )
 from simloop.kernel.policies import Policies
@@ -79,9 +78,6 @@ class TwoTries:
         return Tries(Ready())
 
     def advance(self, run: Run, signal: Signal) -> Transition:
-        return on_the_map(LEGAL, self._decide, run, signal)
-
-    def _decide(self, run: Run, signal: Signal) -> Transition:
         assert isinstance(run, Tries)
         match signal:
             case signals.Began() | signals.ModelFailed():

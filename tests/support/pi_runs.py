@@ -11,8 +11,6 @@ from simloop.runs.conversation import event_view
 from simloop.scenario.expect import Expect
 from simloop.scenario.replies import StreamFault
 from simloop.scenario.schema import Trigger
-from simloop.trace.entries import AnyEntry, Footer
-from simloop.trace.looptrace import LoopTrace
 
 SECOND = 10**9
 PARALLEL = ToolExecution(order=ToolOrder.PARALLEL)
@@ -25,11 +23,6 @@ TOOLS = {
 
 def scenario(*model: Reply, **settings: Any) -> Scenario:
     return Scenario(prompt="Go.", loop="pi", tools=TOOLS, model=list(model), **settings)
-
-
-def lines(trace: LoopTrace) -> list[AnyEntry | Footer]:
-    assert trace.footer is not None
-    return [*trace.entries, trace.footer]
 
 
 def types(events: Iterable[Any]) -> list[str]:
@@ -79,4 +72,4 @@ def runs(draw: st.DrawFn, *loops: str) -> tuple[Scenario, Result]:
 
 def told_by(world: Scenario, result: Result, names: Any) -> list[Any]:
     view = event_view(world, result.trace.header.loop, names)
-    return [event for line in lines(result.trace) for event in view.feed(line)]
+    return [event for line in result.trace.entries for event in view.feed(line)]

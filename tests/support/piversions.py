@@ -9,9 +9,10 @@ from simloop import Agent, Reply, Result, Scenario, ScriptedTool, ToolExecution,
 from simloop.kernel.policies import ToolOrder
 from simloop.messages import Message, ToolMessage
 from simloop.runs.conversation import event_view
-from simloop.trace import entries, views
+from simloop.trace import entries
 from simloop.trace.exports import pi_program_events as pi
 from simloop.trace.exports.event import Event
+from simloop.trace.requests import requests
 
 BOTH = pytest.mark.parametrize("loop", ["pi@0.73.1", "pi@0.87.1"])
 SEQUENTIAL = ToolExecution(order=ToolOrder.SEQUENTIAL)
@@ -63,10 +64,9 @@ def word(event: Event) -> str:
 
 def events(result: Result) -> list[str]:
     """The program's events, without the updates of messages."""
-    assert result.trace.footer is not None
     scenario = Scenario.model_validate_json(bytes(result.trace.header.scenario))
     view = event_view(scenario, result.trace.header.loop, "program")
-    told = [e for line in (*result.trace.entries, result.trace.footer) for e in view.feed(line)]
+    told = [e for line in result.trace.entries for e in view.feed(line)]
     return [word(event) for event in told if not isinstance(event, pi.MessageUpdate)]
 
 
@@ -106,8 +106,8 @@ def talk(loop: str, *model: Reply, on: str, nth: int, act: str) -> Talk:
         async for _ in agent.run("Go."):
             pass
         record = agent.trace.entries
-        requests = [roles(request.messages) for request in views.requests(record)]
+        sent_as = [roles(request.messages) for request in requests(record)]
         tools = [e.name for e in record if isinstance(e, entries.ToolStarted)]
-        return Talk(told, requests, tools)
+        return Talk(told, sent_as, tools)
 
     return simulate(converse())
