@@ -182,8 +182,10 @@ class RecordedStream:
                 part = self._failure(error)
             if part is None:
                 return
-            if cancellation.pending is not None and not (self.keeps_finish and type(part) is Finish):
-                cancellation.check()
+            if cancellation.pending is not None:
+                kept = self.keeps_finish and type(part) is Finish
+                if not kept:
+                    cancellation.check()
             self._asks_for_turn = True
             yield self._recorded(part)
 

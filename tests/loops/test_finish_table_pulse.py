@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from counted import counters_of
 
 from simloop import Limits, Outcome, Reply, Result, Scenario, ScriptedTool, run
 from simloop.loops import reference
@@ -41,7 +42,7 @@ def told(result: Result) -> tuple[Outcome, str]:
 def is_an_error_that_is_tried_again(reply: Reply) -> None:
     """Three of them end the run, each after a longer wait; one costs one error."""
     once = go(reply, DONE)
-    assert (once.outcome, once.counters.error_count, once.backoffs_s) == (
+    assert (once.outcome, counters_of(once).error_count, once.backoffs_s) == (
         Outcome.COMPLETED,
         1,
         [2.0],
@@ -92,7 +93,7 @@ def test_pulse_527e790_stop_with_a_call_runs_it_and_ends_and_ours_shows_the_resu
 def test_pulse_8b75a91_stop_with_a_call_goes_on_and_so_does_ours_with_text_too(say: str) -> None:
     """There it works by accident, when the text is empty; here the calls decide."""
     result = go(Reply(say=say, call={"t": {}}, finish="stop"), DONE)
-    assert (len(result.requests), result.counters.error_count) == (2, 0)
+    assert (len(result.requests), counters_of(result).error_count) == (2, 0)
 
 
 # length
@@ -108,7 +109,7 @@ def forced(result: Result) -> list[bool]:
 def test_pulse_527e790_length_forces_a_compaction_while_attempts_are_left() -> None:
     result = go(LENGTH, LENGTH, DONE, context=ROOM)
     assert (told(result), forced(result)) == ((Outcome.COMPLETED, "Done."), [True, True])
-    assert result.counters.error_count == 0
+    assert counters_of(result).error_count == 0
 
 
 def test_pulse_527e790_length_without_attempts_says_context_limit_reached() -> None:

@@ -4,6 +4,7 @@ from itertools import product
 from typing import Any
 
 import pytest
+from counted import counters_of
 from exploration import BOTH, WORLD
 
 from simloop import (
@@ -355,7 +356,7 @@ def test_the_delays_are_1_2_4_8_and_16_seconds_then_it_gives_up() -> None:
     result = go(failing(500, 6))
     assert result.backoffs_s == [1, 2, 4, 8, 16]
     assert result.message == "Failed after 6 errors: 500 Internal Server Error"
-    assert (result.limit, result.counters.error_count) == ("max_retries", 6)
+    assert (result.limit, counters_of(result).error_count) == ("max_retries", 6)
 
 
 def test_retry_after_is_honoured() -> None:
@@ -387,7 +388,7 @@ def test_auth_and_bad_requests_are_not_retried(status: int) -> None:
 def test_each_step_counts_its_failures_anew() -> None:
     result = go(failing(500, 5), CALL, failing(500, 5), DONE)
     assert result.backoffs_s == [1, 2, 4, 8, 16] * 2
-    assert (result.outcome, result.counters.error_count) == (Outcome.COMPLETED, 0)
+    assert (result.outcome, counters_of(result).error_count) == (Outcome.COMPLETED, 0)
 
 
 def test_a_compaction_is_followed_by_a_word_of_the_loop_and_the_run_goes_on() -> None:

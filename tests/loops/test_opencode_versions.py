@@ -6,6 +6,7 @@ The name of a test says the version; `no_version`, `all_versions` and `up_to_1_2
 from typing import Any
 
 import pytest
+from counted import counters_of
 from test_opencode import CALL, DONE, failing, go
 
 from simloop import Http, Outcome, Reply, Result, Scenario, ScriptedTool
@@ -47,10 +48,8 @@ def line_of(message: Message) -> str:
 
 def events(version: str, result: Result) -> list[str]:
     """The statuses by their types, and the errors by their names."""
-    assert result.trace.footer is not None
     view = event_view(Scenario(prompt="Go."), f"opencode@{version}", "program")
-    lines = (*result.trace.entries, result.trace.footer)
-    return [word_of(event) for line in lines for event in view.feed(line)]
+    return [word_of(event) for line in result.trace.entries for event in view.feed(line)]
 
 
 def word_of(event: Event) -> str:
@@ -159,7 +158,7 @@ MADE_ROOM = Context(over=[False], shrunk=[True])
 def test_since_1_2_27_a_413_without_overflow_words_is_compacted(version: str) -> None:
     result = play(version, TOO_BIG, DONE, context=MADE_ROOM)
     assert ended(result) == (Outcome.COMPLETED, 2, [])
-    assert result.counters.compaction_attempts == 1
+    assert counters_of(result).compaction_attempts == 1
 
 
 def test_1_1_11_fails_on_a_413() -> None:
@@ -181,7 +180,7 @@ def test_1_18_33_compacts_after_an_http_error_that_is_an_overflow_by_its_code(
 ) -> None:
     result = play("1.18.33", reply, DONE, context=MADE_ROOM)
     assert ended(result) == (Outcome.COMPLETED, 2, [])
-    assert result.counters.compaction_attempts == 1
+    assert counters_of(result).compaction_attempts == 1
 
 
 @pytest.mark.parametrize(

@@ -57,10 +57,8 @@ def told(world: Scenario, loop: str) -> list[str]:
 
 
 def events_of(result: Result, world: Scenario, loop: str) -> list[str]:
-    assert result.trace.footer is not None
     view = event_view(world, loop, "program")
-    lines = [*result.trace.entries, result.trace.footer]
-    events = [event for line in lines for event in view.feed(line)]
+    events = [event for line in result.trace.entries for event in view.feed(line)]
     tools = {e.tool_call_id: e.tool_name for e in events if isinstance(e, pi.ToolExecutionStart)}
     return [word for event in events for word in words_for(event, tools)]
 

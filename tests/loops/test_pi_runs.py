@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from counted import counters_of
 
 from simloop import (
     Compaction,
@@ -101,7 +102,7 @@ def test_it_has_no_cap_300_rounds_are_301_calls() -> None:
     endless = Reply(call={"t": {}}, times=300)
     result = go(endless, DONE, limits=Limits(max_steps=1), context=Context())
     assert (result.outcome, len(result.requests)) == (Outcome.COMPLETED, 301)
-    assert (result.counters.total_steps, len(notices(result))) == (301, 251)
+    assert (counters_of(result).total_steps, len(notices(result))) == (301, 251)
 
 
 @pytest.mark.parametrize(

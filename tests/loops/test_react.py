@@ -5,6 +5,7 @@ from itertools import product
 from typing import Any
 
 import pytest
+from counted import counters_of
 from exploration import BOTH, WORLD
 
 from simloop import Limits, Outcome, Reply, Result, Scenario, ScriptedTool, run
@@ -244,7 +245,7 @@ def go(*model: Reply, options: ReactOptions | None = None, **more: Any) -> Resul
 
 def test_three_rounds_as_the_document_shows_them() -> None:
     result = go(CALL, CALL, DONE)
-    assert (result.outcome, result.text, result.counters.total_steps) == (
+    assert (result.outcome, result.text, counters_of(result).total_steps) == (
         Outcome.COMPLETED,
         "Done.",
         3,
@@ -287,7 +288,7 @@ def test_the_next_prompt_goes_on_from_the_history_with_a_fresh_budget() -> None:
     result = go(*model, options=ReactOptions(max_rounds=2), then=["And now?"])
     assert result.outcomes == (Outcome.MAX_STEPS, Outcome.COMPLETED)
     assert [len(request.messages) for request in result.requests] == [1, 3, 6, 8]
-    assert result.counters.total_steps == 2
+    assert counters_of(result).total_steps == 2
 
 
 def test_what_the_user_says_meanwhile_is_the_next_prompt() -> None:

@@ -5,6 +5,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 import pytest
+from counted import counters_of
 
 from simloop import (
     Callbacks,
@@ -335,7 +336,7 @@ def test_an_abort_error_of_an_sdk_without_an_abort_ends_the_run_as_aborted(mend:
     lost = Reply(error=StreamFault(message="The operation was aborted.", code="aborted"))
     result = without(mend, lost)
     assert (result.outcome, result.message) == (Outcome.ABORTED, "Request aborted.")
-    assert (requests(result), result.counters.error_count) == (1, 0)
+    assert (requests(result), counters_of(result).error_count) == (1, 0)
 
 
 def test_a_model_function_that_raises_its_sdks_abort_error_ends_the_run_as_aborted() -> None:

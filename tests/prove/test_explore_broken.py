@@ -58,7 +58,7 @@ FREE = [
     change(
         "reference",
         "an overflow",
-        "advance",
+        "_decide_rarely",
         "return self._make_room(run)",
         "return run.to(_BACKING_OFF), (effects.Backoff(1),)",
     ),

@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from counted import counters_of
 
 from simloop import (
     Agent,
@@ -105,7 +106,7 @@ def test_the_size_of_the_context_counts_the_history_and_compaction_shortens_it()
     compaction = Compaction(window=400, keep_turns=1)
     summaries = [Reply(say="They talked.")]
     result = play(history=long, compaction=compaction, summaries=summaries)
-    assert result.counters.compaction_attempts == 1
+    assert counters_of(result).compaction_attempts == 1
     main = [request for request in result.requests if request.purpose == "main"]
     assert SummaryMessage("They talked.") in main[0].messages
     assert main[0].messages[-1] == PROMPT
@@ -130,7 +131,7 @@ def test_an_agent_goes_on_from_the_history() -> None:
 
 
 def test_a_history_spends_no_limit() -> None:
-    assert play(limits=Limits(max_steps=1)).counters.total_steps == 1
+    assert counters_of(play(limits=Limits(max_steps=1))).total_steps == 1
 
 
 WRONG = [
