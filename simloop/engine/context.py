@@ -26,7 +26,7 @@ def utf8_bytes_over_4(text: str) -> int:
 def message_tokens(message: Message, estimate: TokenEstimator) -> int:
     """Return the estimate for one message: text, reasoning, calls, and 4 for its frame."""
     tokens = 4 + estimate(message.text)
-    if isinstance(message, AssistantMessage):
+    if type(message) is AssistantMessage:
         tokens += estimate(message.reasoning) if message.reasoning else 0
         for call in message.calls:
             tokens += estimate(call.name) + estimate(call.arguments)

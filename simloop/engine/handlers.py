@@ -372,11 +372,13 @@ class EffectHandlers:
         assert len(answers) == len(reply.calls)
         reasoning = reply.reasoning if self._settings.sent_back.reasoning else ""
         said = AssistantMessage(reply.text, tuple(reply.calls), reasoning)
-        added: tuple[Message, ...] = (*self._failed_tries, said, *answers)
-        if self._failed_tries and not (reply.text or reply.calls):
-            added = tuple(self._failed_tries)
+        added: tuple[Message, ...] = (said, *answers)
+        if self._failed_tries:
+            kept = added if reply.text or reply.calls else ()
+            added = (*self._failed_tries, *kept)
+        add = self.transcript.add
         for message in added:
-            self.transcript.add(message, made_up=self._tool_calls.is_made_up(message))
+            add(message, made_up=self._flags_abort and self._tool_calls.is_made_up(message))
         return added
 
     async def finish(self, effect: effects.Finish, outcome: Outcome) -> None:

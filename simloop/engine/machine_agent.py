@@ -90,8 +90,6 @@ class _Engine:
 
     def _start(self) -> None:
         self._run = self._machine.start()
-        # Counted here for the trace, also for a machine that does not count them.
-        self._total_steps = self._compactions = 0
         self._counters = Counters(self._run.error_count, 0, 0)
 
     @property
@@ -113,25 +111,24 @@ class _Engine:
     async def _drive_on(self) -> Ending:
         """Feed signals to the machine and carry out its effects until it has finished.
 
-        Tasks that are ready get a turn before the effects and after them, so an abort or a message
-        that they send takes effect before the next decision. Queued messages are taken at the end
-        of a step, before that turn: messages sent in answer to the step wait for the step after it.
+        Tasks that are ready get a turn before the effects and after those that may wait, so an
+        abort or a message that they send takes effect before the next decision. Queued messages
+        are taken at the end of a step, before that turn: messages sent in answer to the step
+        wait for the step after it.
         An end from outside replaces the signal.
         """
         signal: Signal | None = Began()
         most = self._settings.max_transitions
-        repetition = (
-            Repetition(self._recorder.entries, self._world.model.model)
-            if most >= MAX_TRANSITIONS
-            else None
-        )
+        repetition = self._repetition(most)
         handlers, interrupts, loop = self._handlers, self._interrupts, self._loop
-        table = handlers.table
+        table, ready = handlers.table, loop.ready
+        mark = MARK
         for number in range(most):
-            assert signal is not None
-            if repetition is not None and number % MARK == 0 and number:
-                self._end_repetition(number, repetition.found(number))
-            asked = self._advance(signal)
+            if number == mark:
+                mark += MARK
+                self._end_repetition(number, repetition.found(number) if repetition else "")
+            self._run, asked = checked_transition(self._machine, self._run, signal)  # type: ignore[arg-type]
+            self._record_transition(signal)  # type: ignore[arg-type]
             state = self._run.state
             if type(state) is Finished:
                 return await self._finish(state, asked)
@@ -141,15 +138,15 @@ class _Engine:
                 if type(signal) is StepClosed and type(asked[0]) is TakeQueued:
                     handlers.take_queued(asked[0])
                     asked = asked[1:]
-                if loop.busy:
+                if ready or loop.has_due:
                     await asyncio.sleep(0)
                 for effect in asked:
                     answer: Any = table[type(effect)](effect)
                     if type(answer) is CoroutineType:
                         answer = await answer
+                        if ready or loop.has_due:
+                            await asyncio.sleep(0)
                     signal = answer
-                if loop.busy:
-                    await asyncio.sleep(0)
             except asyncio.CancelledError:
                 if interrupts.pending is None:
                     raise  # not ours: another task wants this one to stop
@@ -160,6 +157,12 @@ class _Engine:
             f"after {self._world.model.requests} requests, in state "
             f"{NAMES[type(self._run.state)]}"
         )
+
+    def _repetition(self, most: int) -> Repetition | None:
+        """Return the detection of repetition, unless somebody set a lower bound on transitions."""
+        if most < MAX_TRANSITIONS:
+            return None
+        return Repetition(self._recorder.entries, self._world.model.model)
 
     async def _stop(self) -> Signal:
         """Return the signal of an end from outside, when the tools that it ends have stopped."""
@@ -187,36 +190,23 @@ class _Engine:
                 f"{self._world.model.requests} requests it repeats {repeated}"
             )
 
-    def _advance(self, signal: Signal) -> tuple[Effect, ...]:
-        self._run, asked = checked_transition(self._machine, self._run, signal)
-        if type(signal) is ModelReplied:
-            self._total_steps += signal.steps
-        elif type(signal) is ContextCompacted:
-            self._compactions += 1
-        self._record_transition(signal)
-        return asked
-
     def _note_abort(self) -> None:
         self._record_transition(AbortRequested())
 
     def _record_transition(self, signal: Signal) -> None:
-        run, recorder, counters = self._run, self._recorder, self._counters
-        if (
-            run.error_count != counters.error_count
-            or self._total_steps != counters.total_steps
-            or self._compactions != counters.compaction_attempts
-        ):
-            counters = Counters(run.error_count, self._total_steps, self._compactions)
-            self._counters = counters
-        recorder.append(
-            Transition(
-                len(recorder.entries),
-                recorder.clock.now_ns,
-                signal,
-                NAMES[type(run.state)],
-                counters,
-            )
-        )
+        counters, kind, errors = self._counters, type(signal), self._run.error_count
+        # Steps and compactions are counted here, also for a machine that does not count them.
+        if kind is ModelReplied or kind is ContextCompacted or errors != counters.error_count:
+            steps, compactions = counters.total_steps, counters.compaction_attempts
+            if type(signal) is ModelReplied:
+                steps += signal.steps
+            elif kind is ContextCompacted:
+                compactions += 1
+            self._counters = counters = Counters(errors, steps, compactions)
+        recorder = self._recorder
+        seq, at_ns = len(recorder.entries), recorder.clock.now_ns
+        state = NAMES[type(self._run.state)]
+        recorder.append(Transition(seq, at_ns, signal, state, counters))
 
     def _ended(self, state: Finished) -> Ending:
         did = self._handlers

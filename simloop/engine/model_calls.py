@@ -132,10 +132,9 @@ class ModelCalls:
         on_chunk = None if quiet else self._callbacks.on_chunk
         on_text = None if quiet else self._callbacks.on_text
         start_ns = timeouts.loop.now_ns
-        until_ns = start_ns + self._first_ns
+        until_ns, whole_ns = start_ns + self._first_ns, start_ns + self._whole_ns
         while True:
             for part in stream.due():
-                until_ns = start_ns + self._whole_ns
                 if stream.keeps_finish and type(part) is Finish:
                     return part
                 if on_chunk is not None:
@@ -148,6 +147,7 @@ class ModelCalls:
                     await self._take(part, reply, stream.request, timeouts, quiet=quiet)
                     # The finish counts after the tools that run: an end is found after them.
                     stream.keeps_finish = reply.on_end is not None and bool(reply.calls)
+                until_ns = whole_ns
             if stream.ended:
                 return None
             more = Started(stream.wait())

@@ -65,6 +65,8 @@ class ToolCalls:
     @property
     def terminated(self) -> bool:
         """Return whether every result of the step asks for the end of the run."""
+        if not self._ending:
+            return False
         given = [i for i, a in enumerate(self.answers) if a is not None and not self.is_made_up(a)]
         return bool(given) and self._ending.issuperset(given)
 

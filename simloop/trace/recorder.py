@@ -83,14 +83,18 @@ class Recorder:
 
         Call it before the entry is appended, so that the trace of an ended run keeps its size.
         """
-        self.chars += chars
+        self.chars = total = self.chars + chars
+        if total > self.max_chars:
+            self.refuse()
+
+    def refuse(self) -> None:
+        """Raise RunawayRun for the bound that the trace has passed."""
         if self.chars > self.max_chars:
             raise RunawayRun(
                 f"the trace passed max_trace_chars={self.max_chars} characters of text without an "
                 "outcome: say less, or raise max_trace_chars in the scenario"
             )
-        if len(self.entries) > MAX_ENTRIES:
-            raise RunawayRun(f"the trace passed {MAX_ENTRIES} entries without an outcome")
+        raise RunawayRun(f"the trace passed {MAX_ENTRIES} entries without an outcome")
 
     def record(self, kind: type[AnyEntry], *data: Any) -> None:
         """Append an entry of `kind` with `data` after `seq` and `at_ns`. Raises as `count`."""
@@ -99,4 +103,6 @@ class Recorder:
             if type(value) is str:
                 chars += len(value)
         self.count(chars)
+        if len(self.entries) > MAX_ENTRIES:
+            self.refuse()
         self.append(kind(len(self.entries), self.clock.now_ns, *data))

@@ -65,18 +65,6 @@ def view(
     return whole  # type: ignore[no-any-return]
 
 
-class Changes(NamedTuple):
-    """A request as the changes since request number `base`: see `entries.Request`."""
-
-    base: int
-    kept: int
-    added: tuple[Message, ...]
-    digest: str
-    system_prompt: str | UnsetType
-    tools: tuple[ToolSpec, ...] | UnsetType
-    chars: int
-
-
 class _Sent(NamedTuple):
     """A request that was coded: its messages without a tail, and the chain of their digests."""
 
@@ -97,38 +85,46 @@ class RequestCoder:
     def __init__(self) -> None:
         self._sent: deque[_Sent] = deque(maxlen=_REMEMBERED)
 
-    def code(self, request: Request) -> Changes:
-        """Return `request` as the changes since the remembered request that it extends most."""
+    def code(
+        self, request: Request, seq: int, at_ns: int, tokens: int
+    ) -> tuple[entries.Request, int]:
+        """Return the entry of `request`, and the number of its characters.
+
+        It holds the changes since the remembered request that `request` extends most.
+        """
         given: Any = request.messages
         sent = given if type(given) is View else View(list(given), len(given))
         messages, length, tail = sent.messages, sent.length, sent.tail
         base, kept = self._base(messages, length)
         added = (*messages[kept:length], *tail)
         extends = kept == base.length
-        start, first = (base.chain, kept) if extends else (b"", 0)
         encoded = _ENCODER.encode(added if extends else [*messages[:length], *tail])
+        start = base.chain if extends else b""
         digest = hashlib.blake2b(start + encoded, digest_size=16)
         chain = digest.digest()
         if tail:  # the next request goes on from the messages before the tail
-            shared = _ENCODER.encode(messages[first:length])
+            shared = _ENCODER.encode(messages[kept if extends else 0 : length])
             chain = hashlib.blake2b(start + shared, digest_size=16).digest()
-        prompt, tools = request.system_prompt, request.tools
-        self._sent.appendleft(_Sent(request.number, messages, length, chain, prompt, tools))
-        new_prompt, new_tools = prompt != base.system_prompt, tools != base.tools
-        chars = len(encoded) + (len(prompt) if new_prompt else 0)
-        if new_tools:
-            chars += sum(len(tool.parameters) for tool in tools)
-        return Changes(
-            base.number,
-            kept,
-            added,
-            digest.hexdigest(),
-            prompt if new_prompt else UNSET,
-            tools if new_tools else UNSET,
-            chars,
-        )
+        number, prompt, tools = request.number, request.system_prompt, request.tools
+        self._sent.appendleft(_Sent(number, messages, length, chain, prompt, tools))
+        chars = len(encoded)
+        new_prompt: str | UnsetType = UNSET
+        new_tools: tuple[ToolSpec, ...] | UnsetType = UNSET
+        if prompt != base.system_prompt:
+            new_prompt, chars = prompt, chars + len(prompt)
+        if tools is not base.tools and tools != base.tools:
+            new_tools, chars = tools, chars + sum(len(tool.parameters) for tool in tools)
+        entry = entries.Request(
+            seq, at_ns, number, request.purpose, digest.hexdigest(),
+            base.number, kept, added, new_prompt, new_tools, tokens,
+        )  # fmt: skip
+        return entry, chars
 
     def _base(self, messages: Sequence[Message], length: int) -> tuple[_Sent, int]:
+        if self._sent:
+            last = self._sent[0]
+            if last.messages is messages and last.length <= length:
+                return last, last.length
         best, most = _NOTHING, 0
         for sent in self._sent:
             if sent.messages is messages:

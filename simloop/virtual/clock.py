@@ -66,6 +66,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.shuffle_seed = shuffle_seed
         self.max_virtual_ns = max_virtual_ns
         self.max_callbacks = max_callbacks
+        self.ready = self._ready
+        """The callbacks that run next; empty where no other task is ready."""
+        self.has_due = False
+        """Whether a timer may be due that the loop has not looked at yet."""
         self._timers: list[tuple[int, int, int, Timer]] = []
         # In order of first use: asyncio's own WeakSet is ordered by `id()`.
         self._asyncgens: weakref.WeakKeyDictionary[Any, None] = weakref.WeakKeyDictionary()
@@ -149,6 +153,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         now_ns = self.now_ns
         while timers and timers[0][0] <= now_ns:
             ready.append(self._pop_timer())
+        self.has_due = False
         count = len(ready)
         self._callbacks += count
         if self._callbacks > self._look_at:
@@ -186,12 +191,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
             reached = f"reached by a wait until {clock_text(then_ns)}"
             raise RunawayRun(self._report(f"max_virtual_ns={self.max_virtual_ns} {reached}"))
         self.now_ns = then_ns
+        self.has_due = bool(self._timers) and self._timers[0][0] <= then_ns
 
     @property
     def busy(self) -> bool:
         """Return whether a callback is ready, or a timer is due, beside the running callback."""
-        timers = self._timers
-        return bool(self._ready) or bool(timers and timers[0][0] <= self.now_ns)
+        return bool(self._ready) or self.has_due
 
     def time(self) -> float:
         """Return virtual seconds since the start of the run; `now_ns` is the exact value."""
@@ -220,6 +225,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         if when_ns < NEVER_NS:
             tie = self._tie() if self._tie else 0
             heapq.heappush(self._timers, (when_ns, tie, next(self._timer_sequence), handle))
+            self.has_due = self.has_due or when_ns <= self.now_ns
             handle._scheduled = True
         return cast("Timer", handle)
 

@@ -91,23 +91,12 @@ class ModelPort:
         recorder = self.recorder
         self.requests = number = self.requests + 1
         request = Request(number, purpose, system_prompt, messages, tuple(tools))
-        changes = self._coder.code(request)
-        recorder.count(changes.chars)
-        recorder.append(
-            entries.Request(
-                len(recorder.entries),
-                recorder.clock.now_ns,
-                number,
-                purpose,
-                changes.digest,
-                changes.base,
-                changes.kept,
-                changes.added,
-                changes.system_prompt,
-                changes.tools,
-                tokens,
-            )
-        )
+        record = recorder.entries
+        entry, chars = self._coder.code(request, len(record), recorder.clock.now_ns, tokens)
+        recorder.count(chars)
+        if len(record) > MAX_ENTRIES:
+            recorder.refuse()
+        recorder.append(entry)
         return RecordedStream(self, request)
 
     async def reply(
@@ -166,28 +155,39 @@ class RecordedStream:
         Stops early if other tasks are ready: `wait` gives them their turn. A failure of the model's
         code is a StreamError part.
         """
-        parts: Iterator[Part] | None = None
-        loop, cancellation = self._loop, self._cancellation
-        while not self.ended:
-            try:
-                if self._stream is None:
-                    self._stream = stream_of(self._port.model.stream(self.request))
-                if self._asks_for_turn and loop.busy:
-                    return
-                parts = parts or self._stream.due()
-                part = next(parts, None)
-            except SimloopError:
-                raise  # the script is wrong, or simloop is
-            except Exception as error:  # noqa: BLE001 - a model may be the user's code
-                part = self._failure(error)
-            if part is None:
+        if self.ended:
+            return
+        loop, cancellation, recorder = self._loop, self._cancellation, self._recorder
+        ready, record, number = loop.ready, recorder.entries, self.request.number
+        append, clock = recorder.append, recorder.clock
+        try:
+            if self._stream is None:
+                self._stream = stream_of(self._port.model.stream(self.request))
+            if self._asks_for_turn and loop.busy:
                 return
-            if cancellation.pending is not None:
-                kept = self.keeps_finish and type(part) is Finish
-                if not kept:
+            for part in self._stream.due():
+                if cancellation.pending is not None and not (
+                    self.keeps_finish and type(part) is Finish
+                ):
                     cancellation.check()
-            self._asks_for_turn = True
-            yield self._recorded(part)
+                if type(part) is TextDelta and part.text.isascii():  # most parts are: no call
+                    recorder.chars += len(part.text)
+                    if recorder.chars > recorder.max_chars or len(record) > MAX_ENTRIES:
+                        recorder.refuse()
+                    append(entries.TextDelta(len(record), clock.now_ns, number, part.text))
+                else:
+                    part = self._recorded(part)  # noqa: PLW2901 - with text that can be encoded
+                self._asks_for_turn = True
+                yield part
+                if self.ended or ready or loop.has_due:  # type: ignore[redundant-expr]
+                    return
+        except SimloopError:
+            raise  # the script is wrong, or simloop is
+        except Exception as error:  # noqa: BLE001 - a model may be the user's code
+            failure = self._failure(error)
+        else:
+            return
+        yield self._recorded(failure)
 
     async def wait(self) -> bool:
         """Give other tasks their turn, or wait for the next part. Return False at the end."""
@@ -244,18 +244,6 @@ class RecordedStream:
 
     def _recorded(self, part: Part) -> Part:
         """Record a part and return it, with text that can be encoded."""
-        recorder = self._recorder
-        if type(part) is TextDelta:  # most parts are: no further call
-            text = part.text
-            if not text.isascii():
-                text = writable(text)
-                part = part if text == part.text else TextDelta(text)
-            recorder.chars += len(text)
-            seq, at_ns = len(recorder.entries), recorder.clock.now_ns
-            if recorder.chars > recorder.max_chars or seq > MAX_ENTRIES:
-                recorder.count(0)
-            recorder.append(entries.TextDelta(seq, at_ns, self.request.number, text))
-            return part
         kind: Any = type(part)
         record_part = _RECORDED.get(kind)
         if record_part is None:
@@ -264,7 +252,7 @@ class RecordedStream:
                 key="model",
                 hint="return text, a Reply, or parts such as TextDelta and Finish",
             )
-        part = record_part(part, self.request.number, recorder)
+        part = record_part(part, self.request.number, self._recorder)
         self.ended = kind is Finish or kind is StreamError
         return part
 
@@ -283,6 +271,12 @@ class _Failed:
 
     async def aclose(self) -> None:
         pass
+
+
+def _text(part: TextDelta, number: int, recorder: Recorder) -> Part:
+    text = writable(part.text)
+    recorder.record(entries.TextDelta, number, text)
+    return TextDelta(text)
 
 
 def _tool_call(part: ToolCallPart, number: int, recorder: Recorder) -> Part:
@@ -335,6 +329,7 @@ def _tool_call_delta(part: ToolCallDelta, number: int, recorder: Recorder) -> Pa
 
 
 _RECORDED: dict[type, Callable[[Any, int, Recorder], Part]] = {
+    TextDelta: _text,
     ToolCallPart: _tool_call,
     Finish: _finish,
     StreamError: _error,

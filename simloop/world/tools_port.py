@@ -82,7 +82,10 @@ class ToolsPort:
 
     def start(self, call: ToolCall, shown: str) -> None:
         """Record that the tool of `call` starts, with its arguments as JSON."""
-        self._recorder.record(entries.ToolStarted, call.id, call.name, shown)
+        recorder = self._recorder
+        recorder.count(len(shown))
+        seq, at_ns = len(recorder.entries), recorder.clock.now_ns
+        recorder.append(entries.ToolStarted(seq, at_ns, call.id, call.name, shown))
 
     def begin(
         self, call: ToolCall, tool: Tool, arguments: dict[str, Any]
@@ -137,7 +140,9 @@ class ToolsPort:
         recorder, text = self._recorder, result.text
         details = None if result.details is None else details_of(result, recorder)
         text = text if text.isascii() else writable(text)
-        recorder.record(entries.ToolResult, call.id, call.name, text, result.is_error, details)
+        recorder.count(len(text))
+        seq, at_ns, failed = len(recorder.entries), recorder.clock.now_ns, result.is_error
+        recorder.append(entries.ToolResult(seq, at_ns, call.id, call.name, text, failed, details))
         return result
 
     def _failure(self, tool: Tool, error: Exception) -> ToolResult:
