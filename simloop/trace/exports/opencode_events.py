@@ -19,7 +19,7 @@ looked at ahead.
 from msgspec import UNSET, Struct
 
 from simloop.kernel.errorclass import ErrorClass
-from simloop.kernel.names import NAMES
+from simloop.kernel.signals import BackoffElapsed, Began, ContextCompacted
 from simloop.messages import Fault, Outcome
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
@@ -82,19 +82,20 @@ class OpencodeEvents:
         self._idles = idles
         self._running = False
         self._attempt = 0
-        self._fault: Fault | None = None
-        self._class: ErrorClass | None = None
+        self._arrived: Fault | None = None
+        self._failed: Fault | None = None  # the failure of the newest try
+        self._error_class = ErrorClass.UNKNOWN
 
     def feed(self, line: AnyEntry) -> list[Event]:
         """Return the events of the next line of the trace, in order."""
         match line:
             case entries.Transition():
                 return self._move(line)
-            case entries.Error(fault=fault) if self._running:
-                self._fault = fault
-            case entries.Classified() if self._running:
-                self._fault = line.fault or self._fault
-                self._class = line.error_class
+            case entries.Error(fault=fault):
+                self._arrived = fault  # perhaps of a summary, which is no try
+            case entries.Classified():
+                self._failed = line.fault or self._arrived
+                self._error_class = line.error_class
             case entries.Backoff() if self._running:
                 return [self._retry(line)]
             case entries.Ended() if self._running:
@@ -104,23 +105,23 @@ class OpencodeEvents:
         return []
 
     def _move(self, line: entries.Transition) -> list[Event]:
-        signal = NAMES[type(line.signal)]
-        if signal == "began":
-            self._running, self._fault = True, None
+        kind = type(line.signal)
+        if kind is Began:
+            self._running, self._failed = True, None
         if line.state in {"finished", "halting"}:
             return []
-        again = signal in {"backoff-elapsed", "context-compacted"}
+        again = kind in {BackoffElapsed, ContextCompacted}
         if again:
-            self._fault = None
-        if line.state == "turning" or signal == "context-compacted":
+            self._failed = None
+        if line.state == "turning" or kind is ContextCompacted:
             self._attempt = 0
-        busy = line.state == "turning" or signal == "began" or again
+        busy = line.state == "turning" or kind is Began or again
         return [StatusEvent(at_ns=line.at_ns, status=Busy())] if busy else []
 
     def _retry(self, line: entries.Backoff) -> Event:
         """Return the event of a retry, counted here: an unbounded machine stops counting early."""
         self._attempt += 1
-        message = self._fault.message if self._fault is not None else str(line.error_class)
+        message = self._failed.message if self._failed is not None else str(line.error_class)
         retry = Retry(self._attempt, message, line.at_ns + line.delay_ns)
         return StatusEvent(at_ns=line.at_ns, status=retry)
 
@@ -134,10 +135,10 @@ class OpencodeEvents:
 
     def _name(self) -> str:
         """Return the name of a failed call, or empty for other errors such as a failed hook."""
-        fault = self._fault
+        fault = self._failed
         if fault is None:
             return "UnknownError"
-        if self._class is ErrorClass.OVERFLOW:
+        if self._error_class is ErrorClass.OVERFLOW:
             return "ContextOverflowError"
         answered = fault.status is not UNSET or fault.code in _LOST
         return "APIError" if answered else "UnknownError"

@@ -10,7 +10,8 @@ The order is that of the document's code: `message` when a reply has ended; then
 parallel all calls of a reply are told first, and results as they come. A reply that fails, or is
 stopped in the middle, is no message here, and its calls are not told: the document's `llm.chat` has
 returned nothing. The document runs no tool before the reply has ended: a result that comes earlier
-is told after `message`. `notice` is the document's `console.warn` about a long run. Names are the
+is told after `message`. A finish that the loop takes for a failure has a `message` all the same.
+`notice` is the document's `console.warn` about a long run. Names are the
 document's in Python spelling; its `timestamp` is `at_ns`, virtual nanoseconds.
 """
 
@@ -97,10 +98,10 @@ class DocumentEvents:
 
     def _forget_reply(self) -> None:
         self._pieces: list[str] = []
+        self._calls: list[entries.ToolCall] = []
         self._waiting: OrderedDict[str, entries.ToolCall] = OrderedDict()
         self._early: list[entries.Answered] = []
-        self._answering = False
-        self._in_order = not self._parallel
+        self._answering = self._in_order = False
 
     def feed(self, line: AnyEntry) -> list[Event]:
         """Return the events of the next line of the trace, in order."""
@@ -109,11 +110,7 @@ class DocumentEvents:
                 self._running, self._reading = True, False
                 self._forget_reply()
             case entries.Transition(signal=ModelReplied()):
-                self._answering = True
-                names = [call.name for call in self._waiting.values()]
-                in_order = any(name in self._sequential for name in names)
-                self._in_order = in_order or not self._parallel
-                return self._tell_early(line.at_ns)
+                return self._begin_answers(line.at_ns)
             case entries.Request(purpose=purpose):
                 self._reading = purpose == "main"
                 if self._reading:
@@ -121,18 +118,15 @@ class DocumentEvents:
             case entries.TextDelta(text=text) if self._reading:
                 self._pieces.append(text)
             case entries.ToolCall() if self._reading:
-                self._waiting[line.call_id] = line
+                self._calls.append(line)
             case entries.CallRenamed() if self._reading:
-                came = self._waiting.pop(line.call_id)
-                self._waiting[line.to_id] = structs.replace(
-                    came, call_id=line.to_id, name=line.to_name
-                )
+                self._calls[-1] = renamed(self._calls[-1], line)
             case entries.Finish() | entries.StreamCut() if self._reading:
                 self._reading = False
                 return [MessageEvent(at_ns=line.at_ns, content="".join(self._pieces))]
             case entries.Answered() if self._answering:
                 return self._result(line, line.at_ns)
-            case entries.Answered() if self._waiting:
+            case entries.Answered():
                 self._early.append(line)
             case entries.Notice(text=text):
                 return [NoticeEvent(at_ns=line.at_ns, text=text)]
@@ -142,8 +136,13 @@ class DocumentEvents:
                 pass
         return []
 
-    def _tell_early(self, at_ns: int) -> list[Event]:
+    def _begin_answers(self, at_ns: int) -> list[Event]:
         """Return the events of the next call and of calls answered before the reply ended."""
+        self._answering = True
+        self._waiting = OrderedDict((call.call_id, call) for call in self._calls)
+        self._in_order = not self._parallel or any(
+            call.name in self._sequential for call in self._calls
+        )
         told = self._tell_next(at_ns)
         for line in self._early:
             told += self._result(line, at_ns)
@@ -179,6 +178,11 @@ class DocumentEvents:
         if line.outcome is Outcome.COMPLETED:
             return [DoneEvent(at_ns=line.at_ns)]
         return [ErrorEvent(at_ns=line.at_ns, error=line.message)]
+
+
+def renamed(call: entries.ToolCall, line: entries.CallRenamed) -> entries.ToolCall:
+    """Return the call that has just come under the id and the name that the engine gave it."""
+    return structs.replace(call, call_id=line.to_id, name=line.to_name)
 
 
 def params_of(arguments: str) -> Any:

@@ -12,9 +12,9 @@ Where our run has more than the real one, the real one's events are told: no too
 calls of a message that ended with `error` or `aborted`, nor for a call that was waiting when the
 run was stopped (0.73.1 goes on to run these: then they are told).
 
-XX
-have; and of the updates of a message only the deltas and the end of each call. Retries and
-compaction belong to the session.
+A prompt is told when its run begins. Where the trace knows less: the end of a turn is told before
+its `after_llm_call` hooks, which pi does not have; and of the updates of a message only the deltas
+and the end of each call. Retries and compaction belong to the session.
 """
 
 import itertools
@@ -22,16 +22,20 @@ from collections import OrderedDict
 from collections.abc import Container
 from typing import Any
 
-from msgspec import structs
-
 from simloop.kernel.errorclass import ErrorClass
-from simloop.kernel.names import NAMES
-from simloop.kernel.signals import AbortRequested
+from simloop.kernel.signals import (
+    AbortRequested,
+    Began,
+    HookFailed,
+    ModelReplied,
+    StepClosed,
+    WallClockExpired,
+)
 from simloop.messages import NO_RESULT, Fault, FinishReason, Message, UserMessage
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 from simloop.trace.exports.event import Event
-from simloop.trace.exports.pi_events import params_of
+from simloop.trace.exports.pi_events import params_of, renamed
 
 
 class ProgramEvent(Event, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -109,7 +113,6 @@ _STOP_REASONS = {
     FinishReason.ERROR: "error",
     FinishReason.INTERRUPTED: "error",
 }
-_STOPS = frozenset({"abort-requested", "wall-clock-expired", "hook-failed"})
 
 
 class ProgramEvents:
@@ -183,21 +186,24 @@ class ProgramEvents:
         return self._message.end(line.at_ns, "aborted", "Request was aborted")
 
     def _move(self, line: entries.Transition) -> list[ProgramEvent]:
-        at_ns, signal = line.at_ns, NAMES[type(line.signal)]
-        if signal == "began":
-            self._running, self._turning, self._stopped = True, True, False
-            opening = [AgentStart(at_ns=at_ns), TurnStart(at_ns=at_ns)]
-            return [*opening, *_users_messages(at_ns, self._prompts[-1:])]
-        if signal == "model-replied":
-            self._open_batch()
-        if signal in _STOPS:
-            self._stopped = True
+        at_ns = line.at_ns
+        match line.signal:
+            case Began():
+                self._running, self._turning, self._stopped = True, True, False
+                opening = [AgentStart(at_ns=at_ns), TurnStart(at_ns=at_ns)]
+                return [*opening, *_users_messages(at_ns, self._prompts[-1:])]
+            case ModelReplied():
+                self._open_batch()
+            case AbortRequested() | WallClockExpired() | HookFailed():
+                self._stopped = True
+            case _:
+                pass
         if self._message.said:
             self._unanswered = []
         if line.state == "closing-step":
             self._turning = False
             return [TurnEnd(at_ns=at_ns, tool_results=self._batch.close())]
-        if signal != "step-closed" or line.state == "finished":
+        if type(line.signal) is not StepClosed or line.state == "finished":
             return []
         self._turning = True
         return [TurnStart(at_ns=at_ns)]
@@ -266,8 +272,8 @@ class _Message:
                 self.said = True
                 why = _STOP_REASONS[reason]
                 return self.end(line.at_ns, why, raw if why == "error" else "")
-            case entries.CallRenamed(to_id=to_id, to_name=to_name):
-                self.calls[-1] = structs.replace(self.calls[-1], call_id=to_id, name=to_name)
+            case entries.CallRenamed():
+                self.calls[-1] = renamed(self.calls[-1], line)
                 return []
             case entries.StreamCut():
                 self.said = True

@@ -1,5 +1,6 @@
 """The status and error events of document 004."""
 
+import asyncio
 from collections.abc import Iterable
 from typing import Any
 
@@ -8,7 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simloop import Compaction, ExponentialBackoff, Http, Limits, Reply, Result, Scenario, run
+from simloop import (
+    Callbacks,
+    Compaction,
+    ExponentialBackoff,
+    Http,
+    Limits,
+    Reply,
+    Result,
+    Scenario,
+    run,
+)
 from simloop.loops.opencode_options import OpencodeOptions, Steps
 from simloop.messages import Outcome
 from simloop.scenario.designs import LoopOptions
@@ -40,11 +51,8 @@ def scenario(*model: Reply, **settings: Any) -> Scenario:
 
 
 def told(result: Result) -> list[Event]:
-    assert result.trace.footer is not None
     view = OpencodeEvents()
-    return [
-        event for line in (*result.trace.entries, result.trace.footer) for event in view.feed(line)
-    ]
+    return [event for line in result.trace.entries for event in view.feed(line)]
 
 
 def words(events: Iterable[Event]) -> list[str]:
@@ -207,6 +215,21 @@ def test_an_end_in_a_later_try_is_not_called_what_the_failed_one_was(failed: Rep
         limits=Limits(max_wall_clock_ms=1_500),
     )
     result = run(world, loop="opencode@1.18.33")
+    assert result.outcome is Outcome.TIMED_OUT
+    assert words(told(result))[-2:] == ["UnknownError", "idle"]
+
+
+def test_an_end_after_a_summary_that_failed_is_not_called_what_the_summary_was() -> None:
+    async def slowly(*_: object) -> None:
+        await asyncio.sleep(9)
+
+    world = scenario(
+        *[Reply(call={"look": {}})] * 2,
+        compaction=Compaction(max_messages=2, keep_turns=1),
+        summaries=[Reply(http=Http(status=500))],
+        limits=Limits(max_wall_clock_ms=4_000),
+    )
+    result = run(world, callbacks=Callbacks(on_compacted=slowly))
     assert result.outcome is Outcome.TIMED_OUT
     assert words(told(result))[-2:] == ["UnknownError", "idle"]
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from growth import FACTOR, LINEAR, growth
 from hypothesis import given, settings
-from pi_runs import PARALLEL, PI, SECOND, lines, runs, scenario, told_by, types
+from pi_runs import PARALLEL, PI, SECOND, runs, scenario, told_by, types
 
 from simloop import (
     Compaction,
@@ -25,7 +25,7 @@ from simloop import (
 )
 from simloop.scenario.replies import StreamFault
 from simloop.scenario.schema import Trigger
-from simloop.trace.entries import AnyEntry, Footer
+from simloop.trace.entries import AnyEntry
 from simloop.trace.exports.event import Event
 from simloop.trace.exports.pi_events import (
     DocumentEvents,
@@ -39,7 +39,7 @@ from simloop.trace.exports.pi_events import (
 )
 
 
-def document(record: Iterable[AnyEntry | Footer], *, parallel: bool = False) -> list[Event]:
+def document(record: Iterable[AnyEntry], *, parallel: bool = False) -> list[Event]:
     view = DocumentEvents(parallel=parallel)
     return [event for line in record for event in view.feed(line)]
 
@@ -59,7 +59,7 @@ def shown(events: Iterable[Event]) -> list[str]:
 
 
 def result_events(result: Result, **how: bool) -> list[Event]:
-    return document(lines(result.trace), **how)
+    return document(result.trace.entries, **how)
 
 
 def test_a_run_is_told_as_the_code_of_document_001_tells_it() -> None:
@@ -130,6 +130,16 @@ def test_in_parallel_all_calls_are_told_first_and_results_as_they_come() -> None
         "tool_call call-1", "tool_call call-2", "tool_call call-3", "tool_call call-4",
         "tool_result call-1", "tool_result call-2", "tool_result call-4", "tool_result call-3",
     ]  # fmt: skip
+
+
+def test_calls_that_share_an_id_are_told_by_the_ids_that_the_engine_gave_them() -> None:
+    twice = Reply(call=[{"look": {}}, {"now": {}}], ids=["a", "a"])
+    events = result_events(run(scenario(twice, Reply(say="Oh."))))
+    assert shown(events)[1:-2] == [
+        "tool_call a", "tool_result a", "tool_call a#2", "tool_result a#2",
+    ]  # fmt: skip
+    told = [event.tool_call.name for event in events if isinstance(event, ToolCallEvent)]
+    assert told == ["look", "now"]
 
 
 @pytest.mark.parametrize(
@@ -251,10 +261,10 @@ def test_a_reply_of_many_calls_is_told_in_time_that_grows_with_their_number(
 def test_a_trace_that_was_read_gives_the_events_of_the_run(tmp_path: Path) -> None:
     result = run(scenario(Reply(say="I look.", call=CALLS), Reply(say="Oh.")))
     write_trace(result.trace, tmp_path / "a.jsonl")
-    again = lines(read_trace(tmp_path / "a.jsonl"))
-    assert document(again) == document(lines(result.trace))
+    again = read_trace(tmp_path / "a.jsonl").entries
+    assert document(again) == document(result.trace.entries)
 
 
 def test_a_trace_without_an_end_gives_no_end() -> None:
     result = run(scenario(Reply(say="I look.", call={"look": {}}), Reply(say="Oh.")))
-    assert types(document(result.trace.entries))[-1] == "message"
+    assert types(document(result.trace.entries[:-1]))[-1] == "message"

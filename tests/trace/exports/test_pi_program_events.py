@@ -6,13 +6,13 @@ from pathlib import Path
 import msgspec
 import pytest
 from hypothesis import given, settings
-from pi_runs import PI, lines, runs, scenario, told_by, types
+from pi_runs import PI, runs, scenario, told_by, types
 
 from simloop import Compaction, Http, Limits, Reply, Result, Scenario, read_trace, run, write_trace
 from simloop.kernel.policies import CompactionStrategy
 from simloop.scenario.replies import Pace
 from simloop.scenario.schema import Trigger
-from simloop.trace.entries import AnyEntry, Footer
+from simloop.trace.entries import AnyEntry
 from simloop.trace.exports.pi_program_events import (
     MessageEnd,
     MessageUpdate,
@@ -25,7 +25,7 @@ from simloop.trace.exports.pi_program_events import (
 
 
 def program(
-    record: Iterable[AnyEntry | Footer], *, parallel: bool = True, fails_cut_calls: bool = False
+    record: Iterable[AnyEntry], *, parallel: bool = True, fails_cut_calls: bool = False
 ) -> list[ProgramEvent]:
     view = ProgramEvents(parallel=parallel, fails_cut_calls=fails_cut_calls)
     return [event for line in record for event in view.feed(line)]
@@ -33,7 +33,7 @@ def program(
 
 def test_a_message_is_updated_by_each_piece() -> None:
     reply = Reply(think="Hm", say="I look", call={"now": {}}, fragments=1)
-    events = program(lines(run(scenario(reply, Reply(say="Noon."))).trace))
+    events = program(run(scenario(reply, Reply(say="Noon."))).trace.entries)
     updates = [(e.update, e.delta) for e in events if isinstance(e, MessageUpdate)]
     assert updates[:5] == [
         ("thinking_delta", "Hm"),
@@ -49,13 +49,13 @@ def test_a_message_is_updated_by_each_piece() -> None:
     [("stop", "stop"), ("length", "length"), ("content_filter", "error"), ("error", "error")],
 )
 def test_a_finish_reason_has_pis_name(finish: str, why: str) -> None:
-    events = program(lines(run(scenario(Reply(say="Hm.", finish=finish))).trace))
+    events = program(run(scenario(Reply(say="Hm.", finish=finish))).trace.entries)
     (end,) = [e for e in events if isinstance(e, MessageEnd) and e.role == "assistant"]
     assert end.stop_reason == why
 
 
 def test_a_call_that_fails_before_its_first_part_starts_and_ends_a_message_at_once() -> None:
-    events = program(lines(run(scenario(Reply(http=Http(status=401)))).trace))
+    events = program(run(scenario(Reply(http=Http(status=401)))).trace.entries)
     assert types(events)[4:] == ["message_start", "message_end", "turn_end", "agent_end"]
     end = events[5]
     assert isinstance(end, MessageEnd)
@@ -65,20 +65,27 @@ def test_a_call_that_fails_before_its_first_part_starts_and_ends_a_message_at_on
 
 def test_calls_of_a_message_that_broke_have_no_tool_events() -> None:
     reply = Reply(call={"now": {}}, finish="error")
-    events = program(lines(run(scenario(reply)).trace))
+    events = program(run(scenario(reply)).trace.entries)
     assert not [kind for kind in types(events) if kind.startswith("tool_")]
     assert events[-2] == TurnEnd(at_ns=0)
 
 
+def test_calls_that_share_an_id_have_tool_events_by_the_ids_that_the_engine_gave_them() -> None:
+    twice = Reply(call=[{"look": {}}, {"now": {}}], ids=["a", "a"])
+    events = program(run(scenario(twice, Reply(say="Oh."))).trace.entries, parallel=False)
+    starts = [event for event in events if isinstance(event, ToolExecutionStart)]
+    assert [(e.tool_call_id, e.tool_name) for e in starts] == [("a", "look"), ("a#2", "now")]
+
+
 def test_a_turn_that_fails_does_not_have_the_results_of_the_one_before() -> None:
     world = scenario(Reply(call={"now": {}}), Reply(http=Http(status=401)))
-    ends = [e for e in program(lines(run(world).trace)) if isinstance(e, TurnEnd)]
+    ends = [e for e in program(run(world).trace.entries) if isinstance(e, TurnEnd)]
     assert [end.tool_results for end in ends] == [("call-1",), ()]
 
 
 def test_a_call_that_waits_when_the_time_is_over_is_never_begun() -> None:
     world = scenario(Reply(call=[{"look": {}}] * 2), limits=Limits(max_wall_clock_ms=500))
-    events = program(lines(run(world).trace), parallel=False)
+    events = program(run(world).trace.entries, parallel=False)
     assert [e.tool_call_id for e in events if isinstance(e, ToolExecutionStart)] == ["call-1"]
 
 
@@ -97,7 +104,7 @@ def test_words_of_the_user_are_told_once_also_when_the_context_is_rewritten(
     )
     result = run(world)
     assert [len(request.messages) for request in result.requests][-1] < 4
-    ends = [e for e in program(lines(result.trace)) if isinstance(e, MessageEnd)]
+    ends = [e for e in program(result.trace.entries) if isinstance(e, MessageEnd)]
     assert [end.content for end in ends if end.role == "user"] == ["Go.", "Second."]
 
 
@@ -110,7 +117,7 @@ def said_by_the_user(world: Scenario, *, sent_last: int) -> list[str]:
     """What is told, after a compaction has left `sent_last` messages for the last request."""
     result = run(world)
     assert len(result.requests[-1].messages) == sent_last
-    ends = [e for e in program(lines(result.trace)) if isinstance(e, MessageEnd)]
+    ends = [e for e in program(result.trace.entries) if isinstance(e, MessageEnd)]
     return [end.content for end in ends if end.role == "user"]
 
 
@@ -153,7 +160,7 @@ def test_the_same_words_after_an_aborted_reply_are_told_once_more(
 
 def test_fields_have_pis_names() -> None:
     result = run(scenario(Reply(call={"now": {}}), Reply(say="Noon.")))
-    events = program(lines(result.trace), parallel=False)
+    events = program(result.trace.entries, parallel=False)
     encoded = {event["type"]: event for event in map(msgspec.to_builtins, events)}
     assert encoded["tool_execution_start"] == {
         "type": "tool_execution_start",
@@ -209,7 +216,7 @@ def test_what_is_said_for_a_summary_is_no_message() -> None:
     )
     result = run(world)
     assert any(request.purpose == "summary" for request in result.requests)
-    ends = [e for e in program(lines(result.trace)) if isinstance(e, MessageEnd)]
+    ends = [e for e in program(result.trace.entries) if isinstance(e, MessageEnd)]
     assert [e.content for e in ends if e.role == "assistant"] == ["", "", "Done."]
     assert [e.content for e in ends if e.role == "user"] == ["Go."]
 
@@ -217,9 +224,9 @@ def test_what_is_said_for_a_summary_is_no_message() -> None:
 def test_a_trace_that_was_read_gives_the_events_of_the_run(tmp_path: Path) -> None:
     result = run(scenario(Reply(say="I look.", call={"look": {}}), Reply(say="Oh.")))
     write_trace(result.trace, tmp_path / "a.jsonl")
-    assert program(lines(read_trace(tmp_path / "a.jsonl"))) == program(lines(result.trace))
+    assert program(read_trace(tmp_path / "a.jsonl").entries) == program(result.trace.entries)
 
 
 def test_a_trace_without_an_end_gives_no_end() -> None:
     result = run(scenario(Reply(say="I look.", call={"look": {}}), Reply(say="Oh.")))
-    assert types(program(result.trace.entries))[-1] == "turn_end"
+    assert types(program(result.trace.entries[:-1]))[-1] == "turn_end"
