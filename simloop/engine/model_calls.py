@@ -112,17 +112,27 @@ class ModelCalls:
 
         `quiet` notifies no callback: for a summary, which is no part of the conversation.
         """
-        try:
-            held = await self._read_parts(stream, reply, timeouts, quiet=quiet)
-        finally:
-            if not stream.ended:
-                await stream.aclose()
+        bound = timeouts.around(timeouts.loop.now_ns + self._whole_ns)
+        held = None
+        with bound:
+            try:
+                held = await self._read_parts(stream, reply, timeouts, quiet=quiet)
+            finally:
+                await self._close(stream, timeouts)
+        if bound.expired:  # in a callback, or while the model cleaned up
+            reply.fault, reply.found_here = _TIMED_OUT, True
         if held is None:
             self._interrupts.check()
         if reply.fault is None and reply.finish is None:
             if reply.on_end is not None:
                 await reply.on_end()
             await self._end(held, reply, stream.request, timeouts)
+
+    async def _close(self, stream: RecordedStream, timeouts: Timeouts) -> None:
+        closing = Started(stream.aclose())
+        if closing.result is PENDING:
+            with timeouts.after(self._limits.model_call_timeout_ms):
+                await closing
 
     async def _read_parts(
         self, stream: RecordedStream, reply: ReplySoFar, timeouts: Timeouts, *, quiet: bool
@@ -137,10 +147,10 @@ class ModelCalls:
             for part in stream.due():
                 if stream.keeps_finish and type(part) is Finish:
                     return part
-                if on_chunk is not None:
-                    await self._user_code.notify(on_chunk, (part,), timeouts)
                 if type(part) is TextDelta:
                     reply.pieces.append(part.text)
+                    if on_chunk is not None:
+                        await self._user_code.notify(on_chunk, (part,), timeouts)
                     if on_text is not None:
                         await self._user_code.notify(on_text, (part.text,), timeouts)
                 else:
@@ -167,26 +177,30 @@ class ModelCalls:
         if held is None:
             reply.finish = FinishReason.INTERRUPTED
             return
-        if self._callbacks.on_chunk is not None:
-            await self._user_code.notify(self._callbacks.on_chunk, (held,), timeouts)
         await self._take(held, reply, request, timeouts, quiet=False)
         self._interrupts.check()
 
     async def _take(
         self, part: Part, reply: ReplySoFar, request: Request, timeouts: Timeouts, *, quiet: bool
     ) -> None:
-        """Add a part that is no text."""
+        """Add a part that is no text, then notify the callbacks: one may be stopped meanwhile."""
         came_as = part
         if self._reading is not None:
             part = read_part(part, request, self._reading)
+        self._keep(part, came_as, reply)
+        callbacks = self._callbacks
+        if not quiet and callbacks.on_chunk is not None:
+            await self._user_code.notify(callbacks.on_chunk, (part,), timeouts)
         if type(part) is ToolCallPart:
-            call = self._own(part.call, came_as)
-            reply.halves.pop(part.call.id, None)
-            reply.calls.append(call)
-            if not quiet and self._callbacks.on_tool_call is not None:
-                await self._user_code.notify(self._callbacks.on_tool_call, (call,), timeouts)
+            if not quiet and callbacks.on_tool_call is not None:
+                await self._user_code.notify(callbacks.on_tool_call, (reply.calls[-1],), timeouts)
             if reply.on_call is not None:
                 await reply.on_call()
+
+    def _keep(self, part: Part, came_as: Part, reply: ReplySoFar) -> None:
+        if type(part) is ToolCallPart:
+            reply.halves.pop(part.call.id, None)
+            reply.calls.append(self._own(part.call, came_as))
         elif type(part) is Finish:
             reply.finish, reply.raw, reply.usage = part.reason, part.raw, part.usage
             reply.steps = max(1, part.steps)  # a reply that reports no step would be free

@@ -43,6 +43,12 @@ class Timeouts:
         outer = self.current
         return Timeout(self, when_ns if outer is None else min(when_ns, outer.when_ns))
 
+    def around(self, when_ns: int) -> "Timeout":
+        """Return a timeout for a block that waits in inner blocks only, so it sets no timer."""
+        timeout = self.at(when_ns)
+        timeout.sets_timer = False
+        return timeout
+
 
 class Timeout:
     """A bound on a `with` block. `expired` says afterwards whether the bound was reached.
@@ -52,7 +58,7 @@ class Timeout:
     ended the block, which is no expiry.
     """
 
-    __slots__ = ("_outer", "_timeouts", "_timer", "broken", "cancels", "when_ns")
+    __slots__ = ("_outer", "_timeouts", "_timer", "broken", "cancels", "sets_timer", "when_ns")
 
     def __init__(self, timeouts: Timeouts, when_ns: int) -> None:
         self._timeouts = timeouts
@@ -60,6 +66,7 @@ class Timeout:
         self.when_ns = when_ns
         self.cancels = 0
         self.broken = False
+        self.sets_timer = True
 
     @property
     def expired(self) -> bool:
@@ -81,7 +88,8 @@ class Timeout:
     def __enter__(self) -> Self:
         timeouts = self._timeouts
         self._outer, timeouts.current = timeouts.current, self
-        self._arm(self.when_ns)
+        if self.sets_timer:
+            self._arm(self.when_ns)
         return self
 
     def _arm(self, when_ns: int) -> None:
@@ -108,8 +116,8 @@ class Timeout:
         if self._timer is not None:
             self._timer.cancel()
         outer = timeouts.current = self._outer
-        if outer is not None and outer.when_ns <= timeouts.loop.now_ns:
-            outer._arm(timeouts.loop.now_ns)  # noqa: SLF001 - its bell rang while this one was inner
+        if outer is not None and (outer.broken or outer.when_ns <= timeouts.loop.now_ns):
+            outer._arm(timeouts.loop.now_ns)  # noqa: SLF001 - its turn came while this one was inner
         if not self.cancels:
             return False
         others = [timeouts.task.uncancel() for _ in range(self.cancels)][-1]

@@ -7,6 +7,7 @@ is ready gets its turn, so that an observer changes nothing.
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import aclosing
 from typing import Any
 
 from msgspec import Struct
@@ -107,30 +108,36 @@ class ModelPort:
         tools: Iterable[ToolSpec] = (),
     ) -> Completion:
         """Send a request and return the whole reply. Raises ModelCallFailed if the call fails."""
-        text: list[str] = []
-        calls: list[ToolCall] = []
-        async for part in self.stream(messages, system_prompt=system_prompt, tools=tools):
-            match part:
-                case TextDelta():
-                    text.append(part.text)
-                case ToolCallPart():
-                    calls.append(part.call)
-                case StreamError():
-                    raise ModelCallFailed(part.fault)
-                case Finish():
-                    message = AssistantMessage("".join(text), tuple(calls))
-                    return Completion(message, part.reason, part.usage)
-                case _:
-                    pass
-        raise ModelCallFailed(Fault("the stream ended without a finish", code="interrupted"))
+        stream = self.stream(messages, system_prompt=system_prompt, tools=tools)
+        async with aclosing(stream):
+            return await _whole(stream)
+
+
+async def _whole(stream: "RecordedStream") -> Completion:
+    text: list[str] = []
+    calls: list[ToolCall] = []
+    async for part in stream:
+        match part:
+            case TextDelta():
+                text.append(part.text)
+            case ToolCallPart():
+                calls.append(part.call)
+            case StreamError():
+                raise ModelCallFailed(part.fault)
+            case Finish():
+                message = AssistantMessage("".join(text), tuple(calls))
+                return Completion(message, part.reason, part.usage)
+            case _:
+                pass
+    raise ModelCallFailed(Fault("the stream ended without a finish", code="interrupted"))
 
 
 class RecordedStream:
     """The reply to one request. `ended` is set after its last part.
 
-    The caller takes the parts that are `due`, then calls `wait`, until `wait` returns False; or it
-    iterates with `async for`. It calls `aclose` if it stops before the end. A part that arrives
-    when the run is to end is not recorded, except for a finish if `keeps_finish` is set.
+    The caller takes the parts that are `due`, then calls `wait`, until `wait` returns False, and
+    calls `aclose`; or it iterates with `async for`, which closes the stream at its end. A part that
+    arrives when the run is to end is not recorded, except for a finish if `keeps_finish` is set.
     """
 
     __slots__ = (
@@ -183,6 +190,10 @@ class RecordedStream:
                     return
         except SimloopError:
             raise  # the script is wrong, or simloop is
+        except asyncio.CancelledError:
+            if cancellation.pending is not None:
+                raise
+            failure = _cancelled()
         except Exception as error:  # noqa: BLE001 - a model may be the user's code
             failure = self._failure(error)
         else:
@@ -199,16 +210,12 @@ class RecordedStream:
             return True
         try:
             if await self._stream.wait():
+                self._asks_for_turn = True
                 return True
         except SimloopError:
             raise
         except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
-                raise
-            self._stream = _Failed(
-                StreamError(Fault("the model was cancelled"))
-            )  # by itself: bug D4
+            self._stream = _Failed(_cancelled())
             return True
         except Exception as error:  # noqa: BLE001 - as in `due`
             self._stream = _Failed(self._failure(error))
@@ -225,14 +232,21 @@ class RecordedStream:
             for part in self.due():
                 return part
             await self.wait()
+        await self.aclose()
         raise StopAsyncIteration
 
     async def aclose(self) -> None:
-        """Give up the rest of the reply."""
+        """Close the stream, also after its last part: the model's code may have to clean up."""
         self.ended = True
         stream, self._stream = self._stream, None
-        if stream is not None:
+        if stream is None:
+            return
+        try:
             await stream.aclose()
+        except SimloopError:
+            raise
+        except Exception as error:  # noqa: BLE001 - as in `due`
+            keep(self._port.raised, "the model", error)
 
     def fail(self, fault: Fault) -> None:
         """End the reply with `fault`, as a client does that gives up before it asks the model."""
@@ -255,6 +269,17 @@ class RecordedStream:
         part = record_part(part, self.request.number, self._recorder)
         self.ended = kind is Finish or kind is StreamError
         return part
+
+
+def _cancelled() -> StreamError:
+    """Return the failure of a model that has cancelled itself (bug D4).
+
+    Raises CancelledError if the task is being cancelled by others.
+    """
+    task = asyncio.current_task()
+    if task is None or task.cancelling():
+        raise asyncio.CancelledError
+    return StreamError(Fault("the model was cancelled"))
 
 
 class _Failed:

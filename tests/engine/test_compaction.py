@@ -19,6 +19,8 @@ from histories import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
+from simloop.engine.cancellation import Cancellation, Timeouts
+from simloop.engine.requests import Requests
 
 from simloop import (
     Callbacks,
@@ -32,11 +34,9 @@ from simloop import (
     Simulation,
     run,
 )
-from simloop.engine.cancellation import Cancellation, Timeouts
 from simloop.engine.compaction import Compacted, Compactor
 from simloop.engine.context import History, utf8_bytes_over_4
 from simloop.engine.model_calls import ModelCalls
-from simloop.engine.requests import Requests
 from simloop.engine.run_context import RunContext
 from simloop.engine.user_code import UserCode
 from simloop.kernel.policies import CompactionStrategy

@@ -7,12 +7,10 @@ from collections.abc import AsyncIterator
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from modelcalling import STOP, error_of, play, says
+from modelcalling import STOP, classified, fault_of, play, says
 from pacing import MS, paced
 
 from simloop import Callbacks, Http, Outcome, Reply, Result
-from simloop.engine import model_calls as modelcalls
-from simloop.engine.cancellation import GRACE_NS
 from simloop.errors import RunawayRun
 from simloop.kernel.errorclass import ErrorClass
 from simloop.messages import (
@@ -24,7 +22,8 @@ from simloop.messages import (
     TextDelta,
     ToolCallDelta,
 )
-from simloop.trace import entries
+from simloop.trace import entries, recorder
+from simloop.virtual.timeouts import GRACE_NS
 
 # ------------------------------------------------------------------------- timeouts
 
@@ -39,7 +38,7 @@ from simloop.trace import entries
 )
 def test_a_first_part_that_does_not_come_in_time_fails_the_call(reply: Reply) -> None:
     result = play(lambda _: reply, first_part_timeout_ms=30)
-    assert (error_of(result).error_class, result.elapsed_ns) == (ErrorClass.TIMEOUT, 30 * MS)
+    assert (classified(result).error_class, result.elapsed_ns) == (ErrorClass.TIMEOUT, 30 * MS)
 
 
 def test_a_first_part_in_time_ends_the_wait_for_it() -> None:
@@ -62,7 +61,7 @@ def test_any_part_ends_the_wait_for_the_first_one(part: Part) -> None:
 def test_a_call_that_takes_too_long_as_a_whole_fails() -> None:
     pace = paced(per_part="20ms")
     result = play(lambda _: Reply(say="a b c d", pace=pace), model_call_timeout_ms=50)
-    assert (error_of(result).error_class, result.elapsed_ns) == (ErrorClass.TIMEOUT, 50 * MS)
+    assert (classified(result).error_class, result.elapsed_ns) == (ErrorClass.TIMEOUT, 50 * MS)
 
 
 def test_a_call_that_is_cut_by_its_timeout_keeps_the_text_so_far() -> None:
@@ -151,7 +150,7 @@ def test_a_call_ends_at_the_first_bound_that_it_passes(
 def test_a_stream_that_goes_on_and_on_without_waiting_is_a_runaway(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(modelcalls, "MAX_ENTRIES", 50)
+    monkeypatch.setattr(recorder, "MAX_ENTRIES", 50)
     with pytest.raises(RunawayRun, match="passed 50 entries without an outcome"):
         play(says(*[TextDelta("on and ")] * 100, STOP))
 
@@ -202,7 +201,7 @@ def test_an_exception_of_a_model_is_a_failed_call(
         raise error
 
     model = {"at once": at_once, "later": later, "mid-output": mid_output}[when]
-    assert error_of(play(model)).error_class == error_class
+    assert classified(play(model)).error_class == error_class
 
 
 @pytest.mark.parametrize(
@@ -226,7 +225,7 @@ def test_the_message_of_an_exception_is_the_message_of_the_fault() -> None:
     def model(_: Request) -> str:
         raise ValueError("no \ud800")
 
-    assert error_of(play(model)).fault.message == "ValueError: no \ufffd"
+    assert fault_of(play(model)).message == "ValueError: no \ufffd"
 
 
 def test_what_ends_the_program_is_no_failed_call() -> None:
@@ -244,5 +243,7 @@ def test_text_before_a_failure_is_kept() -> None:
 
 def test_a_failure_records_the_fault_as_it_is() -> None:
     fault = Fault("no", status=429, code="insufficient_quota", headers=(("retry-after", "5"),))
-    error = error_of(play(says(StreamError(fault))))
-    assert (error.fault, error.error_class, error.retryable) == (fault, ErrorClass.QUOTA, False)
+    result = play(says(StreamError(fault)))
+    judged = classified(result)
+    assert fault_of(result) == fault
+    assert (judged.error_class, judged.retryable) == (ErrorClass.QUOTA, False)

@@ -7,9 +7,11 @@ from growth import LINEAR, growth
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from modelcalling import STOP, play, says
+from stopping import call_ids
 
 from simloop import Callbacks, Reply
 from simloop.escape import writable
+from simloop.kernel.signals import ModelReplied
 from simloop.messages import (
     Fault,
     Finish,
@@ -36,8 +38,15 @@ def test_what_comes_after_the_finish_is_not_read(after: Part) -> None:
 
 def test_a_stream_that_ends_without_a_finish_is_interrupted() -> None:
     trace = play(says(TextDelta("Half."))).trace
-    (finish,) = [entry for entry in trace.entries if isinstance(entry, entries.Finish)]
-    assert finish.reason is FinishReason.INTERRUPTED
+    signals = [e.signal for e in trace.entries if isinstance(e, entries.Transition)]
+    (replied,) = [signal for signal in signals if isinstance(signal, ModelReplied)]
+    assert replied.finish is FinishReason.INTERRUPTED
+
+
+def test_a_stream_that_ends_without_a_finish_is_recorded_as_cut_and_not_as_finished() -> None:
+    trace = play(says(TextDelta("Half."))).trace
+    assert [e.request for e in trace.entries if isinstance(e, entries.StreamCut)] == [1]
+    assert not [e for e in trace.entries if isinstance(e, entries.Finish)]
 
 
 @pytest.mark.parametrize(
@@ -118,7 +127,7 @@ def test_a_model_that_always_gives_the_same_id_costs_no_more_than_another() -> N
     def ids_of(count: int) -> list[str]:
         same = [ToolCallPart(ToolCall("same", "t", "{}"))] * count
         trace = play(says(*calls, *same, Finish(FinishReason.ERROR, "error"))).trace
-        return [entry.call_id for entry in trace.entries if isinstance(entry, entries.ToolCall)]
+        return call_ids(trace)
 
     ids = ids_of(500)
     assert ids[:6] == ["same", "same#3", "call#2", "same#2", "same#4", "same#5"]

@@ -14,7 +14,7 @@ TOOLS = {"look": ScriptedTool(returns="Nothing.")}
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("simloop.engine.driver.MARK", 250)
+    monkeypatch.setattr("simloop.engine.machine_agent.MARK", 250)
     monkeypatch.setattr(repetition, "MARK", 250)
     monkeypatch.setattr(repetition, "STRIDE", 1_000)
 

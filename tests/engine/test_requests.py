@@ -6,10 +6,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET
+from simloop.engine.requests import Requests
 
 from simloop import Compaction, Hooks, Http, Limits, Reply, Scenario, Simulation
 from simloop.engine.context import History, utf8_bytes_over_4
-from simloop.engine.requests import Requests
 from simloop.kernel.retry import ExponentialBackoff
 from simloop.messages import AssistantMessage, Message, Request, ToolSpec, UserMessage
 from simloop.trace import entries, views

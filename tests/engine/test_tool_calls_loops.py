@@ -19,8 +19,8 @@ THREE = Reply(say="I count.", call=[{"square": {"n": n}} for n in (2, 3, 4)])
 
 
 def answered(run: Result) -> list[tuple[str, bool, bool]]:
-    """Every result in the trace: of which call, an error or not, by its tool or not."""
-    found = [entry for entry in run.trace.entries if isinstance(entry, entries.ToolResult)]
+    """Every answer in the trace: of which call, an error or not, by its tool or not."""
+    found = [entry for entry in run.trace.entries if isinstance(entry, entries.Answered)]
     return [(entry.call_id, entry.is_error, entry.ran) for entry in found]
 
 

@@ -143,7 +143,7 @@ def test_a_tool_that_raises_says_why_in_its_details_too() -> None:
 
 def test_wrong_arguments_are_listed_in_the_details() -> None:
     run = answer(Reply(call={"square": {"n": "three"}}), square)
-    found = [entry.details for entry in run.trace.entries if isinstance(entry, entries.ToolResult)]
+    found = [entry.details for entry in run.trace.entries if isinstance(entry, entries.Answered)]
     assert found == [{"validationErrors": ['n: must have type "integer"']}]
 
 

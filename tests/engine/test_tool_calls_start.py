@@ -25,6 +25,7 @@ from simloop import (
 )
 from simloop.engine.hooks import BeforeLLMCall
 from simloop.kernel.policies import OnHookFailure
+from simloop.kernel.signals import ModelReplied
 from simloop.messages import Finish, FinishReason, TextDelta, ToolCall, ToolCallPart
 from simloop.scenario.replies import StreamFault
 from simloop.trace import entries
@@ -84,12 +85,19 @@ def test_a_tool_and_the_rest_of_its_reply_share_their_time() -> None:
     assert play(reply, tool_execution=SEQUENTIAL).elapsed_ns == 80 * MS
 
 
-def test_the_finish_comes_after_the_results() -> None:
+def test_the_finish_is_recorded_as_it_arrives_and_counts_after_the_results() -> None:
     result = play(CALLS_ONE)
-    assert kinds(result, entries.ToolStarted, entries.ToolResult, entries.Finish) == [
-        "tool-started", "tool-result", "finish", "finish",
+    shown = (entries.ToolStarted, entries.ToolResult, entries.Finish, entries.Answered)
+    assert kinds(result, *shown) == [
+        "tool-started", "finish", "tool-result", "answered", "finish",
     ]  # fmt: skip
-    assert times(result, entries.Finish)[0] == 50
+    assert times(result, entries.Finish)[0] == 20
+    replied = [
+        entry.at_ns // MS
+        for entry in result.trace.entries
+        if isinstance(entry, entries.Transition) and isinstance(entry.signal, ModelReplied)
+    ]
+    assert replied == [50, 50]
 
 
 def test_a_result_is_recorded_when_the_tool_ends_while_the_reply_goes_on() -> None:
@@ -146,7 +154,7 @@ def test_a_tool_has_its_own_timeout() -> None:
 
 def test_a_tool_of_a_stream_that_breaks_has_run_and_the_retry_runs_it_again() -> None:
     result = play(BREAKS, Reply(call={"look": {}}))
-    answers = [entry for entry in result.trace.entries if isinstance(entry, entries.ToolResult)]
+    answers = [entry for entry in result.trace.entries if isinstance(entry, entries.Answered)]
     assert [(entry.text, entry.ran) for entry in answers] == [("seen", True)] * 2
     assert [message.text for message in results(result)] == ["seen"]
 

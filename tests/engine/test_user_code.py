@@ -19,12 +19,12 @@ from simloop import (
     ScenarioError,
     Simulation,
 )
-from simloop.engine.cancellation import GRACE_NS
-from simloop.engine.user_code import describe
 from simloop.kernel.policies import OnHookFailure
 from simloop.messages import Request, ToolMessage
 from simloop.trace import entries
 from simloop.trace.codec import encode
+from simloop.virtual.timeouts import GRACE_NS
+from simloop.world.user_errors import describe
 
 MS = 1_000_000
 POINTS = ("before_llm_call", "after_llm_call", "before_tool_call", "after_tool_call")

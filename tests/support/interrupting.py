@@ -1,4 +1,4 @@
-"""A task that can be interrupted and watched."""
+"""A task that can be interrupted, and bounded in time."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
@@ -6,9 +6,10 @@ from typing import Any, TypeVar
 
 from pacing import MS
 
-from simloop.engine.cancellation import Cancellation, Timeouts
 from simloop.virtual.clock import VirtualLoop, run_virtual
 from simloop.virtual.simulate import running_loop
+from simloop.virtual.timeouts import Timeouts
+from simloop.world.cancellation import Cancellation
 
 T = TypeVar("T")
 
@@ -19,12 +20,28 @@ def current() -> tuple[VirtualLoop, asyncio.Task[Any]]:
     return running_loop(), task
 
 
-def play(main: Callable[[Cancellation, Timeouts], Coroutine[Any, Any, T]]) -> T:
-    """Run `main` in a task that can be interrupted and watched."""
+def cancellation(wall_clock_ms: int | None = None) -> Cancellation:
+    """Return the cancellation of a run in the current task."""
+    loop, task = current()
+    interrupts = Cancellation(loop)
+    interrupts.open(task, wall_clock_ms)
+    return interrupts
+
+
+def play(main: Callable[[Cancellation], Coroutine[Any, Any, T]]) -> T:
+    """Run `main` in a task that can be interrupted."""
 
     async def inside() -> T:
-        loop, task = current()
-        return await main(Cancellation(loop, task), Timeouts(loop, task))
+        return await main(cancellation())
+
+    return run_virtual(inside())
+
+
+def bounded(main: Callable[[Timeouts], Coroutine[Any, Any, T]]) -> T:
+    """Run `main` in a task with timeouts."""
+
+    async def inside() -> T:
+        return await main(Timeouts(*current()))
 
     return run_virtual(inside())
 

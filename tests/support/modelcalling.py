@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from simloop import Callbacks, Limits, Result, Scenario, Simulation
-from simloop.messages import Finish, FinishReason, Part, Request
+from simloop.messages import Fault, Finish, FinishReason, Part, Request
 from simloop.trace import entries
 
 STOP = Finish(FinishReason.STOP, "stop")
@@ -21,6 +21,15 @@ def says(*parts: Part) -> Callable[[Request], Any]:
     return lambda _: parts
 
 
-def error_of(result: Result) -> entries.Error:
-    (error,) = [entry for entry in result.trace.entries if isinstance(entry, entries.Error)]
-    return error
+def classified(result: Result) -> entries.Classified:
+    """Return what the retry policy made of the one failed call."""
+    (found,) = [e for e in result.trace.entries if isinstance(e, entries.Classified)]
+    return found
+
+
+def fault_of(result: Result) -> Fault:
+    """Return the fault of the one failed call: as it arrived, or as the engine found it."""
+    arrived = [e.fault for e in result.trace.entries if isinstance(e, entries.Error)]
+    found = classified(result).fault
+    (fault,) = [*arrived, *([found] if found else [])]
+    return fault

@@ -9,6 +9,7 @@ from typing import Any
 from pacing import nap
 
 from simloop import Compaction, Reply, Result, Scenario, Simulation, ToolExecution, simulate
+from simloop.kernel.names import NAMES
 from simloop.kernel.policies import ToolOrder, ToolStart
 from simloop.messages import AssistantMessage, Message, Request, ToolMessage
 from simloop.trace import entries
@@ -105,10 +106,22 @@ def unpaired(messages: Sequence[Message]) -> list[str]:
     return wrong
 
 
+def call_ids(trace: LoopTrace) -> list[str]:
+    """Ids of the announced calls, as the engine has them."""
+    ids: list[str] = []
+    for entry in trace.entries:
+        if isinstance(entry, entries.ToolCall):
+            ids.append(entry.call_id)
+        elif isinstance(entry, entries.CallRenamed):
+            assert ids[-1] == entry.call_id
+            ids[-1] = entry.to_id
+    return ids
+
+
 def unanswered(trace: LoopTrace) -> Counter[str]:
-    """Announced calls without a result entry, or with more than one."""
-    announced = Counter(e.call_id for e in trace.entries if isinstance(e, entries.ToolCall))
-    answered = Counter(e.call_id for e in trace.entries if isinstance(e, entries.ToolResult))
+    """Announced calls that were not answered, or more than once."""
+    announced = Counter(call_ids(trace))
+    answered = Counter(e.call_id for e in trace.entries if isinstance(e, entries.Answered))
     announced.subtract(answered)
     return Counter({call_id: count for call_id, count in announced.items() if count})
 
@@ -129,7 +142,7 @@ def endings(trace: LoopTrace) -> list[str]:
     """The signals that led to the end: there must be one, as the last transition."""
     moves = [e for e in trace.entries if isinstance(e, entries.Transition)]
     assert moves[-1].state == "finished"
-    return [move.signal for move in moves if move.state == "finished"]
+    return [NAMES[type(move.signal)] for move in moves if move.state == "finished"]
 
 
 async def note() -> str:

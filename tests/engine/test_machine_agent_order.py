@@ -16,6 +16,7 @@ from simloop import (
     Tool,
     ToolExecution,
 )
+from simloop.kernel.names import NAMES
 from simloop.kernel.policies import CompactionStrategy, ToolOrder
 from simloop.messages import Request
 from simloop.scenario.replies import StreamFault
@@ -74,12 +75,14 @@ def said(entry: AnyEntry) -> str:
     """A transition as signal and state, anything else as its kind."""
     match entry:
         case entries.Transition(signal=signal, state=state):
-            return f"{signal} -> {state}"
+            return f"{NAMES[type(signal)]} -> {state}"
         case entries.Request(purpose=purpose):
             return f"request {purpose}"
         case entries.ToolCall(name=name) | entries.ToolStarted(name=name):
             return f"{kind(entry)} {name}"
-        case entries.ToolResult(name=name, ran=ran):
+        case entries.ToolResult(name=name):
+            return f"{kind(entry)} {name}"
+        case entries.Answered(name=name, ran=ran):
             return f"{kind(entry)} {name}" if ran else f"{kind(entry)} {name}, not run"
         case _:
             return kind(entry)
@@ -90,8 +93,10 @@ def kind(entry: AnyEntry) -> str:
 
 
 CALLED = ["before_llm_call!", "hook", "request main"]
-TEXT = ["on_chunk!", "text-delta", "on_text!"]
-FINISH = ["on_chunk!", "finish"]
+BEGAN = ["prompt", "began -> measuring"]
+TEXT = ["text-delta", "on_chunk!", "on_text!"]
+FINISH = ["finish", "on_chunk!"]
+FAILED = ["error", "on_chunk!", "classified"]
 CLOSED = ["on_step_finish!", "on_response!", "after_llm_call!", "hook"]
 LAST_STEP = [
     "context-measured -> calling-model",
@@ -99,34 +104,36 @@ LAST_STEP = [
     "model-replied -> closing-step",
     *CLOSED,
     "step-closed -> finished",
+    "ended",
 ]  # fmt: skip
 
 
 def call(name: str) -> list[str]:
-    return ["on_chunk!", f"tool-call {name}", "on_tool_call!"]
+    return [f"tool-call {name}", "on_chunk!", "on_tool_call!"]
 
 
 def run_of(name: str) -> list[str]:
     return [
         "call-begun", "before_tool_call!", "hook", f"tool-started {name}", f"{name}()",
-        "after_tool_call!", "hook", f"tool-result {name}", "on_chunk!", "on_tool_result!",
+        f"tool-result {name}", "after_tool_call!", "hook", f"answered {name}", "on_chunk!",
+        "on_tool_result!",
     ]  # fmt: skip
 
 
 def refusal_of(name: str) -> list[str]:
-    return [f"tool-result {name}, not run", "on_tool_result!"]
+    return [f"answered {name}, not run", "on_tool_result!"]
 
 
 def test_a_step_without_tools_is_measured_hooked_sent_streamed_closed_and_decided() -> None:
     journal = Journal(Scenario(prompt="Go."), script(Reply(say="Done.")))
-    assert journal.lines() == ["began -> measuring", *LAST_STEP]
+    assert journal.lines() == [*BEGAN, *LAST_STEP]
 
 
 def test_a_tool_round_follows_the_order_of_the_design() -> None:
     rounds = script(Reply(say="Hm.", call={"look": {}}), Reply(say="Done."))
     journal = Journal(Scenario(prompt="Go."), rounds, tools=["look"])
     assert journal.lines() == [
-        "began -> measuring",
+        *BEGAN,
         "context-measured -> calling-model",
         *CALLED, *TEXT, *call("look"), *FINISH,
         "model-replied -> running-tools",
@@ -186,10 +193,10 @@ def test_a_compaction_without_gain_is_not_told_and_does_not_start_the_round_agai
 def test_a_retry_records_the_failure_waits_and_starts_again_at_the_top() -> None:
     rounds = script(Reply(http=Http(status=429)), Reply(say="Done."))
     assert Journal(Scenario(prompt="Go."), rounds).lines() == [
-        "began -> measuring",
+        *BEGAN,
         "context-measured -> calling-model",
         *CALLED,
-        "on_chunk!", "error",
+        *FAILED,
         "model-failed -> backing-off",
         "backoff",
         "backoff-elapsed -> measuring",
@@ -201,12 +208,13 @@ def test_calls_of_a_reply_that_breaks_are_answered_without_being_run() -> None:
     broken = Reply(say="Hm.", call={"look": {}}, error=StreamFault(message="overloaded"))
     scenario = Scenario(prompt="Go.", limits=Limits(max_error_count=1))
     assert Journal(scenario, script(broken), tools=["look"]).lines() == [
-        "began -> measuring",
+        *BEGAN,
         "context-measured -> calling-model",
         *CALLED, *TEXT, *call("look"),
-        "on_chunk!", "error",
+        *FAILED,
         *refusal_of("look"),
         "model-failed -> finished",
+        "ended",
     ]  # fmt: skip
 
 
@@ -216,7 +224,7 @@ def test_calls_of_a_reply_that_was_cut_off_are_refused_and_then_a_compaction_is_
         Scenario(prompt="Go.", limits=Limits(max_compaction_attempts=1)), rounds, tools=["look"]
     )
     assert journal.lines() == [
-        "began -> measuring",
+        *BEGAN,
         "context-measured -> calling-model",
         *CALLED, *TEXT, *call("look"), *FINISH,
         "model-replied -> running-tools",
@@ -226,6 +234,7 @@ def test_calls_of_a_reply_that_was_cut_off_are_refused_and_then_a_compaction_is_
         "step-closed -> compacting",
         "compaction",
         "context-compacted -> finished",
+        "ended",
     ]  # fmt: skip
 
 
@@ -242,8 +251,10 @@ def test_parallel_calls_all_go_through_their_hooks_and_start_before_the_first_to
     journal = Journal(Scenario(prompt="Go.", tool_execution=policy), rounds, tools=["look", "note"])
     lines = journal.lines()
     start = lines.index("model-replied -> running-tools") + 1
+    look, note = run_of("look"), run_of("note")
     assert lines[start : lines.index("tools-returned -> closing-step")] == [
-        *run_of("look")[:3], *run_of("note")[:3],
-        run_of("look")[3], run_of("note")[3],
-        *run_of("look")[4:], *run_of("note")[4:],
+        *look[:3], *note[:3],  # begun, and the hooks before
+        look[3], note[3],  # started
+        *look[4:6], *note[4:6],  # run; a call whose tool is ready gets its turn before a hook
+        *look[6:], *note[6:],  # the hooks after, and the answer
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""The driver: one run from prompt to outcome, within its bounds, the same every time."""
+"""The machine agent: one run from prompt to outcome, within its bounds, the same every time."""
 
 from typing import Any
 
@@ -7,6 +7,8 @@ from driving import DONE, HANGS, JITTERY, LOOK, look, play
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pacing import paced
+from simloop.engine.driver import Driver
+from simloop.world.queued import Queued
 
 from simloop import (
     Callbacks,
@@ -20,7 +22,6 @@ from simloop import (
     Simulation,
     simulate,
 )
-from simloop.engine.driver import Driver
 from simloop.engine.settings import EngineSettings
 from simloop.kernel import effects, signals
 from simloop.kernel.machine import Run, Transition
@@ -32,7 +33,6 @@ from simloop.messages import AssistantMessage, ToolMessage, UserMessage
 from simloop.trace import entries
 from simloop.trace.codec import encode
 from simloop.world.fake_model import FunctionModel
-from simloop.world.queued import Queued
 
 # ------------------------------------------------------------------------- a whole run
 

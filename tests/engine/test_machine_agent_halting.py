@@ -32,7 +32,7 @@ def test_one_more_call_is_made_which_the_model_never_sees(loop: str) -> None:
     result = aborted(loop)
     assert (result.outcome, result.message) == (Outcome.ABORTED, "Request aborted.")
     assert [len(request.messages) for request in result.requests] == [1, 4]
-    failures = [entry for entry in result.trace.entries if isinstance(entry, entries.Error)]
+    failures = [entry for entry in result.trace.entries if isinstance(entry, entries.Classified)]
     assert [(entry.error_class, entry.retryable) for entry in failures] == [("aborted", False)]
 
 

@@ -31,8 +31,8 @@ from simloop import (
     Simulation,
     ToolExecution,
 )
-from simloop.engine.cancellation import GRACE_NS
 from simloop.trace import entries
+from simloop.virtual.timeouts import GRACE_NS
 
 in_any_order = pytest.mark.parametrize(
     "policy",

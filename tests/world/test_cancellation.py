@@ -6,14 +6,15 @@ import pytest
 from interrupting import current, is_stopped, now_ms, play
 from pacing import MS, nap
 
-from simloop.engine.cancellation import GRACE_NS, Cancellation, Timeouts
 from simloop.kernel.signals import AbortRequested, HookFailed, Signal, WallClockExpired
 from simloop.virtual.clock import run_virtual
 from simloop.virtual.simulate import running_loop
+from simloop.virtual.timeouts import GRACE_NS
+from simloop.world.cancellation import Cancellation
 
 
 def test_a_task_that_waits_is_stopped_there_and_then() -> None:
-    async def main(interrupts: Cancellation, _: Timeouts) -> tuple[bool, float]:
+    async def main(interrupts: Cancellation) -> tuple[bool, float]:
         running_loop().call_later(0.005, interrupts.end_run, AbortRequested())
         return await is_stopped(nap(10)), now_ms()
 
@@ -21,7 +22,7 @@ def test_a_task_that_waits_is_stopped_there_and_then() -> None:
 
 
 def test_a_task_that_stops_itself_is_stopped_at_its_next_wait() -> None:
-    async def main(interrupts: Cancellation, _: Timeouts) -> tuple[bool, float]:
+    async def main(interrupts: Cancellation) -> tuple[bool, float]:
         interrupts.end_run(AbortRequested())
         return await is_stopped(nap(10)), now_ms()
 
@@ -29,7 +30,7 @@ def test_a_task_that_stops_itself_is_stopped_at_its_next_wait() -> None:
 
 
 def test_a_check_stops_a_task_that_does_not_wait() -> None:
-    async def main(interrupts: Cancellation, _: Timeouts) -> None:
+    async def main(interrupts: Cancellation) -> None:
         interrupts.end_run(AbortRequested())
         with pytest.raises(asyncio.CancelledError):
             interrupts.check()
@@ -39,14 +40,14 @@ def test_a_check_stops_a_task_that_does_not_wait() -> None:
 
 
 def test_a_check_lets_a_run_pass_that_is_not_to_end() -> None:
-    async def main(interrupts: Cancellation, _: Timeouts) -> None:
+    async def main(interrupts: Cancellation) -> None:
         interrupts.check()
 
     play(main)
 
 
 def test_the_first_signal_counts() -> None:
-    async def main(interrupts: Cancellation, _: Timeouts) -> object:
+    async def main(interrupts: Cancellation) -> object:
         interrupts.end_run(AbortRequested())
         interrupts.end_run(WallClockExpired())
         return interrupts.take()
@@ -55,7 +56,7 @@ def test_the_first_signal_counts() -> None:
 
 
 def test_after_the_signal_is_taken_nothing_interrupts_any_more() -> None:
-    async def main(interrupts: Cancellation, _: Timeouts) -> bool:
+    async def main(interrupts: Cancellation) -> bool:
         interrupts.end_run(AbortRequested())
         interrupts.take()
         interrupts.end_run(WallClockExpired())
@@ -66,7 +67,7 @@ def test_after_the_signal_is_taken_nothing_interrupts_any_more() -> None:
 
 @pytest.mark.parametrize("stops", [1, 2, 3])
 def test_taking_the_signal_takes_back_every_cancellation(stops: int) -> None:
-    async def main(interrupts: Cancellation, _: Timeouts) -> int:
+    async def main(interrupts: Cancellation) -> int:
         for _stop in range(stops):
             running_loop().call_later(0.001, interrupts.end_run, AbortRequested())
         await is_stopped(nap(10))
@@ -77,7 +78,7 @@ def test_taking_the_signal_takes_back_every_cancellation(stops: int) -> None:
 
 
 def test_taking_the_signal_does_not_hide_a_cancellation_from_outside() -> None:
-    async def main(interrupts: Cancellation, _: Timeouts) -> int:
+    async def main(interrupts: Cancellation) -> int:
         loop, task = current()
         loop.call_later(0.001, interrupts.end_run, AbortRequested())
         loop.call_later(0.001, task.cancel)
@@ -94,7 +95,8 @@ def test_a_task_that_was_being_cancelled_before_the_run_may_still_run() -> None:
         loop, task = current()
         task.cancel()
         await is_stopped(nap(1))
-        interrupts = Cancellation(loop, task)
+        interrupts = Cancellation(loop)
+        interrupts.open(task, None)
         interrupts.end_run(AbortRequested())
         return interrupts.take()
 
@@ -102,7 +104,7 @@ def test_a_task_that_was_being_cancelled_before_the_run_may_still_run() -> None:
 
 
 def test_after_the_end_of_the_run_nothing_interrupts_the_task_any_more() -> None:
-    async def main(interrupts: Cancellation, _: Timeouts) -> bool:
+    async def main(interrupts: Cancellation) -> bool:
         interrupts.plan(5 * MS, WallClockExpired())
         interrupts.close()
         interrupts.end_run(AbortRequested())
@@ -112,7 +114,7 @@ def test_after_the_end_of_the_run_nothing_interrupts_the_task_any_more() -> None
 
 
 def test_a_stop_asked_for_by_another_task_stops_ours() -> None:
-    async def main(interrupts: Cancellation, _: Timeouts) -> tuple[bool, float]:
+    async def main(interrupts: Cancellation) -> tuple[bool, float]:
         async def other() -> None:
             await nap(2)
             interrupts.end_run(AbortRequested())
@@ -126,7 +128,7 @@ def test_a_stop_asked_for_by_another_task_stops_ours() -> None:
 
 
 def test_code_that_swallows_the_end_of_the_run_is_stopped_again_after_the_grace() -> None:
-    async def main(interrupts: Cancellation, _: Timeouts) -> tuple[bool, float, int]:
+    async def main(interrupts: Cancellation) -> tuple[bool, float, int]:
         running_loop().call_later(0.005, interrupts.end_run, AbortRequested())
         await is_stopped(nap(100))
         stopped = await is_stopped(nap(10_000))
@@ -137,7 +139,7 @@ def test_code_that_swallows_the_end_of_the_run_is_stopped_again_after_the_grace(
 
 
 def test_after_the_signal_is_taken_no_grace_runs_on() -> None:
-    async def main(interrupts: Cancellation, _: Timeouts) -> bool:
+    async def main(interrupts: Cancellation) -> bool:
         running_loop().call_later(0.005, interrupts.end_run, AbortRequested())
         await is_stopped(nap(100))
         interrupts.take()
@@ -147,7 +149,7 @@ def test_after_the_signal_is_taken_no_grace_runs_on() -> None:
 
 
 def test_a_planned_end_stops_a_task_that_waits() -> None:
-    async def main(interrupts: Cancellation, _: Timeouts) -> tuple[bool, float]:
+    async def main(interrupts: Cancellation) -> tuple[bool, float]:
         interrupts.plan(5 * MS, WallClockExpired())
         return await is_stopped(nap(10)), now_ms()
 
@@ -155,7 +157,7 @@ def test_a_planned_end_stops_a_task_that_waits() -> None:
 
 
 def test_a_planned_end_stops_a_task_for_which_time_passes_without_waiting() -> None:
-    async def main(interrupts: Cancellation, _: Timeouts) -> object:
+    async def main(interrupts: Cancellation) -> object:
         interrupts.plan(5 * MS, WallClockExpired())
         running_loop().advance_ns(6 * MS)
         with pytest.raises(asyncio.CancelledError):
@@ -166,7 +168,7 @@ def test_a_planned_end_stops_a_task_for_which_time_passes_without_waiting() -> N
 
 
 def test_of_two_planned_ends_the_earlier_one_counts() -> None:
-    async def main(interrupts: Cancellation, _: Timeouts) -> object:
+    async def main(interrupts: Cancellation) -> object:
         interrupts.plan(5 * MS, WallClockExpired())
         interrupts.plan(3 * MS, AbortRequested())
         running_loop().advance_ns(6 * MS)
@@ -181,7 +183,7 @@ def test_of_two_planned_ends_the_earlier_one_counts() -> None:
 
 
 def test_while_it_polls_an_abort_cancels_nothing_and_is_found_by_the_next_check() -> None:
-    async def main(interrupts: Cancellation, _: Timeouts) -> tuple[bool, float, int, object]:
+    async def main(interrupts: Cancellation) -> tuple[bool, float, int, object]:
         interrupts.polls = True
         running_loop().call_later(0.005, interrupts.end_run, AbortRequested())
         stopped = await is_stopped(nap(10))
@@ -193,7 +195,7 @@ def test_while_it_polls_an_abort_cancels_nothing_and_is_found_by_the_next_check(
 
 
 def test_while_it_polls_an_abort_that_the_run_asks_for_itself_cancels_nothing() -> None:
-    async def main(interrupts: Cancellation, _: Timeouts) -> bool:
+    async def main(interrupts: Cancellation) -> bool:
         interrupts.polls = True
         interrupts.end_run(AbortRequested())
         return await is_stopped(nap(10))
@@ -202,7 +204,7 @@ def test_while_it_polls_an_abort_that_the_run_asks_for_itself_cancels_nothing() 
 
 
 def test_while_it_polls_a_planned_abort_is_found_also_when_time_passes_without_waiting() -> None:
-    async def main(interrupts: Cancellation, _: Timeouts) -> object:
+    async def main(interrupts: Cancellation) -> object:
         interrupts.polls = True
         interrupts.plan(5 * MS, AbortRequested())
         running_loop().advance_ns(6 * MS)
@@ -215,7 +217,7 @@ def test_while_it_polls_a_planned_abort_is_found_also_when_time_passes_without_w
 
 @pytest.mark.parametrize("signal", [WallClockExpired(), HookFailed()], ids=repr)
 def test_while_it_polls_whatever_else_ends_the_run_still_cancels(signal: Signal) -> None:
-    async def main(interrupts: Cancellation, _: Timeouts) -> tuple[bool, float, object]:
+    async def main(interrupts: Cancellation) -> tuple[bool, float, object]:
         interrupts.polls = True
         running_loop().call_later(0.005, interrupts.end_run, signal)
         return await is_stopped(nap(10)), now_ms(), interrupts.take()
@@ -224,7 +226,7 @@ def test_while_it_polls_whatever_else_ends_the_run_still_cancels(signal: Signal)
 
 
 def test_the_wall_clock_cancels_also_after_an_abort_that_nobody_has_asked_about() -> None:
-    async def main(interrupts: Cancellation, _: Timeouts) -> tuple[bool, float, object, int]:
+    async def main(interrupts: Cancellation) -> tuple[bool, float, object, int]:
         interrupts.polls = True
         interrupts.plan(5 * MS, AbortRequested())
         interrupts.plan(8 * MS, WallClockExpired())
@@ -235,7 +237,7 @@ def test_the_wall_clock_cancels_also_after_an_abort_that_nobody_has_asked_about(
 
 
 def test_an_abort_that_comes_again_when_it_no_longer_polls_cancels() -> None:
-    async def main(interrupts: Cancellation, _: Timeouts) -> tuple[bool, float]:
+    async def main(interrupts: Cancellation) -> tuple[bool, float]:
         interrupts.polls = True
         running_loop().call_later(0.002, interrupts.end_run, AbortRequested())
         await nap(4)
@@ -250,10 +252,10 @@ def test_an_abort_that_comes_again_when_it_no_longer_polls_cancels() -> None:
 
 
 def test_what_is_opened_again_can_be_stopped_again() -> None:
-    async def main(interrupts: Cancellation, _: Timeouts) -> tuple[object, bool, object, int]:
+    async def main(interrupts: Cancellation) -> tuple[object, bool, object, int]:
         interrupts.end_run(AbortRequested())
         first = interrupts.take()
-        interrupts.open(current()[1])
+        interrupts.open(current()[1], None)
         running_loop().call_later(0.005, interrupts.end_run, WallClockExpired())
         stopped = await is_stopped(nap(10))
         return first, stopped, interrupts.take(), current()[1].cancelling()
@@ -262,10 +264,10 @@ def test_what_is_opened_again_can_be_stopped_again() -> None:
 
 
 def test_what_was_planned_for_one_run_does_not_stop_the_next_one() -> None:
-    async def main(interrupts: Cancellation, _: Timeouts) -> bool:
+    async def main(interrupts: Cancellation) -> bool:
         interrupts.plan(5 * MS, WallClockExpired())
         interrupts.close()
-        interrupts.open(current()[1])
+        interrupts.open(current()[1], None)
         stopped = await is_stopped(nap(10))
         interrupts.check()
         return stopped
@@ -274,20 +276,20 @@ def test_what_was_planned_for_one_run_does_not_stop_the_next_one() -> None:
 
 
 def test_a_run_that_was_stopped_by_itself_leaves_no_cancellation_for_the_next_one() -> None:
-    async def main(interrupts: Cancellation, _: Timeouts) -> bool:
+    async def main(interrupts: Cancellation) -> bool:
         interrupts.end_run(AbortRequested())
         interrupts.take()
-        interrupts.open(current()[1])
+        interrupts.open(current()[1], None)
         return await is_stopped(nap(1_000))
 
     assert play(main) is False
 
 
 def test_the_next_run_begins_without_polling() -> None:
-    async def main(interrupts: Cancellation, _: Timeouts) -> tuple[bool, float]:
+    async def main(interrupts: Cancellation) -> tuple[bool, float]:
         interrupts.polls = True
         interrupts.close()
-        interrupts.open(current()[1])
+        interrupts.open(current()[1], None)
         running_loop().call_later(0.005, interrupts.end_run, AbortRequested())
         return await is_stopped(nap(10)), now_ms()
 

@@ -1,0 +1,333 @@
+"""Timeouts: each ends its block at its bound, and nothing else."""
+
+import asyncio
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from interrupting import bounded, cancellation, current, is_stopped, now_ms
+from pacing import MS, nap
+
+from simloop.kernel.signals import AbortRequested
+from simloop.virtual.clock import run_virtual
+from simloop.virtual.simulate import running_loop
+from simloop.virtual.timeouts import GRACE_NS, MOST_CANCELS, Timeouts
+
+
+def lasts(milliseconds: float, timeout_ms: int) -> tuple[bool, float]:
+    """Whether a timeout is reached by something that takes so long, and when it is over."""
+
+    async def main(timeouts: Timeouts) -> tuple[bool, float]:
+        with timeouts.after(timeout_ms) as timeout:
+            await nap(milliseconds)
+        return timeout.expired, now_ms()
+
+    return bounded(main)
+
+
+def test_what_ends_before_its_timeout_is_left_alone() -> None:
+    assert lasts(9, timeout_ms=10) == (False, 9)
+
+
+def test_what_takes_longer_than_its_timeout_ends_there() -> None:
+    assert lasts(11, timeout_ms=10) == (True, 10)
+
+
+def test_what_never_ends_ends_at_its_timeout() -> None:
+    assert lasts(float("inf"), timeout_ms=10) == (True, 10)
+
+
+def test_a_timeout_at_an_instant_ends_its_block_there() -> None:
+    async def main(timeouts: Timeouts) -> tuple[bool, float]:
+        await nap(5)
+        with timeouts.at(20 * MS) as timeout:
+            await nap(100)
+        return timeout.expired, now_ms()
+
+    assert bounded(main) == (True, 20)
+
+
+def test_two_blocks_with_a_timeout_at_one_instant_have_that_bound_together() -> None:
+    async def main(timeouts: Timeouts) -> tuple[bool, bool, float]:
+        with timeouts.at(10 * MS) as first:
+            await nap(6)
+        with timeouts.at(10 * MS) as second:
+            await nap(6)
+        return first.expired, second.expired, now_ms()
+
+    assert bounded(main) == (False, True, 10)
+
+
+def test_a_block_may_have_a_later_timeout_than_the_block_before_it() -> None:
+    async def main(timeouts: Timeouts) -> tuple[bool, float]:
+        with timeouts.at(10 * MS):
+            await nap(5)
+        with timeouts.at(20 * MS) as timeout:
+            await nap(100)
+        return timeout.expired, now_ms()
+
+    assert bounded(main) == (True, 20)
+
+
+def test_a_block_may_have_an_earlier_timeout_than_the_block_before_it() -> None:
+    async def main(timeouts: Timeouts) -> tuple[bool, float]:
+        with timeouts.at(100 * MS):
+            await nap(1)
+        with timeouts.at(3 * MS) as timeout:
+            await nap(50)
+        return timeout.expired, now_ms()
+
+    assert bounded(main) == (True, 3)
+
+
+def test_a_timeout_of_none_sets_no_bound() -> None:
+    async def main(timeouts: Timeouts) -> tuple[bool, float]:
+        with timeouts.after(None) as timeout:
+            await nap(3_600_000)
+        return timeout.expired, now_ms()
+
+    assert bounded(main) == (False, 3_600_000)
+
+
+def test_a_timeout_of_none_has_the_bound_of_the_block_around_it() -> None:
+    async def main(timeouts: Timeouts) -> float:
+        with timeouts.after(10), timeouts.after(None):
+            await nap(100)
+        return now_ms()
+
+    assert bounded(main) == 10
+
+
+def test_a_timeout_of_the_past_has_no_effect_on_what_comes_after_it() -> None:
+    async def main(timeouts: Timeouts) -> float:
+        with timeouts.after(5):
+            await nap(1)
+        await nap(20)
+        return now_ms()
+
+    assert bounded(main) == 21
+
+
+def test_an_inner_timeout_strikes_before_the_outer_one() -> None:
+    async def main(timeouts: Timeouts) -> tuple[bool, bool, float]:
+        with timeouts.after(10) as outer, timeouts.after(3) as inner:
+            await nap(100)
+        return inner.expired, outer.expired, now_ms()
+
+    assert bounded(main) == (True, False, 3)
+
+
+def test_an_outer_timeout_still_strikes_after_an_inner_one_was_met() -> None:
+    async def main(timeouts: Timeouts) -> tuple[bool, bool, float]:
+        with timeouts.after(10) as outer:
+            with timeouts.after(50) as inner:
+                await nap(5)
+            await nap(100)
+        return inner.expired, outer.expired, now_ms()
+
+    assert bounded(main) == (False, True, 10)
+
+
+def test_an_inner_timeout_lasts_no_longer_than_the_outer_one() -> None:
+    async def main(timeouts: Timeouts) -> tuple[bool, bool, float]:
+        with timeouts.after(10) as outer:
+            with timeouts.after(50) as inner:
+                await nap(20)
+            await nap(100)
+        return inner.expired, outer.expired, now_ms()
+
+    assert bounded(main) == (True, True, 10)
+
+
+def test_code_that_swallows_a_timeout_does_not_hide_it() -> None:
+    async def main(timeouts: Timeouts) -> bool:
+        with timeouts.after(5) as timeout:
+            await is_stopped(nap(100))
+        return timeout.expired
+
+    assert bounded(main) is True
+
+
+def test_code_that_swallows_a_timeout_and_goes_on_is_stopped_again_after_the_grace() -> None:
+    async def main(timeouts: Timeouts) -> tuple[float, int]:
+        with timeouts.after(5):
+            await is_stopped(nap(100))
+            await nap(10_000)
+        return now_ms() - GRACE_NS / MS, current()[1].cancelling()
+
+    assert bounded(main) == (5, 0)
+
+
+def test_code_that_cleans_up_within_the_grace_is_left_to_it() -> None:
+    async def main(timeouts: Timeouts) -> float:
+        with timeouts.after(5):
+            await is_stopped(nap(100))
+            await nap(GRACE_NS / MS - 1)
+        return now_ms() - GRACE_NS / MS
+
+    assert bounded(main) == 4
+
+
+def test_an_expired_timeout_takes_its_cancellation_back() -> None:
+    async def main(timeouts: Timeouts) -> int:
+        with timeouts.after(5):
+            await nap(100)
+        return current()[1].cancelling()
+
+    assert bounded(main) == 0
+
+
+def test_an_exception_in_a_timeout_passes_through() -> None:
+    async def main(timeouts: Timeouts) -> None:
+        with pytest.raises(ValueError, match="mine"), timeouts.after(5):
+            raise ValueError("mine")
+
+    bounded(main)
+
+
+def test_a_cancellation_of_ones_own_passes_through_a_timeout() -> None:
+    async def main(timeouts: Timeouts) -> None:
+        with pytest.raises(asyncio.CancelledError), timeouts.after(5):
+            raise asyncio.CancelledError
+
+    bounded(main)
+
+
+@pytest.mark.parametrize("order", ["timeout first", "cancel first"])
+def test_a_cancellation_from_outside_passes_through_a_timeout_of_the_same_instant(
+    order: str,
+) -> None:
+    async def bounded_block(timeouts: Timeouts) -> None:
+        loop, task = current()
+        if order == "cancel first":
+            loop.call_at_ns(5 * MS, task.cancel)
+        with timeouts.after(5):
+            if order == "timeout first":
+                loop.call_at_ns(5 * MS, task.cancel)
+            await nap(100)
+
+    async def main(timeouts: Timeouts) -> bool:
+        return await is_stopped(bounded_block(timeouts))
+
+    assert bounded(main) is True
+
+
+def test_an_interrupt_passes_through_a_timeout_of_the_same_instant() -> None:
+    async def main(timeouts: Timeouts) -> int:
+        interrupts = cancellation()
+        running_loop().call_at_ns(5 * MS, interrupts.end_run, AbortRequested())
+        with pytest.raises(asyncio.CancelledError), timeouts.after(5):
+            await nap(100)
+        interrupts.take()
+        return current()[1].cancelling()
+
+    assert bounded(main) == 0
+
+
+@given(st.lists(st.tuples(st.integers(1, 20), st.integers(0, 25)), max_size=6))
+@settings(deadline=None, max_examples=60)
+def test_timeouts_one_after_the_other_end_as_timeouts_of_asyncio_do(
+    blocks: list[tuple[int, int]],
+) -> None:
+    async def ours(timeouts: Timeouts) -> list[tuple[bool, float]]:
+        seen = []
+        for timeout_ms, takes_ms in blocks:
+            with timeouts.after(timeout_ms) as timeout:
+                await nap(takes_ms)
+            seen.append((timeout.expired, now_ms()))
+        return seen
+
+    async def asyncios() -> list[tuple[bool, float]]:
+        seen = []
+        for timeout_ms, takes_ms in blocks:
+            expired = False
+            try:
+                async with asyncio.timeout(timeout_ms / 1_000):
+                    await nap(takes_ms)
+            except TimeoutError:
+                expired = True
+            seen.append((expired, now_ms()))
+        return seen
+
+    assert bounded(ours) == run_virtual(asyncios())
+
+
+# ------------------------------------------------------------------------- breaking off
+
+
+def test_a_block_that_waits_is_broken_off_at_once_and_has_not_expired() -> None:
+    async def main(timeouts: Timeouts) -> tuple[bool, bool, float, int]:
+        with timeouts.after(100) as timeout:
+            running_loop().call_later(0.005, timeout.break_off)
+            await nap(50)
+        return timeout.broken, timeout.expired, now_ms(), current()[1].cancelling()
+
+    assert bounded(main) == (True, False, 5, 0)
+
+
+def test_a_block_that_breaks_itself_off_ends_at_its_next_wait() -> None:
+    async def main(timeouts: Timeouts) -> tuple[list[str], float]:
+        seen = []
+        with timeouts.after(100) as timeout:
+            timeout.break_off()
+            seen.append("goes on")
+            await nap(50)
+            seen.append("waited")
+        return seen, now_ms()
+
+    assert bounded(main) == (["goes on"], 0)
+
+
+def test_a_block_that_breaks_itself_off_and_does_not_wait_disturbs_no_later_wait() -> None:
+    async def main(timeouts: Timeouts) -> float:
+        with timeouts.after(100) as timeout:
+            timeout.break_off()
+        await nap(50)
+        return now_ms()
+
+    assert bounded(main) == 50
+
+
+def test_a_block_around_another_is_broken_off_when_the_inner_one_has_ended() -> None:
+    async def main(timeouts: Timeouts) -> tuple[bool, float]:
+        with timeouts.after(100) as outer:
+            running_loop().call_later(0.005, outer.break_off)
+            with timeouts.after(20):
+                await nap(10)
+            await nap(50)
+        return outer.broken, now_ms()
+
+    assert bounded(main) == (True, 10)
+
+
+def test_code_that_swallows_a_breaking_off_is_left_alone() -> None:
+    async def main(timeouts: Timeouts) -> tuple[bool, float]:
+        with timeouts.after(None) as timeout:
+            running_loop().call_later(0.005, timeout.break_off)
+            swallowed = await is_stopped(nap(50))
+            await nap(10_000)
+        return swallowed, now_ms()
+
+    assert bounded(main) == (True, 10_005)
+
+
+def test_an_expired_timeout_cannot_be_broken_off() -> None:
+    async def main(timeouts: Timeouts) -> tuple[bool, bool]:
+        with timeouts.after(5) as timeout:
+            await is_stopped(nap(50))
+            timeout.break_off()
+        return timeout.expired, timeout.broken
+
+    assert bounded(main) == (True, False)
+
+
+def test_code_that_never_stops_swallowing_is_cancelled_so_often_and_no_more() -> None:
+    async def main(timeouts: Timeouts) -> tuple[int, float]:
+        with timeouts.after(5) as timeout:
+            while not await is_stopped(nap(3_600_000)) or timeout.cancels < MOST_CANCELS:
+                pass
+            await nap(1_000_000)
+        return timeout.cancels, now_ms()
+
+    last_ms = 5 + (MOST_CANCELS - 1) * GRACE_NS / MS
+    assert bounded(main) == (MOST_CANCELS, last_ms + 1_000_000)
