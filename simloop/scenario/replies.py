@@ -7,7 +7,6 @@ every reply becomes a list of timed parts, and the fake does not depend on this 
 import json
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
-from functools import cached_property
 from itertools import zip_longest
 from typing import Annotated, Any, Literal, Self
 
@@ -121,8 +120,16 @@ class When(Strict):
         return (self.role is None or self.role == role) and (self.contains or "") in newest.text
 
 
+Played = tuple[list[TimedPart], list[tuple[int, int]]]
+"""The timed parts of a reply, and the place and number of each call without an id."""
+
+
 class Reply(Strict):
     """The model's response to one request: text, calls or a failure."""
+
+    # A slot, and no cached property: what is in `__dict__` is validated again as a field.
+    # Parts are values, so a reply that is played again, or in another run, shares them.
+    __slots__ = ("_played",)
 
     say: str | list[str] = Field(default="", description="Text, streamed by word; a list: by item.")
     think: str | list[str] = Field(default="", description="Reasoning, streamed in the same way.")
@@ -220,7 +227,11 @@ class Reply(Strict):
 
     def play(self, first_call: int) -> Sequence[TimedPart]:
         """Return the timed parts; calls without an id are numbered from `call-<first_call>`."""
-        timed, numbered = self._played
+        played: Played | None = getattr(self, "_played", None)
+        if played is None:
+            played = self._play_first()
+            object.__setattr__(self, "_played", played)
+        timed, numbered = played
         if first_call == 1 or not numbered:
             return timed
         timed = timed.copy()
@@ -229,12 +240,8 @@ class Reply(Strict):
             timed[place] = delay_ns, _numbered(part, f"call-{first_call + number}")
         return timed
 
-    @cached_property
-    def _played(self) -> tuple[list[TimedPart], list[tuple[int, int]]]:
-        """The timed parts with calls from `call-1`, and the place and number of each such call.
-
-        Parts are values, so a reply that is played again, or in another run, shares them.
-        """
+    def _play_first(self) -> Played:
+        """Return the timed parts with calls from `call-1`, and the places of such calls."""
         timed = list(self._timed())
         ids = {} if self.ids else {f"call-{n + 1}": n for n in range(len(self._calls()))}
         ids |= {f"call-{len(self._calls()) + 1}": len(self._calls())} if self.half_call else {}

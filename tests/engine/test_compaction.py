@@ -1,6 +1,5 @@
 """Compaction: calls stay with their results, the newest user message stays, smaller or no gain."""
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,8 +18,8 @@ from histories import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
-from simloop.engine.cancellation import Cancellation, Timeouts
-from simloop.engine.requests import Requests
+from interrupting import current
+from worlds import Opened, in_world
 
 from simloop import (
     Callbacks,
@@ -40,13 +39,11 @@ from simloop.engine.model_calls import ModelCalls
 from simloop.engine.run_context import RunContext
 from simloop.engine.user_code import UserCode
 from simloop.kernel.policies import CompactionStrategy
+from simloop.kernel.replies import ReplyReading
 from simloop.messages import AssistantMessage, Message, Request, SummaryMessage, UserMessage
 from simloop.scenario.replies import StreamFault
 from simloop.trace import entries
-from simloop.trace.entries import AnyEntry
-from simloop.trace.recorder import Recorder
-from simloop.virtual.clock import run_virtual
-from simloop.virtual.simulate import running_loop
+from simloop.virtual.timeouts import Timeouts
 from simloop.world.fake_model import FunctionModel
 
 
@@ -66,29 +63,21 @@ def shorten(
 ) -> Shortened:
     """Shorten a history outside of any run."""
     model = FunctionModel(lambda _: summary)
-    record: list[AnyEntry] = []
 
-    async def main() -> Shortened:
-        loop, task = running_loop(), asyncio.current_task()
-        assert task is not None
-        recorder, interrupts = Recorder(record, loop), Cancellation(loop, task)
-        user_code = UserCode(HookIsolation(), recorder, interrupts)
-        session = RunContext(recorder, interrupts, user_code, Hooks(), Callbacks())
+    async def main(opened: Opened) -> Shortened:
+        port, interrupts = opened.world.model, opened.world.user.cancellation
+        user_code = UserCode(HookIsolation(), port.recorder, interrupts, opened.raised)
+        context = RunContext(port.recorder, interrupts, user_code, Hooks(), Callbacks())
         history = History(said, utf8_bytes_over_4)
-        compactor = Compactor(
-            policy,
-            history,
-            Requests(history, recorder),
-            ModelCalls(model, Limits(), session),
-            Timeouts(loop, task),
-        )
+        calls = ModelCalls(Limits(), context, ReplyReading())
+        compactor = Compactor(policy, history, port, calls, Timeouts(*current()))
         compacted = await compactor.shorten(forced=forced)
-        entry = record[-1]
+        entry = opened.entries[-1]
         assert isinstance(entry, entries.Compaction)
         assert history.tokens == size(history.messages)
         return Shortened(list(said), history.messages, compacted, entry, model.requests)
 
-    return run_virtual(main())
+    return in_world(main, model)
 
 
 summaries = st.sampled_from(

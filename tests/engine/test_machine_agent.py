@@ -1,14 +1,11 @@
 """The machine agent: one run from prompt to outcome, within its bounds, the same every time."""
 
-from typing import Any
-
 import pytest
 from driving import DONE, HANGS, JITTERY, LOOK, look, play
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pacing import paced
-from simloop.engine.driver import Driver
-from simloop.world.queued import Queued
+from worlds import Opened, in_world
 
 from simloop import (
     Callbacks,
@@ -20,8 +17,8 @@ from simloop import (
     RunawayRun,
     Scenario,
     Simulation,
-    simulate,
 )
+from simloop.engine.machine_agent import MachineAgent
 from simloop.engine.settings import EngineSettings
 from simloop.kernel import effects, signals
 from simloop.kernel.machine import Run, Transition
@@ -32,6 +29,7 @@ from simloop.loops.reference import ReferenceLoop
 from simloop.messages import AssistantMessage, ToolMessage, UserMessage
 from simloop.trace import entries
 from simloop.trace.codec import encode
+from simloop.trace.entries import AnyEntry
 from simloop.world.fake_model import FunctionModel
 
 # ------------------------------------------------------------------------- a whole run
@@ -121,6 +119,12 @@ def test_a_step_number_counts_model_calls() -> None:
 class Treadmill(ReferenceLoop):
     """A loop design that measures its context for ever."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        of_measuring = self.legal[Measuring]
+        to_itself = {signals.ContextMeasured: frozenset({Measuring})}
+        self.legal = {**self.legal, Measuring: {**of_measuring, **to_itself}}
+
     def advance(self, run: Run, signal: Signal) -> Transition:
         if isinstance(signal, signals.Began | signals.ContextMeasured):
             return Run(Measuring()), (effects.MeasureContext(),)
@@ -128,14 +132,13 @@ class Treadmill(ReferenceLoop):
 
 
 def test_a_loop_that_does_not_bound_itself_is_stopped_after_max_transitions() -> None:
-    async def main(record: list[Any]) -> None:
-        world = EngineSettings(model=FunctionModel(lambda _: "Done."), max_transitions=50)
-        await Driver(Treadmill(), world, record, Queued()).drive("Go.")
+    async def main(opened: Opened) -> list[AnyEntry]:
+        agent = MachineAgent(Treadmill(), EngineSettings(max_transitions=50))
+        with pytest.raises(RunawayRun, match="max_transitions=50"):
+            await agent("Go.", opened.world)
+        return opened.entries
 
-    record: list[Any] = []
-    with pytest.raises(RunawayRun, match="max_transitions=50"):
-        simulate(main(record))
-    assert len(record) == 50
+    assert [type(entry) for entry in in_world(main)] == [entries.Transition] * 50
 
 
 def test_the_context_is_compacted_from_the_trigger_on() -> None:
@@ -192,16 +195,16 @@ def test_entries_are_numbered_without_a_gap_and_time_never_goes_back(replies: li
 
 @given(st.lists(REPLIES, max_size=6))
 @settings(deadline=None, max_examples=40)
-def test_the_footer_repeats_what_the_result_says(replies: list[Reply]) -> None:
+def test_the_last_entry_says_what_the_result_says(replies: list[Reply]) -> None:
     result = play(*replies, DONE)
-    footer = result.trace.footer
-    assert footer is not None
-    assert (footer.outcome, footer.text, footer.message, footer.elapsed_ns, footer.total_steps) == (
+    last = result.trace.entries[-1]
+    assert isinstance(last, entries.Ended)
+    assert (last.outcome, last.text, last.message, last.elapsed_ns, last.counters) == (
         result.outcome,
         result.text,
         result.message,
         result.elapsed_ns,
-        result.counters.total_steps,
+        result.counters,
     )
 
 

@@ -1,11 +1,9 @@
-"""A model whose finish words and tool names are read as a client library reads them."""
-
-from collections.abc import AsyncGenerator
+"""Parts whose finish words and tool names are read as a client library reads them."""
 
 import msgspec
 import pytest
 
-from simloop.engine.reading import ReadModel
+from simloop.engine.reading import read_part
 from simloop.kernel.replies import ReplyReading
 from simloop.messages import (
     Finish,
@@ -18,30 +16,13 @@ from simloop.messages import (
     ToolCallPart,
     ToolSpec,
 )
-from simloop.virtual.clock import run_virtual
 
 TOOL = ToolSpec("look", "", msgspec.Raw(b"{}"))
 REQUEST = Request(1, "main", "", (), (TOOL,))
 
 
-class Parts:
-    def __init__(self, *parts: Part) -> None:
-        self.parts = parts
-        self.closed = False
-
-    async def stream(self, _: Request) -> AsyncGenerator[Part, None]:
-        try:
-            for part in self.parts:
-                yield part
-        finally:
-            self.closed = True
-
-
 def read(reading: ReplyReading, *parts: Part) -> list[Part]:
-    async def collect() -> list[Part]:
-        return [part async for part in ReadModel(Parts(*parts), reading).stream(REQUEST)]
-
-    return run_virtual(collect())
+    return [read_part(part, REQUEST, reading) for part in parts]
 
 
 def test_by_default_every_part_is_passed_on() -> None:
@@ -76,15 +57,3 @@ def test_a_name_is_lowered_only_if_a_tool_has_it_then(name: str, read_as: str) -
     (part,) = read(reading, ToolCallPart(ToolCall("1", name, "{}")))
     assert isinstance(part, ToolCallPart)
     assert part.call.name == read_as
-
-
-def test_the_model_is_closed_when_the_reader_stops_early() -> None:
-    model = Parts(TextDelta("a"), TextDelta("b"))
-
-    async def take_one() -> None:
-        parts = ReadModel(model, ReplyReading()).stream(REQUEST)
-        await anext(parts)
-        await parts.aclose()
-
-    run_virtual(take_one())
-    assert model.closed

@@ -28,6 +28,7 @@ from simloop.messages import (
     UserMessage,
 )
 from simloop.scenario.replies import Http, Reply, When
+from simloop.scenario.schema import Scenario
 
 MS = 1_000_000
 
@@ -265,3 +266,15 @@ def test_a_reply_is_used_once_and_a_rule_always_unless_it_says_so(
 def test_arguments_of_any_shape_arrive_as_that_json(value: Any) -> None:
     sent = calls_of(call={"tool": {"a": value}})[0].arguments
     assert json.loads(sent) == {"a": value}
+
+
+def test_a_reply_that_was_played_may_stand_in_another_scenario() -> None:
+    reply = Reply(say="Hello.", call={"look": {}})
+    reply.play(1)
+    assert Scenario(prompt="Go.", model=[reply]).model[0].play(1) == reply.play(1)
+
+
+def test_a_reply_that_was_played_equals_one_that_was_not() -> None:
+    reply = Reply(say="Hello.", call={"look": {}})
+    reply.play(1)
+    assert reply == Reply(say="Hello.", call={"look": {}})
