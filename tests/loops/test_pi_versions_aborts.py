@@ -42,6 +42,25 @@ def test_0_73_1_and_0_87_1_an_abort_in_mid_stream_leaves_nothing_in_later_reques
     )
 
 
+@pytest.mark.parametrize("part", ["text-delta", "tool-call-delta", "tool-call"])
+@BOTH
+def test_0_73_1_and_0_87_1_an_abort_at_a_part_takes_no_further_part_though_no_time_passes(
+    loop: str, part: str
+) -> None:
+    """The client of the model breaks the stream off; a reply that ended as aborted ends the run."""
+    reply = Reply(say=["I", " see"], call={"quick": {}}, fragments=2)
+    result = play(loop, reply, abort=Trigger(after=part))
+    assert (result.outcome, sent(result), tools_run(result)) == (Outcome.ABORTED, ["user"], [])
+    assert events(result)[2:] == [
+        "message_start:user",
+        "message_end:user",
+        *ABORTED_TURN[1:],
+        "agent_end",
+    ]
+    parts = [e for e in result.trace.entries if type(e).__struct_config__.tag == part]
+    assert len(parts) == 1
+
+
 @BOTH
 def test_0_73_1_and_0_87_1_an_abort_at_0_reports_the_user_and_makes_one_aborted_call(
     loop: str,
