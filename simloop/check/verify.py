@@ -33,7 +33,7 @@ class Verdict:
 
     `errors` are the errors that prevented the next stage, or that it found. `ended_by` is the error
     that the scenario expects in the place of an outcome, with the expectations `unmet` all the
-    same. `deterministic` is None if there was no second run. `given` holds the caller's arguments
+    same. `expected` are the expectations of the loop that was run. `deterministic` is None if there was no second run. `given` holds the caller's arguments
     besides the scenario.
     """
 
@@ -45,6 +45,7 @@ class Verdict:
     ended_by: SimloopError | None = None
     unmet: tuple[Mismatch, ...] = ()
     given: RunOptions = field(default_factory=RunOptions)
+    expected: Expect = field(default_factory=Expect)
 
     @property
     def mismatches(self) -> tuple[Mismatch, ...]:
@@ -79,6 +80,7 @@ class Verdict:
             self.scenario = load_scenario(source) if isinstance(source, Path) else source
             simulation = Simulation(self.scenario, **given)
             self.trace = simulation.trace
+            self.expected = simulation.expected
             self.result = simulation.run()
         except SimloopError as error:
             if isinstance(error, ScenarioError) and error.path is None:
@@ -86,14 +88,6 @@ class Verdict:
             self._judge(error)
         if self.scenario is not None and self.trace is not None:
             self._judge_pairing(self.scenario, self.trace)
-
-    @property
-    def expected(self) -> Expect:
-        """Return the expectations for the loop that was run."""
-        assert self.scenario is not None
-        assert self.trace is not None
-        header = self.trace.header
-        return self.scenario.expected_of(header.loop, header.judge_as)
 
     def _judge_pairing(self, scenario: Scenario, trace: LoopTrace) -> None:
         """Check that the run pairs its calls and results, however it ended."""

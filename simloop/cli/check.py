@@ -25,6 +25,7 @@ from simloop.cli.terminal import note, out, out_exactly, out_lines, plain
 from simloop.errors import ScenarioError
 from simloop.runs.options import RunOptions
 from simloop.scenario.designs import DESIGNS
+from simloop.scenario.expectations import Expectations
 from simloop.scenario.schema import Scenario
 
 
@@ -104,6 +105,7 @@ def command(
     loop: str | None,
     judge_as: str,
     loop_options: dict[str, Any],
+    expect_on: Expectations | None,
     verbose: bool,
     output_format: str,
 ) -> int:
@@ -116,10 +118,11 @@ def command(
     reason is printed before the count. All times on stdout are virtual, `time` in JUnit too, so
     that the same scenarios give the same bytes.
     """
-    check_single_loop(loop, judge_as, loop_options)
     given: RunOptions = {
-        "seed": seed, "loop": loop, "judge_as": judge_as, "loop_options": loop_options
+        "seed": seed, "loop": loop, "judge_as": judge_as, "loop_options": loop_options,
+        "expect_on": expect_on,
     }  # fmt: skip
+    check_single_loop(loop, given)
     found = list(targets_of(targets))
     with Progress(len(found), sys.stderr) as progress:
         reports = (

@@ -28,7 +28,9 @@ from simloop.cli.progress import Progress
 from simloop.cli.settings import comparison_settings, settings_by_loop
 from simloop.cli.targets import Target, targets_of
 from simloop.cli.terminal import columns_of, note, out_exactly, out_lines, plain
+from simloop.runs.options import RunOptions
 from simloop.scenario.catalog import SUFFIX
+from simloop.scenario.expectations import Expectations
 from simloop.trace.storage import write_file
 
 _NARROWEST = 20
@@ -59,6 +61,7 @@ def command(
     loops: tuple[str, ...],
     judge_as: str,
     loop_options: dict[str, Any],
+    expect_on: Expectations | None,
     output_format: str,
     file: Path | None,
 ) -> int:
@@ -71,7 +74,10 @@ def command(
     marked, with the reason, and is no failure. The exit code is the worst of all. `--judge-as` and
     `--option` are for the loop of your own among the loops, or for the only loop.
     """
-    settings = settings_by_loop(loops, judge_as, loop_options)
+    of_one: RunOptions = {
+        "judge_as": judge_as, "loop_options": loop_options, "expect_on": expect_on
+    }  # fmt: skip
+    settings = settings_by_loop(loops, of_one)
     found = list(targets_of(targets))
     if file is not None:
         _check_output(file, found)

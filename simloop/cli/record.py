@@ -16,7 +16,9 @@ from simloop.cli.settings import scenario_settings
 from simloop.cli.targets import Target, targets_of
 from simloop.cli.terminal import note, out, out_lines, plain
 from simloop.errors import ScenarioError
+from simloop.runs.options import RunOptions
 from simloop.scenario.catalog import SUFFIX, find_folder
+from simloop.scenario.expectations import Expectations
 from simloop.trace.codec import write_trace
 from simloop.trace.storage import create_folder
 
@@ -39,6 +41,7 @@ def command(
     loop: str | None,
     judge_as: str,
     loop_options: dict[str, Any],
+    expect_on: Expectations | None,
     folder: Path | None,
 ) -> int:
     """Write the traces of scenarios to files.
@@ -48,6 +51,10 @@ def command(
     an old trace, even if the new run did not end as expected (exit code 1); a run without an
     outcome is not recorded. `simloop replay` runs a recorded trace again.
     """
+    given: RunOptions = {
+        "seed": seed, "loop": loop, "judge_as": judge_as, "loop_options": loop_options,
+        "expect_on": expect_on,
+    }  # fmt: skip
     found = [(target, _trace_file(target, folder)) for target in targets_of(targets)]
     width = max(cells(plain(str(file or target.name))) for target, file in found)
     written: dict[Path, str] = {}
@@ -55,9 +62,7 @@ def command(
     for target, file in found:
         report = Report.on(target)
         if report.path is not None and file is not None:
-            report.verdict.play(
-                report.path, seed=seed, loop=loop, judge_as=judge_as, loop_options=loop_options
-            )
+            report.verdict.play(report.path, **given)
             _record(report, file, written)
         tally.add(report.exit_code)
         out_lines(report.lines(width))

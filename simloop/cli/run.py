@@ -23,6 +23,7 @@ from simloop.cli.terminal import columns_of, out, out_exactly, out_lines, plain
 from simloop.errors import ScenarioError
 from simloop.runs.options import RunOptions
 from simloop.scenario.designs import DESIGNS
+from simloop.scenario.expectations import Expectations
 from simloop.trace.codec import write_trace
 from simloop.trace.timeline import timeline
 
@@ -51,6 +52,7 @@ def command(
     loop: str | None,
     judge_as: str,
     loop_options: dict[str, Any],
+    expect_on: Expectations | None,
     trace_file: Path | None,
     output_format: str,
 ) -> int:
@@ -61,15 +63,16 @@ def command(
     with its timeline, several with one verdict each and a count. With `--loop all` each is shown
     with a row for each loop, as `simloop compare` does. The exit code is the worst of all.
     """
-    check_single_loop(loop, judge_as, loop_options)
+    given: RunOptions = {
+        "seed": seed, "loop": loop, "judge_as": judge_as, "loop_options": loop_options,
+        "expect_on": expect_on,
+    }  # fmt: skip
+    check_single_loop(loop, given)
     found = list(targets_of(targets))
     if trace_file is not None:
         _check_trace_file(trace_file, found, loop)
     if loop == ALL_LOOPS:
         return _run_on_all(found, seed, output_format)
-    given: RunOptions = {
-        "seed": seed, "loop": loop, "judge_as": judge_as, "loop_options": loop_options
-    }  # fmt: skip
     reports = (_play(target, given, trace_file) for target in found)
     if output_format == "json":
         return _print_json(reports)

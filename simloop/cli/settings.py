@@ -5,7 +5,8 @@ before anything is run, and not one for each scenario.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -14,9 +15,11 @@ from simloop.cli.completion import loop_names, loop_names_and_all, scenarios_and
 from simloop.errors import ScenarioError
 from simloop.kernel.limits import Limits
 from simloop.runs.options import RunOptions
-from simloop.runs.own_loop import found, is_made, is_own, takes_limits_alone
+from simloop.runs.own_loop import found, is_made, is_own, makes_agent, takes_limits_alone
 from simloop.runs.registry import machine_for
 from simloop.scenario.designs import DESIGNS
+from simloop.scenario.expectations import Expectations, load_expectations
+from simloop.world.agent import check_agent, is_agent
 
 ALL_LOOPS = "all"
 """The value of `--loop` that stands for every design that ships with simloop."""
@@ -26,12 +29,14 @@ _SEEDS = click.IntRange(0, 2**63, max_open=True)
 
 
 def check_loop_exists(loop: str) -> None:
-    """Raise ScenarioError if the loop does not exist, or if no machine can be made of it.
+    """Raise ScenarioError if the loop does not exist, or if it is no machine and no agent.
 
     A loop of the user's own is made only if it needs no options: a scenario may have them.
     """
     own = found(loop) if is_own(loop) else None
-    if own is None or is_made(own) or takes_limits_alone(own):
+    if is_agent(own):
+        check_agent(own, loop)
+    elif own is None or is_made(own) or (takes_limits_alone(own) and not makes_agent(own)):
         machine_for(loop, Limits())
 
 
@@ -134,46 +139,68 @@ _OPTIONS = click.option(
 )
 
 
-def check_single_loop(loop: str | None, judge_as: str, loop_options: Mapping[str, Any]) -> None:
+def _read_expectations(
+    _: click.Context, __: click.Parameter, file: Path | None
+) -> Expectations | None:
+    return None if file is None else load_expectations(file)
+
+
+_EXPECT = click.option(
+    "--expect",
+    "expect_on",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    callback=_read_expectations,
+    help="Judge the loop by this file: a name of a bundled scenario, and below it what to expect, "
+    "as in a scenario under `expect`. Other scenarios are judged as without it.",
+)
+
+
+def check_single_loop(loop: str | None, settings: RunOptions) -> None:
     """Raise UsageError if settings of one loop are given for all loops."""
-    for flag, given in (("--judge-as", judge_as), ("--option", loop_options)):
+    for flag, given in _of_one_loop(settings):
         if loop == ALL_LOOPS and given:
             raise click.UsageError(f"{flag} is for a single loop, and not for --loop {ALL_LOOPS}")
 
 
+def _of_one_loop(settings: RunOptions) -> Iterator[tuple[str, object]]:
+    """Yield each setting that is of a single loop, by its flag."""
+    yield "--judge-as", settings.get("judge_as")
+    yield "--option", settings.get("loop_options")
+    yield "--expect", settings.get("expect_on")
+
+
 def scenario_settings(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a verb the parameters `targets`, `seed`, `loop`, `judge_as` and `loop_options`."""
-    return _TARGETS(_SEED(_LOOP(_JUDGE_AS(_OPTIONS(command)))))
+    """Give a verb the parameters `targets`, and `seed`, `loop` and the settings of the loop."""
+    return _TARGETS(_SEED(_LOOP(_JUDGE_AS(_OPTIONS(_EXPECT(command))))))
 
 
 def scenario_settings_or_all(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a verb the parameters of `scenario_settings`; `loop` may be ALL_LOOPS."""
-    return _TARGETS(_SEED(_LOOP_OR_ALL(_JUDGE_AS(_OPTIONS(command)))))
+    return _TARGETS(_SEED(_LOOP_OR_ALL(_JUDGE_AS(_OPTIONS(_EXPECT(command))))))
 
 
 def comparison_settings(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a verb the parameters `targets`, `seed`, `loops`, `judge_as` and `loop_options`.
+    """Give a verb the parameters `targets`, `seed`, `loops` and the settings of one loop.
 
     `loops` are names, without ALL_LOOPS.
     """
-    return _TARGETS(_SEED(_LOOPS(_JUDGE_AS(_OPTIONS(command)))))
+    return _TARGETS(_SEED(_LOOPS(_JUDGE_AS(_OPTIONS(_EXPECT(command))))))
 
 
-def settings_by_loop(
-    loops: Sequence[str], judge_as: str, loop_options: Mapping[str, Any]
-) -> dict[str, RunOptions]:
-    """Return the settings of each loop; `judge_as` and `loop_options` are for one of them.
+def settings_by_loop(loops: Sequence[str], of_one: RunOptions) -> dict[str, RunOptions]:
+    """Return the settings of each loop; those `of_one` are for one of them.
 
     That is the only loop of the user's own, or else the only loop. Raises UsageError if there are
     more.
     """
     settings: dict[str, RunOptions] = {loop: {} for loop in loops}
     chosen = [loop for loop in loops if is_own(loop)] or loops
-    for flag, given in (("--judge-as", judge_as), ("--option", loop_options)):
+    for flag, given in _of_one_loop(of_one):
         if given and len(chosen) > 1:
             raise click.UsageError(
                 f"{flag} is for one loop: name a single --loop, or a single one of your own"
             )
-    if judge_as or loop_options:
-        settings[chosen[0]] |= {"judge_as": judge_as, "loop_options": loop_options}
+    if any(given for _, given in _of_one_loop(of_one)):
+        settings[chosen[0]] |= of_one
     return settings

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from simloop.errors import ScenarioError
-from simloop.scenario.catalog import SUFFIX, bundled_folder, find, find_folder
+from simloop.scenario.catalog import SUFFIX, find, find_folder, name_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ def targets_of(arguments: Iterable[str]) -> Iterator[Target]:
         for path in paths:
             if path not in seen:
                 seen.add(path)
-                yield Target(_name(path), path, argument)
+                yield Target(name_of(path) or str(path), path, argument)
 
 
 def _files(argument: str) -> list[Path]:
@@ -65,11 +65,3 @@ def _below(folder: Path) -> Iterator[Path]:
         # Hidden folders hold files of others, such as the scenarios installed in a `.venv`.
         if path.is_file() and not any(part.startswith(".") for part in inside):
             yield path
-
-
-def _name(path: Path) -> str:
-    try:
-        inside = path.resolve().relative_to(bundled_folder())
-    except (OSError, ValueError):
-        return str(path)
-    return inside.as_posix().removesuffix(SUFFIX)

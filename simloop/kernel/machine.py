@@ -71,7 +71,9 @@ class Feature(StrEnum):
     EARLY_TOOLS = "early tools"  # tools that start while the reply goes on
     QUEUE = "queue"  # without one, what the user says meanwhile is the next prompt
     HISTORY = "history"  # a conversation that begins before the first prompt
-    LIMITS = "limits"  # bounds on steps, errors and compactions
+    LIMITS = "limits"  # all but max_wall_clock
+    MOMENTS = "moments"  # that follow an entry of the engine
+    SYSTEM_PROMPT = "system prompt"
     POLICIES = "policies"  # retry, tool execution, hook isolation, notices
 
 

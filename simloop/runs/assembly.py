@@ -27,6 +27,7 @@ from simloop.runs.options import RunOptions
 from simloop.runs.own_loop import OF_LOOPS
 from simloop.scenario.history import past_messages
 from simloop.scenario.schema import HookPoint, Scenario, ScriptedHook, ScriptedTool
+from simloop.scenario.strict import differs
 from simloop.virtual.seeds import Seeds
 from simloop.world.fake_model import FakeModel, Model, ScriptedFailure
 from simloop.world.faults import FaultSites, FaultyModel, faulty_tool
@@ -47,14 +48,30 @@ def features_of(scenario: Scenario, given: RunOptions) -> dict[Feature, bool]:
         and scenario.tool_execution.start is ToolStart.WHEN_CALLED,
         Feature.HISTORY: bool(scenario.history),
         Feature.LIMITS: any(
-            getattr(scenario.limits, name) != getattr(Limits(), name) for name in OF_LOOPS
+            getattr(scenario.limits, name) != getattr(Limits(), name)
+            for name in (*OF_LOOPS, "first_part_timeout_ms", "model_call_timeout_ms")
         ),
-        Feature.POLICIES: any(
-            (scenario.retry, scenario.hook_isolation, given.get("retry"), given.get("callbacks"))
-        )
-        or _has_policy_of_tools(scenario)
-        or scenario.warn_after is not None,
+        Feature.MOMENTS: any(
+            moment.after in _OF_THE_ENGINE for moment in scenario.moments().values()
+        ),
+        Feature.SYSTEM_PROMPT: bool(scenario.system_prompt),
+        Feature.POLICIES: _has_policies(scenario)
+        or any(given.get(name) for name in ("retry", "callbacks", "estimate_tokens")),
     }
+
+
+_OF_THE_ENGINE = frozenset({"hook", "compaction", "backoff", "transition"})
+"""The entries that a scenario can wait for and that an agent does not leave."""
+
+
+def _has_policies(scenario: Scenario) -> bool:
+    """Return whether the scenario sets a policy of the engine."""
+    policies = (scenario.retry, scenario.hook_isolation, scenario.warn_after)
+    return (
+        any(each is not None for each in policies)
+        or differs(scenario, "clock")
+        or _has_policy_of_tools(scenario)
+    )
 
 
 def _has_policy_of_tools(scenario: Scenario) -> bool:

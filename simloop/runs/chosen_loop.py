@@ -5,11 +5,10 @@ is sealed, recorded and judged alike, whether the caller gives its name, a class
 """
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from simloop.errors import ScenarioError
 from simloop.kernel.checked import as_written
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Machine
@@ -18,21 +17,24 @@ from simloop.runs.options import RunOptions
 from simloop.runs.own_loop import (
     OF_LOOPS,
     GivenLoop,
-    called,
+    check_agent_options,
     check_limits,
     declared_design,
     found,
     is_made,
     is_own,
     kept_limits,
+    makes_agent,
     own_machine,
     recorded_name,
 )
 from simloop.runs.registry import machine_for
 from simloop.scenario.designs import LoopOptions
+from simloop.scenario.expect import Expect
+from simloop.scenario.expectations import Expectations, stated
 from simloop.scenario.naming import check_judge_as
 from simloop.scenario.schema import Scenario
-from simloop.world.agent import is_agent
+from simloop.world.agent import check_agent, is_agent
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,7 @@ class ChosenLoop:
     is_own: bool
     limits: Mapping[str, int | str | None]
     has_name: bool
+    expected: Expect
 
     @property
     def explore(self) -> str:
@@ -70,9 +73,9 @@ def choose_loop(scenario: Scenario, given: RunOptions) -> ChosenLoop:
     check_judge_as(judge_as, loop)
     if not judge_as and loop == scenario.loop:
         judge_as = scenario.judge_as
-    agent = found(loop) if is_own(loop) else None
-    if is_agent(agent):
-        return _agent(scenario, loop, agent, judge_as, options)
+    own_loop = found(loop) if is_own(loop) else None
+    if is_agent(own_loop) or makes_agent(own_loop):
+        return _agent(scenario, loop, own_loop, judge_as, given)
     if isinstance(loop, str):
         scenario = _with_options(scenario, loop, options)
         machine = machine_for(loop, scenario.limits, scenario.loops, judge_as)
@@ -84,6 +87,7 @@ def choose_loop(scenario: Scenario, given: RunOptions) -> ChosenLoop:
         judge_as = judge_as or declared_design(machine)
         check_judge_as(judge_as, loop)
     name = recorded_name(loop, machine)
+    attribute = (_expect_on(own_loop) or _expect_on(machine)) if own else None
     return ChosenLoop(
         scenario,
         MachineDesign(machine),
@@ -92,33 +96,61 @@ def choose_loop(scenario: Scenario, given: RunOptions) -> ChosenLoop:
         own,
         _limits(loop, name, machine, scenario.limits),
         isinstance(loop, str),
+        _expected(scenario, (given.get("expect_on"), attribute), name, judge_as),
     )
 
 
+def _expect_on(owner: Any) -> Any:
+    return getattr(owner, "expect_on", None)
+
+
+def _expected(scenario: Scenario, sources: Sequence[Any], name: str, judge_as: str) -> Expect:
+    """Return the expectations of a scenario in the first source that states some, or its own."""
+    for source in sources:
+        expect = None if source is None else stated(source, scenario)
+        if expect is not None:
+            return expect
+    return scenario.expected_of(name, judge_as)
+
+
 def _agent(
-    scenario: Scenario, loop: GivenLoop, agent: Any, judge_as: str, options: Mapping[str, Any]
+    scenario: Scenario, loop: GivenLoop, agent: Any, judge_as: str, given: RunOptions
 ) -> ChosenLoop:
-    name = loop if isinstance(loop, str) else f"{agent.__module__}:{called(agent)}"
-    if options:
-        raise ScenarioError(
-            f"the loop `{name}` is an agent, and takes no options",
-            key=f"loops.{name}",
-            hint="give its settings in Python: a function that calls it, or a class",
-        )
+    options = given.get("loop_options") or {}
+    source = agent if hasattr(agent, "__qualname__") else type(agent)
+    name = loop if isinstance(loop, str) else f"{source.__module__}:{source.__qualname__}"
+    if isinstance(loop, str):
+        scenario = _with_options(scenario, loop, options)
+        options = scenario.loops.of_own(loop)
+    check_agent_options(agent, name, options)
+    if is_agent(agent):
+        check_agent(agent, name)
     judge_as = judge_as or str(getattr(agent, "judge_as", ""))
     check_judge_as(judge_as, loop)
     wall_clock = as_written(scenario.limits)["max_wall_clock"]
     limits = {} if wall_clock is None else {"max_wall_clock": wall_clock}
-    design = AgentDesign(agent, name)
-    return ChosenLoop(scenario, design, name, judge_as, True, limits, isinstance(loop, str))  # noqa: FBT003
+    design = AgentDesign(agent, name, options)
+    return ChosenLoop(
+        scenario,
+        design,
+        name,
+        judge_as,
+        True,  # noqa: FBT003 - `is_own`
+        limits,
+        isinstance(loop, str),
+        _expected(scenario, (given.get("expect_on"), _expect_on(agent)), name, judge_as),
+    )
 
 
 def repeat(scenario: Scenario, given: RunOptions, seed: int, verb: str, call: str) -> str:
     """Return the command that repeats a run, or the call if a file or a name is missing."""
     loop: GivenLoop = given.get("loop") or scenario.loop
     judge_as, options = given.get("judge_as") or "", given.get("loop_options") or {}
-    if scenario.path and isinstance(loop, str):
+    expect_on = given.get("expect_on")
+    file = expect_on.path if isinstance(expect_on, Expectations) else ""
+    if scenario.path and isinstance(loop, str) and (file or not expect_on):
         flags = _flags(loop, scenario, judge_as, options)
+        flags += f" --expect {shlex.quote(file)}" if file else ""
         return f"simloop {verb} {shlex.quote(scenario.path)} --seed {seed}{flags}"
     source = f"simloop.load_scenario({scenario.path!r})" if scenario.path else "scenario"
     words = [source, f"seed={seed}"]
@@ -126,6 +158,7 @@ def repeat(scenario: Scenario, given: RunOptions, seed: int, verb: str, call: st
         words.append(f"loop={loop!r}" if isinstance(loop, str) else f"loop={_called(loop)}")
     words += [f"judge_as={judge_as!r}"] if judge_as else []
     words += [f"loop_options={options!r}"] if options else []
+    words += ["expect_on=expect_on"] if expect_on else []
     return f"{call}({', '.join(words)})"
 
 

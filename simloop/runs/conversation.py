@@ -23,9 +23,10 @@ from simloop.loops.opencode import OpencodeLoop
 from simloop.loops.pi import PiLoop
 from simloop.messages import Message
 from simloop.runs.assembly import scripted_tools, tool_execution_of
+from simloop.runs.chosen_loop import choose_loop
+from simloop.runs.design import MachineDesign
 from simloop.runs.options import RunOptions
-from simloop.runs.own_loop import GivenLoop
-from simloop.runs.registry import machine_for
+from simloop.runs.own_loop import GivenLoop, called
 from simloop.runs.simulation import Simulation
 from simloop.scenario.schema import Scenario
 from simloop.trace.entries import AnyEntry
@@ -59,8 +60,8 @@ def event_view(scenario: Scenario, loop: GivenLoop, names: Names, tools: Tools =
     """
     if names not in get_args(Names):
         raise ScenarioError(f"there are no events called `{names}`", key="events", hint=_KNOWN)
-    machine = machine_for(loop, scenario.limits, scenario.loops)
-    order = tool_execution_of(scenario, machine.policies).order
+    design = choose_loop(scenario, {"loop": loop}).design
+    order = tool_execution_of(scenario, design.policies).order
     parallel = order is ToolOrder.PARALLEL
     in_order = {
         name
@@ -69,12 +70,13 @@ def event_view(scenario: Scenario, loop: GivenLoop, names: Names, tools: Tools =
     }
     if names == "document":
         return DocumentEvents(parallel=parallel, sequential=in_order)
+    machine = design.machine if isinstance(design, MachineDesign) else None
     if isinstance(machine, PiLoop):
         cut = bool(machine.options.refuse_cut_calls)
         return ProgramEvents(parallel=parallel, fails_cut_calls=cut, sequential=in_order)
     if isinstance(machine, OpencodeLoop):
         return OpencodeEvents(idles=2 if machine.options.idle_twice else 1)
-    raise no_events(machine.name)
+    raise no_events(loop if isinstance(loop, str) else called(loop))
 
 
 def no_events(loop: str) -> ScenarioError:

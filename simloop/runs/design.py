@@ -5,16 +5,18 @@ module above asks which of the two a loop is; both answer with features that the
 an agent.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from simloop.engine.machine_agent import MachineAgent
 from simloop.engine.settings import EngineSettings
+from simloop.errors import ScenarioError
 from simloop.kernel.machine import Feature, Machine
 from simloop.kernel.policies import Policies
 from simloop.runs.isolation import isolated
-from simloop.world.agent import Agent, agent_from
+from simloop.runs.own_loop import A_LOOP, AN_AGENT, is_maker
+from simloop.world.agent import Agent, agent_from, is_agent
 
 AGENTS_LACK: Mapping[Feature, str] = {
     Feature.HOOKS: "an agent of your own has no hooks of simloop",
@@ -22,6 +24,8 @@ AGENTS_LACK: Mapping[Feature, str] = {
     Feature.EARLY_TOOLS: "an agent of your own starts its tools itself",
     Feature.HISTORY: "an agent of your own keeps its own history",
     Feature.LIMITS: "an agent of your own has no limits of simloop but max_wall_clock",
+    Feature.MOMENTS: "an agent of your own leaves no entries of an engine to act after",
+    Feature.SYSTEM_PROMPT: "an agent of your own has its own system prompt",
     Feature.POLICIES: "an agent of your own has no policies of simloop",
     Feature.QUEUE: "an agent of your own may leave messages in its queue",
 }
@@ -69,10 +73,14 @@ class MachineDesign:
 
 @dataclass(frozen=True, slots=True)
 class AgentDesign:
-    """An agent of the user's own: an async function, a class or an object."""
+    """An agent of the user's own: an async function or object, or what makes one for each run.
 
-    made: Callable[..., Any]
+    That is a class, or a function without a parameter; `options` are its arguments by name.
+    """
+
+    made: Any
     name: str
+    options: Mapping[str, Any]
 
     @property
     def lacks(self) -> Mapping[Feature, str]:
@@ -85,6 +93,16 @@ class AgentDesign:
         return Policies()
 
     def agent(self, settings: EngineSettings) -> Agent:  # noqa: ARG002 - for machines
-        """Return the agent; a class is instantiated for each conversation."""
-        with isolated(f"the loop `{self.name}` cannot be loaded", "look at its constructor"):
-            return agent_from(self.made, self.name)
+        """Return the agent. Raises ScenarioError if there is none."""
+        made = self.made
+        if is_maker(made):
+            with isolated(f"the loop `{self.name}` cannot be loaded", A_LOOP):
+                made = made(**self.options)
+        if not is_agent(made):
+            raise ScenarioError(
+                f"the loop `{self.name}` is a function without parameters that returns "
+                f"{type(made).__name__}, which is no agent",
+                key="loop",
+                hint=f"{AN_AGENT}; a function that makes a machine takes Limits",
+            )
+        return agent_from(made, self.name)

@@ -6,7 +6,7 @@ the key, the expected and the actual value, and the first entry of the trace tha
 
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from simloop.kernel.durations import format_duration
@@ -75,10 +75,17 @@ def _at_the_end(expect: Expect, result: "Result") -> Iterator[Mismatch]:
     yield from _elapsed(expect, result)
     for name in ExpectedCounters.model_fields:
         wanted, got = getattr(expect.counters, name), getattr(result.counters, name, None)
-        yield from _compared(f"counters.{name}", wanted, got)
+        note = "" if result.counters else _NO_COUNTERS
+        yield from _compared(f"counters.{name}", wanted, got, note=note)
     roles = _roles(result.messages)
     if expect.messages is not None and not _roles_fit(expect.messages, roles):
-        yield Mismatch("messages", expect.messages, roles)
+        note = "" if result.counters else _NO_MESSAGES
+        yield Mismatch("messages", expect.messages, roles, note=note)
+
+
+_NO_COUNTERS = " (an agent of your own has no counters; expect `requests`)"
+_NO_MESSAGES = " (an agent keeps its messages to itself; expect `sent`)"
+_NO_BACKOFFS = " (the waits of an agent are not recorded; expect `elapsed`)"
 
 
 def _elapsed(expect: Expect, result: "Result") -> Iterator[Mismatch]:
@@ -113,7 +120,9 @@ def in_trace(expect: Expect, record: list[AnyEntry]) -> Iterator[Mismatch]:
         waits = expect.backoffs
         wanted = [each if isinstance(each, str) else format_duration(each) for each in waits]
         waited = [format_duration(delay_ns) for delay_ns in views.backoffs_ns(record)]
-        yield from _listed("backoffs", wanted, waited, _seqs(record, entries.Backoff))
+        of_machine = any(isinstance(entry, entries.Transition) for entry in record)
+        for found in _listed("backoffs", wanted, waited, _seqs(record, entries.Backoff)):
+            yield found if of_machine else replace(found, note=_NO_BACKOFFS)
     if expect.hooks is not None:
         ran = [" ".join(run) for run in views.hook_log(record)]
         yield from _listed("hooks", expect.hooks, ran, _seqs(record, entries.Hook))
@@ -150,6 +159,8 @@ def _listed(
 def _holds(wanted: Any, got: Any) -> bool:
     """Return whether a value is equal, within the bounds, or contains the texts."""
     match wanted:
+        case Count() if got is None:
+            return False
         case Count(min=least, max=most) | Span(min=least, max=most):
             return bool((least is None or got >= least) and (most is None or got <= most))
         case Contains():

@@ -13,6 +13,7 @@ from simloop.engine.hooks import Callbacks, Hooks
 from simloop.errors import ScenarioError
 from simloop.kernel.retry import RetryPolicy
 from simloop.runs.own_loop import GivenLoop
+from simloop.scenario.expectations import Expectations
 from simloop.scenario.schema import Scenario
 from simloop.world.fake_model import Model
 from simloop.world.tools import Tools
@@ -21,9 +22,11 @@ from simloop.world.tools import Tools
 class RunOptions(TypedDict, total=False):
     """The options of a run that a caller may give besides the scenario; each is optional.
 
-    `seed` and `loop` (a name, a Machine, or a class or function that makes one from Limits) replace
-    those of the scenario. `judge_as` is the bundled design whose expectations hold for a loop of
-    the user's own; `loop_options` replace single options of the loop. `tools` (functions or Tools),
+    `seed` and `loop` (a name; a Machine, or a class or function that makes one from Limits; or an
+    agent, or a class or function that makes one) replace those of the scenario. `judge_as` is the bundled design whose expectations hold for a loop of
+    the user's own; `loop_options` replace single options of the loop. `expect_on` has expectations
+    for this loop by names of bundled scenarios; a machine or an agent may have them as an attribute
+    of that name. `tools` (functions or Tools),
     `hooks` and `callbacks` are Python code that joins the scripted ones. `model` (a function, or an
     object with `stream`) answers instead of a script. `retry` and `estimate_tokens` replace
     the policy and the estimate. Such code runs sealed: time, dates and randomness are virtual.
@@ -33,6 +36,7 @@ class RunOptions(TypedDict, total=False):
     loop: GivenLoop | None
     judge_as: str
     loop_options: Mapping[str, Any]
+    expect_on: Expectations | Mapping[str, Any] | None
     tools: Tools
     hooks: Hooks | None
     callbacks: Callbacks | None

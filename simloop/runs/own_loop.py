@@ -18,10 +18,19 @@ from simloop.kernel.machine import Bound, Machine, Run
 from simloop.kernel.policies import Policies
 from simloop.runs.isolation import imported, isolated
 from simloop.scenario.designs import names
-from simloop.world.agent import Agent
+from simloop.world.agent import Agent, is_agent
 
 GivenLoop: TypeAlias = str | Machine | Callable[..., Machine] | Agent | Callable[..., Any]
-"""A name; a machine, or a class or function that makes one from Limits; or an agent."""
+"""A name; a machine, or what makes one from Limits; or an agent, or what makes one."""
+
+AN_AGENT = (
+    "an agent is `async def agent(prompt, world)`, an object or a class with such a `__call__`, or "
+    "a function without parameters that returns one"
+)
+A_LOOP = (
+    "write module:attribute, for an agent, for a Machine, or for what makes one; modules are "
+    "looked for here and among those installed"
+)
 
 OF_LOOPS = ("max_steps", "max_steps_per_round", "max_error_count", "max_compaction_attempts")
 """The limits that only a loop can keep; the simulator keeps the others."""
@@ -35,6 +44,26 @@ def is_own(loop: GivenLoop) -> bool:
 def is_made(loop: Any) -> bool:
     """Return whether `loop` is a machine, not a name, class or function that makes one."""
     return hasattr(loop, "advance") and not isinstance(loop, type)
+
+
+def makes_agent(made: Any) -> bool:
+    """Return whether `made` is a function for an agent: one that has no parameter for Limits."""
+    if isinstance(made, type) or not callable(made) or is_made(made) or is_agent(made):
+        return False
+    try:
+        first = next(iter(inspect.signature(made).parameters.values()), None)
+    except (TypeError, ValueError):  # written in C
+        return False
+    return first is None or (
+        first.kind not in (first.VAR_POSITIONAL, first.VAR_KEYWORD)
+        and first.name != "limits"
+        and (first.kind is first.KEYWORD_ONLY or first.default is not first.empty)
+    )
+
+
+def is_maker(made: Any) -> bool:
+    """Return whether `made` is a class or a function that makes an agent for each run."""
+    return isinstance(made, type) or makes_agent(made)
 
 
 def called(loop: GivenLoop) -> str:
@@ -71,7 +100,7 @@ def found(loop: GivenLoop) -> Any:
     """Return the object that `loop` names, or `loop`. Raises ScenarioError if the import fails."""
     if not isinstance(loop, str):
         return loop
-    with isolated(f"the loop `{loop}` cannot be loaded", _HINT):
+    with isolated(f"the loop `{loop}` cannot be loaded", A_LOOP):
         return imported(loop)
 
 
@@ -88,6 +117,12 @@ def own_machine(
     parameter. A ready-made machine takes no options. Raises ScenarioError.
     """
     name, made = called(loop), found(loop)
+    if is_agent(made) or makes_agent(made):
+        raise ScenarioError(
+            f"the loop `{name}` is an agent, and only machines can be explored",
+            key="loop",
+            hint="run it instead: simloop check all --loop module:attribute",
+        )
     if is_made(made):
         if options:
             hint = "name the class, or a function that makes the machine from Limits and options"
@@ -103,7 +138,7 @@ def own_machine(
     if design and "options" in takes and "options" not in given:
         given["options"] = _as_declared(made, design_options(design))
     _check_options(made, name, limits, given)
-    with isolated(f"the loop `{name}` cannot be loaded", _HINT):
+    with isolated(f"the loop `{name}` cannot be loaded", A_LOOP):
         machine = made(limits, **given)
     return _checked(machine, name)
 
@@ -171,6 +206,29 @@ def takes_limits_alone(made: Any) -> bool:
     return True
 
 
+def check_agent_options(agent: Any, name: str, given: Mapping[str, Any]) -> None:
+    """Raise ScenarioError if what makes an agent does not take the options that are given.
+
+    An agent that is made already takes none.
+    """
+    if is_maker(agent):
+        try:
+            inspect.signature(agent).bind(**given)
+        except TypeError as error:
+            known = ", ".join(_parameters(agent)) or "no options"
+            raise ScenarioError(
+                f"the loop `{name}` cannot be made with these options: {error}",
+                key=f"loops.{name}",
+                hint=f"it takes {known}",
+            ) from None
+    elif given:
+        raise ScenarioError(
+            f"the loop `{name}` is an agent that is made already, and takes no options",
+            key=f"loops.{name}",
+            hint="name a class, or a function without a required parameter that makes the agent",
+        )
+
+
 def _check_options(made: Any, name: str, limits: Limits, given: Mapping[str, Any]) -> None:
     """Raise ScenarioError, listing the valid options, if `made` does not take those given."""
     takes = _parameters(made)
@@ -189,14 +247,11 @@ def _check_options(made: Any, name: str, limits: Limits, given: Mapping[str, Any
         ) from None
 
 
-_HINT = (
-    "write module:attribute, for a Machine or what makes one from Limits; modules are looked for "
-    "here and among those installed"
-)
-
-
 def _checked(machine: Any, loop: str) -> Machine:
-    message, hint = f"the loop `{loop}` is no machine", "see Machine in simloop/kernel/machine.py"
+    message = f"the loop `{loop}` is no machine"
+    hint = f"see Machine in simloop/kernel/machine.py; {AN_AGENT}"
+    if inspect.iscoroutine(machine):
+        machine.close()  # nobody awaits it
     with isolated(message, hint):
         missing = [name for name in _MACHINE if not hasattr(machine, name)]
         wrong = ""

@@ -1,16 +1,21 @@
 """The course of one prompt around an agent, from its prompt entry to its end entry.
 
-Not here: the agent's own course. The rule to keep: every run has exactly one prompt entry and, with
-an outcome, one end entry, whatever agent it was of.
+Not here: the agent's own course. The rules to keep: every run has exactly one prompt entry and,
+with an outcome, one end entry, whatever agent it was of; and an error of simloop ends the run, even
+if the agent swallows it.
 """
 
 import asyncio
+from collections.abc import Sequence
+from typing import Any
 
 from simloop.engine.machine_agent import MachineAgent
-from simloop.errors import SimloopError
+from simloop.errors import ScenarioError, SimloopError
+from simloop.escape import writable
 from simloop.kernel.signals import AbortRequested
 from simloop.messages import Outcome
 from simloop.trace import entries
+from simloop.trace.entries import AnyEntry
 from simloop.world.agent import Agent
 from simloop.world.ending import Ending
 from simloop.world.user_errors import describe, keep
@@ -20,7 +25,7 @@ from simloop.world.world import World
 async def run_prompt(agent: Agent, prompt: str, world: World) -> Ending:
     """Run `agent` on `prompt` and return its end. Raises the errors of simloop.
 
-    An exception of the agent ends it as failed.
+    An exception of the agent ends it as failed, unless it was asked to stop.
     """
     recorder, loop = world.model.recorder, world.model.loop
     start_ns = loop.now_ns
@@ -41,26 +46,57 @@ async def run_prompt(agent: Agent, prompt: str, world: World) -> Ending:
 
 
 async def _ending_of(agent: Agent, prompt: str, world: World) -> Ending:
-    cancellation = world.user.cancellation
-    text = None
+    if isinstance(agent, MachineAgent):
+        await agent(prompt, world)
+        assert agent.ending is not None
+        return agent.ending
+    cancellation, recorder = world.user.cancellation, world.model.recorder
+    record = recorder.entries
+    text, failure = None, None
     try:
         text = await agent(prompt, world)
     except asyncio.CancelledError:
-        if cancellation.pending is None:
+        if cancellation.pending is None and recorder.error is None:
             raise  # another task cancels the run, and not its user
     except SimloopError:
         raise
-    except Exception as error:
-        if isinstance(agent, MachineAgent):
-            raise  # the engine isolates user code itself: this is a machine's own fault
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - an agent is user code
         keep(world.model.raised, "the agent", error)
-        return Ending(Outcome.FAILED, message=Outcome.FAILED.message(cause=describe(error)))
-    if isinstance(agent, MachineAgent):
-        assert agent.ending is not None
-        return agent.ending
-    if cancellation.pending is None:
-        said = text or ""
-        return Ending(Outcome.COMPLETED, message=said, text=said)
-    if isinstance(cancellation.take(), AbortRequested):
-        return Ending(Outcome.ABORTED, message=Outcome.ABORTED.message())
-    return Ending(Outcome.TIMED_OUT, "max_wall_clock", Outcome.TIMED_OUT.message())
+        failure = describe(error)
+    if recorder.error is not None:
+        raise recorder.error
+    if cancellation.pending is not None:
+        aborted = isinstance(cancellation.take(), AbortRequested)
+        outcome, limit = (Outcome.ABORTED, "") if aborted else (Outcome.TIMED_OUT, "max_wall_clock")
+        return Ending(outcome, limit, outcome.message(), _last_text(record))
+    if failure is not None:
+        message = Outcome.FAILED.message(cause=failure)
+        return Ending(Outcome.FAILED, "", message, _last_text(record))
+    said = _checked(text)
+    return Ending(Outcome.COMPLETED, "", said, said)
+
+
+def _checked(text: Any) -> str:
+    """Return the text that an agent returned. Raises ScenarioError for anything else."""
+    if text is not None and not isinstance(text, str):
+        raise ScenarioError(
+            f"the agent returned {type(text).__name__}, and not a text",
+            key="loop",
+            hint="return its last text, or None",
+        )
+    return writable(text or "")
+
+
+def _last_text(record: Sequence[AnyEntry]) -> str:
+    """Return the text of the run's last reply that has some, whole or cut off."""
+    pieces: list[str] = []
+    number = None
+    for entry in reversed(record):
+        if isinstance(entry, entries.TextDelta) and number in (None, entry.request):
+            number = entry.request
+            pieces.append(entry.text)
+        elif isinstance(entry, entries.Prompt) or (
+            isinstance(entry, entries.Request) and entry.number == number
+        ):
+            break
+    return "".join(reversed(pieces))

@@ -12,6 +12,7 @@ from typing import Any, Unpack
 
 import msgspec
 
+from simloop.engine.machine_agent import MachineAgent
 from simloop.errors import (
     BrokenMachine,
     CannotExpress,
@@ -42,6 +43,7 @@ from simloop.runs.registry import reasons_against
 from simloop.runs.result import Result
 from simloop.runs.run_prompt import run_prompt
 from simloop.runs.triggers import Triggers
+from simloop.scenario.catalog import name_of
 from simloop.scenario.expect import Expect
 from simloop.scenario.schema import Scenario, Trigger
 from simloop.trace import entries
@@ -52,6 +54,7 @@ from simloop.trace.recorder import Listener, Recorder
 from simloop.virtual.clock import VirtualLoop, run_virtual
 from simloop.virtual.seeds import Seeds
 from simloop.virtual.simulate import running_loop, simulate
+from simloop.world.agent import Agent
 from simloop.world.ending import Ending
 from simloop.world.fake_model import FakeModel, FunctionModel, Model
 from simloop.world.files import Files
@@ -89,7 +92,7 @@ class Simulation:
         policies = chosen.design.policies
         settings = settings_of(scenario, given, policies, self.seeds, self._surroundings.faulty)
         self._settings = settings
-        self._agent = chosen.design.agent(settings)
+        self._agent: Agent | None = None
         self._python = (*python_code(given, tools), *(("loop",) if chosen.is_own else ()))
         self.trace = LoopTrace(_header(chosen, self.seeds.seed, self._python))
         self._listeners: list[Listener] = []
@@ -116,8 +119,8 @@ class Simulation:
 
     @property
     def expected(self) -> Expect:
-        """Return the expectations that the scenario has of the loop that runs it."""
-        return self.scenario.expected_of(self._loop.name, self._loop.judge_as)
+        """Return the expectations of the loop that runs the scenario."""
+        return self._loop.expected
 
     async def arun(self) -> Result:
         """Run the scenario on the running virtual clock. Raises the errors of `run`."""
@@ -150,6 +153,8 @@ class Simulation:
                 "a run of this simulation is under way, or was cut short", hint="make another one"
             )
         world = self._world or self._open_world(running_loop())
+        # Made here and not before: the constructor of an agent may look at the clock.
+        agent = self._agent = self._agent or self._loop.design.agent(self._settings)
         task = asyncio.current_task()
         assert task is not None
         self.trace.footer = None
@@ -158,7 +163,7 @@ class Simulation:
         self._plan_abort(world)
         self._under_way = True
         try:
-            ending = await run_prompt(self._agent, prompt, world)
+            ending = await run_prompt(agent, prompt, world)
         except (Exception, SystemExit) as error:  # a machine is somebody's code
             self._blame_machine(error)
             raise
@@ -190,8 +195,10 @@ class Simulation:
 
     def _blame_machine(self, error: Exception | SystemExit) -> None:
         """Raise BrokenMachine for an error that only the user's own machine can cause."""
-        if self._loop.is_own and (
-            isinstance(error, InternalError) or not isinstance(error, SimloopError)
+        if (
+            isinstance(self._agent, MachineAgent)
+            and self._loop.is_own
+            and (isinstance(error, InternalError) or not isinstance(error, SimloopError))
         ):
             raise BrokenMachine(
                 f"the loop `{escape(self._loop.name)}` is broken: {escape(describe(error))}\n"
@@ -267,6 +274,9 @@ class Simulation:
 
     def _elsewhere(self, says: str) -> str:
         """Return the advice to state `says` for this loop, which is not the scenario's own."""
+        name = name_of(self.scenario.path)
+        if name and self._loop.is_own:  # nobody can change the file
+            return f"say what this loop does in its `expect_on`, or with --expect: {name}: {says}"
         if not self._loop.has_name:  # a file names only loops that it can find
             return f"say in Python what this loop does, in expect_on[{self._loop.name!r}]: {says}"
         return f"say under expect_on what this loop does: {self._loop.name}: {says}"
@@ -319,8 +329,8 @@ class Simulation:
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """Return the conversation so far, as far as the agent shows it."""
-        return getattr(self._agent, "messages", ())
+        """Return the conversation so far; that of an agent of the user's own is not known."""
+        return self._agent.messages if isinstance(self._agent, MachineAgent) else ()
 
     def queue(self, text: str, *, follow_up: bool = False) -> None:
         """Send a user message, read with the next request or when the run would otherwise end."""

@@ -7,6 +7,7 @@ beside the package in a checkout and inside it in a wheel.
 import difflib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from simloop.errors import ScenarioError
@@ -114,6 +115,15 @@ def find_folder(name: str) -> Path | None:
     return None
 
 
+def name_of(path: str | Path) -> str:
+    """Return the name of the bundled scenario in the file at `path`; empty for other files."""
+    try:
+        inside = Path(path).resolve().relative_to(bundled_folder())
+    except (OSError, ValueError):
+        return ""
+    return inside.as_posix().removesuffix(SUFFIX)
+
+
 def _exists(name: str) -> bool:
     try:
         return Path(name).exists()
@@ -122,7 +132,11 @@ def _exists(name: str) -> bool:
 
 
 def _paths() -> dict[str, Path]:
-    folder = bundled_folder()
+    return _paths_in(bundled_folder())
+
+
+@cache
+def _paths_in(folder: Path) -> dict[str, Path]:
     return {
         path.relative_to(folder).as_posix().removesuffix(SUFFIX): path
         for path in sorted(folder.rglob(f"*{SUFFIX}"))

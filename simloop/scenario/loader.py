@@ -7,7 +7,7 @@ traceback.
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,7 @@ def _validate(document: Document) -> Scenario:
         # JSON, because strict JSON mode accepts a word for an enum member; strict Python does not.
         scenario = Scenario.model_validate_json(json.dumps(document.data))
     except ValidationError as error:
-        raise _findings(document, error) from error
+        raise findings(document, error, Scenario, _mistakes_in_names(document)) from error
     try:
         check_names_in(scenario)
     except ScenarioError as error:
@@ -79,24 +79,31 @@ def _mistakes_in_names(document: Document) -> Iterator[ScenarioError]:
             yield error
 
 
-def _findings(document: Document, invalid: ValidationError) -> ScenarioError:
-    """Return the mistakes of the file as one error, in the order of their places."""
+def findings(
+    document: Document,
+    invalid: ValidationError,
+    model: Any,
+    others: Iterable[ScenarioError] = (),
+) -> ScenarioError:
+    """Return the mistakes of a file of `model`, and `others`, as one error, by their places."""
     found: dict[tuple[int, int], ScenarioError] = {}
     missing: dict[tuple[int, int], ScenarioError] = {}
     errors = _one_form_each(document, invalid.errors(include_url=False))
-    misspelt = {error.hint for error in (_finding(document, e) for e in errors if _is_unknown(e))}
+    misspelt = {
+        error.hint for error in (_finding(document, e, model) for e in errors if _is_unknown(e))
+    }
     for error in errors:
         if error["type"] != "missing":
-            found.setdefault(_place(document, error), _finding(document, error))
+            found.setdefault(_place(document, error), _finding(document, error, model))
         # A misspelt key is one mistake: its suggestion names the missing key.
         elif _suggestion(str(error["loc"][-1])) not in misspelt:
-            missing.setdefault(_place(document, error), _finding(document, error))
-    for mistake in _mistakes_in_names(document):
+            missing.setdefault(_place(document, error), _finding(document, error, model))
+    for mistake in others:
         found.setdefault((mistake.line or 0, mistake.column or 0), mistake)
     # A missing key goes last, because its place is that of the whole mapping.
     order = (*sorted(found), *sorted(missing.keys() - found.keys()))
-    first, *others = ((missing | found)[place] for place in order)
-    first.others = tuple(others)
+    first, *rest = ((missing | found)[place] for place in order)
+    first.others = tuple(rest)
     return first
 
 
@@ -137,12 +144,12 @@ def expected(given: dict[str, Any]) -> Expect:
         raise refusal(Expect, error, key="expect") from None
 
 
-def _finding(document: Document, error: Any) -> ScenarioError:
+def _finding(document: Document, error: Any, model: Any) -> ScenarioError:
     loc, kind = loc_of(error), error["type"]
     line, column = _place(document, error)
     message, hint = wording(error)
     if _is_unknown(error):
-        message, hint = "unknown key", nearest(Scenario, loc)
+        message, hint = "unknown key", nearest(model, loc)
     elif kind == "missing":
         message, hint = f"the key `{loc[-1]}` is missing", "add it"
     return ScenarioError(

@@ -9,7 +9,7 @@ the middle of its work.
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from simloop.errors import RunawayRun
+from simloop.errors import RunawayRun, SimloopError
 from simloop.trace.entries import AnyEntry
 
 MAX_TRACE_CHARS = 200_000_000
@@ -48,9 +48,10 @@ class Recorder:
 
     `append` adds an entry that the caller has built; it is a plain `list.append` until somebody
     listens. `chars` counts the characters of the texts in the entries, and `max_chars` bounds it.
+    `error` is the first error of simloop at the boundary, which ends the run.
     """
 
-    __slots__ = ("_listeners", "append", "chars", "clock", "entries", "max_chars")
+    __slots__ = ("_listeners", "append", "chars", "clock", "entries", "error", "max_chars")
 
     def __init__(
         self, entries: list[AnyEntry], clock: Clock, max_chars: int = MAX_TRACE_CHARS
@@ -58,6 +59,7 @@ class Recorder:
         self.entries = entries
         self.append: Callable[[AnyEntry], None] = entries.append
         self.chars = 0
+        self.error: SimloopError | None = None
         self.max_chars = max_chars
         # Most conversations begin with their clock: then no call is needed to read it.
         self.clock = Since(clock) if clock.now_ns else clock
@@ -90,11 +92,18 @@ class Recorder:
     def refuse(self) -> None:
         """Raise RunawayRun for the bound that the trace has passed."""
         if self.chars > self.max_chars:
-            raise RunawayRun(
+            error = RunawayRun(
                 f"the trace passed max_trace_chars={self.max_chars} characters of text without an "
                 "outcome: say less, or raise max_trace_chars in the scenario"
             )
-        raise RunawayRun(f"the trace passed {MAX_ENTRIES} entries without an outcome")
+        else:
+            error = RunawayRun(f"the trace passed {MAX_ENTRIES} entries without an outcome")
+        self.keep(error)
+        raise error
+
+    def keep(self, error: SimloopError) -> None:
+        """Keep the first error of simloop that an agent gets, because it may swallow it."""
+        self.error = self.error or error
 
     def record(self, kind: type[AnyEntry], *data: Any) -> None:
         """Append an entry of `kind` with `data` after `seq` and `at_ns`. Raises as `count`."""

@@ -6,6 +6,7 @@ one call, so that code written without simloop in mind is an agent.
 """
 
 import inspect
+from functools import partial
 from typing import Any, Protocol, cast
 
 from simloop.errors import ScenarioError
@@ -26,36 +27,47 @@ class Agent(Protocol):
 
 def is_agent(made: Any) -> bool:
     """Return whether `made` is an agent: an async function, or anything with async calls."""
-    call = made if inspect.isroutine(made) else getattr(made, "__call__", None)  # noqa: B004
-    return inspect.iscoroutinefunction(call)
+    call = getattr(made, "__call__", None)  # noqa: B004
+    return inspect.iscoroutinefunction(made) or inspect.iscoroutinefunction(call)
+
+
+def check_agent(made: Any, name: str) -> None:
+    """Raise ScenarioError unless an agent, or the instances of a class, take a prompt."""
+    _takes_world(partial(made.__call__, None) if inspect.isclass(made) else made, name)
 
 
 def agent_from(made: Any, name: str) -> Agent:
     """Return an agent that passes on the arguments that `made` takes: a prompt, perhaps a world.
 
-    A class is instantiated, and the instance keeps the conversation. Raises ScenarioError for an
-    agent that takes other arguments.
+    Raises ScenarioError for an agent that takes other arguments.
     """
-    agent: Any = made() if inspect.isclass(made) else made
-    if _positional(agent, name) == 1:
+    if _takes_world(made, name):
+        return cast("Agent", made)
 
-        async def without_world(prompt: str, _: World) -> str | None:
-            answer: str | None = await agent(prompt)
-            return answer
+    async def without_world(prompt: str, _: World) -> str | None:
+        answer: str | None = await made(prompt)
+        return answer
 
-        return cast("Agent", without_world)
-    return cast("Agent", agent)
+    return cast("Agent", without_world)
 
 
-def _positional(agent: Any, name: str) -> int:
-    """Return how many positional arguments an agent takes. Raises ScenarioError unless 1 or 2."""
-    signature = inspect.signature(agent)
-    for count in (2, 1):
+def _takes_world(made: Any, name: str) -> bool:
+    """Return whether an agent takes a world after the prompt. Raises ScenarioError.
+
+    A second parameter with a default is the world only if it is called `world`: the agent may be
+    code that was written without simloop in mind.
+    """
+    signature = inspect.signature(made)
+    second = [*signature.parameters.values()][1:2]
+    alone = not any(
+        each.default is inspect.Parameter.empty or each.name == "world" for each in second
+    )
+    for count in (1, 2) if alone else (2, 1):
         try:
             signature.bind(*range(count))
         except TypeError:
             continue
-        return count
+        return count > 1
     raise ScenarioError(
         f"the agent `{name}` takes {signature}, and not a prompt and a world",
         key="loop",

@@ -6,7 +6,7 @@ is ready gets its turn, so that an observer changes nothing.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -39,6 +39,7 @@ from simloop.world.cancellation import Cancellation
 from simloop.world.fake_model import Model
 from simloop.world.streams import Stream, stream_of
 from simloop.world.user_errors import UserError, describe, keep
+from simloop.world.user_port import no_turn
 
 
 class ModelCallFailed(Exception):  # noqa: N818 - a failure of the simulated world, not of simloop
@@ -73,6 +74,7 @@ class ModelPort:
         self.recorder = recorder
         self.loop = loop
         self.raised = raised
+        self.turn = no_turn
         self.requests = 0
         self._coder = RequestCoder()
 
@@ -108,12 +110,15 @@ class ModelPort:
         tools: Iterable[ToolSpec] = (),
     ) -> Completion:
         """Send a request and return the whole reply. Raises ModelCallFailed if the call fails."""
+        await self.turn()
         stream = self.stream(messages, system_prompt=system_prompt, tools=tools)
         async with aclosing(stream):
-            return await _whole(stream)
+            return await _whole(stream, self.turn)
 
 
-async def _whole(stream: "RecordedStream") -> Completion:
+async def _whole(
+    stream: "RecordedStream", turn: Callable[[], Awaitable[None]]
+) -> Completion:
     text: list[str] = []
     calls: list[ToolCall] = []
     async for part in stream:
@@ -123,8 +128,10 @@ async def _whole(stream: "RecordedStream") -> Completion:
             case ToolCallPart():
                 calls.append(part.call)
             case StreamError():
+                await turn()
                 raise ModelCallFailed(part.fault)
             case Finish():
+                await turn()
                 message = AssistantMessage("".join(text), tuple(calls))
                 return Completion(message, part.reason, part.usage)
             case _:
@@ -188,8 +195,9 @@ class RecordedStream:
                 yield part
                 if self.ended or ready or loop.has_due:  # type: ignore[redundant-expr]
                     return
-        except SimloopError:
-            raise  # the script is wrong, or simloop is
+        except SimloopError as error:  # the script is wrong, or simloop is
+            self._recorder.keep(error)
+            raise
         except asyncio.CancelledError:
             if cancellation.pending is not None:
                 raise
@@ -212,7 +220,8 @@ class RecordedStream:
             if await self._stream.wait():
                 self._asks_for_turn = True
                 return True
-        except SimloopError:
+        except SimloopError as error:
+            self._recorder.keep(error)
             raise
         except asyncio.CancelledError:
             self._stream = _Failed(_cancelled())
@@ -228,6 +237,8 @@ class RecordedStream:
         return self
 
     async def __anext__(self) -> Part:
+        if self._stream is None and not self.ended:  # an agent that stops asks no model
+            await self._port.turn()
         while not self.ended:
             for part in self.due():
                 return part

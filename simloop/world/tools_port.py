@@ -24,6 +24,7 @@ from simloop.virtual.timeouts import Timeout, Timeouts
 from simloop.world.arguments import read_arguments
 from simloop.world.tools import Tool, canonical_json
 from simloop.world.user_errors import UserError, keep, message_of
+from simloop.world.user_port import no_turn
 
 
 def unbroken(_: Timeout) -> AbstractContextManager[None]:
@@ -52,15 +53,16 @@ class ToolsPort:
         self._loop = loop
         self._raised = raised
         self._timeout_ms = timeout_ms
+        self.turn = no_turn
 
     async def run(self, call: ToolCall) -> ToolMessage:
         """Run one call and return its result for the model.
 
         An unknown tool, wrong arguments and a tool that fails give an error result.
         """
-        if self._loop.busy:
-            await asyncio.sleep(0)
+        await self.turn()
         result = await self._run(call)
+        await self.turn()
         return ToolMessage(call.id, writable(result.text), result.is_error)
 
     async def _run(self, call: ToolCall) -> ToolResult:
@@ -101,8 +103,9 @@ class ToolsPort:
                     return started
                 value = started.result
             result = result_of(value)
-        except SimloopError:
-            raise  # a wrong scenario or an escape from the simulation is not the tool's failure
+        except SimloopError as error:  # a wrong scenario or an escape from the simulation
+            self._recorder.keep(error)
+            raise
         except asyncio.CancelledError:
             result = _cancelled()
         except Exception as error:  # noqa: BLE001 - a tool is user code
@@ -123,7 +126,8 @@ class ToolsPort:
         with timeouts.after(timeout_ms) as timeout, breaking(timeout):
             try:
                 result = result_of(await started)
-            except SimloopError:
+            except SimloopError as error:
+                self._recorder.keep(error)
                 raise
             except asyncio.CancelledError:
                 if timeouts.task.cancelling():

@@ -24,6 +24,10 @@ _CAUSES: dict[type, StopCause] = {
 }
 
 
+async def no_turn() -> None:
+    """Do nothing: the turn of a port that is in no world."""
+
+
 class UserPort:
     """The two queues of one conversation, and the cancellation of its runs."""
 
@@ -44,6 +48,18 @@ class UserPort:
     def stopped(self) -> bool:
         """Return whether the user, or the wall clock, has asked the run to stop."""
         return self.cancellation.pending is not None or self.cancellation.aborted
+
+    async def turn(self) -> None:
+        """Give tasks that are ready their turn. Raises CancelledError if the run is to end.
+
+        An error of simloop ends it too: code that has swallowed one must not go on.
+        """
+        if self._loop.busy:
+            await asyncio.sleep(0)
+        if self._recorder.error is not None:
+            raise asyncio.CancelledError
+        if not self.cancellation.closed:
+            self.cancellation.check()
 
     def has(self, queue: Queue | None = None) -> bool:
         """Return whether a message waits in `queue`, or in any."""

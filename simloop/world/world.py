@@ -19,3 +19,7 @@ class World:
     model: ModelPort
     tools: ToolsPort
     user: UserPort
+
+    def __post_init__(self) -> None:
+        """Let the native client end an agent that is to stop before it begins anything new."""
+        self.model.turn = self.tools.turn = self.user.turn

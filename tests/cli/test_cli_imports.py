@@ -98,5 +98,5 @@ def test_a_loop_that_ends_the_program_is_an_error_of_its_scenario(verb: str, loo
         words = [line.split()[0] for line in result.stdout.splitlines()]
         assert words == ["ok", "ERROR", "ok", "2"]
         assert result.exit_code == 2
-    assert f"the loop `{loop}` cannot be loaded: " in result.stderr
+    assert f"the loop `{loop}` cannot be loaded: " in " ".join(result.output.split())
     assert "internal error" not in result.stderr

@@ -1,0 +1,470 @@
+"""Agents as loops: every form that they take, and every way in which their runs end."""
+
+import asyncio
+import random
+import re
+import time
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import pytest
+
+from simloop import (
+    Expect,
+    Limits,
+    Outcome,
+    Queued,
+    Reply,
+    Scenario,
+    ScenarioError,
+    ScriptedTool,
+    ScriptExhausted,
+    Trigger,
+    arun,
+    run,
+    simulate,
+)
+from simloop.errors import CannotExpress, RunawayRun
+from simloop.kernel.limits import Limits as KernelLimits
+from simloop.loops.pi import PiLoop
+from simloop.messages import UserMessage
+from simloop.trace import entries
+from simloop.world.model_port import ModelCallFailed
+from simloop.world.world import World
+
+HERE = "test_agents"
+ANSWERED = Scenario(prompt="Go.", model=[Reply(say="Done.")])
+SLOW = Scenario(
+    prompt="Go.",
+    tools={"work": ScriptedTool(takes="10s", returns="done")},
+    model=[Reply(say="I begin.", call={"work": {}}), Reply(say="Done.")],
+)
+MADE: list[object] = []
+
+
+async def asks(prompt: str, world: World) -> str:
+    reply = await world.model.reply([UserMessage(prompt)], tools=world.tools.specs)
+    while reply.message.calls:
+        for call in reply.message.calls:
+            await world.tools.run(call)
+        reply = await world.model.reply([UserMessage(prompt)], tools=world.tools.specs)
+    return reply.message.text
+
+
+async def echoes(prompt: str) -> str:
+    return prompt
+
+
+async def has_a_default(prompt: str, style: str = "plain") -> str:
+    return f"{prompt} {style}"
+
+
+async def may_have_a_world(prompt: str, world: World | None = None) -> str:
+    return f"{prompt} {world is not None}"
+
+
+class Asking:
+    def __init__(self, *, manner: str = "") -> None:
+        MADE.append(self)
+        self.manner = manner
+        self.prompts: list[str] = []
+
+    async def __call__(self, prompt: str, world: World) -> str:
+        self.prompts.append(prompt)
+        return f"{len(self.prompts)}{self.manner} {await asks(prompt, world)}"
+
+
+def made() -> Asking:
+    return Asking()
+
+
+def made_with(*, manner: str = "") -> Asking:
+    return Asking(manner=manner)
+
+
+ASKING = Asking()
+FORMS: dict[str, Any] = {
+    "function": asks,
+    "name of a function": f"{HERE}:asks",
+    "partial": partial(asks),
+    "class": Asking,
+    "name of a class": f"{HERE}:Asking",
+    "object": Asking(),
+    "name of an object": f"{HERE}:ASKING",
+    "factory": made,
+    "name of a factory": f"{HERE}:made",
+    "method": Asking().__call__,
+}
+
+
+@pytest.mark.parametrize("loop", FORMS.values(), ids=FORMS)
+def test_an_agent_runs_in_every_form(loop: Any) -> None:
+    result = run(ANSWERED, loop=loop)
+    assert (result.outcome, result.text[-5:]) == (Outcome.COMPLETED, "Done.")
+    assert result.trace.header.python == ("loop",)
+    assert len(result.requests) == 1
+
+
+@pytest.mark.parametrize("loop", [Asking, made, f"{HERE}:Asking", f"{HERE}:made"])
+def test_what_makes_an_agent_makes_one_for_each_run_which_keeps_the_conversation(
+    loop: Any,
+) -> None:
+    twice = Scenario(prompt="a", then=["b"], model=[Reply(say="Yes.", times=2)])
+    MADE.clear()
+    assert [run(twice, loop=loop).text for _ in range(2)] == ["2 Yes.", "2 Yes."]
+    assert len(MADE) == 2
+
+
+def test_a_constructor_runs_on_the_virtual_clock_with_the_seed_of_the_run() -> None:
+    class Drawing:
+        def __init__(self) -> None:
+            self.drawn = f"{time.time()} {random.random()}"
+
+        async def __call__(self, _: str) -> str:
+            return self.drawn
+
+    bare = Scenario(prompt="Go.")
+    assert run(bare, loop=Drawing).text == run(bare, loop=Drawing).text
+    assert run(bare, loop=Drawing).text != run(bare, loop=Drawing, seed=1).text
+
+
+def test_an_agent_that_needs_no_world_leaves_it_out() -> None:
+    bare = Scenario(prompt="Go.")
+    assert run(bare, loop=echoes).text == "Go."
+    assert run(bare, loop=has_a_default).text == "Go. plain"
+    assert run(bare, loop=may_have_a_world).text == "Go. True"
+
+
+def test_a_class_and_a_factory_take_options() -> None:
+    for loop in (Asking, made_with, f"{HERE}:made_with"):
+        result = run(ANSWERED, loop=loop, loop_options={"manner": "!"})
+        assert result.text == "1! Done."
+    with pytest.raises(ScenarioError, match=r"manners.*it takes manner"):
+        run(ANSWERED, loop=Asking, loop_options={"manners": 1})
+    with pytest.raises(ScenarioError, match="is an agent that is made already, and takes no"):
+        run(ANSWERED, loop=asks, loop_options={"manner": "!"})
+
+
+async def takes_too_much(prompt: str, world: World, more: int) -> str:
+    return f"{prompt}{world}{more}"
+
+
+def not_async(prompt: str) -> str:
+    return prompt
+
+
+def takes_limits(_: KernelLimits) -> Asking:
+    return Asking()
+
+
+def wraps(prompt: str) -> Any:
+    return echoes(prompt)
+
+
+def makes_a_machine() -> PiLoop:
+    return PiLoop()
+
+
+class NeedsMore:
+    def __init__(self, model: str) -> None:
+        self.model = model
+
+    async def __call__(self, prompt: str) -> str:
+        return prompt + self.model
+
+
+class TakesNothing:
+    async def __call__(self) -> str:
+        return ""
+
+
+WRONG: dict[str, tuple[Any, str]] = {
+    "three parameters": (takes_too_much, r"takes_too_much` takes .*write `async def agent\("),
+    "none": (TakesNothing, r"TakesNothing` takes \(\).*write `async def agent\("),
+    "not async": (not_async, r"not_async` is no machine: .*an agent is `async def agent"),
+    "a coroutine": (wraps, r"wraps` is no machine: .*an agent is `async def agent"),
+    "limits": (takes_limits, r"takes_limits` is no machine: .*a function without parameters"),
+    "no agent": (lambda: 7, r"returns int, which is no agent .*a function that makes a machine"),
+    "a machine": (makes_a_machine, r"returns PiLoop, which is no agent .* takes Limits"),
+    "an argument": (NeedsMore, r"NeedsMore` cannot be made.*missing .*'model'"),
+}
+
+
+@pytest.mark.parametrize(("loop", "says"), WRONG.values(), ids=WRONG)
+def test_what_is_no_agent_is_refused_with_its_name_and_what_to_write(loop: Any, says: str) -> None:
+    with pytest.raises(ScenarioError, match=says) as caught:
+        run(ANSWERED, loop=loop)
+    assert caught.value.key.startswith("loop")
+
+
+def test_an_agent_that_returns_no_text_is_refused() -> None:
+    async def returns_a_number(_: str) -> Any:
+        return 7
+
+    with pytest.raises(ScenarioError, match=r"returned int, and not a text .*or None"):
+        run(Scenario(prompt="Go."), loop=returns_a_number)
+
+
+def test_an_agent_may_return_nothing_and_text_that_no_file_can_hold() -> None:
+    async def returns_nothing(_: str) -> None:
+        return None
+
+    async def returns_half_a_pair(_: str) -> str:
+        return "\ud800"
+
+    assert run(Scenario(prompt="Go."), loop=returns_nothing).text == ""
+    assert run(Scenario(prompt="Go."), loop=returns_half_a_pair).text == "\ufffd"
+
+
+# The end of a run
+
+
+def test_an_exception_ends_the_run_as_failed_and_keeps_its_traceback() -> None:
+    async def raises(prompt: str, world: World) -> str:
+        await world.model.reply([UserMessage(prompt)])
+        raise ValueError("oops")
+
+    result = run(ANSWERED, loop=raises)
+    assert (result.outcome, result.message) == (Outcome.FAILED, "Error: ValueError: oops")
+    assert result.text == "Done.", "what the model said last"
+    assert [each.where for each in result.exceptions] == ["the agent"]
+    assert any("raise ValueError" in line for line in result.exceptions[0].lines())
+
+
+def test_an_agent_that_ends_the_program_has_failed() -> None:
+    async def exits(_: str) -> str:
+        raise SystemExit(3)
+
+    result = run(Scenario(prompt="Go."), loop=exits)
+    assert (result.outcome, result.message) == (Outcome.FAILED, "Error: SystemExit: 3")
+
+
+STOPS: dict[str, tuple[dict[str, Any], Outcome, str]] = {
+    "abort": ({"abort": Trigger(at="2s")}, Outcome.ABORTED, ""),
+    "wall clock": (
+        {"limits": Limits(max_wall_clock_ms=2_000)},
+        Outcome.TIMED_OUT,
+        "max_wall_clock",
+    ),
+}
+
+
+def stopped(**changes: Any) -> Scenario:
+    return SLOW.model_copy(update={"model": SLOW.model[:1], **changes})
+
+
+@pytest.mark.parametrize(("changes", "outcome", "limit"), STOPS.values(), ids=STOPS)
+def test_a_stop_cancels_the_agent(changes: dict[str, Any], outcome: Outcome, limit: str) -> None:
+    result = run(stopped(**changes), loop=asks)
+    assert (result.outcome, result.limit, result.text) == (outcome, limit, "I begin.")
+    assert result.elapsed_s == 2
+    assert [type(each) for each in result.trace.entries][-2:] == [
+        entries.StopRequested,
+        entries.Ended,
+    ]
+
+
+def test_an_agent_that_swallows_the_stop_is_cancelled_again_after_the_grace() -> None:
+    times: list[float] = []
+
+    async def stubborn(_: str) -> str:
+        while len(times) < 3:
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                times.append(asyncio.get_running_loop().time())
+        return "I went on."
+
+    result = run(Scenario(prompt="Go.", abort=Trigger(at="1s")), loop=stubborn)
+    assert times == [1, 1.25, 1.5]
+    assert (result.outcome, result.elapsed_s) == (Outcome.ABORTED, 1.5)
+
+
+def test_an_agent_that_fails_while_it_stops_is_aborted_and_can_be_prompted_again() -> None:
+    async def fails_at_the_stop(prompt: str) -> str:
+        if prompt == "again":
+            await asyncio.sleep(1)
+            return "Here."
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            raise ValueError("not now") from None
+        return ""
+
+    scenario = Scenario(prompt="Go.", then=["again"], abort=Trigger(at="1s"))
+    result = run(scenario, loop=fails_at_the_stop)
+    assert result.outcomes == (Outcome.ABORTED, Outcome.COMPLETED)
+    assert [str(each.error) for each in result.exceptions] == ["not now"]
+
+
+def test_nothing_new_begins_after_a_stop_even_if_a_tool_swallowed_it() -> None:
+    tools = {"work": ScriptedTool(takes="10s", outlives_cancel="100ms")}
+    result = run(stopped(tools=tools, abort=Trigger(at="1s")), loop=asks)
+    assert (result.outcome, len(result.requests)) == (Outcome.ABORTED, 1)
+
+
+@pytest.mark.parametrize(
+    "moment", ["request", "tool-call", "finish", "tool-started", "tool-result"]
+)
+def test_a_stop_after_an_entry_takes_effect_before_the_next_call_at_the_boundary(
+    moment: Any,
+) -> None:
+    quick = {"work": ScriptedTool(returns="done")}
+    scenario = stopped(tools=quick, abort=Trigger(after=moment), expect=Expect(unused=1))
+    result = run(scenario, loop=asks)
+    kinds = [str(type(each).__struct_config__.tag) for each in result.trace.entries]
+    after = kinds[kinds.index(moment) + 1 :]
+    assert result.outcome is Outcome.ABORTED
+    assert not {"request", "tool-started"} & set(after)
+    assert len(result.left_over) == (moment == "request"), "that model is not asked"
+
+
+def test_a_stop_at_the_start_lets_the_agent_send_nothing() -> None:
+    result = run(Scenario(prompt="Go.", abort=Trigger(at="0s")), loop=asks)
+    assert (result.outcome, result.requests) == (Outcome.ABORTED, [])
+
+
+# Errors of simloop
+
+
+async def swallows(prompt: str, world: World) -> str:
+    for _ in range(3):
+        with suppress(Exception):  # that is the defect
+            await world.model.reply([UserMessage(prompt)])
+    return "All is well."
+
+
+def test_an_agent_cannot_hide_that_its_script_is_used_up() -> None:
+    with pytest.raises(ScriptExhausted, match="request 2 finds no reply"):
+        run(ANSWERED, loop=swallows)
+
+
+def test_an_agent_that_swallows_every_error_is_ended_at_its_next_call() -> None:
+    async def swallows_for_ever(prompt: str, world: World) -> str:
+        while True:
+            with suppress(Exception):  # that is the defect
+                await world.model.reply([UserMessage(prompt)])
+
+    with pytest.raises(ScriptExhausted):
+        run(ANSWERED, loop=swallows_for_ever)
+
+
+def test_an_agent_cannot_hide_that_its_trace_is_too_long() -> None:
+    with pytest.raises(RunawayRun, match="max_trace_chars"):
+        run(ANSWERED.model_copy(update={"max_trace_chars": 10}), loop=swallows)
+
+
+# The user
+
+
+def test_messages_that_the_agent_did_not_take_are_its_next_prompts() -> None:
+    heard: list[str] = []
+
+    async def listens(prompt: str) -> str:
+        heard.append(prompt)
+        await asyncio.sleep(1)
+        return ""
+
+    queue = [Queued(say="b", at="0.5s"), Queued(say="c", at="0.6s")]
+    result = run(Scenario(prompt="a", then=["d"], queue=queue), loop=listens)
+    assert heard == ["a", "b", "c", "d"]
+    assert len(result.outcomes) == 4
+
+
+def test_messages_that_the_agent_takes_are_no_prompts() -> None:
+    heard: list[str] = []
+
+    async def takes(_: str, world: World) -> str:
+        await asyncio.sleep(1)
+        heard.extend(world.user.take())
+        return ""
+
+    queue = [Queued(say="b", at="0.5s")]
+    assert run(Scenario(prompt="a", queue=queue), loop=takes).outcomes == (Outcome.COMPLETED,)
+    assert heard == ["b"]
+
+
+def test_a_message_sent_after_an_entry_can_be_taken_at_once() -> None:
+    heard: list[str] = []
+
+    async def takes(prompt: str, world: World) -> str:
+        reply = await world.model.reply([UserMessage(prompt)], tools=world.tools.specs)
+        await world.tools.run(reply.message.calls[0])
+        heard.extend(world.user.take())
+        return ""
+
+    queue = [Queued(say="b", after="tool-result")]
+    scenario = SLOW.model_copy(update={"model": SLOW.model[:1], "queue": queue})
+    run(scenario, loop=takes)
+    assert heard == ["b"]
+
+
+# What an agent lacks
+
+
+LACKED: dict[str, dict[str, Any]] = {
+    "hooks of simloop": {"hooks": [{"at": "before_llm_call"}]},
+    "keeps its own context": {"summaries": [Reply(say="A.")]},
+    "starts its tools itself": {"tool_execution": {"start": "when-called"}},
+    "keeps its own history": {"history": [{"user": "Hi."}]},
+    "no limits of simloop but max_wall_clock": {"limits": {"max_steps": 3}},
+    "limits of simloop": {"limits": {"model_call_timeout": "3s"}},
+    "its own system prompt": {"system_prompt": "Be brief."},
+    "no policies of simloop": {"retry": {}},
+    "policies of simloop": {"clock": {"ahead": "1s"}},
+    "no entries of an engine": {"abort": {"after": "backoff"}},
+}
+
+
+@pytest.mark.parametrize(("says", "changes"), LACKED.items(), ids=LACKED)
+def test_a_scenario_that_needs_an_engine_cannot_be_expressed(
+    says: str, changes: dict[str, Any]
+) -> None:
+    with pytest.raises(CannotExpress, match=says):
+        run(Scenario(prompt="Go.", **changes), loop=echoes)
+
+
+def test_an_agent_has_no_counters_and_no_messages() -> None:
+    result = run(ANSWERED, loop=Asking)
+    assert (result.counters, result.messages) == (None, ())
+
+
+@pytest.mark.parametrize(
+    ("expect", "says"),
+    [
+        ({"counters": {"total_steps": 1}}, "total_steps: expected 1, got None .*has no counters"),
+        ({"counters": {"total_steps": {"min": 1}}}, "at least 1, got None .*has no counters"),
+        ({"messages": "user assistant"}, "got '' .*expect `sent`"),
+        ({"backoffs": ["2s"]}, r"got \[\] .*expect `elapsed`"),
+    ],
+)
+def test_an_expectation_of_what_an_agent_does_not_have_says_so(
+    expect: dict[str, Any], says: str
+) -> None:
+    result = run(Scenario(prompt="Go.", expect=expect), loop=echoes)
+    assert len(result.failures) == 1
+    assert re.search(says, result.failures[0])
+
+
+def test_an_agent_runs_inside_a_simulation() -> None:
+    async def both() -> tuple[str, float]:
+        await asyncio.sleep(5)
+        result = await arun(SLOW, loop=asks)
+        return result.text, result.elapsed_s
+
+    assert simulate(both()) == ("Done.", 10)
+
+
+def test_a_failed_model_call_says_how_it_failed() -> None:
+    seen: list[ModelCallFailed] = []
+
+    async def looks(prompt: str, world: World) -> str:
+        try:
+            await world.model.reply([UserMessage(prompt)])
+        except ModelCallFailed as failed:
+            seen.append(failed)
+        return ""
+
+    run(Scenario(prompt="Go.", model=[Reply(http={"status": 503})]), loop=looks)
+    assert [each.fault.status for each in seen] == [503]
