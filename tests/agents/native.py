@@ -1,0 +1,45 @@
+"""An agent of twenty lines on the native client: it calls the model and its tools until no calls.
+
+Not here: what it does in each bundled scenario (native.expect.yaml).
+"""
+
+import asyncio
+import re
+from pathlib import Path
+
+from simloop.messages import Message, UserMessage
+from simloop.scenario.expectations import load_expectations
+from simloop.world.model_port import Completion, ModelCallFailed
+from simloop.world.world import World
+
+
+class Native:
+    """A conversation. A 429 or a 5xx is retried, after Retry-After where the provider says so."""
+
+    expect_on = load_expectations(Path(__file__).with_name("native.expect.yaml"))
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+
+    async def __call__(self, prompt: str, world: World) -> str:
+        self.messages.append(UserMessage(prompt))
+        while True:
+            reply = await self.ask(world)
+            self.messages.append(reply.message)
+            if not reply.message.calls:
+                return reply.message.text
+            self.messages += [await world.tools.run(call) for call in reply.message.calls]
+            self.messages += map(UserMessage, world.user.take())
+
+    async def ask(self, world: World) -> Completion:
+        for wait_s in (1, 2, 4, 8):
+            try:
+                return await world.model.reply(self.messages, tools=world.tools.specs)
+            except ModelCallFailed as failed:
+                fault = failed.fault
+                if fault.status != 429 and (fault.status or 0) < 500:
+                    raise
+                asked = dict(fault.headers).get("retry-after", "")
+                in_seconds = re.fullmatch(r"[0-9.]+", asked)
+                await asyncio.sleep(float(asked) if in_seconds else wait_s)
+        return await world.model.reply(self.messages, tools=world.tools.specs)
