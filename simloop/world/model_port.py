@@ -116,9 +116,7 @@ class ModelPort:
             return await _whole(stream, self.turn)
 
 
-async def _whole(
-    stream: "RecordedStream", turn: Callable[[], Awaitable[None]]
-) -> Completion:
+async def _whole(stream: "RecordedStream", turn: Callable[[], Awaitable[None]]) -> Completion:
     text: list[str] = []
     calls: list[ToolCall] = []
     async for part in stream:
