@@ -79,6 +79,7 @@ class TraceSnapshotExtension(SingleFileSnapshotExtension):
         try:
             expected = decode(snapshot_data, path)
         except ScenarioError as error:
+            error.hint = "record it again: pytest --snapshot-update"
             yield f"the snapshot cannot be read: {error}"
             return
         yield from (_cut(line) for line in _difference(expected, decode(serialized_data)))

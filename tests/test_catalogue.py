@@ -29,7 +29,7 @@ from simloop.messages import Fault
 from simloop.scenario import catalog
 from simloop.scenario.catalog import SUFFIX, bundled_folder
 from simloop.scenario.designs import DESIGNS, LoopOptions, names
-from simloop.scenario.expect import Counters, Expect
+from simloop.scenario.expect import Expect, ExpectedCounters
 from simloop.scenario.history import PastMessage
 from simloop.scenario.loader import load_scenario
 from simloop.scenario.replies import Http, Pace, Reply, StreamFault, TokenUsage, When, Where
@@ -213,7 +213,7 @@ def versions() -> Iterator[Any]:
 USED = {key for value in (*SCENARIOS, *versions()) for key in used(value)}
 MODELS = (
     Reply, Http, StreamFault, TokenUsage, Pace, When, ScriptedTool, ScriptedHook, Trigger, Queued,
-    PastMessage, Context, LoopOptions, ClockSkew, Counters, Expect, Scenario,
+    PastMessage, Context, LoopOptions, ClockSkew, Expect, ExpectedCounters, Scenario,
 )  # fmt: skip
 POLICIES: tuple[Any, ...] = (
     *(ChanceFaults, Limits, ExponentialBackoff, Compaction, HookIsolation, ToolExecution),

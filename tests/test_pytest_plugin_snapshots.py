@@ -94,7 +94,7 @@ def test_an_edited_reply_fails_with_the_first_entry_that_differs(
     result = project.runpytest_inprocess("test_b.py")
     result.assert_outcomes(failed=1)
     assert difference(result) == [
-        "the first difference is in entry 9, text-delta.text:",
+        "the first difference is in entry 11, text-delta.text:",
         "    2.000s  -> measuring on backoff-elapsed (errors 1, steps 0, compa...",
         "    2.000s  -> calling-model on context-measured (errors 1, steps 0, ...",
         "    2.000s  request #2: 1 message, about 5 tokens, nothing new",
@@ -144,11 +144,18 @@ def test_a_run_with_python_code_is_shown_because_it_cannot_be_replayed() -> None
 @pytest.mark.parametrize(
     ("damage", "told"),
     [
-        (b"nonsense", "*test_other.trace.jsonl:1: this is not a simloop trace*"),
+        (
+            b"nonsense",
+            "*test_other.trace.jsonl:1: this is not a simloop trace (record it again: pytest *)",
+        ),
+        (
+            b'{"format":"simloop-trace","version":1}\n',
+            "*test_other.trace.jsonl:1: * format of version 1, * (record it again: pytest *)",
+        ),
         (b"", "there is no __snapshots__/test_b/test_other.trace.jsonl; record it with: pytest *"),
         (None, "there is no __snapshots__/test_b/test_other.trace.jsonl; record it with: pytest *"),
     ],
-    ids=["no trace", "empty", "none"],
+    ids=["no trace", "version 1", "empty", "none"],
 )
 def test_a_snapshot_that_cannot_be_read_says_why(
     project: pytest.Pytester, damage: bytes | None, told: str

@@ -58,7 +58,7 @@ def test_retain_on_failure_writes_those_of_failed_tests_and_says_how_to_look(
     )
     trace = read_trace(project.path / "test-results" / "wrong.trace.jsonl")
     assert trace.footer is not None
-    assert trace.footer.text == "Hello."
+    assert trace.ends[-1].text == "Hello."
 
 
 @pytest.mark.parametrize("text", [EXHAUSTED, HANGING], ids=["script exhausted", "deadlock"])

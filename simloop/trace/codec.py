@@ -96,15 +96,21 @@ def _read_header(line: bytes, path: str) -> Header:
         hint = "record one with: simloop record SCENARIO"
         raise ScenarioError("this is not a simloop trace", path=path, line=1, hint=hint)
     if probe.get("version") != VERSION:
-        raise ScenarioError(
-            f"trace format version {probe.get('version')}; this simloop reads version {VERSION}",
-            path=path,
-            line=1,
-        )
+        raise _other_version(probe.get("version"), path)
     try:
         return msgspec.json.decode(line, type=Header)
     except _UNDECODABLE as error:
         raise _unreadable(path, 1, _why(error)) from error
+
+
+def _other_version(version: object, path: str) -> ScenarioError:
+    newer = isinstance(version, int) and version > VERSION
+    return ScenarioError(
+        f"this trace has the format of version {version}, and this simloop reads version {VERSION}",
+        path=path,
+        line=1,
+        hint="install a newer simloop" if newer else "record it again: simloop record SCENARIO",
+    )
 
 
 def _check_utf8(data: bytes, path: str) -> None:

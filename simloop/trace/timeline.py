@@ -4,9 +4,9 @@ Not here: colour and paging (the command line). The rules to keep: every line is
 passed `escape`, and what the run decided stands in it in words, so that the timeline
 can be read aloud, searched and compared.
 
-How to read a line: the time (left out while it does not move), what happened, the details. Pieces
-of one text are joined into one line; moves of the machine are shown (as `->`) where something was
-decided: a retry, a compaction, tools, the end, or a counter that changed.
+How to read a line: the time (left out while it does not move, and shown at an end), what happened,
+the details. Pieces of one text are joined into one line; moves of the machine are shown (as `->`)
+where something was decided: a retry, a compaction, tools, the end, or a counter that changed.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,13 +16,14 @@ from simloop.escape import escape
 from simloop.kernel.checked import as_written
 from simloop.kernel.limits import Limits
 from simloop.kernel.names import NAMES
-from simloop.messages import AssistantMessage, Counters, Message, ToolMessage
+from simloop.messages import AssistantMessage, Counters, Message, Outcome, ToolMessage
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry, Header
 from simloop.trace.looptrace import LoopTrace
 
 _WIDTH = 96
 _ROUTINE = frozenset({"measuring", "calling-model", "closing-step", "finished", "turning"})
+_OUTCOMES = frozenset(map(str, Outcome))
 
 Line = tuple[int, str, str]
 """Virtual nanoseconds, what happened, the details."""
@@ -33,7 +34,7 @@ def timeline(trace: LoopTrace) -> Iterator[str]:
     yield from _header(trace.header)
     shown_ns = -1
     for at_ns, what, details in _lines(trace.entries):
-        time = clock(at_ns) if at_ns != shown_ns else ""
+        time = clock(at_ns) if at_ns != shown_ns or what in _OUTCOMES else ""
         shown_ns = at_ns
         yield f"{time:>12}  {what:<12}  {escape(details, _WIDTH)}".rstrip()
     if trace.truncated:

@@ -46,6 +46,7 @@ def w(rounds: int, hooks: Hooks | None = None) -> LoopTrace:
     )
     simulation = Simulation(scenario, model=model(rounds), tools=[echo], hooks=hooks)
     result = simulation.run()
+    assert result.counters is not None
     assert result.counters.total_steps == rounds
     return result.trace
 

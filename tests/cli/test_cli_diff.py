@@ -6,7 +6,9 @@ from click.testing import CliRunner, Result
 from simloop.cli import main
 from simloop.runs.simulation import run
 from simloop.scenario.loader import parse_scenario
-from simloop.trace.codec import encode, write_trace
+from simloop.trace import entries
+from simloop.trace.codec import encode, read_trace, write_trace
+from simloop.trace.entries import AnyEntry
 
 SCENARIO = "prompt: Hi\nmodel: [{http: {status: 500}}, {say: Hello there.}]\n"
 OTHER = SCENARIO.replace("Hello", "Bye")
@@ -27,6 +29,11 @@ def write(name: str, text: str, *, seed: int = 0, lines: int | None = None) -> s
     return name
 
 
+def first(kind: type[AnyEntry], name: str) -> int:
+    """The number of the first entry of that kind in the trace file."""
+    return next(each.seq for each in read_trace(name).entries if isinstance(each, kind))
+
+
 def diff(*arguments: str) -> Result:
     return CliRunner().invoke(main, ["diff", *arguments])
 
@@ -41,7 +48,8 @@ def test_the_first_difference_is_shown_with_three_entries_and_the_names_of_the_f
     result = diff(write("a.jsonl", SCENARIO), write("bb.jsonl", OTHER))
     assert result.exit_code == 1
     where, *context, one, other = result.stdout.splitlines()
-    assert where == "the first difference is in entry 9, text-delta.text:"
+    seq = first(entries.TextDelta, "a.jsonl")
+    assert where == f"the first difference is in entry {seq}, text-delta.text:"
     assert len(context) == 3
     assert one == "  - a.jsonl   Hello"
     assert other == "  + bb.jsonl  Bye"
@@ -50,7 +58,8 @@ def test_the_first_difference_is_shown_with_three_entries_and_the_names_of_the_f
 def test_a_run_that_took_another_way_differs_where_it_left_the_first() -> None:
     result = diff(write("a.jsonl", SCENARIO), write("b.jsonl", LONGER))
     assert result.exit_code == 1
-    assert result.stdout.splitlines()[0] == "the first difference is in entry 2, request.tools:"
+    where = f"entry {first(entries.Request, 'a.jsonl')}, request.tools"
+    assert result.stdout.splitlines()[0] == f"the first difference is in {where}:"
 
 
 class TestHeaders:
@@ -85,7 +94,9 @@ class TestACutTrace:
         assert result.stderr.count("is truncated") == 2
 
     def test_that_differs_before_its_end_differs(self) -> None:
-        result = diff(write("a.jsonl", SCENARIO), write("b.jsonl", OTHER, lines=12))
+        whole = write("a.jsonl", SCENARIO)
+        lines = first(entries.TextDelta, whole) + 2  # the header, and entries from 0
+        result = diff(whole, write("b.jsonl", OTHER, lines=lines))
         assert result.exit_code == 1
 
     def test_that_is_longer_than_a_whole_one_differs(self) -> None:

@@ -35,7 +35,7 @@ class Halves(ReactLoop):
 
 class Boundless(ReactLoop):
     def _go_on(self, run):
-        return self._decide(run, signals.Began())
+        return self.advance(run, signals.Began())
 """
 # The keys that the issue names, then those that only we do.
 KEYS: dict[str, type | tuple[type, ...]] = {

@@ -18,7 +18,7 @@ from simloop.scenario.loader import parse_scenario
 from simloop.snapshots import TraceSnapshotExtension
 from simloop.trace.codec import encode, write_trace
 from simloop.trace.diff import first_difference
-from simloop.trace.entries import AnyEntry, Footer, Header
+from simloop.trace.entries import AnyEntry, Footer, Header, Request, ToolStarted
 from simloop.trace.looptrace import LoopTrace
 
 GREETING = "prompt: Hi\nmodel: [{say: Hello.}]\n"
@@ -44,15 +44,27 @@ def greeting() -> LoopTrace:
 
 
 def trace(entries: Sequence[AnyEntry], header: Header | None = None) -> LoopTrace:
-    """A whole trace, after a greeting's header, with these entries in order."""
+    """A whole trace, after a greeting's header, with these entries in order, as it can be read."""
     whole = greeting()
     assert whole.footer is not None
     at_ns = whole.elapsed_ns
     numbered = [
-        msgspec.structs.replace(entry, seq=seq, at_ns=at_ns) for seq, entry in enumerate(entries)
+        msgspec.structs.replace(readable(entry, seq), seq=seq, at_ns=at_ns)
+        for seq, entry in enumerate(entries)
     ]
     footer = msgspec.structs.replace(whole.footer, entries=len(entries))
     return LoopTrace(header or whole.header, numbered, footer)
+
+
+def readable(entry: AnyEntry, seq: int) -> AnyEntry:
+    """The entry with what a reader demands of it: its own number, and arguments that are JSON."""
+    if isinstance(entry, Request):
+        return msgspec.structs.replace(entry, number=seq + 1)
+    if isinstance(entry, ToolStarted):
+        # Not json.dumps, which escapes what a terminal must not get.
+        arguments = msgspec.json.encode(entry.arguments).decode()
+        return msgspec.structs.replace(entry, arguments=arguments)
+    return entry
 
 
 def odd_fields(kind: type[Struct]) -> Iterator[dict[str, object]]:
@@ -97,6 +109,18 @@ def test_no_field_of_a_trace_reaches_a_terminal_as_it_is(
         shown += result.stdout + result.stderr
     assert "FORGED" in shown
     assert raw_in(shown) == []
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_a_text_of_each_kind_of_entry_is_in_the_timeline_and_escaped(
+    folder: Path, kind: type[AnyEntry]
+) -> None:
+    odd = list(hostile(kind))
+    write_trace(trace(odd), folder / NAME)
+    result = simloop("show", NAME)
+    assert result.exit_code == 0
+    assert ("FORGED" in result.stdout) is bool(odd)
+    assert raw_in(result.stdout) == []
 
 
 def test_no_field_of_an_entry_is_shown_as_it_is_where_two_traces_differ() -> None:

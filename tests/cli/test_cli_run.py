@@ -183,7 +183,7 @@ class TestTheTraceFile:
         trace = read_trace(Path("a.jsonl"))
         assert result.exit_code == 0
         assert trace.footer is not None
-        assert trace.footer.text == "Hello."
+        assert trace.ends[-1].text == "Hello."
         assert encode(trace) == Path("a.jsonl").read_bytes()
 
     @pytest.mark.parametrize(("text", "code"), [(FAILS, 1), (UNUSED, 1)], ids=["fails", "unused"])
@@ -278,7 +278,7 @@ class TestJson:
         assert facts == [
             {"key": "expect.text", "expected": {"contains": "Bye"}, "got": "Hello.", "seq": None},
             {"key": "expect.elapsed", "expected": {"min": "1s"}, "got": "0s", "seq": None},
-            {"key": "expect.sent", "expected": [], "got": ["user"], "seq": 2},
+            {"key": "expect.sent", "expected": [], "got": ["user"], "seq": 3},
         ]
         assert [f"        {each['message']}" for each in runs[0]["failures"]] == [
             line for line in run("a.simloop.yaml").stdout.splitlines() if line[8:15] == "expect."

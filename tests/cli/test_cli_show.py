@@ -50,7 +50,20 @@ def test_a_truncated_trace_is_shown_to_its_last_whole_line_and_said_to_be_cut(
         (b"", "this is not a simloop trace"),
         (SCENARIO.encode(), "this is not a simloop trace"),
         (b"\x00\xff\x1b[2J" * 100, "this is not a simloop trace"),
-        (b'{"format":"simloop-trace","version":99}\n', "trace format version 99"),
+        (
+            b'{"kind":"header","format":"simloop-trace","version":1,"title":"","loop":"pi"}\n',
+            (
+                "this trace has the format of version 1, and this simloop reads version 2 "
+                "(record it again: simloop record SCENARIO)\n"
+            ),
+        ),
+        (
+            b'{"format":"simloop-trace","version":99}\n',
+            (
+                "this trace has the format of version 99, and this simloop reads version 2 "
+                "(install a newer simloop)\n"
+            ),
+        ),
     ],
 )
 def test_what_is_no_trace_is_one_line_on_stderr(
@@ -131,12 +144,21 @@ def test_the_events_of_a_program_that_nobody_wrote_down_are_refused(recorded: Pa
     assert "the program behind `reference` are not known" in shown.stderr
 
 
-def test_the_events_of_a_truncated_trace_have_no_end(recorded: Path) -> None:
-    lines = recorded.read_bytes().splitlines(keepends=True)
-    recorded.write_bytes(b"".join(lines[:-1]))
+def test_the_events_of_a_trace_that_is_cut_before_the_end_of_its_run_have_no_end(
+    recorded: Path,
+) -> None:
+    *lines, end, _ = recorded.read_bytes().splitlines(keepends=True)
+    assert end.startswith(b'{"kind":"ended"')
+    recorded.write_bytes(b"".join(lines))
     shown = show(recorded, "--events", "document")
     assert types(shown) == ["message"]
     assert "the trace is truncated" in shown.stderr
+
+
+def test_the_end_of_a_run_is_among_the_events_of_a_trace_without_a_footer(recorded: Path) -> None:
+    lines = recorded.read_bytes().splitlines(keepends=True)
+    recorded.write_bytes(b"".join(lines[:-1]))
+    assert types(show(recorded, "--events", "document")) == ["message", "done"]
 
 
 def test_events_are_printed_in_a_form_that_no_terminal_obeys(tmp_path: Path) -> None:

@@ -137,6 +137,7 @@ def played() -> Result:
     )
     assert result.outcome == "completed"
     assert result.elapsed_s == 2.0
+    assert result.counters is not None
     assert result.counters.error_count == 1
     first: Request = result.requests[0]
     assert first.messages[-1].text == "Hi"
