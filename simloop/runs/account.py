@@ -13,7 +13,7 @@ from simloop.trace.looptrace import LoopTrace
 from simloop.trace.timeline import timeline
 from simloop.world.user_errors import UserError
 
-LINES = 15
+LINES = 17
 _WIDTH = 200
 
 
