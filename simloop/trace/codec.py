@@ -36,11 +36,18 @@ def digest(data: bytes) -> str:
 
 
 def encode(trace: LoopTrace) -> bytes:
-    """Return the trace as canonical bytes, with the digest filled in."""
+    """Return the trace as canonical bytes. The footer is that of the entries that are written."""
     body = _ENCODER.encode_lines([trace.header, *trace.entries])
     if trace.footer is None:
         return body
-    footer = msgspec.structs.replace(trace.footer, digest=digest(body))
+    # The user may say something after the end of the last prompt, and tasks of an agent may go on.
+    last_ns = trace.entries[-1].at_ns if trace.entries else 0
+    footer = msgspec.structs.replace(
+        trace.footer,
+        entries=len(trace.entries),
+        elapsed_ns=max(trace.footer.elapsed_ns, last_ns),
+        digest=digest(body),
+    )
     return body + _ENCODER.encode(footer) + b"\n"
 
 

@@ -4,7 +4,7 @@ Not here: the file format (codec.py). The rule to keep: everything a trace says 
 its header, entries and footer; a view computes, it stores nothing.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -61,33 +61,33 @@ class LoopTrace:
 
     def rounds(self) -> Iterator[Round]:
         """Yield the rounds of the run, in order."""
+        finishes = {e.request: e.reason for e in self.entries if isinstance(e, entries.Finish)}
         starts = list(_round_starts(self.entries))
         for start, end in pairwise((*starts, len(self.entries))):
-            yield _round(self.entries[start:end])
+            yield _round(self.entries[start:end], finishes)
 
 
 def _round_starts(record: list[AnyEntry]) -> Iterator[int]:
-    """Yield the position of the decision before each main request and before its hooks."""
-    moved = 0
+    """Yield the position of the decision before each main request and before its hooks.
+
+    An agent without an engine records no decision: then it is the position of the request.
+    """
+    moved: int | None = None
     for index, entry in enumerate(record):
         if isinstance(entry, entries.Transition):
             moved = index
         elif isinstance(entry, entries.Request) and entry.purpose == "main":
-            yield moved
+            yield index if moved is None else moved
+            moved = None
 
 
-def _round(span: list[AnyEntry]) -> Round:
-    asked = [index for index, e in enumerate(span) if isinstance(e, entries.Request)]
-    request = span[asked[0]]
-    assert isinstance(request, entries.Request)
-    # A compaction that follows belongs to the next call, and so does the finish of its summary.
-    reply = span[: asked[1]] if len(asked) > 1 else span
-    finishes = [e.reason for e in reply if isinstance(e, entries.Finish)]
+def _round(span: list[AnyEntry], finishes: Mapping[int, FinishReason]) -> Round:
+    request = next(e for e in span if isinstance(e, entries.Request) and e.purpose == "main")
     return Round(
         request_number=request.number,
         messages=request.kept + len(request.added),
         tokens=request.tokens,
         hooks_ns=sum(e.took_ns for e in span if isinstance(e, entries.Hook)),
-        finish_reason=finishes[0] if finishes else None,
+        finish_reason=finishes.get(request.number),
         tools=tuple(e.name for e in span if isinstance(e, entries.ToolStarted)),
     )

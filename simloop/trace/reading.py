@@ -5,23 +5,50 @@ a view of a trace relies on is tested here, so that a damaged file is an error w
 and never a crash of a view.
 """
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 import msgspec
 
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry, Footer, Header
 from simloop.trace.looptrace import LoopTrace
 
+_Part = entries.TextDelta | entries.ReasoningDelta | entries.ToolCallDelta | entries.ToolCall
+
 
 class Reading:
     """Adds lines to `trace`, which has its header, and no more, at the start."""
 
-    __slots__ = ("_at_ns", "_entries", "_messages", "_trace")
+    __slots__ = (
+        "_at_ns", "_call", "_checks", "_entries", "_failed", "_messages", "_open", "_runs",
+        "_trace",
+    )  # fmt: skip
 
     def __init__(self, trace: LoopTrace) -> None:
         self._trace = trace
         self._entries = trace.entries
         self._at_ns = 0
         self._messages = {0: 0}  # by the number of the request
+        self._open: set[int] = set()  # requests whose replies have not ended
+        self._call: str | None = None  # the id of the newest call since the newest request
+        self._failed = False  # whether an error has arrived since the newest request
+        self._runs: bool | None = None  # whether a prompt has not ended; None before the first one
+        self._checks: Mapping[type, Callable[[Any], str]] = {
+            entries.Prompt: self._wrong_turn,
+            entries.Ended: self._wrong_turn,
+            entries.Request: self._wrong_request,
+            entries.TextDelta: self._wrong_part,
+            entries.ReasoningDelta: self._wrong_part,
+            entries.ToolCallDelta: self._wrong_part,
+            entries.ToolCall: self._wrong_call,
+            entries.Finish: self._wrong_end,
+            entries.Error: self._wrong_end,
+            entries.StreamCut: self._wrong_end,
+            entries.ToolStarted: self._wrong_start,
+            entries.CallRenamed: self._wrong_name,
+            entries.Classified: self._wrong_judgement,
+        }
 
     def add(self, line: AnyEntry | Footer | Header) -> str:
         """Add the next line. Return the reason why it cannot be the next one, or empty."""
@@ -30,17 +57,44 @@ class Reading:
         count = len(self._entries)
         if isinstance(line, Footer):
             self._trace.footer = line
-            return "" if line.entries == count else f"it counts {line.entries} entries, not {count}"
+            if line.entries != count:
+                return f"it counts {line.entries} entries, not {count}"
+            return "" if self._runs is False else "the last prompt has no end before it"
         if line.seq != count:
             return f"it is entry {line.seq}, in the place of entry {count}"
         if line.at_ns < self._at_ns:
             return f"its time, {line.at_ns} ns, is before that of the last entry"
         self._at_ns = line.at_ns
         self._entries.append(line)
-        if isinstance(line, entries.Request):
-            return self._wrong_request(line)
-        if isinstance(line, entries.ToolStarted) and not _is_json(line.arguments):
-            return "the arguments of the tool are no JSON"
+        check = self._checks.get(type(line))
+        return "" if check is None else check(line)
+
+    def _wrong_part(self, part: _Part) -> str:
+        return "" if part.request in self._open else _not_open(part.request)
+
+    def _wrong_call(self, call: entries.ToolCall) -> str:
+        self._call = call.call_id
+        return self._wrong_part(call)
+
+    def _wrong_start(self, started: entries.ToolStarted) -> str:
+        is_object = _is_json_object(started.arguments)
+        return "" if is_object else "the arguments of the tool are no JSON object"
+
+    def _wrong_name(self, renamed: entries.CallRenamed) -> str:
+        newest, self._call = self._call, None
+        if newest == renamed.call_id:
+            return ""
+        return f"it renames {renamed.call_id!r}, which is not the call before it"
+
+    def _wrong_judgement(self, classified: entries.Classified) -> str:
+        if classified.fault is not None or self._failed:
+            return ""
+        return "it judges an error, and none has arrived since the last request"
+
+    def _wrong_turn(self, line: entries.Prompt | entries.Ended) -> str:
+        if isinstance(line, entries.Prompt) is (self._runs is True):
+            return "a prompt and its end must follow each other"
+        self._runs = not self._runs
         return ""
 
     def _wrong_request(self, request: entries.Request) -> str:
@@ -50,14 +104,27 @@ class Reading:
         if request.number in self._messages:
             return f"there is a request {request.number} before it"
         self._messages[request.number] = request.kept + len(request.added)
+        self._open.add(request.number)
+        self._call, self._failed = None, False
         if request.kept > before:
             return f"it keeps {request.kept} messages of a request that had {before}"
         return ""
 
+    def _wrong_end(self, line: entries.Finish | entries.Error | entries.StreamCut) -> str:
+        if line.request not in self._open:
+            return _not_open(line.request)
+        self._open.remove(line.request)
+        self._failed = self._failed or isinstance(line, entries.Error)
+        return ""
 
-def _is_json(text: str) -> bool:
+
+def _not_open(number: int) -> str:
+    return f"request {number} is not in the trace before it, or its reply has ended"
+
+
+def _is_json_object(text: str) -> bool:
     try:
-        msgspec.json.decode(text)
+        msgspec.json.decode(text, type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError):
         return False
     return True

@@ -28,7 +28,8 @@ class View(Struct, frozen=True, gc=False, eq=False):
     """The first `length` messages of a list that only grows, with `tail` after them.
 
     A Sequence of messages: a snapshot without a copy. `tail` holds messages that only this request
-    has. A Struct, because one for each request survives the garbage collector.
+    has. A Struct, because one for each request survives the garbage collector. It equals any
+    Sequence of equal messages.
     """
 
     messages: list[Message]
@@ -52,6 +53,14 @@ class View(Struct, frozen=True, gc=False, eq=False):
         if not 0 <= place < len(self):
             raise IndexError(f"message {index} of {len(self)}")
         return self.messages[place] if place < self.length else self.tail[place - self.length]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence):
+            return NotImplemented
+        return len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
 
 
 Sequence.register(View)
@@ -107,7 +116,7 @@ class RequestCoder:
             chain = hashlib.blake2b(start + shared, digest_size=16).digest()
         number, prompt, tools = request.number, request.system_prompt, request.tools
         self._sent.appendleft(_Sent(number, messages, length, chain, prompt, tools))
-        chars = len(encoded)
+        chars = len(encoded if extends else _ENCODER.encode(added))
         new_prompt: str | UnsetType = UNSET
         new_tools: tuple[ToolSpec, ...] | UnsetType = UNSET
         if prompt != base.system_prompt:
@@ -127,14 +136,14 @@ class RequestCoder:
                 return last, last.length
         best, most = _NOTHING, 0
         for sent in self._sent:
+            if sent.length <= most and best is not _NOTHING:
+                continue  # it cannot have more in common: most are older and shorter
             if sent.messages is messages:
                 kept = min(sent.length, length)
             else:
                 kept = _common(sent.messages, sent.length, messages, length)
             if kept > most or best is _NOTHING:
                 best, most = sent, kept
-            if kept == sent.length:
-                break  # nothing extends more than the whole of the newest one that fits
         return best, most
 
 
@@ -152,25 +161,40 @@ def requests(record: Iterable[AnyEntry]) -> Iterator[Request]:
 
     Requests that extend one another share one list, of which each has a View.
     """
-    sent: dict[int, Request] = {}
-    for entry in record:
-        if isinstance(entry, entries.Request):
-            request = sent[entry.number] = _decoded(entry, sent.get(entry.base))
-            yield request
+    sent = [entry for entry in record if isinstance(entry, entries.Request)]
+    most_kept: dict[int, int] = {}
+    for entry in sent:
+        most_kept[entry.base] = max(entry.kept, most_kept.get(entry.base, 0))
+    read: dict[int, Request] = {}
+    for entry in sent:
+        base = read.get(entry.base)
+        yield read.setdefault(entry.number, _decoded(entry, base, most_kept.get(entry.number, 0)))
 
 
-def _decoded(entry: entries.Request, base: Request | None) -> Request:
+def _decoded(entry: entries.Request, base: Request | None, most_kept: int) -> Request:
+    """Return the request of `entry`. Messages that no later one keeps go into its tail.
+
+    They would otherwise stand in the shared list before those of the next request, and each request
+    after such a tail would have to copy the list.
+    """
     messages: list[Message] = []
     system_prompt = ""
     tools: tuple[ToolSpec, ...] = ()
     if base is not None:
         system_prompt, tools = base.system_prompt, base.tools
-        sent: Any = base.messages
-        shared: list[Message] = sent.messages
-        messages = shared if len(shared) == entry.kept else shared[: entry.kept]
-    messages += entry.added
+        messages = _kept(base.messages, entry.kept)
+    shared = max(most_kept - entry.kept, 0)
+    messages += entry.added[:shared]
     if isinstance(entry.system_prompt, str):
         system_prompt = entry.system_prompt
     if isinstance(entry.tools, tuple):
         tools = entry.tools
-    return Request(entry.number, entry.purpose, system_prompt, view(messages), tools)
+    whole = view(messages, tail=entry.added[shared:])
+    return Request(entry.number, entry.purpose, system_prompt, whole, tools)
+
+
+def _kept(messages: Sequence[Message], count: int) -> list[Message]:
+    """Return a list of the first `count` messages of a View: its own list if it has no more."""
+    sent: Any = messages
+    shared: list[Message] = sent.messages
+    return shared if len(shared) == count else list(sent[:count])

@@ -78,7 +78,7 @@ def proof_of(loop: str, limits: Limits = SMALL, through: str = "") -> Proof:
     return prove(machine_for(loop, limits), limits, loop=loop, through=through)
 
 
-def went(scenario: Scenario) -> list[tuple[str, str]]:
+def went(scenario: Scenario) -> list[tuple[Signal, str]]:
     """The transitions of a run that comes out as the scenario expects, twice."""
     verdict = verify(scenario)
     assert (verdict.errors, verdict.failures, verdict.deterministic) == ([], (), True)
@@ -87,8 +87,8 @@ def went(scenario: Scenario) -> list[tuple[str, str]]:
     return [(entry.signal, entry.state) for entry in record if isinstance(entry, Transition)]
 
 
-def told(steps: Sequence[Step]) -> list[tuple[str, str]]:
-    return [(NAMES[type(step.signal)], NAMES[type(step.run.state)]) for step in steps]
+def told(steps: Sequence[Step]) -> list[tuple[Signal, str]]:
+    return [(step.signal, NAMES[type(step.run.state)]) for step in steps]
 
 
 def taken(*given: Signal) -> list[Step]:
@@ -179,7 +179,7 @@ def test_time_that_runs_out_where_nothing_takes_time_is_refused() -> None:
     asked = (effects.MeasureContext(),)
     steps = (
         Step(signals.Began(), Run(states.Measuring()), asked),
-        Step(signals.WallClockExpired(), ended, (effects.Finish(Outcome.TIMED_OUT),)),
+        Step(signals.WallClockExpired(), ended, (effects.Finish(),)),
     )
     with pytest.raises(ScenarioError, match="nothing takes time"):
         scenario_of_ending(steps, loop="pi", limits=SMALL, options=OPTIONS)
@@ -241,7 +241,7 @@ class Watched(Redrawn):
     """A loop that keeps the signals which it was given."""
 
     def __init__(self, machine: Machine) -> None:
-        super().__init__(machine, machine.legal, strict=False)
+        super().__init__(machine, machine.legal)
         self.given: list[Signal] = []
 
     def again(self, _: Limits) -> "Watched":

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from msgspec import UNSET, Raw
+from msgspec import Raw
 from work import lines_run
 
 from simloop import parse_scenario
@@ -14,10 +14,11 @@ from simloop.check.verify import verify
 from simloop.cli import main
 from simloop.engine.model_calls import ModelCalls
 from simloop.errors import InvariantViolated, ScenarioError
+from simloop.kernel.signals import Began
 from simloop.messages import (
     AssistantMessage,
+    Counters,
     Message,
-    Outcome,
     SummaryMessage,
     ToolCall,
     ToolMessage,
@@ -29,8 +30,8 @@ from simloop.trace.entries import AnyEntry, Footer, Header
 from simloop.trace.looptrace import LoopTrace
 
 GO, MORE = UserMessage("Go."), UserMessage("And?")
-HEADER = Header("simloop-trace", 1, "", "own", 0, {}, "", Raw(b"{}"))
-FOOTER = Footer(Outcome.COMPLETED, "", "", "", 0, 1, 0, 0, 0)
+HEADER = Header("simloop-trace", 2, "", "own", 0, "", Raw(b"{}"))
+BEGAN = entries.Transition(0, 0, Began(), "measuring", Counters(0, 0, 0))
 
 
 def calls(*ids: str) -> AssistantMessage:
@@ -44,19 +45,20 @@ def result(call_id: str) -> ToolMessage:
 def request(
     number: int, added: Sequence[Message], kept: int = 0, purpose: str = "main"
 ) -> AnyEntry:
-    return entries.Request(0, 0, number, purpose, 0, "", kept, tuple(added), UNSET, UNSET)
+    return entries.Request(0, 0, number, purpose, "", number - 1, kept, tuple(added))
 
 
 def trace(*record: AnyEntry, ended: bool = True) -> LoopTrace:
-    return LoopTrace(HEADER, list(record), FOOTER if ended else None)
+    """A trace of a machine, since only an engine answers its calls in the trace."""
+    return LoopTrace(HEADER, [BEGAN, *record], Footer(1 + len(record), 0) if ended else None)
 
 
 def called(call_id: str) -> AnyEntry:
-    return entries.ToolCall(0, 0, call_id, "look", "{}")
+    return entries.ToolCall(0, 0, 1, call_id, "look", "{}")
 
 
 def answered(call_id: str) -> AnyEntry:
-    return entries.ToolResult(0, 0, call_id, "look", "found")
+    return entries.Answered(0, 0, call_id, "look", "found")
 
 
 @pytest.mark.parametrize(
@@ -139,6 +141,48 @@ def test_the_last_reply_which_no_request_shows_must_pair_too(
 ) -> None:
     found = broken_pairs(trace(request(1, [GO]), *record))
     assert found == [f"request 1: {line}" for line in broken]
+
+
+def renamed(call_id: str, to_id: str) -> AnyEntry:
+    return entries.CallRenamed(0, 0, call_id, to_id, "look")
+
+
+@pytest.mark.parametrize(
+    ("record", "broken"),
+    [
+        ([called("a"), called("a"), renamed("a", "a#2"), answered("a"), answered("a#2")], []),
+        (
+            [called("a"), renamed("a", "b"), answered("a")],
+            ["call 'a' has a result and was not called", "call 'b' has no result"],
+        ),
+    ],
+)
+def test_a_call_that_was_renamed_is_answered_under_its_new_id(
+    record: list[AnyEntry], broken: list[str]
+) -> None:
+    found = broken_pairs(trace(request(1, [GO]), *record))
+    assert found == [f"request 1: {line}" for line in broken]
+
+
+def test_an_agent_without_an_engine_answers_its_calls_in_its_next_request_alone() -> None:
+    record = [request(1, [GO]), called("a")]
+    assert broken_pairs(LoopTrace(HEADER, record, Footer(len(record), 0))) == []
+    unanswered = [*record, request(2, [calls("a"), MORE], 1)]
+    assert broken_pairs(LoopTrace(HEADER, unanswered, Footer(len(unanswered), 0))) == [
+        "request 2: call 'a' has no result"
+    ]
+
+
+def test_two_conversations_in_one_trace_are_judged_each_by_itself() -> None:
+    def other(number: int, base: int, kept: int, *added: Message) -> AnyEntry:
+        return entries.Request(0, 0, number, "main", "", base, kept, added)
+
+    one = [other(1, 0, 0, GO, calls("a")), other(3, 1, 2, result("a"))]
+    two = [other(2, 0, 0, GO, calls("a"), result("a")), other(4, 2, 3, MORE)]
+    taken_in_turns = [one[0], two[0], one[1], two[1]]
+    assert broken_pairs(LoopTrace(HEADER, taken_in_turns, Footer(4, 0))) == [
+        "request 1: call 'a' has no result"
+    ]
 
 
 def test_a_run_that_was_cut_short_may_have_calls_that_are_still_open() -> None:

@@ -151,7 +151,7 @@ class TestACutTrace:
 
     def test_of_a_longer_run_than_the_replay_has_diverged(self) -> None:
         trace = played(ANSWERS)
-        longer = [*trace.entries, entries.TextDelta(len(trace.entries), 0, "more")]
+        longer = [*trace.entries, entries.TextDelta(len(trace.entries), 0, 1, "more")]
         found = replay(LoopTrace(trace.header, longer))
         assert found is not None
         assert (found.seq, found.got) == (len(trace.entries), None)
@@ -165,16 +165,16 @@ class TestACutTrace:
         assert as_far_as(trace, short) is short
 
 
-def test_runs_of_which_only_one_came_to_an_end_differ_in_the_outcome() -> None:
+def test_traces_of_which_only_one_is_whole_differ_in_that() -> None:
     trace = played(ANSWERS)
     endless = dataclasses.replace(trace, footer=None)
     for pair, sides in (
-        ((trace, endless), ("completed", None)),
-        ((endless, trace), (None, "completed")),
+        ((trace, endless), ("whole", "cut")),
+        ((endless, trace), ("cut", "whole")),
     ):
         found = first_difference(*pair)
         assert found is not None
-        assert (found.seq, found.field, found.expected, found.got) == (None, "outcome", *sides)
+        assert (found.seq, found.field, found.expected, found.got) == (None, "the trace", *sides)
     assert first_difference(endless, endless) is None
 
 

@@ -267,6 +267,7 @@ LIMITED = Scenario(
 @pytest.mark.parametrize("loop", [Own, own, f"{HERE}:Own"], ids=["class", "function", "name"])
 def test_what_makes_a_machine_makes_it_with_the_limits_of_the_scenario(loop: Any) -> None:
     result = run(LIMITED, loop=loop)
+    assert result.counters
     assert (result.outcome, result.counters.total_steps) == (Outcome.MAX_STEPS, 2)
     assert result.trace.header.limits["max_steps"] == 2
 

@@ -131,6 +131,7 @@ class TestAfterAnyOutcome:
     def test_the_counters_begin_anew(self, loop: str, outcome: Outcome, script: str) -> None:
         result = play(loop, script)
         counters = result.counters
+        assert counters
         assert (counters.error_count, counters.total_steps) == (0, 1)
         assert (counters.compaction_attempts, result.limit) == (0, "")
 
@@ -202,6 +203,7 @@ def test_each_run_has_all_of_its_steps(loop: str) -> None:
     script = "model: [{call: {t: {}}}, {say: One.}, {call: {t: {}}}, {say: Two.}]"
     result = play(loop, f"limits: {{max_steps: 2}}\n{script}")
     assert result.outcomes == (Outcome.COMPLETED, Outcome.COMPLETED)
+    assert result.counters
     assert result.counters.total_steps == 2
 
 
@@ -328,6 +330,7 @@ def test_what_is_queued_at_the_very_start_is_heard_in_a_run_that_takes_no_time()
 def test_a_reply_that_an_abort_overtakes_is_no_step(loop: str, end: str, entry: str) -> None:
     text = f"prompt: Go.\nabort: {{after: {entry}}}\nmodel: [{{say: Hello., {end}}}]"
     result = run(parse_scenario(text), loop=loop)
+    assert result.counters
     assert (result.outcome, result.counters.total_steps) == (Outcome.ABORTED, 0)
 
 

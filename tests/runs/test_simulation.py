@@ -252,6 +252,7 @@ def test_an_exception_of_a_model_function_is_a_failed_call() -> None:
         raise ConnectionError("gone")
 
     result = run(Scenario(prompt="Hi"), model=model)
+    assert result.counters
     assert (result.outcome, result.counters.error_count) == (Outcome.TOO_MANY_ERRORS, 3)
     assert result.message == "Failed after 3 errors: ConnectionError: gone"
 

@@ -1,3 +1,4 @@
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,11 @@ from simloop import (
     Scenario,
     ScenarioError,
     ScriptedTool,
+    Simulation,
     ToolResult,
     read_trace,
     run,
+    simulate,
     write_trace,
 )
 from simloop.scenario.schema import Context
@@ -96,8 +99,8 @@ def test_what_is_no_trace_is_refused_with_how_to_record_one(data: bytes) -> None
 
 
 def test_another_version_is_refused_by_its_number() -> None:
-    data = encode(a_trace()).replace(b'"version":1', b'"version":99', 1)
-    assert refusal(data) == "some.jsonl:1: trace format version 99; this simloop reads version 1"
+    data = encode(a_trace()).replace(b'"version":2', b'"version":99', 1)
+    assert refusal(data) == "some.jsonl:1: trace format version 99; this simloop reads version 2"
 
 
 def test_a_damaged_line_is_refused_with_its_number() -> None:
@@ -179,7 +182,7 @@ def with_line(data: bytes, number: int, line: bytes) -> bytes:
     return body + msgspec.json.encode(footer) + b"\n"
 
 
-HEADS = b'{"kind":"text-delta","seq":1,"at_ns":0,'
+HEADS = b'{"kind":"notice","seq":1,"at_ns":0,'
 RESULT = b'{"kind":"tool-result","seq":1,"at_ns":0,"call_id":"a","name":"a","text":"",'
 
 
@@ -190,9 +193,15 @@ RESULT = b'{"kind":"tool-result","seq":1,"at_ns":0,"call_id":"a","name":"a","tex
         (HEADS + b'"text":"a","text":"b"}\n', "the key `text` stands in it twice"),
         (HEADS + b'"text":NaN}\n', "invalid character"),
         (RESULT + b'"details":' + b"[" * 100_000 + b"}\n", "it is nested too deeply"),
-        (HEADS.replace(b"1", b"-1") + b'"text":""}\n', "Expected `int` >= 0"),
-        (HEADS.replace(b"1", b"9" * 5_000) + b'"text":""}\n', "Integer value out of range"),
-        (HEADS.replace(b"1", b"2") + b'"text":""}\n', "it is entry 2, in the place of entry 1"),
+        (HEADS.replace(b'"seq":1', b'"seq":-1') + b'"text":""}\n', "Expected `int` >= 0"),
+        (
+            HEADS.replace(b'"seq":1', b'"seq":' + b"9" * 5_000) + b'"text":""}\n',
+            "Integer value out of range",
+        ),
+        (
+            HEADS.replace(b'"seq":1', b'"seq":2') + b'"text":""}\n',
+            "it is entry 2, in the place of entry 1",
+        ),
         (b"\n", "Input data was truncated"),
         (b"\x00" * 10_000_000 + b"\n", "invalid character"),
     ],
@@ -230,3 +239,19 @@ def test_a_file_that_is_too_long_is_not_read(tmp_path: Path) -> None:
         file.truncate(MAX_BYTES * 1_000)  # sparse: it takes no space
     with pytest.raises(ScenarioError, match="the file is over 1,073,741,824 bytes"):
         read_trace(path)
+
+
+def test_what_is_recorded_after_the_end_of_the_last_prompt_is_in_the_file() -> None:
+    simulation = Simulation(Scenario(prompt="Hi", model=[Reply(say="Hello.")]))
+
+    async def main() -> None:
+        await simulation.send("Hi")
+        await asyncio.sleep(2)
+        simulation.queue("And you?")
+
+    simulate(main())
+    read = decode(encode(simulation.trace))
+    assert read.entries == simulation.trace.entries
+    assert isinstance(read.entries[-1], entries.Queued)
+    assert read.footer is not None
+    assert (read.footer.entries, read.footer.elapsed_ns) == (len(read.entries), 2 * 10**9)

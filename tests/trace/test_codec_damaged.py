@@ -7,8 +7,10 @@ from damaging import damaged
 
 from simloop.cli.show import event_lines
 from simloop.errors import ScenarioError
-from simloop.scenario.catalog import bundled_folder
-from simloop.trace.codec import decode
+from simloop.runs.simulation import run
+from simloop.scenario.catalog import find
+from simloop.scenario.loader import load_scenario
+from simloop.trace.codec import decode, encode
 from simloop.trace.diff import first_difference
 from simloop.trace.looptrace import LoopTrace
 from simloop.trace.timeline import timeline
@@ -25,7 +27,7 @@ SEEDS = 60
 
 @cache
 def recorded(name: str) -> bytes:
-    return (bundled_folder() / "__snapshots__" / f"{name}.trace.jsonl").read_bytes()
+    return encode(run(load_scenario(find(name.replace(".", "/", 1)))).trace)
 
 
 def read(data: bytes) -> LoopTrace | ScenarioError:

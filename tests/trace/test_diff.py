@@ -5,6 +5,7 @@ import msgspec
 import pytest
 
 from simloop.errors import ScenarioError
+from simloop.messages import Counters
 from simloop.runs.simulation import run
 from simloop.scenario.loader import parse_scenario
 from simloop.trace import entries
@@ -89,7 +90,9 @@ class TestADifference:
     def test_of_kind_shows_both_entries_whole(self, trace: LoopTrace) -> None:
         seq = place(trace, entries.TextDelta)
         at_ns = trace.entries[seq].at_ns
-        found = difference(trace, with_entry(trace, seq, entries.ReasoningDelta(seq, at_ns, "Hm")))
+        found = difference(
+            trace, with_entry(trace, seq, entries.ReasoningDelta(seq, at_ns, 2, "Hm"))
+        )
         assert (found.seq, found.field) == (seq, "kind")
         assert found.expected == "2.000s  text Let"
         assert found.got == "2.000s  reasoning Hm"
@@ -107,23 +110,32 @@ class TestADifference:
         assert "nothing: the run has ended" in "\n".join(found.lines())
 
     @pytest.mark.parametrize(
-        ("field", "value"),
-        [("text", "Bye"), ("error_count", 4), ("elapsed_ns", 1), ("limit", "max_steps")],
+        ("field", "value", "shown"),
+        [
+            ("text", "Bye", ("ended.text", "Bye")),
+            ("limit", "max_steps", ("ended.limit", "max_steps")),
+            ("counters", Counters(4, 2, 0), ("ended.counters.error_count", 4)),
+        ],
     )
-    def test_in_the_footer_is_at_the_end_of_the_run(
-        self, trace: LoopTrace, field: str, value: Any
+    def test_in_the_end_of_a_run_is_in_its_entry(
+        self, trace: LoopTrace, field: str, value: Any, shown: tuple[str, Any]
     ) -> None:
+        last = len(trace.entries) - 1
+        found = difference(trace, changed(trace, last, **{field: value}))
+        assert (found.seq, (found.field, found.got)) == (last, shown)
+
+    def test_in_the_footer_is_at_the_end_of_the_trace(self, trace: LoopTrace) -> None:
         assert trace.footer is not None
-        footer = msgspec.structs.replace(trace.footer, **{field: value})
+        footer = msgspec.structs.replace(trace.footer, elapsed_ns=1)
         found = difference(trace, dataclasses.replace(trace, footer=footer))
-        assert (found.seq, found.field, found.got) == (None, field, value)
-        assert next(found.lines()) == f"the first difference is in the end of the run, {field}:"
+        assert (found.seq, found.field, found.got) == (None, "elapsed_ns", 1)
+        assert next(found.lines()) == "the first difference is in the end of the run, elapsed_ns:"
         assert len(found.context) == CONTEXT
 
     def test_that_is_told_is_the_first_one(self, trace: LoopTrace) -> None:
         seq = place(trace, entries.TextDelta)
         last = len(trace.entries) - 1
-        other = changed(changed(trace, seq, text="Well"), last, error_count=9)
+        other = changed(changed(trace, seq, text="Well"), last, text="Bye")
         assert difference(trace, other).seq == seq
 
 
@@ -138,8 +150,8 @@ class TestTheContext:
         )
 
     def test_is_shorter_at_the_beginning(self, trace: LoopTrace) -> None:
-        assert difference(trace, changed(trace, 0, error_count=9)).context == ()
-        assert len(difference(trace, changed(trace, 1, error_count=9)).context) == 1
+        assert difference(trace, changed(trace, 0, text="Bye")).context == ()
+        assert difference(trace, changed(trace, 1, state="other")).context == ("0.000s  prompt Hi",)
 
 
 class TestTheText:

@@ -1,5 +1,3 @@
-import asyncio
-
 import pytest
 
 from simloop import (
@@ -10,18 +8,18 @@ from simloop import (
     Outcome,
     Reply,
     Scenario,
-    ScriptedHook,
     ScriptedTool,
     run,
 )
 from simloop.check.replay import run_to_the_end
+from simloop.kernel.signals import Began
+from simloop.messages import Counters
 from simloop.scenario.catalog import Listed, bundled
 from simloop.scenario.loader import load_scenario
-from simloop.scenario.schema import Context, Trigger
+from simloop.scenario.schema import Context
 from simloop.trace import entries
 from simloop.trace.codec import decode, encode
 from simloop.trace.entries import AnyEntry
-from simloop.trace.looptrace import LoopTrace
 from simloop.trace.timeline import clock, describe, timeline
 
 
@@ -34,7 +32,8 @@ def test_a_run_reads_from_its_title_to_its_outcome() -> None:
         "It answers",
         "loop reference, seed 0, default limits",
         "",
-        "      0.000s  request       #1: 1 message, about 5 tokens",
+        "      0.000s  prompt        Hi",
+        "              request       #1: 1 message, about 5 tokens",
         "                              + user: Hi",
         "              text          Hello there.",
         "              finish        stop",
@@ -133,102 +132,6 @@ def test_the_clock_shows_milliseconds_or_all_there_is(at_ns: int, shown: str) ->
     assert clock(at_ns) == shown
 
 
-def rounds(trace: LoopTrace) -> list[tuple[int, str | None, tuple[str, ...]]]:
-    return [(r.request_number, r.finish_reason, r.tools) for r in trace.rounds()]
-
-
-def test_rounds_summarise_each_call_of_the_model() -> None:
-    scenario = Scenario(
-        prompt="Hi",
-        tools={"look": ScriptedTool(returns="x")},
-        model=[Reply(http=Http(status=500)), Reply(call={"look": {}}), Reply(say="Done.")],
-    )
-    assert rounds(run(scenario).trace) == [
-        (1, None, ()),
-        (2, "tool-calls", ("look",)),
-        (3, "stop", ()),
-    ]
-
-
-def test_a_round_knows_its_size_and_the_time_of_its_hooks() -> None:
-    async def slow(_: object) -> None:
-        await asyncio.sleep(0.25)
-
-    trace = run(
-        Scenario(prompt="Hi", model=[Reply(say="Hello.")]),
-        hooks=Hooks(before_llm_call=[slow], after_llm_call=[slow]),
-    ).trace
-    (only,) = trace.rounds()
-    assert (only.messages, only.tokens, only.hooks_ns) == (1, 5, 500_000_000)
-
-
-def test_rounds_are_those_of_a_loop_that_measures_nothing_too() -> None:
-    scenario = Scenario(
-        prompt="Hi",
-        loop="react",
-        then=["Again"],
-        tools={"look": ScriptedTool(returns="x")},
-        model=[Reply(call={"look": {}}), Reply(say="Done."), Reply(say="Done again.")],
-    )
-    assert rounds(run(scenario).trace) == [
-        (1, "tool-calls", ("look",)),
-        (2, "stop", ()),
-        (3, "stop", ()),
-    ]
-
-
-@pytest.mark.parametrize("loop", ["reference", "pi", "opencode"])
-def test_the_rounds_of_a_loop_that_has_hooks_have_the_time_of_their_own_hooks(loop: str) -> None:
-    hooks = [
-        ScriptedHook(at="before_llm_call", nth=2, takes="250ms"),
-        ScriptedHook(at="after_llm_call", nth=1, takes="500ms"),
-    ]
-    scenario = Scenario(
-        prompt="Hi",
-        loop=loop,
-        hooks=hooks,
-        tools={"look": ScriptedTool(returns="x")},
-        model=[Reply(call={"look": {}}), Reply(say="Done.")],
-    )
-    trace = run(scenario).trace
-    assert [r.hooks_ns for r in trace.rounds()] == [500_000_000, 250_000_000]
-
-
-FORCED = Scenario(
-    prompt="Hi",
-    tools={"look": ScriptedTool(returns="x" * 400)},
-    model=[
-        Reply(call={"look": {}}, times=2),
-        Reply(http=Http(status=400, code="context_length_exceeded")),
-        Reply(say="Done."),
-    ],
-    summaries=[Reply(say="Looked.")],
-)
-
-
-def test_a_failed_call_has_no_finish_though_a_summary_that_follows_it_has() -> None:
-    trace = run(FORCED).trace
-    compacted = [entry for entry in trace.entries if isinstance(entry, entries.Compaction)]
-    assert [entry.forced for entry in compacted] == [True]
-    assert [(r.finish_reason, r.tools) for r in trace.rounds()] == [
-        ("tool-calls", ("look",)),
-        ("tool-calls", ("look",)),
-        (None, ()),
-        ("stop", ()),
-    ]
-
-
-def test_a_call_that_is_made_after_an_abort_is_a_round_without_a_finish() -> None:
-    scenario = Scenario(
-        prompt="Hi",
-        loop="pi@0.87.1",
-        tools={"look": ScriptedTool(takes="2s")},
-        model=[Reply(call={"look": {}})],
-        abort=Trigger(at="1s"),
-    )
-    assert rounds(run(scenario).trace) == [(1, "tool-calls", ("look",)), (2, None, ())]
-
-
 # ---------------------------------------------------------------------- several prompts, long runs
 
 
@@ -238,7 +141,8 @@ def test_several_prompts_read_one_after_the_other() -> None:
     )
     told = [line[14:] for line in lines(scenario)]
     ended = next(number for number, line in enumerate(told) if line.startswith("failed"))
-    assert told[ended + 1] == "prompt        And you?"
+    assert told[ended + 1].strip() == "errors 1, steps 0, compactions 0"
+    assert told[ended + 2] == "prompt        And you?"
     assert told[-2] == "completed     Well."
 
 
@@ -271,10 +175,13 @@ def test_a_note_stands_below_the_request_that_it_is_for() -> None:
     )
     told = [line[14:].strip() for line in lines(scenario)]
     request = next(number for number, line in enumerate(told) if line.startswith("request"))
-    note = next(number for number, line in enumerate(told) if line.startswith("this time only"))
+    note = next(number for number, line in enumerate(told) if line.startswith("+ assistant: The"))
     answered = next(number for number, line in enumerate(told) if line.startswith("text"))
     assert request < note < answered
-    assert told[note].startswith("this time only: assistant: The steps are used up.")
+    assert told[note].startswith("+ assistant: The steps are used up.")
+
+
+COUNTED = Counters(1, 2, 3)
 
 
 @pytest.mark.parametrize(
@@ -283,10 +190,15 @@ def test_a_note_stands_below_the_request_that_it_is_for() -> None:
         (entries.Notice(0, 0, "51 model calls"), "notice 51 model calls"),
         (entries.Prompt(0, 0, "\x1b[2J"), "prompt \\x1b[2J"),
         (
-            entries.Ended(0, 0, Outcome.MAX_STEPS, "max_steps", "Enough.", "text", 1, 2, 3, 4),
+            entries.Ended(
+                0, 0, Outcome.MAX_STEPS, "max_steps", "Enough.", "text", 1, Counters(2, 3, 4)
+            ),
             "max-steps Enough.",
         ),
-        (entries.Transition(0, 0, "began", "halting", 1, 2, 3), "-> halting on began (errors 1,"),
+        (
+            entries.Transition(0, 0, Began(), "halting", Counters(1, 2, 3)),
+            "-> halting on began (errors 1,",
+        ),
     ],
     ids=["notice", "prompt", "ended", "halting"],
 )
