@@ -180,7 +180,7 @@ MENDS = (
     mend(
         "a reply that reports no step counts as one",
         "no-steps-reported",
-        edit(ModelCalls, "_take", "max(1, part.steps)", "part.steps"),
+        edit(ModelCalls, "_keep", "max(1, part.steps)", "part.steps"),
     ),
     mend(
         "the wall clock ends a run",
