@@ -53,3 +53,28 @@ def test_the_version_is_cheap_to_ask_for() -> None:
     imported = {line.rpartition("|")[2].strip() for line in run.stderr.splitlines()}
     assert "click" in imported
     assert not imported & set(HEAVY)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "simloop.cli.comparison",  # --loop all
+        "simloop.check.compare",
+        "simloop.runs.conversation",  # Agent, and the events of `show`
+        "simloop.trace.exports.pi_events",
+        "simloop.prove.explore",
+    ],
+)
+def test_the_verb_run_does_not_import(name: str) -> None:
+    assert name not in modules_after("import simloop.cli.run")
+
+
+def test_the_verb_run_reads_no_source_and_builds_no_model_twice() -> None:
+    after = (
+        "import simloop.cli.run, linecache\n"
+        "from simloop.scenario.replies import Reply\n"
+        "from simloop.scenario.schema import Scenario\n"
+        "assert not linecache.cache\n"
+        "assert Scenario.__pydantic_complete__ and not Reply.__pydantic_complete__"
+    )
+    assert "simloop.cli.run" in modules_after(after)

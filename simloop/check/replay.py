@@ -15,16 +15,12 @@ from pydantic import ValidationError
 
 from simloop.errors import InternalError, ReplayDiverged, ScenarioError, SimloopError
 from simloop.runs.chosen_loop import repeat
-from simloop.runs.conversation import EventView, Names, event_view, no_events
 from simloop.runs.options import RunOptions
 from simloop.runs.own_loop import is_own
 from simloop.runs.simulation import Simulation
-from simloop.scenario.designs import names as loop_names
 from simloop.scenario.schema import Scenario
-from simloop.trace import entries
 from simloop.trace.diff import first_difference
-from simloop.trace.entries import AnyEntry, Header
-from simloop.trace.exports.pi_events import DocumentEvents
+from simloop.trace.entries import Header
 from simloop.trace.looptrace import LoopTrace
 
 _ENCODER = msgspec.json.Encoder()
@@ -59,34 +55,6 @@ def recorded_scenario(trace: LoopTrace) -> Scenario:
         raise ScenarioError(
             f"the scenario in the header, line 1, cannot be read: {first['msg']}", key=place
         ) from error
-
-
-def recorded_events(trace: LoopTrace, names: Names) -> EventView:
-    """Return the view that makes events of `trace`, without importing anything that it names.
-
-    Raises ScenarioError if the events of the real program are not known to simloop, or if this
-    simloop cannot read the recorded scenario.
-    """
-    header = msgspec.structs.replace(trace.header, python=())  # nothing is run again
-    scenario = recorded_scenario(dataclasses.replace(trace, header=header))
-    if names == "document" and trace.header.loop not in loop_names():
-        return DocumentEvents(parallel=_overlaps(trace.entries))
-    if is_own(trace.header.loop):
-        raise no_events(trace.header.loop)
-    return event_view(scenario, trace.header.loop, names)
-
-
-def _overlaps(record: list[AnyEntry]) -> bool:
-    """Return whether a tool began before the previous one ended, as a user's own loop may allow."""
-    running = 0
-    for entry in record:
-        if isinstance(entry, entries.ToolStarted):
-            running += 1
-        elif isinstance(entry, entries.ToolResult):
-            running -= 1
-        if running > 1:
-            return True
-    return False
 
 
 def rerun(trace: LoopTrace, loop: str | None = None) -> LoopTrace:

@@ -8,7 +8,6 @@ Not here: the work of the verbs. The rule to keep: click is the heaviest import 
 that `--version`, `--help` and a mistyped verb answer at once.
 """
 
-import importlib
 import io
 import sys
 from collections.abc import Iterator, Sequence
@@ -20,6 +19,7 @@ import click
 
 from simloop import __version__
 from simloop.cli.interrupts import insistent_interrupts
+from simloop.cli.loading import load
 from simloop.cli.terminal import abandon_stdout, note, plain, wants_colour
 
 INTERRUPTED = 130
@@ -84,7 +84,7 @@ class Verbs(click.Group):
         """Load a verb."""
         if cmd_name not in VERBS:
             return super().get_command(ctx, cmd_name)
-        command = importlib.import_module(f"simloop.cli.{VERBS[cmd_name][0]}").command
+        command = load(f"simloop.cli.{VERBS[cmd_name][0]}").command
         assert isinstance(command, click.Command)
         return command
 

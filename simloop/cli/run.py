@@ -13,8 +13,6 @@ from typing import Any
 
 import click
 
-from simloop.cli import comparison
-from simloop.cli.comparison import Comparison, Count
 from simloop.cli.folding import cells
 from simloop.cli.report import Report, Tally, json_text
 from simloop.cli.settings import ALL_LOOPS, check_single_loop, scenario_settings_or_all
@@ -146,18 +144,23 @@ def _print_all(reports: Iterator[Report], name_width: int) -> int:
 
 
 def _run_on_all(found: list[Target], seed: int | None, output_format: str) -> int:
+    # A run on one loop, which starts often, needs no table.
+    from simloop.cli import comparison  # noqa: PLC0415
+
     loops = tuple(DESIGNS)
-    comparisons = (Comparison.of(target, {loop: {} for loop in loops}, seed) for target in found)
+    comparisons = (
+        comparison.Comparison.of(target, {loop: {} for loop in loops}, seed) for target in found
+    )
     if output_format == "json":
         compared = list(comparisons)
         out_exactly(comparison.json_text(compared, loops))
-        return Count.of(compared).exit_code
+        return comparison.Count.of(compared).exit_code
     compared, width = [], columns_of(sys.stdout) or comparison.WIDTH
     for one in comparisons:
         out_lines((*one.table(width), ""))
         compared.append(one)
     out_lines(comparison.legend(compared))
-    count = Count.of(compared)
+    count = comparison.Count.of(compared)
     if len(compared) > 1:
         out(str(count))
     return count.exit_code

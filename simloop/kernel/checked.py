@@ -26,10 +26,13 @@ def written_name(name: str) -> str:
 AS_WRITTEN = {
     "extra": "forbid",
     "strict": True,
-    "use_attribute_docstrings": True,
     "alias_generator": written_name,
 }
-"""The rules for settings in a file: no unknown keys, no guessing, docstrings as descriptions."""
+"""The rules for settings in a file: no unknown keys, no guessing.
+
+Not `use_attribute_docstrings`: pydantic would read the source of each class at each start, for
+descriptions that only the JSON Schema has. `scenario/jsonschema.py` reads them itself.
+"""
 
 
 def as_written(settings: Any) -> dict[str, Any]:

@@ -6,6 +6,7 @@ which every other loop knows an overflow (kernel/errorclass.py). The rule to kee
 own faults here too, such as "exceeds the limit of 5 requests" for an overflow.
 """
 
+import functools
 import re
 
 from simloop.kernel.checked import Word
@@ -23,11 +24,12 @@ class OverflowWords(Word):
         """Return whether the message has one of these phrases."""
         if self is OverflowWords.ALL:
             return says_overflow(message)
-        if self is OverflowWords.OF_1_18_33 and _THROTTLES.search(message):
+        if self is OverflowWords.OF_1_18_33 and _any_of(*_THROTTLES).search(message):
             return False
-        return _PHRASES[self].search(message) is not None
+        return _any_of(*_PHRASES[self]).search(message) is not None
 
 
+@functools.cache  # compiled when a message is first searched, and not at each start
 def _any_of(*phrases: str) -> re.Pattern[str]:
     # In a JavaScript pattern without the flag u, \d, \s and the case of letters are those of ASCII
     # (but for a few kinds of space), so "\N{KELVIN SIGN}" is no k.
@@ -68,10 +70,8 @@ _SINCE_1_18_33 = (
     r"prompt has [\d,]+ tokens?, but the configured context size is [\d,]+ tokens?",
 )
 _PHRASES = {
-    OverflowWords.OF_1_2_27: _any_of(*_FIRST),
-    OverflowWords.OF_1_18_33: _any_of(*_FIRST, *_SINCE_1_18_33),
+    OverflowWords.OF_1_2_27: _FIRST,
+    OverflowWords.OF_1_18_33: (*_FIRST, *_SINCE_1_18_33),
 }
 # Only 1.18.33 tells a rate limit from an overflow.
-_THROTTLES = _any_of(
-    r"^(?:throttling error|service unavailable):", r"rate limit", r"too many requests"
-)
+_THROTTLES = (r"^(?:throttling error|service unavailable):", r"rate limit", r"too many requests")

@@ -4,9 +4,18 @@ The rule to keep: the schema depends on the models alone, so that a test can che
 file.
 """
 
+import ast
+import inspect
 import json
+import textwrap
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema
+
+from simloop.kernel.checked import written_name
 from simloop.scenario.schema import Scenario
 
 
@@ -15,10 +24,34 @@ def schema_text() -> str:
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": "urn:simloop:scenario",
-        **_without_whole_defaults(Scenario.model_json_schema()),
+        **_without_whole_defaults(Scenario.model_json_schema(schema_generator=_WithDocstrings)),
         "title": "simloop scenario",
     }
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+
+
+class _WithDocstrings(GenerateJsonSchema):
+    """The generator of pydantic, with the docstrings of the settings as descriptions."""
+
+    def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
+        """Return the schema of a dataclass, which is what all settings are."""
+        described = super().dataclass_schema(schema)
+        for name, docstring in _docstrings(schema["cls"]):
+            described["properties"][written_name(name)]["description"] = docstring
+        return described
+
+
+def _docstrings(settings: type) -> Iterator[tuple[str, str]]:
+    """Yield each field of a class that has a docstring, and the docstring."""
+    module = ast.parse(textwrap.dedent(inspect.getsource(settings)))
+    assert isinstance(module.body[0], ast.ClassDef)
+    for field, docstring in pairwise(module.body[0].body):
+        match field, docstring:
+            case (
+                ast.AnnAssign(target=ast.Name(id=name)),
+                ast.Expr(value=ast.Constant(value=str() as text)),
+            ):
+                yield name, inspect.cleandoc(text)
 
 
 def _without_whole_defaults(schema: Any) -> Any:

@@ -7,7 +7,7 @@ the effect of each field, because an editor shows that sentence.
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, PrivateAttr, model_validator
+from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 
 from simloop.engine.settings import MAX_TRANSITIONS
 from simloop.errors import ScenarioError
@@ -242,6 +242,8 @@ class ClockSkew(Strict):
 
 class Scenario(Strict):
     """One or more prompts, the model's replies, the tools and hooks, and the limits."""
+
+    model_config = ConfigDict(defer_build=False)  # it has the other models in it: see `Strict`
 
     title: str = Field(default="", description="What must hold, as a sentence.")
     loop: str = Field(default="reference", description="The loop design to run.")

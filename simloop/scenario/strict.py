@@ -79,8 +79,10 @@ def kept(default: Any) -> Any:
 class Strict(BaseModel):
     """A model of a file's content: no unknown keys, no type guessing, no later change."""
 
+    # Built on first use: the validator of a scenario has those of all its parts in it, and one each
+    # for them would take a tenth of the time of `simloop run`.
     model_config = ConfigDict(
-        extra="forbid", strict=True, frozen=True, revalidate_instances="always"
+        extra="forbid", strict=True, frozen=True, revalidate_instances="always", defer_build=True
     )
 
     if not TYPE_CHECKING:  # type checkers read the arguments from the fields

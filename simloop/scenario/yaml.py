@@ -32,7 +32,7 @@ _SNIPPET = 40
 # Invisible characters, and U+0085, U+2028, U+2029: PyYAML (YAML 1.1) ends lines there, YAML 1.2 and
 # editors do not, so they would change values and places.
 _HIDDEN = re.compile(
-    "[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]"
 )
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _HALF = re.compile("[\ud800-\udfff]")

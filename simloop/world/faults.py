@@ -54,7 +54,7 @@ class ChanceFaults:
     `sites` limits them to some of `SITES`; by default all take part.
     """
 
-    __pydantic_config__: ClassVar = {"extra": "forbid", "use_attribute_docstrings": True}
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
 
     activate: Annotated[float, Ge(0), Le(1)] = 0.25
     """The probability that a site takes part in a run."""

@@ -76,6 +76,7 @@ class TestAnswersAtOnce:
             "simloop",
             "simloop.cli",
             "simloop.cli.interrupts",
+            "simloop.cli.loading",
             "simloop.cli.terminal",
             "simloop.escape",
         }

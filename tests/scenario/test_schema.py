@@ -24,6 +24,7 @@ from simloop.kernel.retry import ExponentialBackoff
 from simloop.messages import Outcome
 from simloop.scenario.catalog import bundled_folder
 from simloop.scenario.expect import Expect
+from simloop.scenario.jsonschema import schema_text
 from simloop.scenario.loader import parse_scenario
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import HookPoint, Scenario, ScriptedHook, ScriptedTool, TypeName
@@ -205,7 +206,7 @@ def properties(schema: Any, where: str = "") -> Iterator[tuple[str, Any]]:
 def test_an_editor_has_a_sentence_to_show_for_every_key() -> None:
     silent = [
         name
-        for name, prop in properties(Scenario.model_json_schema())
+        for name, prop in properties(json.loads(schema_text()))
         if not prop.get("description", "").endswith(".")
     ]
     assert silent == []
