@@ -169,7 +169,10 @@ class _Explorer:
     def _target(self, node: int, run: Run, signal: Signal) -> int | None:
         """Return the node after `signal`, or add a finding and return None if the machine fails."""
         try:
-            moved = self._advanced(run, signal, node)
+            try:
+                moved = _transition(checked_transition(self._machine, run, signal))
+            except IllegalTransition as error:  # followed all the same, for what comes after it
+                moved = self._off_the_map(node, run, signal, error.moved)
             number = self._numbers.get(moved)
         except Exception as error:  # noqa: BLE001 - a machine is somebody's code
             self._graph.cut.add(node)
@@ -180,20 +183,13 @@ class _Explorer:
         self._taken.add((type(run.state), type(signal), type(moved[0].state)))
         return number or self._new(moved, node, signal)
 
-    def _advanced(self, run: Run, signal: Signal, node: int | None = None) -> Transition:
-        """Return the transition, also one that is not on the map: its faults are of interest too.
-
-        Such a transition is a finding at `node`, if there is one.
-        """
-        try:
-            return _transition(checked_transition(self._machine, run, signal))
-        except IllegalTransition as error:
-            moved = _transition(error.moved)
-            if node is not None:
-                kinds = type(run.state), type(moved[0].state), type(signal)
-                before, after, why = (NAMES[kind] for kind in kinds)
-                self._find(node, f"{before} -> {after} on {why} is not on the map")
-            return moved
+    def _off_the_map(self, node: int, run: Run, signal: Signal, given: Any) -> Transition:
+        """Add a finding for a transition that the map lacks, and return the transition."""
+        moved = _transition(given)
+        kinds = type(run.state), type(moved[0].state), type(signal)
+        before, after, why = (NAMES[kind] for kind in kinds)
+        self._find(node, f"{before} -> {after} on {why} is not on the map")
+        return moved
 
     def _new(self, moved: Transition, node: int, signal: Signal) -> int:
         """Return the number of the node that `signal` reaches from `node`; add it if it is new."""
@@ -217,9 +213,9 @@ class _Explorer:
             yield rules.Wrong(node, f"the next run does not begin as the first: {differing}")
 
     def _tried(self, run: Run, signal: Signal) -> Transition | None:
-        """Return the transition again for the rules, without recording a finding or an edge."""
+        """Return the transition again for the rules, without a check, a finding or an edge."""
         try:
-            return self._advanced(run, signal)
+            return _transition(self._machine.advance(run, signal))
         except Exception:  # noqa: BLE001 - as above
             return None
 
