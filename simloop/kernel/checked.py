@@ -8,6 +8,7 @@ compare equal to no member, and silently do nothing.
 import dataclasses
 import functools
 import typing
+from collections.abc import Callable
 from enum import StrEnum
 from types import NoneType
 from typing import Any
@@ -37,11 +38,18 @@ descriptions that only the JSON Schema has. `scenario/jsonschema.py` reads them 
 
 def as_written(settings: Any) -> dict[str, Any]:
     """Return the fields of a dataclass of settings by the keys of a file, durations as text."""
+    kind: Any = type(settings)
     return {
-        written_name(field.name): value.as_written() if isinstance(value, Milliseconds) else value
-        for field in dataclasses.fields(settings)
-        for value in (getattr(settings, field.name),)
+        key: value.as_written() if isinstance(value, Milliseconds) else value
+        for name, key in _keys(kind)
+        for value in (getattr(settings, name),)
     }
+
+
+@functools.lru_cache(maxsize=32)
+def _keys(kind: Any) -> tuple[tuple[str, str], ...]:
+    """Return the names of the fields of a class of settings, each with its key in a file."""
+    return tuple((field.name, written_name(field.name)) for field in dataclasses.fields(kind))
 
 
 class Word(StrEnum):
@@ -63,29 +71,65 @@ def check_settings(settings: object, where: str) -> None:
     Raises ScenarioError with the key `where.field`.
     """
     kind: Any = type(settings)
-    for name, hint in _hints(kind).items():
+    for name, default, check in _checks(kind):
         value = getattr(settings, name)
-        kinds, bounds = _taken_apart(hint)
-        enum = next((kind for kind in kinds if issubclass(kind, StrEnum)), None)
+        if value is default:
+            continue
         try:
-            if value is None and NoneType in kinds:
-                continue
-            if enum is not None:
-                object.__setattr__(settings, name, enum(value))
-            elif bool in kinds:
-                _check_flag(value)
-            else:
-                _check_number(value, kinds, bounds)
-                if any(isinstance(bound, Lasting) for bound in bounds):
-                    object.__setattr__(settings, name, Milliseconds(value))
+            checked = check(value)
         except (TypeError, ValueError) as error:
             raise ScenarioError(str(error), key=f"{where}.{name}") from None
+        if checked is not value:
+            object.__setattr__(settings, name, checked)
+
+
+_Check: typing.TypeAlias = Callable[[Any], Any]
 
 
 @functools.lru_cache(maxsize=32)
-def _hints(kind: Any) -> dict[str, Any]:
+def _checks(kind: Any) -> tuple[tuple[str, Any, _Check], ...]:
+    """Return the name, the default and the check of each field of a class of settings.
+
+    A default that its own check accepts as it stands is not checked again: most settings are
+    defaults, and each run makes several objects of them.
+    """
     hints = typing.get_type_hints(kind, include_extras=True)
-    return {name: hint for name, hint in hints.items() if not name.startswith("__")}
+    defaults = {field.name: field.default for field in dataclasses.fields(kind)}
+    checks = {name: _check_of(hint) for name, hint in hints.items() if not name.startswith("__")}
+    return tuple(
+        (name, _accepted(defaults.get(name, dataclasses.MISSING), check), check)
+        for name, check in checks.items()
+    )
+
+
+def _accepted(default: Any, check: _Check) -> Any:
+    """Return a default that needs no check, or an object that no setting can be."""
+    try:
+        return default if check(default) is default else _NO_DEFAULT
+    except (TypeError, ValueError):
+        return _NO_DEFAULT
+
+
+_NO_DEFAULT = object()
+
+
+def _check_of(hint: Any) -> _Check:
+    """Return a function that takes the value of a field to the one to keep, or raises."""
+    kinds, bounds = _taken_apart(hint)
+    enum = next((kind for kind in kinds if issubclass(kind, StrEnum)), None)
+    check: _Check
+    if enum is not None:
+        check = enum
+    elif bool in kinds:
+        check = _flag
+    else:
+        lasting = any(isinstance(bound, Lasting) for bound in bounds)
+        check = functools.partial(_number, kinds=kinds, bounds=bounds, lasting=lasting)
+    return functools.partial(_or_none, check=check) if NoneType in kinds else check
+
+
+def _or_none(value: Any, check: _Check) -> Any:
+    return None if value is None else check(value)
 
 
 @functools.lru_cache(maxsize=128)
@@ -99,12 +143,15 @@ def _taken_apart(hint: Any) -> tuple[tuple[type, ...], tuple[Any, ...]]:
     return kinds, (*bounds, *(bound for part in parts for bound in part[1]))
 
 
-def _check_flag(value: Any) -> None:
+def _flag(value: Any) -> bool:
     if not isinstance(value, bool):
         raise TypeError(f"{value!r} is neither true nor false")
+    return value
 
 
-def _check_number(value: Any, kinds: tuple[type, ...], bounds: tuple[Any, ...]) -> None:
+def _number(
+    value: Any, *, kinds: tuple[type, ...], bounds: tuple[Any, ...], lasting: bool
+) -> int | float:
     wanted = (int, float) if float in kinds else (int,)
     if isinstance(value, bool) or not isinstance(value, wanted):
         raise TypeError(f"{value!r} is no number that fits here")
@@ -113,3 +160,4 @@ def _check_number(value: Any, kinds: tuple[type, ...], bounds: tuple[Any, ...]) 
             raise ValueError(f"{value} is too small: must be at least {bound.ge}")
         if isinstance(bound, Le) and not value <= bound.le:  # type: ignore[operator]
             raise ValueError(f"{value} is too large: must be at most {bound.le}")
+    return Milliseconds(value) if lasting and type(value) is not Milliseconds else value

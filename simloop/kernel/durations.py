@@ -4,6 +4,7 @@ The rules to keep: exact integers inside, never a float, so that `0.1s` ten time
 no unit is guessed, so a file gives a text with a unit and Python a name that ends in the unit.
 """
 
+import functools
 import re
 from collections.abc import Callable
 from decimal import Decimal
@@ -39,6 +40,7 @@ def parse_duration(value: object) -> int:
     return int(nanoseconds)
 
 
+@functools.lru_cache(maxsize=1024, typed=True)  # the header of each run has the same two
 def format_duration(nanoseconds: int) -> str:
     """Return the shortest text in one unit of at most seconds: 5s, 5.12s, 120ms, 250us."""
     for unit in ("s", "ms", "us"):

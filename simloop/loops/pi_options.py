@@ -4,6 +4,7 @@ Not here: the machine (pi.py). The rule to keep: an option names one difference 
 and the real program, and `None` leaves it as the version has it, or the document.
 """
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import ClassVar
@@ -80,8 +81,9 @@ class PiOptions:
         names = (field.name for field in fields(self) if getattr(self, field.name) is None)
         return replace(self, **{name: getattr(version, name) for name in names})
 
+    @functools.lru_cache(maxsize=32)  # noqa: B019 - options are frozen, and few of them differ
     def policies(self) -> Policies:
-        """Return the policies that these options define."""
+        """Return the policies that these options define; equal options share them."""
         return Policies(
             compaction=Compaction(max_messages=100),
             tool_execution=ToolExecution(

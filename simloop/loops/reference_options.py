@@ -4,6 +4,7 @@ Not here: what they do to a run (reference.py). The rule to keep: an option is o
 loop and off in `reference@documented`; its docstring says what the documented loop does.
 """
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import ClassVar
@@ -77,8 +78,9 @@ class ReferenceOptions:
         """Refuse what a file could not say either: see `check_settings`."""
         check_settings(self, "loops.reference")
 
+    @functools.lru_cache(maxsize=32)  # noqa: B019 - options are frozen, and few of them differ
     def policies(self) -> Policies:
-        """Return the policies of the loop with these options."""
+        """Return the policies of the loop with these options; equal options share them."""
         start = ToolStart.AFTER_REPLY if self.tools_after_reply else ToolStart.WHEN_CALLED
         unbounded = HookIsolation(on_failure=OnHookFailure.FAIL_RUN, timeout_ms=None)
         mended = self.classify_errors and self.honour_retry_after

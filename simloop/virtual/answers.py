@@ -249,8 +249,10 @@ class SharedDraws:
         self._mixed = False
 
     def begin(self, seed: int) -> None:
-        """Seed the generator for the first of the simulations."""
-        self._saved = _getstate()
+        """Seed the generator for a simulation while no other runs."""
+        if self._saved is None:  # otherwise the border was kept
+            self._saved = _getstate()
+        self._baseline, self._mixed = None, False
         _seed(_GLOBAL_RANDOM, seed)
 
     def share(self) -> None:

@@ -13,8 +13,9 @@ import queue  # noqa: F401 - imported inside a simulation, its timeouts would re
 import sys
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib.machinery import ModuleSpec
+from itertools import chain
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -78,22 +79,69 @@ class _Holder:
 
     def _replace(self, held: dict[str, Any], wanted: dict[str, Any]) -> None:
         namespace = self.namespace
-        if self._holds(held):  # nearly always, and several times faster
-            namespace.update(wanted)
-        else:
-            held = {name: value for name, value in held.items() if namespace.get(name) is value}
-            namespace.update({name: wanted[name] for name in held})
-
-    def _holds(self, values: dict[str, Any]) -> bool:
-        # By identity: a program may bind the name to an object whose `==` raises, or is no bool.
-        return all(map(operator.is_, map(self.namespace.get, values), values.values()))
+        held = {name: value for name, value in held.items() if namespace.get(name) is value}
+        namespace.update({name: wanted[name] for name in held})
 
     def is_open(self) -> bool:
         """Return whether a program would still find an original here."""
         namespace = self.namespace
-        return not self._holds(self.stand_ins) and any(
-            namespace.get(name) is value for name, value in self.originals.items()
-        )
+        return any(namespace.get(name) is value for name, value in self.originals.items())
+
+
+class _Holders:
+    """All holders, exchanged together.
+
+    Nearly always, every name holds its original before a simulation, and its stand-in after it.
+    One comparison of all names finds that out. Otherwise each holder looks at its own names.
+    """
+
+    def __init__(self, holders: list[_Holder]) -> None:
+        self._each = holders
+        self._namespaces = [holder.namespace for holder in holders]
+        self._readers = [_reader(holder.originals) for holder in holders]
+        self._originals = [v for h in holders for v in _reader(h.originals)(h.originals)]
+        self._stand_ins = [v for h in holders for v in _reader(h.originals)(h.stand_ins)]
+        self._exchanges = [(h.namespace.update, h.stand_ins) for h in holders]
+        self._returns = [(h.namespace.update, h.originals) for h in holders]
+
+    def exchange(self) -> bool:
+        """Put the stand-ins in. Return whether each name held its original or its stand-in."""
+        if self._hold(self._originals):
+            for update, stand_ins in self._exchanges:
+                update(stand_ins)
+            return True
+        if self._hold(self._stand_ins):  # the border was kept
+            return True
+        for holder in self._each:
+            holder.exchange()
+        return False
+
+    def put_back(self) -> None:
+        """Put the originals back; safe to repeat."""
+        if self._hold(self._stand_ins):
+            for update, originals in self._returns:
+                update(originals)
+        else:
+            for holder in self._each:
+                holder.put_back()
+
+    def _hold(self, values: list[Any]) -> bool:
+        # By identity: a program may bind the name to an object whose `==` raises, or is no bool.
+        # Written for speed: this look at more than 100 names takes no step of Python for each.
+        found = chain.from_iterable(map(operator.call, self._readers, self._namespaces))
+        try:
+            return not any(map(operator.is_not, found, values))
+        except KeyError:  # a program has deleted a name
+            return False
+
+
+def _reader(names: Iterable[str]) -> Callable[[dict[str, Any]], tuple[Any, ...]]:
+    """Return a function that reads these names, and the first of them again.
+
+    With one name, `itemgetter` would return its value in the place of a tuple.
+    """
+    names = tuple(names)
+    return operator.itemgetter(*names, names[0])
 
 
 def _holders_of_methods() -> list[tuple[type, _Holder]]:
@@ -112,19 +160,29 @@ def _holders_of_methods() -> list[tuple[type, _Holder]]:
 
 
 _CLASSES = _holders_of_methods()
+_HOLDERS_OF_METHODS = [holder for _, holder in _CLASSES]
+_CHANGED = [ctypes.py_object(cls) for cls, _ in _CLASSES]
 _HOMES = {original.__module__ or "random" for original in _FUNCTIONS}
+# Python 3.14 stays above the last stamp, which was a real one.
+_STAMPS = [name for name in ("_last_timestamp_v6", "_last_timestamp_v7") if name in vars(uuid)]
 
 
 class _Border:
-    """The exchange of originals for stand-ins: by the first seal in the process, until the last."""
+    """The exchange of originals for stand-ins: by the first seal in the process, until the last.
+
+    A border that is kept stays from one seal to the next.
+    """
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.seals = 0
+        self.keepers = 0
         self.modules: list[Any] = []
         self.found: dict[Any, tuple[Any, _Holder | None]] = {}
         self.holders: list[_Holder] = []
         self.homes: list[_Holder] = []
+        self.all = _Holders(_HOLDERS_OF_METHODS)
+        self.is_checked = False
 
     def enter(self, random_seed: int) -> None:
         """Exchange everything, or raise and leave everything as it was."""
@@ -147,13 +205,7 @@ class _Border:
             if self.seals == 1:
                 shared_draws.unshare()
             elif self.seals == 0:
-                try:
-                    if len(sys.modules) != len(self.modules):
-                        self._scan()  # a module imported meanwhile has bound the stand-ins
-                    self._put_back()
-                except BaseException:
-                    self._put_back()  # a Ctrl-C in the middle: it repeats nothing
-                    raise
+                self._open()
         if mixed:
             raise ScenarioError(
                 "several threads run simulations at once, and a default argument or an attribute "
@@ -161,29 +213,50 @@ class _Border:
                 hint="call random.random() by its module, or run the simulations in processes",
             )
 
+    def keep(self) -> None:
+        """Let the next seal leave the stand-ins in place, until `let_go`."""
+        with self.lock:
+            self.keepers += 1
+
+    def let_go(self) -> None:
+        """Put everything back, unless a simulation or another keeper still needs the border."""
+        with self.lock:
+            self.keepers -= 1
+            if self.seals == 0:
+                self._open()
+
+    def _open(self) -> None:
+        try:
+            if len(sys.modules) != len(self.modules):
+                self._scan()  # a module imported meanwhile has bound the stand-ins
+            if self.keepers == 0:
+                self._put_back()
+        except BaseException:
+            self._put_back()  # a Ctrl-C in the middle: it repeats nothing
+            raise
+
     def _exchange(self, random_seed: int) -> None:
         reaches.watch_reaches()
         self._scan()
         shared_draws.begin(random_seed)
-        for holder in self.holders:
-            holder.exchange()
-        for cls, holder in _CLASSES:
-            holder.exchange()
-            _forget_cached_methods(ctypes.py_object(cls))
-        for stamp in ("_last_timestamp_v6", "_last_timestamp_v7"):
-            if stamp in vars(uuid):  # Python 3.14 stays above the last one, which was real
-                setattr(uuid, stamp, None)
-        if any(holder.is_open() for holder in self.homes) or any(
-            holder.is_open() for _, holder in _CLASSES
-        ):
+        as_expected = self.all.exchange()
+        for cls in _CHANGED:
+            _forget_cached_methods(cls)
+        for stamp in _STAMPS:
+            setattr(uuid, stamp, None)
+        if not (as_expected and self.is_checked):
+            self._check()
+
+    def _check(self) -> None:
+        """Raise InternalError if a program would still find an original."""
+        if any(holder.is_open() for holder in (*self.homes, *_HOLDERS_OF_METHODS)):
             raise InternalError("the simulation is not sealed: a real clock is within its reach")
+        self.is_checked = True
 
     def _put_back(self) -> None:
-        for cls, holder in _CLASSES:
-            holder.put_back()
-            _forget_cached_methods(ctypes.py_object(cls))
-        for holder in self.holders:
-            holder.put_back()
+        self.all.put_back()
+        for cls in _CHANGED:
+            _forget_cached_methods(cls)
         shared_draws.end()
 
     def _scan(self) -> None:
@@ -204,12 +277,21 @@ class _Border:
                 complete = complete and not unfinished
                 clocks = str.partition(name, ".")[0] not in _SKIPPED
                 found[name] = (None if unfinished else module, _holder_of(namespace, clocks=clocks))
+        self._forget_absent(found)
         self.found = found
         self.holders = [holder for _, holder in found.values() if holder is not None]
         self.homes = [
             holder for name, (_, holder) in found.items() if name in _HOMES and holder is not None
         ]
+        self.all = _Holders([*self.holders, *_HOLDERS_OF_METHODS])
+        self.is_checked = False
         self.modules = [module for _, module in modules] if complete else []
+
+    def _forget_absent(self, found: dict[Any, tuple[Any, _Holder | None]]) -> None:
+        """Put the originals back into modules that are gone; nothing does it later."""
+        for name, known in self.found.items():
+            if found.get(name) is not known and known[1] is not None:
+                known[1].put_back()
 
 
 _forget_cached_methods = ctypes.pythonapi.PyType_Modified
@@ -237,8 +319,7 @@ def _holder_of(namespace: dict[str, Any], *, clocks: bool) -> _Holder | None:
 _border = _Border()
 
 
-@contextlib.contextmanager
-def sealed(loop: "VirtualLoop", seeds: Seeds, epoch_ns: int = EPOCH_NS) -> Iterator[None]:
+class sealed:  # noqa: N801 - a context manager, named as one reads it
     """Give code that runs on `loop` the clocks, dates and randomness of the simulation.
 
     Answered, wherever a module global holds them: the clocks of `time` and `time.sleep`, which
@@ -247,15 +328,38 @@ def sealed(loop: "VirtualLoop", seeds: Seeds, epoch_ns: int = EPOCH_NS) -> Itera
     unseeded. Blocking sockets, processes, threads and alarms are refused. `gaps.GAPS` lists what
     the border cannot cover.
     """
-    seed = seeds.stream("global-random").getrandbits(64)
-    _border.enter(seed)
-    outer = ANSWERS.get(loop)
+
+    __slots__ = ("_answers", "_loop", "_outer")
+
+    def __init__(self, loop: "VirtualLoop", seeds: Seeds, epoch_ns: int = EPOCH_NS) -> None:
+        self._loop = loop
+        self._answers = Answers(loop, seeds, epoch_ns, seeds.number("global-random"))
+        self._outer: Answers | None = None
+
+    def __enter__(self) -> None:
+        _border.enter(self._answers.random_seed)
+        self._outer = ANSWERS.get(self._loop)
+        ANSWERS[self._loop] = self._answers
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            if self._outer is None:
+                ANSWERS.pop(self._loop, None)
+            else:
+                ANSWERS[self._loop] = self._outer
+        finally:
+            _border.leave()
+
+
+@contextlib.contextmanager
+def kept_border() -> Iterator[None]:
+    """Leave the stand-ins in place between simulations, for many short ones in a row.
+
+    Between them, code of the program calls the originals through the stand-ins, as other threads
+    do while a simulation runs. At the end the originals are back.
+    """
+    _border.keep()
     try:
-        ANSWERS[loop] = Answers(loop, seeds, epoch_ns, seed)
         yield
     finally:
-        if outer is None:
-            ANSWERS.pop(loop, None)
-        else:
-            ANSWERS[loop] = outer
-        _border.leave()
+        _border.let_go()

@@ -38,6 +38,10 @@ class Seeds:
             self._streams[name] = stream
         return stream
 
+    def number(self, name: str) -> int:
+        """Return the first 64 bits of the stream of that name, without creating the stream."""
+        return random.Random(self._derive(name)).getrandbits(64)  # noqa: S311 - simulated
+
     def streams(self) -> list[random.Random]:
         """Return the generators that were requested so far."""
         return list(self._streams.values())

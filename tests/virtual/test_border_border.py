@@ -102,7 +102,9 @@ STEPS = {
     "the scan": (sealed_module._Border, "_scan"),
     "the seed": (answers.SharedDraws, "begin"),
     "the method cache": (sealed_module, "_forget_cached_methods"),
-    "the check": (sealed_module._Holder, "is_open"),
+    "the check": (sealed_module._Border, "_check"),
+    "a look at a holder": (sealed_module._Holder, "is_open"),
+    "the exchange": (sealed_module._Holders, "exchange"),
     "the first holder": (sealed_module._Holder, "exchange"),
 }
 
@@ -111,6 +113,11 @@ def originals() -> list[object]:
     functions = [time.time, sleep, os.urandom, uuid.uuid1, random.seed, random.random]
     methods = [datetime.__dict__["now"], date.__dict__["today"], threading.Thread.start]
     return [*functions, *methods, random.Random.seed, random.getstate]
+
+
+def each_holder_looks_at_its_own_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    simulate(asyncio.sleep(0))  # it scans: a name that is replaced before is none of the border's
+    monkeypatch.setattr(time, "ctime", float)
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -138,6 +145,9 @@ def test_a_fault_while_entering_surfaces_and_leaves_everything_as_it_was(
         nonlocal ran
         ran = True
 
+    monkeypatch.setattr(sealed_module, "_border", sealed_module._Border())  # it checks once
+    if step == "the first holder":
+        each_holder_looks_at_its_own_names(monkeypatch)
     monkeypatch.setattr(owner, name, fails_once)
     with pytest.raises(fault):
         simulate(main())
@@ -172,10 +182,128 @@ def test_a_fault_while_leaving_surfaces_and_still_puts_everything_back(
     assert random.getstate() == state
 
 
-def test_a_simulation_that_is_not_sealed_refuses_to_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sealed_module._Holder, "exchange", lambda _: None)
+@pytest.mark.parametrize("kind", [sealed_module._Holders, sealed_module._Holder])
+def test_a_simulation_that_is_not_sealed_refuses_to_run(
+    kind: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    each_holder_looks_at_its_own_names(monkeypatch)
+    monkeypatch.setattr(kind, "exchange", lambda _: None)
     with pytest.raises(InternalError, match="the simulation is not sealed"):
         simulate(asyncio.sleep(1))
+
+
+def test_a_name_that_a_program_has_deleted_stays_away_and_the_others_are_exchanged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    holder = types.ModuleType("holder")
+    namespace = vars(holder)
+    namespace |= {"time": time.time, "monotonic": time.monotonic}
+    monkeypatch.setitem(sys.modules, "holder", holder)
+    in_seal(lambda: namespace.pop("time"))
+    assert in_seal(lambda: namespace["monotonic"]()) == 90.5
+    assert namespace["monotonic"] is time.monotonic
+    assert "time" not in namespace
+
+
+def test_a_module_that_a_program_takes_away_gets_its_originals_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    holder: Any = types.ModuleType("holder")
+    holder.clock = time.time
+    monkeypatch.setitem(sys.modules, "holder", holder)
+    assert in_seal(lambda: (holder.clock(), sys.modules.pop("holder"))[0]) == 1767225690.5
+    assert holder.clock is time.time
+
+
+def test_a_kept_border_leaves_the_stand_ins_between_simulations_and_the_originals_after() -> None:
+    before, state = originals(), random.getstate()
+    with sealed_module.kept_border():
+        assert all(a is b for a, b in zip(before, originals(), strict=True))
+        for _ in range(3):
+            first = in_seal(lambda: (time.time(), random.random()))
+            between = originals()
+            assert all(a is not b for a, b in zip(before, between, strict=True))
+            assert time.time() > 1767225690.5
+            assert in_seal(lambda: (time.time(), random.random())) == first
+    assert all(a is b for a, b in zip(before, originals(), strict=True))
+    assert random.getstate() == state
+
+
+def test_a_kept_border_lets_code_between_simulations_go_on_with_its_own_random_numbers() -> None:
+    random.seed(5)
+    expected = [random.random() for _ in range(3)]
+    random.seed(5)
+    drawn = []
+    with sealed_module.kept_border():
+        for _ in range(2):
+            in_seal(lambda: random.random())
+            drawn.append(random.random())
+    drawn.append(random.random())
+    assert drawn == expected
+
+
+def test_a_kept_border_closes_again_where_something_has_put_an_original_back() -> None:
+    real = time.time
+    with sealed_module.kept_border():
+        in_seal(lambda: time.time())
+        time.time = real
+        assert in_seal(lambda: time.time()) == 1767225690.5
+    assert time.time is real
+
+
+def test_a_kept_border_covers_what_is_imported_between_and_inside_its_simulations(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real = time.time
+
+    def holder(name: str) -> Any:
+        module: Any = types.ModuleType(name)
+        module.clock = time.time
+        monkeypatch.setitem(sys.modules, name, module)
+        return module
+
+    with sealed_module.kept_border():
+        inside = in_seal(lambda: holder("inside"))
+        between = holder("between")
+        gone = in_seal(lambda: holder("gone"))
+        del sys.modules["gone"]
+        for module in (inside, between):
+            assert in_seal(module.__dict__["clock"]) == 1767225690.5
+    assert inside.clock is between.clock is gone.clock is real
+
+
+def test_borders_may_be_kept_one_inside_another_and_inside_a_simulation() -> None:
+    real = time.time
+
+    def keep() -> bool:
+        with sealed_module.kept_border():
+            return time.time is not real
+
+    with sealed_module.kept_border():
+        with sealed_module.kept_border():
+            assert in_seal(keep)
+        assert time.time is not real
+    assert time.time is real
+
+
+def test_a_kept_border_is_put_back_after_a_fault_while_entering_it_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before, state = originals(), random.getstate()
+
+    def fails(_: object) -> None:
+        raise KeyboardInterrupt
+
+    with sealed_module.kept_border():
+        in_seal(lambda: None)
+        with monkeypatch.context() as patch:
+            patch.setattr(sealed_module._Border, "_scan", fails)
+            with pytest.raises(KeyboardInterrupt):
+                simulate(asyncio.sleep(0))
+        assert all(a is b for a, b in zip(before, originals(), strict=True))
+        assert in_seal(lambda: time.time()) == 1767225690.5
+    assert all(a is b for a, b in zip(before, originals(), strict=True))
+    assert random.getstate() == state
 
 
 def test_a_clock_that_a_test_has_replaced_stays_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
