@@ -6,9 +6,10 @@ compaction starts a new list instead of changing the one that older views look a
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from simloop.messages import AssistantMessage, Message
-from simloop.trace.requests import view
+from simloop.trace.requests import View
 
 TokenEstimator = Callable[[str], int]
 
@@ -54,4 +55,5 @@ class History:
 
     def view(self, *tail: Message) -> Sequence[Message]:
         """Return a snapshot, with `tail` at its end, that later changes do not affect."""
-        return view(self.messages, tail=tail)
+        whole: Any = View(self.messages, len(self.messages), tail)  # a registered Sequence
+        return whole  # type: ignore[no-any-return]

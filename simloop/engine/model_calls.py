@@ -93,6 +93,8 @@ class ModelCalls:
         self._reading = None if reading == _AS_IT_COMES else reading
         self._callbacks = context.callbacks
         self._recorder = context.recorder
+        own = context.callbacks
+        self._notifies = any((own.on_chunk, own.on_text, own.on_tool_call))
         self._user_code = context.user_code
         self._interrupts = context.interrupts
         self._call_ids: dict[str, int] = {}  # each with the last number that was put behind it
@@ -112,15 +114,14 @@ class ModelCalls:
 
         `quiet` notifies no callback: for a summary, which is no part of the conversation.
         """
-        bound = timeouts.around(timeouts.loop.now_ns + self._whole_ns)
         held = None
-        with bound:
-            try:
-                held = await self._read_parts(stream, reply, timeouts, quiet=quiet)
-            finally:
-                await self._close(stream, timeouts)
-        if bound.expired:  # in a callback, or while the model cleaned up
-            reply.fault, reply.found_here = _TIMED_OUT, True
+        if self._notifies:
+            with timeouts.around(timeouts.loop.now_ns + self._whole_ns) as bound:
+                held = await self._read_and_close(stream, reply, timeouts, quiet=quiet)
+            if bound.expired:  # in a callback, or while the model cleaned up
+                reply.fault, reply.found_here = _TIMED_OUT, True
+        else:
+            held = await self._read_and_close(stream, reply, timeouts, quiet=quiet)
         if held is None:
             self._interrupts.check()
         if reply.fault is None and reply.finish is None:
@@ -128,11 +129,15 @@ class ModelCalls:
                 await reply.on_end()
             await self._end(held, reply, stream.request, timeouts)
 
-    async def _close(self, stream: RecordedStream, timeouts: Timeouts) -> None:
-        closing = Started(stream.aclose())
-        if closing.result is PENDING:
-            with timeouts.after(self._limits.model_call_timeout_ms):
-                await closing
+    async def _read_and_close(
+        self, stream: RecordedStream, reply: ReplySoFar, timeouts: Timeouts, *, quiet: bool
+    ) -> Finish | None:
+        try:
+            return await self._read_parts(stream, reply, timeouts, quiet=quiet)
+        finally:
+            if stream.needs_closing:
+                with timeouts.after(self._limits.model_call_timeout_ms):
+                    await stream.aclose()
 
     async def _read_parts(
         self, stream: RecordedStream, reply: ReplySoFar, timeouts: Timeouts, *, quiet: bool
@@ -141,6 +146,7 @@ class ModelCalls:
         interrupts = self._interrupts
         on_chunk = None if quiet else self._callbacks.on_chunk
         on_text = None if quiet else self._callbacks.on_text
+        announces = self._notifies or reply.on_call is not None
         start_ns = timeouts.loop.now_ns
         until_ns, whole_ns = start_ns + self._first_ns, start_ns + self._whole_ns
         while True:
@@ -154,7 +160,9 @@ class ModelCalls:
                     if on_text is not None:
                         await self._user_code.notify(on_text, (part.text,), timeouts)
                 else:
-                    await self._take(part, reply, stream.request, timeouts, quiet=quiet)
+                    kept = self._keep(part, reply, stream.request)
+                    if announces:
+                        await self._announce(kept, reply, timeouts, quiet=quiet)
                     # The finish counts after the tools that run: an end is found after them.
                     stream.keeps_finish = reply.on_end is not None and bool(reply.calls)
                 until_ns = whole_ns
@@ -177,27 +185,15 @@ class ModelCalls:
         if held is None:
             reply.finish = FinishReason.INTERRUPTED
             return
-        await self._take(held, reply, request, timeouts, quiet=False)
+        kept = self._keep(held, reply, request)
+        await self._announce(kept, reply, timeouts, quiet=False)
         self._interrupts.check()
 
-    async def _take(
-        self, part: Part, reply: ReplySoFar, request: Request, timeouts: Timeouts, *, quiet: bool
-    ) -> None:
-        """Add a part that is no text, then notify the callbacks: one may be stopped meanwhile."""
+    def _keep(self, part: Part, reply: ReplySoFar, request: Request) -> Part:
+        """Add a part that is no text, and return it as the loop reads it."""
         came_as = part
         if self._reading is not None:
             part = read_part(part, request, self._reading)
-        self._keep(part, came_as, reply)
-        callbacks = self._callbacks
-        if not quiet and callbacks.on_chunk is not None:
-            await self._user_code.notify(callbacks.on_chunk, (part,), timeouts)
-        if type(part) is ToolCallPart:
-            if not quiet and callbacks.on_tool_call is not None:
-                await self._user_code.notify(callbacks.on_tool_call, (reply.calls[-1],), timeouts)
-            if reply.on_call is not None:
-                await reply.on_call()
-
-    def _keep(self, part: Part, came_as: Part, reply: ReplySoFar) -> None:
         if type(part) is ToolCallPart:
             reply.halves.pop(part.call.id, None)
             reply.calls.append(self._own(part.call, came_as))
@@ -212,6 +208,20 @@ class ModelCalls:
         elif type(part) is ToolCallDelta:
             _, pieces = reply.halves.setdefault(part.call_id, (part.name, []))
             pieces.append(part.arguments)
+        return part
+
+    async def _announce(
+        self, part: Part, reply: ReplySoFar, timeouts: Timeouts, *, quiet: bool
+    ) -> None:
+        """Notify the callbacks of a part, and start the tool of a call that starts when called."""
+        callbacks = self._callbacks
+        if not quiet and callbacks.on_chunk is not None:
+            await self._user_code.notify(callbacks.on_chunk, (part,), timeouts)
+        if type(part) is ToolCallPart:
+            if not quiet and callbacks.on_tool_call is not None:
+                await self._user_code.notify(callbacks.on_tool_call, (reply.calls[-1],), timeouts)
+            if reply.on_call is not None:
+                await reply.on_call()
 
     def _own(self, call: ToolCall, came_as: Part) -> ToolCall:
         """Return the call under an id that no other call has; record a change of id or name."""

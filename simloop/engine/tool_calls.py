@@ -47,6 +47,7 @@ class ToolCalls:
         self._user_code = context.user_code
         self._interrupts = context.interrupts
         self._report_failures = settings.report_failed_tools
+        self._notifies = bool(context.callbacks.on_chunk or context.callbacks.on_tool_result)
         # Whether anything can come between the begin of a call and its tool.
         self._flags_abort = settings.on_abort is not OnAbort.END_RUN
         self._is_guarded = bool(context.hooks.before_tool_call) or self._flags_abort
@@ -312,7 +313,9 @@ class ToolCalls:
                 self._put(index, result, ran=True)  # the run ends, and the tool did run
                 raise
             result = failed(done.failure) if done.failure else done.result
-        await self._answer(index, result, timeouts, ran=True)
+        self._put(index, result, ran=True)
+        if self._notifies:
+            await self._notify(index, result, timeouts, ran=True)
 
     async def _wait(self, started: Started, ready: "Ready", timeouts: Timeouts) -> ToolResult:
         """Return the result of a tool that waits; an abort breaks it off, if it hears the abort."""
@@ -330,6 +333,12 @@ class ToolCalls:
         self, index: int, result: ToolResult, timeouts: Timeouts, *, ran: bool
     ) -> None:
         self._put(index, result, ran=ran)
+        if self._notifies:
+            await self._notify(index, result, timeouts, ran=ran)
+
+    async def _notify(
+        self, index: int, result: ToolResult, timeouts: Timeouts, *, ran: bool
+    ) -> None:
         if result.is_error and not self._report_failures:
             return
         call, callbacks = self._calls[index], self._callbacks

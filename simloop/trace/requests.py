@@ -109,8 +109,7 @@ class RequestCoder:
         extends = kept == base.length
         encoded = _ENCODER.encode(added if extends else [*messages[:length], *tail])
         start = base.chain if extends else b""
-        digest = hashlib.blake2b(start + encoded, digest_size=16)
-        chain = digest.digest()
+        chain = digest = hashlib.blake2b(start + encoded, digest_size=16).digest()
         if tail:  # the next request goes on from the messages before the tail
             shared = _ENCODER.encode(messages[kept if extends else 0 : length])
             chain = hashlib.blake2b(start + shared, digest_size=16).digest()
@@ -124,7 +123,7 @@ class RequestCoder:
         if tools is not base.tools and tools != base.tools:
             new_tools, chars = tools, chars + sum(len(tool.parameters) for tool in tools)
         entry = entries.Request(
-            seq, at_ns, number, request.purpose, digest.hexdigest(),
+            seq, at_ns, number, request.purpose, digest.hex(),
             base.number, kept, added, new_prompt, new_tools, tokens,
         )  # fmt: skip
         return entry, chars

@@ -37,7 +37,7 @@ from simloop.trace.requests import RequestCoder
 from simloop.virtual.clock import VirtualLoop
 from simloop.world.cancellation import Cancellation
 from simloop.world.fake_model import Model
-from simloop.world.streams import Stream, stream_of
+from simloop.world.streams import Stream, TimedStream, stream_of
 from simloop.world.user_errors import UserError, describe, keep
 from simloop.world.user_port import no_turn
 
@@ -243,6 +243,11 @@ class RecordedStream:
             await self.wait()
         await self.aclose()
         raise StopAsyncIteration
+
+    @property
+    def needs_closing(self) -> bool:
+        """Return whether the model's code may have to clean up; a script has nothing to."""
+        return self._stream is not None and type(self._stream) is not TimedStream
 
     async def aclose(self) -> None:
         """Close the stream, also after its last part: the model's code may have to clean up."""
