@@ -58,26 +58,29 @@ class BeforeLLMCall(Blockable):
         self.messages = messages
         self.system_prompt = system_prompt
         self.tools: dict[str, Any] = dict(tools)
-        self.keep()
+        self._kept_prompt, self._kept_tools = system_prompt, dict(tools)
 
     def keep(self) -> None:
         """Accept the changes of a hook.
 
         Raises TypeError for values of a wrong type; ScenarioError for a tool without a function.
         """
-        self._check_blocked()
-        if not isinstance(self.system_prompt, str):
-            raise TypeError("system_prompt must be text")
-        if not isinstance(self.tools, dict):
-            raise TypeError("tools must be a mapping")
-        self.tools = {name: _tool_of_hook(name, tool) for name, tool in self.tools.items()}
-        self._kept = self.system_prompt, dict(self.tools)
+        if self.blocked is not None:
+            self._check_blocked()
+        if self.system_prompt is not self._kept_prompt:
+            if not isinstance(self.system_prompt, str):
+                raise TypeError("system_prompt must be text")
+            self._kept_prompt = self.system_prompt
+        if self.tools != self._kept_tools:
+            if not isinstance(self.tools, dict):
+                raise TypeError("tools must be a mapping")
+            self.tools = {name: _tool_of_hook(name, tool) for name, tool in self.tools.items()}
+            self._kept_tools = dict(self.tools)
 
     def restore(self) -> None:
         """Undo the partial changes of a failed hook."""
         self.blocked = None
-        self.system_prompt, tools = self._kept
-        self.tools = dict(tools)
+        self.system_prompt, self.tools = self._kept_prompt, dict(self._kept_tools)
 
 
 def _tool_of_hook(name: Any, given: Any) -> Tool:
@@ -126,7 +129,8 @@ class BeforeToolCall(Blockable):
 
     def keep(self) -> None:
         """Accept the changes of a hook; keep a JSON copy, since hooks may mutate arguments."""
-        self._check_blocked()
+        if self.blocked is not None:
+            self._check_blocked()
         if not isinstance(self.arguments, dict):
             raise TypeError("arguments must be a mapping")
         self._kept = msgspec.json.encode(self.arguments)
@@ -148,12 +152,13 @@ class AfterToolCall:
     def __init__(self, call: ToolCall, arguments: dict[str, Any], result: ToolResult) -> None:
         self.call = call
         self.arguments = arguments
-        self.result = result
-        self.keep()
+        self.result = self._kept = result
 
     def keep(self) -> None:
         """Accept the changes of a hook."""
         result: Any = self.result
+        if result is self._kept:
+            return
         if not isinstance(result, ToolResult) or not isinstance(result.text, str):
             raise TypeError("result must be a ToolResult with a text")
         self._kept = self.result

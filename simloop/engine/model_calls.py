@@ -29,7 +29,7 @@ from simloop.messages import (
     Usage,
 )
 from simloop.trace import entries
-from simloop.virtual.started import PENDING, Started
+from simloop.virtual.started import Started, begin
 from simloop.virtual.timeouts import NS_PER_MS, Timeouts
 from simloop.world.model_port import RecordedStream
 
@@ -168,8 +168,8 @@ class ModelCalls:
                 until_ns = whole_ns
             if stream.ended:
                 return None
-            more = Started(stream.wait())
-            if more.result is not PENDING:
+            more = begin(stream.wait())
+            if type(more) is not Started:
                 continue
             with timeouts.at(until_ns) as timeout, interrupts.breaking(timeout):
                 await more

@@ -6,8 +6,7 @@ hangs costs its timeout, not the run (document 002 sections 9 and 10, bugs D15, 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from simloop.engine.hooks import AfterToolCall, BeforeToolCall, Blockable, HookInput
 from simloop.errors import SimloopError
@@ -16,8 +15,8 @@ from simloop.kernel.policies import HookIsolation, OnHookFailure
 from simloop.kernel.signals import HookFailed
 from simloop.trace import entries
 from simloop.trace.recorder import Recorder
-from simloop.virtual.started import PENDING, Started
-from simloop.virtual.timeouts import Timeout, Timeouts
+from simloop.virtual.started import Started, begin
+from simloop.virtual.timeouts import NS_PER_MS, Timeouts
 from simloop.world.cancellation import Cancellation
 from simloop.world.user_errors import UserError, describe, keep, message_of
 from simloop.world.user_function import UserFunction
@@ -50,23 +49,43 @@ class UserCode:
         Tasks that are ready get a turn before each hook. The changes of a failed hook are undone.
         Raises CancelledError if the run is to end, by a hook's failure or for another reason.
         """
+        loop, interrupts, recorder = timeouts.loop, self._interrupts, self._recorder
+        arguments, may_block = (given,), isinstance(given, Blockable)
         for hook in hooks:
-            if timeouts.loop.busy:
+            if loop.ready or loop.has_due:
                 await asyncio.sleep(0)
-            self._interrupts.check()
-            start_ns = timeouts.loop.now_ns
-            did, detail, words = await self._call(hook, (given,), timeouts, given.keep)
-            if did != "ok":
+            interrupts.check()
+            start_ns = loop.now_ns
+            begun = self._begin("hook", hook, arguments)
+            if type(begun) is Started:
+                begun = await self._wait("hook", hook, begun, timeouts)
+            failure = self._keep(hook, given) if begun is None else begun
+            did, detail = "ok", ""
+            if failure is not None:
+                did, detail, words = failure
                 given.restore()
                 self._apply_isolation(given, hook, detail, words)
-            blocked = given.blocked if isinstance(given, Blockable) else None
-            if blocked is not None and did == "ok":
+            blocked = given.blocked if may_block else None  # type: ignore[union-attr]
+            if blocked is not None and failure is None:
                 did, detail = "blocked", writable(blocked)
-            took_ns = timeouts.loop.now_ns - start_ns
-            self._recorder.record(entries.Hook, point, hook.name, did, took_ns, detail)
-            if blocked is not None or _is_answered(given):
+            if detail:
+                recorder.count(len(detail))
+            seq, now_ns = len(recorder.entries), recorder.clock.now_ns
+            took_ns = loop.now_ns - start_ns
+            recorder.append(entries.Hook(seq, now_ns, point, hook.name, did, took_ns, detail))
+            if blocked is not None or (failure is not None and _is_answered(given)):
                 break
-        self._interrupts.check()
+        interrupts.check()
+
+    def _keep(self, hook: UserFunction, given: HookInput) -> "Failure | None":
+        """Accept the changes of a hook. Return a failure for changes of a wrong kind."""
+        try:
+            given.keep()
+        except SimloopError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the values are those of user code
+            return self._failed("hook", hook, error)
+        return None
 
     def _apply_isolation(
         self, given: HookInput, hook: UserFunction, detail: str, words: str
@@ -84,53 +103,56 @@ class UserCode:
         self, callback: UserFunction, arguments: tuple[Any, ...], timeouts: Timeouts
     ) -> None:
         """Call a callback, and record a failure without raising it."""
-        did, detail, _ = await self._call(callback, arguments, timeouts)
-        if did != "ok":
+        failure = self._begin("callback", callback, arguments)
+        if type(failure) is Started:
+            failure = await self._wait("callback", callback, failure, timeouts)
+        if failure is not None:
+            _, detail, _ = failure
             self._recorder.record(entries.Callback, callback.name, detail)
 
-    async def _wait_for(self, waiting: Awaitable[Any], timeouts: Timeouts) -> Timeout:
-        with timeouts.after(self._isolation.timeout_ms) as timeout:
-            await waiting
-        return timeout
-
-    async def _call(
-        self,
-        user: UserFunction,
-        arguments: tuple[Any, ...],
-        timeouts: Timeouts,
-        afterwards: Callable[[], None] | None = None,
-    ) -> tuple[str, str, str]:
-        """Return the outcome of the function, the detail of a failure, and its message.
-
-        A failure of `afterwards` counts as a failure of the function.
-        """
+    def _begin(self, kind: str, user: UserFunction, arguments: tuple[Any, ...]) -> Any:
+        """Call a function up to its first wait; return the rest, a failure, or None at its end."""
         try:
             result = user.function(*arguments)
             if result is not None and (user.is_async or asyncio.iscoroutine(result)):
-                start_ns = timeouts.loop.now_ns
-                started = Started(result)
-                if started.result is PENDING:
-                    timeout = await self._wait_for(started, timeouts)
-                    if timeout.expired:
-                        allowed_ms = (timeout.when_ns - start_ns) // 1_000_000
-                        late = f"took longer than {allowed_ms} ms"
-                        return "timed-out", late, late
-            if afterwards is not None:
-                afterwards()
+                result = begin(result)
         except SimloopError:
             raise  # a wrong script or a deadlock is not the hook's failure
         except asyncio.CancelledError:
+            return _CANCELLED
+        except Exception as error:  # noqa: BLE001 - user code is isolated here
+            return self._failed(kind, user, error)
+        return result if type(result) is Started else None
+
+    async def _wait(
+        self, kind: str, user: UserFunction, started: Started, timeouts: Timeouts
+    ) -> "Failure | None":
+        """Wait for the rest of a function, for as long as the isolation policy allows."""
+        start_ns = timeouts.loop.now_ns
+        try:
+            with timeouts.after(self._isolation.timeout_ms) as timeout:
+                await started
+        except SimloopError:
+            raise
+        except asyncio.CancelledError:
             if timeouts.task.cancelling() or self._interrupts.pending is not None:
                 raise
-            cancelled = "CancelledError"  # it cancelled itself; nobody asked (bug D4)
-            return "failed", cancelled, cancelled
-        except Exception as error:  # noqa: BLE001 - user code is isolated here
-            kind = "callback" if afterwards is None else "hook"
-            keep(self.raised, f"the {kind} {user.name}", error)
-            return "failed", describe(error), message_of(error) or type(error).__name__
-        return "ok", "", ""
+            return _CANCELLED
+        except Exception as error:  # noqa: BLE001 - as above
+            return self._failed(kind, user, error)
+        if not timeout.expired:
+            return None
+        late = f"took longer than {(timeout.when_ns - start_ns) // NS_PER_MS} ms"
+        return "timed-out", late, late
+
+    def _failed(self, kind: str, user: UserFunction, error: Exception) -> "Failure":
+        keep(self.raised, f"the {kind} {user.name}", error)
+        return "failed", describe(error), message_of(error) or type(error).__name__
 
 
+Failure: TypeAlias = tuple[str, str, str]
+"""What a function of the user did, the detail of its failure, and the message of that."""
+_CANCELLED: Failure = ("failed", "CancelledError", "CancelledError")  # by itself (bug D4)
 _AtToolCall = BeforeToolCall | AfterToolCall
 
 

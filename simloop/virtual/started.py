@@ -6,32 +6,20 @@ would make every awaitable a task, with a context and a turn of its own.
 """
 
 from collections.abc import Awaitable, Callable, Generator
+from types import CoroutineType
 from typing import Any
-
-PENDING = object()
-"""Stands for the result of an awaitable that waits."""
 
 
 class Started:
-    """An awaitable that was run up to its first wait.
+    """The rest of an awaitable that was run up to its first wait. To be awaited once."""
 
-    `result` is its result, or `PENDING`: then awaiting this object goes on with it, once. An
-    exception of the awaitable is raised where it happens: by the constructor or by `await`.
-    """
+    __slots__ = ("_iterator", "_waits_for")
 
-    __slots__ = ("_iterator", "_waits_for", "result")
-
-    def __init__(self, awaitable: Awaitable[Any]) -> None:
-        self._iterator: Generator[Any, Any, Any] = awaitable.__await__()
-        self.result: Any = PENDING
-        try:
-            self._waits_for = next(self._iterator)
-        except StopIteration as done:
-            self.result = done.value
+    def __init__(self, iterator: Any, waits_for: Any) -> None:
+        self._iterator = iterator
+        self._waits_for = waits_for
 
     def __await__(self) -> Generator[Any, Any, Any]:
-        if self.result is not PENDING:
-            return self.result
         iterator, waits_for = self._iterator, self._waits_for
         while True:
             step: Callable[[Any], Any] = iterator.send
@@ -46,3 +34,21 @@ class Started:
                 waits_for = step(given)
             except StopIteration as done:
                 return done.value
+
+
+def begin(awaitable: Awaitable[Any]) -> Any:
+    """Run an awaitable up to its first wait. Return its result, or a Started if it waits.
+
+    An exception of the awaitable is raised where it happens: here, or where the rest is awaited.
+    """
+    # A coroutine has the methods of its iterator: a wrapper less for the most usual awaitable.
+    iterator: Any = awaitable
+    try:
+        if type(awaitable) is CoroutineType:
+            waits_for = iterator.send(None)
+        else:
+            iterator = awaitable.__await__()
+            waits_for = next(iterator)
+    except StopIteration as done:
+        return done.value
+    return Started(iterator, waits_for)

@@ -19,7 +19,7 @@ from simloop.messages import ToolCall, ToolMessage, ToolResult, ToolSpec
 from simloop.trace import entries
 from simloop.trace.recorder import Recorder
 from simloop.virtual.clock import VirtualLoop
-from simloop.virtual.started import PENDING, Started
+from simloop.virtual.started import Started, begin
 from simloop.virtual.timeouts import Timeout, Timeouts
 from simloop.world.arguments import read_arguments
 from simloop.world.tools import Tool, canonical_json
@@ -98,10 +98,9 @@ class ToolsPort:
             if type(value) is str:  # most tools return text
                 return self.record(call, ToolResult(value))
             if tool.function.is_async or asyncio.iscoroutine(value):
-                started = Started(value)
-                if started.result is PENDING:
-                    return started
-                value = started.result
+                value = begin(value)
+                if type(value) is Started:
+                    return value
             result = result_of(value)
         except SimloopError as error:  # a wrong scenario or an escape from the simulation
             self._recorder.keep(error)
