@@ -1,15 +1,13 @@
-"""The history: its size and digest are those of a count from scratch, its views never change."""
+"""The history: its size is that of a count from scratch, and its views never change."""
 
-import hashlib
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simloop.engine.context import History, View, message_tokens, utf8_bytes_over_4
+from simloop.engine.context import History, message_tokens, utf8_bytes_over_4
 from simloop.messages import (
     AssistantMessage,
     Message,
@@ -65,14 +63,6 @@ def tokens_from_scratch(said: Sequence[Message]) -> int:
     return total
 
 
-def digest_from_scratch(said: Sequence[Message]) -> str:
-    chain = b""
-    for message in said:
-        encoded = msgspec.json.encode(message)
-        chain = hashlib.blake2b(chain + encoded, digest_size=16).digest()
-    return chain.hex()
-
-
 @given(histories, edits)
 @settings(deadline=None, max_examples=80)
 def test_the_tokens_are_those_of_a_count_from_scratch(
@@ -85,67 +75,11 @@ def test_the_tokens_are_those_of_a_count_from_scratch(
 
 @given(histories, edits)
 @settings(deadline=None, max_examples=80)
-def test_the_digest_is_that_of_a_count_from_scratch(
-    start: list[Message], edits: list[Edit]
-) -> None:
-    history = history_of(start)
-    edit(history, edits)
-    assert history.digest == digest_from_scratch(history.messages)
-
-
-@given(histories, histories)
-@settings(deadline=None, max_examples=60)
-def test_digests_are_equal_exactly_for_equal_histories(
-    one: list[Message], other: list[Message]
-) -> None:
-    same = history_of(one).digest == history_of(other).digest
-    assert same == (one == other)
-
-
-@given(histories, edits)
-@settings(deadline=None, max_examples=80)
 def test_a_view_never_changes(start: list[Message], edits: list[Edit]) -> None:
     history = history_of(start)
     view = history.view()
     edit(history, edits)
     assert list(view) == start
-
-
-@given(histories, edits, edits)
-@settings(deadline=None, max_examples=80)
-def test_what_was_kept_and_what_was_added_make_up_the_history(
-    start: list[Message], first: list[Edit], second: list[Edit]
-) -> None:
-    history, sent = history_of(start), list[Message]()
-    for changes in ([], first, second, []):
-        edit(history, changes)
-        kept, added = history.since_last_sent()
-        sent = [*sent[:kept], *added]
-        assert sent == history.messages
-
-
-@given(histories, histories)
-@settings(deadline=None, max_examples=60)
-def test_of_a_history_that_only_grew_everything_is_kept(
-    start: list[Message], more: list[Message]
-) -> None:
-    history = history_of(start)
-    history.since_last_sent()
-    edit(history, [("append", message) for message in more])
-    assert history.since_last_sent() == (len(start), tuple(more))
-
-
-def test_the_first_request_adds_everything() -> None:
-    history = history_of([UserMessage("a"), UserMessage("b")])
-    assert history.since_last_sent() == (0, (UserMessage("a"), UserMessage("b")))
-
-
-def test_of_a_history_cut_in_the_middle_the_start_is_kept() -> None:
-    first, second, third = (UserMessage(text) for text in "abc")
-    history = history_of([first, second, third])
-    history.since_last_sent()
-    history.replace([first, SummaryMessage("b"), third])
-    assert history.since_last_sent() == (1, (SummaryMessage("b"), third))
 
 
 # ------------------------------------------------------------------------- views
@@ -190,7 +124,7 @@ def test_a_view_is_no_copy() -> None:
 @pytest.mark.parametrize("index", [1, -2, 100])
 def test_a_view_refuses_what_is_beyond_it(index: int) -> None:
     with pytest.raises(IndexError, match=f"message {index} of 1"):
-        View([UserMessage("a"), UserMessage("b")], 1)[index]
+        history_of([UserMessage("a")]).view()[index]
 
 
 # ------------------------------------------------------------------------- token estimates

@@ -5,19 +5,24 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec import UNSET
-from simloop.engine.requests import Requests
+from msgspec import UNSET, UnsetType
+from worlds import Opened, in_world
 
 from simloop import Compaction, Hooks, Http, Limits, Reply, Scenario, Simulation
 from simloop.engine.context import History, utf8_bytes_over_4
 from simloop.kernel.retry import ExponentialBackoff
-from simloop.messages import AssistantMessage, Message, Request, ToolSpec, UserMessage
-from simloop.trace import entries, views
+from simloop.messages import (
+    AssistantMessage,
+    Message,
+    Request,
+    SummaryMessage,
+    ToolSpec,
+    UserMessage,
+)
+from simloop.trace import entries
 from simloop.trace.codec import decode, encode
 from simloop.trace.entries import AnyEntry
-from simloop.trace.recorder import Recorder
-from simloop.virtual.clock import run_virtual
-from simloop.virtual.simulate import running_loop
+from simloop.trace.requests import requests
 from simloop.world.fake_model import FunctionModel
 
 PAD = "word " * 40
@@ -27,27 +32,21 @@ Sent = tuple[int, str, str, list[Message], tuple[ToolSpec, ...]]
 
 
 def replay(recorded: Sequence[AnyEntry]) -> Iterator[Sent]:
-    """The requests, made again from what the trace says changed since the last main one.
-
-    A summary request stands on its own: it has no tools and is nobody's last one.
-    """
-    system_prompt, messages, tools = "", list[Message](), tuple[ToolSpec, ...]()
+    """The requests, made again from what the trace says changed since the base of each."""
+    made: dict[int, Sent] = {0: (0, "", "", [], ())}
     for entry in recorded:
         if not isinstance(entry, entries.Request):
             continue
-        if entry.purpose == "summary":
-            assert entry.system_prompt is not UNSET
-            assert (entry.kept, entry.tools) == (0, UNSET)
-            yield entry.number, entry.purpose, str(entry.system_prompt), list(entry.added), ()
-            continue
+        _, _, prompt, messages, tools = made[entry.base]
+        prompt = prompt if isinstance(entry.system_prompt, UnsetType) else entry.system_prompt
+        tools = tools if isinstance(entry.tools, UnsetType) else entry.tools
         messages = [*messages[: entry.kept], *entry.added]
-        system_prompt = system_prompt if entry.system_prompt is UNSET else str(entry.system_prompt)
-        tools = tools if isinstance(entry.tools, type(UNSET)) else entry.tools
-        yield entry.number, entry.purpose, system_prompt, messages, tools
+        made[entry.number] = entry.number, entry.purpose, prompt, messages, tools
+        yield made[entry.number]
 
 
-def sent(requests: Sequence[Request]) -> list[Sent]:
-    return [(r.number, r.purpose, r.system_prompt, list(r.messages), r.tools) for r in requests]
+def sent(asked: Sequence[Request]) -> list[Sent]:
+    return [(r.number, r.purpose, r.system_prompt, list(r.messages), r.tools) for r in asked]
 
 
 def look() -> str:
@@ -136,13 +135,35 @@ def test_a_trace_that_was_written_and_read_gives_every_request_as_it_was_sent(
 
 @given(any_run)
 @modest
-def test_tokens_and_digest_of_a_request_are_those_of_its_messages(
+def test_the_reader_of_requests_gives_every_request_as_it_was_sent(
     played: tuple[Simulation, list[Request]],
 ) -> None:
-    simulation, requests = played
+    simulation, asked = played
+    recorded = decode(encode(simulation.trace)).entries
+    assert sent(list(requests(recorded))) == sent(asked)
+
+
+@given(any_run)
+@modest
+def test_the_tokens_of_a_request_are_those_of_its_messages(
+    played: tuple[Simulation, list[Request]],
+) -> None:
+    simulation, asked = played
     recorded = [e for e in simulation.trace.entries if isinstance(e, entries.Request)]
-    histories = [History(request.messages, utf8_bytes_over_4) for request in requests]
-    assert [(e.tokens, e.digest) for e in recorded] == [(h.tokens, h.digest) for h in histories]
+    histories = [History(request.messages, utf8_bytes_over_4) for request in asked]
+    assert [e.tokens for e in recorded] == [history.tokens for history in histories]
+
+
+@given(any_run)
+@modest
+def test_a_digest_stands_for_one_list_of_messages(
+    played: tuple[Simulation, list[Request]],
+) -> None:
+    simulation, asked = played
+    recorded = [e for e in simulation.trace.entries if isinstance(e, entries.Request)]
+    by_digest: dict[str, list[Message]] = {}
+    for entry, request in zip(recorded, asked, strict=True):
+        assert by_digest.setdefault(entry.digest, list(request.messages)) == list(request.messages)
 
 
 @given(any_run)
@@ -205,22 +226,63 @@ def test_the_trace_grows_with_the_run_and_not_with_its_square() -> None:
     assert added(40) == 2 * added(20) - 1
 
 
+# ---------------------------------------------------------------------- any list of messages
+
+
+def streamed(*asked: Sequence[Message]) -> list[entries.Request]:
+    """Send these requests through a port, one after the other, without reading the replies."""
+
+    async def main(opened: Opened) -> list[entries.Request]:
+        for messages in asked:
+            opened.world.model.stream(messages)
+        return opened.of(entries.Request)
+
+    return in_world(main)
+
+
+A, B, C = (UserMessage(text) for text in "abc")
+
+
+def test_the_first_request_adds_everything() -> None:
+    (entry,) = streamed([A, B])
+    assert (entry.base, entry.kept, entry.added) == (0, 0, (A, B))
+
+
+@given(st.lists(st.sampled_from([A, B, C])), st.lists(st.sampled_from([A, B, C])))
+@modest
+def test_of_a_conversation_that_only_grew_everything_is_kept(
+    start: list[Message], more: list[Message]
+) -> None:
+    entry = streamed(start, [*start, *more])[1]
+    assert (entry.base, entry.kept, entry.added) == (1, len(start), tuple(more))
+
+
+def test_of_a_conversation_cut_in_the_middle_the_start_is_kept() -> None:
+    entry = streamed([A, B, C], [A, SummaryMessage("b"), C])[1]
+    assert (entry.base, entry.kept, entry.added) == (1, 1, (SummaryMessage("b"), C))
+
+
+def test_two_conversations_in_turns_are_each_coded_against_their_own_last_request() -> None:
+    recorded = streamed([A, A], [B, B], [A, A, C], [B, B, C])
+    assert [(e.base, e.kept) for e in recorded] == [(0, 0), (1, 0), (1, 2), (2, 2)]
+
+
 # ---------------------------------------------------------------------- a note
 
 
 def noted(*notes: str) -> tuple[list[Request], list[entries.Request], History]:
     """Requests over one growing history, each with its note or without one."""
 
-    async def inside() -> tuple[list[Request], list[entries.Request], History]:
-        history, record = History((UserMessage("Go."),), utf8_bytes_over_4), list[AnyEntry]()
-        requests = Requests(history, Recorder(record, running_loop()))
+    async def main(opened: Opened) -> tuple[list[Request], list[entries.Request], History]:
+        history = History((UserMessage("Go."),), utf8_bytes_over_4)
         made = []
         for number, text in enumerate(notes):
-            made.append(requests.main("Be nice.", (), text))
+            view = history.view(AssistantMessage(text)) if text else history.view()
+            made.append(opened.world.model.stream(view).request)
             history.append(UserMessage(f"More {number}."))
-        return made, [e for e in record if isinstance(e, entries.Request)], history
+        return made, opened.of(entries.Request), history
 
-    return run_virtual(inside())
+    return in_world(main)
 
 
 @given(st.lists(st.sampled_from(["", "The last one.", "é\u2028"]), min_size=1, max_size=5))
@@ -239,13 +301,13 @@ def test_a_note_never_becomes_part_of_the_conversation() -> None:
 
 @given(st.lists(st.sampled_from(["", "The last one."]), min_size=1, max_size=5))
 @settings(deadline=None, derandomize=True)
-def test_a_note_is_recorded_beside_the_messages_and_not_among_them(notes: list[str]) -> None:
-    _, with_notes, _ = noted(*notes)
-    _, without, _ = noted(*[""] * len(notes))
-    assert [entry.note for entry in with_notes] == notes
-    assert [(e.kept, e.added, e.tokens, e.digest) for e in with_notes] == [
-        (e.kept, e.added, e.tokens, e.digest) for e in without
-    ]
+def test_the_request_after_a_note_goes_on_from_the_messages_before_the_note(
+    notes: list[str],
+) -> None:
+    _, recorded, _ = noted(*notes)
+    for number, (entry, text) in enumerate(zip(recorded, notes, strict=True)):
+        assert (entry.base, entry.kept) == (number, number)
+        assert len(entry.added) == 1 + bool(text)
 
 
 def test_a_trace_that_was_written_and_read_gives_a_note_as_it_was_sent() -> None:
@@ -253,6 +315,6 @@ def test_a_trace_that_was_written_and_read_gives_a_note_as_it_was_sent() -> None
     model = FunctionModel(lambda r: "Done." if len(r.messages) > 3 else LOOK)
     simulation = Simulation(scenario, model=model, tools=[look])
     simulation.run()
-    read = list(views.requests(decode(encode(simulation.trace)).entries))
+    read = list(requests(decode(encode(simulation.trace)).entries))
     assert sent(read) == sent(model.requests)
     assert [type(request.messages[-1]) for request in read] == [UserMessage, AssistantMessage]
