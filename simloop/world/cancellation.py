@@ -36,6 +36,8 @@ class Cancellation:
         self.note_abort: Callable[[], None] | None = None
         self.pending: Signal | None = None
         self.closed = True
+        self._aborted = False
+        self._due_ns = NEVER_NS
 
     def open(self, task: asyncio.Task[Any], wall_clock_ms: int | None) -> None:
         """Begin a run in `task`: nothing is pending, and only its wall clock is planned."""
@@ -67,6 +69,12 @@ class Cancellation:
         if not self._aborted and self.note_abort is not None:
             self._find_due()
         return self._aborted
+
+    @property
+    def stopped(self) -> bool:
+        """Return whether the run is to end, or the user has aborted it."""
+        self._find_due()
+        return self.pending is not None or self._aborted
 
     def plan(self, when_ns: int, signal: Signal) -> None:
         """Plan the end of the run with `signal` at that time, even if the run never waits."""

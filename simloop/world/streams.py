@@ -118,6 +118,7 @@ class GeneratedStream:
     async def aclose(self) -> None:
         """Close the generator, so that its clean-up runs now and not when Python collects it."""
         self._ended = True
+        self._due.clear()
         close = getattr(self._iterator, "aclose", None)
         if close is not None:
             await close()

@@ -47,7 +47,7 @@ class UserPort:
     @property
     def stopped(self) -> bool:
         """Return whether the user, or the wall clock, has asked the run to stop."""
-        return self.cancellation.pending is not None or self.cancellation.aborted
+        return self.cancellation.stopped
 
     async def turn(self) -> None:
         """Give tasks that are ready their turn. Raises CancelledError if the run is to end.

@@ -1,83 +1,93 @@
-"""Queued messages: each is given out exactly once, in the order in which it was said."""
+"""The user: each message is taken exactly once, in order, and a request to stop is recorded."""
 
 from collections.abc import Sequence
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from interrupting import is_stopped
+from pacing import MS, nap
 from work import lines_run
+from worlds import Opened, in_world
 
-from simloop.kernel.effects import TakeQueued
-from simloop.world.queued import Queued
+from simloop.kernel.signals import AbortRequested, HookFailed
+from simloop.messages import Queue, StopCause
+from simloop.trace import entries
+from simloop.trace.entries import AnyEntry
+from simloop.trace.recorder import Recorder
+from simloop.virtual.clock import VirtualLoop
+from simloop.world.user_port import UserPort
 
 SEEDED = settings(deadline=None, derandomize=True)
-FIRST = "first"
 queues = st.sampled_from(Queue)
-takes = st.builds(TakeQueued, st.none() | queues, st.booleans())
-Move = Queue | TakeQueued | str
-moves = st.lists(queues | takes | st.just(FIRST), max_size=30)
-"""A message to a queue, something taken, or the next prompt taken."""
+Take = tuple[Queue | None, bool]
+"""The queue that is asked for, or None for both; and whether for one message only."""
+takes: st.SearchStrategy[Take] = st.tuples(st.none() | queues, st.booleans())
+Move = Queue | Take
+moves: st.SearchStrategy[list[Move]] = st.lists(queues | takes, max_size=30)
+"""A message to a queue, or something taken."""
 
 
-def play(moves: Sequence[Move]) -> tuple[list[tuple[int, Queue]], list[list[int]], Queued]:
-    """What was said, numbered; what was given out, one list for each time; and what is left."""
-    queued, said, given_out = Queued(), list[tuple[int, Queue]](), list[list[int]]()
+def port() -> tuple[UserPort, list[AnyEntry], VirtualLoop]:
+    loop, record = VirtualLoop(), list[AnyEntry]()
+    return UserPort(Recorder(record, loop), loop), record, loop
+
+
+def play(moves: Sequence[Move]) -> tuple[list[tuple[int, Queue]], list[list[int]], UserPort]:
+    """What was sent, numbered; what was taken, one list for each time; and what is left."""
+    user, sent, taken = port()[0], list[tuple[int, Queue]](), list[list[int]]()
     for move in moves:
         if isinstance(move, Queue):
-            queued.put(str(len(said)), move)
-            said.append((len(said), move))
-        elif isinstance(move, TakeQueued):
-            given_out.append([int(text) for text in queued.take(move)])
+            user.send(str(len(sent)), move)
+            sent.append((len(sent), move))
         else:
-            first = queued.take_first()
-            given_out.append([] if first is None else [int(first)])
-    return said, given_out, queued
+            queue, one = move
+            taken.append([int(text) for text in user.take(queue, one=one)])
+    return sent, taken, user
 
 
 @SEEDED
 @given(moves)
-def test_every_message_is_given_out_exactly_once(moves: list[Move]) -> None:
-    said, given_out, left = play(moves)
-    out = [number for numbers in given_out for number in numbers]
-    out += [int(text) for text in left.take(TakeQueued())]
-    assert sorted(out) == [number for number, _ in said]
+def test_every_message_is_taken_exactly_once(moves: list[Move]) -> None:
+    sent, taken, left = play(moves)
+    out = [number for numbers in taken for number in numbers]
+    out += [int(text) for text in left.take()]
+    assert sorted(out) == [number for number, _ in sent]
 
 
 @SEEDED
 @given(moves)
-def test_the_messages_of_a_queue_are_given_out_in_the_order_in_which_they_were_said(
+def test_the_messages_of_a_queue_are_taken_in_the_order_in_which_they_were_sent(
     moves: list[Move],
 ) -> None:
-    said, given_out, _ = play(moves)
-    of = dict(said)
+    sent, taken, _ = play(moves)
+    of = dict(sent)
     for queue in Queue:
-        out = [number for numbers in given_out for number in numbers if of[number] is queue]
+        out = [number for numbers in taken for number in numbers if of[number] is queue]
         assert out == sorted(out)
 
 
 @SEEDED
 @given(moves)
-def test_what_is_given_out_together_is_in_the_order_in_which_it_was_said(
+def test_what_is_taken_together_is_in_the_order_in_which_it_was_sent(
     moves: list[Move],
 ) -> None:
-    _, given_out, _ = play(moves)
-    for numbers in given_out:
+    _, taken, _ = play(moves)
+    for numbers in taken:
         assert numbers == sorted(numbers)
 
 
 @SEEDED
 @given(moves, takes)
-def test_what_is_taken_is_of_the_queue_that_was_asked_for(
-    moves: list[Move], take: TakeQueued
-) -> None:
-    said, _, queued = play(moves)
-    of = dict(said)
-    taken = [of[int(text)] for text in queued.take(take)]
-    assert set(taken) <= ({take.queue} if take.queue is not None else set(Queue))
-    if take.one:
-        assert taken.count(Queue.STEERING) <= 1 >= taken.count(Queue.FOLLOW_UP)
+def test_what_is_taken_is_of_the_queue_that_was_asked_for(moves: list[Move], take: Take) -> None:
+    sent, _, user = play(moves)
+    of, (queue, one) = dict(sent), take
+    taken = [of[int(text)] for text in user.take(queue, one=one)]
+    assert set(taken) <= ({queue} if queue is not None else set(Queue))
+    if one:
+        assert len(taken) <= 1
     else:
-        assert not any(queued.has(queue) for queue in Queue if take.queue in {None, queue})
+        assert not any(user.has(each) for each in Queue if queue in {None, each})
 
 
 @SEEDED
@@ -85,79 +95,157 @@ def test_what_is_taken_is_of_the_queue_that_was_asked_for(
 def test_a_queue_has_something_exactly_while_something_can_be_taken_from_it(
     moves: list[Move],
 ) -> None:
-    _, _, queued = play(moves)
+    _, _, user = play(moves)
+    assert user.has() is (user.has(Queue.STEERING) or user.has(Queue.FOLLOW_UP))
     for queue in Queue:
-        assert queued.has(queue) is bool(queued.take(TakeQueued(queue)))
-        assert not queued.has(queue)
+        assert user.has(queue) is bool(user.take(queue))
+        assert not user.has(queue)
+    assert not user.has()
+
+
+@SEEDED
+@given(moves)
+def test_every_message_is_recorded_once_when_it_is_sent(moves: list[Move]) -> None:
+    user, record, _ = port()
+    sent = [move for move in moves if isinstance(move, Queue)]
+    for number, queue in enumerate(sent):
+        user.send(str(number), queue)
+        assert len(record) == number + 1
+    found = [(e.text, e.queue) for e in record if isinstance(e, entries.Queued)]
+    assert found == [(str(number), queue) for number, queue in enumerate(sent)]
 
 
 @pytest.mark.parametrize("queue", Queue)
-def test_the_next_prompt_is_what_was_said_first_and_then_nothing(queue: Queue) -> None:
-    queued = Queued()
-    queued.put("a", queue)
-    queued.put("b", queue)
-    assert [queued.take_first() for _ in range(3)] == ["a", "b", None]
+def test_one_message_is_the_first_that_was_sent_and_then_there_is_none(queue: Queue) -> None:
+    user, _, _ = port()
+    user.send("a", queue)
+    user.send("b", queue)
+    assert [user.take(one=True) for _ in range(3)] == [["a"], ["b"], []]
 
 
-def test_the_next_prompt_is_what_was_said_first_whatever_it_was_said_for() -> None:
-    queued = Queued()
-    queued.put("a", Queue.FOLLOW_UP)
-    queued.put("b", Queue.STEERING)
-    assert [queued.take_first(), queued.take_first()] == ["a", "b"]
+def test_the_one_message_of_both_queues_is_the_first_that_was_sent() -> None:
+    user, _, _ = port()
+    user.send("a", Queue.FOLLOW_UP)
+    user.send("b", Queue.STEERING)
+    assert [user.take(one=True), user.take(one=True)] == [["a"], ["b"]]
 
 
-def test_the_one_message_of_both_queues_is_the_first_that_was_said() -> None:
-    queued = Queued()
-    queued.put("a", Queue.FOLLOW_UP)
-    queued.put("b", Queue.STEERING)
-    assert queued.take(TakeQueued(one=True)) == ["a"]
+def test_a_message_is_for_the_next_request_unless_it_says_otherwise() -> None:
+    user, _, _ = port()
+    user.send("a")
+    assert (user.has(Queue.FOLLOW_UP), user.take(Queue.STEERING)) == (False, ["a"])
 
 
-def test_of_nothing_nothing_is_taken() -> None:
-    assert Queued().take(TakeQueued()) == []
-    assert Queued().take_first() is None
+def test_where_nothing_waits_nothing_is_taken() -> None:
+    user, _, _ = port()
+    assert (user.take(), user.take(one=True), user.has()) == ([], [], False)
 
 
-class At:
-    """A clock that stands where it is put."""
-
-    def __init__(self) -> None:
-        self.now_ns = 0
+# ------------------------------------------------------------------------- planned messages
 
 
-def test_what_is_planned_is_said_at_its_time_among_what_is_said_then() -> None:
-    clock, queued = At(), Queued()
+def test_a_planned_message_is_sent_at_its_time_among_those_sent_then() -> None:
+    user, _, loop = port()
     later, soon = (30, Queue.STEERING, "later"), (10, Queue.FOLLOW_UP, "soon")
-    queued.plan(clock, [later, soon])
-    assert not queued
-    queued.put("at once", Queue.STEERING)
-    clock.now_ns = 20
-    assert queued.has(Queue.FOLLOW_UP)
-    queued.put("between", Queue.STEERING)
-    clock.now_ns = 30
-    assert queued.take(TakeQueued()) == ["at once", "soon", "between", "later"]
-    assert not queued
+    user.plan([later, soon])
+    assert not user.has()
+    user.send("at once")
+    loop.now_ns = 20
+    assert user.has(Queue.FOLLOW_UP)
+    user.send("between")
+    loop.now_ns = 30
+    assert user.take() == ["at once", "soon", "between", "later"]
+    assert not user.has()
 
 
-def test_what_is_due_at_the_same_time_is_said_in_the_order_in_which_it_was_planned() -> None:
-    clock, queued = At(), Queued()
-    queued.plan(clock, [(5, Queue.STEERING, text) for text in ("a", "b", "c")])
-    clock.now_ns = 5
-    assert [queued.take_first() for _ in range(4)] == ["a", "b", "c", None]
+def test_messages_planned_for_one_time_are_sent_in_the_order_in_which_they_were_planned() -> None:
+    user, _, loop = port()
+    user.plan([(5, Queue.STEERING, text) for text in ("a", "b", "c")])
+    loop.now_ns = 5
+    assert [user.take(one=True) for _ in range(4)] == [["a"], ["b"], ["c"], []]
+
+
+def test_a_planned_message_is_recorded_when_it_is_looked_for() -> None:
+    user, record, loop = port()
+    user.plan([(5, Queue.STEERING, "a")])
+    loop.now_ns = 9
+    assert record == []
+    user.has()
+    (entry,) = record
+    assert isinstance(entry, entries.Queued)
+    assert (entry.text, entry.at_ns) == ("a", 9)
 
 
 @pytest.mark.parametrize("one", [True, False])
 @pytest.mark.parametrize("queue", [None, *Queue])
 def test_taking_costs_the_same_however_many_messages_wait(queue: Queue | None, one: bool) -> None:  # noqa: FBT001
     def work_of(count: int) -> int:
-        queued = Queued()
+        user, _, _ = port()
 
-        def say_and_take_all() -> None:
+        def send_and_take_all() -> None:
             for number in range(count):
-                queued.put(str(number), Queue.STEERING if number % 2 else Queue.FOLLOW_UP)
+                user.send(str(number), Queue.STEERING if number % 2 else Queue.FOLLOW_UP)
             for _ in range(count):
-                queued.take(TakeQueued(queue, one))
+                user.take(queue, one=one)
 
-        return lines_run(say_and_take_all)
+        return lines_run(send_and_take_all)
 
     assert work_of(400) < 2.5 * work_of(200)
+
+
+# ------------------------------------------------------------------------- the request to stop
+
+
+def test_a_run_is_stopped_by_its_user_and_records_who_stopped_it() -> None:
+    async def main(opened: Opened) -> tuple[bool, bool, list[StopCause], int]:
+        user = opened.world.user
+        before = user.stopped
+        opened.loop.call_later(0.005, user.stop)
+        stopped = await is_stopped(nap(10))
+        causes = [entry.cause for entry in opened.of(entries.StopRequested)]
+        return before, user.stopped and stopped, causes, opened.loop.now_ns // MS
+
+    assert in_world(main) == (False, True, [StopCause.ABORT], 5)
+
+
+def test_the_wall_clock_stops_a_run_and_is_recorded_as_the_cause() -> None:
+    async def main(opened: Opened) -> tuple[bool, list[tuple[int, StopCause]]]:
+        stopped = await is_stopped(nap(10))
+        found = opened.of(entries.StopRequested)
+        return stopped, [(entry.at_ns // MS, entry.cause) for entry in found]
+
+    assert in_world(main, wall_clock_ms=7) == (True, [(7, StopCause.WALL_CLOCK)])
+
+
+def test_only_the_first_request_to_stop_is_recorded() -> None:
+    async def main(opened: Opened) -> list[AnyEntry]:
+        user = opened.world.user
+        user.stop()
+        user.stop()
+        return opened.entries
+
+    assert len(in_world(main)) == 1
+
+
+def test_a_hook_that_ends_its_run_is_not_recorded_as_the_user() -> None:
+    async def main(opened: Opened) -> tuple[bool, list[AnyEntry]]:
+        opened.world.user.cancellation.end_run(HookFailed())
+        return opened.world.user.stopped, opened.entries
+
+    assert in_world(main) == (True, [])
+
+
+def test_a_run_that_lets_time_pass_without_waiting_finds_that_it_was_stopped() -> None:
+    async def main(opened: Opened) -> bool:
+        user = opened.world.user
+        user.cancellation.plan(5 * MS, AbortRequested())
+        opened.loop.advance_ns(6 * MS)
+        return user.stopped
+
+    assert in_world(main) is True
+
+
+def test_without_a_run_a_request_to_stop_does_nothing() -> None:
+    user, record, _ = port()
+    user.stop()
+    assert (user.stopped, record) == (False, [])

@@ -1,0 +1,161 @@
+"""Awaitables that are run at once up to their first wait."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from pacing import nap
+
+from simloop.virtual.clock import run_virtual
+from simloop.virtual.simulate import running_loop
+from simloop.virtual.started import PENDING, Started
+
+
+async def returns(value: Any) -> Any:
+    return value
+
+
+async def fails(error: BaseException) -> None:
+    raise error
+
+
+async def fails_later(error: BaseException) -> None:
+    await nap(1)
+    raise error
+
+
+def test_an_awaitable_that_waits_for_nothing_has_its_result_at_once() -> None:
+    assert Started(returns("done")).result == "done"
+
+
+def test_an_awaitable_that_waits_has_run_up_to_its_wait() -> None:
+    seen: list[str] = []
+
+    async def work() -> str:
+        seen.append("begun")
+        await nap(5)
+        seen.append("ended")
+        return "done"
+
+    async def main() -> tuple[bool, list[str], str, int]:
+        started = Started(work())
+        at_first = started.result is PENDING, seen.copy()
+        return *at_first, await started, running_loop().now_ns
+
+    assert run_virtual(main()) == (True, ["begun"], "done", 5_000_000)
+
+
+def test_an_awaitable_without_a_wait_can_be_awaited_all_the_same() -> None:
+    async def main() -> Any:
+        return await Started(returns("done"))
+
+    assert run_virtual(main()) == "done"
+
+
+def test_an_awaitable_that_waits_again_and_again_is_waited_for_to_its_end() -> None:
+    async def work() -> float:
+        for _ in range(3):
+            await nap(5)
+            await asyncio.sleep(0)
+        return asyncio.get_running_loop().time()
+
+    async def main() -> Any:
+        return await Started(work())
+
+    assert run_virtual(main()) == 0.015
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), asyncio.CancelledError(), KeyboardInterrupt()])
+def test_an_error_before_the_first_wait_is_raised_at_once(error: BaseException) -> None:
+    with pytest.raises(type(error)):
+        Started(fails(error))
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), asyncio.CancelledError()])
+def test_an_error_after_a_wait_is_raised_where_it_is_awaited(error: BaseException) -> None:
+    async def main() -> str:
+        started = Started(fails_later(error))
+        with pytest.raises(type(error)):
+            await started
+        return "goes on"
+
+    assert run_virtual(main()) == "goes on"
+
+
+def test_a_cancellation_reaches_the_awaitable_which_may_answer_it() -> None:
+    async def work() -> str:
+        try:
+            await nap(100)
+        except asyncio.CancelledError:
+            await nap(3)
+            return "cleaned up"
+        return "was not told"
+
+    async def main() -> tuple[Any, float]:
+        started = Started(work())
+        task = asyncio.current_task()
+        assert task is not None
+        running_loop().call_later(0.005, task.cancel)
+        result = await started
+        task.uncancel()
+        return result, running_loop().time()
+
+    assert run_virtual(main()) == ("cleaned up", 0.008)
+
+
+def test_an_exception_of_the_future_that_it_waits_for_reaches_the_awaitable() -> None:
+    async def main() -> Any:
+        future = running_loop().create_future()
+
+        async def work() -> str:
+            try:
+                await future
+            except ValueError as error:
+                return str(error)
+            return ""
+
+        started = Started(work())
+        future.set_exception(ValueError("lost"))
+        return await started
+
+    assert run_virtual(main()) == "lost"
+
+
+def test_a_task_that_is_closed_closes_the_awaitable() -> None:
+    closed: list[str] = []
+
+    async def work() -> None:
+        try:
+            await nap(100)
+        finally:
+            closed.append("closed")
+
+    async def waits(started: Started) -> None:
+        await started
+
+    async def main() -> None:
+        waiting = waits(Started(work()))
+        waiting.send(None)
+        waiting.close()
+
+    run_virtual(main())
+    assert closed == ["closed"]
+
+
+def test_a_future_can_be_started_too() -> None:
+    async def main() -> tuple[bool, Any]:
+        future = running_loop().create_future()
+        started = Started(future)
+        running_loop().call_later(0.001, future.set_result, "set")
+        return started.result is PENDING, await started
+
+    assert run_virtual(main()) == (True, "set")
+
+
+def test_a_future_that_is_done_has_its_result_at_once() -> None:
+    async def main() -> Any:
+        future = running_loop().create_future()
+        future.set_result("set")
+        return Started(future).result
+
+    assert run_virtual(main()) == "set"

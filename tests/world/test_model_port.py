@@ -1,0 +1,332 @@
+"""The port to the model: every part is in the trace before the agent has it, as it arrived."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from interrupting import is_stopped
+from pacing import nap
+from worlds import Opened, in_world
+
+from simloop import Reply, ScenarioError, ScriptExhausted
+from simloop.messages import (
+    Fault,
+    Finish,
+    FinishReason,
+    Part,
+    ReasoningDelta,
+    Request,
+    StreamError,
+    TextDelta,
+    ToolCall,
+    ToolCallDelta,
+    ToolCallPart,
+    Usage,
+    UserMessage,
+)
+from simloop.trace import entries
+from simloop.world.fake_model import FakeModel
+from simloop.world.model_port import RecordedStream, fault_of
+
+ASK = (UserMessage("Hello?"),)
+STOP = Finish(FinishReason.STOP, "stop")
+CALL = ToolCall("c", "look", "{}")
+PARTS: tuple[Part, ...] = (
+    ReasoningDelta("Hm."), TextDelta("I look."), ToolCallDelta("c", "look", "{}"),
+    ToolCallPart(CALL), Finish(FinishReason.TOOL_CALLS, "tool_use", Usage(3, 4), 2),
+)  # fmt: skip
+BOUNDARY = (
+    entries.TextDelta, entries.ReasoningDelta, entries.ToolCallDelta, entries.ToolCall,
+    entries.Finish, entries.Error, entries.StreamCut,
+)  # fmt: skip
+
+
+def kind(entry: Any) -> str:
+    return str(type(entry).__struct_config__.tag)
+
+
+async def generated(*parts: Part) -> AsyncIterator[Part]:
+    for part in parts:
+        yield part
+
+
+def iterated(model: Any) -> tuple[list[Part], Opened]:
+    """Read one reply with `async for`."""
+
+    async def main(opened: Opened) -> tuple[list[Part], Opened]:
+        return [part async for part in opened.world.model.stream(ASK)], opened
+
+    return in_world(main, model)
+
+
+# ------------------------------------------------------------------------- recording
+
+
+@pytest.mark.parametrize(
+    "model", [lambda _: PARTS, lambda _: generated(*PARTS)], ids=["parts", "generator"]
+)
+def test_every_part_is_passed_on_and_recorded_with_the_number_of_its_request(model: Any) -> None:
+    parts, opened = iterated(model)
+    recorded: list[Any] = [entry for entry in opened.entries if isinstance(entry, BOUNDARY)]
+    assert tuple(parts) == PARTS
+    assert [kind(entry) for entry in recorded] == [
+        "reasoning-delta", "text-delta", "tool-call-delta", "tool-call", "finish",
+    ]  # fmt: skip
+    assert {entry.request for entry in recorded} == {1}
+    finish = recorded[-1]
+    assert (finish.reason, finish.raw, finish.usage, finish.steps) == (
+        FinishReason.TOOL_CALLS, "tool_use", Usage(3, 4), 2,
+    )  # fmt: skip
+
+
+def test_a_part_is_in_the_trace_before_the_agent_has_it() -> None:
+    async def main(opened: Opened) -> list[int]:
+        stream = opened.world.model.stream(ASK)
+        return [len(opened.entries) async for _ in stream]
+
+    assert in_world(main, lambda _: PARTS) == [2, 3, 4, 5, 6]
+
+
+def test_the_ids_of_the_model_are_recorded_as_they_are_even_twice_the_same() -> None:
+    same = (ToolCallPart(CALL), ToolCallPart(CALL), STOP)
+    _, opened = iterated(lambda _: same)
+    assert [entry.call_id for entry in opened.of(entries.ToolCall)] == ["c", "c"]
+
+
+def test_a_stream_that_ends_without_a_finish_is_recorded_as_cut() -> None:
+    parts, opened = iterated(lambda _: (TextDelta("Half."),))
+    assert parts == [TextDelta("Half.")]
+    assert [kind(entry) for entry in opened.entries[1:]] == ["text-delta", "stream-cut"]
+
+
+@pytest.mark.parametrize("last", [STOP, StreamError(Fault("lost", code="connection"))])
+def test_nothing_is_read_after_the_last_part(last: Part) -> None:
+    parts, opened = iterated(lambda _: (last, TextDelta("more")))
+    assert parts == [last]
+    assert len(opened.entries) == 2
+
+
+def test_an_error_is_recorded_as_it_arrived() -> None:
+    fault = Fault("no", status=429, code="insufficient_quota", headers=(("retry-after", "5"),))
+    _, opened = iterated(lambda _: (StreamError(fault),))
+    assert [entry.fault for entry in opened.of(entries.Error)] == [fault]
+
+
+def test_replies_that_come_at_the_same_time_are_told_apart_by_their_request() -> None:
+    async def model(request: Request) -> AsyncIterator[Part]:
+        for _ in range(3):
+            await nap(request.number)
+            yield TextDelta(f"of {request.number}")
+        yield STOP
+
+    async def read(opened: Opened) -> None:
+        async for _ in opened.world.model.stream(ASK):
+            pass
+
+    async def main(opened: Opened) -> list[tuple[int, str]]:
+        await asyncio.gather(read(opened), read(opened))
+        return [(entry.request, entry.text) for entry in opened.of(entries.TextDelta)]
+
+    recorded = in_world(main, model)
+    assert [request for request, _ in recorded] == [1, 2, 1, 1, 2, 2]
+    assert {text for request, text in recorded if request == 2} == {"of 2"}
+
+
+@given(st.text(max_size=5), st.text(max_size=5), st.text(max_size=5))
+@settings(deadline=None, derandomize=True, max_examples=40)
+def test_text_that_cannot_be_written_is_passed_on_as_it_is_recorded(
+    one: str, two: str, three: str
+) -> None:
+    lone = "\ud800"
+    given_parts = (
+        TextDelta(lone + one), ReasoningDelta(lone + two), ToolCallDelta(lone, two, three + lone),
+        ToolCallPart(ToolCall(lone, one + lone, lone)), Finish(FinishReason.STOP, lone),
+    )  # fmt: skip
+    parts, opened = iterated(lambda _: given_parts)
+    text, thought, delta, call, finish = parts
+    assert isinstance(text, TextDelta)
+    assert isinstance(call, ToolCallPart)
+    assert text.text == opened.of(entries.TextDelta)[0].text
+    recorded = opened.of(entries.ToolCall)[0]
+    assert call.call == ToolCall(recorded.call_id, recorded.name, recorded.arguments)
+    for part in (text, thought, delta, call, finish):
+        assert lone not in str(part).encode("utf-8", "strict").decode()
+
+
+def test_what_is_no_part_is_the_fault_of_the_model_s_author() -> None:
+    with pytest.raises(ScenarioError, match="the model gave a str, which is no part of a stream"):
+        iterated(lambda _: ("text", STOP))
+
+
+# ------------------------------------------------------------------------- failures
+
+
+class Busy(Exception):  # noqa: N818 - an error of an SDK
+    status_code = 529
+
+
+@pytest.mark.parametrize("when", ["at once", "later", "in the stream", "mid-output"])
+@pytest.mark.parametrize(
+    ("error", "fault"),
+    [
+        (Busy("busy"), Fault("Busy: busy", status=529)),
+        (ConnectionError("lost"), Fault("ConnectionError: lost", code="connection")),
+        (asyncio.CancelledError(), Fault("the model was cancelled")),
+    ],
+    ids=["status", "connection", "cancelled"],
+)
+def test_an_exception_of_a_model_is_the_last_part_of_its_reply(
+    when: str, error: BaseException, fault: Fault
+) -> None:
+    def at_once(_: Request) -> str:
+        raise error
+
+    async def later(_: Request) -> str:
+        await nap(1)
+        raise error
+
+    def in_the_stream(_: Request) -> Any:
+        raise error
+        yield
+
+    async def mid_output(_: Request) -> AsyncIterator[Part]:
+        yield TextDelta("Half.")
+        raise error
+
+    models = {
+        "at once": at_once, "later": later, "in the stream": in_the_stream,
+        "mid-output": mid_output,
+    }  # fmt: skip
+    parts, opened = iterated(models[when])
+    assert parts[-1] == StreamError(fault)
+    assert [entry.fault for entry in opened.of(entries.Error)] == [fault]
+    kept = 0 if isinstance(error, asyncio.CancelledError) else 1
+    assert [each.where for each in opened.raised] == ["the model"] * kept
+
+
+def test_an_error_of_ours_passes_through_the_port() -> None:
+    with pytest.raises(ScriptExhausted):
+        iterated(FakeModel([]))
+
+
+def test_a_cancellation_of_the_task_is_not_the_model_s_failure() -> None:
+    async def main(opened: Opened) -> tuple[bool, list[Any]]:
+        task = asyncio.current_task()
+        assert task is not None
+        opened.loop.call_later(0.005, task.cancel)
+        stopped = await is_stopped(anext(opened.world.model.stream(ASK)))
+        task.uncancel()
+        return stopped, opened.of(entries.Error)
+
+    assert in_world(main, lambda _: Reply(stall="before-headers")) == (True, [])
+
+
+@pytest.mark.parametrize(
+    ("error", "fault"),
+    [
+        (TimeoutError(), Fault("TimeoutError", code="timeout")),
+        (type("APIUserAbortError", (Exception,), {})(), Fault("APIUserAbortError", code="aborted")),
+        (ValueError("no"), Fault("ValueError: no")),
+    ],
+    ids=["timeout", "abort", "other"],
+)
+def test_the_fault_of_an_exception_says_what_it_was(error: Exception, fault: Fault) -> None:
+    assert fault_of(error) == fault
+
+
+# ------------------------------------------------------------------------- the end of a stream
+
+
+def closing(log: list[str], *parts: Part) -> Any:
+    async def model(_: Request) -> AsyncIterator[Part]:
+        try:
+            for part in parts:
+                yield part
+        finally:
+            await nap(3)
+            log.append("cleaned up")
+
+    return model
+
+
+def test_a_reply_that_is_read_to_its_end_is_closed_before_the_agent_goes_on() -> None:
+    log: list[str] = []
+
+    async def main(opened: Opened) -> None:
+        async for _ in opened.world.model.stream(ASK):
+            pass
+        log.append("goes on")
+
+    in_world(main, closing(log, TextDelta("a"), STOP, STOP))
+    assert log == ["cleaned up", "goes on"]
+
+
+def test_the_native_client_closes_a_reply_before_it_returns() -> None:
+    log: list[str] = []
+
+    async def main(opened: Opened) -> None:
+        await opened.world.model.reply(ASK)
+        log.append("goes on")
+
+    in_world(main, closing(log, TextDelta("a"), STOP, STOP))
+    assert log == ["cleaned up", "goes on"]
+
+
+def test_a_reply_that_is_given_up_records_nothing_more() -> None:
+    async def main(opened: Opened) -> tuple[list[Part], list[str]]:
+        stream = opened.world.model.stream(ASK)
+        await anext(stream)
+        await stream.aclose()
+        return [part async for part in stream], [kind(entry) for entry in opened.entries]
+
+    assert in_world(main, lambda _: PARTS) == ([], ["request", "reasoning-delta"])
+
+
+def test_an_exception_of_the_clean_up_is_kept_and_ends_nothing() -> None:
+    async def model(_: Request) -> AsyncIterator[Part]:
+        try:
+            yield TextDelta("a")
+            yield STOP
+            yield STOP
+        finally:
+            raise ValueError("cannot clean up")
+
+    parts, opened = iterated(model)
+    assert parts == [TextDelta("a"), STOP]
+    assert [each.where for each in opened.raised] == ["the model"]
+
+
+# ------------------------------------------------------------------------- the run ends
+
+
+def read_until_stopped(keeps_finish: bool) -> list[str]:  # noqa: FBT001
+    async def main(opened: Opened) -> list[str]:
+        stream: RecordedStream = opened.world.model.stream(ASK)
+        stream.keeps_finish = keeps_finish
+        first = next(stream.due())
+        assert first == TextDelta("a")
+        opened.world.user.cancellation.polls = True  # so nothing is cancelled
+        opened.world.user.stop()
+        with pytest.raises(asyncio.CancelledError):
+            list(stream.due())
+        return [kind(entry) for entry in opened.entries]
+
+    return in_world(main, lambda _: (TextDelta("a"), TextDelta("b"), STOP))
+
+
+def test_a_part_that_arrives_when_the_run_is_to_end_is_not_recorded() -> None:
+    assert read_until_stopped(keeps_finish=False) == ["request", "text-delta", "stop-requested"]
+
+
+def test_a_finish_that_is_kept_is_recorded_also_when_the_run_is_to_end() -> None:
+    async def main(opened: Opened) -> list[Part]:
+        stream = opened.world.model.stream(ASK)
+        stream.keeps_finish = True
+        opened.world.user.cancellation.polls = True
+        opened.world.user.stop()
+        return list(stream.due())
+
+    assert in_world(main, lambda _: (STOP,)) == [STOP]

@@ -1,0 +1,197 @@
+"""Streams: each part is given once, in order, when it is due."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from interrupting import is_stopped, now_ms
+from pacing import MS
+
+from simloop.messages import Part, TextDelta
+from simloop.virtual.clock import run_virtual
+from simloop.virtual.simulate import running_loop
+from simloop.world.streams import GeneratedStream, Stream, TimedPart, TimedStream, stream_of
+
+A, B, C = (TextDelta(text) for text in "abc")
+Seen = list[tuple[float, Part]]
+SEEDED = settings(deadline=None, derandomize=True, max_examples=60)
+
+
+async def generated(*timed: tuple[int, Part]) -> AsyncIterator[Part]:
+    for delay_ns, part in timed:
+        if delay_ns:
+            await asyncio.sleep(delay_ns / 1e9)
+        yield part
+
+
+async def taken(stream: Stream, *, most: int = 1_000) -> Seen:
+    """Take parts as the port does, but stop in the middle of what is due after `most` of them."""
+    seen: Seen = []
+    while True:
+        here = 0
+        for part in stream.due():
+            seen.append((now_ms(), part))
+            here += 1
+            if here == most:
+                break
+        if not here and not await stream.wait():
+            return seen
+
+
+def played(stream: Any, *, most: int = 1_000) -> Seen:
+    async def main() -> Seen:
+        return await taken(stream_of(stream), most=most)
+
+    return run_virtual(main())
+
+
+TIMED = [(0, A), (0, B), (5 * MS, C), (0, A), (5 * MS, B)]
+DATED = [(0, A), (0, B), (5, C), (5, A), (10, B)]
+EITHER = pytest.mark.parametrize(
+    "made", [TimedStream, lambda timed: generated(*timed)],
+    ids=["timed", "generated"],
+)  # fmt: skip
+
+
+@EITHER
+def test_each_part_comes_once_in_order_and_at_its_time(made: Any) -> None:
+    assert played(made(TIMED)) == DATED
+
+
+@EITHER
+def test_a_reader_that_stops_in_the_middle_of_what_is_due_goes_on_where_it_stopped(
+    made: Any,
+) -> None:
+    assert played(made(TIMED), most=1) == DATED
+
+
+@SEEDED
+@given(
+    st.lists(st.tuples(st.sampled_from([0, 0, MS, 3 * MS]), st.sampled_from([A, B, C]))),
+    st.integers(1, 4),
+)
+def test_timed_and_generated_streams_give_the_same_parts_at_the_same_times(
+    timed: list[TimedPart], most: int
+) -> None:
+    parts: Any = timed
+    assert played(TimedStream(timed), most=most) == played(generated(*parts), most=most)
+
+
+def test_the_parts_that_are_there_come_without_waiting() -> None:
+    assert list(TimedStream([(0, A), (0, B), (1, C)]).due()) == [A, B]
+
+
+def test_a_timed_stream_is_an_async_iterator_of_its_parts() -> None:
+    async def main() -> Seen:
+        return [(now_ms(), part) async for part in TimedStream(TIMED)]
+
+    assert run_virtual(main()) == DATED
+
+
+@EITHER
+def test_a_stream_that_has_ended_stays_ended(made: Any) -> None:
+    async def main() -> list[bool]:
+        stream = stream_of(made([(0, A)]))
+        await taken(stream)
+        return [await stream.wait(), await stream.wait()]
+
+    assert run_virtual(main()) == [False, False]
+
+
+def test_a_stall_waits_for_ever() -> None:
+    async def main() -> tuple[bool, float]:
+        stream = TimedStream([(2 * MS, None)])
+        task = asyncio.current_task()
+        assert task is not None
+        assert list(stream.due()) == []
+        running_loop().call_later(3_600, task.cancel)
+        return await is_stopped(stream.wait()), now_ms()
+
+    assert run_virtual(main()) == (True, 3_600_000)
+
+
+@pytest.mark.parametrize("delay_ns", [0, MS])
+def test_an_exception_in_a_timed_stream_is_raised_in_its_turn(delay_ns: int) -> None:
+    async def main() -> Part:
+        stream = TimedStream([(0, A), (delay_ns, ValueError("no")), (0, B)])
+        first = await anext(stream)
+        with pytest.raises(ValueError, match="no"):
+            await anext(stream)
+        return first
+
+    assert run_virtual(main()) == A
+
+
+def test_an_exception_of_a_generator_is_raised_by_the_wait() -> None:
+    async def model() -> AsyncIterator[Part]:
+        yield A
+        raise ValueError("no")
+
+    async def main() -> Sequence[Part]:
+        stream = GeneratedStream(model())
+        await stream.wait()
+        parts = list(stream.due())
+        with pytest.raises(ValueError, match="no"):
+            await stream.wait()
+        return parts
+
+    assert run_virtual(main()) == [A]
+
+
+@EITHER
+def test_a_stream_that_is_given_up_gives_nothing_more(made: Any) -> None:
+    async def main() -> tuple[list[Part], bool]:
+        stream = stream_of(made([(0, A), (0, B)]))
+        if not list(stream.due()):
+            await stream.wait()
+        await stream.aclose()
+        return list(stream.due()), await stream.wait()
+
+    assert run_virtual(main()) == ([], False)
+
+
+def test_a_generator_that_is_given_up_cleans_up_before_the_reader_goes_on() -> None:
+    log: list[str] = []
+
+    async def model() -> AsyncIterator[Part]:
+        try:
+            yield A
+            yield B
+        finally:
+            await asyncio.sleep(0.003)
+            log.append("cleaned up")
+
+    async def main() -> float:
+        stream = GeneratedStream(model())
+        await stream.wait()
+        await stream.aclose()
+        log.append("goes on")
+        return now_ms()
+
+    assert run_virtual(main()) == 3
+    assert log == ["cleaned up", "goes on"]
+
+
+def test_an_iterator_that_cannot_be_closed_is_given_up_all_the_same() -> None:
+    class Parts:
+        def __aiter__(self) -> "Parts":
+            return self
+
+        async def __anext__(self) -> Part:
+            return A
+
+    async def main() -> bool:
+        stream = stream_of(Parts())
+        await stream.wait()
+        await stream.aclose()
+        return await stream.wait()
+
+    assert run_virtual(main()) is False
+
+
+def test_an_answer_with_due_parts_is_a_stream_itself() -> None:
+    stream = TimedStream([])
+    assert stream_of(stream) is stream
