@@ -3,10 +3,15 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from simloop.check.verify import Verdict
 from simloop.errors import CannotExpress
+from simloop.kernel.machine import Machine, checked_transition
+from simloop.kernel.names import NAMES
+from simloop.kernel.policies import OnAbort
+from simloop.kernel.signals import AbortRequested, ModelFailed
 from simloop.messages import (
     AssistantMessage,
     FinishReason,
@@ -176,6 +181,68 @@ def test_it_gives_the_same_bytes_each_time(path: Path) -> None:
 def test_its_trace_reads_back_as_it_was_written(path: Path) -> None:
     written = encode(trace_of(path))
     assert encode(decode(written)) == written
+
+
+def states_of(trace: LoopTrace, machine: Machine) -> list[tuple[str, int]]:
+    """The states and error counts of `machine` when it is fed the signals of a trace, as a file.
+
+    Where an abort is a flag, the trace notes it as a signal that leads nowhere.
+    """
+    flags_abort = machine.policies.on_abort is not OnAbort.END_RUN
+    run_of_machine, states = machine.start(), list[tuple[str, int]]()
+    for entry in decode(encode(trace)).entries:
+        if isinstance(entry, entries.Prompt):
+            run_of_machine = machine.start()
+        elif isinstance(entry, entries.Transition):
+            if not (flags_abort and type(entry.signal) is AbortRequested):
+                run_of_machine, _ = checked_transition(machine, run_of_machine, entry.signal)
+            states.append((NAMES[type(run_of_machine.state)], run_of_machine.error_count))
+    return states
+
+
+def recorded_states(trace: LoopTrace) -> list[tuple[str, int]]:
+    moves = [entry for entry in trace.entries if isinstance(entry, entries.Transition)]
+    return [(move.state, move.counters.error_count) for move in moves]
+
+
+def test_the_signals_of_its_trace_lead_its_machine_to_the_same_states_without_a_world(
+    path: Path,
+) -> None:
+    scenario = loaded(path)
+    machine = machine_for(scenario.loop, scenario.limits, scenario.loops)
+    recorded = recorded_states(trace_of(path))
+    assert recorded
+    assert states_of(trace_of(path), machine) == recorded
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loop", names())
+def test_so_do_those_of_every_loop(loop: str) -> None:
+    for scenario in map(loaded, PATHS):
+        trace = judged(scenario, loop).trace
+        if trace is not None:
+            machine = machine_for(loop, scenario.limits, scenario.loops)
+            assert states_of(trace, machine) == recorded_states(trace)
+
+
+def test_other_signals_lead_to_other_states() -> None:
+    """Without its retry a run does not come to the states that were recorded."""
+    trace = trace_of(find("retry/rate-limit"))
+    failed = next(
+        index
+        for index, entry in enumerate(trace.entries)
+        if isinstance(entry, entries.Transition) and isinstance(entry.signal, ModelFailed)
+    )
+    move = trace.entries[failed]
+    assert isinstance(move, entries.Transition)
+    assert isinstance(move.signal, ModelFailed)
+    final = msgspec.structs.replace(
+        move, signal=msgspec.structs.replace(move.signal, retryable=False)
+    )
+    changed = LoopTrace(trace.header, [*trace.entries[:failed], final])
+    scenario = loaded(find("retry/rate-limit"))
+    machine = machine_for(scenario.loop, scenario.limits)
+    assert states_of(changed, machine) != recorded_states(changed)
 
 
 def test_it_says_what_must_hold_as_one_sentence_without_a_full_stop(path: Path) -> None:
