@@ -52,17 +52,20 @@ async def _ending_of(agent: Agent, prompt: str, world: World) -> Ending:
         return agent.ending
     cancellation, recorder = world.user.cancellation, world.model.recorder
     record = recorder.entries
-    text, failure = None, None
+    task = asyncio.current_task()
+    assert task is not None
+    text, failure, outside = None, None, task.cancelling()
     try:
         text = await agent(prompt, world)
-    except asyncio.CancelledError:
+    except asyncio.CancelledError as error:
         if cancellation.pending is None and recorder.error is None:
-            raise  # another task cancels the run, and not its user
+            if task.cancelling() > outside:
+                raise  # another task cancels the run, and not its user
+            failure = _kept(error, world)  # it cancelled itself; nobody asked (bug D4)
     except SimloopError:
         raise
     except (Exception, SystemExit) as error:  # noqa: BLE001 - an agent is user code
-        keep(world.model.raised, "the agent", error)
-        failure = describe(error)
+        failure = _kept(error, world)
     if recorder.error is not None:
         raise recorder.error
     if cancellation.pending is not None:
@@ -74,6 +77,12 @@ async def _ending_of(agent: Agent, prompt: str, world: World) -> Ending:
         return Ending(Outcome.FAILED, "", message, _last_text(record))
     said = _checked(text)
     return Ending(Outcome.COMPLETED, "", said, said)
+
+
+def _kept(error: BaseException, world: World) -> str:
+    """Keep an exception of an agent, and return its description."""
+    keep(world.model.raised, "the agent", error)
+    return describe(error)
 
 
 def _checked(text: Any) -> str:
