@@ -33,8 +33,8 @@ class Verdict:
 
     `errors` are the errors that prevented the next stage, or that it found. `ended_by` is the error
     that the scenario expects in the place of an outcome, with the expectations `unmet` all the
-    same. `expected` are the expectations of the loop that was run. `deterministic` is None if there was no second run. `given` holds the caller's arguments
-    besides the scenario.
+    same. `expected` are the expectations of the loop that was run. `deterministic` is None if there
+    was no second run. `given` holds the caller's arguments besides the scenario.
     """
 
     scenario: Scenario | None = None

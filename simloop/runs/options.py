@@ -23,13 +23,13 @@ class RunOptions(TypedDict, total=False):
     """The options of a run that a caller may give besides the scenario; each is optional.
 
     `seed` and `loop` (a name; a Machine, or a class or function that makes one from Limits; or an
-    agent, or a class or function that makes one) replace those of the scenario. `judge_as` is the bundled design whose expectations hold for a loop of
-    the user's own; `loop_options` replace single options of the loop. `expect_on` has expectations
-    for this loop by names of bundled scenarios; a machine or an agent may have them as an attribute
-    of that name. `tools` (functions or Tools),
-    `hooks` and `callbacks` are Python code that joins the scripted ones. `model` (a function, or an
-    object with `stream`) answers instead of a script. `retry` and `estimate_tokens` replace
-    the policy and the estimate. Such code runs sealed: time, dates and randomness are virtual.
+    agent, or a class or function that makes one) replace those of the scenario. `judge_as` is the
+    bundled design whose expectations hold for a loop of the user's own; `loop_options` replace
+    single options of the loop. `expect_on` has expectations for this loop by names of bundled
+    scenarios; a machine or an agent may have them as an attribute of that name. `tools` (functions
+    or Tools), `hooks` and `callbacks` are Python code that joins the scripted ones. `model` (a
+    function, or an object with `stream`) answers instead of a script. `retry` and `estimate_tokens`
+    replace the policy and the estimate. Such code runs sealed: time, dates and randomness are virtual.
     """
 
     seed: int | None

@@ -74,6 +74,13 @@ def view(
     return whole  # type: ignore[no-any-return]
 
 
+def snapshot(messages: Sequence[Message]) -> Sequence[Message]:
+    """Return `messages` as a View. Any other list is copied: its owner may change it."""
+    given: Any = messages
+    whole: Any = given if type(given) is View else view(list(given))
+    return whole  # type: ignore[no-any-return]
+
+
 class _Sent(NamedTuple):
     """A request that was coded: its messages without a tail, and the chain of their digests."""
 
@@ -101,8 +108,9 @@ class RequestCoder:
 
         It holds the changes since the remembered request that `request` extends most.
         """
-        given: Any = request.messages
-        sent = given if type(given) is View else View(list(given), len(given))
+        sent: Any = request.messages
+        if type(sent) is not View:
+            sent = snapshot(sent)
         messages, length, tail = sent.messages, sent.length, sent.tail
         base, kept = self._base(messages, length)
         added = (*messages[kept:length], *tail)

@@ -33,7 +33,7 @@ from simloop.messages import (
 )
 from simloop.trace import entries
 from simloop.trace.recorder import MAX_ENTRIES, Recorder
-from simloop.trace.requests import RequestCoder
+from simloop.trace.requests import RequestCoder, snapshot
 from simloop.virtual.clock import VirtualLoop
 from simloop.world.cancellation import Cancellation
 from simloop.world.fake_model import Model
@@ -93,7 +93,7 @@ class ModelPort:
         """
         recorder = self.recorder
         self.requests = number = self.requests + 1
-        request = Request(number, purpose, system_prompt, messages, tuple(tools))
+        request = Request(number, purpose, system_prompt, snapshot(messages), tuple(tools))
         record = recorder.entries
         entry, chars = self._coder.code(request, len(record), recorder.clock.now_ns, tokens)
         recorder.count(chars)

@@ -98,9 +98,16 @@ def test_what_is_no_trace_is_refused_with_how_to_record_one(data: bytes) -> None
     )
 
 
-def test_another_version_is_refused_by_its_number() -> None:
-    data = encode(a_trace()).replace(b'"version":2', b'"version":99', 1)
-    assert refusal(data) == "some.jsonl:1: trace format version 99; this simloop reads version 2"
+@pytest.mark.parametrize(
+    ("version", "hint"),
+    [(99, "install a newer simloop"), (1, "record it again: simloop record SCENARIO")],
+)
+def test_another_version_is_refused_by_its_number(version: int, hint: str) -> None:
+    data = encode(a_trace()).replace(b'"version":2', b'"version":%d' % version, 1)
+    assert refusal(data) == (
+        f"some.jsonl:1: this trace has the format of version {version}, "
+        f"and this simloop reads version 2 ({hint})"
+    )
 
 
 def test_a_damaged_line_is_refused_with_its_number() -> None:
