@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from simloop.kernel.policies import Compaction, HookIsolation, ToolExecution
     from simloop.kernel.retry import ExponentialBackoff, RetryPolicy
     from simloop.messages import (
+        AssistantMessage,
         Fault,
         Finish,
         FinishReason,
@@ -50,8 +51,10 @@ if TYPE_CHECKING:
         TextDelta,
         ToolCall,
         ToolCallPart,
+        ToolMessage,
         ToolResult,
         Usage,
+        UserMessage,
     )
     from simloop.runs.conversation import Agent
     from simloop.runs.fixtures import MakeFakeModel, SimloopRun, VirtualClock
@@ -76,8 +79,10 @@ if TYPE_CHECKING:
     from simloop.trace.looptrace import LoopTrace
     from simloop.virtual.simulate import simulate
     from simloop.world.fake_model import FakeModel, Model
+    from simloop.world.model_port import Completion, ModelCallFailed
     from simloop.world.tools import Tool
     from simloop.world.user_errors import UserError
+    from simloop.world.world import World
 
 __version__ = "0.1.0"
 
@@ -85,11 +90,13 @@ _HOME = {
     "AfterLLMCall": "simloop.engine.hooks",
     "AfterToolCall": "simloop.engine.hooks",
     "Agent": "simloop.runs.conversation",
+    "AssistantMessage": "simloop.messages",
     "BeforeLLMCall": "simloop.engine.hooks",
     "BeforeToolCall": "simloop.engine.hooks",
     "Callbacks": "simloop.engine.hooks",
     "CheckFailed": "simloop.errors",
     "Compaction": "simloop.kernel.policies",
+    "Completion": "simloop.world.model_port",
     "Context": "simloop.scenario.schema",
     "Deadlock": "simloop.errors",
     "Expect": "simloop.scenario.expect",
@@ -112,6 +119,7 @@ _HOME = {
     "Message": "simloop.messages",
     "Mismatch": "simloop.runs.mismatch",
     "Model": "simloop.world.fake_model",
+    "ModelCallFailed": "simloop.world.model_port",
     "Outcome": "simloop.messages",
     "Pace": "simloop.scenario.replies",
     "Part": "simloop.messages",
@@ -141,12 +149,15 @@ _HOME = {
     "ToolCall": "simloop.messages",
     "ToolCallPart": "simloop.messages",
     "ToolExecution": "simloop.kernel.policies",
+    "ToolMessage": "simloop.messages",
     "ToolResult": "simloop.messages",
     "Trigger": "simloop.scenario.schema",
     "Usage": "simloop.messages",
     "UserError": "simloop.world.user_errors",
+    "UserMessage": "simloop.messages",
     "VirtualClock": "simloop.runs.fixtures",
     "When": "simloop.scenario.replies",
+    "World": "simloop.world.world",
     "arun": "simloop.runs.simulation",
     "duration": "simloop.scenario.durations",
     "load_scenario": "simloop.scenario.loader",
@@ -161,11 +172,13 @@ __all__ = [
     "AfterLLMCall",
     "AfterToolCall",
     "Agent",
+    "AssistantMessage",
     "BeforeLLMCall",
     "BeforeToolCall",
     "Callbacks",
     "CheckFailed",
     "Compaction",
+    "Completion",
     "Context",
     "Deadlock",
     "Expect",
@@ -188,6 +201,7 @@ __all__ = [
     "Message",
     "Mismatch",
     "Model",
+    "ModelCallFailed",
     "Outcome",
     "Pace",
     "Part",
@@ -217,12 +231,15 @@ __all__ = [
     "ToolCall",
     "ToolCallPart",
     "ToolExecution",
+    "ToolMessage",
     "ToolResult",
     "Trigger",
     "Usage",
     "UserError",
+    "UserMessage",
     "VirtualClock",
     "When",
+    "World",
     "arun",
     "duration",
     "load_scenario",

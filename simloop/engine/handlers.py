@@ -1,7 +1,7 @@
 """The effects that a loop machine requests, carried out by one method for each effect.
 
-Not here: which effect comes next (loops, driver.py). The rules to keep: an effect is answered by
-one signal, and before anything new is started `interrupts.check` is asked.
+Not here: which effect comes next (loops, machine_agent.py). The rules to keep: an effect is
+answered by one signal, and before anything new is started `interrupts.check` is asked.
 """
 
 import asyncio

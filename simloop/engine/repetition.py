@@ -1,8 +1,9 @@
 """The detection of a run that makes no progress: nothing new is said in thousands of transitions.
 
-Not here: the bound on transitions (driver.py), and programs without a machine (standstill.py). The
-rule to keep: a text, a call, a result or an error that was not there before is progress, and so is
-a reply of a script that is used up. A long run that makes progress is never ended.
+Not here: the bound on transitions (machine_agent.py), and programs without a machine
+(standstill.py). The rule to keep: a text, a call, a result or an error that was not there before is
+progress, and so is a reply of a script that is used up. A long run that makes progress is never
+ended.
 """
 
 from collections import Counter

@@ -13,7 +13,7 @@ from simloop.trace.looptrace import LoopTrace
 from simloop.trace.timeline import timeline
 from simloop.world.user_errors import UserError
 
-LINES = 17
+LINES = 16
 _WIDTH = 200
 
 

@@ -1,7 +1,7 @@
 """The public functions `run` and `arun`, and the Simulation behind them.
 
-Not here: the steps of a run (engine/driver.py) and its expectations (result.py). The rule to keep:
-a run is a pure function of the scenario, the seed and the caller's functions.
+Not here: the course of one prompt (run_prompt.py) and the expectations (mismatch.py). The rule to
+keep: a run is a pure function of the scenario, the seed and the caller's functions.
 """
 
 import asyncio

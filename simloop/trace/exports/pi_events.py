@@ -94,6 +94,7 @@ class DocumentEvents:
         self._parallel = parallel
         self._sequential = sequential
         self._running = self._reading = False
+        self._answers_follow = False  # an agent without a machine has results of tools only
         self._forget_reply()
 
     def _forget_reply(self) -> None:
@@ -106,9 +107,11 @@ class DocumentEvents:
     def feed(self, line: AnyEntry) -> list[Event]:
         """Return the events of the next line of the trace, in order."""
         match line:
-            case entries.Transition(signal=Began()):
+            case entries.Prompt():
                 self._running, self._reading = True, False
                 self._forget_reply()
+            case entries.Transition(signal=Began()):
+                self._answers_follow = True
             case entries.Transition(signal=ModelReplied()):
                 return self._begin_answers(line.at_ns)
             case entries.Request(purpose=purpose):
@@ -123,7 +126,11 @@ class DocumentEvents:
                 self._calls[-1] = renamed(self._calls[-1], line)
             case entries.Finish() | entries.StreamCut() if self._reading:
                 self._reading = False
+                if not self._answers_follow:
+                    self._await_answers()
                 return [MessageEvent(at_ns=line.at_ns, content="".join(self._pieces))]
+            case entries.ToolStarted() | entries.ToolResult() if not self._answers_follow:
+                return self._ran(line)
             case entries.Answered() if self._answering:
                 return self._result(line, line.at_ns)
             case entries.Answered():
@@ -138,17 +145,26 @@ class DocumentEvents:
 
     def _begin_answers(self, at_ns: int) -> list[Event]:
         """Return the events of the next call and of calls answered before the reply ended."""
-        self._answering = True
-        self._waiting = OrderedDict((call.call_id, call) for call in self._calls)
-        self._in_order = not self._parallel or any(
-            call.name in self._sequential for call in self._calls
-        )
+        self._await_answers()
         told = self._tell_next(at_ns)
         for line in self._early:
             told += self._result(line, at_ns)
         return told
 
-    def _result(self, line: entries.Answered, at_ns: int) -> list[Event]:
+    def _ran(self, line: entries.ToolStarted | entries.ToolResult) -> list[Event]:
+        """Return the events of a tool that an agent without a machine runs."""
+        if isinstance(line, entries.ToolResult):
+            return self._result(line, line.at_ns)
+        return self._tell_up_to(line.call_id, line.at_ns)
+
+    def _await_answers(self) -> None:
+        self._answering = True
+        self._waiting = OrderedDict((call.call_id, call) for call in self._calls)
+        self._in_order = not self._parallel or any(
+            call.name in self._sequential for call in self._calls
+        )
+
+    def _result(self, line: entries.Answered | entries.ToolResult, at_ns: int) -> list[Event]:
         given = GivenResult(line.text, line.details)
         return [
             *self._tell_up_to(line.call_id, at_ns),

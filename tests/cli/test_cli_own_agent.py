@@ -1,0 +1,116 @@
+"""An agent of the user's own, named on the command line, in every command that runs or reads it."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from simloop.cli import main
+from simloop.trace.codec import read_trace
+
+PAGE = Path(__file__).resolve().parent.parent.parent / "simloop" / "README.md"
+LOOP = "mypkg.agents:support"
+CALLS = """\
+prompt: Look.
+tools: {look: {returns: a tree, takes: 1s}}
+model: [{http: {status: 429}}, {say: I look., call: {look: {}}}, {say: A tree.}]
+expect: {outcome: completed, text: A tree., elapsed: 3s}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent of the page about Python, in a module that commands can import."""
+    (block,) = re.findall(r"^```python\n([^`]*async def support.*?)\n\nscenario = ",
+                          PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)  # fmt: skip
+    package = tmp_path / "mypkg"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "agents.py").write_text(block)
+    (tmp_path / "a.simloop.yaml").write_text(CALLS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+def simloop(*arguments: str) -> Result:
+    return CliRunner(env={"NO_COLOR": "1"}).invoke(main, arguments)
+
+
+def recorded() -> str:
+    assert simloop("run", "a.simloop.yaml", "--loop", LOOP, "--trace", "a.jsonl").exit_code == 0
+    return "a.jsonl"
+
+
+def test_it_runs_and_its_timeline_has_the_requests_the_tool_and_the_end() -> None:
+    shown = simloop("run", "a.simloop.yaml", "--loop", LOOP)
+    assert shown.exit_code == 0
+    assert f"loop {LOOP}, seed 0" in shown.stdout
+    assert re.findall(r"(?:s  | {14})(\w[\w ]*?)  ", shown.stdout.partition("\n\n")[2]) == [
+        "prompt", "request", "error", "request", "text", "call", "finish", "tool", "tool result",
+        "request", "text", "finish", "completed",
+    ]  # fmt: skip
+
+
+def test_a_scenario_file_may_name_it() -> None:
+    Path("b.simloop.yaml").write_text(f"loop: {LOOP}\n{CALLS}")
+    assert simloop("check", "b.simloop.yaml").exit_code == 0
+
+
+def test_its_trace_holds_its_name_and_no_counters() -> None:
+    trace = read_trace(recorded())
+    assert (trace.header.loop, trace.header.python) == (LOOP, ("loop",))
+    assert [end.counters for end in trace.ends] == [None]
+
+
+def test_its_trace_is_replayed_if_the_caller_names_it() -> None:
+    refused = simloop("replay", recorded())
+    assert refused.exit_code == 2
+    assert f"add: --loop {LOOP}" in refused.stderr
+    again = simloop("replay", "--loop", LOOP, "a.jsonl")
+    assert (again.exit_code, again.stdout[:2]) == (0, "ok")
+
+
+def test_its_trace_is_the_same_in_each_run() -> None:
+    first = Path(recorded()).read_bytes()
+    assert simloop("diff", "a.jsonl", recorded()).exit_code == 0
+    assert Path("a.jsonl").read_bytes() == first
+
+
+def test_the_events_of_its_trace_are_those_of_the_document() -> None:
+    shown = simloop("show", recorded(), "--events", "document")
+    events = [json.loads(line) for line in shown.stdout.splitlines()]
+    assert [(event["type"], event["at_ns"] // 10**9) for event in events] == [
+        ("message", 2), ("tool_call", 2), ("tool_result", 3), ("message", 3), ("done", 3),
+    ]  # fmt: skip
+
+
+def test_it_is_compared_with_bundled_loops() -> None:
+    shown = simloop("compare", "a.simloop.yaml", "--loop", "reference", "--loop", LOOP)
+    assert shown.exit_code == 0
+    assert re.search(rf"{LOOP} +completed +3 +1 +3s +A tree\.", shown.stdout)
+
+
+def test_what_it_lacks_is_told_as_of_a_bundled_loop() -> None:
+    Path("b.simloop.yaml").write_text(
+        "prompt: x\nhooks: [{at: before_llm_call}]\nmodel: [{say: y}]\n"
+    )
+    shown = simloop("check", "b.simloop.yaml", "--loop", LOOP)
+    assert "cannot express" in shown.output
+    assert "an agent of your own has no hooks of simloop" in shown.output
+
+
+def test_it_cannot_be_explored_and_the_way_out_is_named() -> None:
+    shown = simloop("explore", "--loop", LOOP)
+    assert shown.exit_code == 2
+    assert "is an agent, and only machines can be explored" in shown.stderr
+    assert "simloop check all --loop" in shown.stderr
+
+
+def test_the_expectations_of_its_owner_hold_for_a_bundled_scenario() -> None:
+    name = "retry/rate-limit"
+    (line,) = re.findall(rf"^{name}: .*$", PAGE.read_text("utf-8"), re.MULTILINE)
+    Path("mine.yaml").write_text(line)
+    assert simloop("check", name, "--loop", LOOP).exit_code == 1
+    assert simloop("check", name, "--loop", LOOP, "--expect", "mine.yaml").exit_code == 0
