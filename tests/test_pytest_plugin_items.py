@@ -192,7 +192,7 @@ def test_a_loop_that_ends_the_program_is_one_failed_item(project: pytest.Pyteste
     write(project, "scenarios/retry/leaves", f"loop: sys:exit\n{GREETING}")
     result = play(project)
     result.assert_outcomes(passed=3, failed=1)
-    assert "the loop `sys:exit` cannot be loaded: SystemExit: " in failure(result)[0]
+    assert "the loop `sys:exit` cannot be loaded: SystemExit (" in failure(result)[0]
 
 
 def test_a_file_that_is_not_even_yaml_is_no_error_of_collection(project: pytest.Pytester) -> None:

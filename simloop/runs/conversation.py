@@ -76,7 +76,7 @@ def event_view(scenario: Scenario, loop: GivenLoop, names: Names, tools: Tools =
         return ProgramEvents(parallel=parallel, fails_cut_calls=cut, sequential=in_order)
     if isinstance(machine, OpencodeLoop):
         return OpencodeEvents(idles=2 if machine.options.idle_twice else 1)
-    raise no_events(loop if isinstance(loop, str) else called(loop))
+    raise no_events(called(loop) if machine is None else machine.name)
 
 
 def no_events(loop: str) -> ScenarioError:

@@ -55,7 +55,7 @@ def test_a_token_estimate_of_ones_own_decides() -> None:
     ("name", "hint"),
     [
         ("tols", "did you mean `tools`?"),
-        ("xyz", "there are seed, loop, judge_as, loop_options, tools, hooks"),
+        ("xyz", "there are seed, loop, judge_as, loop_options, expect_on, tools"),
     ],
 )
 def test_an_argument_that_there_is_not_is_refused_with_the_nearest(name: str, hint: str) -> None:

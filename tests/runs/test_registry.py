@@ -313,7 +313,9 @@ def test_an_expectation_on_an_unknown_version_is_shown_by_its_place() -> None:
 NOTHING: Mapping[Feature, bool] = dict.fromkeys(Feature, False)
 
 
-OF_THE_ENGINE = {Feature.HISTORY, Feature.LIMITS, Feature.POLICIES}
+OF_THE_ENGINE = {
+    Feature.HISTORY, Feature.LIMITS, Feature.MOMENTS, Feature.POLICIES, Feature.SYSTEM_PROMPT
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("feature", Feature)

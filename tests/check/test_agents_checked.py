@@ -1,0 +1,125 @@
+"""Agents under the checks: judged, run twice, compared, paired; never a special case."""
+
+from typing import Any
+
+import pytest
+
+from simloop import Expect, Reply, Scenario, ScriptedTool
+from simloop.check.compare import compare
+from simloop.check.pairing import broken_pairs
+from simloop.check.replay import rerun
+from simloop.check.verify import verify
+from simloop.errors import ScenarioError
+from simloop.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from simloop.trace.codec import decode, encode
+from simloop.world.world import World
+
+HERE = "test_agents_checked"
+ANSWERED = Scenario(prompt="Go.", model=[Reply(say="Done.")], expect=Expect(text="Done."))
+RUNS: list[str] = []
+
+
+async def answers(prompt: str, world: World) -> str:
+    return (await world.model.reply([UserMessage(prompt)])).message.text
+
+
+async def carries(prompt: str, world: World) -> str:
+    RUNS.append(prompt)
+    return await answers(f"{prompt} {len(RUNS)}", world)
+
+
+class Carrying:
+    def __init__(self) -> None:
+        self.runs = 0
+
+    async def __call__(self, prompt: str, world: World) -> str:
+        self.runs += 1
+        return await answers(f"{prompt} {self.runs}", world)
+
+
+def made() -> Carrying:
+    return Carrying()
+
+
+@pytest.mark.parametrize("loop", [answers, f"{HERE}:answers", Carrying, made, f"{HERE}:made"])
+def test_an_agent_is_checked_in_every_form(loop: Any) -> None:
+    verdict = verify(ANSWERED, loop=loop)
+    assert (verdict.exit_code, verdict.deterministic) == (0, True)
+
+
+@pytest.mark.parametrize("loop", [carries, f"{HERE}:carries", Carrying()], ids=["f", "n", "o"])
+def test_a_state_that_survives_the_run_is_found(loop: Any) -> None:
+    verdict = verify(ANSWERED, loop=loop)
+    assert (verdict.deterministic, verdict.exit_code) == (False, 1)
+    assert "two runs of the same scenario with the same seed differ" in str(verdict.errors[0])
+
+
+def test_what_an_agent_lacks_is_no_failure_of_a_comparison() -> None:
+    scenario = Scenario(prompt="Go.", model=[Reply(say="Done.")], limits={"max_steps": 3})
+    native, reference = compare(scenario, [f"{HERE}:answers", "reference"])
+    assert (native.ok, native.ending) == (None, "cannot")
+    assert "an agent of your own has no limits" in native.cannot
+    assert reference.ok
+
+
+def test_an_agent_is_compared_by_what_passes_the_boundary() -> None:
+    native, reference = compare(ANSWERED, [f"{HERE}:answers", "reference"])
+    assert native.went_as(reference)
+    assert (native.model_calls, native.tool_runs, native.text) == (1, 0, "Done.")
+
+
+async def forgets_the_result(prompt: str, world: World) -> str:
+    messages: list[Message] = [UserMessage(prompt)]
+    reply = await world.model.reply(messages, tools=world.tools.specs)
+    messages.append(reply.message)
+    await world.tools.run(reply.message.calls[0])
+    return (await world.model.reply(messages, tools=world.tools.specs)).message.text
+
+
+async def answers_itself(prompt: str, world: World) -> str:
+    messages: list[Message] = [UserMessage(prompt)]
+    reply = await world.model.reply(messages, tools=world.tools.specs)
+    messages += [reply.message, ToolMessage(reply.message.calls[0].id, "no")]
+    messages += [AssistantMessage("Well."), UserMessage("Go on.")]
+    return (await world.model.reply(messages, tools=world.tools.specs)).message.text
+
+
+CALLS = Scenario(
+    prompt="Go.",
+    tools={"work": ScriptedTool(returns="done")},
+    model=[Reply(call={"work": {}}), Reply(say="Done.")],
+)
+
+
+def test_an_agent_that_sends_a_call_without_its_result_is_found() -> None:
+    verdict = verify(CALLS, loop=forgets_the_result)
+    assert "request 2: call 'call-1' has no result" in str(verdict.errors[0])
+
+
+def test_an_agent_may_answer_a_call_itself_and_need_not_answer_the_last() -> None:
+    verdict = verify(CALLS, loop=answers_itself)
+    assert verdict.errors == []
+    assert verdict.trace is not None
+    assert broken_pairs(verdict.trace) == []
+    last = Scenario(prompt="Go.", tools=CALLS.tools, model=[Reply(say="Done.", call={"work": {}})])
+    assert verify(last, loop=answers).exit_code == 0
+
+
+def test_the_trace_of_an_agent_is_read_back_and_replayed_if_its_loop_is_named() -> None:
+    trace = verify(ANSWERED, loop=answers).trace
+    assert trace is not None
+    again = decode(encode(trace))
+    assert again.header.loop == f"{HERE}:answers"
+    with pytest.raises(ScenarioError, match=f"add: --loop {HERE}:answers"):
+        rerun(again)
+    assert encode(rerun(again, f"{HERE}:answers")) == encode(trace)
+
+
+def test_an_agent_that_no_name_reaches_is_not_offered_to_replay_by_that_name() -> None:
+    async def nested(prompt: str) -> str:
+        return prompt
+
+    trace = verify(Scenario(prompt="Go."), loop=nested).trace
+    assert trace is not None
+    with pytest.raises(ScenarioError, match="give it by name: --loop module:attribute"):
+        rerun(trace)
