@@ -29,7 +29,8 @@ class RunOptions(TypedDict, total=False):
     scenarios; a machine or an agent may have them as an attribute of that name. `tools` (functions
     or Tools), `hooks` and `callbacks` are Python code that joins the scripted ones. `model` (a
     function, or an object with `stream`) answers instead of a script. `retry` and `estimate_tokens`
-    replace the policy and the estimate. Such code runs sealed: time, dates and randomness are virtual.
+    replace the policy and the estimate. Such code runs sealed: time, dates and randomness are
+    virtual.
     """
 
     seed: int | None

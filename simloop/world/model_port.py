@@ -134,6 +134,7 @@ async def _whole(stream: "RecordedStream", turn: Callable[[], Awaitable[None]]) 
                 return Completion(message, part.reason, part.usage)
             case _:
                 pass
+    await turn()
     raise ModelCallFailed(Fault("the stream ended without a finish", code="interrupted"))
 
 

@@ -7,10 +7,8 @@ import asyncio
 import re
 from pathlib import Path
 
-from simloop.messages import Message, UserMessage
+from simloop import Completion, Message, ModelCallFailed, UserMessage, World
 from simloop.scenario.expectations import load_expectations
-from simloop.world.model_port import Completion, ModelCallFailed
-from simloop.world.world import World
 
 
 class Native:

@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from simloop import Agent, Outcome, Reply, Scenario, ScenarioError, ScriptedTool, simulate
-from simloop.check.replay import recorded_events
+from simloop.check.recorded_events import recorded_events
 from simloop.messages import Message, UserMessage
 from simloop.trace import entries
+from simloop.trace.exports.pi_events import MessageEvent
 from simloop.world.world import World
 
 SCENARIO = Scenario(
@@ -107,7 +108,12 @@ def test_an_agent_can_be_aborted_and_prompted_again() -> None:
 def test_what_an_agent_was_told_meanwhile_is_its_next_prompt() -> None:
     async def main() -> Agent:
         agent = Agent(SCENARIO, loop=Native)
-        agent.on("message", lambda event: event.content == "I write." and agent.steer("And?"))
+
+        def ask_on(event: MessageEvent) -> None:
+            if event.content == "I write.":
+                agent.steer("And?")
+
+        agent.on("message", ask_on)
         async for _ in agent.run("Go."):
             pass
         return agent
