@@ -1,0 +1,225 @@
+"""One schedule: a background task gets the same turns, whether or not somebody watches the run."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pacing import nap, paced
+
+from simloop import (
+    Agent,
+    Hooks,
+    Http,
+    Outcome,
+    Reply,
+    Scenario,
+    Simulation,
+    ToolExecution,
+    simulate,
+)
+from simloop.kernel.policies import ToolOrder, ToolStart
+from simloop.kernel.retry import ExponentialBackoff
+from simloop.messages import Request, UserMessage
+from simloop.trace import entries
+from simloop.trace.entries import AnyEntry
+from simloop.world.world import World
+
+User = Simulation | Agent
+Plan = Sequence[tuple[int, str]]
+"""What a background task does: it waits for so many turns, then it acts as the user."""
+
+
+def act(user: User, action: str) -> None:
+    if action == "abort":
+        user.abort()
+    elif isinstance(user, Agent):
+        user.steer(action)
+    else:
+        user.queue(action)
+
+
+class Background:
+    """A tool that starts a task, which acts after some turns and never waits for time."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.user: User
+        self.tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> str:
+        if not self.tasks:
+            self.tasks.append(asyncio.create_task(self._act()))
+        return "started"
+
+    async def _act(self) -> None:
+        for turns, action in self.plan:
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            act(self.user, action)
+
+
+async def look() -> str:
+    return str(await nap(5, "seen"))
+
+
+def script(replies: Sequence[Reply]) -> Callable[[Request], Reply]:
+    left = iter([Reply(call={"start": {}}), *replies])
+    return lambda _: next(left, Reply(say="Done."))
+
+
+def code(background: Background, replies: Sequence[Reply]) -> dict[str, Any]:
+    return {
+        "model": script(replies),
+        "tools": [background.start, look],
+        "hooks": Hooks(before_tool_call=[lambda _: None], after_llm_call=[lambda _: None]),
+    }
+
+
+async def alone(
+    scenario: Scenario, background: Background, given: dict[str, Any]
+) -> list[AnyEntry]:
+    simulation = background.user = Simulation(scenario, **given)
+    await simulation.send("Go.")
+    return simulation.trace.entries
+
+
+async def listened_to(
+    scenario: Scenario, background: Background, given: dict[str, Any]
+) -> list[AnyEntry]:
+    simulation = background.user = Simulation(scenario, **given)
+    seen: list[AnyEntry] = []
+    simulation.listen(seen.append)
+    await simulation.send("Go.")
+    assert seen == simulation.trace.entries
+    return simulation.trace.entries
+
+
+async def iterated(
+    scenario: Scenario, background: Background, given: dict[str, Any]
+) -> list[AnyEntry]:
+    agent = background.user = Agent(scenario, **given)
+    async for _ in agent.run("Go."):
+        await asyncio.sleep(0)
+    return agent.trace.entries
+
+
+WATCHERS = {"alone": alone, "listened to": listened_to, "iterated": iterated}
+watched = pytest.mark.parametrize("watcher", WATCHERS)
+RETRIES = ExponentialBackoff(initial_delay_ms=5)
+
+
+def play(
+    watcher: str, plan: Plan, replies: Sequence[Reply], policy: ToolExecution | None = None
+) -> list[AnyEntry]:
+    scenario = Scenario(prompt="Go.", retry=RETRIES, tool_execution=policy or ToolExecution())
+    background = Background(plan)
+    recorded = simulate(WATCHERS[watcher](scenario, background, code(background, replies)))
+    end = next(i for i, entry in enumerate(recorded) if isinstance(entry, entries.Ended))
+    return recorded[: end + 1]  # the task may go on after the run
+
+
+def outcome(recorded: list[AnyEntry]) -> Outcome:
+    last = recorded[-1]
+    assert isinstance(last, entries.Ended)
+    return last.outcome
+
+
+LONG = Reply(say=["word "] * 40)
+
+
+@watched
+@pytest.mark.parametrize("turns", [0, 1, 2, 5, 10, 20])
+def test_an_abort_by_a_background_task_takes_effect_watched_or_not(
+    watcher: str, turns: int
+) -> None:
+    recorded = play(watcher, [(turns, "abort")], [LONG])
+    assert outcome(recorded) is Outcome.ABORTED
+    assert recorded == play("alone", [(turns, "abort")], [LONG])
+
+
+@watched
+def test_a_message_of_a_background_task_is_in_the_next_request_watched_or_not(watcher: str) -> None:
+    reply = Reply(say=["word "] * 40, call={"look": {}})
+    recorded = play(watcher, [(10, "Stop that.")], [reply])
+    requests = [entry for entry in recorded if isinstance(entry, entries.Request)]
+    assert [UserMessage("Stop that.") in entry.added for entry in requests] == [False, False, True]
+
+
+@watched
+def test_a_background_task_gets_a_turn_before_each_part(watcher: str) -> None:
+    parts = []
+    for turns in range(20):
+        recorded = play(watcher, [(turns, "abort")], [LONG])
+        parts.append(sum(isinstance(entry, entries.TextDelta) for entry in recorded))
+    arrived = [count for count in parts if count]
+    assert arrived == list(range(1, len(arrived) + 1))
+    assert len(arrived) > 10
+
+
+REPLIES = st.sampled_from(
+    [
+        Reply(say="One two three.", call={"look": {}}),
+        Reply(say="One two.", call={"start": {}, "look": {}}, pace=paced(per_part="1ms")),
+        Reply(call=[{"start": {}}, {"start": {}}]),
+        Reply(say="Half.", call={"look": {}}, lost="mid-output"),
+        Reply(http=Http(status=503)),
+        Reply(say="Done."),
+    ]
+)
+POLICIES = st.builds(
+    ToolExecution,
+    order=st.sampled_from([ToolOrder.SEQUENTIAL, ToolOrder.PARALLEL]),
+    start=st.sampled_from([ToolStart.AFTER_REPLY, ToolStart.WHEN_CALLED]),
+)
+PLANS = st.lists(
+    st.tuples(st.integers(0, 12), st.sampled_from(["One.", "Two.", "abort"])), max_size=4
+)
+
+
+@given(PLANS, st.lists(REPLIES, max_size=4), POLICIES)
+@settings(deadline=None, max_examples=60)
+def test_watching_changes_nothing_in_any_run(
+    plan: Plan, replies: list[Reply], policy: ToolExecution
+) -> None:
+    unwatched = play("alone", plan, replies, policy)
+    assert play("listened to", plan, replies, policy) == unwatched
+    assert play("iterated", plan, replies, policy) == unwatched
+
+
+# ------------------------------------------------------------------------- agents without a machine
+
+
+def of_an_agent(turns: int, *, listens: bool) -> list[AnyEntry]:
+    """A run of an agent on the native client, with a task that aborts after some turns."""
+
+    async def background() -> None:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        simulation.abort()
+
+    async def agent(prompt: str, world: World) -> str:
+        task = asyncio.create_task(background())
+        said = ""
+        for _ in range(20):
+            reply = await world.model.reply([UserMessage(prompt)])
+            said += reply.message.text
+        await task
+        return said
+
+    simulation = Simulation(Scenario(prompt="Go."), loop=agent, model=lambda _: "Yes.")
+    if listens:
+        simulation.listen(lambda _: None)
+    simulation.run()
+    return simulation.trace.entries
+
+
+@pytest.mark.parametrize("turns", [0, 1, 5, 20])
+def test_an_abort_by_a_background_task_takes_effect_in_an_agent_listened_to_or_not(
+    turns: int,
+) -> None:
+    recorded = of_an_agent(turns, listens=False)
+    assert outcome(recorded) is Outcome.ABORTED
+    assert recorded == of_an_agent(turns, listens=True)

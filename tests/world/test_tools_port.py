@@ -1,0 +1,250 @@
+"""The port to the tools: each call that runs is recorded, and each failure is a result."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from interrupting import is_stopped
+from pacing import MS, nap
+from worlds import Opened, in_world
+
+from simloop import ScenarioError, Tool
+from simloop.messages import ToolCall, ToolMessage, ToolResult
+from simloop.trace import entries
+from simloop.trace.entries import AnyEntry
+from simloop.virtual.timeouts import GRACE_NS
+
+
+def square(n: int) -> str:
+    return str(n * n)
+
+
+async def look() -> str:
+    return str(await nap(5, "seen"))
+
+
+def fail() -> str:
+    raise ValueError("no")
+
+
+async def fail_later() -> str:
+    await nap(5)
+    raise ValueError("no")
+
+
+def cancel() -> str:
+    raise asyncio.CancelledError
+
+
+async def cancel_later() -> str:
+    await nap(5)
+    raise asyncio.CancelledError
+
+
+def called(
+    name: str, arguments: str = "{}", *, tools: Any = (square, look), timeout_ms: int | None = None
+) -> tuple[ToolMessage, Opened]:
+    """Run one call by name."""
+
+    async def main(opened: Opened) -> tuple[ToolMessage, Opened]:
+        return await opened.world.tools.run(ToolCall("c", name, arguments)), opened
+
+    return in_world(main, tools=tools, timeout_ms=timeout_ms)
+
+
+def kinds(opened: Opened) -> list[str]:
+    return [str(type(entry).__struct_config__.tag) for entry in opened.entries]
+
+
+# ------------------------------------------------------------------------- a call by name
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "text"), [("square", '{"n": 3}', "9"), ("look", "{}", "seen")]
+)
+def test_a_call_returns_the_result_of_its_tool(name: str, arguments: str, text: str) -> None:
+    message, opened = called(name, arguments)
+    assert message == ToolMessage("c", text)
+    assert kinds(opened) == ["tool-started", "tool-result"]
+
+
+def test_a_call_is_recorded_with_the_arguments_of_the_tool_and_the_time_that_it_took() -> None:
+    _, opened = called("look")
+    started, result = opened.entries
+    assert started == entries.ToolStarted(0, 0, "c", "look", "{}")
+    assert result == entries.ToolResult(1, 5 * MS, "c", "look", "seen")
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "text"),
+    [
+        ("gone", "{}", "Error: tool gone not found"),
+        ("square", "{}", "Error: Invalid parameters\narguments: n is missing"),
+        ("square", "{", "Error: Invalid parameters\narguments: not valid JSON"),
+    ],
+    ids=["unknown", "wrong", "no JSON"],
+)
+def test_a_call_that_cannot_run_is_an_error_result_and_starts_nothing(
+    name: str, arguments: str, text: str
+) -> None:
+    message, opened = called(name, arguments)
+    assert message.is_error
+    assert message.text.startswith(text)
+    assert kinds(opened) == ["tool-result"]
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        (fail, "Error: no"),
+        (fail_later, "Error: no"),
+        (cancel, "Error: the tool was cancelled"),
+        (cancel_later, "Error: the tool was cancelled"),
+    ],
+)
+def test_a_tool_that_fails_is_an_error_result_that_says_why(
+    tool: Callable[[], Any], text: str
+) -> None:
+    message, opened = called(tool.__name__, tools=[tool])
+    assert message == ToolMessage("c", text, is_error=True)
+    assert kinds(opened) == ["tool-started", "tool-result"]
+
+
+@pytest.mark.parametrize("tool", [fail, fail_later])
+def test_the_exception_of_a_tool_is_kept_for_the_report(tool: Callable[[], Any]) -> None:
+    _, opened = called(tool.__name__, tools=[tool])
+    assert [(each.where, str(each.error)) for each in opened.raised] == [
+        (f"the tool {tool.__name__}", "no")
+    ]
+
+
+@pytest.mark.parametrize("wait_ms", [0, 5])
+def test_an_error_of_ours_in_a_tool_passes_through_the_port(wait_ms: int) -> None:
+    async def wrong() -> str:
+        if wait_ms:
+            await nap(wait_ms)
+        raise ScenarioError("this tool is wrong")
+
+    with pytest.raises(ScenarioError, match="this tool is wrong"):
+        called("wrong", tools=[wrong])
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [("text", "text"), (None, ""), ({"b": 1, "a": [2]}, '{"a":[2],"b":1}'), (7, "7")],
+    ids=["text", "none", "object", "number"],
+)
+def test_a_value_is_text_for_the_model(value: Any, text: str) -> None:
+    assert called("tool", tools={"tool": lambda: value})[0].text == text
+
+
+def test_details_are_recorded_and_not_for_the_model() -> None:
+    message, opened = called("tool", tools={"tool": lambda: ToolResult("t", details={"a": (1,)})})
+    assert message == ToolMessage("c", "t")
+    assert [entry.details for entry in opened.of(entries.ToolResult)] == [{"a": [1]}]
+
+
+def test_details_that_are_no_json_are_recorded_by_their_type() -> None:
+    _, opened = called("tool", tools={"tool": lambda: ToolResult("t", details=object())})
+    assert [entry.details for entry in opened.of(entries.ToolResult)] == ["no JSON: object"]
+
+
+@given(st.text(st.characters(), max_size=5))
+@settings(deadline=None, derandomize=True, max_examples=40)
+def test_the_model_reads_the_text_that_is_recorded_and_that_can_be_written(text: str) -> None:
+    message, opened = called("tool", tools={"tool": lambda: f"\ud800{text}"})
+    (entry,) = opened.of(entries.ToolResult)
+    assert entry.text == message.text
+    assert message.text.encode()
+
+
+# ------------------------------------------------------------------------- time
+
+
+def hurried(tool: Callable[[], Any], own_ms: int | None, port_ms: int | None) -> tuple[str, int]:
+    async def main(opened: Opened) -> tuple[str, int]:
+        message = await opened.world.tools.run(ToolCall("c", "tool", "{}"))
+        return message.text, opened.loop.now_ns // MS
+
+    timed = Tool(tool, name="tool", timeout_ms=own_ms)
+    return in_world(main, tools=[timed], timeout_ms=port_ms)
+
+
+@pytest.mark.parametrize(
+    ("own_ms", "port_ms", "text", "took_ms"),
+    [
+        (None, None, "seen", 5),
+        (None, 3, "Error: timed out after 3 ms", 3),
+        (2, 3, "Error: timed out after 2 ms", 2),
+        (9, 3, "seen", 5),
+    ],
+)
+def test_a_tool_has_its_own_timeout_or_that_of_the_port(
+    own_ms: int | None, port_ms: int | None, text: str, took_ms: int
+) -> None:
+    assert hurried(look, own_ms, port_ms) == (text, took_ms)
+
+
+def test_a_tool_that_goes_on_after_its_timeout_costs_no_more_than_the_grace() -> None:
+    async def sleeps_on() -> str:
+        try:
+            await nap(100)
+        except asyncio.CancelledError:
+            await nap(3_600_000)
+        return "late"
+
+    text, took_ms = hurried(sleeps_on, 10, None)
+    assert text == "Error: timed out after 10 ms"
+    assert took_ms <= 10 + GRACE_NS // MS
+
+
+def test_a_cancellation_of_the_task_ends_the_call_and_is_no_result() -> None:
+    async def main(opened: Opened) -> tuple[bool, list[AnyEntry]]:
+        task = asyncio.current_task()
+        assert task is not None
+        opened.loop.call_later(0.002, task.cancel)
+        stopped = await is_stopped(opened.world.tools.run(ToolCall("c", "look", "{}")))
+        task.uncancel()
+        return stopped, opened.entries[1:]
+
+    assert in_world(main, tools=[look]) == (True, [])
+
+
+def test_calls_run_at_the_same_time_each_have_their_own_timeout() -> None:
+    async def slow() -> str:
+        return str(await nap(100, "late"))
+
+    async def main(opened: Opened) -> tuple[list[str], int]:
+        run = opened.world.tools.run
+        both = await asyncio.gather(
+            run(ToolCall("1", "slow", "{}")), run(ToolCall("2", "look", "{}"))
+        )
+        return [message.text for message in both], opened.loop.now_ns // MS
+
+    assert in_world(main, tools=[slow, look], timeout_ms=10) == (
+        ["Error: timed out after 10 ms", "seen"], 10,
+    )  # fmt: skip
+
+
+# ------------------------------------------------------------------------- for an engine
+
+
+def test_a_tool_that_waits_for_nothing_has_its_result_when_it_is_begun() -> None:
+    async def at_once() -> str:
+        return "done"
+
+    async def main(opened: Opened) -> Any:
+        port = opened.world.tools
+        return port.begin(ToolCall("c", "at_once", "{}"), port.tools["at_once"], {})
+
+    assert in_world(main, tools=[at_once]) == ToolResult("done")
+
+
+def test_the_specs_are_those_of_the_tools_in_order() -> None:
+    async def main(opened: Opened) -> list[str]:
+        return [spec.name for spec in opened.world.tools.specs]
+
+    assert in_world(main, tools=[square, look]) == ["square", "look"]
