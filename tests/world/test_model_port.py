@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from interrupting import is_stopped
-from pacing import nap
+from pacing import nap, paced
 from worlds import Opened, in_world
 
 from simloop import Reply, ScenarioError, ScriptExhausted
@@ -49,6 +49,12 @@ def kind(entry: Any) -> str:
 
 
 async def generated(*parts: Part) -> AsyncIterator[Part]:
+    for part in parts:
+        yield part
+
+
+async def later(*parts: Part) -> AsyncIterator[Part]:
+    await nap(5)
     for part in parts:
         yield part
 
@@ -330,3 +336,40 @@ def test_a_finish_that_is_kept_is_recorded_also_when_the_run_is_to_end() -> None
         return list(stream.due())
 
     assert in_world(main, lambda _: (STOP,)) == [STOP]
+
+
+# ------------------------------------------------------------------------- turns
+
+
+@pytest.mark.parametrize("busy_before", [False, True])
+@pytest.mark.parametrize(
+    "model",
+    [
+        lambda _: Reply(say="a", pace=paced(first_part="5ms")),
+        lambda _: later(TextDelta("a"), STOP),
+    ],
+    ids=["timed", "generator"],
+)
+def test_a_task_that_is_ready_when_a_part_arrives_gets_its_turn_before_the_part(
+    model: Any,
+    busy_before: bool,  # noqa: FBT001
+) -> None:
+    log: list[str] = []
+
+    async def other() -> None:
+        for _ in range(3):  # its timer is set after that of the part
+            await asyncio.sleep(0)
+        await nap(5)
+        log.append("task")
+
+    async def main(opened: Opened) -> None:
+        stream = opened.world.model.stream(ASK)
+        if not busy_before:
+            list(stream.due())
+        task = asyncio.create_task(other())
+        await anext(stream)
+        log.append("part")
+        await task
+
+    in_world(main, model)
+    assert log == ["task", "part"]
