@@ -8,7 +8,7 @@ from pacing import nap
 
 from simloop.virtual.clock import run_virtual
 from simloop.virtual.simulate import running_loop
-from simloop.virtual.started import PENDING, Started
+from simloop.virtual.started import Started, begin
 
 
 async def returns(value: Any) -> Any:
@@ -25,7 +25,7 @@ async def fails_later(error: BaseException) -> None:
 
 
 def test_an_awaitable_that_waits_for_nothing_has_its_result_at_once() -> None:
-    assert Started(returns("done")).result == "done"
+    assert begin(returns("done")) == "done"
 
 
 def test_an_awaitable_that_waits_has_run_up_to_its_wait() -> None:
@@ -38,18 +38,33 @@ def test_an_awaitable_that_waits_has_run_up_to_its_wait() -> None:
         return "done"
 
     async def main() -> tuple[bool, list[str], str, int]:
-        started = Started(work())
-        at_first = started.result is PENDING, seen.copy()
+        started = begin(work())
+        at_first = isinstance(started, Started), seen.copy()
         return *at_first, await started, running_loop().now_ns
 
     assert run_virtual(main()) == (True, ["begun"], "done", 5_000_000)
 
 
-def test_an_awaitable_without_a_wait_can_be_awaited_all_the_same() -> None:
-    async def main() -> Any:
-        return await Started(returns("done"))
+class Awaitable:
+    """An awaitable that is no coroutine."""
 
-    assert run_virtual(main()) == "done"
+    def __init__(self, wait_ms: int) -> None:
+        self.wait_ms = wait_ms
+
+    def __await__(self) -> Any:
+        if self.wait_ms:
+            yield from asyncio.sleep(self.wait_ms / 1_000).__await__()
+        return "done"
+
+
+@pytest.mark.parametrize("wait_ms", [0, 5])
+def test_an_awaitable_that_is_no_coroutine_is_begun_in_the_same_way(wait_ms: int) -> None:
+    async def main() -> tuple[bool, Any]:
+        begun = begin(Awaitable(wait_ms))
+        waits = isinstance(begun, Started)
+        return waits, await begun if waits else begun
+
+    assert run_virtual(main()) == (bool(wait_ms), "done")
 
 
 def test_an_awaitable_that_waits_again_and_again_is_waited_for_to_its_end() -> None:
@@ -60,7 +75,7 @@ def test_an_awaitable_that_waits_again_and_again_is_waited_for_to_its_end() -> N
         return asyncio.get_running_loop().time()
 
     async def main() -> Any:
-        return await Started(work())
+        return await begin(work())
 
     assert run_virtual(main()) == 0.015
 
@@ -68,13 +83,13 @@ def test_an_awaitable_that_waits_again_and_again_is_waited_for_to_its_end() -> N
 @pytest.mark.parametrize("error", [ValueError("no"), asyncio.CancelledError(), KeyboardInterrupt()])
 def test_an_error_before_the_first_wait_is_raised_at_once(error: BaseException) -> None:
     with pytest.raises(type(error)):
-        Started(fails(error))
+        begin(fails(error))
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), asyncio.CancelledError()])
 def test_an_error_after_a_wait_is_raised_where_it_is_awaited(error: BaseException) -> None:
     async def main() -> str:
-        started = Started(fails_later(error))
+        started = begin(fails_later(error))
         with pytest.raises(type(error)):
             await started
         return "goes on"
@@ -92,7 +107,7 @@ def test_a_cancellation_reaches_the_awaitable_which_may_answer_it() -> None:
         return "was not told"
 
     async def main() -> tuple[Any, float]:
-        started = Started(work())
+        started = begin(work())
         task = asyncio.current_task()
         assert task is not None
         running_loop().call_later(0.005, task.cancel)
@@ -114,7 +129,7 @@ def test_an_exception_of_the_future_that_it_waits_for_reaches_the_awaitable() ->
                 return str(error)
             return ""
 
-        started = Started(work())
+        started = begin(work())
         future.set_exception(ValueError("lost"))
         return await started
 
@@ -134,7 +149,7 @@ def test_a_task_that_is_closed_closes_the_awaitable() -> None:
         await started
 
     async def main() -> None:
-        waiting = waits(Started(work()))
+        waiting = waits(begin(work()))
         waiting.send(None)
         waiting.close()
 
@@ -145,9 +160,9 @@ def test_a_task_that_is_closed_closes_the_awaitable() -> None:
 def test_a_future_can_be_started_too() -> None:
     async def main() -> tuple[bool, Any]:
         future = running_loop().create_future()
-        started = Started(future)
+        started = begin(future)
         running_loop().call_later(0.001, future.set_result, "set")
-        return started.result is PENDING, await started
+        return isinstance(started, Started), await started
 
     assert run_virtual(main()) == (True, "set")
 
@@ -156,6 +171,6 @@ def test_a_future_that_is_done_has_its_result_at_once() -> None:
     async def main() -> Any:
         future = running_loop().create_future()
         future.set_result("set")
-        return Started(future).result
+        return begin(future)
 
     assert run_virtual(main()) == "set"
