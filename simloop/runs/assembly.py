@@ -52,7 +52,7 @@ def features_of(scenario: Scenario, given: RunOptions) -> dict[Feature, bool]:
             for name in (*OF_LOOPS, "first_part_timeout_ms", "model_call_timeout_ms")
         ),
         Feature.MOMENTS: any(
-            moment.after in _OF_THE_ENGINE for moment in scenario.moments().values()
+            trigger.after in _OF_THE_ENGINE for trigger in scenario.triggers().values()
         ),
         Feature.SYSTEM_PROMPT: bool(scenario.system_prompt),
         Feature.POLICIES: _has_policies(scenario)

@@ -1,15 +1,14 @@
-"""The agent of document 001: it offers a run's events to an iteration and to listeners.
+"""The conversation of document 001: it offers a run's events to an iteration and to listeners.
 
-    agent = Agent(scenario, loop="pi")
-    agent.on("tool_call", lambda event: print(event.tool_call.name))
-    async for event in agent.run("Create hello.ts"):
+    conversation = Conversation(scenario, loop="pi")
+    conversation.on("tool_call", lambda event: print(event.tool_call.name))
+    async for event in conversation.run("Create hello.ts"):
         ...
 
 Not here: what the events are (trace/exports/pi_events.py and its neighbours). The rules to keep: an
 event arrives at the virtual time of the entry that makes it, in the order of the trace; listeners
 receive it before the iteration does. An abort or a message in answer to an event takes effect
-before the next tool or model call, even if no time passes. Nothing polls, and a run without an
-Agent has no cost.
+before the next tool or model call, even if no time passes. Nothing polls.
 """
 
 import asyncio
@@ -27,7 +26,7 @@ from simloop.runs.chosen_loop import choose_loop
 from simloop.runs.design import MachineDesign
 from simloop.runs.options import RunOptions
 from simloop.runs.own_loop import GivenLoop, called
-from simloop.runs.simulation import Simulation
+from simloop.runs.prepared import PreparedRun
 from simloop.scenario.schema import Scenario
 from simloop.trace.entries import AnyEntry
 from simloop.trace.exports.event import Event
@@ -88,19 +87,19 @@ def no_events(loop: str) -> ScenarioError:
     )
 
 
-class Agent:
+class Conversation:
     """A conversation with the loop of `scenario`, on the virtual clock that is running.
 
     The scenario supplies the model, the tools and the rest; its own prompts are not used. `events`
     chooses the names: those of document 001, or those of the real program. `RunOptions` lists the
-    other options. Raises the errors of `Simulation`.
+    other options. Raises the errors of `run`.
     """
 
     def __init__(
         self, scenario: Scenario, *, events: Names = "document", **given: Unpack[RunOptions]
     ) -> None:
-        self._simulation = Simulation(scenario, **given)
-        self._simulation.listen(self._see)
+        self._run = PreparedRun(scenario, given)
+        self._run.listen(self._see)
         loop = given.get("loop") or scenario.loop
         self._view = event_view(scenario, loop, events, given.get("tools", ()))
         self._listeners: dict[str, list[Callable[[Any], Any]]] = {n: [] for n in self._view.names}
@@ -115,7 +114,7 @@ class Agent:
 
         Its footer states how the last run ended; during a run the footer is None.
         """
-        return self._simulation.trace
+        return self._run.trace
 
     def on(self, name: str, listener: Callable[[Any], Any]) -> None:
         """Call `listener` with each event of that name, before the iteration receives the event.
@@ -138,17 +137,18 @@ class Agent:
         """
         if self._worker is not None and not self._worker.done():
             raise ScenarioError(
-                "the agent is running already", hint="use steer or follow_up, or wait for its end"
+                "the conversation is running already",
+                hint="use steer or follow_up, or wait for its end",
             )
         self._is_due = True
         events = self._events = asyncio.Queue[Event | None]()
-        worker = self._worker = running_loop().create_task(self._work(prompt), name="agent")
+        worker = self._worker = running_loop().create_task(self._work(prompt), name="conversation")
         try:
             while (event := await events.get()) is not None:
                 for listener in tuple(self._listeners[event.type]):  # it may add one
-                    told = listener(event)
-                    if inspect.isawaitable(told):
-                        await told
+                    answer = listener(event)
+                    if inspect.isawaitable(answer):
+                        await answer
                 yield event
             await worker
         finally:
@@ -160,9 +160,9 @@ class Agent:
         try:
             waiting = [prompt]
             while waiting:  # what a loop without a queue has not heard is its next prompt
-                await self._simulation.send(waiting.pop())
-                self.messages = self._simulation.messages
-                waiting = self._simulation.unheard()
+                await self._run.send(waiting.pop())
+                self.messages = self._run.messages
+                waiting = self._run.next_prompt()
         finally:
             self._events.put_nowait(None)
 
@@ -172,20 +172,20 @@ class Agent:
 
     def steer(self, text: str) -> None:
         """Send a user message during the run; the next request contains it."""
-        self._simulation.queue(text)
+        self._run.queue(text)
 
     def follow_up(self, text: str) -> None:
         """Send a user message that the loop reads when the run would otherwise end.
 
         Among the bundled loops only pi distinguishes this from `steer`.
         """
-        self._simulation.queue(text, follow_up=True)
+        self._run.queue(text, follow_up=True)
 
     def abort(self) -> None:
         """Stop the run as its user would; without a run, do nothing.
 
         If the loop's document has no way to stop a run, the call cancels the run from outside.
         """
-        self._simulation.abort()
+        self._run.abort()
         if self._is_due:  # its turn comes before this
-            running_loop().call_soon(self._simulation.abort)
+            running_loop().call_soon(self._run.abort)

@@ -132,7 +132,7 @@ def in_trace(expect: Expect, record: list[AnyEntry]) -> Iterator[Mismatch]:
 
 
 def _unused(expect: Expect, result: "Result") -> Iterator[Mismatch]:
-    note = f": {', '.join(result.left_over)}" if result.left_over else ""
+    note = f": {', '.join(result.unused_places)}" if result.unused_places else ""
     yield from _compared("unused", expect.unused, result.unused, note=note)
 
 

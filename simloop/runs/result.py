@@ -24,8 +24,9 @@ class Result:
     the run, or is empty. `elapsed_ns` is virtual time. `mismatches` are the expectations that do
     not hold. After several prompts these describe the last one, except the time, which is the
     total; `outcomes` has one outcome per prompt. `files` are the files in memory at the end.
-    `left_over` are the places of unused replies and of moments that never came. `exceptions` are
-    those that the caller's own functions raised, with their tracebacks; a trace does not hold them.
+    `unused_places` are those of unused replies and of the user's actions that never happened.
+    `exceptions` are those that the caller's own functions raised, with their tracebacks; a trace
+    does not hold them.
     """
 
     outcome: Outcome
@@ -38,7 +39,7 @@ class Result:
     elapsed_ns: int
     trace: LoopTrace
     files: Mapping[str, str] | None = None
-    left_over: tuple[str, ...] = ()
+    unused_places: tuple[str, ...] = ()
     mismatches: tuple[Mismatch, ...] = ()
     exceptions: tuple[UserError, ...] = ()
     reproduce: str = ""
@@ -50,8 +51,8 @@ class Result:
 
     @property
     def unused(self) -> int:
-        """Return the number of unused replies and moments of the script."""
-        return len(self.left_over)
+        """Return the number of unused replies and actions of the script."""
+        return len(self.unused_places)
 
     @property
     def failures(self) -> tuple[str, ...]:

@@ -360,8 +360,8 @@ class Scenario(Strict):
         """Return the path of the scenario's file, or an empty text."""
         return self._path
 
-    def moments(self) -> dict[str, Trigger]:
-        """Return the moments of the user's actions during the run, by their places in the file."""
+    def triggers(self) -> dict[str, Trigger]:
+        """Return the triggers of the user's actions during the run, by their places in the file."""
         abort = {} if self.abort is None else {"abort": self.abort}
         return abort | {f"queue.{index}": queued for index, queued in enumerate(self.queue)}
 

@@ -1,0 +1,56 @@
+"""The strict account of a scenario: replies that were not used, actions that never happened.
+
+Not here: the script itself (world/fake_model.py). The rule to keep: the error says how the run
+ended, because ending early often explains unused replies.
+"""
+
+from simloop.errors import ScriptUnused
+from simloop.runs.mismatch import mismatches_by_default
+from simloop.runs.prepared import PreparedRun
+from simloop.runs.result import Result
+from simloop.scenario.catalog import name_of
+from simloop.world.fake_model import FakeModel
+
+
+def unused(run: PreparedRun) -> list[str]:
+    """Return the places of unused replies, and of the user's actions that never happened."""
+    replies = run.model.unused() if isinstance(run.model, FakeModel) else []
+    return [*replies, *run.never_came()]
+
+
+def check_script(run: PreparedRun, result: Result) -> None:
+    """Raise ScriptUnused for unused replies and actions, unless the scenario expects a number."""
+    expect = run.loop.expected
+    error = _unused_error(run)
+    if error is None or expect.unused is not None:
+        return  # compared with the other expectations
+    error.others = (f"it ended with {result.outcome}: {result.message}",)
+    if run.loop.name == run.scenario.loop:
+        error.others += tuple(map(str, mismatches_by_default(expect, result)))
+    else:
+        stated = f"{{outcome: {result.outcome}, unused: {result.unused}}}"
+        error.hint = advice(run, stated)
+    raise error
+
+
+def advice(run: PreparedRun, stated: str) -> str:
+    """Return the advice to state `stated` for a loop that is not the scenario's own."""
+    name, loop = name_of(run.scenario.path), run.loop
+    if name and loop.is_own:  # nobody can change the file
+        return f"say what this loop does in its `expect_on`, or with --expect: {name}: {stated}"
+    if not loop.has_name:  # a file names only loops that it can find
+        return f"say in Python what this loop does, in expect_on[{loop.name!r}]: {stated}"
+    return f"say under expect_on what this loop does: {loop.name}: {stated}"
+
+
+def _unused_error(run: PreparedRun) -> ScriptUnused | None:
+    never = run.never_came()
+    message = f"these actions of the user never happened: {', '.join(never)}"
+    try:
+        if isinstance(run.model, FakeModel):
+            run.model.check_account()
+    except ScriptUnused as error:
+        error.message += f"; {message}" if never else ""
+        return error
+    hint = "find out why the run ended early, or delete them"
+    return ScriptUnused(message, key=never[0], hint=hint) if never else None
