@@ -15,7 +15,8 @@ VERSIONS = ("3.11", "3.12", "3.13", "3.14")
 
 DIGESTS = """
 from contextlib import suppress
-from simloop import RunawayRun, Simulation, load_scenario
+from simloop import RunawayRun, load_scenario
+from simloop.runs.simulation import Simulation
 from simloop.scenario.catalog import bundled
 from simloop.trace.codec import digest, encode
 for listed in bundled():

@@ -34,33 +34,33 @@ class Simulation:
     """One run of a scenario, from its first prompt to its result. `run` makes it; it runs once."""
 
     def __init__(self, scenario: Scenario, **given: Unpack[RunOptions]) -> None:
-        self._prepared = PreparedRun(scenario, given)
+        self.prepared = PreparedRun(scenario, given)
 
     @property
     def trace(self) -> LoopTrace:
         """Return the trace, which is complete as far as the run has come."""
-        return self._prepared.trace
+        return self.prepared.trace
 
     @property
     def exceptions(self) -> tuple[UserError, ...]:
         """Return the exceptions that functions of the user raised so far."""
-        return self._prepared.exceptions
+        return self.prepared.exceptions
 
     @property
     def expected(self) -> Expect:
         """Return the expectations of the loop that runs the scenario."""
-        return self._prepared.loop.expected
+        return self.prepared.loop.expected
 
     @property
     def is_reproduced_by_its_file(self) -> bool:
         """Return whether the command line can repeat this run without code of the caller."""
-        prepared = self._prepared
+        prepared = self.prepared
         others = [name for name in prepared.python if name != "loop"]
         return bool(prepared.scenario.path) and prepared.loop.has_name and not others
 
     def run(self) -> Result:
         """Run the scenario on the virtual clock. Raises the errors of the function `run`."""
-        prepared = self._prepared
+        prepared = self.prepared
         try:
             if prepared.python:
                 return simulate(self.arun(), seed=prepared.seeds.seed)
@@ -71,7 +71,7 @@ class Simulation:
 
     async def arun(self) -> Result:
         """Run the scenario on the running virtual clock. Raises the errors of `run`."""
-        prepared = self._prepared
+        prepared = self.prepared
         scenario = prepared.scenario
         if prepared.has_begun:
             raise ScenarioError("this simulation has been run", hint="make another one")
@@ -97,7 +97,7 @@ class Simulation:
 
     def account(self, command: str = "") -> str:
         """Return the end of the run's timeline, then the command that repeats the run."""
-        prepared = self._prepared
+        prepared = self.prepared
         shown = account(self.trace, (), prepared.exceptions).lstrip("\n")
         return f"{shown}\nreproduce: {escape(command or prepared.reproduce)}"
 
@@ -111,13 +111,13 @@ class Simulation:
             return False
         unmet = tuple(in_trace(expect, self.trace.entries))
         if unmet:
-            reproduce = self._prepared.reproduce
+            reproduce = self.prepared.reproduce
             raise ExpectationFailed("\n".join(map(str, unmet)), reproduce=reproduce)
         return True
 
     def _result(self) -> Result:
         """Return the result of the conversation."""
-        prepared = self._prepared
+        prepared = self.prepared
         ending = prepared.endings[-1]
         return Result(
             outcome=ending.outcome,

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from simloop import Compaction, Hooks, Limits, Scenario, Simulation
+from simloop import Compaction, Hooks, Limits, Scenario
 from simloop.messages import (
     Finish,
     FinishReason,
@@ -14,6 +14,7 @@ from simloop.messages import (
     ToolCallPart,
     Usage,
 )
+from simloop.runs.simulation import Simulation
 from simloop.trace.looptrace import LoopTrace
 
 _DELTAS: list[Part] = [TextDelta(f"word{number} ") for number in range(8)]

@@ -285,7 +285,7 @@ class TestExitCodes:
         run = Simulation.run
 
         def break_down(self: Simulation) -> Any:
-            if self.scenario.path == "a.simloop.yaml":
+            if self.prepared.scenario.path == "a.simloop.yaml":
                 raise InternalError("broken")
             return run(self)
 

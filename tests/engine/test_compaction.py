@@ -21,18 +21,7 @@ from hypothesis import strategies as st
 from interrupting import current
 from worlds import Opened, in_world
 
-from simloop import (
-    Callbacks,
-    Compaction,
-    HookIsolation,
-    Hooks,
-    Http,
-    Limits,
-    Reply,
-    Scenario,
-    Simulation,
-    run,
-)
+from simloop import Callbacks, Compaction, HookIsolation, Hooks, Http, Limits, Reply, Scenario, run
 from simloop.engine.compaction import Compacted, Compactor
 from simloop.engine.context import History, utf8_bytes_over_4
 from simloop.engine.model_calls import ModelCalls
@@ -41,6 +30,7 @@ from simloop.engine.user_code import UserCode
 from simloop.kernel.policies import CompactionStrategy
 from simloop.kernel.replies import ReplyReading
 from simloop.messages import AssistantMessage, Message, Request, SummaryMessage, UserMessage
+from simloop.runs.simulation import Simulation
 from simloop.scenario.replies import StreamFault
 from simloop.trace import entries
 from simloop.virtual.timeouts import Timeouts

@@ -15,10 +15,10 @@ from simloop import (
     Result,
     Scenario,
     ScriptExhausted,
-    Simulation,
     run,
 )
 from simloop.messages import Request, SummaryMessage
+from simloop.runs.simulation import Simulation
 from simloop.trace import entries
 from simloop.trace.timeline import timeline
 from simloop.world.fake_model import FunctionModel

@@ -15,12 +15,12 @@ from simloop import (
     Result,
     Scenario,
     ScenarioError,
-    Simulation,
     Tool,
     ToolResult,
 )
 from simloop.engine.hooks import AfterLLMCall, BeforeLLMCall
 from simloop.messages import FinishReason, Request, ToolCall, ToolMessage, Usage
+from simloop.runs.simulation import Simulation
 from simloop.scenario.replies import TokenUsage
 from simloop.trace import entries
 from simloop.world.faults import ChanceFaults

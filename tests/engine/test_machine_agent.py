@@ -7,17 +7,7 @@ from hypothesis import strategies as st
 from pacing import paced
 from worlds import Opened, in_world
 
-from simloop import (
-    Callbacks,
-    Compaction,
-    Http,
-    Limits,
-    Outcome,
-    Reply,
-    RunawayRun,
-    Scenario,
-    Simulation,
-)
+from simloop import Callbacks, Compaction, Http, Limits, Outcome, Reply, RunawayRun, Scenario
 from simloop.engine.machine_agent import MachineAgent
 from simloop.engine.settings import EngineSettings
 from simloop.kernel import effects, signals
@@ -27,6 +17,7 @@ from simloop.kernel.signals import Signal
 from simloop.kernel.states import Measuring
 from simloop.loops.reference import ReferenceLoop
 from simloop.messages import AssistantMessage, ToolMessage, UserMessage
+from simloop.runs.simulation import Simulation
 from simloop.trace import entries
 from simloop.trace.codec import encode
 from simloop.trace.entries import AnyEntry

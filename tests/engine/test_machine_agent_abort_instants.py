@@ -28,18 +28,9 @@ from stopping import (
     unpaired,
 )
 
-from simloop import (
-    Callbacks,
-    Hooks,
-    Http,
-    Limits,
-    Outcome,
-    Reply,
-    Scenario,
-    Simulation,
-    ToolExecution,
-)
+from simloop import Callbacks, Hooks, Http, Limits, Outcome, Reply, Scenario, ToolExecution
 from simloop.kernel.retry import ExponentialBackoff
+from simloop.runs.simulation import Simulation
 
 
 def rich_story() -> dict[str, Any]:

@@ -18,8 +18,9 @@ from stopping import (
     unpaired,
 )
 
-from simloop import Limits, Outcome, Reply, Scenario, Simulation
+from simloop import Limits, Outcome, Reply, Scenario
 from simloop.messages import Request, ToolMessage
+from simloop.runs.simulation import Simulation
 from simloop.trace import entries
 
 everywhere = pytest.mark.parametrize("situation", SITUATIONS)

@@ -21,16 +21,8 @@ from stopping import (
     unpaired,
 )
 
-from simloop import (
-    Callbacks,
-    HookIsolation,
-    Hooks,
-    Limits,
-    Reply,
-    Scenario,
-    Simulation,
-    ToolExecution,
-)
+from simloop import Callbacks, HookIsolation, Hooks, Limits, Reply, Scenario, ToolExecution
+from simloop.runs.simulation import Simulation
 from simloop.trace import entries
 from simloop.virtual.timeouts import GRACE_NS
 

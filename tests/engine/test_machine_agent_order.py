@@ -4,21 +4,11 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from simloop import (
-    Callbacks,
-    Compaction,
-    Hooks,
-    Http,
-    Limits,
-    Reply,
-    Scenario,
-    Simulation,
-    Tool,
-    ToolExecution,
-)
+from simloop import Callbacks, Compaction, Hooks, Http, Limits, Reply, Scenario, Tool, ToolExecution
 from simloop.kernel.names import NAMES
 from simloop.kernel.policies import CompactionStrategy, ToolOrder
 from simloop.messages import Request
+from simloop.runs.simulation import Simulation
 from simloop.scenario.replies import StreamFault
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry

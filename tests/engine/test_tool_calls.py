@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toolcalling import EVERY_ORDER, INVALID, answer, fail, result_of, results, square, started
 
-from simloop import Reply, Scenario, Simulation, Tool, ToolExecution
+from simloop import Reply, Scenario, Tool, ToolExecution
 from simloop.messages import (
     AssistantMessage,
     Finish,
@@ -18,6 +18,7 @@ from simloop.messages import (
     ToolCallPart,
     ToolMessage,
 )
+from simloop.runs.simulation import Simulation
 
 BY_NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 

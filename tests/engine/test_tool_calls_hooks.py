@@ -6,17 +6,9 @@ from typing import Any
 import pytest
 from toolcalling import EVERY_ORDER, INVALID, answer, fail, result_of, results, square, started
 
-from simloop import (
-    Callbacks,
-    Hooks,
-    Outcome,
-    Reply,
-    Scenario,
-    Simulation,
-    ToolExecution,
-    ToolResult,
-)
+from simloop import Callbacks, Hooks, Outcome, Reply, Scenario, ToolExecution, ToolResult
 from simloop.messages import ToolMessage
+from simloop.runs.simulation import Simulation
 from simloop.trace import entries
 
 

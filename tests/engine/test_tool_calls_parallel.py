@@ -9,18 +9,9 @@ from hypothesis import strategies as st
 from pacing import MS, nap
 from toolcalling import PARALLEL, answer, fail, results, started
 
-from simloop import (
-    Callbacks,
-    HookIsolation,
-    Hooks,
-    Outcome,
-    Reply,
-    Result,
-    Scenario,
-    Simulation,
-    Tool,
-)
+from simloop import Callbacks, HookIsolation, Hooks, Outcome, Reply, Result, Scenario, Tool
 from simloop.kernel.policies import OnHookFailure
+from simloop.runs.simulation import Simulation
 
 
 def timed(*milliseconds: int) -> tuple[Reply, list[Tool]]:

@@ -19,7 +19,6 @@ from simloop import (
     Result,
     Scenario,
     ScenarioError,
-    Simulation,
     Tool,
     simulate,
 )
@@ -27,6 +26,7 @@ from simloop.engine.hooks import BeforeLLMCall
 from simloop.kernel.policies import OnHookFailure
 from simloop.kernel.signals import ModelReplied
 from simloop.messages import Finish, FinishReason, TextDelta, ToolCall, ToolCallPart
+from simloop.runs.simulation import Simulation
 from simloop.scenario.replies import StreamFault
 from simloop.trace import entries
 

@@ -17,10 +17,10 @@ from simloop import (
     Result,
     Scenario,
     ScenarioError,
-    Simulation,
 )
 from simloop.kernel.policies import OnHookFailure
 from simloop.messages import Request, ToolMessage
+from simloop.runs.simulation import Simulation
 from simloop.trace import entries
 from simloop.trace.codec import encode
 from simloop.virtual.timeouts import GRACE_NS

@@ -8,19 +8,10 @@ from typing import Any
 
 import pytest
 
-from simloop import (
-    Http,
-    Outcome,
-    Reply,
-    Result,
-    RunawayRun,
-    Scenario,
-    ScriptedTool,
-    Simulation,
-    run,
-)
+from simloop import Http, Outcome, Reply, Result, RunawayRun, Scenario, ScriptedTool, run
 from simloop.loops import opencode
 from simloop.messages import ToolMessage
+from simloop.runs.simulation import Simulation
 from simloop.trace.requests import requests
 
 NEW, OLD = "opencode@1.18.33", "opencode@1.2.27"

@@ -9,8 +9,8 @@ import pytest
 from piversions import BOTH, TOOLS, events, play, results, sent, tools_run
 
 from simloop import (
-    Agent,
     Compaction,
+    Conversation,
     Outcome,
     Reply,
     Result,
@@ -241,7 +241,7 @@ def test_a_listener_hears_the_notice_of_a_long_run() -> None:
     told: list[str] = []
 
     async def converse() -> None:
-        agent = Agent(scenario)
+        agent = Conversation(scenario)
         agent.on("notice", lambda event: told.append(event.text))
         async for _ in agent.run("Go."):
             pass

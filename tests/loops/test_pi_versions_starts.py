@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from piversions import BOTH, SEQUENTIAL, TOOLS, play, talk, word
 
-from simloop import Agent, Reply, Result, Scenario, ScriptedHook, simulate
+from simloop import Conversation, Reply, Result, Scenario, ScriptedHook, simulate
 from simloop.runs.conversation import event_view
 from simloop.scenario.schema import Queued, Trigger
 from simloop.trace.exports import pi_program_events as pi
@@ -77,7 +77,7 @@ def test_a_live_listener_hears_of_a_start_before_the_hook() -> None:
         scenario = Scenario(
             prompt="unused", loop="pi@0.87.1", tools=TOOLS, hooks=[ASKS], model=[TWO, DONE]
         )
-        return [event async for event in Agent(scenario, events="program").run("Go.")]
+        return [event async for event in Conversation(scenario, events="program").run("Go.")]
 
     assert seen(simulate(converse()))[:2] == ["0 start:call-1", "1 start:call-2"]
 
@@ -119,7 +119,7 @@ def test_what_a_listener_of_the_first_message_says_goes_with_the_first_request(
 def test_what_a_listener_of_a_later_prompt_says_goes_with_its_first_request(loop: str) -> None:
     async def converse() -> list[str]:
         model = [Reply(say="One."), Reply(say="Two.")]
-        agent = Agent(Scenario(prompt="unused", loop=loop, model=model), events="program")
+        agent = Conversation(Scenario(prompt="unused", loop=loop, model=model), events="program")
 
         def listen(event: pi.MessageEnd) -> None:
             if event.content == "Again.":
@@ -138,7 +138,7 @@ def test_words_that_the_user_repeats_are_told_each_time(loop: str) -> None:
         model = [Reply(finish="error"), Reply(say="Two."), Reply(say="Three.")]
         later = [Queued(after="finish", nth=2, say="Go.")]
         scenario = Scenario(prompt="unused", loop=loop, model=model, queue=later)
-        agent = Agent(scenario, events="program")
+        agent = Conversation(scenario, events="program")
         agent.steer("Go.")
         events = [e for text in ("Go.", "Go.") async for e in agent.run(text)]
         ends = [e for e in events if isinstance(e, pi.MessageEnd)]

@@ -317,7 +317,7 @@ def test_a_stop_after_an_entry_takes_effect_before_the_next_call_at_the_boundary
     after = kinds[kinds.index(moment) + 1 :]
     assert result.outcome is Outcome.ABORTED
     assert not {"request", "tool-started"} & set(after)
-    assert len(result.left_over) == (moment == "request"), "that model is not asked"
+    assert len(result.unused_places) == (moment == "request"), "that model is not asked"
 
 
 def test_a_stop_at_the_start_lets_the_agent_send_nothing() -> None:

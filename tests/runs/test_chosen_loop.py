@@ -16,7 +16,6 @@ from simloop import (
     Scenario,
     ScenarioError,
     ScriptUnused,
-    Simulation,
     load_scenario,
     parse_scenario,
     run,
@@ -31,6 +30,7 @@ from simloop.loops.pi import PiLoop
 from simloop.loops.react import ReactLoop
 from simloop.loops.reference import ReferenceLoop
 from simloop.runs.design import MachineDesign
+from simloop.runs.simulation import Simulation
 from simloop.trace.codec import encode
 
 ANSWERED = Scenario(prompt="Go.", model=[Reply(say="Done.")])

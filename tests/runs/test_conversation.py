@@ -7,7 +7,7 @@ import pytest
 from agents import SECOND, WRITES, all_of, kind, kinds, live, scenario
 
 from simloop import (
-    Agent,
+    Conversation,
     Http,
     Reply,
     ScenarioError,
@@ -27,14 +27,14 @@ from simloop.virtual.simulate import running_loop
 
 
 def test_a_run_is_iterated_as_the_document_shows() -> None:
-    async def main(agent: Agent) -> list[str]:
+    async def main(agent: Conversation) -> list[str]:
         return await kinds(agent.run("Create hello.ts"))
 
     assert live(main, *WRITES) == ["message", "tool_call", "tool_result", "message", "done"]
 
 
 def test_an_event_comes_at_the_virtual_time_at_which_it_happens() -> None:
-    async def main(agent: Agent) -> list[tuple[str, int]]:
+    async def main(agent: Conversation) -> list[tuple[str, int]]:
         loop = running_loop()
         return [(kind(event), loop.now_ns - event.at_ns) async for event in agent.run("Go.")]
 
@@ -48,7 +48,7 @@ def test_live_events_are_those_of_the_trace(events: Any, order: ToolOrder) -> No
     policy = ToolExecution(order=order)
 
     async def main() -> list[Any]:
-        agent = Agent(scenario(*model, tool_execution=policy), events=events)
+        agent = Conversation(scenario(*model, tool_execution=policy), events=events)
         return await all_of(agent.run("Go."))
 
     world = scenario(*model, tool_execution=policy, title="").model_copy(update={"prompt": "Go."})
@@ -61,7 +61,7 @@ def test_live_events_are_those_of_the_trace(events: Any, order: ToolOrder) -> No
 def test_the_program_of_opencode_tells_its_status_live() -> None:
     async def main() -> list[tuple[str, int]]:
         world = scenario(Reply(http=Http(status=429, retry_after="3s")), Reply(say="Done."))
-        agent = Agent(world, events="program", loop="opencode")
+        agent = Conversation(world, events="program", loop="opencode")
         loop = running_loop()
         told = []
         async for event in agent.run("Go."):
@@ -80,7 +80,7 @@ def test_the_program_of_opencode_tells_its_status_live() -> None:
 
 def test_a_loop_without_known_program_events_is_refused() -> None:
     with pytest.raises(ScenarioError, match="behind `react` are not known"):
-        Agent(scenario(), loop="react", events="program")
+        Conversation(scenario(), loop="react", events="program")
 
 
 @pytest.mark.parametrize("name", ["pi", "opencode"])
@@ -88,11 +88,11 @@ def test_a_loop_of_ones_own_is_not_taken_for_the_program_whose_name_it_has(name:
     mine = ReactLoop()
     mine.name = name
     with pytest.raises(ScenarioError, match=f"behind `{name}` are not known"):
-        Agent(scenario(), loop=mine, events="program")
+        Conversation(scenario(), loop=mine, events="program")
 
 
 def test_an_agent_needs_the_virtual_clock() -> None:
-    agent = Agent(scenario(Reply(say="Hello.")))
+    agent = Conversation(scenario(Reply(say="Hello.")))
     with pytest.raises(ScenarioError, match="needs the virtual clock"):
         asyncio.run(all_of(agent.run("Go.")))
 
@@ -107,7 +107,7 @@ def test_listeners_hear_an_event_before_whoever_iterates_in_the_order_in_which_t
         await asyncio.sleep(1)
         heard.append(f"second {event.content}")
 
-    async def main(agent: Agent) -> None:
+    async def main(agent: Conversation) -> None:
         agent.on("message", lambda event: heard.append(f"first {event.content}"))
         agent.on("message", slowly)
         async for event in agent.run("Go."):
@@ -118,7 +118,7 @@ def test_listeners_hear_an_event_before_whoever_iterates_in_the_order_in_which_t
 
 
 def test_an_event_that_nobody_makes_is_refused_with_those_there_are() -> None:
-    agent = Agent(scenario())
+    agent = Conversation(scenario())
     with pytest.raises(
         ScenarioError, match=r"no event `messages`.*message, tool_call, tool_result"
     ):
@@ -128,7 +128,7 @@ def test_an_event_that_nobody_makes_is_refused_with_those_there_are() -> None:
 def test_a_listener_that_adds_one_has_it_called_from_the_next_event_on() -> None:
     heard: list[str] = []
 
-    async def main(agent: Agent) -> None:
+    async def main(agent: Conversation) -> None:
         def again(event: MessageEvent) -> None:
             heard.append(event.content)
             if len(heard) < 9:
@@ -144,7 +144,7 @@ def test_a_listener_that_adds_one_has_it_called_from_the_next_event_on() -> None
 def test_events_by_a_name_that_there_is_not_are_refused() -> None:
     names: Any = "documents"
     with pytest.raises(ScenarioError, match=r"called `documents`.*there are document, program"):
-        Agent(scenario(), events=names)
+        Conversation(scenario(), events=names)
 
 
 def test_a_listener_that_raises_makes_the_iteration_raise_and_ends_the_run() -> None:
@@ -153,7 +153,7 @@ def test_a_listener_that_raises_makes_the_iteration_raise_and_ends_the_run() -> 
     def fail(event: ToolCallEvent) -> None:
         raise ValueError(event.tool_call.name)
 
-    async def main(agent: Agent) -> list[entries.AnyEntry]:
+    async def main(agent: Conversation) -> list[entries.AnyEntry]:
         agent.on("tool_call", fail)
         with pytest.raises(ValueError, match="write"):
             await all_of(agent.run("Go."))
@@ -176,7 +176,7 @@ def test_nobody_polls_while_a_tool_runs() -> None:
         world = scenario(*WRITES).model_copy(
             update={"tools": {"write": ScriptedTool(takes="8760h")}}
         )
-        await all_of(Agent(world).run("Go."))
+        await all_of(Conversation(world).run("Go."))
         loop: Any = running_loop()
         assert loop.now_ns == year
         assert loop._callbacks < 200
@@ -185,7 +185,7 @@ def test_nobody_polls_while_a_tool_runs() -> None:
 
 
 def test_whoever_is_slow_holds_nothing_up() -> None:
-    async def main(agent: Agent) -> list[int]:
+    async def main(agent: Conversation) -> list[int]:
         times = []
         async for event in agent.run("Go."):
             await asyncio.sleep(10)
@@ -196,7 +196,7 @@ def test_whoever_is_slow_holds_nothing_up() -> None:
 
 
 def test_an_agent_may_begin_in_the_middle_of_a_simulation() -> None:
-    async def main(agent: Agent) -> list[Any]:
+    async def main(agent: Conversation) -> list[Any]:
         await asyncio.sleep(5)
         return await all_of(agent.run("Go."))
 
@@ -205,8 +205,8 @@ def test_an_agent_may_begin_in_the_middle_of_a_simulation() -> None:
 
 
 def test_two_agents_share_a_clock_and_nothing_else() -> None:
-    async def main(agent: Agent) -> tuple[list[str], list[str]]:
-        other = Agent(scenario(Reply(say="Hi.")))
+    async def main(agent: Conversation) -> tuple[list[str], list[str]]:
+        other = Conversation(scenario(Reply(say="Hi.")))
         return await asyncio.gather(kinds(agent.run("Go.")), kinds(other.run("Hi?")))
 
     first, second = live(main, *WRITES)
@@ -217,7 +217,7 @@ def test_two_agents_share_a_clock_and_nothing_else() -> None:
 @pytest.mark.parametrize("loop", ["reference", "pi@0.87.1", "react", "opencode"])
 def test_the_documents_events_are_told_of_every_loop(loop: str) -> None:
     async def main() -> list[str]:
-        return await kinds(Agent(scenario(*WRITES), loop=loop).run("Go."))
+        return await kinds(Conversation(scenario(*WRITES), loop=loop).run("Go."))
 
     assert simulate(main()) == ["message", "tool_call", "tool_result", "message", "done"]
 
@@ -225,7 +225,7 @@ def test_the_documents_events_are_told_of_every_loop(loop: str) -> None:
 def test_what_a_loop_without_a_queue_has_not_heard_is_its_next_prompt() -> None:
     async def main() -> list[str]:
         replies = (*WRITES, Reply(say="More."))
-        agent = Agent(scenario(*replies), loop="react")
+        agent = Conversation(scenario(*replies), loop="react")
         agent.on("tool_call", lambda _: agent.steer("And more."))
         await all_of(agent.run("Go."))
         return [message.text for message in agent.messages]

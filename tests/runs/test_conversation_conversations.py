@@ -9,7 +9,7 @@ import pytest
 from agents import WRITES, all_of, kind, kinds, live, scenario
 
 from simloop import (
-    Agent,
+    Conversation,
     Outcome,
     Reply,
     ScenarioError,
@@ -27,7 +27,7 @@ from simloop.virtual.simulate import running_loop
 
 
 def test_a_second_run_goes_on_with_the_conversation() -> None:
-    async def main(agent: Agent) -> Agent:
+    async def main(agent: Conversation) -> Conversation:
         assert agent.messages == ()
         await all_of(agent.run("Create hello.ts"))
         assert await kinds(agent.run("Make it TypeScript.")) == ["message", "done"]
@@ -44,7 +44,7 @@ def test_a_second_run_goes_on_with_the_conversation() -> None:
 
 
 def test_the_trace_of_an_agent_is_whole_between_its_runs(tmp_path: Path) -> None:
-    async def main(agent: Agent) -> list[Any]:
+    async def main(agent: Conversation) -> list[Any]:
         events = await all_of(agent.run("Create hello.ts"))
         async for event in agent.run("Make it TypeScript."):
             if isinstance(event, ToolCallEvent):
@@ -62,7 +62,7 @@ def test_the_trace_of_an_agent_is_whole_between_its_runs(tmp_path: Path) -> None
 
 
 def test_an_abort_in_a_second_run_ends_that_run() -> None:
-    async def main(agent: Agent) -> list[str]:
+    async def main(agent: Conversation) -> list[str]:
         await all_of(agent.run("Hi."))
         seen = []
         async for event in agent.run("Create hello.ts"):
@@ -78,7 +78,7 @@ def test_an_abort_in_a_second_run_ends_that_run() -> None:
 
 @pytest.mark.parametrize("before", [(), ("Hi.",)], ids=["first", "second"])
 def test_an_abort_right_after_the_start_ends_the_run(before: tuple[str, ...]) -> None:
-    async def main(agent: Agent) -> list[str]:
+    async def main(agent: Conversation) -> list[str]:
         for prompt in before:
             await all_of(agent.run(prompt))
         running = asyncio.create_task(kinds(agent.run("Create hello.ts")))
@@ -91,7 +91,7 @@ def test_an_abort_right_after_the_start_ends_the_run(before: tuple[str, ...]) ->
 
 
 def test_an_aborted_conversation_goes_on() -> None:
-    async def main(agent: Agent) -> tuple[Any, ...]:
+    async def main(agent: Conversation) -> tuple[Any, ...]:
         async for event in agent.run("Create hello.ts"):
             if isinstance(event, ToolCallEvent):
                 agent.abort()
@@ -107,7 +107,7 @@ def test_an_aborted_conversation_goes_on() -> None:
 def test_a_run_during_a_run_is_refused() -> None:
     """2.7: `prompt()` during a run throws."""
 
-    async def main(agent: Agent) -> list[str]:
+    async def main(agent: Conversation) -> list[str]:
         seen = []
         async for event in agent.run("Go."):
             seen.append(kind(event))
@@ -122,7 +122,7 @@ def test_a_run_during_a_run_is_refused() -> None:
 def test_whoever_leaves_at_the_end_of_a_run_may_begin_the_next_one() -> None:
     """As the document's own loop does: `if (event.type === 'done') return`."""
 
-    async def main(agent: Agent) -> list[str]:
+    async def main(agent: Conversation) -> list[str]:
         async for event in agent.run("Hi."):
             if isinstance(event, DoneEvent):
                 break
@@ -131,19 +131,23 @@ def test_whoever_leaves_at_the_end_of_a_run_may_begin_the_next_one() -> None:
     assert live(main, Reply(say="Hi."), Reply(say="Well.")) == ["message", "done"]
 
 
-@pytest.mark.parametrize("say", [Agent.steer, Agent.follow_up])
-def test_what_is_said_before_the_first_run_is_heard(say: Callable[[Agent, str], None]) -> None:
-    async def main(agent: Agent) -> tuple[Any, ...]:
+@pytest.mark.parametrize("say", [Conversation.steer, Conversation.follow_up])
+def test_what_is_said_before_the_first_run_is_heard(
+    say: Callable[[Conversation, str], None],
+) -> None:
+    async def main(agent: Conversation) -> tuple[Any, ...]:
         say(agent, "Briefly.")
         await all_of(agent.run("Explain."))
         return agent.messages
 
-    model = [Reply(say="So.")] if say is Agent.steer else [Reply(say="So."), Reply(say="Thus.")]
+    model = (
+        [Reply(say="So.")] if say is Conversation.steer else [Reply(say="So."), Reply(say="Thus.")]
+    )
     assert UserMessage("Briefly.") in live(main, *model)
 
 
 def test_steering_is_heard_after_the_tools_and_a_follow_up_at_the_end() -> None:
-    async def main(agent: Agent) -> list[str]:
+    async def main(agent: Conversation) -> list[str]:
         async for event in agent.run("Create hello.ts"):
             if isinstance(event, ToolCallEvent):
                 agent.follow_up("Now test it.")
@@ -157,7 +161,7 @@ def test_steering_is_heard_after_the_tools_and_a_follow_up_at_the_end() -> None:
 
 
 def test_moments_of_the_scenario_work_beside_the_agents_own_eyes() -> None:
-    async def main(agent: Agent) -> list[str]:
+    async def main(agent: Conversation) -> list[str]:
         await all_of(agent.run("Go."))
         return [message.text for message in agent.messages]
 
@@ -171,12 +175,14 @@ def test_moments_of_the_scenario_work_beside_the_agents_own_eyes() -> None:
 AT_ONCE = {"tools": {"write": ScriptedTool(returns="written")}}
 
 
-def act_on(kind_of: str, act: Callable[[Agent], None], *model: Reply, listen: bool) -> list[str]:
+def act_on(
+    kind_of: str, act: Callable[[Conversation], None], *model: Reply, listen: bool
+) -> list[str]:
     """The events of a run without time in which `act` answers the first event of that kind."""
 
     async def main() -> list[str]:
         world = scenario(*model).model_copy(update=AT_ONCE)
-        agent, acts = Agent(world), [act]
+        agent, acts = Conversation(world), [act]
         told = []
 
         def answer(event: Any) -> None:
@@ -197,17 +203,17 @@ def act_on(kind_of: str, act: Callable[[Agent], None], *model: Reply, listen: bo
 @pytest.mark.parametrize("listen", [True, False])
 def test_an_abort_on_an_event_stops_what_would_follow_though_no_time_passes(listen: bool) -> None:  # noqa: FBT001
     two = Reply(call=[{"write": {}}, {"write": {}}])
-    on_call = act_on("tool_call", Agent.abort, two, listen=listen)
+    on_call = act_on("tool_call", Conversation.abort, two, listen=listen)
     assert on_call == [
         "message", "tool_call", "tool_result", "tool_call", "tool_result", "error", "Go.",
     ]  # fmt: skip
-    assert act_on("message", Agent.abort, two, listen=listen)[-2:] == ["error", "Go."]
+    assert act_on("message", Conversation.abort, two, listen=listen)[-2:] == ["error", "Go."]
 
 
 def test_an_abort_on_a_result_starts_no_further_call_though_no_time_passes() -> None:
     async def main() -> list[bool]:
         world = scenario(Reply(call=[{"write": {}}, {"write": {}}])).model_copy(update=AT_ONCE)
-        agent = Agent(world)
+        agent = Conversation(world)
         agent.on("tool_result", lambda _: agent.abort())
         await all_of(agent.run("Go."))
         return [e.ran for e in agent.trace.entries if isinstance(e, entries.Answered)]

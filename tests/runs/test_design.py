@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from simloop import Limits, Reply, Scenario, ScenarioError, Simulation, run
+from simloop import Limits, Reply, Scenario, ScenarioError, run
 from simloop.engine.machine_agent import MachineAgent
 from simloop.engine.settings import EngineSettings
 from simloop.kernel.machine import Feature
@@ -14,6 +14,7 @@ from simloop.loops.pi import PiLoop
 from simloop.loops.react import ReactLoop
 from simloop.messages import Message, UserMessage
 from simloop.runs.design import AGENTS_LACK, AgentDesign, Design, MachineDesign
+from simloop.runs.simulation import Simulation
 from simloop.trace.codec import decode, encode
 from simloop.trace.requests import requests
 from simloop.virtual.clock import run_virtual

@@ -15,7 +15,6 @@ from simloop import (
     Scenario,
     ScenarioError,
     ScriptExhausted,
-    Simulation,
     Tool,
     ToolExecution,
     load_scenario,
@@ -27,6 +26,7 @@ from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.retry import ExponentialBackoff
 from simloop.loops.react import ReactLoop, ReactOptions
 from simloop.messages import Fault
+from simloop.runs.simulation import Simulation
 
 
 class EverySecond(ExponentialBackoff):

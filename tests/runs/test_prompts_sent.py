@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from simloop import Outcome, ScenarioError, Simulation, simulate
+from simloop import Outcome, ScenarioError, simulate
+from simloop.runs.simulation import Simulation
 from simloop.scenario.loader import parse_scenario
 from simloop.virtual.simulate import running_loop
 

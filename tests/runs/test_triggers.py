@@ -5,9 +5,10 @@ from typing import Literal
 import pytest
 from work import lines_run
 
-from simloop import Outcome, Reply, Result, Scenario, ScriptedTool, ScriptUnused, Simulation, run
+from simloop import Outcome, Reply, Result, Scenario, ScriptedTool, ScriptUnused, run
 from simloop.kernel.signals import AbortRequested
 from simloop.messages import Counters, FinishReason
+from simloop.runs.simulation import Simulation
 from simloop.runs.triggers import Triggers
 from simloop.scenario.loader import parse_scenario
 from simloop.scenario.schema import Queued, Trigger

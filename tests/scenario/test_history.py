@@ -7,8 +7,8 @@ import pytest
 from counted import counters_of
 
 from simloop import (
-    Agent,
     Compaction,
+    Conversation,
     Limits,
     Reply,
     Result,
@@ -121,8 +121,8 @@ def test_react_keeps_the_history_in_its_own_form() -> None:
 def test_an_agent_goes_on_from_the_history() -> None:
     scenario = Scenario(prompt="unused", history=BEFORE, model=[Reply(say="Done.")])
 
-    async def main() -> Agent:
-        agent = Agent(scenario)
+    async def main() -> Conversation:
+        agent = Conversation(scenario)
         async for _ in agent.run("And now?"):
             await asyncio.sleep(0)
         return agent

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
-from simloop import Agent, Reply, Scenario, ScriptedTool, simulate
+from simloop import Conversation, Reply, Scenario, ScriptedTool, simulate
 
 SECOND = 10**9
 TOOLS = {"write": ScriptedTool(returns="written", takes="2s")}
@@ -14,11 +14,13 @@ def scenario(*model: Reply, **settings: Any) -> Scenario:
     return Scenario(prompt="", loop="pi", tools=TOOLS, model=list(model), **settings)
 
 
-def live(main: Callable[[Agent], Coroutine[Any, Any, Any]], *model: Reply, **settings: Any) -> Any:
+def live(
+    main: Callable[[Conversation], Coroutine[Any, Any, Any]], *model: Reply, **settings: Any
+) -> Any:
     """What `main` makes of an agent, on the virtual clock."""
 
     async def inside() -> Any:
-        return await main(Agent(scenario(*model, **settings)))
+        return await main(Conversation(scenario(*model, **settings)))
 
     return simulate(inside())
 

@@ -4,7 +4,8 @@ from typing import Any
 
 from pacing import MS
 
-from simloop import ExponentialBackoff, Reply, Result, Scenario, Simulation
+from simloop import ExponentialBackoff, Reply, Result, Scenario
+from simloop.runs.simulation import Simulation
 
 S = 1_000 * MS
 LOOK = Reply(say="I look.", call={"look": {}})

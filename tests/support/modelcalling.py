@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from simloop import Callbacks, Limits, Result, Scenario, Simulation
+from simloop import Callbacks, Limits, Result, Scenario
 from simloop.messages import Fault, Finish, FinishReason, Part, Request
+from simloop.runs.simulation import Simulation
 from simloop.trace import entries
 
 STOP = Finish(FinishReason.STOP, "stop")

@@ -5,7 +5,16 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from simloop import Agent, Reply, Result, Scenario, ScriptedTool, ToolExecution, run, simulate
+from simloop import (
+    Conversation,
+    Reply,
+    Result,
+    Scenario,
+    ScriptedTool,
+    ToolExecution,
+    run,
+    simulate,
+)
 from simloop.kernel.policies import ToolOrder
 from simloop.messages import Message, ToolMessage
 from simloop.runs.conversation import event_view
@@ -89,7 +98,7 @@ def talk(loop: str, *model: Reply, on: str, nth: int, act: str) -> Talk:
     told: list[str] = []
 
     async def converse() -> Talk:
-        agent = Agent(scenario, events="program")
+        agent = Conversation(scenario, events="program")
 
         def listen(event: Event) -> None:
             if not isinstance(event, pi.MessageUpdate):

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 from pacing import nap
 
-from simloop import HookIsolation, Reply, Result, Scenario, Simulation, Tool, ToolExecution
+from simloop import HookIsolation, Reply, Result, Scenario, Tool, ToolExecution
 from simloop.kernel.policies import ToolOrder
 from simloop.messages import ToolMessage
+from simloop.runs.simulation import Simulation
 from simloop.trace import entries
 
 SEQUENTIAL = ToolExecution(order=ToolOrder.SEQUENTIAL)

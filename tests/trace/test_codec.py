@@ -12,13 +12,13 @@ from simloop import (
     Scenario,
     ScenarioError,
     ScriptedTool,
-    Simulation,
     ToolResult,
     read_trace,
     run,
     simulate,
     write_trace,
 )
+from simloop.runs.simulation import Simulation
 from simloop.scenario.schema import Context
 from simloop.trace import entries
 from simloop.trace.codec import MAX_BYTES, decode, digest, encode

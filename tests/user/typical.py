@@ -6,11 +6,11 @@ from pathlib import Path
 
 import simloop
 from simloop import (
-    Agent,
     BeforeLLMCall,
     BeforeToolCall,
     Callbacks,
     Compaction,
+    Conversation,
     Expect,
     ExponentialBackoff,
     Finish,
@@ -147,7 +147,7 @@ def played() -> Result:
 
 
 async def main() -> str:
-    agent, heard = Agent(small, events="document", loop="pi"), list[str]()
+    agent, heard = Conversation(small, events="document", loop="pi"), list[str]()
     agent.on("tool_call", lambda event: heard.append(event.type))
     types = [event.type async for event in agent.run("Create hello.ts")]
     result = await arun(small, model=answer)

@@ -4,18 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simloop import (
-    Compaction,
-    Limits,
-    Outcome,
-    Reply,
-    Scenario,
-    ScenarioError,
-    ScriptedTool,
-    Simulation,
-)
+from simloop import Compaction, Limits, Outcome, Reply, Scenario, ScenarioError, ScriptedTool
 from simloop.errors import ScriptUnused
 from simloop.kernel.policies import CompactionStrategy
+from simloop.runs.simulation import Simulation
 from simloop.trace.codec import encode
 from simloop.trace.entries import Error, Finish, TextDelta, ToolResult
 from simloop.virtual.seeds import Seeds

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec import UNSET, UnsetType
 from worlds import Opened, in_world
 
-from simloop import Compaction, Hooks, Http, Limits, Reply, Scenario, Simulation
+from simloop import Compaction, Hooks, Http, Limits, Reply, Scenario
 from simloop.engine.context import History, utf8_bytes_over_4
 from simloop.kernel.retry import ExponentialBackoff
 from simloop.messages import (
@@ -19,6 +19,7 @@ from simloop.messages import (
     ToolSpec,
     UserMessage,
 )
+from simloop.runs.simulation import Simulation
 from simloop.trace import entries
 from simloop.trace.codec import decode, encode
 from simloop.trace.entries import AnyEntry
