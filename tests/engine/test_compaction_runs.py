@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from counted import counters_of
 from histories import PAD
 
 from simloop import (
@@ -58,7 +59,7 @@ def test_a_second_summary_that_fails_does_not_lose_the_first_one() -> None:
 
 def test_a_summary_is_no_step_and_no_error() -> None:
     result, _ = tell(Reply(http=Http(status=500)), Reply(http=Http(status=500)), rounds=3)
-    assert (result.counters.total_steps, result.counters.error_count) == (4, 0)
+    assert (counters_of(result).total_steps, counters_of(result).error_count) == (4, 0)
 
 
 def test_a_summary_is_told_to_no_callback() -> None:
@@ -131,7 +132,7 @@ def test_a_context_that_cannot_be_shortened_is_reported_once_with_its_size() -> 
     replies = [Reply(say=[PAD], call={"gone": {}})] * 2 + [Reply(say="Done.")]
     result = run(Scenario(prompt="Go.", compaction=policy, model=replies))
     assert result.outcome is Outcome.COMPLETED
-    assert result.counters.compaction_attempts == 0
+    assert counters_of(result).compaction_attempts == 0
     text = f"the context has 72 tokens (trigger 50), {STAY} 3 turns stay"
     assert notices(result) == [text]
     assert f"notice        {text}" in "\n".join(timeline(result.trace))

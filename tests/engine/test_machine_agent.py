@@ -1,9 +1,11 @@
 """The machine agent: one run from prompt to outcome, within its bounds, the same every time."""
 
 import pytest
+from counted import counters_of
 from driving import DONE, HANGS, JITTERY, LOOK, look, play
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import Struct
 from pacing import paced
 from worlds import Opened, in_world
 
@@ -112,9 +114,9 @@ class Treadmill(ReferenceLoop):
 
     def __init__(self) -> None:
         super().__init__()
-        of_measuring = self.legal[Measuring]
-        to_itself = {signals.ContextMeasured: frozenset({Measuring})}
-        self.legal = {**self.legal, Measuring: {**of_measuring, **to_itself}}
+        stays: dict[type[Struct], frozenset[type[Struct]]]
+        stays = {signals.ContextMeasured: frozenset({Measuring})}
+        self.legal = {**self.legal, Measuring: {**self.legal[Measuring], **stays}}
 
     def advance(self, run: Run, signal: Signal) -> Transition:
         if isinstance(signal, signals.Began | signals.ContextMeasured):
@@ -140,7 +142,7 @@ def test_the_context_is_compacted_from_the_trigger_on() -> None:
             keep_turns=1,
             strategy=CompactionStrategy.DROP_OLDEST,
         )
-        return play(LOOK, LOOK, DONE, compaction=policy).counters.compaction_attempts
+        return counters_of(play(LOOK, LOOK, DONE, compaction=policy)).compaction_attempts
 
     tokens = max(
         entry.tokens

@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from counted import counters_of
 from pacing import MS, nap, paced
 from stopping import (
     CALLBACKS,
@@ -71,7 +72,7 @@ def rich_instants(order: ToolExecution) -> tuple[int, ...]:
     """When something happens, and moments in between; the run's end is the last of them."""
     result = Simulation(rich_scenario(order), **rich_story()).run()
     assert result.outcome is Outcome.COMPLETED
-    assert result.counters.compaction_attempts == 1
+    assert counters_of(result).compaction_attempts == 1
     happens = sorted({entry.at_ns // MS for entry in result.trace.entries})
     between = {(a + b) // 2 for a, b in pairwise(happens)}
     return tuple(sorted({*happens, *between, result.elapsed_ns // MS}))

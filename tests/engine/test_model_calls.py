@@ -99,6 +99,18 @@ def test_a_model_that_swallows_its_timeout_does_not_outlast_it(goes_on: str) -> 
     assert result.elapsed_ns <= 1_000 * MS + GRACE_NS
 
 
+def test_a_model_that_cleans_up_for_ever_does_not_outlast_its_call() -> None:
+    async def model(_: Request) -> AsyncIterator[Part]:
+        try:
+            yield TextDelta("Done.")
+            yield STOP
+        finally:
+            await asyncio.sleep(3_600)
+
+    result = play(model, model_call_timeout_ms=1_000)
+    assert (result.elapsed_ns, classified(result).error_class) == (1_000 * MS, ErrorClass.TIMEOUT)
+
+
 def held_up_by_a_callback() -> Result:
     async def dawdles(_: object) -> None:
         await asyncio.sleep(4)

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
+from counted import counters_of
 from growth import LINEAR, growth
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -72,7 +73,7 @@ def test_a_useless_reply_says_what_is_wrong_with_it(
 @pytest.mark.parametrize(("steps", "counted"), [(0, 1), (1, 1), (3, 3), (-2, 1)])
 def test_a_reply_counts_at_least_as_one_step(steps: int, counted: int) -> None:
     finish = Finish(FinishReason.STOP, "stop", steps=steps)
-    assert play(says(TextDelta("Done."), finish)).counters.total_steps == counted
+    assert counters_of(play(says(TextDelta("Done."), finish))).total_steps == counted
 
 
 def test_a_generator_is_closed_before_the_run_goes_on() -> None:

@@ -5,6 +5,7 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 import pytest
+from counted import counters_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -92,7 +93,7 @@ model: [{{call: {{look: {{}}}}}}, {{say: Done.}}]
 
 def test_a_run_compacts_where_the_script_says_so_and_asks_no_summary() -> None:
     result = compacting("{over: [false, true, false]}")
-    assert (result.outcome, result.counters.compaction_attempts) == (Outcome.COMPLETED, 1)
+    assert (result.outcome, counters_of(result).compaction_attempts) == (Outcome.COMPLETED, 1)
     assert [request.purpose for request in result.requests] == ["main", "main"]
     kinds = [type(entry) for entry in result.trace.entries]
     assert kinds.count(entries.Compaction) == 1
@@ -102,4 +103,7 @@ def test_a_run_compacts_where_the_script_says_so_and_asks_no_summary() -> None:
 @pytest.mark.parametrize("attempts", [1, 2, 5])
 def test_a_context_that_is_always_over_uses_up_the_attempts(attempts: int) -> None:
     result = compacting("{over: [true]}", max_compaction_attempts=attempts)
-    assert (result.outcome, result.counters.compaction_attempts) == (Outcome.COMPLETED, attempts)
+    assert (result.outcome, counters_of(result).compaction_attempts) == (
+        Outcome.COMPLETED,
+        attempts,
+    )

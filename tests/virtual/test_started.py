@@ -148,13 +148,15 @@ def test_a_task_that_is_closed_closes_the_awaitable() -> None:
     async def waits(started: Started) -> None:
         await started
 
-    async def main() -> None:
-        waiting = waits(begin(work()))
+    async def main() -> list[str]:
+        whole: Any = work()
+        waiting = waits(begin(whole))
         waiting.send(None)
         waiting.close()
+        assert whole.cr_frame is None  # `whole` is kept, so it is not Python that closes it
+        return closed.copy()
 
-    run_virtual(main())
-    assert closed == ["closed"]
+    assert run_virtual(main()) == ["closed"]
 
 
 def test_a_future_can_be_started_too() -> None:
