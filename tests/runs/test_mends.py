@@ -351,9 +351,9 @@ MENDS = (
         "failure-isolated failure-in-batch",
         edit(
             UserCode,
-            "_call",
+            "_failed",
             'return "failed", describe(error), message_of(error) or type(error).__name__',
-            "raise",
+            "raise error",
         ),
     ),
     mend(
@@ -361,7 +361,7 @@ MENDS = (
         "hook-hangs never-returns",
         edit(
             UserCode,
-            "_wait_for",
+            "_wait",
             *("timeouts.after(self._isolation.timeout_ms)", "timeouts.after(10**9)"),
         ),
     ),
