@@ -80,7 +80,6 @@ class OpencodeEvents:
 
     def __init__(self, idles: int = 1) -> None:
         self._idles = idles
-        self._running = False
         self._attempt = 0
         self._arrived: Fault | None = None
         self._failed: Fault | None = None  # the failure of the newest try
@@ -96,9 +95,9 @@ class OpencodeEvents:
             case entries.Classified():
                 self._failed = line.fault or self._arrived
                 self._error_class = line.error_class
-            case entries.Backoff() if self._running:
+            case entries.Backoff():
                 return [self._retry(line)]
-            case entries.Ended() if self._running:
+            case entries.Ended():
                 return self._end(line)
             case _:
                 pass
@@ -107,7 +106,7 @@ class OpencodeEvents:
     def _move(self, line: entries.Transition) -> list[Event]:
         kind = type(line.signal)
         if kind is Began:
-            self._running, self._failed = True, None
+            self._failed = None
         if line.state in {"finished", "halting"}:
             return []
         again = kind in {BackoffElapsed, ContextCompacted}
@@ -126,7 +125,6 @@ class OpencodeEvents:
         return StatusEvent(at_ns=line.at_ns, status=retry)
 
     def _end(self, line: entries.Ended) -> list[Event]:
-        self._running = False
         idle = StatusEvent(at_ns=line.at_ns, status=Idle())
         if line.outcome in _NO_ERROR:
             return [idle]

@@ -11,10 +11,14 @@ parallel all calls of a reply are told first, and results as they come. A reply 
 stopped in the middle, is no message here, and its calls are not told: the document's `llm.chat` has
 returned nothing. The document runs no tool before the reply has ended: a result that comes earlier
 is told after `message`. A finish that the loop takes for a failure has a `message` all the same.
-`notice` is the document's `console.warn` about a long run. Names are the
-document's in Python spelling; its `timestamp` is `at_ns`, virtual nanoseconds.
+`notice` is the document's `console.warn` about a long run. Names are the document's in Python
+spelling; its `timestamp` is `at_ns`, virtual nanoseconds.
+
+An agent without a machine has the same events, but what becomes of a call is known only when a tool
+starts or returns: a call that the agent does not run is not told.
 """
 
+import itertools
 from collections import OrderedDict
 from collections.abc import Container
 from typing import Any
@@ -93,12 +97,12 @@ class DocumentEvents:
     def __init__(self, *, parallel: bool, sequential: Container[str] = ()) -> None:
         self._parallel = parallel
         self._sequential = sequential
-        self._running = self._reading = False
-        self._answers_follow = False  # an agent without a machine has results of tools only
-        self._forget_reply()
+        self._started: set[str] = set()
+        self._is_driven = False  # by a machine, whose engine says what becomes of a call
+        self._forget_replies()
 
-    def _forget_reply(self) -> None:
-        self._pieces: list[str] = []
+    def _forget_replies(self) -> None:
+        self._pieces: dict[int, list[str]] = {}  # of each reply that is being read
         self._calls: list[entries.ToolCall] = []
         self._waiting: OrderedDict[str, entries.ToolCall] = OrderedDict()
         self._early: list[entries.Answered] = []
@@ -107,68 +111,77 @@ class DocumentEvents:
     def feed(self, line: AnyEntry) -> list[Event]:
         """Return the events of the next line of the trace, in order."""
         match line:
-            case entries.Prompt():
-                self._running, self._reading = True, False
-                self._forget_reply()
             case entries.Transition(signal=Began()):
-                self._answers_follow = True
+                self._is_driven = True
             case entries.Transition(signal=ModelReplied()):
                 return self._begin_answers(line.at_ns)
-            case entries.Request(purpose=purpose):
-                self._reading = purpose == "main"
-                if self._reading:
-                    self._forget_reply()
-            case entries.TextDelta(text=text) if self._reading:
-                self._pieces.append(text)
-            case entries.ToolCall() if self._reading:
+            case entries.Request(number=number, purpose="main"):
+                if self._is_driven:
+                    self._forget_replies()
+                self._pieces[number] = []
+            case entries.TextDelta(request=number, text=text) if number in self._pieces:
+                self._pieces[number].append(text)
+            case entries.ToolCall(request=number) if number in self._pieces:
                 self._calls.append(line)
-            case entries.CallRenamed() if self._reading:
-                self._calls[-1] = renamed(self._calls[-1], line)
-            case entries.Finish() | entries.StreamCut() if self._reading:
-                self._reading = False
-                if not self._answers_follow:
-                    self._await_answers()
-                return [MessageEvent(at_ns=line.at_ns, content="".join(self._pieces))]
-            case entries.ToolStarted() | entries.ToolResult() if not self._answers_follow:
-                return self._ran(line)
-            case entries.Answered() if self._answering:
-                return self._result(line, line.at_ns)
-            case entries.Answered():
-                self._early.append(line)
+            case entries.CallRenamed(call_id=call_id):
+                if self._calls and self._calls[-1].call_id == call_id:  # no call of a summary
+                    self._calls[-1] = renamed(self._calls[-1], line)
+            case entries.Finish(request=number) | entries.StreamCut(request=number) if (
+                number in self._pieces
+            ):
+                content = "".join(self._pieces.pop(number))
+                return [MessageEvent(at_ns=line.at_ns, content=content)]
             case entries.Notice(text=text):
                 return [NoticeEvent(at_ns=line.at_ns, text=text)]
-            case entries.Ended() if self._running:
-                return self._end(line)
+            case entries.Ended():
+                return [_end_event(line)]
+            case _ if self._is_driven:
+                return self._answers(line)
             case _:
-                pass
+                return self._runs(line)
         return []
+
+    def _answers(self, line: AnyEntry) -> list[Event]:
+        """Return the events of an answer that the engine gives to a call."""
+        if not isinstance(line, entries.Answered):
+            return []
+        if self._answering:
+            return self._result(line, line.at_ns)
+        self._early.append(line)
+        return []
+
+    def _runs(self, line: AnyEntry) -> list[Event]:
+        """Return the events of a tool that an agent without an engine runs, or could not run."""
+        match line:
+            case entries.ToolStarted():
+                self._started.add(line.call_id)
+                return [_call_event(line, line.at_ns)]
+            case entries.ToolResult(call_id=call_id) if call_id in self._started:
+                self._started.remove(call_id)
+                return [_result_event(line, line.at_ns)]
+            case entries.ToolResult(call_id=call_id):
+                asked = (call for call in reversed(self._calls) if call.call_id == call_id)
+                told = [_call_event(call, line.at_ns) for call in itertools.islice(asked, 1)]
+                return [*told, _result_event(line, line.at_ns)]
+            case _:
+                return []
 
     def _begin_answers(self, at_ns: int) -> list[Event]:
         """Return the events of the next call and of calls answered before the reply ended."""
-        self._await_answers()
-        told = self._tell_next(at_ns)
-        for line in self._early:
-            told += self._result(line, at_ns)
-        return told
-
-    def _ran(self, line: entries.ToolStarted | entries.ToolResult) -> list[Event]:
-        """Return the events of a tool that an agent without a machine runs."""
-        if isinstance(line, entries.ToolResult):
-            return self._result(line, line.at_ns)
-        return self._tell_up_to(line.call_id, line.at_ns)
-
-    def _await_answers(self) -> None:
         self._answering = True
         self._waiting = OrderedDict((call.call_id, call) for call in self._calls)
         self._in_order = not self._parallel or any(
             call.name in self._sequential for call in self._calls
         )
+        told = self._tell_next(at_ns)
+        for line in self._early:
+            told += self._result(line, at_ns)
+        return told
 
-    def _result(self, line: entries.Answered | entries.ToolResult, at_ns: int) -> list[Event]:
-        given = GivenResult(line.text, line.details)
+    def _result(self, line: entries.Answered, at_ns: int) -> list[Event]:
         return [
             *self._tell_up_to(line.call_id, at_ns),
-            ToolResultEvent(at_ns=at_ns, tool_call_id=line.call_id, result=given),
+            _result_event(line, at_ns),
             *self._tell_next(at_ns),
         ]
 
@@ -185,15 +198,23 @@ class DocumentEvents:
 
     def _tell(self, at_ns: int) -> Event:
         _, call = self._waiting.popitem(last=False)
-        params = params_of(call.arguments)
-        requested = RequestedCall(call.call_id, call.name, params)
-        return ToolCallEvent(at_ns=at_ns, tool_call=requested)
+        return _call_event(call, at_ns)
 
-    def _end(self, line: entries.Ended) -> list[Event]:
-        self._running = self._answering = False
-        if line.outcome is Outcome.COMPLETED:
-            return [DoneEvent(at_ns=line.at_ns)]
-        return [ErrorEvent(at_ns=line.at_ns, error=line.message)]
+
+def _call_event(call: entries.ToolCall | entries.ToolStarted, at_ns: int) -> Event:
+    requested = RequestedCall(call.call_id, call.name, params_of(call.arguments))
+    return ToolCallEvent(at_ns=at_ns, tool_call=requested)
+
+
+def _result_event(line: entries.Answered | entries.ToolResult, at_ns: int) -> Event:
+    given = GivenResult(line.text, line.details)
+    return ToolResultEvent(at_ns=at_ns, tool_call_id=line.call_id, result=given)
+
+
+def _end_event(line: entries.Ended) -> Event:
+    if line.outcome is Outcome.COMPLETED:
+        return DoneEvent(at_ns=line.at_ns)
+    return ErrorEvent(at_ns=line.at_ns, error=line.message)
 
 
 def renamed(call: entries.ToolCall, line: entries.CallRenamed) -> entries.ToolCall:

@@ -23,8 +23,10 @@ from simloop import (
     run,
     write_trace,
 )
-from simloop.scenario.replies import StreamFault
+from simloop.messages import ToolCall, UserMessage
+from simloop.scenario.replies import Pace, StreamFault
 from simloop.scenario.schema import Trigger
+from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 from simloop.trace.exports.event import Event
 from simloop.trace.exports.pi_events import (
@@ -37,6 +39,7 @@ from simloop.trace.exports.pi_events import (
     ToolCallEvent,
     ToolResultEvent,
 )
+from simloop.world.world import World
 
 
 def document(record: Iterable[AnyEntry], *, parallel: bool = False) -> list[Event]:
@@ -224,6 +227,75 @@ def test_a_loop_that_takes_one_call_tells_the_result_of_every_call() -> None:
     assert called == ["call-1", "call-2", "call-3"]
     for call_id in called:
         assert told.index(f"tool_call {call_id}") < told.index(f"tool_result {call_id}")
+
+
+def test_a_stream_that_ends_without_a_finish_is_a_message_too() -> None:
+    result = run(scenario(Reply(say="Hm", unfinished=True)))
+    assert types(result_events(result)) == ["message", "error"]
+
+
+def test_a_call_of_a_summary_is_not_taken_for_one_of_the_reply() -> None:
+    world = scenario(
+        Reply(call={"now": {}}),
+        Reply(call={"now": {}}),
+        Reply(http=Http(status=400, code="context_length_exceeded")),
+        Reply(say="Done."),
+        compaction=Compaction(max_messages=9, keep_turns=1),
+        summaries=[Reply(say="The past.", call={"look": {}}, ids=["call-1"])],
+    )
+    result = run(world, loop="reference")
+    assert any(isinstance(entry, entries.CallRenamed) for entry in result.trace.entries)
+    assert types(result_events(result))[-2:] == ["message", "done"]
+
+
+# Agents without a machine
+
+
+async def asks_twice(prompt: str, world: World) -> str:
+    """Ask twice at once, and run the calls of both replies."""
+    asked = [world.model.reply([UserMessage(prompt)], tools=world.tools.specs) for _ in range(2)]
+    replies = await asyncio.gather(*asked)
+    for reply in replies:
+        for call in reply.message.calls[:3]:
+            await world.tools.run(call)
+    return " ".join(reply.message.text for reply in replies)
+
+
+def test_an_agents_messages_calls_results_and_end_are_told() -> None:
+    pace = Pace(per_part="1s")
+    replies = [
+        Reply(say=["I ", "look."], call=CALLS | {"now": {}}, ids=["a", "b", "c", "d"], pace=pace),
+        Reply(say=["Me ", "too."], pace=pace),
+    ]
+    events = result_events(run(scenario(*replies, *replies, then=["And?"]), loop=asks_twice))
+    said = [event.content for event in events if isinstance(event, MessageEvent)]
+    assert sorted(said[:2]) == ["I look.", "Me too."]
+    assert shown(events)[2:9] == [
+        "tool_call a", "tool_result a", "tool_call b", "tool_result b", "tool_call c",
+        "tool_result c", "done",
+    ]  # fmt: skip
+    assert shown(events)[11:] == shown(events)[2:9]
+    params = [event.tool_call.params for event in events if isinstance(event, ToolCallEvent)]
+    assert params == [{}, {"at": 7}, {}] * 2
+
+
+def test_a_call_that_an_agent_could_not_run_is_told_though_one_of_that_id_was_run() -> None:
+    async def runs_both(prompt: str, world: World) -> None:
+        await world.model.reply([UserMessage(prompt)], tools=world.tools.specs)
+        for arguments in ("{}", '{"at": 7}'):
+            await world.tools.run(ToolCall("a", "look", arguments))
+
+    look = Reply(call={"look": {"at": 7}}, ids=["a"])
+    events = result_events(run(scenario(look), loop=runs_both))
+    assert shown(events)[1:-1] == ["tool_call a", "tool_result a"] * 2
+
+
+def test_an_agent_that_fails_ends_in_an_error() -> None:
+    async def fails(prompt: str, world: World) -> None:
+        await world.model.reply([UserMessage(prompt)])
+
+    result = run(scenario(Reply(http=Http(status=500))), loop=fails)
+    assert types(result_events(result)) == ["error"]
 
 
 @settings(deadline=None, derandomize=True, max_examples=150)

@@ -10,7 +10,7 @@ from pi_runs import PI, runs, scenario, told_by, types
 
 from simloop import Compaction, Http, Limits, Reply, Result, Scenario, read_trace, run, write_trace
 from simloop.kernel.policies import CompactionStrategy
-from simloop.scenario.replies import Pace
+from simloop.scenario.replies import Pace, StreamFault
 from simloop.scenario.schema import Trigger
 from simloop.trace.entries import AnyEntry
 from simloop.trace.exports.pi_program_events import (
@@ -75,6 +75,23 @@ def test_calls_that_share_an_id_have_tool_events_by_the_ids_that_the_engine_gave
     events = program(run(scenario(twice, Reply(say="Oh."))).trace.entries, parallel=False)
     starts = [event for event in events if isinstance(event, ToolExecutionStart)]
     assert [(e.tool_call_id, e.tool_name) for e in starts] == [("a", "look"), ("a#2", "now")]
+
+
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [
+        (Reply(say="Hm", unfinished=True), ""),
+        (Reply(say="Hm", error=StreamFault(message="overloaded")), "overloaded"),
+        (Reply(say="Hm", stall="mid-output"), "the model did not answer in time"),
+    ],
+    ids=["cut", "failed", "timed-out"],
+)
+def test_a_message_that_broke_ends_as_an_error_with_its_words(reply: Reply, why: str) -> None:
+    events = program(run(scenario(reply)).trace.entries)
+    ends = [event for event in events if isinstance(event, MessageEnd)]
+    assert [(end.content, end.stop_reason, end.error_message) for end in ends[1:]] == [
+        ("Hm", "error", why)
+    ]
 
 
 def test_a_turn_that_fails_does_not_have_the_results_of_the_one_before() -> None:
