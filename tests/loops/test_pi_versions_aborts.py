@@ -45,7 +45,7 @@ def test_0_73_1_and_0_87_1_an_abort_in_mid_stream_leaves_nothing_in_later_reques
 @pytest.mark.parametrize("part", ["text-delta", "tool-call-delta", "tool-call"])
 @BOTH
 def test_0_73_1_and_0_87_1_an_abort_at_a_part_takes_no_further_part_though_no_time_passes(
-    loop: str, part: str
+    loop: str, part: Any
 ) -> None:
     """The client of the model breaks the stream off; a reply that ended as aborted ends the run."""
     reply = Reply(say=["I", " see"], call={"quick": {}}, fragments=2)
