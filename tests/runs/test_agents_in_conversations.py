@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from simloop import Agent, Outcome, Reply, Scenario, ScenarioError, ScriptedTool, simulate
+from simloop import Conversation, Outcome, Reply, Scenario, ScenarioError, ScriptedTool, simulate
 from simloop.check.recorded_events import recorded_events
 from simloop.messages import Message, UserMessage
 from simloop.trace import entries
@@ -51,9 +51,9 @@ def told(event: Any) -> str:
             return kind
 
 
-def talk(*prompts: str) -> tuple[list[str], Agent]:
-    async def main() -> tuple[list[str], Agent]:
-        agent = Agent(SCENARIO, loop=Native)
+def talk(*prompts: str) -> tuple[list[str], Conversation]:
+    async def main() -> tuple[list[str], Conversation]:
+        agent = Conversation(SCENARIO, loop=Native)
         return [told(event) for prompt in prompts async for event in agent.run(prompt)], agent
 
     return simulate(main())
@@ -90,12 +90,12 @@ def test_a_trace_tells_the_events_that_were_told_live() -> None:
 
 def test_an_agent_has_no_events_of_a_real_program() -> None:
     with pytest.raises(ScenarioError, match="behind `Native` are not known"):
-        Agent(SCENARIO, loop=Native, events="program")
+        Conversation(SCENARIO, loop=Native, events="program")
 
 
 def test_an_agent_can_be_aborted_and_prompted_again() -> None:
     async def main() -> list[str]:
-        agent = Agent(SCENARIO, loop=Native)
+        agent = Conversation(SCENARIO, loop=Native)
         agent.on("tool_call", lambda _: agent.abort())
         events = [told(event) async for event in agent.run("Go.")]
         events += [told(event) async for event in agent.run("Again.")]
@@ -106,8 +106,8 @@ def test_an_agent_can_be_aborted_and_prompted_again() -> None:
 
 
 def test_what_an_agent_was_told_meanwhile_is_its_next_prompt() -> None:
-    async def main() -> Agent:
-        agent = Agent(SCENARIO, loop=Native)
+    async def main() -> Conversation:
+        agent = Conversation(SCENARIO, loop=Native)
 
         def ask_on(event: MessageEvent) -> None:
             if event.content == "I write.":

@@ -52,7 +52,7 @@ class Own(ReferenceLoop):
 
 
 def machine_of(simulation: Simulation) -> Any:
-    design = simulation._loop.design
+    design = simulation.prepared.loop.design
     assert isinstance(design, MachineDesign)
     return design.machine
 

@@ -280,7 +280,7 @@ model: [{say: Wait., call: [{stop: {}}, {clock: {}}]}]
 """)
 
     def stop() -> str:
-        simulation.abort()
+        simulation.prepared.abort()
         return "stopped"
 
     simulation = Simulation(scenario, tools={"stop": stop, "clock": lambda: "12:00"})
@@ -294,7 +294,7 @@ model: [{say: Wait., call: [{stop: {}}, {clock: {}}]}]
 
 def test_a_tool_that_waits_is_stopped_by_its_own_abort() -> None:
     async def stop() -> str:
-        simulation.abort()
+        simulation.prepared.abort()
         await asyncio.sleep(60)
         return "too late"
 

@@ -252,9 +252,9 @@ def test_what_is_recorded_after_the_end_of_the_last_prompt_is_in_the_file() -> N
     simulation = Simulation(Scenario(prompt="Hi", model=[Reply(say="Hello.")]))
 
     async def main() -> None:
-        await simulation.send("Hi")
+        await simulation.prepared.send("Hi")
         await asyncio.sleep(2)
-        simulation.queue("And you?")
+        simulation.prepared.queue("And you?")
 
     simulate(main())
     read = decode(encode(simulation.trace))

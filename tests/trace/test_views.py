@@ -41,9 +41,9 @@ class Witness:
 
 def witness_of(simulation: Simulation) -> Witness:
     """Put a witness before the model of a simulation that has not begun."""
-    around = simulation._surroundings
+    around = simulation.prepared._surroundings
     witness = Witness(around.model)
-    simulation._surroundings = around._replace(model=witness)
+    simulation.prepared._surroundings = around._replace(model=witness)
     return witness
 
 
@@ -74,9 +74,9 @@ def test_the_requests_are_those_that_the_model_got(path: Path) -> None:
         simulation.run()
     assert plain(heard(simulation.trace.entries)) == plain(witness.requests)
     # Of a run without chance faults the fake has seen them all.
-    if simulation.scenario.faults is None:
-        assert isinstance(simulation._model, FakeModel)
-        assert plain(simulation._model.requests) == plain(witness.requests)
+    if simulation.prepared.scenario.faults is None:
+        assert isinstance(simulation.prepared.model, FakeModel)
+        assert plain(simulation.prepared.model.requests) == plain(witness.requests)
 
 
 @pytest.mark.parametrize("path", PATHS, ids=name_of)
