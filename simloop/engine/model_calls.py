@@ -89,7 +89,6 @@ class ModelCalls:
     """Makes the model calls of one conversation."""
 
     def __init__(self, limits: Limits, context: RunContext, reading: ReplyReading) -> None:
-        self._limits = limits
         self._reading = None if reading == _AS_IT_COMES else reading
         self._callbacks = context.callbacks
         self._recorder = context.recorder
@@ -118,7 +117,7 @@ class ModelCalls:
         if self._notifies:
             with timeouts.around(timeouts.loop.now_ns + self._whole_ns) as bound:
                 held = await self._read_and_close(stream, reply, timeouts, quiet=quiet)
-            if bound.expired:  # in a callback, or while the model cleaned up
+            if bound.expired:  # in a callback
                 reply.fault, reply.found_here = _TIMED_OUT, True
         else:
             held = await self._read_and_close(stream, reply, timeouts, quiet=quiet)
@@ -132,12 +131,15 @@ class ModelCalls:
     async def _read_and_close(
         self, stream: RecordedStream, reply: ReplySoFar, timeouts: Timeouts, *, quiet: bool
     ) -> Finish | None:
+        end_ns = timeouts.loop.now_ns + self._whole_ns
         try:
             return await self._read_parts(stream, reply, timeouts, quiet=quiet)
         finally:
             if stream.needs_closing:
-                with timeouts.after(self._limits.model_call_timeout_ms):
+                with timeouts.at(end_ns) as timeout:
                     await stream.aclose()
+                if timeout.expired:
+                    reply.fault, reply.found_here = _TIMED_OUT, True
 
     async def _read_parts(
         self, stream: RecordedStream, reply: ReplySoFar, timeouts: Timeouts, *, quiet: bool

@@ -99,15 +99,21 @@ def test_a_model_that_swallows_its_timeout_does_not_outlast_it(goes_on: str) -> 
     assert result.elapsed_ns <= 1_000 * MS + GRACE_NS
 
 
-def test_a_model_that_cleans_up_for_ever_does_not_outlast_its_call() -> None:
+@pytest.mark.parametrize(
+    "callbacks", [None, Callbacks(on_text=lambda _: None)], ids=["alone", "with a callback"]
+)
+def test_a_model_that_cleans_up_for_ever_does_not_outlast_its_call(
+    callbacks: Callbacks | None,
+) -> None:
     async def model(_: Request) -> AsyncIterator[Part]:
         try:
+            await asyncio.sleep(0.6)
             yield TextDelta("Done.")
             yield STOP
         finally:
             await asyncio.sleep(3_600)
 
-    result = play(model, model_call_timeout_ms=1_000)
+    result = play(model, callbacks=callbacks, model_call_timeout_ms=1_000)
     assert (result.elapsed_ns, classified(result).error_class) == (1_000 * MS, ErrorClass.TIMEOUT)
 
 
