@@ -2,32 +2,23 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pacing import nap, paced
 
-from simloop import (
-    Agent,
-    Hooks,
-    Http,
-    Outcome,
-    Reply,
-    Scenario,
-    Simulation,
-    ToolExecution,
-    simulate,
-)
+from simloop import Conversation, Hooks, Http, Outcome, Reply, Scenario, ToolExecution, simulate
 from simloop.kernel.policies import ToolOrder, ToolStart
 from simloop.kernel.retry import ExponentialBackoff
 from simloop.messages import Request, UserMessage
+from simloop.runs.options import RunOptions
+from simloop.runs.prepared import PreparedRun
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 from simloop.world.world import World
 
-User = Simulation | Agent
+User = PreparedRun | Conversation
 Plan = Sequence[tuple[int, str]]
 """What a background task does: it waits for so many turns, then it acts as the user."""
 
@@ -35,7 +26,7 @@ Plan = Sequence[tuple[int, str]]
 def act(user: User, action: str) -> None:
     if action == "abort":
         user.abort()
-    elif isinstance(user, Agent):
+    elif isinstance(user, Conversation):
         user.steer(action)
     else:
         user.queue(action)
@@ -70,7 +61,7 @@ def script(replies: Sequence[Reply]) -> Callable[[Request], Reply]:
     return lambda _: next(left, Reply(say="Done."))
 
 
-def code(background: Background, replies: Sequence[Reply]) -> dict[str, Any]:
+def code(background: Background, replies: Sequence[Reply]) -> RunOptions:
     return {
         "model": script(replies),
         "tools": [background.start, look],
@@ -78,32 +69,28 @@ def code(background: Background, replies: Sequence[Reply]) -> dict[str, Any]:
     }
 
 
-async def alone(
-    scenario: Scenario, background: Background, given: dict[str, Any]
-) -> list[AnyEntry]:
-    simulation = background.user = Simulation(scenario, **given)
-    await simulation.send("Go.")
-    return simulation.trace.entries
+async def alone(scenario: Scenario, background: Background, given: RunOptions) -> list[AnyEntry]:
+    run = background.user = PreparedRun(scenario, given)
+    await run.send("Go.")
+    return run.trace.entries
 
 
 async def listened_to(
-    scenario: Scenario, background: Background, given: dict[str, Any]
+    scenario: Scenario, background: Background, given: RunOptions
 ) -> list[AnyEntry]:
-    simulation = background.user = Simulation(scenario, **given)
+    run = background.user = PreparedRun(scenario, given)
     seen: list[AnyEntry] = []
-    simulation.listen(seen.append)
-    await simulation.send("Go.")
-    assert seen == simulation.trace.entries
-    return simulation.trace.entries
+    run.listen(seen.append)
+    await run.send("Go.")
+    assert seen == run.trace.entries
+    return run.trace.entries
 
 
-async def iterated(
-    scenario: Scenario, background: Background, given: dict[str, Any]
-) -> list[AnyEntry]:
-    agent = background.user = Agent(scenario, **given)
-    async for _ in agent.run("Go."):
+async def iterated(scenario: Scenario, background: Background, given: RunOptions) -> list[AnyEntry]:
+    conversation = background.user = Conversation(scenario, **given)
+    async for _ in conversation.run("Go."):
         await asyncio.sleep(0)
-    return agent.trace.entries
+    return conversation.trace.entries
 
 
 WATCHERS = {"alone": alone, "listened to": listened_to, "iterated": iterated}
@@ -198,7 +185,7 @@ def of_an_agent(turns: int, *, listens: bool) -> list[AnyEntry]:
     async def background() -> None:
         for _ in range(turns):
             await asyncio.sleep(0)
-        simulation.abort()
+        run.abort()
 
     async def agent(prompt: str, world: World) -> str:
         task = asyncio.create_task(background())
@@ -209,11 +196,12 @@ def of_an_agent(turns: int, *, listens: bool) -> list[AnyEntry]:
         await task
         return said
 
-    simulation = Simulation(Scenario(prompt="Go."), loop=agent, model=lambda _: "Yes.")
+    given: RunOptions = {"loop": agent, "model": lambda _: "Yes."}
+    run = PreparedRun(Scenario(prompt="Go."), given)
     if listens:
-        simulation.listen(lambda _: None)
-    simulation.run()
-    return simulation.trace.entries
+        run.listen(lambda _: None)
+    simulate(run.send("Go."))
+    return run.trace.entries
 
 
 @pytest.mark.parametrize("turns", [0, 1, 5, 20])
