@@ -18,7 +18,19 @@ from simloop.scenario.loader import parse_scenario
 from simloop.snapshots import TraceSnapshotExtension
 from simloop.trace.codec import encode, write_trace
 from simloop.trace.diff import first_difference
-from simloop.trace.entries import AnyEntry, Footer, Header, Request, ToolStarted
+from simloop.trace.entries import (
+    AnyEntry,
+    CallRenamed,
+    Classified,
+    Ended,
+    Error,
+    Footer,
+    Header,
+    Prompt,
+    Request,
+    ToolCall,
+    ToolStarted,
+)
 from simloop.trace.looptrace import LoopTrace
 
 GREETING = "prompt: Hi\nmodel: [{say: Hello.}]\n"
@@ -48,23 +60,42 @@ def trace(entries: Sequence[AnyEntry], header: Header | None = None) -> LoopTrac
     whole = greeting()
     assert whole.footer is not None
     at_ns = whole.elapsed_ns
+    runs: list[AnyEntry] = []
+    for entry in entries:
+        running = bool(runs) and not isinstance(runs[-1], Ended)
+        if isinstance(entry, Prompt) and running:
+            runs.append(plain(Ended))
+        elif not isinstance(entry, Prompt) and not running:
+            runs.append(plain(Prompt))
+        runs += readable(entry, len(runs) + 1)
+    runs = runs or [plain(Prompt)]
+    if not isinstance(runs[-1], Ended):
+        runs.append(plain(Ended))
     numbered = [
-        msgspec.structs.replace(readable(entry, seq), seq=seq, at_ns=at_ns)
-        for seq, entry in enumerate(entries)
+        msgspec.structs.replace(entry, seq=seq, at_ns=at_ns) for seq, entry in enumerate(runs)
     ]
-    footer = msgspec.structs.replace(whole.footer, entries=len(entries))
+    footer = msgspec.structs.replace(whole.footer, entries=len(numbered))
     return LoopTrace(header or whole.header, numbered, footer)
 
 
-def readable(entry: AnyEntry, seq: int) -> AnyEntry:
-    """The entry with what a reader demands of it: its own number, and arguments that are JSON."""
-    if isinstance(entry, Request):
-        return msgspec.structs.replace(entry, number=seq + 1)
-    if isinstance(entry, ToolStarted):
-        # Not json.dumps, which escapes what a terminal must not get.
-        arguments = msgspec.json.encode(entry.arguments).decode()
-        return msgspec.structs.replace(entry, arguments=arguments)
-    return entry
+def readable(entry: AnyEntry, number: int) -> list[AnyEntry]:
+    """The entry after those that a reader demands before it; `number` is free for a request."""
+    replace = msgspec.structs.replace
+    request = replace(plain(Request), number=number)
+    match entry:
+        case Request():
+            return [replace(entry, number=number)]
+        case ToolStarted(arguments=arguments):
+            # Not json.dumps, which escapes what a terminal must not get.
+            shown = msgspec.json.encode({"x": arguments}).decode()
+            return [replace(entry, arguments=shown)]
+        case CallRenamed(call_id=call_id):
+            return [request, replace(plain(ToolCall), request=number, call_id=call_id), entry]
+        case Classified():
+            return [request, replace(plain(Error), request=number), entry]
+        case _ if "request" in entry.__struct_fields__:
+            return [request, replace(entry, request=number)]
+    return [entry]
 
 
 def odd_fields(kind: type[Struct]) -> Iterator[dict[str, object]]:

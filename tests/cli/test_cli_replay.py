@@ -97,7 +97,7 @@ class TestARecordedRun:
         trace = played()
         assert trace.footer is not None
         count, at_ns = len(trace.entries), trace.elapsed_ns
-        trace.entries.append(entries.TextDelta(count, at_ns, 2, "\x1b[2J\a\r\u202e"))
+        trace.entries.append(entries.Notice(count, at_ns, "\x1b[2J\a\r\u202e"))
         trace.footer = msgspec.structs.replace(trace.footer, entries=count + 1)
         result = replay(write("a\x1b[2J\a.jsonl", trace))
         assert result.exit_code == 1
