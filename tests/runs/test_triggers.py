@@ -94,7 +94,7 @@ TOO_LATE = [
 def test_a_moment_that_never_comes_is_an_error_that_names_it(
     loop: str, moments: str, places: str
 ) -> None:
-    with pytest.raises(ScriptUnused, match=f"these moments never came: {places} "):
+    with pytest.raises(ScriptUnused, match=f"these actions of the user never happened: {places} "):
         run(parse_scenario(NEVER + moments), loop=loop)
 
 
@@ -110,13 +110,15 @@ def test_only_the_moments_are_told_where_no_reply_is_left_over() -> None:
     with pytest.raises(ScriptUnused) as caught:
         run(parse_scenario("prompt: x\nmodel: [{say: y}]\nabort: {after: backoff}"))
     first, ending, _ = str(caught.value).splitlines()
-    assert first.startswith("abort: these moments never came: abort (")
+    assert first.startswith("abort: these actions of the user never happened: abort (")
     assert ending == "it ended with completed: y"
 
 
 def test_replies_and_moments_that_are_left_over_are_named_together() -> None:
     text = "prompt: x\nmodel: [{http: {status: 401}}, {say: x}]\nabort: {after: backoff}"
-    with pytest.raises(ScriptUnused, match=r"model\.1; these moments never came: abort"):
+    with pytest.raises(
+        ScriptUnused, match=r"model\.1; these actions of the user never happened: abort"
+    ):
         run(parse_scenario(text))
     assert run(parse_scenario(f"{text}\nexpect: {{outcome: failed, unused: 2}}")).failures == ()
 
@@ -213,5 +215,5 @@ def test_the_end_of_a_stream_that_was_cut_is_a_moment_and_no_part() -> None:
     text = "prompt: x\nabort: {after: %s}\nmodel: [{say: Half, unfinished: true}]"
     cut = run(parse_scenario(text % "stream-cut"))
     assert (cut.outcome, cut.counters) == (Outcome.ABORTED, Counters(0, 0, 0))
-    with pytest.raises(ScriptUnused, match="these moments never came: abort"):
+    with pytest.raises(ScriptUnused, match="these actions of the user never happened: abort"):
         run(parse_scenario((text % "'part', nth: 2") + "\nlimits: {max_error_count: 1}"))
