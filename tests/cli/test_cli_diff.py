@@ -101,10 +101,10 @@ class TestACutTrace:
 
     def test_that_is_longer_than_a_whole_one_differs(self) -> None:
         whole = write("a.jsonl", SCENARIO)
-        # The same run, told longer: what is left of a run that went on.
+        # What is left of a conversation that went on with another prompt.
         lines = Path(whole).read_bytes().splitlines(keepends=True)
-        count = len(lines) - 2
-        more = lines[-2].replace(b'"seq":%d' % (count - 1), b'"seq":%d' % count)
+        count, at_ns = len(lines) - 2, read_trace(whole).elapsed_ns
+        more = b'{"kind":"prompt","seq":%d,"at_ns":%d,"text":"And?"}\n' % (count, at_ns)
         Path("b.jsonl").write_bytes(b"".join([*lines[:-1], more]))
         result = diff(whole, "b.jsonl")
         assert result.exit_code == 1
