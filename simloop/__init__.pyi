@@ -48,6 +48,7 @@ from simloop.runs.fixtures import VirtualClock as VirtualClock
 from simloop.runs.mismatch import Mismatch as Mismatch
 from simloop.runs.options import RunOptions as RunOptions
 from simloop.runs.result import Result as Result
+from simloop.runs.runner import Runner as Runner
 from simloop.runs.simulation import Simulation as Simulation
 from simloop.runs.simulation import arun as arun
 from simloop.runs.simulation import run as run

@@ -92,7 +92,7 @@ def _coroutine(main: Any) -> Coroutine[Any, Any, Any]:
 
 def _check_bounds(max_virtual_s: Any, max_callbacks: Any) -> None:
     """Raise ScenarioError unless the first is a positive number and the second an integer."""
-    is_number = isinstance(max_virtual_s, int | float) and not isinstance(max_virtual_s, bool)
+    is_number = isinstance(max_virtual_s, (int, float)) and not isinstance(max_virtual_s, bool)
     if not is_number or not 0 < max_virtual_s < math.inf:
         raise ScenarioError(
             f"max_virtual_s is {max_virtual_s!r}",
