@@ -33,11 +33,13 @@ if TYPE_CHECKING:
         ScriptUnused,
         SimloopError,
     )
+    from simloop.kernel.errorclass import ErrorClass
     from simloop.kernel.limits import Limits
     from simloop.kernel.machine import Machine
     from simloop.kernel.policies import Compaction, HookIsolation, ToolExecution
     from simloop.kernel.retry import ExponentialBackoff, RetryPolicy
     from simloop.messages import (
+        AssistantMessage,
         Fault,
         Finish,
         FinishReason,
@@ -47,11 +49,16 @@ if TYPE_CHECKING:
         ReasoningDelta,
         Request,
         StreamError,
+        SummaryMessage,
         TextDelta,
         ToolCall,
+        ToolCallDelta,
         ToolCallPart,
+        ToolMessage,
         ToolResult,
+        ToolSpec,
         Usage,
+        UserMessage,
     )
     from simloop.runs.conversation import Agent
     from simloop.runs.fixtures import MakeFakeModel, SimloopRun, VirtualClock
@@ -73,6 +80,7 @@ if TYPE_CHECKING:
         Trigger,
     )
     from simloop.trace.codec import read_trace, write_trace
+    from simloop.trace.exports.event import Event
     from simloop.trace.looptrace import LoopTrace
     from simloop.virtual.simulate import simulate
     from simloop.world.fake_model import FakeModel, Model
@@ -85,6 +93,7 @@ _HOME = {
     "AfterLLMCall": "simloop.engine.hooks",
     "AfterToolCall": "simloop.engine.hooks",
     "Agent": "simloop.runs.conversation",
+    "AssistantMessage": "simloop.messages",
     "BeforeLLMCall": "simloop.engine.hooks",
     "BeforeToolCall": "simloop.engine.hooks",
     "Callbacks": "simloop.engine.hooks",
@@ -92,6 +101,8 @@ _HOME = {
     "Compaction": "simloop.kernel.policies",
     "Context": "simloop.scenario.schema",
     "Deadlock": "simloop.errors",
+    "ErrorClass": "simloop.kernel.errorclass",
+    "Event": "simloop.trace.exports.event",
     "Expect": "simloop.scenario.expect",
     "ExpectationFailed": "simloop.errors",
     "ExponentialBackoff": "simloop.kernel.retry",
@@ -135,16 +146,21 @@ _HOME = {
     "Simulation": "simloop.runs.simulation",
     "StreamError": "simloop.messages",
     "StreamFault": "simloop.scenario.replies",
+    "SummaryMessage": "simloop.messages",
     "TextDelta": "simloop.messages",
     "TokenUsage": "simloop.scenario.replies",
     "Tool": "simloop.world.tools",
     "ToolCall": "simloop.messages",
+    "ToolCallDelta": "simloop.messages",
     "ToolCallPart": "simloop.messages",
     "ToolExecution": "simloop.kernel.policies",
+    "ToolMessage": "simloop.messages",
     "ToolResult": "simloop.messages",
+    "ToolSpec": "simloop.messages",
     "Trigger": "simloop.scenario.schema",
     "Usage": "simloop.messages",
     "UserError": "simloop.world.user_errors",
+    "UserMessage": "simloop.messages",
     "VirtualClock": "simloop.runs.fixtures",
     "When": "simloop.scenario.replies",
     "arun": "simloop.runs.simulation",
@@ -161,6 +177,7 @@ __all__ = [
     "AfterLLMCall",
     "AfterToolCall",
     "Agent",
+    "AssistantMessage",
     "BeforeLLMCall",
     "BeforeToolCall",
     "Callbacks",
@@ -168,6 +185,8 @@ __all__ = [
     "Compaction",
     "Context",
     "Deadlock",
+    "ErrorClass",
+    "Event",
     "Expect",
     "ExpectationFailed",
     "ExponentialBackoff",
@@ -211,16 +230,21 @@ __all__ = [
     "Simulation",
     "StreamError",
     "StreamFault",
+    "SummaryMessage",
     "TextDelta",
     "TokenUsage",
     "Tool",
     "ToolCall",
+    "ToolCallDelta",
     "ToolCallPart",
     "ToolExecution",
+    "ToolMessage",
     "ToolResult",
+    "ToolSpec",
     "Trigger",
     "Usage",
     "UserError",
+    "UserMessage",
     "VirtualClock",
     "When",
     "arun",
