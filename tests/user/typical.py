@@ -80,7 +80,7 @@ def answer(request: Request) -> str:
 class Streaming:
     async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
         yield TextDelta(request.system_prompt)
-        yield Finish(FinishReason.STOP, "stop")
+        yield Finish(FinishReason.STOP)
 
 
 class TwiceAtOnce:
