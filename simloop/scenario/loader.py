@@ -50,7 +50,7 @@ def _validate(document: Document) -> Scenario:
         # JSON, because strict JSON mode accepts a word for an enum member; strict Python does not.
         scenario = Scenario.model_validate_json(json.dumps(document.data))
     except ValidationError as error:
-        raise _findings(document, error) from error
+        raise _findings(document, error) from None  # its text quotes the file unescaped
     try:
         check_names_in(scenario)
     except ScenarioError as error:
