@@ -473,8 +473,13 @@ def test_taking_a_state_keeps_nothing_of_the_program_alive() -> None:
 
 @pytest.mark.parametrize(
     "held",
-    [[[number] for number in range(30_000)], set(range(30_000)), hashlib.sha256()],
-    ids=["many objects", "a large set", "an object written in C"],
+    [
+        [[number] for number in range(30_000)],
+        set(range(30_000)),
+        hashlib.sha256(),
+        {Holder(), Holder()},
+    ],
+    ids=["many objects", "a large set", "an object written in C", "objects in no order"],
 )
 def test_a_state_that_cannot_be_known_counts_as_progress(held: Any) -> None:
     with pytest.raises(RunawayRun, match="more than max_callbacks"):
