@@ -87,4 +87,3 @@ from simloop.world.user_errors import UserError as UserError
 from simloop.world.world import World as World
 
 __version__: str
-__all__: list[str]
