@@ -30,8 +30,10 @@ from simloop.runs.assembly import (
     surroundings_of,
 )
 from simloop.runs.chosen_loop import ChosenLoop, choose_loop, repeat
+from simloop.runs.design import AgentDesign
 from simloop.runs.options import RunOptions, check_options, check_scenario
 from simloop.runs.registry import reasons_against
+from simloop.runs.request_bound import RequestBound
 from simloop.runs.run_prompt import run_prompt
 from simloop.runs.timetable import Timetable
 from simloop.scenario.schema import Scenario
@@ -162,6 +164,8 @@ class PreparedRun:
         )
         self._start_ns = loop.now_ns
         self._timetable = Timetable(scenario, world)
+        if isinstance(self.loop.design, AgentDesign):  # the engine bounds its transitions itself
+            recorder.listen(RequestBound(recorder, around.model, scenario.max_transitions))
         for listener in self._listeners:
             recorder.listen(listener)
         return world

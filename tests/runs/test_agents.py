@@ -355,6 +355,21 @@ def test_an_agent_cannot_hide_that_its_trace_is_too_long() -> None:
         run(ANSWERED.model_copy(update={"max_trace_chars": 10}), loop=swallows)
 
 
+def test_an_agent_cannot_hide_that_a_tool_made_its_trace_too_long() -> None:
+    async def swallows_the_tool(prompt: str, world: World) -> str:
+        reply = await world.model.reply([UserMessage(prompt)], tools=world.tools.specs)
+        with suppress(Exception):
+            await world.tools.run(reply.message.calls[0])
+        return "All is well."
+
+    tools = {"work": ScriptedTool(returns_chars=1_000)}
+    scenario = Scenario(
+        prompt="Go.", tools=tools, model=[Reply(call={"work": {}})], max_trace_chars=500
+    )
+    with pytest.raises(RunawayRun, match="max_trace_chars"):
+        run(scenario, loop=swallows_the_tool)
+
+
 # The user
 
 
