@@ -26,7 +26,7 @@ from simloop.runs.script_account import advice, check_script, unused
 from simloop.scenario.expect import Expect
 from simloop.scenario.schema import Scenario
 from simloop.trace.looptrace import LoopTrace
-from simloop.virtual.clock import run_virtual
+from simloop.virtual.running import run_virtual
 from simloop.virtual.simulate import simulate
 from simloop.world.user_errors import UserError
 
