@@ -60,9 +60,15 @@ def test_a_tool_that_returns_something_new_is_progress() -> None:
     def look() -> int:
         return next(answers)
 
-    script = [Reply(call={"look": {}}, times=5_999), Reply(say="Enough.")]
-    result = run(Scenario(prompt="Go.", model=script), tools=[look], loop=calls_until_told_to_end)
-    assert result.text == "Enough."
+    async def looks(prompt: str, world: World) -> str:
+        while True:
+            reply = await world.model.reply([UserMessage(prompt)], tools=world.tools.specs)
+            result = await world.tools.run(reply.message.calls[0])
+            if result.text == "5999":
+                return result.text
+
+    scenario = Scenario(prompt="Go.", model=[Reply(call={"look": {}}, times="always")])
+    assert run(scenario, tools=[look], loop=looks).text == "5999"
 
 
 def test_max_transitions_bounds_the_requests_of_an_agent() -> None:
