@@ -17,6 +17,7 @@ from simloop.errors import ScenarioError as ScenarioError
 from simloop.errors import ScriptExhausted as ScriptExhausted
 from simloop.errors import ScriptUnused as ScriptUnused
 from simloop.errors import SimloopError as SimloopError
+from simloop.kernel.errorclass import ErrorClass as ErrorClass
 from simloop.kernel.limits import Limits as Limits
 from simloop.kernel.machine import Machine as Machine
 from simloop.kernel.policies import Compaction as Compaction
@@ -34,11 +35,14 @@ from simloop.messages import Part as Part
 from simloop.messages import ReasoningDelta as ReasoningDelta
 from simloop.messages import Request as Request
 from simloop.messages import StreamError as StreamError
+from simloop.messages import SummaryMessage as SummaryMessage
 from simloop.messages import TextDelta as TextDelta
 from simloop.messages import ToolCall as ToolCall
+from simloop.messages import ToolCallDelta as ToolCallDelta
 from simloop.messages import ToolCallPart as ToolCallPart
 from simloop.messages import ToolMessage as ToolMessage
 from simloop.messages import ToolResult as ToolResult
+from simloop.messages import ToolSpec as ToolSpec
 from simloop.messages import Usage as Usage
 from simloop.messages import UserMessage as UserMessage
 from simloop.runs.conversation import Conversation as Conversation
@@ -48,6 +52,7 @@ from simloop.runs.fixtures import VirtualClock as VirtualClock
 from simloop.runs.mismatch import Mismatch as Mismatch
 from simloop.runs.options import RunOptions as RunOptions
 from simloop.runs.result import Result as Result
+from simloop.runs.runner import Runner as Runner
 from simloop.runs.simulation import Simulation as Simulation
 from simloop.runs.simulation import arun as arun
 from simloop.runs.simulation import run as run
@@ -70,6 +75,7 @@ from simloop.scenario.schema import ScriptedTool as ScriptedTool
 from simloop.scenario.schema import Trigger as Trigger
 from simloop.trace.codec import read_trace as read_trace
 from simloop.trace.codec import write_trace as write_trace
+from simloop.trace.exports.event import Event as Event
 from simloop.trace.looptrace import LoopTrace as LoopTrace
 from simloop.virtual.simulate import simulate as simulate
 from simloop.world.agent import Agent as Agent

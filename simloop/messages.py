@@ -240,10 +240,13 @@ class ToolCallPart(Struct, frozen=True, gc=False):
 
 
 class Finish(Struct, frozen=True, gc=False):
-    """The end of the model's reply. `steps` is the number of steps that it reports."""
+    """The end of the model's reply. `steps` is the number of steps that it reports.
+
+    `raw` is the provider's own word for the reason, if there is one.
+    """
 
     reason: FinishReason
-    raw: str
+    raw: str = ""
     usage: Usage | None = None
     steps: int = 1
 

@@ -22,7 +22,7 @@ TOP = Path(__file__).resolve().parent.parent
 
 # When pytester has run a session in this process it forgets the modules that were imported first
 # there, and classes of the same name from before and after would not be the same.
-LOADED = [getattr(simloop, name) for name in simloop.__all__]
+LOADED = [getattr(simloop, name) for name in dir(simloop)]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,5 +1,6 @@
 """Hostile scenarios and file names neither end a session nor reach a terminal as they are."""
 
+import json
 import os
 import xml.etree.ElementTree as ET
 
@@ -39,6 +40,23 @@ def test_no_text_of_a_scenario_is_shown_as_it_is_where_a_python_test_runs_it(
             simloop_run(f"{number}.yaml")
     """)
     result = play(project, "--tb=short")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert "FORGED" in result.stdout.str()
+    assert raw_in(result.stdout.str()) == []
+
+
+def test_no_key_of_a_scenario_is_shown_as_it_is_where_a_python_test_reads_it(
+    project: pytest.Pytester,
+) -> None:
+    """Without `--tb=short` pytest prints the cause of an error too, and whole functions."""
+    (project.path / "a.yaml").write_text(json.dumps({"prompt": "Hi", HOSTILE: 1}))
+    project.makepyfile("""
+        from simloop import load_scenario
+
+        def test_it():
+            load_scenario("a.yaml")
+    """)
+    result = play(project)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert "FORGED" in result.stdout.str()
     assert raw_in(result.stdout.str()) == []

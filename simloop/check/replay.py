@@ -17,6 +17,7 @@ from simloop.errors import InternalError, ReplayDiverged, ScenarioError, Simloop
 from simloop.runs.chosen_loop import repeat
 from simloop.runs.options import RunOptions
 from simloop.runs.own_loop import is_own
+from simloop.runs.plan import Plan
 from simloop.runs.simulation import Simulation
 from simloop.scenario.schema import Scenario
 from simloop.trace.diff import first_difference
@@ -101,7 +102,7 @@ def different_settings(one: Header, other: Header) -> Iterator[Setting]:
     return (setting for setting in settings if setting.one != setting.other)
 
 
-def run_to_the_end(scenario: Scenario, **given: Unpack[RunOptions]) -> LoopTrace:
+def run_to_the_end(scenario: Scenario | Plan, **given: Unpack[RunOptions]) -> LoopTrace:
     """Return the trace of a run, however it ended: a script that does not fit is no difference.
 
     Raises ScenarioError if the run cannot begin, and InternalError.
@@ -117,24 +118,29 @@ def run_to_the_end(scenario: Scenario, **given: Unpack[RunOptions]) -> LoopTrace
     return simulation.trace
 
 
-def check_determinism(trace: LoopTrace, scenario: Scenario, **given: Unpack[RunOptions]) -> None:
+def check_determinism(
+    trace: LoopTrace, scenario: Scenario | Plan, **given: Unpack[RunOptions]
+) -> None:
     """Run the scenario of `trace` once more. Raises ReplayDiverged if the runs differ.
 
-    `given` holds the arguments of the first run; a machine given as an object is driven again, and
-    a class or a function makes another one. The runs differ because of Python code (a set, a clock,
-    a counter that survives the run), or because of a fault of simloop's own.
+    `given` holds the arguments of the first run, unless its plan has them. A machine given as an
+    object is driven again, and a class or a function makes another one. The runs differ because of
+    Python code (a set, a clock, a counter that survives the run), or because of a fault of
+    simloop's own.
     """
     header = trace.header
-    given["seed"] = header.seed
     given.setdefault("loop", header.loop)
-    again = run_to_the_end(scenario, **given)
+    plan = scenario.fresh() if isinstance(scenario, Plan) else Plan(scenario, given)
+    again = run_to_the_end(plan, seed=header.seed)
     if _lines(trace) == _lines(again):  # sees more than a comparison would: 1 and true, 0 and -0
         return
     found = first_difference(trace, again)
     lines = ["two runs of the same scenario with the same seed differ"]
     if found is not None:
         lines.extend(found.lines("first run", "second run"))
-    raise ReplayDiverged("\n".join(lines), reproduce=reproduce(scenario, header.seed, given))
+    raise ReplayDiverged(
+        "\n".join(lines), reproduce=reproduce(plan.source, header.seed, plan.given)
+    )
 
 
 def _lines(trace: LoopTrace) -> bytes:

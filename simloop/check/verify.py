@@ -19,6 +19,7 @@ from simloop.errors import (
 )
 from simloop.runs.mismatch import Mismatch, in_trace
 from simloop.runs.options import RunOptions
+from simloop.runs.plan import Plan
 from simloop.runs.result import Result
 from simloop.runs.simulation import Simulation
 from simloop.scenario.expect import Expect
@@ -45,6 +46,7 @@ class Verdict:
     ended_by: SimloopError | None = None
     unmet: tuple[Mismatch, ...] = ()
     given: RunOptions = field(default_factory=RunOptions)
+    plan: Plan | None = None
     expected: Expect = field(default_factory=Expect)
 
     @property
@@ -78,7 +80,8 @@ class Verdict:
         self.given = given
         try:
             self.scenario = load_scenario(source) if isinstance(source, Path) else source
-            simulation = Simulation(self.scenario, **given)
+            self.plan = Plan(self.scenario, given)
+            simulation = Simulation(self.plan)
             self.trace = simulation.trace
             self.expected = simulation.expected
             self.result = simulation.run()
@@ -109,12 +112,12 @@ class Verdict:
 
     def play_again(self) -> None:
         """Run the scenario once more and compare the runs."""
-        if self.scenario is None or self.trace is None or not self.trace.entries:
+        if self.plan is None or self.trace is None or not self.trace.entries:
             return
         if any(isinstance(error, InternalError) for error in self.errors):
             return  # a fault of simloop is reported once
         try:
-            check_determinism(self.trace, self.scenario, **self.given)
+            check_determinism(self.trace, self.plan)
         except SimloopError as error:
             self.deterministic = False
             self.errors.append(error)

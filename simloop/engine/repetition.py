@@ -39,7 +39,9 @@ class Repetition:
         if left or self._spent != self._spent_replies():
             return ""
         said = Counter(filter(None, map(_what, self._record[self._since :])))
-        return "" if said and min(said.values()) < _OFTEN else _last_round(self._record)
+        if said and min(said.values()) < _OFTEN:
+            return ""
+        return _last_round(self._record) or "its model calls"  # an agent has no transitions
 
     def _spent_replies(self) -> int:
         return spent_replies(self._model)
@@ -71,7 +73,7 @@ def _what(entry: AnyEntry) -> tuple[Any, ...] | None:
             return type(entry), entry.text
         case entries.ToolCall():
             return type(entry), entry.name, entry.arguments
-        case entries.Answered():
+        case entries.Answered() | entries.ToolResult():
             return type(entry), entry.name, entry.text, entry.is_error
         case entries.Finish():
             return type(entry), entry.reason, entry.raw

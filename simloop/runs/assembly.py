@@ -29,13 +29,15 @@ from simloop.scenario.history import past_messages
 from simloop.scenario.schema import HookPoint, Scenario, ScriptedHook, ScriptedTool
 from simloop.scenario.strict import differs
 from simloop.virtual.seeds import Seeds
-from simloop.world.fake_model import FakeModel, Model, ScriptedFailure
+from simloop.world.fake_model import Model, ScriptedFailure, ScriptEntry
 from simloop.world.faults import FaultSites, FaultyModel, faulty_tool
 from simloop.world.file_tools import file_tools
 from simloop.world.files import Files
 from simloop.world.tools import Tool
 from simloop.world.tools_port import text_of
 from simloop.world.user_function import UserFunction
+
+_USUAL = Limits()
 
 
 def features_of(scenario: Scenario, given: RunOptions) -> dict[Feature, bool]:
@@ -48,7 +50,7 @@ def features_of(scenario: Scenario, given: RunOptions) -> dict[Feature, bool]:
         and scenario.tool_execution.start is ToolStart.WHEN_CALLED,
         Feature.HISTORY: bool(scenario.history),
         Feature.LIMITS: any(
-            getattr(scenario.limits, name) != getattr(Limits(), name)
+            getattr(scenario.limits, name) != getattr(_USUAL, name)
             for name in (*OF_LOOPS, "first_part_timeout_ms", "model_call_timeout_ms")
         ),
         Feature.MOMENTS: any(
@@ -80,9 +82,9 @@ def _has_policy_of_tools(scenario: Scenario) -> bool:
     return policy is not None and (policy.order is not None or policy.start is not None)
 
 
-def fake_model(scenario: Scenario) -> FakeModel:
-    """Return a fake model that plays the scenario's script."""
-    return FakeModel(
+def script_of(scenario: Scenario) -> tuple[list[ScriptEntry], list[ScriptEntry]]:
+    """Return the scenario's script, as the arguments of a fake model that plays it."""
+    return (
         [reply.entry(f"model.{index}") for index, reply in enumerate(scenario.model)],
         [reply.entry(f"summaries.{index}") for index, reply in enumerate(scenario.summaries)],
     )
@@ -109,6 +111,15 @@ def scripted_hooks(scenario: Scenario) -> Hooks:
     )
 
 
+def hooks_of(scenario: Scenario, given: RunOptions) -> Hooks:
+    """Return the hooks of one run, as those of a script count their calls."""
+    own = given.get("hooks") or _NO_HOOKS
+    return scripted_hooks(scenario) + own if scenario.hooks else own
+
+
+_NO_HOOKS, _NO_CALLBACKS = Hooks(), Callbacks()
+
+
 def python_code(given: RunOptions, tools: Iterable[str]) -> tuple[str, ...]:
     """Return the names of the Python code that a trace cannot hold, without the user's own loop."""
     names = ("hooks", "callbacks", "model", "retry", "estimate_tokens")
@@ -132,13 +143,14 @@ class Surroundings(NamedTuple):
 
 def surroundings_of(
     scenario: Scenario,
-    own_tools: dict[str, Tool],
+    tools: dict[str, Tool],
     model: Model,
     seeds: Seeds,
     files: Files | None,
 ) -> Surroundings:
-    """Return the model and the tools of a scenario, joined with those that the caller gave."""
-    tools = {**scripted_tools(scenario, files), **own_tools}
+    """Return the model and the tools of a run; `tools` are all but those over its files."""
+    if files is not None:
+        tools = {**file_tools(files, scenario.shell_timeout // 10**6), **tools}
     _check_tools_of_hooks(scenario, tools)
     if scenario.faults is None:
         return Surroundings(model, tools, None)
@@ -149,19 +161,15 @@ def surroundings_of(
 
 
 def settings_of(
-    scenario: Scenario,
-    given: RunOptions,
-    policies: Policies,
-    seeds: Seeds,
-    faulty: Callable[[Tool], Tool] | None,
-) -> EngineSettings:
-    """Return the settings of the engine, joined with the options that the caller gave.
+    scenario: Scenario, given: RunOptions, policies: Policies
+) -> Callable[..., EngineSettings]:
+    """Return a function that makes the settings of one run from its hooks, seeds and faults.
 
     The loop's `policies` supply each setting that neither the scenario nor the caller states.
     """
-    return EngineSettings(
-        hooks=scripted_hooks(scenario) + (given.get("hooks") or Hooks()),
-        callbacks=given.get("callbacks") or Callbacks(),
+    return functools.partial(
+        EngineSettings,
+        callbacks=given.get("callbacks") or _NO_CALLBACKS,
         system_prompt=scenario.system_prompt,
         history=past_messages(scenario.history),
         limits=scenario.limits,
@@ -174,18 +182,18 @@ def settings_of(
         sent_back=policies.sent_back,
         on_abort=policies.on_abort,
         estimate_tokens=given.get("estimate_tokens") or utf8_bytes_over_4,
-        seeds=seeds,
         context=_context(scenario),
         clock_skew_ns=scenario.clock.ahead - scenario.clock.behind,
         replies=policies.replies,
         warn_after=policies.warn_after if scenario.warn_after is None else scenario.warn_after,
-        faulty=faulty,
         max_transitions=scenario.max_transitions,
     )
 
 
 def _check_tools_of_hooks(scenario: Scenario, tools: Mapping[str, object]) -> None:
     """Raise ScenarioError if a hook can never act because it names a missing tool."""
+    if not scenario.hooks:
+        return
     tools = {**tools, **{name: None for hook in scenario.hooks for name in hook.add_tools}}
     for index, hook in enumerate(scenario.hooks):
         named = [("tool", hook.tool), *(("hide_tools", name) for name in hook.hide_tools)]

@@ -144,6 +144,12 @@ def _agent(
 
 def repeat(scenario: Scenario, given: RunOptions, seed: int, verb: str, call: str) -> str:
     """Return the command that repeats a run, or the call if a file or a name is missing."""
+    before, after = repetition(scenario, given, verb, call)
+    return f"{before}{seed}{after}"
+
+
+def repetition(scenario: Scenario, given: RunOptions, verb: str, call: str) -> tuple[str, str]:
+    """Return the text of `repeat` before the seed, and after it: many runs share both."""
     loop: GivenLoop = given.get("loop") or scenario.loop
     judge_as, options = given.get("judge_as") or "", given.get("loop_options") or {}
     expect_on = given.get("expect_on")
@@ -151,15 +157,15 @@ def repeat(scenario: Scenario, given: RunOptions, seed: int, verb: str, call: st
     if scenario.path and isinstance(loop, str) and (file or not expect_on):
         flags = _flags(loop, scenario, judge_as, options)
         flags += f" --expect {shlex.quote(file)}" if file else ""
-        return f"simloop {verb} {shlex.quote(scenario.path)} --seed {seed}{flags}"
+        return f"simloop {verb} {shlex.quote(scenario.path)} --seed ", flags
     source = f"simloop.load_scenario({scenario.path!r})" if scenario.path else "scenario"
-    words = [source, f"seed={seed}"]
+    words = []
     if loop != scenario.loop:
         words.append(f"loop={loop!r}" if isinstance(loop, str) else f"loop={_called(loop)}")
     words += [f"judge_as={judge_as!r}"] if judge_as else []
     words += [f"loop_options={options!r}"] if options else []
     words += ["expect_on=expect_on"] if expect_on else []
-    return f"{call}({', '.join(words)})"
+    return f"{call}({source}, seed=", "".join(f", {word}" for word in words) + ")"
 
 
 def _with_options(scenario: Scenario, loop: str, options: Mapping[str, Any]) -> Scenario:

@@ -26,6 +26,7 @@ from simloop.runs.chosen_loop import choose_loop
 from simloop.runs.design import MachineDesign
 from simloop.runs.options import RunOptions
 from simloop.runs.own_loop import GivenLoop, called
+from simloop.runs.plan import Plan
 from simloop.runs.prepared import PreparedRun
 from simloop.scenario.schema import Scenario
 from simloop.trace.entries import AnyEntry
@@ -98,7 +99,7 @@ class Conversation:
     def __init__(
         self, scenario: Scenario, *, events: Names = "document", **given: Unpack[RunOptions]
     ) -> None:
-        self._run = PreparedRun(scenario, given)
+        self._run = PreparedRun(Plan(scenario, given))
         self._run.listen(self._see)
         loop = given.get("loop") or scenario.loop
         self._view = event_view(scenario, loop, events, given.get("tools", ()))

@@ -41,6 +41,8 @@ class Mismatch:
 
 def mismatches(expect: Expect, result: "Result") -> tuple[Mismatch, ...]:
     """Return the expectations that a run with this result does not meet."""
+    if not expect.model_fields_set:
+        return ()
     at_the_end, in_the_trace = _at_the_end(expect, result), in_trace(expect, result.trace.entries)
     return (*at_the_end, *in_the_trace, *_unused(expect, result))
 

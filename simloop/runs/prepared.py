@@ -1,20 +1,15 @@
-"""A scenario that is prepared to run: its loop, its world and its user.
+"""A plan that is prepared to run with one seed: its loop, its world and its user.
 
-Not here: what the scenario expects (simulation.py) and the events for an interface
-(conversation.py). The rule to keep: a run is a pure function of the scenario, the seed and the
-caller's functions.
+Not here: what does not depend on the seed (plan.py), what the scenario expects (simulation.py) and
+the events for an interface (conversation.py). The rule to keep: a run is a pure function of the
+scenario, the seed and the caller's functions.
 """
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
-
-import msgspec
 
 from simloop.engine.machine_agent import MachineAgent
 from simloop.errors import (
     BrokenMachine,
-    CannotExpress,
     InternalError,
     ScenarioError,
     SimloopError,
@@ -22,22 +17,13 @@ from simloop.errors import (
 from simloop.escape import escape
 from simloop.kernel.machine import Feature
 from simloop.messages import Message, Queue
-from simloop.runs.assembly import (
-    fake_model,
-    features_of,
-    python_code,
-    settings_of,
-    surroundings_of,
-)
-from simloop.runs.chosen_loop import ChosenLoop, choose_loop, repeat
-from simloop.runs.options import RunOptions, check_options, check_scenario
-from simloop.runs.registry import reasons_against
+from simloop.runs.design import AgentDesign
+from simloop.runs.plan import Plan
+from simloop.runs.request_bound import RequestBound
 from simloop.runs.run_prompt import run_prompt
 from simloop.runs.timetable import Timetable
-from simloop.scenario.schema import Scenario
 from simloop.trace import entries
-from simloop.trace.codec import FORMAT, VERSION, digest
-from simloop.trace.entries import Footer, Header
+from simloop.trace.entries import Footer
 from simloop.trace.looptrace import LoopTrace
 from simloop.trace.recorder import Listener, Recorder
 from simloop.virtual.clock import VirtualLoop
@@ -45,10 +31,7 @@ from simloop.virtual.seeds import Seeds
 from simloop.virtual.simulate import running_loop
 from simloop.world.agent import Agent
 from simloop.world.ending import Ending
-from simloop.world.fake_model import FunctionModel, Model
-from simloop.world.files import Files
 from simloop.world.model_port import ModelPort
-from simloop.world.tools import toolbox
 from simloop.world.tools_port import ToolsPort
 from simloop.world.user_errors import UserError, describe
 from simloop.world.user_port import UserPort
@@ -62,31 +45,18 @@ class PreparedRun:
     are the ends of the runs so far. `python` names the code that a trace cannot hold.
     """
 
-    def __init__(self, scenario: Scenario, given: RunOptions) -> None:
-        check_scenario(scenario)
-        check_options(given)
-        seed = given.get("seed")
-        try:
-            self.loop = chosen = choose_loop(scenario, given)
-            reasons = reasons_against(chosen.design.lacks, features_of(scenario, given))
-            if reasons:
-                raise CannotExpress(chosen.name, reasons)
-        except ScenarioError as error:
-            error.path = scenario.path or None
-            raise
-        self._source, self._given = scenario, given
-        self.scenario = scenario = chosen.scenario
-        self.seeds = Seeds(scenario.seed if seed is None else seed)
-        self.model = _choose_model(scenario, given.get("model"))
-        self.files = None if scenario.files is None else Files(scenario.files)
-        tools = toolbox(given.get("tools", ()))
-        self._surroundings = surroundings_of(scenario, tools, self.model, self.seeds, self.files)
-        policies = chosen.design.policies
-        self._settings = settings_of(
-            scenario, given, policies, self.seeds, self._surroundings.faulty
-        )
-        self.python = (*python_code(given, tools), *(("loop",) if chosen.is_own else ()))
-        self.trace = LoopTrace(_header(chosen, self.seeds.seed, self.python))
+    def __init__(self, plan: Plan, seed: int | None = None) -> None:
+        self._plan = plan
+        self.loop = plan.loop
+        self.python = plan.python
+        self.scenario = scenario = plan.loop.scenario
+        given = plan.given.get("seed") if seed is None else seed
+        self.seeds = Seeds(scenario.seed if given is None else given)
+        self.model = plan.model()
+        self.files = plan.files()
+        self._surroundings = plan.surroundings(self.model, self.seeds, self.files)
+        self._settings = plan.settings(self.seeds, self._surroundings)
+        self.trace = LoopTrace(plan.header(self.seeds.seed))
         self.endings: list[Ending] = []
         self._listeners: list[Listener] = []
         self._world: World | None = None
@@ -118,7 +88,7 @@ class PreparedRun:
     @property
     def reproduce(self) -> str:
         """Return the command, or the call, that repeats the run."""
-        return repeat(self._source, self._given, self.seeds.seed, "run", "simloop.run")
+        return self._plan.command(self.seeds.seed)
 
     async def send(self, prompt: str) -> Ending:
         """Run one prompt to its outcome; earlier messages stay in the context."""
@@ -162,6 +132,8 @@ class PreparedRun:
         )
         self._start_ns = loop.now_ns
         self._timetable = Timetable(scenario, world)
+        if isinstance(self.loop.design, AgentDesign):  # the engine bounds its transitions itself
+            recorder.listen(RequestBound(recorder, around.model, scenario.max_transitions))
         for listener in self._listeners:
             recorder.listen(listener)
         return world
@@ -202,32 +174,3 @@ class PreparedRun:
         """Stop the run as its user would; callable from tools, hooks, callbacks and timers."""
         if self._world is not None:
             self._world.user.stop()
-
-
-def _choose_model(scenario: Scenario, model: Model | Callable[..., Any] | None) -> Model:
-    if model is None:
-        return fake_model(scenario)
-    if scenario.model or scenario.summaries:
-        raise ScenarioError(
-            "there are two models: a script in the scenario, and `model`",
-            key="model",
-            hint="leave one of them out",
-        )
-    return model if hasattr(model, "stream") else FunctionModel(model)
-
-
-def _header(loop: ChosenLoop, seed: int, python: tuple[str, ...]) -> Header:
-    scenario = loop.scenario
-    whole = scenario.model_dump_json(exclude_defaults=True, by_alias=True).encode()
-    return Header(
-        format=FORMAT,
-        version=VERSION,
-        title=scenario.title,
-        loop=loop.name,
-        seed=seed,
-        scenario_digest=digest(whole),
-        scenario=msgspec.Raw(whole),
-        limits=loop.limits,
-        python=python,
-        judge_as=loop.judge_as,
-    )

@@ -21,9 +21,9 @@ def unused(run: PreparedRun) -> list[str]:
 def check_script(run: PreparedRun, result: Result) -> None:
     """Raise ScriptUnused for unused replies and actions, unless the scenario expects a number."""
     expect = run.loop.expected
+    if not result.unused_places or expect.unused is not None:
+        return  # the latter is compared with the other expectations
     error = _unused_error(run)
-    if error is None or expect.unused is not None:
-        return  # compared with the other expectations
     error.others = (f"it ended with {result.outcome}: {result.message}",)
     if run.loop.name == run.scenario.loop:
         error.others += tuple(map(str, mismatches_by_default(expect, result)))
@@ -43,7 +43,7 @@ def advice(run: PreparedRun, stated: str) -> str:
     return f"say under expect_on what this loop does: {loop.name}: {stated}"
 
 
-def _unused_error(run: PreparedRun) -> ScriptUnused | None:
+def _unused_error(run: PreparedRun) -> ScriptUnused:
     never = run.never_came()
     message = f"these actions of the user never happened: {', '.join(never)}"
     try:
@@ -53,4 +53,4 @@ def _unused_error(run: PreparedRun) -> ScriptUnused | None:
         error.message += f"; {message}" if never else ""
         return error
     hint = "find out why the run ended early, or delete them"
-    return ScriptUnused(message, key=never[0], hint=hint) if never else None
+    return ScriptUnused(message, key=never[0], hint=hint)

@@ -19,13 +19,14 @@ from simloop.escape import escape
 from simloop.runs.account import account
 from simloop.runs.mismatch import in_trace, mismatches_by_default
 from simloop.runs.options import RunOptions
+from simloop.runs.plan import Plan
 from simloop.runs.prepared import PreparedRun
 from simloop.runs.result import Result
 from simloop.runs.script_account import advice, check_script, unused
 from simloop.scenario.expect import Expect
 from simloop.scenario.schema import Scenario
 from simloop.trace.looptrace import LoopTrace
-from simloop.virtual.clock import run_virtual
+from simloop.virtual.running import run_virtual
 from simloop.virtual.simulate import simulate
 from simloop.world.user_errors import UserError
 
@@ -33,8 +34,11 @@ from simloop.world.user_errors import UserError
 class Simulation:
     """One run of a scenario, from its first prompt to its result. `run` makes it; it runs once."""
 
-    def __init__(self, scenario: Scenario, **given: Unpack[RunOptions]) -> None:
-        self.prepared = PreparedRun(scenario, given)
+    def __init__(self, scenario: Scenario | Plan, **given: Unpack[RunOptions]) -> None:
+        if isinstance(scenario, Plan):  # which has the other options
+            self.prepared = PreparedRun(scenario, given.get("seed"))
+        else:
+            self.prepared = PreparedRun(Plan(scenario, given))
 
     @property
     def trace(self) -> LoopTrace:

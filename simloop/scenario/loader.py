@@ -50,7 +50,9 @@ def _validate(document: Document) -> Scenario:
         # JSON, because strict JSON mode accepts a word for an enum member; strict Python does not.
         scenario = Scenario.model_validate_json(json.dumps(document.data))
     except ValidationError as error:
-        raise findings(document, error, Scenario, _mistakes_in_names(document)) from error
+        raise findings(
+            document, error, Scenario, _mistakes_in_names(document)
+        ) from None  # its text quotes the file unescaped
     try:
         check_names_in(scenario)
     except ScenarioError as error:

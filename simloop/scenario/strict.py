@@ -4,6 +4,7 @@ Not here: the models. The rules to keep: a file and a call get equal checks, wit
 type checker without plugins accepts exactly the values that the models accept.
 """
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeAlias, TypeVar
 
@@ -124,5 +125,9 @@ def differs(model: BaseModel, field: str) -> bool:
 
     It does not use `model_fields_set`: a scenario dumped with its defaults must load again.
     """
-    default = type(model).model_fields[field].get_default(call_default_factory=True)
-    return bool(getattr(model, field) != default)
+    return bool(getattr(model, field) != _default(type(model), field))
+
+
+@functools.lru_cache(maxsize=256)
+def _default(kind: type[BaseModel], field: str) -> Any:
+    return kind.model_fields[field].get_default(call_default_factory=True)

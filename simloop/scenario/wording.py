@@ -30,6 +30,9 @@ _MAPPING = frozenset({"model_type", "dataclass_type", "dict_type", "model_attrib
 _WHOLE_NUMBER = frozenset({"int_type", "int_parsing", "int_from_float", "int_parsing_size"})
 _WORD = re.compile(r"'([^']*)'")
 
+_OF_THE_RUN = (("tools",), ("hooks",), ("model",))
+"""Keys of a scenario that are arguments of a run too, which takes functions."""
+
 _AS_JSON = {"float": "number", "list": "array", "dict": "object"}
 """Python types whose names differ from those of JSON Schema."""
 
@@ -117,11 +120,16 @@ def _refusal(model: type[BaseModel], error: Any, loc: Loc, key: str) -> Scenario
         message, hint = "unknown key", nearest(model, loc)
     elif error["type"] == "missing":
         message, hint = "this is missing", f"add {loc[-1]}=..."
-    elif loc[:1] in (("tools",), ("hooks",)) and callable(error["input"]):
+    elif loc[:1] in _OF_THE_RUN and _holds_functions(error["input"]):
         hint = f"give functions to the run: run(scenario, {loc[0]}=...)"
     elif hint in _LINES:
         hint = hint.partition(", or ")[0]
     return ScenarioError(message, key=".".join(map(str, (key, *loc))), hint=hint)
+
+
+def _holds_functions(given: Any) -> bool:
+    items = given if isinstance(given, list | tuple) and given else [given]
+    return all(map(callable, items))
 
 
 def nearest(model: Any, loc: Loc) -> str:

@@ -262,7 +262,8 @@ class _Border:
     def _scan(self) -> None:
         """Find where the originals are bound; 500 modules take 2 ms, so each is read once."""
         present = list(sys.modules.values())
-        if len(present) == len(self.modules) and all(map(operator.is_, present, self.modules)):
+        changed = map(operator.is_not, present, self.modules)
+        if len(present) == len(self.modules) and not any(changed):
             return
         modules: list[tuple[Any, Any]] = list(sys.modules.items())
         found: dict[Any, tuple[Any, _Holder | None]] = {}

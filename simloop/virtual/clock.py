@@ -24,9 +24,9 @@ from typing import Any, TypeVar, cast
 
 from simloop.errors import Deadlock, RunawayRun, ScenarioError
 from simloop.virtual.outside import REFUSED, run_anyio_threads_inline
-from simloop.virtual.standstill import Standstill
+from simloop.virtual.standstill import ADVICE, MAX_CALLBACKS, Standstill
 from simloop.virtual.timers import NEVER_NS, NEVER_S, SECOND_NS, clock_text, none_or_ever
-from simloop.virtual.waiting import callers_place, where_it_waits
+from simloop.virtual.waiting import MOST_NAMED, callers_place, unfinished_work
 
 T = TypeVar("T")
 Task = asyncio.Task[Any]
@@ -34,12 +34,9 @@ Timer = asyncio.TimerHandle
 Handle = asyncio.Handle
 
 MAX_VIRTUAL_NS = 10 * 365 * 86_400 * SECOND_NS
-# For a program that makes progress; one that makes none is ended by `Standstill`.
-MAX_CALLBACKS = 12_000_000
 # Below this (24 days) sums of two doubles still round to the nanosecond that was meant; above it,
 # `timeout(1)` and `sleep(1)` must still meet in one instant.
 _EXACT_S = 2.0**21
-_NAMED_TASKS = 20
 # asyncio says these from `__del__`, so garbage collection decides whether and when.
 _SAID_BY_DEL = ("exception was never retrieved", "was destroyed but it is pending!")
 
@@ -166,13 +163,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def _look(self) -> None:
         """Raise RunawayRun past the bound on callbacks, or if the program makes no progress."""
         __tracebackhide__ = True
-        if self._callbacks > self._most_callbacks:
-            raise RunawayRun(self._report(f"more than max_callbacks={self._most_callbacks} ran"))
-        if self._standstill is not None:
+        finding = f"more than max_callbacks={self._most_callbacks} ran"
+        if self._callbacks <= self._most_callbacks and self._standstill is not None:
             self._look_at = self._standstill.look(self, self._callbacks)
-            if self._standstill.stuck:
-                finding = f"no progress: after {self._callbacks} callbacks its state comes back"
-                raise RunawayRun(self._report(finding))
+            finding = self._standstill.finding
+        if finding:
+            raise RunawayRun(f"{self._report(finding)}\n  {ADVICE}")
 
     def _jump(self) -> None:
         """Move time to the next timer that is still wanted."""
@@ -352,14 +348,13 @@ class VirtualLoop(asyncio.BaseEventLoop):
         for finding in (*self.escapes, *self._failures):
             raise finding
         if refused:
-            names = ", ".join(task.get_name() for task in refused[:_NAMED_TASKS])
+            names = ", ".join(task.get_name() for task in refused[:MOST_NAMED])
             raise RunawayRun(f"tasks did not end when cancelled after main had returned: {names}")
 
     def _report(self, finding: str) -> str:
-        tasks = self.unfinished()
-        lines = [f"  {task.get_name()}: {where_it_waits(task)}" for task in tasks[:_NAMED_TASKS]]
-        count = f"{len(tasks)} unfinished task{'s' * (len(tasks) != 1)}"
-        return "\n".join((f"{finding}, at {clock_text(self.now_ns)} with {count}:", *lines))
+        handles = [*self.due(), *(handle for *_, handle in sorted(self.timers()))]
+        where = f"at {clock_text(self.now_ns)} with"
+        return f"{finding}, {where} {unfinished_work(self.unfinished(), handles)}"
 
     def refuse(self, what: str, advice: str) -> ScenarioError:
         """Return an error for the caller to raise; it fails the run even if it is swallowed."""
@@ -386,31 +381,3 @@ for _advice, _names in REFUSED.items():
 def _unseen(task: Task) -> bool:
     """Return whether the task failed and no code retrieved the exception, by asyncio's mark."""
     return getattr(task, "_log_traceback", False)
-
-
-_spare = threading.local()
-
-
-def run_virtual(
-    main: Coroutine[Any, Any, T],
-    *,
-    shuffle_seed: int | None = None,
-    max_virtual_ns: int = MAX_VIRTUAL_NS,
-    max_callbacks: int | None = None,
-    seal: Callable[[VirtualLoop], contextlib.AbstractContextManager[None]] | None = None,
-) -> T:
-    """Run `main` on a loop that is kept for this thread: creating one costs more than a run.
-
-    `seal` makes the border that encloses the whole run, with the clean-up of what `main` left.
-    """
-    __tracebackhide__ = True
-    loop: VirtualLoop | None = getattr(_spare, "loop", None)
-    if loop is None or loop.is_running():
-        loop = _spare.loop = VirtualLoop()
-    loop.shuffle_seed = shuffle_seed
-    loop.max_virtual_ns = max_virtual_ns
-    loop.max_callbacks = max_callbacks
-    if seal is None:
-        return loop.run(main)
-    with seal(loop):
-        return loop.run(main)

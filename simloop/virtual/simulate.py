@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 
 from simloop.errors import CheckFailed, ScenarioError, SimloopError
 from simloop.virtual.border import sealed
-from simloop.virtual.clock import MAX_VIRTUAL_NS, VirtualLoop, run_virtual
+from simloop.virtual.clock import MAX_VIRTUAL_NS, VirtualLoop
+from simloop.virtual.running import run_virtual
 from simloop.virtual.seeds import Seeds
 
 T = TypeVar("T")
@@ -30,9 +31,10 @@ def simulate(
     threads are refused. `shuffle_ties` lets timers of one instant fire in an order drawn from the
     seed.
 
-    A program without progress, whose state comes back again and again, is a RunawayRun after about
-    300,000 callbacks of the event loop; one with progress may run 12 million. `max_callbacks`
-    replaces both bounds.
+    A program without progress is a RunawayRun: after about 300,000 callbacks of the event loop if
+    nothing but time changes, after 600,000 if numbers change, such as a counter, that move towards
+    no other number of the program. One with progress may run 12 million. `max_callbacks` replaces
+    these bounds.
 
     Raises what `main` raises, with a note of the seed; Deadlock; RunawayRun, also past
     `max_virtual_s`; ScenarioError if `main` reached for the real world or is no awaitable.
@@ -92,7 +94,7 @@ def _coroutine(main: Any) -> Coroutine[Any, Any, Any]:
 
 def _check_bounds(max_virtual_s: Any, max_callbacks: Any) -> None:
     """Raise ScenarioError unless the first is a positive number and the second an integer."""
-    is_number = isinstance(max_virtual_s, int | float) and not isinstance(max_virtual_s, bool)
+    is_number = isinstance(max_virtual_s, (int, float)) and not isinstance(max_virtual_s, bool)
     if not is_number or not 0 < max_virtual_s < math.inf:
         raise ScenarioError(
             f"max_virtual_s is {max_virtual_s!r}",

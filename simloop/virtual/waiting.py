@@ -7,12 +7,24 @@ report reads the same on every machine.
 import asyncio
 import os
 import sys
-from collections.abc import Iterator
-from types import FrameType
+from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import islice
+from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any
 
+MOST_NAMED = 20
 _LIBRARY = os.path.dirname(os.__file__)  # noqa: PTH120 - compared with strings
 _INSTALLED = ("site-packages", "dist-packages")
+
+
+def unfinished_work(tasks: list[asyncio.Task[Any]], handles: Iterable[asyncio.Handle]) -> str:
+    """Return the number of tasks, then a line for each task and each callback of the program."""
+    count = f"{len(tasks)} unfinished task{'s' * (len(tasks) != 1)}:"
+    places = filter(None, map(_place_of_callback, handles))
+    callbacks = [f"  callback: {place}" for place in islice(places, MOST_NAMED)]
+    waits = [f"  {task.get_name()}: {where_it_waits(task)}" for task in tasks[:MOST_NAMED]]
+    return "\n".join((count, *waits, *callbacks))
 
 
 def where_it_waits(task: asyncio.Task[Any]) -> str:
@@ -39,9 +51,46 @@ def _chain(awaitable: Any) -> Iterator[tuple[Any, Any]]:
 
 def place_of(frame: Any) -> str:
     """Return file, line and function of a frame: `conversation.py:12 in ask`."""
-    code = frame.f_code
+    return _place(frame.f_code, frame.f_lineno)
+
+
+def _place(code: CodeType, line: int) -> str:
     file = code.co_filename.replace("\\", "/").rpartition("/")[2]
-    return f"{file}:{frame.f_lineno} in {code.co_qualname}"
+    return f"{file}:{line} in {code.co_qualname}"
+
+
+def _place_of_callback(handle: asyncio.Handle) -> str:
+    """Return file, first line and name of a callback of the program; empty for any other."""
+    function: Any = handle._callback  # type: ignore[attr-defined]  # noqa: SLF001 - a slot of every handle
+    while type(function) in {partial, MethodType}:
+        function = function.func if type(function) is partial else function.__func__
+    if type(function) is not FunctionType:
+        return ""
+    code = function.__code__
+    if _is_ours_or_pythons(code.co_filename, str(function.__globals__.get("__name__"))):
+        return ""
+    return _place(code, code.co_firstlineno)
+
+
+def names_of_numbers(tasks: Iterable[asyncio.Task[Any]], values: set[float]) -> Iterator[str]:
+    """Yield the variables of the program, and their attributes, that have one of the values."""
+    for task in tasks:
+        for _, frame in _chain(task.get_coro()):
+            if not is_of_the_program(frame.f_globals):
+                continue
+            for name, value in frame.f_locals.items():
+                for path, number in ((name, value), *_attributes(name, value)):
+                    if type(number) in {int, float} and number in values:
+                        yield path
+
+
+def _attributes(name: str, value: Any) -> list[tuple[str, Any]]:
+    try:
+        attributes = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return []
+    public = {key: of for key, of in attributes.items() if name == "self" or key[0] != "_"}
+    return [(f"{name}.{attribute}", of) for attribute, of in public.items()]
 
 
 def callers_place(frame: FrameType | None = None) -> str:
@@ -66,7 +115,9 @@ def callers_place(frame: FrameType | None = None) -> str:
 def is_of_the_program(namespace: dict[str, Any]) -> bool:
     """Return whether the globals belong to no module of Python, a package or simloop."""
     file, name = namespace.get("__file__"), str(namespace.get("__name__"))
-    if not isinstance(file, str) or any(part in file for part in _INSTALLED):
+    if not isinstance(file, str):  # a module made by `exec`, in an interactive session, or in C
+        return name not in sys.builtin_module_names
+    if any(part in file for part in _INSTALLED):
         return name == "__main__"
     return not _is_ours_or_pythons(file, name)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from click.shell_completion import ShellComplete
+from click.testing import CliRunner
 
 from simloop.cli import main
 from simloop.scenario.catalog import bundled_names
@@ -68,3 +69,10 @@ def test_bash_offers_the_names_and_completes_files_where_no_name_fits() -> None:
 
 def test_verbs_are_offered() -> None:
     assert completed("exp") == ["explore"]
+
+
+def test_help_says_how_to_switch_it_on() -> None:
+    shown = " ".join(CliRunner().invoke(main, ["--help"]).stdout.split())
+    assert 'eval "$(_SIMLOOP_COMPLETE=bash_source simloop)"' in shown
+    assert "zsh_source" in shown
+    assert "_SIMLOOP_COMPLETE=fish_source simloop | source" in shown

@@ -146,6 +146,27 @@ def test_a_background_task_gets_a_turn_before_each_part(watcher: str) -> None:
     assert len(arrived) > 10
 
 
+def test_a_background_task_gets_a_turn_after_each_decision_and_before_its_effects() -> None:
+    seen: set[int] = set()
+    tools = {"start": lambda: "started", "look": lambda: "seen"}
+    options: RunOptions = {
+        "model": script([Reply(say="Hm.", call={"look": {}})]), "tools": tools,
+    }  # fmt: skip
+
+    async def main() -> list[AnyEntry]:
+        run = PreparedRun(Scenario(prompt="Go."), options)
+        running = asyncio.create_task(run.send("Go."))
+        while not running.done():
+            seen.add(len(run.trace.entries))
+            await asyncio.sleep(0)
+        return run.trace.entries
+
+    recorded = simulate(main())
+    decided = [e.seq for e in recorded if isinstance(e, entries.Transition)]
+    assert len(decided) > 6
+    assert [seq for seq in decided[:-1] if seq + 1 not in seen] == []
+
+
 REPLIES = st.sampled_from(
     [
         Reply(say="One two three.", call={"look": {}}),

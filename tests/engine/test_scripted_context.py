@@ -18,7 +18,7 @@ from simloop.scenario.loader import parse_scenario
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 from simloop.trace.recorder import Recorder
-from simloop.virtual.clock import run_virtual
+from simloop.virtual.running import run_virtual
 from simloop.virtual.simulate import running_loop
 
 SEEDED = settings(deadline=None, derandomize=True)

@@ -152,5 +152,9 @@ def test_1_18_33_a_stream_that_breaks_off_has_run_its_tool_and_keeps_the_call() 
     assert [message.text for message in result.messages] == ["Go.", "", "ok", "Done.", "Done."]
 
 
+def test_that_a_failing_tool_is_not_caught_as_a_failing_model_call_is_listed() -> None:
+    assert is_listed("One difference from the document: its catch (section 2.3.2) takes failures")
+
+
 def test_how_1_18_33_classifies_errors_is_listed() -> None:
     assert is_listed("C7")

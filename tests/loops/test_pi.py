@@ -27,6 +27,7 @@ from simloop.kernel.signals import (
     ToolsReturned,
     WallClockExpired,
 )
+from simloop.loops import pi
 from simloop.loops.pi import LEGAL, PiLoop
 from simloop.loops.pi_options import DOCUMENT, VERSIONS, Delivery, PiOptions
 from simloop.messages import FinishReason, Queue
@@ -313,3 +314,17 @@ def test_options_that_are_left_open_are_those_of_the_version() -> None:
 @pytest.mark.parametrize("version", [DOCUMENT, *VERSIONS.values()], ids=["001", *VERSIONS])
 def test_a_version_leaves_no_option_open(version: PiOptions) -> None:
     assert None not in astuple(version)
+
+
+@pytest.mark.parametrize(
+    "difference",
+    [
+        "`details.error` of a failed tool is its message and not its stack",
+        "`prepareNextTurn`, `prepareRequest`, `finishTurn` (0.87.1)",
+        "`shouldStopAfterTurn` (0.73.1)",
+        "`transformContext` and `convertToLlm`",
+        "`prepareArguments` of a tool",
+    ],
+)
+def test_what_is_not_modelled_of_the_real_loop_is_listed(difference: str) -> None:
+    assert difference in " ".join((pi.__doc__ or "").split())

@@ -119,20 +119,27 @@ def test_0_73_1_and_0_87_1_after_the_last_reply_an_aborted_run_still_takes_a_fol
     assert (result.outcome, sent(result)) == (Outcome.ABORTED, ["user", "user assistant user"])
 
 
-@pytest.mark.parametrize("event", ["turn_start", "message_end", "tool_execution_end", "turn_end"])
+@pytest.mark.parametrize(
+    ("event", "nth"),
+    [
+        ("turn_start", 1),
+        ("message_end", 1),  # the user's
+        ("message_end", 2),  # the assistant's
+        ("tool_execution_end", 1),
+        ("turn_end", 1),
+    ],
+)
 @BOTH
 def test_0_73_1_and_0_87_1_an_abort_from_a_listener_lets_the_turn_end_and_calls_once_more(
-    loop: str, event: str
+    loop: str, event: str, nth: int
 ) -> None:
-    """The second `message_end` is the assistant's, the first `turn_start` comes before it."""
-    nth = 2 if event == "message_end" else 1
     said = talk(loop, Reply(call={"quick": {}}), on=event, nth=nth, act="abort")
-    requests = {"turn_start": ["user"]}.get(event, ["user", "user assistant tool"])
-    assert said.requests == requests
+    before_the_reply = (event, nth) in {("turn_start", 1), ("message_end", 1)}
+    assert said.requests == (["user"] if before_the_reply else ["user", "user assistant tool"])
     assert said.events[-5:-1] == (
-        [*said.events[-5:-4], *ABORTED_TURN[1:]] if event == "turn_start" else ABORTED_TURN
+        [*said.events[-5:-4], *ABORTED_TURN[1:]] if before_the_reply else ABORTED_TURN
     )
-    runs = event != "turn_start" and (event != "message_end" or loop == "pi@0.73.1")
+    runs = not before_the_reply and (event != "message_end" or loop == "pi@0.73.1")
     assert said.tools == (["quick"] if runs else [])
 
 
@@ -183,7 +190,7 @@ def test_0_87_1_an_abort_during_a_before_hook_starts_the_call_and_ends_it_as_abo
 
 
 def test_0_73_1_an_abort_during_a_before_hook_that_blocks_runs_it_once_and_no_tool() -> None:
-    hooks = before(block="not allowed")
+    hooks = before(block="not allowed", nth=1)  # called again, it would let the tool run
     result = play("pi@0.73.1", Reply(call={"quick": {}}), hooks=hooks, abort=Trigger(at="1s"))
     assert (tools_run(result), results(result)) == ([], ["Error: not allowed"])
     ran = [entry for entry in result.trace.entries if isinstance(entry, entries.Hook)]

@@ -35,6 +35,7 @@ from simloop.kernel.signals import (
     ToolsReturned,
     WallClockExpired,
 )
+from simloop.loops import react
 from simloop.loops.react import LEGAL, TOO_MANY_ROUNDS, ReactLoop, ReactOptions
 from simloop.messages import AssistantMessage, FinishReason, ToolMessage
 from simloop.scenario.designs import LoopOptions
@@ -323,3 +324,14 @@ def test_what_the_document_does_not_have_is_refused_with_the_reason(
 def test_an_empty_answer_is_empty_even_when_an_earlier_round_had_words() -> None:
     """Document 003: `return result.text ?? ""`, of the reply that holds no call."""
     assert go(Reply(say="I look.", call={"t": {}}), Reply(finish="stop")).message == ""
+
+
+@pytest.mark.parametrize(
+    "difference",
+    [
+        "it keeps in its history the value that a tool returned",
+        "a tool that is registered during a run can be called at once",
+    ],
+)
+def test_what_the_real_program_does_otherwise_with_tools_is_listed(difference: str) -> None:
+    assert difference in " ".join((react.__doc__ or "").split())

@@ -355,6 +355,21 @@ def test_an_agent_cannot_hide_that_its_trace_is_too_long() -> None:
         run(ANSWERED.model_copy(update={"max_trace_chars": 10}), loop=swallows)
 
 
+def test_an_agent_cannot_go_on_after_a_request_that_is_too_long_for_its_trace() -> None:
+    tries: list[int] = []
+
+    async def says_too_much(_: str, world: World) -> str:
+        for number in range(5):
+            tries.append(number)
+            with suppress(Exception):
+                await world.model.reply([UserMessage("x" * 1_000)])
+        return "All is well."
+
+    with pytest.raises(RunawayRun, match="max_trace_chars"):
+        run(ANSWERED.model_copy(update={"max_trace_chars": 500}), loop=says_too_much)
+    assert tries == [0, 1], "the second call ends the agent"
+
+
 # The user
 
 

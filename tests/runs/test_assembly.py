@@ -25,7 +25,7 @@ from simloop.messages import (
     ToolResult,
     UserMessage,
 )
-from simloop.runs.assembly import fake_model, scripted_hooks, scripted_tools
+from simloop.runs.assembly import script_of, scripted_hooks, scripted_tools
 from simloop.runs.registry import machine_for
 from simloop.runs.simulation import Simulation, run
 from simloop.scenario.designs import DESIGNS
@@ -40,7 +40,7 @@ from simloop.scenario.schema import (
     Trigger,
 )
 from simloop.virtual.simulate import running_loop, simulate
-from simloop.world.fake_model import ScriptedFailure
+from simloop.world.fake_model import FakeModel, ScriptedFailure
 from simloop.world.files import Files
 
 
@@ -267,7 +267,9 @@ def test_a_trace_names_a_machine_that_it_cannot_hold() -> None:
 
 
 def test_the_fake_plays_model_and_summaries_from_their_own_scripts() -> None:
-    fake = fake_model(parse_scenario("prompt: x\nmodel: [{say: M}]\nsummaries: [{say: S}]"))
+    fake = FakeModel(
+        *script_of(parse_scenario("prompt: x\nmodel: [{say: M}]\nsummaries: [{say: S}]"))
+    )
 
     async def ask(purpose: str) -> list[Any]:
         request = Request(1, purpose, "", (UserMessage("x"),), ())

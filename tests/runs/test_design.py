@@ -17,7 +17,7 @@ from simloop.runs.design import AGENTS_LACK, AgentDesign, Design, MachineDesign
 from simloop.runs.simulation import Simulation
 from simloop.trace.codec import decode, encode
 from simloop.trace.requests import requests
-from simloop.virtual.clock import run_virtual
+from simloop.virtual.running import run_virtual
 from simloop.world.world import World
 
 SETTINGS = EngineSettings()

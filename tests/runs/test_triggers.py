@@ -13,7 +13,7 @@ from simloop.runs.triggers import Triggers
 from simloop.scenario.loader import parse_scenario
 from simloop.scenario.schema import Queued, Trigger
 from simloop.trace.entries import Finish, Request, TextDelta, ToolStarted, Transition
-from simloop.virtual.clock import run_virtual
+from simloop.virtual.running import run_virtual
 from simloop.virtual.simulate import running_loop
 
 PARTS = {"text-delta", "tool-call", "finish"}

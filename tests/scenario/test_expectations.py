@@ -95,6 +95,8 @@ def test_a_machine_has_them_too_in_every_form() -> None:
 
     for loop in (Mine, Mine(), make):
         assert "expected 'Bye.'" in run(bundled("finish-reasons/stop"), loop=loop).failures[0]
+        given = {"finish-reasons/stop": {"outcome": "completed"}}
+        assert run(bundled("finish-reasons/stop"), loop=loop, expect_on=given).ok
 
 
 def test_a_wrong_attribute_is_refused() -> None:

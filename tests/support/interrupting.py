@@ -6,7 +6,8 @@ from typing import Any, TypeVar
 
 from pacing import MS
 
-from simloop.virtual.clock import VirtualLoop, run_virtual
+from simloop.virtual.clock import VirtualLoop
+from simloop.virtual.running import run_virtual
 from simloop.virtual.simulate import running_loop
 from simloop.virtual.timeouts import Timeouts
 from simloop.world.cancellation import Cancellation

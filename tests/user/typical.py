@@ -6,13 +6,17 @@ from pathlib import Path
 
 import simloop
 from simloop import (
+    AssistantMessage,
     BeforeLLMCall,
     BeforeToolCall,
     Callbacks,
     Compaction,
     Conversation,
+    ErrorClass,
+    Event,
     Expect,
     ExponentialBackoff,
+    Fault,
     Finish,
     FinishReason,
     HookIsolation,
@@ -34,8 +38,11 @@ from simloop import (
     TextDelta,
     Tool,
     ToolExecution,
+    ToolMessage,
     ToolResult,
+    ToolSpec,
     Trigger,
+    UserMessage,
     VirtualClock,
     arun,
     duration,
@@ -73,7 +80,31 @@ def answer(request: Request) -> str:
 class Streaming:
     async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
         yield TextDelta(request.system_prompt)
-        yield Finish(FinishReason.STOP, "stop")
+        yield Finish(FinishReason.STOP)
+
+
+class TwiceAtOnce:
+    """A retry policy of one's own."""
+
+    def classify(self, fault: Fault) -> ErrorClass:
+        return ErrorClass.RATE_LIMIT if fault.status == 429 else ErrorClass.SERVER
+
+    def retryable(self, error: ErrorClass) -> bool:
+        return error is ErrorClass.RATE_LIMIT
+
+    def delay_ns(self, failures: int, fault: Fault | None, *, now_ns: int, draw: float) -> int:
+        return 0 if fault is None or failures < 2 else now_ns + int(draw)
+
+
+def said(request: Request) -> list[str]:
+    offered: list[ToolSpec] = list(request.tools)
+    texts = [one.text for one in request.messages if isinstance(one, AssistantMessage)]
+    asked = [one.text for one in request.messages if isinstance(one, UserMessage | ToolMessage)]
+    return [*texts, *asked, *(tool.name for tool in offered)]
+
+
+def tell(event: Event) -> None:
+    assert event.type == "message"
 
 
 whole = Scenario(
@@ -128,6 +159,8 @@ def played() -> Result:
     tools = {"read": read_file, "look": look}
     run(small, **options)
     run(small, model=lambda request: request.system_prompt, tools=tools)
+    run(small, retry=TwiceAtOnce())
+    said(run(small).requests[0])
     run(small, model=answer, callbacks=Callbacks(on_text=print), estimate_tokens=len)
     result = run(
         small,
@@ -149,6 +182,7 @@ def played() -> Result:
 async def main() -> str:
     agent, heard = Conversation(small, events="document", loop="pi"), list[str]()
     agent.on("tool_call", lambda event: heard.append(event.type))
+    agent.on("message", tell)
     types = [event.type async for event in agent.run("Create hello.ts")]
     result = await arun(small, model=answer)
     return f"{result.text} {types}"

@@ -29,7 +29,8 @@ import pytest
 
 from simloop.errors import ScenarioError
 from simloop.virtual.border import EPOCH_NS, sealed
-from simloop.virtual.clock import VirtualLoop, run_virtual
+from simloop.virtual.clock import VirtualLoop
+from simloop.virtual.running import run_virtual
 from simloop.virtual.seeds import Seeds
 
 SECOND = 1_000_000_000

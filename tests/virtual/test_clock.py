@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simloop.errors import Deadlock, RunawayRun, ScenarioError
-from simloop.virtual.clock import VirtualLoop, run_virtual
+from simloop.virtual.clock import VirtualLoop
+from simloop.virtual.running import run_virtual
 from simloop.virtual.timers import NEVER_NS
 
 SECOND = 1_000_000_000

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from simloop.errors import ScenarioError
-from simloop.virtual.clock import run_virtual
+from simloop.virtual.running import run_virtual
 from simloop.virtual.seeds import Seeds
 
 FIRST_DRAW = (

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pacing import nap
 
-from simloop.virtual.clock import run_virtual
+from simloop.virtual.running import run_virtual
 from simloop.virtual.simulate import running_loop
 from simloop.virtual.started import Started, begin
 

@@ -9,7 +9,7 @@ from interrupting import bounded, cancellation, current, is_stopped, now_ms
 from pacing import MS, nap
 
 from simloop.kernel.signals import AbortRequested
-from simloop.virtual.clock import run_virtual
+from simloop.virtual.running import run_virtual
 from simloop.virtual.simulate import running_loop
 from simloop.virtual.timeouts import GRACE_NS, MOST_CANCELS, Timeouts
 

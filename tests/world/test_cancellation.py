@@ -7,7 +7,7 @@ from interrupting import current, is_stopped, now_ms, play
 from pacing import MS, nap
 
 from simloop.kernel.signals import AbortRequested, HookFailed, Signal, WallClockExpired
-from simloop.virtual.clock import run_virtual
+from simloop.virtual.running import run_virtual
 from simloop.virtual.simulate import running_loop
 from simloop.virtual.timeouts import GRACE_NS
 from simloop.world.cancellation import Cancellation

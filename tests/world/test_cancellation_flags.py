@@ -4,7 +4,7 @@ from interrupting import cancellation, current, is_stopped, now_ms, play
 from pacing import MS, nap
 
 from simloop.kernel.signals import AbortRequested, Signal, WallClockExpired
-from simloop.virtual.clock import run_virtual
+from simloop.virtual.running import run_virtual
 from simloop.virtual.simulate import running_loop
 from simloop.virtual.timeouts import Timeouts
 from simloop.world.cancellation import Cancellation

@@ -11,7 +11,7 @@ from interrupting import is_stopped, now_ms
 from pacing import MS
 
 from simloop.messages import Part, TextDelta
-from simloop.virtual.clock import run_virtual
+from simloop.virtual.running import run_virtual
 from simloop.virtual.simulate import running_loop
 from simloop.world.streams import GeneratedStream, Stream, TimedPart, TimedStream, stream_of
 

@@ -1,0 +1,144 @@
+"""The part of a run that does not depend on its seed, made once for any number of runs.
+
+Not here: the run itself (simulation.py). The rule to keep: nothing in a plan changes during a run.
+An object that keeps state (the model, the hooks of a script, the files, the faults of chance) is
+made anew for each run, by the methods.
+"""
+
+import functools
+from collections.abc import Mapping
+from typing import cast
+
+import msgspec
+
+from simloop.engine.settings import EngineSettings
+from simloop.errors import CannotExpress, ScenarioError
+from simloop.kernel.machine import Feature
+from simloop.runs.assembly import (
+    Surroundings,
+    features_of,
+    hooks_of,
+    python_code,
+    script_of,
+    scripted_tools,
+    settings_of,
+    surroundings_of,
+)
+from simloop.runs.chosen_loop import choose_loop, repetition
+from simloop.runs.options import RunOptions, check_options, check_scenario
+from simloop.runs.registry import reasons_against
+from simloop.scenario.schema import Scenario
+from simloop.trace.codec import FORMAT, VERSION, digest
+from simloop.trace.entries import Header
+from simloop.virtual.seeds import Seeds
+from simloop.world.fake_model import FakeModel, FunctionModel, Model
+from simloop.world.files import Files
+from simloop.world.tools import toolbox
+
+
+class Plan:
+    """A scenario with the caller's options, checked and ready to run with any seed.
+
+    `source` is the scenario as it was given; `loop.scenario` has the options of the loop, too.
+    `python` names the Python code that the runs need besides the scenario. The lists and mappings
+    of the scenario must not change while the plan is in use.
+    """
+
+    def __init__(self, scenario: Scenario, given: RunOptions) -> None:
+        check_scenario(scenario)
+        check_options(given)
+        self.source = scenario
+        try:
+            self.loop = choose_loop(scenario, given)
+            self._check_features(features_of(scenario, given))
+        except ScenarioError as error:
+            error.path = scenario.path or None
+            raise
+        self._tools = toolbox(given.get("tools", ()))
+        self.given = cast("RunOptions", {**given, "tools": self._tools})
+        self.python = (
+            *python_code(given, self._tools),
+            *(("loop",) if self.loop.is_own else ()),
+        )
+        scenario = self.loop.scenario
+        _check_models(scenario, given)
+        self._script = script_of(scenario)
+        self._scripted = scripted_tools(scenario)
+        self._has_hooks = bool(scenario.hooks)
+        self._hooks = hooks_of(scenario, given)
+        self._settings = settings_of(scenario, given, self.loop.design.policies)
+        self._whole = msgspec.Raw(_json(scenario))
+        self._digest = digest(bytes(self._whole))
+
+    def fresh(self) -> "Plan":
+        """Return this plan, or an equal one if its loop is the caller's own.
+
+        The machine of such a loop may keep something from one run for the next.
+        """
+        return Plan(self.source, self.given) if self.loop.is_own else self
+
+    def model(self) -> Model:
+        """Return the model of one run."""
+        given = self.given.get("model")
+        if given is None:
+            return FakeModel(*self._script)
+        return given if hasattr(given, "stream") else FunctionModel(given)
+
+    def files(self) -> Files | None:
+        """Return the files in the memory of one run."""
+        scenario = self.loop.scenario
+        return None if scenario.files is None else Files(scenario.files)
+
+    def surroundings(self, model: Model, seeds: Seeds, files: Files | None) -> Surroundings:
+        """Return the model and the tools of one run. Raises ScenarioError."""
+        return surroundings_of(
+            self.loop.scenario, {**self._scripted, **self._tools}, model, seeds, files
+        )
+
+    def settings(self, seeds: Seeds, around: Surroundings) -> EngineSettings:
+        """Return the settings of the engine for one run."""
+        hooks = hooks_of(self.loop.scenario, self.given) if self._has_hooks else self._hooks
+        return self._settings(seeds=seeds, faulty=around.faulty, hooks=hooks)
+
+    def header(self, seed: int) -> Header:
+        """Return the first line of the trace of one run."""
+        loop = self.loop
+        return Header(
+            format=FORMAT,
+            version=VERSION,
+            title=loop.scenario.title,
+            loop=loop.name,
+            seed=seed,
+            scenario_digest=self._digest,
+            scenario=self._whole,
+            limits=dict(loop.limits),
+            python=self.python,
+            judge_as=loop.judge_as,
+        )
+
+    def command(self, seed: int) -> str:
+        """Return the command or the call that repeats one run."""
+        before, after = self._command
+        return f"{before}{seed}{after}"
+
+    @functools.cached_property
+    def _command(self) -> tuple[str, str]:
+        return repetition(self.source, self.given, "run", "simloop.run")
+
+    def _check_features(self, asked_for: Mapping[Feature, bool]) -> None:
+        reasons = reasons_against(self.loop.design.lacks, asked_for)
+        if reasons:
+            raise CannotExpress(self.loop.name, reasons)
+
+
+def _check_models(scenario: Scenario, given: RunOptions) -> None:
+    if given.get("model") is not None and (scenario.model or scenario.summaries):
+        raise ScenarioError(
+            "there are two models: a script in the scenario, and `model`",
+            key="model",
+            hint="leave one of them out",
+        )
+
+
+def _json(scenario: Scenario) -> bytes:
+    return scenario.model_dump_json(exclude_defaults=True, by_alias=True).encode()
