@@ -89,7 +89,7 @@ def _elsewhere(scenario: Scenario) -> Iterator[str]:
             yield f"{loop} {_ending(expect)}"
     asked_for = features_of(scenario, {})
     for loop in DESIGNS:
-        reasons = reasons_against(machine_for(loop, scenario.limits).lacks, asked_for)
+        reasons = reasons_against(machine_for(loop, scenario.limits).unsupported, asked_for)
         if reasons and loop != scenario.loop:
             yield f"{loop} cannot: {', '.join(reasons)}"
 

@@ -16,7 +16,7 @@ from simloop.cli import main
 from simloop.kernel.diagram import mermaid
 from simloop.kernel.durations import format_duration
 from simloop.kernel.limits import Limits
-from simloop.kernel.names import told
+from simloop.kernel.names import describe
 from simloop.loops.opencode_options import OpencodeOptions, Steps
 from simloop.prove.proof import Proof, prove
 from simloop.runs.registry import machine_for
@@ -88,7 +88,7 @@ def lassos() -> str:
 def _lasso_row(loop: str, through: str) -> str:
     lasso = prove(machine_for(loop, Limits()), Limits(), through=through).lasso
     assert lasso is not None
-    cycle = ", ".join(f"`{told(step.signal)}`" for step in lasso.cycle)
+    cycle = ", ".join(f"`{describe(step.signal)}`" for step in lasso.cycle)
     return f"- `{loop}`: {cycle}"
 
 

@@ -62,5 +62,5 @@ def test_no_help_cites_what_does_not_ship(verb: str) -> None:
 @pytest.mark.parametrize("loop", names())
 def test_a_loop_says_in_its_own_name_what_it_lacks(loop: str) -> None:
     design = loop.partition("@")[0]
-    for reason in machine_for(loop, Limits()).lacks.values():
+    for reason in machine_for(loop, Limits()).unsupported.values():
         assert reason.startswith(design)

@@ -1,7 +1,7 @@
 """A run of a machine as a scenario that makes the simulator take the same transitions.
 
 Not here: finding the run (graph.py). The rule to keep: the scenario shows exactly the transitions
-of the witness, which a test proves for every outcome of every loop; a step that no scenario can
+of the example, which a test proves for every outcome of every loop; a step that no scenario can
 show is refused, not left out.
 """
 
@@ -22,7 +22,7 @@ from simloop.kernel.retry import RETRYABLE
 from simloop.kernel.states import Finished
 from simloop.messages import FinishReason, Outcome
 from simloop.prove.graph import Lasso
-from simloop.prove.visited import Finding, Step
+from simloop.prove.visited import Step, Violation
 from simloop.scenario.designs import LoopOptions
 from simloop.scenario.expect import Expect
 from simloop.scenario.replies import Http, Reply, StreamFault
@@ -92,26 +92,26 @@ def scenario_of_lasso(lasso: Lasso, *, loop: str, limits: Limits, options: LoopO
     )
 
 
-def scenario_of_finding(
-    finding: Finding, *, loop: str, limits: Limits, options: LoopOptions
+def scenario_of_violation(
+    violation: Violation, *, loop: str, limits: Limits, options: LoopOptions
 ) -> Scenario:
-    """Return a scenario that leads to `finding`; a run that has not ended there is cut off.
+    """Return a scenario that leads to `violation`; a run that has not ended there is cut off.
 
     Raises ScenarioError if no scripted world can lead to these steps.
     """
-    if not finding.witness:
+    if not violation.counterexample:
         raise ScenarioError("it is wrong before anything has happened")
-    state = finding.witness[-1].run.state
+    state = violation.counterexample[-1].run.state
     script = _Script()
-    script.play(finding.witness)
+    script.play(violation.counterexample)
     if not isinstance(state, Finished):
         script.say_more()
     return script.scenario(
-        title=f"{loop}: {finding.what}",
+        title=f"{loop}: {violation.what}",
         loop=loop,
         limits=limits,
         loops=options,
-        max_transitions=len(finding.witness),
+        max_transitions=len(violation.counterexample),
         expect=_expected_in(state),
     )
 

@@ -15,12 +15,12 @@ import click
 
 from simloop.check.compare import Row
 from simloop.check.verify import verify
-from simloop.cli.comparison import reasons, word_of
+from simloop.cli.compare_text import reasons, word_of
 from simloop.cli.folding import cells, padded
+from simloop.cli.options import ALL_LOOPS, check_single_loop, scenario_settings_or_all
 from simloop.cli.progress import Progress
 from simloop.cli.report import Report, Tally, json_text
-from simloop.cli.settings import ALL_LOOPS, check_single_loop, scenario_settings_or_all
-from simloop.cli.targets import Target, targets_of
+from simloop.cli.scenario_arguments import Target, targets_of
 from simloop.cli.terminal import note, out, out_exactly, out_lines, plain
 from simloop.errors import ScenarioError
 from simloop.runs.options import RunOptions

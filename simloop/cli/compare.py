@@ -1,7 +1,7 @@
 """`simloop compare`: run scenarios on several loop designs, side by side.
 
-Not here: one scenario's rows (comparison.py) and the page (comparepage.py). The rule to keep: the
-output is a function of the scenarios and the loops alone, so that two runs give the same bytes.
+Not here: one scenario's rows (compare_text.py) and the page (compare_page.py). The rule to keep:
+the output is a function of the scenarios and the loops alone, so that two runs give the same bytes.
 """
 
 import contextlib
@@ -14,19 +14,19 @@ from typing import Any
 import click
 
 from simloop.check.compare import Row
-from simloop.cli.comparison import (
+from simloop.cli.compare_text import (
     WIDTH,
     Comparison,
-    Count,
+    RowTally,
     calls_of,
     json_text,
     legend,
     reasons,
 )
 from simloop.cli.folding import cells, padded
+from simloop.cli.options import comparison_settings, settings_by_loop
 from simloop.cli.progress import Progress
-from simloop.cli.settings import comparison_settings, settings_by_loop
-from simloop.cli.targets import Target, targets_of
+from simloop.cli.scenario_arguments import Target, targets_of
 from simloop.cli.terminal import columns_of, note, out_exactly, out_lines, plain
 from simloop.runs.options import RunOptions
 from simloop.scenario.catalog import SUFFIX
@@ -95,7 +95,7 @@ def command(
     else:
         write_file(file, f"{click.unstyle(text)}\n".encode(errors="backslashreplace"))
         note(f"written: {plain(str(file))}")
-    return Count.of(comparisons).exit_code
+    return RowTally.of(comparisons).exit_code
 
 
 def _check_output(file: Path, found: Iterable[Target]) -> None:
@@ -111,7 +111,7 @@ def _written(
     if output_format == "json":
         return json_text(comparisons, loops)
     if output_format == "html":
-        from simloop.cli.comparepage import page  # noqa: PLC0415 - for those who ask for it
+        from simloop.cli.compare_page import page  # noqa: PLC0415 - for those who ask for it
 
         return page(comparisons, loops)
     if len(comparisons) > 1:
@@ -138,7 +138,7 @@ def matrix(
     rows = [row for one in comparisons for row in one.rows]
     wrong = [line for one in comparisons for line in one.wrong()]
     yield from ("", *wrong) if wrong else ()
-    yield from ("", str(Count.of(comparisons)), *legend(comparisons), *reasons(rows))
+    yield from ("", str(RowTally.of(comparisons)), *legend(comparisons), *reasons(rows))
 
 
 def _cell(comparison: Comparison, row: Row) -> str:

@@ -22,7 +22,7 @@ DISTRIBUTION = "agent-simloop"
 _REQUIREMENT = re.compile(r"([\w.-]+)>=([\d.]+)")
 
 
-class Finding(NamedTuple):
+class CheckResult(NamedTuple):
     """The result of a check; `detail` describes it, or gives the remedy."""
 
     ok: bool
@@ -46,45 +46,47 @@ def command(audit: str | None) -> int:
         from simloop.cli.audit import audit as run_audit  # noqa: PLC0415 - needs the dependencies
 
         return run_audit(audit)
-    findings = []
-    for finding in _findings():
-        findings.append(finding)
-        word = verdict_word("ok" if finding.ok else "FAILED", len("FAILED"))
-        out(f"{word}  {plain(finding.subject):<18}  {plain(finding.detail)}")
-    wrong = sum(not finding.ok for finding in findings)
-    out("all is well" if not wrong else f"{wrong} of {len(findings)} checks failed")
+    results = []
+    for result in _checks():
+        results.append(result)
+        word = verdict_word("ok" if result.ok else "FAILED", len("FAILED"))
+        out(f"{word}  {plain(result.subject):<18}  {plain(result.detail)}")
+    wrong = sum(not result.ok for result in results)
+    out("all is well" if not wrong else f"{wrong} of {len(results)} checks failed")
     return 1 if wrong else 0
 
 
-def _findings() -> Iterator[Finding]:
-    yield python_finding(sys.version_info[:2])
+def _checks() -> Iterator[CheckResult]:
+    yield python_check(sys.version_info[:2])
     yield from _installed()
     for subject in ("scenarios", "determinism", "virtual clock"):
         yield _self_test(subject)
-    yield Finding(ok=True, subject="terminal", detail=_terminal())
+    yield CheckResult(ok=True, subject="terminal", detail=_terminal())
 
 
-def python_finding(version: tuple[int, ...]) -> Finding:
+def python_check(version: tuple[int, ...]) -> CheckResult:
     """Return whether this Python is new enough; `version` is its major and minor number."""
     detail = f"{platform.python_version()} ({sys.executable})"
     if version < (3, 11):
-        return Finding(ok=False, subject="Python", detail=f"{detail}; simloop needs 3.11 or newer")
-    return Finding(ok=True, subject="Python", detail=detail)
+        return CheckResult(
+            ok=False, subject="Python", detail=f"{detail}; simloop needs 3.11 or newer"
+        )
+    return CheckResult(ok=True, subject="Python", detail=detail)
 
 
-def _installed() -> Iterator[Finding]:
+def _installed() -> Iterator[CheckResult]:
     folder = Path(__file__).resolve().parent.parent
     try:
         version = metadata.version(DISTRIBUTION)
     except metadata.PackageNotFoundError:
         detail = f"runs from {folder}, but is not installed; try: pip install {DISTRIBUTION}"
-        yield Finding(ok=False, subject="simloop", detail=detail)
+        yield CheckResult(ok=False, subject="simloop", detail=detail)
         return
-    yield Finding(ok=True, subject="simloop", detail=f"{version} ({folder})")
-    yield from dependency_findings(metadata.requires(DISTRIBUTION) or ())
+    yield CheckResult(ok=True, subject="simloop", detail=f"{version} ({folder})")
+    yield from dependency_checks(metadata.requires(DISTRIBUTION) or ())
 
 
-def dependency_findings(requirements: Iterable[str]) -> Iterator[Finding]:
+def dependency_checks(requirements: Iterable[str]) -> Iterator[CheckResult]:
     """Yield whether each of `requirements` (`name>=1.2`) is installed; extras are skipped."""
     for requirement in requirements:
         match = _REQUIREMENT.match(requirement)
@@ -95,25 +97,25 @@ def dependency_findings(requirements: Iterable[str]) -> Iterator[Finding]:
             version = metadata.version(name)
         except metadata.PackageNotFoundError:
             mend = f"not installed; try: pip install '{name}>={least}'"
-            yield Finding(ok=False, subject=name, detail=mend)
+            yield CheckResult(ok=False, subject=name, detail=mend)
             continue
         new_enough = _numbers(version) >= _numbers(least)
         mend = "" if new_enough else f", which is too old; try: pip install '{name}>={least}'"
-        yield Finding(ok=new_enough, subject=name, detail=f"{version}{mend}")
+        yield CheckResult(ok=new_enough, subject=name, detail=f"{version}{mend}")
 
 
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"\d+", version)[:3])
 
 
-def _self_test(subject: str) -> Finding:
+def _self_test(subject: str) -> CheckResult:
     try:
         from simloop.cli import selftest  # noqa: PLC0415 - needs what may be missing
 
         tests: dict[str, Callable[[], str]] = selftest.TESTS
-        return Finding(ok=True, subject=subject, detail=tests[subject]())
+        return CheckResult(ok=True, subject=subject, detail=tests[subject]())
     except (SimloopError, ImportError, OSError) as error:
-        return Finding(ok=False, subject=subject, detail=str(error) or type(error).__name__)
+        return CheckResult(ok=False, subject=subject, detail=str(error) or type(error).__name__)
 
 
 def _terminal() -> str:

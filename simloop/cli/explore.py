@@ -1,6 +1,6 @@
 """`simloop explore`: visit every possible run of a loop and prove properties.
 
-Not here: proving (prove/proof.py) and the text of a proof (proofs.py). The rule to keep: it ends
+Not here: proving (prove/proof.py) and the text of a proof (proof_text.py). The rule to keep: it ends
 with 1 if a run may never end, unless the machine declares that, or if the machine breaks a rule, so
 that it can guard a user's own loop in CI.
 """
@@ -17,14 +17,14 @@ from pydantic import ValidationError
 
 from simloop.check.counterexamples import (
     scenario_of_ending,
-    scenario_of_finding,
     scenario_of_lasso,
+    scenario_of_violation,
     scenario_text,
 )
 from simloop.cli.completion import loop_names
+from simloop.cli.options import read_options
 from simloop.cli.progress import Status
-from simloop.cli.proofs import file_stem, proof_json, proof_lines, proof_mermaid
-from simloop.cli.settings import read_options
+from simloop.cli.proof_text import file_stem, proof_json, proof_lines, proof_mermaid
 from simloop.cli.terminal import note, out_exactly, out_lines, plain
 from simloop.errors import ScenarioError
 from simloop.kernel.checked import as_written
@@ -226,8 +226,8 @@ def _scenarios(
     }
     if proof.lasso is not None:
         made["lasso"] = partial(scenario_of_lasso, proof.lasso, **given)
-    for number, finding in enumerate(proof.findings, start=1):
-        made[f"wrong-{number}"] = partial(scenario_of_finding, finding, **given)
+    for number, violation in enumerate(proof.violations, start=1):
+        made[f"wrong-{number}"] = partial(scenario_of_violation, violation, **given)
     for stem, make in made.items():
         try:
             yield stem, make()

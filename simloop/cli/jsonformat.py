@@ -1,6 +1,6 @@
 """The parts that the JSON of `run`, `check`, `compare` and `replay` have in common.
 
-Not here: the documents (report.py, comparison.py, replay.py). The rules to keep: a word has one
+Not here: the documents (report.py, compare_text.py, replay.py). The rules to keep: a word has one
 meaning in all of them, and `FORMAT_VERSION` grows when a key changes its meaning or is removed.
 """
 

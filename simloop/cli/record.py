@@ -11,9 +11,9 @@ from typing import Any
 import click
 
 from simloop.cli.folding import cells
+from simloop.cli.options import scenario_settings
 from simloop.cli.report import Report, Tally
-from simloop.cli.settings import scenario_settings
-from simloop.cli.targets import Target, targets_of
+from simloop.cli.scenario_arguments import Target, targets_of
 from simloop.cli.terminal import note, out, out_lines, plain
 from simloop.errors import ScenarioError
 from simloop.runs.options import RunOptions

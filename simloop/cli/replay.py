@@ -16,8 +16,8 @@ from simloop.check.replay import Setting, different_settings, rerun
 from simloop.cli.faults import explain
 from simloop.cli.folding import cells
 from simloop.cli.jsonformat import FORMAT_VERSION, errors_of, failure_of, status_for
+from simloop.cli.options import replay_loop
 from simloop.cli.report import Tally, indented, verdict_line, word_for
-from simloop.cli.settings import replay_loop
 from simloop.cli.terminal import json_text, note, out, out_exactly, out_lines, plain
 from simloop.errors import CannotExpress, CheckFailed, ScenarioError, SimloopError
 from simloop.trace.codec import read_trace

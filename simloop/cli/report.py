@@ -17,7 +17,7 @@ from simloop.cli import terminal
 from simloop.cli.faults import explain
 from simloop.cli.folding import padded
 from simloop.cli.jsonformat import FORMAT_VERSION, errors_of, failures_of, status_for
-from simloop.cli.targets import Target
+from simloop.cli.scenario_arguments import Target
 from simloop.cli.terminal import plain, verdict_word
 from simloop.errors import ScenarioError
 from simloop.kernel.durations import format_duration

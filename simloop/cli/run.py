@@ -1,7 +1,7 @@
 """`simloop run`: run scenarios and say whether they end as expected.
 
-Not here: finding the files (targets.py), the text of a verdict (report.py) and of the rows of all
-loops (comparison.py). The rule to keep: one bad scenario never keeps the others from running, and
+Not here: finding the files (scenario_arguments.py), the text of a verdict (report.py) and of the rows of all
+loops (compare_text.py). The rule to keep: one bad scenario never keeps the others from running, and
 nothing of its trace is lost.
 """
 
@@ -14,9 +14,9 @@ from typing import Any
 import click
 
 from simloop.cli.folding import cells
+from simloop.cli.options import ALL_LOOPS, check_single_loop, scenario_settings_or_all
 from simloop.cli.report import Report, Tally, json_text
-from simloop.cli.settings import ALL_LOOPS, check_single_loop, scenario_settings_or_all
-from simloop.cli.targets import Target, targets_of
+from simloop.cli.scenario_arguments import Target, targets_of
 from simloop.cli.terminal import columns_of, out, out_exactly, out_lines, plain
 from simloop.errors import ScenarioError
 from simloop.runs.options import RunOptions
@@ -145,22 +145,22 @@ def _print_all(reports: Iterator[Report], name_width: int) -> int:
 
 def _run_on_all(found: list[Target], seed: int | None, output_format: str) -> int:
     # A run on one loop, which starts often, needs no table.
-    from simloop.cli import comparison  # noqa: PLC0415
+    from simloop.cli import compare_text  # noqa: PLC0415
 
     loops = tuple(DESIGNS)
     comparisons = (
-        comparison.Comparison.of(target, {loop: {} for loop in loops}, seed) for target in found
+        compare_text.Comparison.of(target, {loop: {} for loop in loops}, seed) for target in found
     )
     if output_format == "json":
         compared = list(comparisons)
-        out_exactly(comparison.json_text(compared, loops))
-        return comparison.Count.of(compared).exit_code
-    compared, width = [], columns_of(sys.stdout) or comparison.WIDTH
+        out_exactly(compare_text.json_text(compared, loops))
+        return compare_text.RowTally.of(compared).exit_code
+    compared, width = [], columns_of(sys.stdout) or compare_text.WIDTH
     for one in comparisons:
         out_lines((*one.table(width), ""))
         compared.append(one)
-    out_lines(comparison.legend(compared))
-    count = comparison.Count.of(compared)
+    out_lines(compare_text.legend(compared))
+    count = compare_text.RowTally.of(compared)
     if len(compared) > 1:
         out(str(count))
     return count.exit_code

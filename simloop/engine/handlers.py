@@ -381,7 +381,7 @@ class EffectHandlers:
             add(message, made_up=self._flags_abort and self._tool_calls.is_made_up(message))
         return added
 
-    async def finish(self, effect: effects.Finish, outcome: Outcome) -> None:
+    async def finish(self, effect: effects.EndRun, outcome: Outcome) -> None:
         """Answer the open calls and keep the reply; nothing more happens in this run."""
         self.message, self.cause = effect.message, self._user_code.failure or self.cause
         self.text_first = effect.text_first

@@ -19,7 +19,7 @@ from simloop.engine.handlers import EffectHandlers
 from simloop.engine.repetition import MARK, Repetition
 from simloop.engine.settings import MAX_TRANSITIONS, EngineSettings
 from simloop.errors import RunawayRun
-from simloop.kernel.effects import Effect, Finish, TakeQueued
+from simloop.kernel.effects import Effect, EndRun, TakeQueued
 from simloop.kernel.machine import Machine, checked_transition
 from simloop.kernel.names import NAMES
 from simloop.kernel.policies import OnAbort
@@ -174,7 +174,7 @@ class _Engine:
         """Carry out the last effects; an end from outside no longer changes anything."""
         try:
             for effect in asked:
-                if type(effect) is Finish:
+                if type(effect) is EndRun:
                     await self._handlers.finish(effect, state.outcome)
         except asyncio.CancelledError:
             if self._interrupts.pending is None:

@@ -151,9 +151,9 @@ class ToolCalls:
 
     async def _answer_call(self, index: int, tools: Mapping[str, Tool], timeouts: Timeouts) -> None:
         ready = self._read(index, tools)
-        if self._is_guarded and type(ready) is Ready:
+        if self._is_guarded and type(ready) is ReadyCall:
             ready = await self._guard(ready, timeouts)
-        if type(ready) is Ready:
+        if type(ready) is ReadyCall:
             self._start(ready)
             await self._run_one(ready, timeouts)
         elif type(ready) is ToolResult:
@@ -169,7 +169,7 @@ class ToolCalls:
 
     async def _run_in_parallel(self, tools: Mapping[str, Tool], timeouts: Timeouts) -> None:
         """Prepare one after the other, and start all that are ready before any runs."""
-        prepared: list[Ready] = []
+        prepared: list[ReadyCall] = []
         for number, index in enumerate(self._open()):
             if timeouts.loop.busy:
                 await asyncio.sleep(0)
@@ -182,7 +182,7 @@ class ToolCalls:
             await asyncio.sleep(0)  # also after a last call that needed no tool
         started = await self._start_all(prepared, timeouts)
 
-        async def run_one(one: Ready) -> None:
+        async def run_one(one: ReadyCall) -> None:
             task = asyncio.current_task()
             assert task is not None
             await self._run_one(one, Timeouts(timeouts.loop, task))
@@ -217,25 +217,27 @@ class ToolCalls:
 
     async def _prepare(
         self, index: int, tools: Mapping[str, Tool], timeouts: Timeouts
-    ) -> "Ready | None":
+    ) -> "ReadyCall | None":
         """Return a call that may run; None if it is answered."""
         ready = self._read(index, tools)
-        if self._is_guarded and type(ready) is Ready:
+        if self._is_guarded and type(ready) is ReadyCall:
             ready = await self._guard(ready, timeouts)
         if type(ready) is ToolResult:
             await self._answer(index, ready, timeouts, ran=False)
-        return ready if type(ready) is Ready else None
+        return ready if type(ready) is ReadyCall else None
 
-    def _read(self, index: int, tools: Mapping[str, Tool]) -> "Ready | ToolResult | None":
+    def _read(self, index: int, tools: Mapping[str, Tool]) -> "ReadyCall | ToolResult | None":
         """Find the tool of a call and read its arguments. A result says why the call cannot run."""
         call = self._calls[index]
         tool = tools.get(call.name)
         if tool is None:
             return ToolResult(f"Error: tool {call.name} not found", is_error=True)
         arguments, shown, wrong = read_arguments(tool, call.arguments, self._rules.conversion)
-        return _wrong(wrong) if wrong else Ready(index, tool, arguments, shown)
+        return _wrong(wrong) if wrong else ReadyCall(index, tool, arguments, shown)
 
-    async def _guard(self, ready: "Ready", timeouts: Timeouts) -> "Ready | ToolResult | None":
+    async def _guard(
+        self, ready: "ReadyCall", timeouts: Timeouts
+    ) -> "ReadyCall | ToolResult | None":
         """Run the hooks before a call. Return it with its arguments after them, or its result.
 
         None if the call is answered already. Tasks that are ready get a turn first: after an abort
@@ -256,7 +258,7 @@ class ToolCalls:
             arguments, shown, wrong = read_again(tool, given.arguments, check=check)
             if wrong:
                 return _wrong(wrong)
-            ready = Ready(index, tool, arguments, shown)
+            ready = ReadyCall(index, tool, arguments, shown)
         if self._is_stopped():
             return ToolResult(OPERATION_ABORTED, is_error=True)
         return ready
@@ -276,9 +278,9 @@ class ToolCalls:
             return False
         return True
 
-    async def _start_all(self, ready: list["Ready"], timeouts: Timeouts) -> list["Ready"]:
+    async def _start_all(self, ready: list["ReadyCall"], timeouts: Timeouts) -> list["ReadyCall"]:
         """Start the calls in order. After an abort no further call starts; started calls run."""
-        started: list[Ready] = []
+        started: list[ReadyCall] = []
         for one in ready:
             if started and self._interrupts.pending is not None:
                 break
@@ -289,7 +291,7 @@ class ToolCalls:
             started.append(one)
         return started
 
-    def _start(self, ready: "Ready") -> None:
+    def _start(self, ready: "ReadyCall") -> None:
         self._interrupts.check()
         call = self._calls[ready.place]
         self._started.append(ready.place)
@@ -297,7 +299,7 @@ class ToolCalls:
             self._deaf.add(ready.place)
         self._port.start(call, ready.shown)
 
-    async def _run_one(self, ready: "Ready", timeouts: Timeouts) -> None:
+    async def _run_one(self, ready: "ReadyCall", timeouts: Timeouts) -> None:
         index, call = ready.place, self._calls[ready.place]
         result = self._port.begin(call, ready.tool, ready.arguments)
         if type(result) is Started:
@@ -317,7 +319,7 @@ class ToolCalls:
         if self._notifies:
             await self._notify(index, result, timeouts, ran=True)
 
-    async def _wait(self, started: Started, ready: "Ready", timeouts: Timeouts) -> ToolResult:
+    async def _wait(self, started: Started, ready: "ReadyCall", timeouts: Timeouts) -> ToolResult:
         """Return the result of a tool that waits; an abort breaks it off, if it hears the abort."""
         hears = self._on_abort is not OnAbort.END_RUN and ready.place not in self._deaf
         breaking = self._interrupts.breaking if hears else unbroken
@@ -372,7 +374,7 @@ class ToolCalls:
         )
 
 
-class Ready(NamedTuple):
+class ReadyCall(NamedTuple):
     """A call that may run: its place in the reply, its tool, the arguments, and their JSON."""
 
     place: int

@@ -29,7 +29,7 @@ from simloop.messages import FinishReason
 ENDINGS: tuple[Signal, ...] = (AbortRequested(), WallClockExpired())
 """The signals that can end a run from outside in any state."""
 
-# First, so that a witness is as plain as it can be.
+# First, so that an example is as plain as it can be.
 _USUAL = (
     (FinishReason.STOP, True, False),
     (FinishReason.TOOL_CALLS, True, True),
@@ -65,7 +65,7 @@ def answers(effect: Effect, burst: int) -> tuple[Signal, ...]:
     `burst` is a number of steps that one reply should not report.
     """
     match effect:
-        case effects.TakeQueued() | effects.Finish():
+        case effects.TakeQueued() | effects.EndRun():
             return ()
         case effects.MeasureContext():
             return (ContextMeasured(over=False), ContextMeasured(over=True))

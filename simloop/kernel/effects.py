@@ -90,7 +90,7 @@ class Backoff(Struct, frozen=True, gc=False):
     polls: bool = False
 
 
-class Finish(Struct, frozen=True, gc=False):
+class EndRun(Struct, frozen=True, gc=False):
     """End the run: give every open call a result. No signal follows.
 
     The state `Finished` has the outcome.
@@ -114,5 +114,5 @@ Effect = (
     | RefuseTools
     | CloseStep
     | Backoff
-    | Finish
+    | EndRun
 )

@@ -22,7 +22,7 @@ from simloop.kernel.signals import (
     Signal,
     WallClockExpired,
 )
-from simloop.kernel.states import ClosingStep, Finished, Reply, RunningTools
+from simloop.kernel.states import ClosingStep, Finished, ReplyFacts, RunningTools
 from simloop.messages import Outcome
 
 LegalMap = Mapping[type[Struct], Mapping[type[Struct], frozenset[type[Struct]]]]
@@ -72,7 +72,7 @@ class Feature(StrEnum):
     QUEUE = "queue"  # without one, what the user says meanwhile is the next prompt
     HISTORY = "history"  # a conversation that begins before the first prompt
     LIMITS = "limits"  # all but max_wall_clock
-    MOMENTS = "moments"  # that follow an entry of the engine
+    TRIGGERS = "triggers"  # that follow an entry of the engine
     SYSTEM_PROMPT = "system prompt"
     POLICIES = "policies"  # retry, tool execution, hook isolation, notices
 
@@ -104,9 +104,9 @@ class Machine(Protocol):
     """A loop design: any object with these attributes and methods.
 
     `name` is what scenarios call it, `legal` its map, `policies` what it does by default. `bounds`
-    are the limits that it heeds, by the names that its runs end with: exploration proves that each
-    is kept, neither too late nor too early. `lacks` gives, for each feature that the design does
-    not have, the reason. Exploration also proves that `HookFailed` ends a run as failed, and
+    are the limits that it keeps, by the names that its runs end with: exploration proves that each
+    is kept, neither too late nor too early. `unsupported` gives the reason for each feature that
+    the design does not have. Exploration also proves that `HookFailed` ends a run as failed, and
     `WallClockExpired` as timed out.
 
     A machine may also have `abort_rule`, an `AbortRule`, if it does more after an abort than end as
@@ -120,7 +120,7 @@ class Machine(Protocol):
     legal: LegalMap
     policies: Policies
     bounds: Mapping[str, Bound]
-    lacks: Mapping[Feature, str]
+    unsupported: Mapping[Feature, str]
 
     def start(self) -> Run:
         """Return the run before any signal has arrived."""
@@ -163,7 +163,7 @@ def checked_transition(machine: Machine, run: Run, signal: Signal) -> Transition
 
 def finish(run: Run, outcome: Outcome, limit: str = "", message: str = "") -> Transition:
     """Return the end of a run: `limit` names the limit that ended it, `message` is for the user."""
-    return run.to(Finished(outcome, limit)), (effects.Finish(message),)
+    return run.to(Finished(outcome, limit)), (effects.EndRun(message),)
 
 
 def stop(
@@ -183,7 +183,7 @@ def stop(
             assert_never(signal)
 
 
-def reply_of(run: Run) -> Reply:
+def reply_of(run: Run) -> ReplyFacts:
     """Return the reply of the step that is under way."""
     state = run.state
     assert type(state) is RunningTools or type(state) is ClosingStep

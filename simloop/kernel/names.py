@@ -23,7 +23,7 @@ NAMES = _Names()
 """The name of each class."""
 
 
-def told(value: Struct) -> str:
+def describe(value: Struct) -> str:
     """Return a signal or a state in words: `model-replied: tool-calls, text, calls`.
 
     False flags and default numbers are omitted.
@@ -41,9 +41,9 @@ def told(value: Struct) -> str:
     return f"{name}: {', '.join(words)}" if words else name
 
 
-def is_told_by(value: Struct, words: str) -> bool:
-    """Return whether each of `words`, such as `model-replied other`, occurs in `told(value)`."""
-    return set(_WORD.findall(words)) <= set(_WORD.findall(told(value)))
+def is_described_by(value: Struct, words: str) -> bool:
+    """Return whether `describe(value)` has each of `words`, such as `model-replied other`."""
+    return set(_WORD.findall(words)) <= set(_WORD.findall(describe(value)))
 
 
 _WORD = re.compile(r"[\w-]+")

@@ -8,7 +8,7 @@ from msgspec import Struct
 from simloop.messages import FinishReason, Outcome
 
 
-class Reply(Struct, frozen=True, gc=False):
+class ReplyFacts(Struct, frozen=True, gc=False):
     """The parts of a model's reply that decide: never its text, only whether there is any."""
 
     finish: FinishReason
@@ -38,7 +38,7 @@ class CallingModel(Struct, frozen=True, gc=False):
 class RunningTools(Struct, frozen=True, gc=False):
     """The calls of `reply` are being answered, by running or by refusing them."""
 
-    reply: Reply
+    reply: ReplyFacts
 
 
 class ClosingStep(Struct, frozen=True, gc=False):
@@ -47,7 +47,7 @@ class ClosingStep(Struct, frozen=True, gc=False):
     `blocked`: one of its calls was forbidden.
     """
 
-    reply: Reply
+    reply: ReplyFacts
     blocked: bool = False
 
 

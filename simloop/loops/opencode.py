@@ -105,7 +105,7 @@ from simloop.kernel.states import (
     Finished,
     Halting,
     Ready,
-    Reply,
+    ReplyFacts,
     RunningTools,
 )
 from simloop.loops.opencode_options import OpencodeOptions, Steps
@@ -189,7 +189,7 @@ class OpencodeLoop:
 
     name = "opencode"
     legal = LEGAL
-    lacks: Mapping[Feature, str] = {}
+    unsupported: Mapping[Feature, str] = {}
 
     def __init__(
         self, limits: Limits | None = None, options: OpencodeOptions | None = None
@@ -227,7 +227,7 @@ class OpencodeLoop:
             case ContextCompacted(shrunk=shrunk):
                 return self._resume(run, shrunk=shrunk)
             case ModelReplied():
-                return self._take_reply(run, Reply(signal.finish, signal.text, signal.calls))
+                return self._take_reply(run, ReplyFacts(signal.finish, signal.text, signal.calls))
             case ModelFailed(error=error, retryable=retryable):
                 return self._catch(run, error, retryable=retryable)
             case BackoffElapsed():
@@ -301,18 +301,18 @@ class OpencodeLoop:
             aborted=aborted,
         )
 
-    def _take_reply(self, run: Run, reply: Reply) -> Transition:
+    def _take_reply(self, run: Run, reply: ReplyFacts) -> Transition:
         counted = self._counted(run)
         if reply.calls:
             return counted.to(RunningTools(reply)), self._run_tools
         return counted.to(ClosingStep(reply)), self._close(reply)
 
-    def _close(self, reply: Reply) -> tuple[effects.CloseStep]:
+    def _close(self, reply: ReplyFacts) -> tuple[effects.CloseStep]:
         """Return the end of a step: no version keeps an empty reply, a filtered one is an error."""
         filtered = reply.finish is FinishReason.CONTENT_FILTER and self.options.filter_fails
         return (effects.CloseStep(keep=(reply.text or reply.calls) and not filtered),)
 
-    def _judge(self, run: Run, reply: Reply, *, queued: bool) -> Transition:
+    def _judge(self, run: Run, reply: ReplyFacts, *, queued: bool) -> Transition:
         """End the run on `stop`; the outer loop distinguishes `continue` and `compact`."""
         assert isinstance(run.state, ClosingStep)
         if reply.finish is FinishReason.CONTENT_FILTER and self.options.filter_fails:

@@ -90,7 +90,7 @@ from simloop.kernel.states import (
     Finished,
     Measuring,
     Ready,
-    Reply,
+    ReplyFacts,
     RunningTools,
 )
 from simloop.loops.pi_options import DOCUMENT, Delivery, PiOptions
@@ -136,7 +136,7 @@ class PiLoop:
         del limits  # by design: see the docstring of the module
         self.options = chosen = (options or PiOptions()).on(DOCUMENT)
         self.policies = chosen.policies()
-        self.lacks = _lacks(chosen)
+        self.unsupported = _unsupported(chosen)
         self._round: Effect = effects.MeasureContext() if chosen.compacts else effects.CallModel()
         self._take = {
             Queue.STEERING: self._taking(Queue.STEERING, chosen.steering),
@@ -157,7 +157,7 @@ class PiLoop:
             case ContextMeasured() | ContextCompacted():
                 return Run(CallingModel()), (effects.CallModel(),)
             case ModelReplied():
-                return self._take_reply(Reply(signal.finish, signal.text, signal.calls))
+                return self._take_reply(ReplyFacts(signal.finish, signal.text, signal.calls))
             case ToolsReturned(terminate=terminate):
                 reply = reply_of(run)
                 if terminate and self.options.terminate:
@@ -179,7 +179,7 @@ class PiLoop:
         """Take the queued messages and call the model, unless the context is measured first."""
         return Run(Measuring() if self.options.compacts else CallingModel()), self._take[queue]
 
-    def _take_reply(self, reply: Reply) -> Transition:
+    def _take_reply(self, reply: ReplyFacts) -> Transition:
         if not reply.calls:
             return self._close(reply)
         cut = reply.finish is FinishReason.LENGTH and self.options.refuse_cut_calls
@@ -187,12 +187,14 @@ class PiLoop:
         asked = effects.RefuseTools(reply.finish) if refused else effects.RunTools()
         return Run(RunningTools(reply)), (asked,)
 
-    def _close(self, reply: Reply) -> Transition:
+    def _close(self, reply: ReplyFacts) -> Transition:
         """End the step. A failed reply stays in the context only if the options say so."""
         keep = bool(self.options.resend_failed) or reply.finish not in _BREAKS_OFF
         return Run(ClosingStep(reply)), (effects.CloseStep(keep=keep),)
 
-    def _follow(self, run: Run, reply: Reply, *, steering: bool, follow_up: bool) -> Transition:
+    def _follow(
+        self, run: Run, reply: ReplyFacts, *, steering: bool, follow_up: bool
+    ) -> Transition:
         """Go on while there are calls or messages to steer by; then with what waits for the end."""
         if reply.finish in _BREAKS_OFF:
             return finish(run, _BREAKS_OFF[reply.finish])
@@ -206,8 +208,8 @@ class PiLoop:
         return effects.TakeQueued(queue, delivery is not Delivery.ALL), self._round
 
 
-def _lacks(options: PiOptions) -> Mapping[Feature, str]:
-    lacks = {Feature.EARLY_TOOLS: "pi starts a tool when the reply has ended"}
+def _unsupported(options: PiOptions) -> Mapping[Feature, str]:
+    unsupported = {Feature.EARLY_TOOLS: "pi starts a tool when the reply has ended"}
     if not options.compacts:
-        lacks[Feature.COMPACTION] = "pi has no compaction in this version"
-    return lacks
+        unsupported[Feature.COMPACTION] = "pi has no compaction in this version"
+    return unsupported

@@ -62,7 +62,14 @@ from simloop.kernel.signals import (
     ToolsReturned,
     WallClockExpired,
 )
-from simloop.kernel.states import CallingModel, ClosingStep, Finished, Ready, Reply, RunningTools
+from simloop.kernel.states import (
+    CallingModel,
+    ClosingStep,
+    Finished,
+    Ready,
+    ReplyFacts,
+    RunningTools,
+)
 from simloop.messages import Outcome
 
 LEGAL: LegalMap = {
@@ -105,7 +112,7 @@ class ReactLoop:
 
     name = "react"
     legal = LEGAL
-    lacks: Mapping[Feature, str] = {
+    unsupported: Mapping[Feature, str] = {
         Feature.HOOKS: "react has no hooks",
         Feature.ABORT: "react has no way to stop a run",
         Feature.COMPACTION: "react never shortens its history",
@@ -146,7 +153,7 @@ class ReactLoop:
                 assert_never(signal)
 
     def _take_reply(self, run: Run, signal: ModelReplied) -> Transition:
-        reply = Reply(signal.finish, signal.text, signal.calls)
+        reply = ReplyFacts(signal.finish, signal.text, signal.calls)
         counted = Run(run.state, total_steps=run.total_steps + 1)
         if reply.calls:
             return counted.to(RunningTools(reply)), self._run_tools

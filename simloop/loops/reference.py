@@ -68,7 +68,7 @@ from simloop.kernel.states import (
     Halting,
     Measuring,
     Ready,
-    Reply,
+    ReplyFacts,
     RunningTools,
     State,
 )
@@ -148,7 +148,7 @@ class ReferenceLoop:
         self.options = options or ReferenceOptions()
         self.policies = self.options.policies()
         self.legal = LEGAL if self.options.abort_in_backoff else _LEGAL_WITH_HALTING
-        self.lacks: Mapping[Feature, str] = (
+        self.unsupported: Mapping[Feature, str] = (
             {} if self.options.hear_queue else {Feature.QUEUE: "reference@documented has no queue"}
         )
         # A limit that is tested on some ways only, or counted only sometimes, bounds nothing.
@@ -242,7 +242,7 @@ class ReferenceLoop:
     def _take_reply(self, run: Run, signal: ModelReplied) -> Transition:
         """Count its steps, answer its calls by running or refusing them, then close the step."""
         burst = self.options.bound_bursts and signal.steps > self.limits.max_steps_per_round
-        reply = Reply(signal.finish, signal.text, signal.calls, burst)
+        reply = ReplyFacts(signal.finish, signal.text, signal.calls, burst)
         total_steps = run.total_steps + signal.steps
         if not signal.calls:
             closing = Run(ClosingStep(reply), run.error_count, total_steps, run.compaction_attempts)
@@ -260,7 +260,7 @@ class ReferenceLoop:
             return not self._is_broken(finish)
         return finish in _KEEPS_ITS_TEXT or not self.options.drop_unused_text
 
-    def _follow(self, run: Run, reply: Reply, *, queued: bool) -> Transition:
+    def _follow(self, run: Run, reply: ReplyFacts, *, queued: bool) -> Transition:
         """Apply the table of documents 000/002 section 6; a queued message overrides its stop."""
         match reply.finish:
             case FinishReason.CONTENT_FILTER:
@@ -278,7 +278,7 @@ class ReferenceLoop:
             case _:
                 assert_never(reply.finish)
 
-    def _answer(self, run: Run, reply: Reply, *, queued: bool) -> Transition:
+    def _answer(self, run: Run, reply: ReplyFacts, *, queued: bool) -> Transition:
         """Take a reply that does not announce calls for the last one, if it is of any use."""
         if self._is_broken(reply.finish):
             return self._recover(run, retryable=True)

@@ -154,7 +154,7 @@ class _View:
             self.lasting.append(sum(count * _APART**i for i, count in enumerate(counts)))
 
     def differs(self, node: int, other: int, arrow: Arrow) -> Wrong:
-        """Return the finding that `arrow` of `node` goes another way than that of `other`."""
+        """Return the violation that `arrow` of `node` goes another way than that of `other`."""
         run, known = self._graph.runs[node], self._graph.runs[other]
         apart = [
             f"{name} {getattr(run, name)} and {getattr(known, name)}"

@@ -34,7 +34,7 @@ from simloop.kernel.policies import OnAbort
 from simloop.kernel.signals import Signal
 from simloop.kernel.states import Finished
 from simloop.prove import bursts, counting, rules, stopping
-from simloop.prove.visited import Finding, Graph
+from simloop.prove.visited import Graph, Violation
 
 MAX_NODES = 1_000_000
 """The exploration stops after this many nodes, about a gigabyte, as for an unbounded counter."""
@@ -47,8 +47,8 @@ Say = Callable[[str], object]
 
 def explore(
     machine: Machine, limits: Limits, say: Say = lambda _: None
-) -> tuple[Graph, list[Finding], set[Edge]]:
-    """Visit every run of `machine`; return the graph, the findings and the edges taken.
+) -> tuple[Graph, list[Violation], set[Edge]]:
+    """Visit every run of `machine`; return the graph, the violations and the edges taken.
 
     Raises RunawayRun past `MAX_NODES`: then the machine counts something that has no bound.
     """
@@ -83,10 +83,10 @@ class _Explorer:
         self._numbers: dict[tuple[Run, tuple[Effect, ...]], int] = {}
         self._arrivals: dict[tuple[Effect, ...], tuple[Signal, ...]] = {}
         self._graph = Graph()
-        self._findings: dict[str | tuple[type, ...], Finding] = {}
+        self._violations: dict[str | tuple[type, ...], Violation] = {}
         self._taken: set[Edge] = set()
 
-    def explore(self) -> tuple[Graph, list[Finding], set[Edge]]:
+    def explore(self) -> tuple[Graph, list[Violation], set[Edge]]:
         graph = self._graph
         if not self._visit_all(MAX_NODES):
             raise _runaway(graph)
@@ -94,7 +94,7 @@ class _Explorer:
         for number, wrong in enumerate(found):
             self._say(f"{len(graph):,} states visited, {number} of {len(found)} rules checked")
             self._find_all(wrong)
-        return graph, list(self._findings.values()), self._taken
+        return graph, list(self._violations.values()), self._taken
 
     def count(self, most: int) -> int | None:
         return len(self._graph) if self._visit_all(most) else None
@@ -167,7 +167,7 @@ class _Explorer:
             yield from replies(self._most_steps)
 
     def _target(self, node: int, run: Run, signal: Signal) -> int | None:
-        """Return the node after `signal`, or add a finding and return None if the machine fails."""
+        """Return the node after `signal`, or add a violation and return None if it fails."""
         try:
             try:
                 moved = _transition(checked_transition(self._machine, run, signal))
@@ -184,7 +184,7 @@ class _Explorer:
         return number or self._new(moved, node, signal)
 
     def _off_the_map(self, node: int, run: Run, signal: Signal, given: Any) -> Transition:
-        """Add a finding for a transition that the map lacks, and return the transition."""
+        """Add a violation for a transition that the map lacks, and return the transition."""
         moved = _transition(given)
         kinds = type(run.state), type(moved[0].state), type(signal)
         before, after, why = (NAMES[kind] for kind in kinds)
@@ -200,7 +200,7 @@ class _Explorer:
         return number
 
     def _begins_anew(self, node: int) -> Iterator[rules.Wrong]:
-        """Yield findings about the machine's next run after one that has reached `node`."""
+        """Yield violations about the machine's next run after one that has reached `node`."""
         first: Any = self._first
         try:
             again: Any = self._machine.start()
@@ -213,7 +213,7 @@ class _Explorer:
             yield rules.Wrong(node, f"the next run does not begin as the first: {differing}")
 
     def _tried(self, run: Run, signal: Signal) -> Transition | None:
-        """Return the transition again for the rules, without a check, a finding or an edge."""
+        """Return the transition again for the rules, without a check, a violation or an edge."""
         try:
             return _transition(self._machine.advance(run, signal))
         except Exception:  # noqa: BLE001 - as above
@@ -221,13 +221,13 @@ class _Explorer:
 
     def _find_all(self, wrong: Iterable[rules.Wrong]) -> None:
         for node, what, then in wrong:
-            if what not in self._findings:
-                self._findings[what] = Finding(what, self._graph.way_to(node, then))
+            if what not in self._violations:
+                self._violations[what] = Violation(what, self._graph.way_to(node, then))
 
     def _find(self, node: int, what: str, same: tuple[type, ...] = ()) -> None:
-        """Record the first finding of each `same`, which has the shortest witness."""
-        if (same or what) not in self._findings:
-            self._findings[same or what] = Finding(what, self._graph.way_to(node))
+        """Record the first violation of each `same`, which has the shortest counterexample."""
+        if (same or what) not in self._violations:
+            self._violations[same or what] = Violation(what, self._graph.way_to(node))
 
 
 def _runaway(graph: Graph) -> RunawayRun:
@@ -264,9 +264,9 @@ def why_impossible(machine: Machine, signal: Signal | type[Struct]) -> str:
     if kind is signals.AbortRequested:
         if machine.policies.on_abort is not OnAbort.END_RUN:
             return "an abort is a flag there: model calls come back as aborted"
-        return machine.lacks.get(Feature.ABORT, "")
+        return machine.unsupported.get(Feature.ABORT, "")
     if kind in (signals.HookFailed, signals.CallBlocked):
-        return machine.lacks.get(Feature.HOOKS, "")
+        return machine.unsupported.get(Feature.HOOKS, "")
     if isinstance(signal, signals.ToolsReturned) and signal.blocked:
-        return machine.lacks.get(Feature.HOOKS, "")
+        return machine.unsupported.get(Feature.HOOKS, "")
     return ""

@@ -1,6 +1,6 @@
 """The proof that exploration gives about a machine under given limits.
 
-Not here: its display (cli/proofs.py). The rule to keep: a proof is about the machine alone;
+Not here: its display (cli/proof_text.py). The rule to keep: a proof is about the machine alone;
 what depends on a policy (how long a backoff is) names the policy that it was computed with.
 """
 
@@ -13,7 +13,7 @@ from simloop.kernel.diagram import Edge
 from simloop.kernel.effects import Backoff, CallModel, Effect, RunTools
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Machine
-from simloop.kernel.names import NAMES, is_told_by
+from simloop.kernel.names import NAMES, is_described_by
 from simloop.kernel.retry import RetryPolicy
 from simloop.kernel.states import Finished
 from simloop.messages import Fault
@@ -26,7 +26,7 @@ from simloop.prove.graph import (
     shortest_lasso,
     trapped,
 )
-from simloop.prove.visited import Finding, Graph, Step
+from simloop.prove.visited import Graph, Step, Violation
 
 # Limits that the simulator heeds, or whose rule is one of its own (rules.mistakes_bursts).
 _OF_THE_WORLD = ("max_wall_clock", "max_steps_per_round")
@@ -52,14 +52,14 @@ class Longest:
 class Proof:
     """All behaviour of a machine. If a run may not end, `longest` is None and `lasso` is not.
 
-    `heeded` are the limits that bound the machine. `untaken` are the edges of its map that cannot
-    be taken, each with the reason where one is known. `findings` are what is wrong with it; where
+    `bounds` are the limits that bound the machine. `untaken` are the edges of its map that cannot
+    be taken, each with the reason where one is known. `violations` are what is wrong with it; where
     a run was not followed for that, `followed` is false, and nothing is proved about all runs.
     `endless` is the reason of a design that need not end, on purpose.
     """
 
     loop: str
-    heeded: tuple[str, ...]
+    bounds: tuple[str, ...]
     states: int
     transitions: int
     longest: Longest | None
@@ -67,7 +67,7 @@ class Proof:
     endings: Mapping[Finished, tuple[Step, ...]]
     untaken: Mapping[Edge, str]
     edges: int
-    findings: tuple[Finding, ...]
+    violations: tuple[Violation, ...]
     followed: bool = True
     endless: str = ""
 
@@ -75,7 +75,7 @@ class Proof:
     def undeclared(self) -> tuple[str, ...]:
         """Return the limits that end its runs and are not among its bounds, so lack a proof."""
         limits = dict.fromkeys(state.limit for state in self.endings if state.limit)
-        return tuple(limit for limit in limits if limit not in (*self.heeded, *_OF_THE_WORLD))
+        return tuple(limit for limit in limits if limit not in (*self.bounds, *_OF_THE_WORLD))
 
     @property
     def terminates(self) -> bool:
@@ -84,9 +84,9 @@ class Proof:
 
     @property
     def holds(self) -> bool:
-        """Return whether there are no findings and every run ends, unless the design is endless."""
+        """Return whether nothing is violated and every run ends, unless the design is endless."""
         ends = self.terminates or (self.followed and bool(self.endless))
-        return ends and not self.findings
+        return ends and not self.violations
 
 
 def prove(
@@ -103,7 +103,7 @@ def prove(
     the progress of the exploration. Raises RunawayRun if there is no end to its runs, ScenarioError
     if no lasso passes the signal.
     """
-    graph, findings, taken = explore(machine, limits, say)
+    graph, violations, taken = explore(machine, limits, say)
     order = ends_first(graph)
     drawn = [
         (state, signal, target)
@@ -113,7 +113,7 @@ def prove(
     ]
     return Proof(
         loop=loop or machine.name,
-        heeded=tuple(machine.bounds),
+        bounds=tuple(machine.bounds),
         states=len(graph),
         transitions=sum(map(len, graph.arrows)),
         longest=None
@@ -123,7 +123,7 @@ def prove(
         endings=first_endings(graph),
         untaken={e: why_impossible(machine, e[1]) for e in drawn if e not in taken},
         edges=len(drawn),
-        findings=(*findings, *_traps(graph), *_wrongly_endless(machine, graph, order)),
+        violations=(*violations, *_traps(graph), *_wrongly_endless(machine, graph, order)),
         followed=not graph.cut,
         endless=_endless(machine),
     )
@@ -133,22 +133,24 @@ def _endless(machine: Machine) -> str:
     return str(getattr(machine, "endless", ""))
 
 
-def _wrongly_endless(machine: Machine, graph: Graph, order: list[int] | None) -> Iterator[Finding]:
-    """Yield a finding for an untrue `endless`, which would hide a later endless run."""
+def _wrongly_endless(
+    machine: Machine, graph: Graph, order: list[int] | None
+) -> Iterator[Violation]:
+    """Yield a violation for an untrue `endless`, which would hide a later endless run."""
     if _endless(machine) and order is not None and not graph.cut:
-        yield Finding("every run ends, though the machine is declared `endless`", ())
+        yield Violation("every run ends, though the machine is declared `endless`", ())
 
 
-def _traps(graph: Graph) -> Iterator[Finding]:
-    """Yield a finding for the first state that has ways out, but none to an end."""
+def _traps(graph: Graph) -> Iterator[Violation]:
+    """Yield a violation for the first state that has ways out, but none to an end."""
     node = trapped(graph)
     if node is not None:
         state = NAMES[type(graph.runs[node].state)]
-        yield Finding(f"{state} has no way to an end but from outside", graph.way_to(node))
+        yield Violation(f"{state} has no way to an end but from outside", graph.way_to(node))
 
 
 def _lasso(graph: Graph, through: str, *, ends: bool) -> Lasso | None:
-    lasso = None if ends else shortest_lasso(graph, partial(is_told_by, words=through))
+    lasso = None if ends else shortest_lasso(graph, partial(is_described_by, words=through))
     if lasso is None and through:
         hint = "the words are those of a report, such as `model-replied other`"
         raise ScenarioError(f"no cycle contains `{through}`", key="through", hint=hint)
@@ -180,5 +182,5 @@ def _waited(retry: RetryPolicy, fault: Fault | None, asked: tuple[Effect, ...]) 
             retry.delay_ns(effect.failures, fault, now_ns=0, draw=0.0),
         )
         for effect in asked
-        if isinstance(effect, Backoff) and effect.failures > 0  # else a finding, and no length
+        if isinstance(effect, Backoff) and effect.failures > 0  # else a violation, and no length
     )

@@ -21,18 +21,18 @@ from simloop.prove.visited import Arrow, Graph
 
 Asked = tuple[Effect, ...]
 Advance = Callable[[Run, Signal], Transition | None]
-"""The transition of a run on a signal, or None for an error, which is a finding of its own."""
+"""The transition of a run on a signal, or None for an error, which is a violation of its own."""
 
 
 class Wrong(NamedTuple):
-    """A node, a rule's finding there, and the arrows from the node to the evidence."""
+    """A node, a violation of a rule there, and the arrows from the node to the evidence."""
 
     node: int
     what: str
     then: tuple[Arrow, ...] = ()
 
 
-_UNANSWERED = (effects.TakeQueued, effects.Finish)
+_UNANSWERED = (effects.TakeQueued, effects.EndRun)
 _LOOKING = (effects.MeasureContext, effects.Compact)
 _SPENDING: Mapping[str, tuple[type[Effect], ...]] = {
     "total_steps": (effects.CallModel, effects.Compact),
@@ -58,8 +58,8 @@ def wrong_by_itself(run: Run, asked: Asked) -> Iterator[str]:
             yield f"finished as {run.state.outcome!r}, which is no outcome"
         if answered:
             yield f"finished asks for {NAMES[type(answered[0])]} after the end"
-        if sum(isinstance(effect, effects.Finish) for effect in asked) != 1:
-            yield f"finished as {run.state.outcome} without exactly one `Finish`"
+        if sum(isinstance(effect, effects.EndRun) for effect in asked) != 1:
+            yield f"finished as {run.state.outcome} without exactly one `EndRun`"
         return
     if not answered:
         yield f"{state} cannot be left: nothing is asked of the world"
@@ -70,8 +70,8 @@ def wrong_by_itself(run: Run, asked: Asked) -> Iterator[str]:
     for effect in asked:
         if not isinstance(effect, Effect):
             yield f"{state} asks for {NAMES[type(effect)]}, which is no effect"
-        elif isinstance(effect, effects.Finish):
-            yield f"{state} emits Finish but is not followed by Finished"
+        elif isinstance(effect, effects.EndRun):
+            yield f"{state} emits EndRun but is not followed by Finished"
         elif isinstance(effect, effects.Backoff) and effect.failures < 1:
             yield f"{state} waits after {effect.failures} failures"
 

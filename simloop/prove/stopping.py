@@ -100,4 +100,4 @@ def _forbidden(graph: Graph, rule: AbortRule, signal: Signal, target: int) -> st
 def _is_allowed(effect: Effect, rule: AbortRule) -> bool:
     if isinstance(effect, effects.CallModel) and not effect.aborted:
         return False  # a real request after an abort is what nobody may make
-    return isinstance(effect, (effects.Finish, *rule.effects))
+    return isinstance(effect, (effects.EndRun, *rule.effects))

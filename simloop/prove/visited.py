@@ -1,4 +1,4 @@
-"""The results of exploration: the graph of every visited run, and the findings."""
+"""The results of exploration: the graph of every visited run, and the violations."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ Arrow = tuple[Signal, int]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One transition of a witness: the signal, the run that it led to, and what was asked then."""
+    """One transition of an example: the signal, the run that it led to, and what was asked then."""
 
     signal: Signal
     run: Run
@@ -21,11 +21,11 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Violation:
     """Something wrong with a machine, and the shortest way there."""
 
     what: str
-    witness: tuple[Step, ...]
+    counterexample: tuple[Step, ...]
 
 
 @dataclass(slots=True)

@@ -53,7 +53,7 @@ def features_of(scenario: Scenario, given: RunOptions) -> dict[Feature, bool]:
             getattr(scenario.limits, name) != getattr(_USUAL, name)
             for name in (*OF_LOOPS, "first_part_timeout_ms", "model_call_timeout_ms")
         ),
-        Feature.MOMENTS: any(
+        Feature.TRIGGERS: any(
             trigger.after in _OF_THE_ENGINE for trigger in scenario.triggers().values()
         ),
         Feature.SYSTEM_PROMPT: bool(scenario.system_prompt),

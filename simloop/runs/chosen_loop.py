@@ -60,7 +60,7 @@ class ChosenLoop:
         """Return the command, or the call, that explores the machine."""
         if self.has_name:
             return f"simloop explore --loop {shlex.quote(self.name)}"
-        return f"simloop.prove.proof.prove({_MACHINE}, limits).findings"
+        return f"simloop.prove.proof.prove({_MACHINE}, limits).violations"
 
 
 _MACHINE = "machine"

@@ -18,13 +18,13 @@ from simloop.runs.isolation import isolated
 from simloop.runs.own_loop import A_LOOP, AN_AGENT, is_maker
 from simloop.world.agent import Agent, agent_from, is_agent
 
-AGENTS_LACK: Mapping[Feature, str] = {
+UNSUPPORTED_BY_AGENTS: Mapping[Feature, str] = {
     Feature.HOOKS: "an agent of your own has no hooks of simloop",
     Feature.COMPACTION: "an agent of your own keeps its own context",
     Feature.EARLY_TOOLS: "an agent of your own starts its tools itself",
     Feature.HISTORY: "an agent of your own keeps its own history",
     Feature.LIMITS: "an agent of your own has no limits of simloop but max_wall_clock",
-    Feature.MOMENTS: "an agent of your own leaves no entries of an engine to act after",
+    Feature.TRIGGERS: "an agent of your own leaves no entries of an engine to act after",
     Feature.SYSTEM_PROMPT: "an agent of your own has its own system prompt",
     Feature.POLICIES: "an agent of your own has no policies of simloop",
     Feature.QUEUE: "an agent of your own may leave messages in its queue",
@@ -36,7 +36,7 @@ class Design(Protocol):
     """The design of a loop: what it lacks, its policies, and its agent for one conversation."""
 
     @property
-    def lacks(self) -> Mapping[Feature, str]:
+    def unsupported(self) -> Mapping[Feature, str]:
         """Return the features that the design lacks, each with the reason."""
         ...
 
@@ -57,9 +57,9 @@ class MachineDesign:
     machine: Machine
 
     @property
-    def lacks(self) -> Mapping[Feature, str]:
-        """Return the features that the machine lacks."""
-        return self.machine.lacks
+    def unsupported(self) -> Mapping[Feature, str]:
+        """Return the features that the machine does not have."""
+        return self.machine.unsupported
 
     @property
     def policies(self) -> Policies:
@@ -83,9 +83,9 @@ class AgentDesign:
     options: Mapping[str, Any]
 
     @property
-    def lacks(self) -> Mapping[Feature, str]:
+    def unsupported(self) -> Mapping[Feature, str]:
         """Return the features that only the engine has."""
-        return AGENTS_LACK
+        return UNSUPPORTED_BY_AGENTS
 
     @property
     def policies(self) -> Policies:

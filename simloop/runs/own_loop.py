@@ -277,7 +277,7 @@ def _wrong_with(machine: Any) -> str:
     for name in ("endless", "judge_as"):
         if not isinstance(getattr(machine, name, ""), str):
             return f"`{name}` is no text"
-    for name in ("legal", "bounds", "lacks"):
+    for name in ("legal", "bounds", "unsupported"):
         if not isinstance(getattr(machine, name), Mapping):
             return f"`{name}` is no mapping"
     for limit, bound in machine.bounds.items():
@@ -301,4 +301,4 @@ def _wrong_in_map(legal: Mapping[Any, Any]) -> str:
     return ""
 
 
-_MACHINE = ("name", "legal", "policies", "bounds", "lacks", "start", "advance")
+_MACHINE = ("name", "legal", "policies", "bounds", "unsupported", "start", "advance")

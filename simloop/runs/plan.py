@@ -126,7 +126,7 @@ class Plan:
         return repetition(self.source, self.given, "run", "simloop.run")
 
     def _check_features(self, asked_for: Mapping[Feature, bool]) -> None:
-        reasons = reasons_against(self.loop.design.lacks, asked_for)
+        reasons = reasons_against(self.loop.design.unsupported, asked_for)
         if reasons:
             raise CannotExpress(self.loop.name, reasons)
 

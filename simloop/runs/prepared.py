@@ -153,7 +153,7 @@ class PreparedRun:
 
     def next_prompt(self) -> list[str]:
         """Return the first message that a loop without a queue has left, which is a prompt then."""
-        if Feature.QUEUE not in self.loop.design.lacks or self._world is None:
+        if Feature.QUEUE not in self.loop.design.unsupported or self._world is None:
             return []
         return self._world.user.take(one=True)
 

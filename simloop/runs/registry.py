@@ -29,6 +29,8 @@ def machine_for(
     return DESIGNS[loop.partition("@")[0]].make(limits, options.of_design(loop))
 
 
-def reasons_against(lacks: Mapping[Feature, str], asked_for: Mapping[Feature, bool]) -> list[str]:
+def reasons_against(
+    unsupported: Mapping[Feature, str], asked_for: Mapping[Feature, bool]
+) -> list[str]:
     """Return the reasons why a design cannot provide these features; empty if it can."""
-    return [reason for feature, reason in lacks.items() if asked_for.get(feature)]
+    return [reason for feature, reason in unsupported.items() if asked_for.get(feature)]

@@ -151,7 +151,7 @@ class LoopOptions(Strict):
 
 
 @dataclass(frozen=True, slots=True)
-class Design:
+class BundledDesign:
     """A loop design: the maker of its machine from limits and options, and versions by name.
 
     `combine` merges the options of a scenario for the design and those of a version. Without it a
@@ -163,11 +163,11 @@ class Design:
     combine: Callable[[Any, Any], Any] | None = None
 
 
-DESIGNS: Mapping[str, Design] = {
-    "reference": Design(reference.ReferenceLoop, reference_options.VERSIONS),
-    "pi": Design(pi.PiLoop, pi_options.VERSIONS, PiOptions.on),
-    "react": Design(react.ReactLoop),
-    "opencode": Design(opencode.OpencodeLoop, opencode_options.VERSIONS),
+DESIGNS: Mapping[str, BundledDesign] = {
+    "reference": BundledDesign(reference.ReferenceLoop, reference_options.VERSIONS),
+    "pi": BundledDesign(pi.PiLoop, pi_options.VERSIONS, PiOptions.on),
+    "react": BundledDesign(react.ReactLoop),
+    "opencode": BundledDesign(opencode.OpencodeLoop, opencode_options.VERSIONS),
 }
 """The designs that ship with simloop, in display order."""
 

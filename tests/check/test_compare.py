@@ -117,7 +117,7 @@ class TestWhatALoopCannotExpress:
     def test_has_all_the_reasons(self) -> None:
         reasons = by_loop(f"abort: {{at: 1s}}\n{HOOKED}")["react"].cannot.split("; ")
         assert sorted(reasons) == sorted(
-            ReactLoop.lacks[feature] for feature in (Feature.ABORT, Feature.HOOKS)
+            ReactLoop.unsupported[feature] for feature in (Feature.ABORT, Feature.HOOKS)
         )
 
 

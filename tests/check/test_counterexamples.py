@@ -1,4 +1,4 @@
-"""A witness that is written as a scenario goes, in the simulator, exactly the same way."""
+"""An example that is written as a scenario goes, in the simulator, exactly the same way."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
@@ -11,8 +11,8 @@ from broken import Change, Redrawn, change
 from simloop import run
 from simloop.check.counterexamples import (
     scenario_of_ending,
-    scenario_of_finding,
     scenario_of_lasso,
+    scenario_of_violation,
     scenario_text,
 )
 from simloop.check.verify import verify
@@ -28,7 +28,7 @@ from simloop.loops.opencode_options import OpencodeOptions, Steps
 from simloop.messages import FinishReason, Outcome
 from simloop.prove.graph import Lasso
 from simloop.prove.proof import Proof, prove
-from simloop.prove.visited import Finding, Step
+from simloop.prove.visited import Step, Violation
 from simloop.runs.registry import machine_for
 from simloop.scenario.designs import LoopOptions, names
 from simloop.scenario.loader import parse_scenario
@@ -179,7 +179,7 @@ def test_time_that_runs_out_where_nothing_takes_time_is_refused() -> None:
     asked = (effects.MeasureContext(),)
     steps = (
         Step(signals.Began(), Run(states.Measuring()), asked),
-        Step(signals.WallClockExpired(), ended, (effects.Finish(),)),
+        Step(signals.WallClockExpired(), ended, (effects.EndRun(),)),
     )
     with pytest.raises(ScenarioError, match="nothing takes time"):
         scenario_of_ending(steps, loop="pi", limits=SMALL, options=OPTIONS)
@@ -300,27 +300,27 @@ WRONG = {
 @pytest.mark.parametrize("broken", WRONG.values(), ids=WRONG)
 def test_the_way_to_what_is_wrong_runs_as_it_is_written(broken: Change) -> None:
     proof = prove(broken.machine(SMALL), SMALL)
-    assert proof.findings
-    for finding in proof.findings:
-        scenario = scenario_of_finding(finding, loop=broken.loop, limits=SMALL, options=OPTIONS)
-        assert scenario.title == f"{broken.loop}: {finding.what}"
+    assert proof.violations
+    for violation in proof.violations:
+        scenario = scenario_of_violation(violation, loop=broken.loop, limits=SMALL, options=OPTIONS)
+        assert scenario.title == f"{broken.loop}: {violation.what}"
         watched = Watched(broken.machine(SMALL))
-        if isinstance(finding.witness[-1].run.state, Finished):
+        if isinstance(violation.counterexample[-1].run.state, Finished):
             assert run(read_again(scenario), loop=watched.again).failures == ()
         else:
             with pytest.raises(RunawayRun):
                 run(read_again(scenario), loop=watched.again)
-        assert watched.given == [step.signal for step in finding.witness]
+        assert watched.given == [step.signal for step in violation.counterexample]
 
 
 def test_what_is_wrong_from_the_start_needs_no_scenario() -> None:
-    finding = Finding("ready cannot be left", ())
+    violation = Violation("ready cannot be left", ())
     with pytest.raises(ScenarioError, match="before anything has happened"):
-        scenario_of_finding(finding, loop="pi", limits=SMALL, options=OPTIONS)
+        scenario_of_violation(violation, loop="pi", limits=SMALL, options=OPTIONS)
 
 
 def test_an_end_that_no_run_can_have_is_refused() -> None:
     state = Finished(cast("Outcome", "great"))
-    finding = Finding("no outcome", (Step(signals.Began(), Run(state), ()),))
+    violation = Violation("no outcome", (Step(signals.Began(), Run(state), ()),))
     with pytest.raises(ScenarioError, match="no run can end as 'great'"):
-        scenario_of_finding(finding, loop="pi", limits=SMALL, options=OPTIONS)
+        scenario_of_violation(violation, loop="pi", limits=SMALL, options=OPTIONS)

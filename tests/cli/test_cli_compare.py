@@ -18,7 +18,8 @@ OWN_LOOP = """\
 from simloop.loops.react import ReactLoop
 
 class Hookless(ReactLoop):
-    lacks = {**ReactLoop.lacks, next(iter(ReactLoop.lacks)): "\\x1b[31mnone <here>"}
+    unsupported = {**ReactLoop.unsupported}
+    unsupported[next(iter(unsupported))] = "\\x1b[31mnone <here>"
 """
 
 

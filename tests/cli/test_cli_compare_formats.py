@@ -14,8 +14,8 @@ from writing import write
 from simloop.check.compare import Row
 from simloop.cli import main
 from simloop.cli.compare import matrix
-from simloop.cli.comparepage import page
-from simloop.cli.comparison import Comparison
+from simloop.cli.compare_page import page
+from simloop.cli.compare_text import Comparison
 
 OUR_COLOUR = re.compile("^\x1b\\[3[12]m(.{6})\x1b\\[0m")
 CONTROLS = {"\x1b", "\a", "\r", "\0", "\u202e", "\x9b"}

@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 import simloop
 from simloop.cli import main
-from simloop.cli.doctor import dependency_findings, python_finding
+from simloop.cli.doctor import dependency_checks, python_check
 from simloop.scenario import catalog
 
 SCENARIO = "prompt: Hi\nmodel: [{say: Hello.}]\n"
@@ -123,7 +123,7 @@ def test_dependencies_are_judged_by_their_versions() -> None:
         "no-such-distribution>=1.2",
         'pytest>=999; extra == "test"',
     ]
-    new_enough, too_old, missing = dependency_findings(requirements)
+    new_enough, too_old, missing = dependency_checks(requirements)
     assert new_enough.ok
     assert not too_old.ok
     assert "too old; try: pip install 'click>=999.0'" in too_old.detail
@@ -132,5 +132,5 @@ def test_dependencies_are_judged_by_their_versions() -> None:
 
 
 def test_a_python_that_is_too_old_is_told() -> None:
-    assert "simloop needs 3.11 or newer" in python_finding((3, 10)).detail
-    assert [python_finding(version).ok for version in ((3, 10), (3, 11), (3, 14))] == [0, 1, 1]
+    assert "simloop needs 3.11 or newer" in python_check((3, 10)).detail
+    assert [python_check(version).ok for version in ((3, 10), (3, 11), (3, 14))] == [0, 1, 1]

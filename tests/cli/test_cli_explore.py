@@ -10,7 +10,7 @@ from exploring import SMALL, explore, explore_json
 
 from simloop.cli import explore as exploring
 from simloop.cli import main, progress
-from simloop.cli.proofs import file_stem
+from simloop.cli.proof_text import file_stem
 from simloop.kernel.states import Finished
 from simloop.messages import Outcome
 from simloop.scenario.designs import names
@@ -55,7 +55,7 @@ KEYS: dict[str, type | tuple[type, ...]] = {
     "endless": str,
     "edges": int,
     "untaken": list,
-    "findings": list,
+    "violations": list,
 }
 
 
@@ -159,14 +159,14 @@ class TestJson:
             "backoff_asked_ns": 120_000_000_000,
         }
 
-    def test_says_each_outcome_with_a_witness_that_ends_in_it(self) -> None:
+    def test_says_each_outcome_with_an_example_that_ends_in_it(self) -> None:
         enforced = ("--option", "steps=enforce")
         outcomes = explore_json("--loop", "opencode", *SMALL, *enforced)["outcomes"]
         ends = {(one["outcome"], one["limit"]) for one in outcomes}
         assert ends >= {("completed", ""), ("max-steps", "max_steps"), ("aborted", "")}
         for one in outcomes:
-            assert one["witness"][0]["signal"] == "began"
-            last = one["witness"][-1]["state"]
+            assert one["example"][0]["signal"] == "began"
+            last = one["example"][-1]["state"]
             assert last == ", ".join(filter(None, (f"finished: {one['outcome']}", one["limit"])))
 
     def test_says_the_lasso_step_by_step(self) -> None:
@@ -186,10 +186,10 @@ class TestJson:
         )
 
     def test_says_what_is_wrong(self, own: str) -> None:
-        findings = explore_json("--loop", f"{own}:Halves", *SMALL)["findings"]
-        assert findings
-        assert {tuple(finding) for finding in findings} == {("what", "witness")}
-        assert explore_json("--loop", "react", *SMALL)["findings"] == []
+        violations = explore_json("--loop", f"{own}:Halves", *SMALL)["violations"]
+        assert violations
+        assert {tuple(violation) for violation in violations} == {("what", "counterexample")}
+        assert explore_json("--loop", "react", *SMALL)["violations"] == []
 
 
 class TestMermaid:

@@ -35,7 +35,7 @@ ANSWERED_BY: list[tuple[Effect, set[type[Struct]]]] = [
     (effects.RefuseTools(FinishReason.LENGTH), {signals.ToolsReturned}),
     (effects.CloseStep(keep=True), {signals.StepClosed, signals.HookFailed}),
     (effects.Backoff(1), {signals.BackoffElapsed}),
-    (effects.Finish(), set()),
+    (effects.EndRun(), set()),
 ]
 every_effect = pytest.mark.parametrize("effect", [effect for effect, _ in ANSWERED_BY], ids=repr)
 

@@ -31,7 +31,7 @@ from simloop.kernel.signals import Signal
 from simloop.kernel.states import State
 from simloop.messages import FinishReason, Outcome
 
-REPLY = states.Reply(FinishReason.STOP, text=True, calls=False)
+REPLY = states.ReplyFacts(FinishReason.STOP, text=True, calls=False)
 STATES: list[State] = [
     states.Ready(),
     states.Measuring(),
@@ -141,7 +141,7 @@ class Decided:
     legal = MAP
     policies = Policies()
     bounds: Mapping[str, Bound] = {}
-    lacks: Mapping[Feature, str] = {}
+    unsupported: Mapping[Feature, str] = {}
 
     def __init__(self, state: State | None) -> None:
         self._state = state
@@ -207,14 +207,14 @@ SPENT = Run(states.CallingModel(), 1, 2, 3)
 def test_a_run_that_ends_keeps_what_was_spent_and_says_goodbye() -> None:
     assert finish(SPENT, Outcome.COMPLETED) == (
         Run(states.Finished(Outcome.COMPLETED), 1, 2, 3),
-        (effects.Finish(),),
+        (effects.EndRun(),),
     )
 
 
 def test_a_run_that_ends_by_a_limit_names_it_and_may_have_words_of_its_own() -> None:
     run, asked = finish(SPENT, Outcome.MAX_STEPS, "max_rounds", "Enough.")
     assert run.state == states.Finished(Outcome.MAX_STEPS, "max_rounds")
-    assert asked == (effects.Finish("Enough."),)
+    assert asked == (effects.EndRun("Enough."),)
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def test_what_stops_a_run_decides_its_outcome_in_any_state(
 ) -> None:
     assert stop(Run(state, 1, 2, 3), signal) == (
         Run(ended, 1, 2, 3),
-        (effects.Finish(),),
+        (effects.EndRun(),),
     )
 
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from simloop.kernel import effects, signals, states
 from simloop.kernel.errorclass import ErrorClass
-from simloop.kernel.names import NAMES, is_told_by, told
+from simloop.kernel.names import NAMES, describe, is_described_by
 from simloop.messages import FinishReason, Outcome
 
 KINDS = [*get_args(states.State), *get_args(signals.Signal), *get_args(effects.Effect)]
@@ -72,7 +72,7 @@ def test_a_class_of_ones_own_has_a_name_too() -> None:
     ids=str,
 )
 def test_a_value_is_told_in_words(value: Struct, words: str) -> None:
-    assert told(value) == words
+    assert describe(value) == words
 
 
 REPLIES = st.builds(
@@ -89,7 +89,7 @@ REPLIES = st.builds(
 def test_two_replies_are_told_the_same_only_if_they_are_the_same(
     one: Struct, other: Struct
 ) -> None:
-    assert (told(one) == told(other)) == (one == other)
+    assert (describe(one) == describe(other)) == (one == other)
 
 
 @settings(deadline=None, derandomize=True)
@@ -97,14 +97,14 @@ def test_two_replies_are_told_the_same_only_if_they_are_the_same(
 def test_a_value_is_told_by_any_of_its_words_in_any_order(
     reply: Struct, data: st.DataObject
 ) -> None:
-    words = told(reply).replace(":", "").replace(",", "").split()
+    words = describe(reply).replace(":", "").replace(",", "").split()
     some = data.draw(st.lists(st.sampled_from(words), unique=True))
-    assert is_told_by(reply, " ".join(some))
-    assert is_told_by(reply, ", ".join(some))
-    assert not is_told_by(reply, " ".join([*some, "nonsense"]))
+    assert is_described_by(reply, " ".join(some))
+    assert is_described_by(reply, ", ".join(some))
+    assert not is_described_by(reply, " ".join([*some, "nonsense"]))
 
 
 @pytest.mark.parametrize("words", ["model", "replied", "tool", "model-failed", "stop"])
 def test_part_of_a_word_or_another_word_does_not_tell_it(words: str) -> None:
     reply = signals.ModelReplied(FinishReason.TOOL_CALLS, text=True, calls=True)
-    assert not is_told_by(reply, words)
+    assert not is_described_by(reply, words)

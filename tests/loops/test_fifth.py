@@ -148,7 +148,7 @@ def test_without_its_count_it_goes_round() -> None:
     assert [type(step.signal) for step in proof.lasso.cycle] == [signals.ModelFailed]
 
 
-def test_each_of_its_witnesses_is_a_scenario_that_runs() -> None:
+def test_each_of_its_examples_is_a_scenario_that_runs() -> None:
     limits = Limits()
     for state, steps in prove(TwoTries(), limits).endings.items():
         given_: Any = {"loop": NAME, "limits": limits, "options": LoopOptions()}

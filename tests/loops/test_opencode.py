@@ -94,7 +94,7 @@ def ending(*arrivals: Signal, **given: Any) -> tuple[Outcome, str]:
     """How the run ended, which it must, and the limit that ended it."""
     run, asked = play(*arrivals, **given)
     assert isinstance(run.state, states.Finished)
-    assert asked == (effects.Finish(),)
+    assert asked == (effects.EndRun(),)
     return run.state.outcome, run.state.limit
 
 

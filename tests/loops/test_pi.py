@@ -148,7 +148,7 @@ def test_a_reply_without_calls_ends_the_run(finish: str, text: bool) -> None:  #
     assert play(FITS, reply)[1] == KEEP
     after, asked = play(FITS, reply, StepClosed())
     ended = TABLE[finish][2]
-    assert (after.state, asked) == (ended, (effects.Finish(),))
+    assert (after.state, asked) == (ended, (effects.EndRun(),))
 
 
 def test_a_forbidden_call_does_not_stop_the_run() -> None:
@@ -224,7 +224,7 @@ def test_limits_and_equal_options_make_no_difference(state: type) -> None:
     assert [checked_transition(one, moved, s) for s in arrivals] == [
         checked_transition(other, moved, s) for s in arrivals
     ]
-    assert (one.bounds, list(one.lacks)) == ({}, [Feature.EARLY_TOOLS])
+    assert (one.bounds, list(one.unsupported)) == ({}, [Feature.EARLY_TOOLS])
 
 
 # Options
@@ -282,8 +282,8 @@ def test_the_versions_call_the_model_without_a_look_at_the_size_of_the_context(
         loop, checked_transition(loop, began[0], CALLS)[0], ToolsReturned()
     )[0]
     assert checked_transition(loop, called, StepClosed()) == began
-    assert loop.lacks[Feature.COMPACTION] == "pi has no compaction in this version"
-    assert Feature.COMPACTION not in PiLoop().lacks
+    assert loop.unsupported[Feature.COMPACTION] == "pi has no compaction in this version"
+    assert Feature.COMPACTION not in PiLoop().unsupported
 
 
 @pytest.mark.parametrize("finish", ["error", "interrupted", "content-filter"])

@@ -113,7 +113,7 @@ def test_a_reply_without_a_call_is_the_answer_whatever_it_ended_with(
     assert play(reply)[1] == KEEP
     after, asked = play(reply, StepClosed())
     assert after.state == states.Finished(Outcome.COMPLETED)
-    assert asked == (effects.Finish(),)
+    assert asked == (effects.EndRun(),)
 
 
 @every_reply
@@ -151,7 +151,7 @@ def test_the_limit_is_found_after_the_last_tool_and_not_before(rounds: int) -> N
     assert isinstance(before.state, states.RunningTools)
     after, asked = play(*ROUND * rounds, max_rounds=rounds)
     assert after.state == states.Finished(Outcome.MAX_STEPS, "max_rounds")
-    assert asked == (effects.Finish(TOO_MANY_ROUNDS),)
+    assert asked == (effects.EndRun(TOO_MANY_ROUNDS),)
 
 
 def test_an_answer_in_the_last_round_is_no_limit() -> None:
@@ -317,7 +317,7 @@ def test_a_failed_call_is_not_tried_again_and_the_prompt_stays_in_the_history() 
 def test_what_the_document_does_not_have_is_refused_with_the_reason(
     asked_for: Mapping[str, Any], feature: Feature
 ) -> None:
-    with pytest.raises(CannotExpress, match=ReactLoop.lacks[feature]):
+    with pytest.raises(CannotExpress, match=ReactLoop.unsupported[feature]):
         go(DONE, **asked_for)
 
 

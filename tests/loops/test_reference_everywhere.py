@@ -38,7 +38,7 @@ def awaited(run: Run) -> set[Effect]:
         case states.BackingOff():
             return {effects.Backoff(run.error_count)}
         case states.Finished():
-            return {effects.Finish()}
+            return {effects.EndRun()}
         case _:
             return set()
 
@@ -126,11 +126,13 @@ def is_an_error(run: Run, signal: Signal) -> bool:
     if not (isinstance(signal, signals.StepClosed) and isinstance(run.state, states.ClosingStep)):
         return False
     match run.state.reply:
-        case states.Reply(finish=FinishReason.INTERRUPTED):
+        case states.ReplyFacts(finish=FinishReason.INTERRUPTED):
             return True
-        case states.Reply(finish=FinishReason.TOOL_CALLS, calls=calls):
+        case states.ReplyFacts(finish=FinishReason.TOOL_CALLS, calls=calls):
             return not calls
-        case states.Reply(finish=FinishReason.STOP | FinishReason.OTHER, text=text, calls=calls):
+        case states.ReplyFacts(
+            finish=FinishReason.STOP | FinishReason.OTHER, text=text, calls=calls
+        ):
             return not (text or calls)
     return False
 

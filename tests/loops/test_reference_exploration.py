@@ -90,7 +90,7 @@ def test_no_run_backs_off_more_often_than_one_less_than_its_errors(limits: Limit
 
 @under_every_limit
 def test_a_run_says_goodbye_exactly_once(limits: Limits) -> None:
-    assert longest(visited(limits), count(effects.Finish)) == 1
+    assert longest(visited(limits), count(effects.EndRun)) == 1
 
 
 @under_every_limit

@@ -119,9 +119,9 @@ def test_a_step_asks_for_what_the_state_it_leads_to_waits_for(row: Row) -> None:
         GO_ON: MEASURE,
         RETRY: (effects.Backoff(failures=1),),
         MAKE_ROOM: (effects.Compact(forced=True),),
-        COMPLETED: (effects.Finish(),),
-        FILTERED: (effects.Finish(),),
-        BROKEN: (effects.Finish(),),
+        COMPLETED: (effects.EndRun(),),
+        FILTERED: (effects.EndRun(),),
+        BROKEN: (effects.EndRun(),),
     }
     assert asked == expected[run.state]
 
@@ -148,7 +148,7 @@ def test_no_reply_counts_as_a_compaction(row: Row) -> None:
 def test_a_reply_with_calls_waits_for_their_results(row: Row) -> None:
     _, (run, _) = take(row)
     finish, text, calls = row
-    assert run.state == states.RunningTools(states.Reply(FinishReason(finish), text, calls))
+    assert run.state == states.RunningTools(states.ReplyFacts(FinishReason(finish), text, calls))
 
 
 @rows_with_calls
@@ -162,7 +162,7 @@ def test_a_reply_whose_calls_have_results_stays_in_the_context_unless_broken(row
 def test_a_reply_without_calls_closes_its_step_at_once(row: Row) -> None:
     _, (run, _) = take(row)
     finish, text, calls = row
-    assert run.state == states.ClosingStep(states.Reply(FinishReason(finish), text, calls))
+    assert run.state == states.ClosingStep(states.ReplyFacts(FinishReason(finish), text, calls))
 
 
 @every_row
@@ -228,7 +228,7 @@ def test_an_answer_goes_on_if_the_user_has_said_more_whenever_it_is_to_be_heard(
     said: StepClosed,
 ) -> None:
     loop = ReferenceLoop()
-    closing = Run(states.ClosingStep(states.Reply(FinishReason.STOP, text=True, calls=False)))
+    closing = Run(states.ClosingStep(states.ReplyFacts(FinishReason.STOP, text=True, calls=False)))
     assert checked_transition(loop, closing, said) == (Run(states.Measuring()), MEASURE)
 
 

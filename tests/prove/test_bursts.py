@@ -7,7 +7,7 @@ from simloop.kernel import effects
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Run, Transition
 from simloop.kernel.signals import ModelReplied
-from simloop.kernel.states import Compacting, Reply
+from simloop.kernel.states import Compacting, ReplyFacts
 from simloop.loops.react import ReactLoop
 from simloop.loops.reference import ReferenceLoop
 
@@ -42,7 +42,7 @@ def test_a_burst_that_goes_unnoticed_after_a_compaction_is_found() -> None:
 
 def test_a_burst_that_is_noticed_and_goes_on_is_found() -> None:
     class Careless(ReferenceLoop):
-        def _follow(self, run: Run, reply: Reply, *, queued: bool) -> Transition:
+        def _follow(self, run: Run, reply: ReplyFacts, *, queued: bool) -> Transition:
             if reply.burst and reply.finish == "length" and not run.compaction_attempts:
                 return run.to(Compacting(forced=True)), (effects.Compact(forced=True),)
             return super()._follow(run, reply, queued=queued)

@@ -52,7 +52,7 @@ class OneCall:
     name = "one-call"
     policies = Policies()
     bounds: Mapping[str, Bound] = {}
-    lacks: Mapping[Feature, str] = {Feature.HOOKS: "it has none"}
+    unsupported: Mapping[Feature, str] = {Feature.HOOKS: "it has none"}
     legal = ONE_CALL
 
     def start(self) -> Run:
@@ -77,7 +77,7 @@ class OneCall:
 
 
 def found(machine: Any, limits: Limits = SMALL) -> list[str]:
-    return [finding.what for finding in explore(machine, limits)[1]]
+    return [violation.what for violation in explore(machine, limits)[1]]
 
 
 # What is visited
@@ -160,7 +160,7 @@ def test_what_a_loop_lacks_never_arrives(feature: Feature, signal: Signal) -> No
     class Lacking(ReferenceLoop):
         def __init__(self, limits: Limits | None = None) -> None:
             super().__init__(limits)
-            self.lacks = {feature: "it has none"}
+            self.unsupported = {feature: "it has none"}
 
     assert why_impossible(Lacking(), signal) == "it has none"
     assert why_impossible(ReferenceLoop(), signal) == ""
@@ -220,10 +220,10 @@ def test_the_same_mistake_is_told_once_with_the_shortest_way_there() -> None:
     class Early(ReactLoop):
         legal = NEVER_CLOSED
 
-    findings = explore(Early(SMALL), SMALL)[1]
-    whats = [finding.what for finding in findings]
+    violations = explore(Early(SMALL), SMALL)[1]
+    whats = [violation.what for violation in violations]
     assert len(set(whats)) == len(whats)
-    assert {len(finding.witness) for finding in findings} <= {2, 3, 4, 5}
+    assert {len(violation.counterexample) for violation in violations} <= {2, 3, 4, 5}
 
 
 def test_an_error_that_tells_a_counter_is_found_once_and_not_for_each_of_its_values() -> None:
@@ -235,8 +235,8 @@ def test_an_error_that_tells_a_counter_is_found_once_and_not_for_each_of_its_val
         legal = NEVER_AGAIN
 
     for machine in (Telling(SMALL), Lost(SMALL)):
-        (finding,) = explore(machine, SMALL)[1]
-        assert len(finding.witness) == 3
+        (violation,) = explore(machine, SMALL)[1]
+        assert len(violation.counterexample) == 3
 
 
 def test_a_machine_that_counts_without_a_bound_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

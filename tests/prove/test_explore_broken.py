@@ -1,4 +1,4 @@
-"""Whatever breaks a loop is found by one exploration, with a witness that leads there."""
+"""Whatever breaks a loop is found by one exploration, with a counterexample that leads there."""
 
 from collections.abc import Sequence
 
@@ -27,7 +27,7 @@ from simloop.kernel.effects import Effect
 from simloop.kernel.machine import IllegalSignal
 from simloop.kernel.names import NAMES
 from simloop.kernel.signals import Signal
-from simloop.prove.visited import Finding
+from simloop.prove.visited import Violation
 from simloop.runs.registry import machine_for
 from simloop.scenario.designs import names
 
@@ -159,8 +159,8 @@ def named(broken: Change) -> str:
     return f"{broken.loop}: {broken.name}"
 
 
-def finding(found: Sequence[Finding], *words: str) -> Finding:
-    """The finding that has all these words."""
+def violation(found: Sequence[Violation], *words: str) -> Violation:
+    """The violation that has all these words."""
     fitting = [one for one in found if set(words) <= set(one.what.replace(",", " ").split())]
     assert fitting, f"nothing about {words} in {[one.what for one in found]}"
     return fitting[0]
@@ -171,7 +171,7 @@ def finding(found: Sequence[Finding], *words: str) -> Finding:
 
 @pytest.mark.parametrize("loop", names())
 def test_with_a_loop_that_is_not_broken_nothing_is_found(loop: str) -> None:
-    assert proof_of(machine_for(loop, SMALL)).findings == ()
+    assert proof_of(machine_for(loop, SMALL)).violations == ()
 
 
 @pytest.mark.parametrize("loop", ["reference", "react", "opencode"])
@@ -225,8 +225,8 @@ def test_a_bound_that_is_one_too_late_asks_for_more_than_is_allowed(
 ) -> None:
     machine = broken.machine()
     bound = machine.bounds[limit]
-    found = finding(proof_of(machine).findings, limit, asks)
-    run, asked = replayed(broken.machine(), found.witness)
+    found = violation(proof_of(machine).violations, limit, asks)
+    run, asked = replayed(broken.machine(), found.counterexample)
     assert getattr(run, bound.counter) >= bound.at
     assert asks in {NAMES[type(effect)] for effect in asked}
 
@@ -239,7 +239,9 @@ def test_a_bound_that_is_one_too_early_ends_a_run_that_has_not_reached_it(
 ) -> None:
     machine = broken.machine()
     bound = machine.bounds[limit]
-    run, _ = replayed(broken.machine(), finding(proof_of(machine).findings, limit).witness)
+    run, _ = replayed(
+        broken.machine(), violation(proof_of(machine).violations, limit).counterexample
+    )
     assert isinstance(run.state, states.Finished)
     assert run.state.limit == limit
     assert getattr(run, bound.counter) == bound.at - 1
@@ -279,9 +281,9 @@ def test_an_edge_that_is_missing_from_the_map_is_found_and_a_run_that_takes_it_e
 ) -> None:
     sound = machine_for(loop, SMALL)
     machine = Redrawn(sound, without(sound.legal, edge))
-    found = finding(proof_of(machine).findings, *missing(machine, edge))
-    assert type(replayed(machine, found.witness)[0].state) is edge[0]
-    assert refused(machine, found.witness, edge[1]) is not None
+    found = violation(proof_of(machine).violations, *missing(machine, edge))
+    assert type(replayed(machine, found.counterexample)[0].state) is edge[0]
+    assert refused(machine, found.counterexample, edge[1]) is not None
 
 
 def missing(machine: Redrawn, edge: Edge) -> tuple[str, ...]:
@@ -304,9 +306,9 @@ def test_a_signal_that_is_refused_and_can_arrive_is_found(loop: str, edge: Edge)
     state, signal, _ = edge
     sound = machine_for(loop, SMALL)
     machine = Redrawn(sound, refusing(sound.legal, state, signal))
-    found = finding(proof_of(machine).findings, NAMES[state], "refuses", NAMES[signal])
-    assert type(replayed(machine, found.witness)[0].state) is state
-    assert refused(machine, found.witness, signal) is IllegalSignal
+    found = violation(proof_of(machine).violations, NAMES[state], "refuses", NAMES[signal])
+    assert type(replayed(machine, found.counterexample)[0].state) is state
+    assert refused(machine, found.counterexample, signal) is IllegalSignal
 
 
 # A state that cannot be left
@@ -318,8 +320,8 @@ STATES = list({(loop, edge[2]): None for loop, edge in EDGES if edge[2] is not s
 @pytest.mark.parametrize(("loop", "stuck"), STATES)
 def test_a_state_that_asks_for_nothing_cannot_be_left(loop: str, stuck: type[Struct]) -> None:
     machine = Silent(machine_for(loop, SMALL), stuck)
-    found = finding(proof_of(machine).findings, NAMES[stuck], "cannot", "left:")
-    run, asked = replayed(machine, found.witness)
+    found = violation(proof_of(machine).violations, NAMES[stuck], "cannot", "left:")
+    run, asked = replayed(machine, found.counterexample)
     assert (type(run.state), asked) == (stuck, ())
 
 
@@ -338,7 +340,7 @@ def test_a_state_that_can_be_left_only_for_itself_goes_round_and_has_no_end(
     machine = Staying(machine_for(loop, SMALL), stuck, asks, *by)
     proof = proof_of(machine)
     assert goes_round(machine, proof.lasso)
-    found = finding(proof.findings, "no", "way", "end")
-    run, _ = replayed(machine, found.witness)
+    found = violation(proof.violations, "no", "way", "end")
+    run, _ = replayed(machine, found.counterexample)
     assert type(run.state) is stuck
     assert NAMES[stuck] in found.what

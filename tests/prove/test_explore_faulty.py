@@ -8,13 +8,13 @@ from faulty import WIDE, Fault, Twisted, keep
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import AbortRule, Machine
 from simloop.prove.explore import explore
-from simloop.prove.visited import Finding
+from simloop.prove.visited import Violation
 from simloop.runs.registry import machine_for
 
 FOUND = [fault for fault in FAULTS if not fault.spec]
 
 
-def findings(machine: Machine, limits: Limits = WIDE) -> list[Finding]:
+def violations(machine: Machine, limits: Limits = WIDE) -> list[Violation]:
     return explore(machine, limits)[1]
 
 
@@ -25,26 +25,26 @@ def test_there_are_36_and_each_of_the_four_loops_has_some() -> None:
 
 @pytest.mark.parametrize("fault", FOUND, ids=str)
 def test_a_faulty_machine_is_found_with_a_way_that_it_goes(fault: Fault) -> None:
-    found = findings(fault.made(), fault.limits)
+    found = violations(fault.made(), fault.limits)
     assert found
-    for finding in found:
-        replayed(fault.made(), finding.witness)
+    for violation in found:
+        replayed(fault.made(), violation.counterexample)
 
 
 @pytest.mark.parametrize("fault", [one for one in FAULTS if one.spec], ids=str)
 def test_a_fault_that_another_design_has_on_purpose_needs_a_specification(fault: Fault) -> None:
-    assert findings(fault.made(), fault.limits) == []
+    assert violations(fault.made(), fault.limits) == []
 
 
 @pytest.mark.parametrize(
     "loop", [*LOOPS, "pi@0.73.1", "pi@0.87.1", "opencode@1.2.27", "reference@documented"]
 )
 def test_without_its_fault_a_machine_with_a_map_of_every_move_is_found_sound(loop: str) -> None:
-    assert findings(Twisted(machine_for(loop, WIDE), keep)) == []
+    assert violations(Twisted(machine_for(loop, WIDE), keep)) == []
 
 
 @pytest.mark.parametrize("loop", ["opencode", "opencode@1.2.27", "reference@documented"])
 def test_a_version_that_acts_after_an_abort_is_found_if_it_does_not_declare_it(loop: str) -> None:
     machine = Twisted(machine_for(loop, WIDE), keep)
     machine.abort_rule = AbortRule()
-    assert any("after an abort" in one.what for one in findings(machine))
+    assert any("after an abort" in one.what for one in violations(machine))

@@ -12,7 +12,7 @@ from simloop.errors import ScenarioError
 from simloop.kernel import signals, states
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import LegalMap
-from simloop.kernel.names import told
+from simloop.kernel.names import describe
 from simloop.kernel.states import Finished
 from simloop.loops.opencode import OpencodeLoop
 from simloop.loops.opencode_options import OpencodeOptions, Steps
@@ -54,7 +54,7 @@ def test_a_limit_that_ends_runs_and_is_no_bound_is_told() -> None:
             self.bounds = {}
 
     proof = prove(Silent(), small(2))
-    assert (proof.heeded, proof.undeclared, proof.holds) == ((), ("max_rounds",), True)
+    assert (proof.bounds, proof.undeclared, proof.holds) == ((), ("max_rounds",), True)
 
 
 @pytest.mark.parametrize("loop", names())
@@ -92,7 +92,7 @@ def test_every_edge_of_its_map_can_be_taken_and_it_can_end_in_every_way() -> Non
 
 
 @pytest.mark.slow
-def test_each_witness_ends_where_it_says() -> None:
+def test_each_example_ends_where_it_says() -> None:
     for state, steps in reference().endings.items():
         assert steps[-1].run.state == state
 
@@ -190,7 +190,7 @@ def test_opencode_goes_round_when_compaction_gains_nothing_and_the_context_is_to
 ) -> None:
     proof = prove(machine_for(loop, Limits()), Limits(), through="context-compacted")
     assert proof.lasso is not None
-    assert [told(step.signal) for step in proof.lasso.cycle] == [
+    assert [describe(step.signal) for step in proof.lasso.cycle] == [
         "model-failed: overflow",
         "context-compacted",
     ]
@@ -274,6 +274,6 @@ def test_a_design_that_always_ends_may_not_declare_that_it_is_endless() -> None:
         endless = "it is not"
 
     limits = Limits(max_steps=2)
-    assert [finding.what for finding in prove(Wrong(limits), limits).findings] == [
+    assert [violation.what for violation in prove(Wrong(limits), limits).violations] == [
         "every run ends, though the machine is declared `endless`"
     ]

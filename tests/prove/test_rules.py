@@ -7,7 +7,7 @@ import pytest
 from broken import SMALL, Change, Staying, change, goes_round, proof_of, replayed
 from msgspec import Struct
 from test_explore import OneCall, found
-from test_explore_broken import finding
+from test_explore_broken import violation
 
 from simloop.kernel import effects, signals, states
 from simloop.kernel.effects import Effect
@@ -112,8 +112,8 @@ def test_a_bound_that_is_never_tested_is_found_with_the_way_past_it(
     limit: str, broken: Change
 ) -> None:
     machine = broken.machine()
-    found = finding(proof_of(machine).findings, limit, "reached")
-    run, _ = replayed(broken.machine(), found.witness)
+    found = violation(proof_of(machine).violations, limit, "reached")
+    run, _ = replayed(broken.machine(), found.counterexample)
     assert getattr(run, machine.bounds[limit].counter) >= machine.bounds[limit].at
 
 
@@ -131,10 +131,10 @@ def test_where_a_run_is_not_followed_past_a_bound_no_end_and_no_longest_run_is_p
 
 def test_a_compaction_that_is_given_up_one_too_early_is_found() -> None:
     broken = change("reference", "normal", "_enter_round", "attempts < self", "attempts + 1 < self")
-    found = finding(
-        proof_of(broken.machine()).findings, "max_compaction_attempts", "context-measured:"
+    found = violation(
+        proof_of(broken.machine()).violations, "max_compaction_attempts", "context-measured:"
     )
-    run, asked = replayed(broken.machine(), found.witness)
+    run, asked = replayed(broken.machine(), found.counterexample)
     assert run.compaction_attempts == SMALL.max_compaction_attempts - 1
     assert asked == (effects.CallModel(),)
 
@@ -142,8 +142,10 @@ def test_a_compaction_that_is_given_up_one_too_early_is_found() -> None:
 @pytest.mark.parametrize(("new", "steps"), [(">=", "3"), ("- 1 >", "4")])
 def test_a_burst_that_begins_one_too_early_or_too_late_is_found(new: str, steps: str) -> None:
     broken = change("reference", "burst", "_take_reply", "signal.steps >", f"signal.steps {new}")
-    found = finding(proof_of(broken.machine()).findings, steps, "burst")
-    assert isinstance(replayed(broken.machine(), found.witness)[0].state, states.CallingModel)
+    found = violation(proof_of(broken.machine()).violations, steps, "burst")
+    assert isinstance(
+        replayed(broken.machine(), found.counterexample)[0].state, states.CallingModel
+    )
 
 
 # Traps
@@ -164,8 +166,8 @@ def test_a_state_that_can_be_left_only_for_itself_goes_round_and_has_no_end(
     machine = Staying(machine_for(loop, SMALL), stuck, asks, *by)
     proof = proof_of(machine)
     assert goes_round(machine, proof.lasso)
-    found = finding(proof.findings, "no", "way", "end")
-    run, _ = replayed(machine, found.witness)
+    found = violation(proof.violations, "no", "way", "end")
+    run, _ = replayed(machine, found.counterexample)
     assert type(run.state) is stuck
     assert NAMES[stuck] in found.what
 
@@ -175,8 +177,10 @@ def test_a_state_that_can_be_left_only_for_itself_goes_round_and_has_no_end(
 
 def test_a_wait_before_the_first_failure_is_found() -> None:
     broken = change("reference", "wait", "_recover", "Backoff(failed.", "Backoff(run.")
-    found = finding(proof_of(broken.machine()).findings, "backing-off", "waits", "0", "failures")
-    assert replayed(broken.machine(), found.witness)[1] == (effects.Backoff(0),)
+    found = violation(
+        proof_of(broken.machine()).violations, "backing-off", "waits", "0", "failures"
+    )
+    assert replayed(broken.machine(), found.counterexample)[1] == (effects.Backoff(0),)
 
 
 def test_a_bound_on_a_counter_of_its_own_can_be_proved() -> None:
@@ -226,10 +230,10 @@ def test_an_end_without_a_goodbye_or_with_two_is_found() -> None:
 
     class Wordy(OneCall):
         def ends(self, run: Run) -> Transition:
-            return super().ends(run)[0], (effects.Finish(), effects.Finish("Twice."))
+            return super().ends(run)[0], (effects.EndRun(), effects.EndRun("Twice."))
 
-    assert any("without exactly one `Finish`" in what for what in found(Mute()))
-    assert any("without exactly one `Finish`" in what for what in found(Wordy()))
+    assert any("without exactly one `EndRun`" in what for what in found(Mute()))
+    assert any("without exactly one `EndRun`" in what for what in found(Wordy()))
 
 
 def test_an_end_as_something_that_is_no_outcome_is_found() -> None:

@@ -29,7 +29,7 @@ class Stopping(OneCall):
     """One call with hooks; `on` says as what a run ends that is stopped, and what it asks first."""
 
     legal = LEGAL
-    lacks: Mapping[Feature, str] = {}
+    unsupported: Mapping[Feature, str] = {}
 
     def __init__(
         self,

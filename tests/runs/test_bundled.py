@@ -124,7 +124,9 @@ def test_it_does_what_it_expects_on_every_loop_or_the_loop_says_why_it_cannot(
         assert (verdict.errors, verdict.failures) == ([], ())
         return
     scenario = loaded(path)
-    reasons = reasons_against(machine_for(loop, scenario.limits).lacks, features_of(scenario, {}))
+    reasons = reasons_against(
+        machine_for(loop, scenario.limits).unsupported, features_of(scenario, {})
+    )
     assert reasons
     assert all(reason in cannot[0] for reason in reasons)
 

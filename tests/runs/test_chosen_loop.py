@@ -433,8 +433,8 @@ class Broken(Own):
     ("loop", "explores", "reproduces"),
     [
         (f"{HERE}:Broken", f"simloop explore --loop {HERE}:Broken", f"--loop {HERE}:Broken"),
-        (Broken, "simloop.prove.proof.prove(machine, limits).findings", "loop=Broken)"),
-        (Broken(), "simloop.prove.proof.prove(machine, limits).findings", "loop=machine)"),
+        (Broken, "simloop.prove.proof.prove(machine, limits).violations", "loop=Broken)"),
+        (Broken(), "simloop.prove.proof.prove(machine, limits).violations", "loop=machine)"),
     ],
     ids=["name", "class", "machine"],
 )

@@ -13,7 +13,7 @@ from simloop.kernel.policies import Policies
 from simloop.loops.pi import PiLoop
 from simloop.loops.react import ReactLoop
 from simloop.messages import Message, UserMessage
-from simloop.runs.design import AGENTS_LACK, AgentDesign, Design, MachineDesign
+from simloop.runs.design import UNSUPPORTED_BY_AGENTS, AgentDesign, Design, MachineDesign
 from simloop.runs.simulation import Simulation
 from simloop.trace.codec import decode, encode
 from simloop.trace.requests import requests
@@ -51,9 +51,9 @@ def answer_of(agent: Any, prompt: str = "Go.") -> Any:
 def test_a_machine_design_is_that_of_its_machine() -> None:
     machine = PiLoop(Limits())
     design: Design = MachineDesign(machine)
-    assert design.lacks == machine.lacks
+    assert design.unsupported == machine.unsupported
     assert design.policies is machine.policies
-    assert MachineDesign(ReactLoop()).lacks != design.lacks
+    assert MachineDesign(ReactLoop()).unsupported != design.unsupported
     agent = design.agent(SETTINGS)
     assert isinstance(agent, MachineAgent)
     assert design.agent(SETTINGS) is not agent
@@ -61,9 +61,9 @@ def test_a_machine_design_is_that_of_its_machine() -> None:
 
 def test_an_agent_lacks_each_feature_that_only_the_engine_has_with_a_reason() -> None:
     design: Design = agent_design(asks)
-    assert design.lacks is AGENTS_LACK
-    assert set(design.lacks) == set(Feature) - {Feature.ABORT}
-    assert all(reason.startswith("an agent of your own ") for reason in design.lacks.values())
+    assert design.unsupported is UNSUPPORTED_BY_AGENTS
+    assert set(design.unsupported) == set(Feature) - {Feature.ABORT}
+    assert all(reason.startswith("an agent of your own ") for reason in design.unsupported.values())
     assert design.policies == Policies()
 
 

@@ -208,7 +208,7 @@ def test_what_is_no_machine_is_refused_by_what_it_lacks() -> None:
         machine_for("test_registry:HALF", Limits())
     assert caught.value.message == (
         "the loop `test_registry:HALF` is no machine: it has no "
-        "legal, policies, bounds, lacks, start"
+        "legal, policies, bounds, unsupported, start"
     )
 
 
@@ -314,7 +314,7 @@ NOTHING: Mapping[Feature, bool] = dict.fromkeys(Feature, False)
 
 
 OF_THE_ENGINE = {
-    Feature.HISTORY, Feature.LIMITS, Feature.MOMENTS, Feature.POLICIES, Feature.SYSTEM_PROMPT
+    Feature.HISTORY, Feature.LIMITS, Feature.TRIGGERS, Feature.POLICIES, Feature.SYSTEM_PROMPT
 }  # fmt: skip
 
 
@@ -325,16 +325,21 @@ def test_react_gives_a_reason_against_each_feature_that_the_engine_does_not_give
     """Pi gives one against one of them. An agent gives a reason against those of the engine."""
     asked_for = {**NOTHING, feature: True}
     reasons = {
-        name: reasons_against(machine_for(name, Limits()).lacks, asked_for) for name in CLASSES
+        name: reasons_against(machine_for(name, Limits()).unsupported, asked_for)
+        for name in CLASSES
     }
-    of_react = [] if feature in OF_THE_ENGINE else [ReactLoop.lacks[feature]]
+    of_react = [] if feature in OF_THE_ENGINE else [ReactLoop.unsupported[feature]]
     assert reasons.pop("react") == of_react
     assert any(reasons.pop("pi")) is (feature is Feature.EARLY_TOOLS)
     assert not any(reasons.values())
 
 
 def test_there_is_nothing_against_a_run_that_asks_for_nothing() -> None:
-    assert reasons_against(ReactLoop.lacks, NOTHING) == reasons_against(ReactLoop.lacks, {}) == []
+    assert (
+        reasons_against(ReactLoop.unsupported, NOTHING)
+        == reasons_against(ReactLoop.unsupported, {})
+        == []
+    )
 
 
 def test_what_a_loop_cannot_express_is_told_with_every_reason_and_a_way_out() -> None:

@@ -60,7 +60,7 @@ def test_a_broken_machine_of_ones_own_is_blamed_and_not_simloop(machine: Machine
     with pytest.raises(BrokenMachine, match=r"the loop `\w+:\w+` is broken: ") as raised:
         run(Scenario(prompt="Go.", model=[Reply(say="Done.")]), loop=machine)
     assert why in str(raised.value)
-    assert "simloop.prove.proof.prove(machine, limits).findings" in str(raised.value)
+    assert "simloop.prove.proof.prove(machine, limits).violations" in str(raised.value)
 
 
 def test_what_a_script_lacks_is_not_blamed_on_the_machine() -> None:

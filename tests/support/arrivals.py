@@ -70,7 +70,7 @@ def ending(*arrivals: Signal, **limits: int) -> states.Finished:
     """Where the run ended, which it must."""
     run, asked = play(*arrivals, **limits)
     assert isinstance(run.state, states.Finished)
-    assert asked == (effects.Finish(),)
+    assert asked == (effects.EndRun(),)
     return run.state
 
 

@@ -1,4 +1,4 @@
-"""Loop machines that are broken on purpose, each in one way, and what replays a witness on them.
+"""Loop machines that are broken on purpose, each in one way, and the replay of a counterexample.
 
 A machine is broken in memory: by another line in a method's source, by another map, or by a
 wrapper round `advance`. The shipped loops themselves are never touched.
@@ -86,7 +86,7 @@ class Redrawn:
     def __init__(self, machine: Machine, legal: LegalMap) -> None:
         self._machine = machine
         self.name, self.legal, self.policies = machine.name, legal, machine.policies
-        self.bounds, self.lacks = machine.bounds, machine.lacks
+        self.bounds, self.unsupported = machine.bounds, machine.unsupported
         self.abort_rule = getattr(machine, "abort_rule", AbortRule())
 
     def start(self) -> Run:
@@ -153,7 +153,7 @@ def arriving(asked: Sequence[Effect]) -> Iterator[Signal]:
 
 
 def refused(machine: Machine, steps: Sequence[Step], kind: type[Struct]) -> type[Exception] | None:
-    """What a driver of the machine raises for a signal of this kind at the end of a witness."""
+    """What the machine raises for a signal of this kind at the end of a counterexample."""
     run, asked = replayed(machine, steps)
     for signal in arriving(asked):
         if type(signal) is kind:
@@ -169,7 +169,7 @@ def proof_of(machine: Machine, limits: Limits = SMALL) -> Proof:
 
 
 def replayed(machine: Machine, steps: Sequence[Step]) -> tuple[Run, tuple[Effect, ...]]:
-    """Where the signals of a witness lead; that must be where it says, all the way."""
+    """Where the signals of a counterexample lead; that must be where it says, all the way."""
     place: Transition = (machine.start(), ())
     for step in steps:
         place = machine.advance(place[0], step.signal)

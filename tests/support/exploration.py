@@ -12,7 +12,7 @@ import pytest
 
 from simloop.kernel import signals
 from simloop.kernel.alphabet import ENDINGS, answers
-from simloop.kernel.effects import Effect, Finish
+from simloop.kernel.effects import Effect, EndRun
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Run, Transition, checked_transition
@@ -75,7 +75,7 @@ def alphabet(run: Run, asked: Asked) -> Iterable[Signal]:
     """List the signals that can answer what was asked for last, and those that end any run."""
     if not asked:
         return (signals.Began(),)
-    if isinstance(asked[-1], Finish):
+    if isinstance(asked[-1], EndRun):
         return answers(asked[-1], MAX_STEPS_PER_ROUND)
     return (*answers(asked[-1], MAX_STEPS_PER_ROUND), *ENDINGS)
 

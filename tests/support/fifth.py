@@ -24,7 +24,7 @@ from simloop.kernel.machine import (
 )
 from simloop.kernel.policies import Policies
 from simloop.kernel.signals import Signal
-from simloop.kernel.states import ClosingStep, Finished, Ready, Reply, RunningTools
+from simloop.kernel.states import ClosingStep, Finished, Ready, ReplyFacts, RunningTools
 from simloop.messages import FinishReason, Outcome
 
 
@@ -68,7 +68,7 @@ class TwoTries:
     legal = LEGAL
     policies = Policies()
     bounds: Mapping[str, Bound] = {}
-    lacks: Mapping[Feature, str] = {Feature.COMPACTION: "two tries are never too long"}
+    unsupported: Mapping[Feature, str] = {Feature.COMPACTION: "two tries are never too long"}
     most = 2
 
     def __init__(self, limits: Limits | None = None) -> None:
@@ -83,7 +83,7 @@ class TwoTries:
             case signals.Began() | signals.ModelFailed():
                 return self._try(run)
             case signals.ModelReplied(finish=reason, text=text, calls=calls):
-                reply = Reply(reason, text, calls)
+                reply = ReplyFacts(reason, text, calls)
                 if calls:
                     refuse = effects.RefuseTools(FinishReason.OTHER)
                     return run.to(RunningTools(reply)), (refuse,)

@@ -17,7 +17,7 @@ from simloop.kernel.diagram import Edge, mermaid
 from simloop.kernel.durations import format_duration
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import LegalMap
-from simloop.kernel.names import NAMES, told
+from simloop.kernel.names import NAMES, describe
 from simloop.kernel.states import Finished, Ready
 from simloop.prove.graph import Lasso
 from simloop.prove.proof import Longest, Proof
@@ -25,7 +25,7 @@ from simloop.prove.visited import Step
 
 _EXPLORED = ("max_steps", "max_steps_per_round", "max_error_count", "max_compaction_attempts")
 _SHOWN = 12
-"""The number of transitions of a witness that the text shows; JSON has all of them."""
+"""The number of transitions of an example that the text shows; JSON has all of them."""
 
 
 def proof_lines(proof: Proof, limits: Limits, options: Mapping[str, Any]) -> Iterator[str]:
@@ -33,7 +33,7 @@ def proof_lines(proof: Proof, limits: Limits, options: Mapping[str, Any]) -> Ite
     visited = f"{proof.states:,} states and {proof.transitions:,} transitions visited"
     yield f"{proof.loop}: {_whether_it_ends(proof)} ({visited})"
     yield f"limits       {', '.join(f'{name} {getattr(limits, name)}' for name in _EXPLORED)}"
-    yield f"bounds       {', '.join(proof.heeded) or 'none'}"
+    yield f"bounds       {', '.join(proof.bounds) or 'none'}"
     if proof.endless:
         yield f"endless      {proof.endless}"
     if proof.undeclared:
@@ -49,9 +49,9 @@ def proof_lines(proof: Proof, limits: Limits, options: Mapping[str, Any]) -> Ite
         yield f"             not {_edge_text(edge)}{f' ({reason})' if reason else ''}"
     if proof.lasso is not None:
         yield from _lasso_lines(proof.lasso)
-    for finding in proof.findings:
-        yield f"WRONG        {finding.what}"
-        yield from _step_lines(finding.witness)
+    for violation in proof.violations:
+        yield f"WRONG        {violation.what}"
+        yield from _step_lines(violation.counterexample)
 
 
 def _whether_it_ends(proof: Proof) -> str:
@@ -94,7 +94,7 @@ def _step_lines(steps: Sequence[Step]) -> Iterator[str]:
         yield f"             ... {_count(steps[:skipped])} before"
         steps = steps[skipped:]
     for step in steps:
-        yield f"             {told(step.signal):<48} -> {told(step.run.state)}"
+        yield f"             {describe(step.signal):<48} -> {describe(step.run.state)}"
 
 
 def _count(steps: Sequence[Step]) -> str:
@@ -114,7 +114,7 @@ def proof_json(proof: Proof, limits: Limits, options: dict[str, Any]) -> str:
         "status": status_for(0 if proof.holds else 1),
         "loop": proof.loop,
         "limits": {name: getattr(limits, name) for name in _EXPLORED},
-        "bounds": list(proof.heeded),
+        "bounds": list(proof.bounds),
         "undeclared": list(proof.undeclared),
         "options": options,
         "terminates": proof.terminates,
@@ -123,7 +123,7 @@ def proof_json(proof: Proof, limits: Limits, options: dict[str, Any]) -> str:
         "transitions": proof.transitions,
         "longest_run": None if proof.longest is None else asdict(proof.longest),
         "outcomes": [
-            {"outcome": state.outcome, "limit": state.limit, "witness": _steps_json(steps)}
+            {"outcome": state.outcome, "limit": state.limit, "example": _steps_json(steps)}
             for state, steps in proof.endings.items()
         ],
         "lasso": lasso and {"prefix": _steps_json(lasso.prefix), "cycle": _steps_json(lasso.cycle)},
@@ -131,16 +131,16 @@ def proof_json(proof: Proof, limits: Limits, options: dict[str, Any]) -> str:
         "untaken": [
             {**_edge_json(edge), "reason": reason} for edge, reason in proof.untaken.items()
         ],
-        "findings": [
-            {"what": finding.what, "witness": _steps_json(finding.witness)}
-            for finding in proof.findings
+        "violations": [
+            {"what": violation.what, "counterexample": _steps_json(violation.counterexample)}
+            for violation in proof.violations
         ],
     }
     return json.dumps(document, indent=2)
 
 
 def _steps_json(steps: Iterable[Step]) -> list[dict[str, str]]:
-    return [{"signal": told(step.signal), "state": told(step.run.state)} for step in steps]
+    return [{"signal": describe(step.signal), "state": describe(step.run.state)} for step in steps]
 
 
 def _edge_json(edge: Edge) -> dict[str, str]:

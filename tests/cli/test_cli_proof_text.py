@@ -4,34 +4,34 @@ from dataclasses import replace
 
 import pytest
 
-from simloop.cli.proofs import proof_lines
+from simloop.cli.proof_text import proof_lines
 from simloop.kernel.limits import Limits
 from simloop.loops.react import ReactLoop
 from simloop.prove.proof import prove
-from simloop.prove.visited import Finding
+from simloop.prove.visited import Violation
 
 
-def witness_shown(length: int) -> list[str]:
-    """The lines of a finding that has a witness of so many steps, without their indent."""
+def counterexample_shown(length: int) -> list[str]:
+    """The lines of a violation that has a counterexample of so many steps, without their indent."""
     limits = Limits(max_steps=5)
     proof = prove(ReactLoop(limits), limits)
     steps = max(proof.endings.values(), key=len)[:length]
     assert len(steps) == length
-    told = list(proof_lines(replace(proof, findings=(Finding("It.", steps),)), limits, {}))
+    told = list(proof_lines(replace(proof, violations=(Violation("It.", steps),)), limits, {}))
     return [line.strip() for line in told[told.index("WRONG        It.") + 1 :]]
 
 
-def test_of_a_long_witness_the_end_is_shown_and_how_much_came_before() -> None:
-    whole = witness_shown(12)
+def test_of_a_long_counterexample_the_end_is_shown_and_how_much_came_before() -> None:
+    whole = counterexample_shown(12)
     assert whole[0].startswith("began ")
-    first, *rest = witness_shown(16)
+    first, *rest = counterexample_shown(16)
     assert first == "... 4 transitions before"
     assert len(rest) == 12
     assert rest[:8] == whole[4:]
 
 
 @pytest.mark.parametrize("length", [12, 13])
-def test_a_witness_of_which_one_step_would_be_left_out_is_shown_whole(length: int) -> None:
-    shown = witness_shown(length)
+def test_a_counterexample_of_which_one_step_would_be_left_out_is_shown_whole(length: int) -> None:
+    shown = counterexample_shown(length)
     assert len(shown) == length
     assert shown[0].startswith("began ")

@@ -1,6 +1,6 @@
 """Scenarios on several loop designs, as text and as JSON.
 
-Not here: running them (check/compare.py) and the page (comparepage.py). The rule to keep: no
+Not here: running them (check/compare.py) and the page (compare_page.py). The rule to keep: no
 meaning by colour alone; a mark stands before each row that differs or is not as expected.
 """
 
@@ -17,7 +17,7 @@ from simloop.cli.faults import explain
 from simloop.cli.folding import cells, padded
 from simloop.cli.jsonformat import FORMAT_VERSION, as_objects, failures_of, status_for
 from simloop.cli.report import verdict_line, word_for
-from simloop.cli.targets import Target
+from simloop.cli.scenario_arguments import Target
 from simloop.cli.terminal import plain, verdict_word
 from simloop.errors import InternalError, ScenarioError
 from simloop.escape import escape
@@ -194,7 +194,7 @@ def json_text(comparisons: Sequence[Comparison], loops: Sequence[str]) -> str:
     """Return the one object that is printed when all have ended."""
     document = {
         "format_version": FORMAT_VERSION,
-        "status": status_for(Count.of(comparisons).exit_code),
+        "status": status_for(RowTally.of(comparisons).exit_code),
         "loops": list(loops),
         "scenarios": [one.json_format() for one in comparisons],
     }
@@ -202,7 +202,7 @@ def json_text(comparisons: Sequence[Comparison], loops: Sequence[str]) -> str:
 
 
 @dataclass(slots=True)
-class Count:
+class RowTally:
     """The number of runs by result; its text is the closing line."""
 
     scenarios: int = 0

@@ -1,6 +1,6 @@
 """The page of `simloop compare --format html`: the matrix, and each scenario's rows below it.
 
-Not here: the text of a row (comparison.py). The rules to keep: one file that needs no network and
+Not here: the text of a row (compare_text.py). The rules to keep: one file that needs no network and
 no script, ASCII for any model output, every text escaped by `_text`, and no meaning by colour or
 style alone.
 """
@@ -9,7 +9,7 @@ import html
 from collections.abc import Iterable, Iterator, Sequence
 
 from simloop.check.compare import Row
-from simloop.cli.comparison import (
+from simloop.cli.compare_text import (
     DIFFERS,
     HEADINGS,
     LEGEND,
@@ -17,7 +17,7 @@ from simloop.cli.comparison import (
     OWN,
     WRONG,
     Comparison,
-    Count,
+    RowTally,
     calls_of,
     cells_of,
     findings_of,
@@ -75,7 +75,7 @@ def page(comparisons: Sequence[Comparison], loops: Sequence[str]) -> str:
     """Return the whole page."""
     lines = [
         _HEAD.format(title=_TITLE),
-        f"<p>{_text(str(Count.of(comparisons)))}</p>",
+        f"<p>{_text(str(RowTally.of(comparisons)))}</p>",
         *_list(legend(comparisons)),
         *_matrix(comparisons, loops),
         *_reasons(comparisons),
