@@ -1,8 +1,8 @@
 """`simloop explore`: visit every possible run of a loop and prove properties.
 
-Not here: proving (prove/proof.py) and the text of a proof (proof_text.py). The rule to keep: it ends
-with 1 if a run may never end, unless the machine declares that, or if the machine breaks a rule, so
-that it can guard a user's own loop in CI.
+Not here: proving (prove/proof.py) and the text of a proof (proof_text.py). The rule to keep: it
+ends with 1 if a run may never end, unless the machine declares that, or if the machine breaks a
+rule, so that it can guard a user's own loop in CI.
 """
 
 import json

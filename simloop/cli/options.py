@@ -1,7 +1,7 @@
 """The parameters that the verbs that run scenarios share: scenarios, a seed, a loop design.
 
-Not here: finding the files (scenario_arguments.py). The rule to keep: an unknown loop is one error, reported
-before anything is run, and not one for each scenario.
+Not here: finding the files (scenario_arguments.py). The rule to keep: an unknown loop is
+one error, reported before anything is run, and not one for each scenario.
 """
 
 import re

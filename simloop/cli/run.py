@@ -1,8 +1,8 @@
 """`simloop run`: run scenarios and say whether they end as expected.
 
-Not here: finding the files (scenario_arguments.py), the text of a verdict (report.py) and of the rows of all
-loops (compare_text.py). The rule to keep: one bad scenario never keeps the others from running, and
-nothing of its trace is lost.
+Not here: finding the files (scenario_arguments.py), the text of a verdict (report.py) and of the
+rows of all loops (compare_text.py). The rule to keep: one bad scenario never keeps the others from
+running, and nothing of its trace is lost.
 """
 
 import contextlib
