@@ -46,15 +46,23 @@ class Straying(ReactLoop):
         return run.to(BackingOff()), (effects.Backoff(1),)
 
 
+class Silent(ReactLoop):
+    """It asks for no answer to a reply, and is not finished."""
+
+    def _take_reply(self, run: Run, signal: ModelReplied) -> Transition:
+        return super()._take_reply(run, signal)[0], ()
+
+
 @pytest.mark.parametrize(
     ("machine", "why"),
     [
+        (Silent(), "does not wait for None"),
         (Raising(), "ValueError: oops"),
         (Leaving(), "SystemExit: 3"),
         (Asking(), "KeyError"),
         (Straying(), "is not on the map"),
     ],
-    ids=["raises", "leaves", "asks", "strays"],
+    ids=["asks-nothing", "raises", "leaves", "asks", "strays"],
 )
 def test_a_broken_machine_of_ones_own_is_blamed_and_not_simloop(machine: Machine, why: str) -> None:
     with pytest.raises(BrokenMachine, match=r"the loop `\w+:\w+` is broken: ") as raised:
