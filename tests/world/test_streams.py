@@ -17,7 +17,7 @@ from simloop.world.streams import GeneratedStream, Stream, TimedPart, TimedStrea
 
 A, B, C = (TextDelta(text) for text in "abc")
 Seen = list[tuple[float, Part]]
-SEEDED = settings(deadline=None, derandomize=True, max_examples=60)
+SEEDED = settings(derandomize=True)
 
 
 async def generated(*timed: tuple[int, Part]) -> AsyncIterator[Part]:

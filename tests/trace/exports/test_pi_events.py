@@ -298,7 +298,7 @@ def test_an_agent_that_fails_ends_in_an_error() -> None:
     assert types(result_events(result)) == ["error"]
 
 
-@settings(deadline=None, derandomize=True, max_examples=150)
+@settings(derandomize=True)
 @given(runs(*PI, "reference", "react"))
 def test_every_call_that_is_told_gets_one_result_and_every_run_one_end(
     played: tuple[Scenario, Result],
