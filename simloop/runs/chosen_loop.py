@@ -74,7 +74,7 @@ def choose_loop(scenario: Scenario, given: RunOptions) -> ChosenLoop:
     if not judge_as and loop == scenario.loop:
         judge_as = scenario.judge_as
     own_loop = found(loop) if is_own(loop) else None
-    if is_agent(own_loop) or makes_agent(own_loop):
+    if own_loop is not None and (is_agent(own_loop) or makes_agent(own_loop)):
         return _agent(scenario, loop, own_loop, judge_as, given)
     if isinstance(loop, str):
         scenario = _with_options(scenario, loop, options)

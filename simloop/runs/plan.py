@@ -5,7 +5,6 @@ An object that keeps state (the model, the hooks of a script, the files, the fau
 made anew for each run, by the methods.
 """
 
-import functools
 from collections.abc import Mapping
 from typing import cast
 
@@ -39,7 +38,8 @@ from simloop.world.tools import toolbox
 class Plan:
     """A scenario with the caller's options, checked and ready to run with any seed.
 
-    `source` is the scenario as it was given; `loop.scenario` has the options of the loop, too.
+    `source` is the scenario as it was given; `loop.scenario` has the options of the loop, too, and
+    `content` is that in JSON.
     `python` names the Python code that the runs need besides the scenario. The lists and mappings
     of the scenario must not change while the plan is in use.
     """
@@ -67,8 +67,9 @@ class Plan:
         self._has_hooks = bool(scenario.hooks)
         self._hooks = hooks_of(scenario, given)
         self._settings = settings_of(scenario, given, self.loop.design.policies)
-        self._whole = msgspec.Raw(_json(scenario))
-        self._digest = digest(bytes(self._whole))
+        self.content = content_of(scenario)
+        self._digest = digest(self.content)
+        self._command = repetition(self.source, given, "run", "simloop.run")
 
     def fresh(self) -> "Plan":
         """Return this plan, or an equal one if its loop is the caller's own.
@@ -110,7 +111,7 @@ class Plan:
             loop=loop.name,
             seed=seed,
             scenario_digest=self._digest,
-            scenario=self._whole,
+            scenario=msgspec.Raw(self.content),
             limits=dict(loop.limits),
             python=self.python,
             judge_as=loop.judge_as,
@@ -120,10 +121,6 @@ class Plan:
         """Return the command or the call that repeats one run."""
         before, after = self._command
         return f"{before}{seed}{after}"
-
-    @functools.cached_property
-    def _command(self) -> tuple[str, str]:
-        return repetition(self.source, self.given, "run", "simloop.run")
 
     def _check_features(self, asked_for: Mapping[Feature, bool]) -> None:
         reasons = reasons_against(self.loop.design.unsupported, asked_for)
@@ -140,5 +137,6 @@ def _check_models(scenario: Scenario, given: RunOptions) -> None:
         )
 
 
-def _json(scenario: Scenario) -> bytes:
+def content_of(scenario: Scenario) -> bytes:
+    """Return the scenario as the header of a trace has it, in JSON without defaults."""
     return scenario.model_dump_json(exclude_defaults=True, by_alias=True).encode()

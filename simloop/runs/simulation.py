@@ -17,6 +17,7 @@ from simloop.errors import (
 )
 from simloop.escape import escape
 from simloop.runs.account import account
+from simloop.runs.last_plan import plan_of
 from simloop.runs.mismatch import in_trace, mismatches_by_default
 from simloop.runs.options import RunOptions
 from simloop.runs.plan import Plan
@@ -38,7 +39,7 @@ class Simulation:
         if isinstance(scenario, Plan):  # which has the other options
             self.prepared = PreparedRun(scenario, given.get("seed"))
         else:
-            self.prepared = PreparedRun(Plan(scenario, given))
+            self.prepared = PreparedRun(plan_of(scenario, given), given.get("seed"))
 
     @property
     def trace(self) -> LoopTrace:

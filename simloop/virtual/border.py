@@ -105,16 +105,18 @@ class _Holders:
         self._returns = [(h.namespace.update, h.originals) for h in holders]
 
     def exchange(self) -> bool:
-        """Put the stand-ins in. Return whether each name held its original or its stand-in."""
+        """Put the stand-ins in. Return whether each name held its original."""
         if self._hold(self._originals):
             for update, stand_ins in self._exchanges:
                 update(stand_ins)
             return True
-        if self._hold(self._stand_ins):  # the border was kept
-            return True
         for holder in self._each:
             holder.exchange()
         return False
+
+    def are_exchanged(self) -> bool:
+        """Return whether each name holds its stand-in, as in a border that was kept."""
+        return self._hold(self._stand_ins)
 
     def put_back(self) -> None:
         """Put the originals back; safe to repeat."""
@@ -239,11 +241,13 @@ class _Border:
         reaches.watch_reaches()
         self._scan()
         shared_draws.begin(random_seed)
+        for stamp in _STAMPS:
+            setattr(uuid, stamp, None)
+        if self.keepers and self.is_checked and self.all.are_exchanged():
+            return
         as_expected = self.all.exchange()
         for cls in _CHANGED:
             _forget_cached_methods(cls)
-        for stamp in _STAMPS:
-            setattr(uuid, stamp, None)
         if not (as_expected and self.is_checked):
             self._check()
 

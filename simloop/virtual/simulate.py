@@ -77,8 +77,10 @@ def _again(main: Any, seed: int, *, shuffle_ties: bool) -> str:
 
 def _coroutine(main: Any) -> Coroutine[Any, Any, Any]:
     """Return `main`, or a coroutine that awaits it. Raises ScenarioError otherwise."""
-    if inspect.iscoroutine(main) and inspect.getcoroutinestate(main) != inspect.CORO_CREATED:
-        raise ScenarioError("this coroutine has been started before", hint="make another one")
+    if inspect.iscoroutine(main):
+        if inspect.getcoroutinestate(main) != inspect.CORO_CREATED:
+            raise ScenarioError("this coroutine has been started before", hint="make another one")
+        return main
     if isinstance(main, Coroutine):
         return main
     if inspect.isawaitable(main):

@@ -55,7 +55,7 @@ class Tool:
     ) -> None:
         named = UserFunction(function, name)
         name = named.name
-        schema = canonical_json(_signature_schema(function) if parameters is None else parameters)
+        schema = _signature_json(function) if parameters is None else canonical_json(parameters)
         set_once = functools.partial(object.__setattr__, self)
         set_once("function", named)
         set_once("spec", ToolSpec(name, description or _first_line(function), msgspec.Raw(schema)))
@@ -148,6 +148,10 @@ def _first_line(function: Callable[..., Any]) -> str:
 
 
 @functools.lru_cache(maxsize=256)
+def _signature_json(function: Callable[..., Any]) -> bytes:
+    return canonical_json(_signature_schema(function))
+
+
 def _signature_schema(function: Callable[..., Any]) -> Mapping[str, Any]:
     # Only Python tools without a schema need pydantic; scripted ones must not pay its import.
     from pydantic import PydanticUserError, TypeAdapter  # noqa: PLC0415

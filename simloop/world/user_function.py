@@ -6,6 +6,7 @@ decided once, when it is registered, and not at each call.
 
 import inspect
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 from simloop.errors import ScenarioError
@@ -23,5 +24,7 @@ class UserFunction:
             raise ScenarioError(f"this must be a function, not {kind}", key=name, hint=hint)
         self.function = function
         self.name = name or getattr(function, "__name__", type(function).__name__)
-        call: Any = getattr(function, "__call__", None)  # noqa: B004 - an object may be async
-        self.is_async = any(map(inspect.iscoroutinefunction, (function, call)))
+        self.is_async = inspect.iscoroutinefunction(function) or (
+            type(function) is not FunctionType  # an object may be async
+            and inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
+        )

@@ -86,3 +86,10 @@ def test_a_seed_shuffles_timers_of_one_instant_and_the_same_seed_shuffles_them_t
 
 def test_a_seed_does_not_shuffle_what_is_called_soon() -> None:
     assert run_virtual(order(timers=False), shuffle_seed=3) == list(range(12))
+
+
+@pytest.mark.parametrize("seed", [0, 1, 7, 2**63 - 1])
+def test_a_number_is_the_first_of_its_stream_and_creates_none(seed: int) -> None:
+    seeds = Seeds(seed)
+    assert seeds.number("global-random") == Seeds(seed).stream("global-random").getrandbits(64)
+    assert seeds.streams() == []
