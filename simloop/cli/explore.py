@@ -23,7 +23,7 @@ from simloop.check.counterexamples import (
 )
 from simloop.cli.completion import loop_names
 from simloop.cli.options import read_options
-from simloop.cli.progress import Status
+from simloop.cli.progress import StatusLine
 from simloop.cli.proof_text import file_stem, proof_json, proof_lines, proof_mermaid
 from simloop.cli.terminal import note, out_exactly, out_lines, plain
 from simloop.errors import ScenarioError
@@ -127,7 +127,7 @@ def command(
     if is_own(loop):
         check_limits(machine, loop, limits, made=is_made(found(loop)))
     _check_size(loop, limits, chosen)
-    with Status(sys.stderr) as status:
+    with StatusLine(sys.stderr) as status:
         proof = prove(machine, limits, loop=loop, through=through, say=status.say)
     if output_format == "json":
         out_exactly(proof_json(proof, limits, options_of(machine)))

@@ -15,7 +15,7 @@ _WIDTH = 30
 T = TypeVar("T")
 
 
-class Status:
+class StatusLine:
     """A line that shows the progress of a command, if it takes longer than a second.
 
     `stream` is None if there is none, as in a program without a console.
@@ -56,7 +56,7 @@ class Status:
         self._terminal.flush()
 
 
-class Progress(Status):
+class Progress(StatusLine):
     """A bar that shows how many of `total` things are done."""
 
     def __init__(

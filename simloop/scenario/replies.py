@@ -120,7 +120,7 @@ class When(Strict):
         return (self.role is None or self.role == role) and (self.contains or "") in newest.text
 
 
-Played = tuple[list[TimedPart], list[tuple[int, int]]]
+_Played = tuple[list[TimedPart], list[tuple[int, int]]]
 """The timed parts of a reply, and the place and number of each call without an id."""
 
 
@@ -227,7 +227,7 @@ class Reply(Strict):
 
     def play(self, first_call: int) -> Sequence[TimedPart]:
         """Return the timed parts; calls without an id are numbered from `call-<first_call>`."""
-        played: Played | None = getattr(self, "_played", None)
+        played: _Played | None = getattr(self, "_played", None)
         if played is None:
             played = self._play_first()
             object.__setattr__(self, "_played", played)
@@ -240,7 +240,7 @@ class Reply(Strict):
             timed[place] = delay_ns, _numbered(part, f"call-{first_call + number}")
         return timed
 
-    def _play_first(self) -> Played:
+    def _play_first(self) -> _Played:
         """Return the timed parts with calls from `call-1`, and the places of such calls."""
         timed = list(self._timed())
         ids = {} if self.ids else {f"call-{n + 1}": n for n in range(len(self._calls()))}

@@ -9,14 +9,14 @@ import difflib
 import re
 import typing
 from collections.abc import Iterator
-from typing import Any, TypeAlias
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from simloop.errors import ScenarioError
 from simloop.kernel.checked import written_name
+from simloop.scenario.yaml import Loc
 
-Loc: TypeAlias = tuple[str | int, ...]
 PLAIN, FORM = "<plain>", "<form>"
 """The tags of a value's two forms, as pydantic puts them into the place of a finding."""
 

@@ -28,7 +28,7 @@ from simloop.messages import (
     Usage,
 )
 
-Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+_Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 """A number that simloop counts or a time in ns: the range is tested where a trace is read."""
 
 
@@ -38,8 +38,8 @@ class Entry(
 ):  # fmt: skip
     """`seq` counts a trace's entries from 0; `at_ns` is virtual time since its start."""
 
-    seq: Count
-    at_ns: Count
+    seq: _Count
+    at_ns: _Count
 
 
 # ---------------------------------------------------------------- the boundary: every agent
@@ -75,7 +75,7 @@ class Ended(Entry, frozen=True, gc=False):
     limit: str
     message: str
     text: str
-    elapsed_ns: Count
+    elapsed_ns: _Count
     counters: Counters | None = None
 
 
@@ -87,35 +87,35 @@ class Request(Entry, frozen=True, gc=False):
     identifies the messages. `tokens` is the agent's estimate of their size, 0 if it makes none.
     """
 
-    number: Count
+    number: _Count
     purpose: str
     digest: str
-    base: Count = 0
-    kept: Count = 0
+    base: _Count = 0
+    kept: _Count = 0
     added: tuple[Message, ...] = ()
     system_prompt: str | UnsetType = UNSET
     tools: tuple[ToolSpec, ...] | UnsetType = UNSET
-    tokens: Count = 0
+    tokens: _Count = 0
 
 
 class TextDelta(Entry, frozen=True, gc=False):
     """A piece of text arrived in the reply to `request`."""
 
-    request: Count
+    request: _Count
     text: str
 
 
 class ReasoningDelta(Entry, frozen=True, gc=False):
     """A piece of reasoning arrived in the reply to `request`."""
 
-    request: Count
+    request: _Count
     text: str
 
 
 class ToolCallDelta(Entry, frozen=True, gc=False):
     """A piece of a call's arguments arrived in the reply to `request`."""
 
-    request: Count
+    request: _Count
     call_id: str
     name: str
     arguments: str
@@ -124,7 +124,7 @@ class ToolCallDelta(Entry, frozen=True, gc=False):
 class ToolCall(Entry, frozen=True, gc=False):
     """A whole call arrived in the reply to `request`, under the id and name of the model."""
 
-    request: Count
+    request: _Count
     call_id: str
     name: str
     arguments: str
@@ -133,7 +133,7 @@ class ToolCall(Entry, frozen=True, gc=False):
 class Finish(Entry, frozen=True, gc=False):
     """The reply to `request` ended: the finish reason, the provider's own word, its report."""
 
-    request: Count
+    request: _Count
     reason: FinishReason
     raw: str
     usage: Usage | None = None
@@ -143,14 +143,14 @@ class Finish(Entry, frozen=True, gc=False):
 class Error(Entry, frozen=True, gc=False):
     """The call of `request` failed, as the failure arrived."""
 
-    request: Count
+    request: _Count
     fault: Fault
 
 
 class StreamCut(Entry, frozen=True, gc=False):
     """The stream of `request` ended without a finish and without an error."""
 
-    request: Count
+    request: _Count
 
 
 class ToolStarted(Entry, frozen=True, gc=False):
@@ -242,7 +242,7 @@ class Hook(Entry, frozen=True, gc=False):
     point: str
     hook: str
     did: str
-    took_ns: Count = 0
+    took_ns: _Count = 0
     detail: str = ""
 
 
@@ -260,15 +260,15 @@ class Compaction(Entry, frozen=True, gc=False):
     strategy: str
     tokens_before: int
     tokens_after: int
-    messages_removed: Count = 0
+    messages_removed: _Count = 0
     detail: str = ""
 
 
 class Backoff(Entry, frozen=True, gc=False):
     """A wait before a retry began. `retry_after`: the provider asked for it."""
 
-    failures: Count
-    delay_ns: Count
+    failures: _Count
+    delay_ns: _Count
     error_class: ErrorClass
     retry_after: bool = False
 
@@ -315,7 +315,7 @@ class Header(
     version: int
     title: str
     loop: str
-    seed: Count
+    seed: _Count
     scenario_digest: str
     scenario: Raw
     limits: Mapping[str, int | str | None] = {}
@@ -326,8 +326,8 @@ class Header(
 class Footer(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="footer"):
     """The last line of a whole trace. `digest` is the BLAKE2b of all lines before it."""
 
-    entries: Count
-    elapsed_ns: Count
+    entries: _Count
+    elapsed_ns: _Count
     digest: str = ""
 
 

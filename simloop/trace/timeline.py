@@ -25,7 +25,7 @@ _WIDTH = 96
 _ROUTINE = frozenset({"measuring", "calling-model", "closing-step", "finished", "turning"})
 _OUTCOMES = frozenset(map(str, Outcome))
 
-Line = tuple[int, str, str]
+_Line = tuple[int, str, str]
 """Virtual nanoseconds, what happened, the details."""
 
 
@@ -72,7 +72,7 @@ def _counters(counters: Counters) -> str:
     return f"errors {errors}, steps {steps}, compactions {counters.compaction_attempts}"
 
 
-def _lines(record: Iterable[AnyEntry]) -> Iterator[Line]:
+def _lines(record: Iterable[AnyEntry]) -> Iterator[_Line]:
     pieces: list[entries.TextDelta] = []
     counters: Counters | None = None
     results: dict[str, tuple[str, bool]] = {}  # by call: what its tool returned
@@ -103,13 +103,13 @@ def _lines(record: Iterable[AnyEntry]) -> Iterator[Line]:
         yield _text(pieces)
 
 
-def _text(pieces: list[entries.TextDelta]) -> Line:
+def _text(pieces: list[entries.TextDelta]) -> _Line:
     text = "".join(piece.text for piece in pieces)
     lasted_ns = pieces[-1].at_ns - pieces[0].at_ns
     return pieces[0].at_ns, "text", f"{text} [over {clock(lasted_ns)}]" if lasted_ns else text
 
 
-def _ended(entry: entries.Ended) -> Iterator[Line]:
+def _ended(entry: entries.Ended) -> Iterator[_Line]:
     yield entry.at_ns, str(entry.outcome), entry.message
     counters = [] if entry.counters is None else [_counters(entry.counters)]
     limit = [f"ended by {entry.limit}"] if entry.limit else []
@@ -117,7 +117,7 @@ def _ended(entry: entries.Ended) -> Iterator[Line]:
         yield entry.at_ns, "", "; ".join(counters + limit)
 
 
-def _request(entry: entries.Request) -> Iterator[Line]:
+def _request(entry: entries.Request) -> Iterator[_Line]:
     count = entry.kept + len(entry.added)
     purpose = "" if entry.purpose == "main" else f" for a {entry.purpose}"
     messages = "1 message" if count == 1 else f"{count} messages"
@@ -163,7 +163,7 @@ def _compaction(entry: entries.Compaction) -> str:
     return f"{forced}, {result}{f' ({entry.detail})' if entry.detail else ''}"
 
 
-def _entry(entry: AnyEntry) -> Iterator[Line]:
+def _entry(entry: AnyEntry) -> Iterator[_Line]:
     """Yield the lines of an entry other than a transition or a text: see `_lines`."""
     at_ns = entry.at_ns
     match entry:

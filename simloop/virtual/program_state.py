@@ -82,7 +82,7 @@ _SET_ITERATORS = (set.__iter__, frozenset.__iter__)
 _namespace_of = vars(types.ModuleType)["__dict__"].__get__  # a lazy module loads itself otherwise
 
 
-class State(NamedTuple):
+class ProgramState(NamedTuple):
     """The state of a program at one instant; `constants` are the numbers in its code."""
 
     shape: list[Any]
@@ -101,7 +101,7 @@ def places_of(loop: "VirtualLoop") -> list[Any]:
     return places
 
 
-def state_of(loop: "VirtualLoop") -> State | None:
+def state_of(loop: "VirtualLoop") -> ProgramState | None:
     """Return the state of the program; None if it is too large to compare, or not all known."""
     answers = ANSWERS.get(loop)
     tasks = [task.get_coro() for task in loop.unfinished()]
@@ -115,7 +115,7 @@ class _Walk:
     """One walk through the objects of a program."""
 
     def __init__(self) -> None:
-        self.state = State([], [], set())
+        self.state = ProgramState([], [], set())
         self._seen: dict[int, tuple[int, Any]] = {}  # by identity, and alive until the walk ends
         self._opaque: dict[type, bool] = {}
         self._is_known = True

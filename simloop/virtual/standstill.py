@@ -21,7 +21,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simloop.virtual.answers import ANSWERS
-from simloop.virtual.program_state import State, places_of, state_of
+from simloop.virtual.program_state import ProgramState, places_of, state_of
 from simloop.virtual.waiting import names_of_numbers
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ _UNITS_NS = (1_000_000_000, 1_000_000, 1_000, 1)
 class _Sample(NamedTuple):
     callbacks: int
     places: list[Any]
-    state: State
+    state: ProgramState
     clocks: list[int]
     walls: list[int]
 

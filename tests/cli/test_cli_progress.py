@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from simloop.cli.progress import Progress, Status
+from simloop.cli.progress import Progress, StatusLine
 
 PASSES = "prompt: Hi\nmodel: [{say: Hello.}]\n"
 FAILS = f"{PASSES}expect: {{text: Bye.}}\n"
@@ -110,7 +110,7 @@ class TestTheBar:
 class TestAStatus:
     def test_is_shown_after_a_second_and_gone_at_the_end(self, terminal: Watched) -> None:
         clock = Clock()
-        with Status(terminal, clock) as status:
+        with StatusLine(terminal, clock) as status:
             status.say("500 states")
             assert terminal.line == ""
             clock.now_s += 1.1

@@ -13,13 +13,14 @@ from simloop.kernel.policies import ToolOrder, ToolStart
 from simloop.kernel.retry import ExponentialBackoff
 from simloop.messages import Request, UserMessage
 from simloop.runs.options import RunOptions
+from simloop.runs.plan import Plan
 from simloop.runs.prepared import PreparedRun
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 from simloop.world.world import World
 
 User = PreparedRun | Conversation
-Plan = Sequence[tuple[int, str]]
+Turns = Sequence[tuple[int, str]]
 """What a background task does: it waits for so many turns, then it acts as the user."""
 
 
@@ -35,7 +36,7 @@ def act(user: User, action: str) -> None:
 class Background:
     """A tool that starts a task, which acts after some turns and never waits for time."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Turns) -> None:
         self.plan = plan
         self.user: User
         self.tasks: list[asyncio.Task[None]] = []
@@ -70,7 +71,7 @@ def code(background: Background, replies: Sequence[Reply]) -> RunOptions:
 
 
 async def alone(scenario: Scenario, background: Background, given: RunOptions) -> list[AnyEntry]:
-    run = background.user = PreparedRun(scenario, given)
+    run = background.user = PreparedRun(Plan(scenario, given))
     await run.send("Go.")
     return run.trace.entries
 
@@ -78,7 +79,7 @@ async def alone(scenario: Scenario, background: Background, given: RunOptions) -
 async def listened_to(
     scenario: Scenario, background: Background, given: RunOptions
 ) -> list[AnyEntry]:
-    run = background.user = PreparedRun(scenario, given)
+    run = background.user = PreparedRun(Plan(scenario, given))
     seen: list[AnyEntry] = []
     run.listen(seen.append)
     await run.send("Go.")
@@ -99,7 +100,7 @@ RETRIES = ExponentialBackoff(initial_delay_ms=5)
 
 
 def play(
-    watcher: str, plan: Plan, replies: Sequence[Reply], policy: ToolExecution | None = None
+    watcher: str, plan: Turns, replies: Sequence[Reply], policy: ToolExecution | None = None
 ) -> list[AnyEntry]:
     scenario = Scenario(prompt="Go.", retry=RETRIES, tool_execution=policy or ToolExecution())
     background = Background(plan)
@@ -154,7 +155,7 @@ def test_a_background_task_gets_a_turn_after_each_decision_and_before_its_effect
     }  # fmt: skip
 
     async def main() -> list[AnyEntry]:
-        run = PreparedRun(Scenario(prompt="Go."), options)
+        run = PreparedRun(Plan(Scenario(prompt="Go."), options))
         running = asyncio.create_task(run.send("Go."))
         while not running.done():
             seen.add(len(run.trace.entries))
@@ -189,7 +190,7 @@ PLANS = st.lists(
 
 @given(PLANS, st.lists(REPLIES, max_size=4), POLICIES)
 def test_watching_changes_nothing_in_any_run(
-    plan: Plan, replies: list[Reply], policy: ToolExecution
+    plan: Turns, replies: list[Reply], policy: ToolExecution
 ) -> None:
     unwatched = play("alone", plan, replies, policy)
     assert play("listened to", plan, replies, policy) == unwatched
@@ -217,7 +218,7 @@ def of_an_agent(turns: int, *, listens: bool) -> list[AnyEntry]:
         return said
 
     given: RunOptions = {"loop": agent, "model": lambda _: "Yes."}
-    run = PreparedRun(Scenario(prompt="Go."), given)
+    run = PreparedRun(Plan(Scenario(prompt="Go."), given))
     if listens:
         run.listen(lambda _: None)
     simulate(run.send("Go."))
