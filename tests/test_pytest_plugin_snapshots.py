@@ -1,6 +1,6 @@
 """Snapshots of runs in somebody's project: recorded, compared, and not deleted by accident."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -182,6 +182,7 @@ def test_an_update_deletes_the_snapshot_of_a_test_that_is_gone(project: pytest.P
     assert kept(project) == ["test_a/test_first.trace.jsonl", "test_b/test_other.trace.jsonl"]
 
 
+@pytest.mark.slow
 def test_and_it_does_so_under_xdist(project: pytest.Pytester) -> None:
     (project.path / "test_b.py").unlink()
     project.runpytest_subprocess(UPDATE, "-n2").assert_outcomes(passed=3)
@@ -194,7 +195,7 @@ CRASHES = "import os, time\ndef test_crashes():\n    time.sleep(0.5)\n    os._ex
 
 
 # Each deletes something without the guard: see the test below.
-UNREACHED = [
+UNREACHED: list[tuple[str, str, str, list[str]]] = [
     ("x", "test_0", FAILS, ["-x"]),
     ("x-xdist", "test_0", FAILS, ["-x", "-n2"]),
     ("collection-error", "test_0", "syntax error", []),
@@ -207,15 +208,24 @@ UNREACHED = [
 ]
 
 
+def apart(flags: Sequence[str], source: str) -> bool:
+    """Whether a session must have a process of its own: it has workers, or is interrupted."""
+    return "-n2" in flags or "Interrupt" in source
+
+
 @pytest.mark.parametrize(
-    ("name", "source", "flags"), [case[1:] for case in UNREACHED], ids=[c[0] for c in UNREACHED]
+    ("name", "source", "flags"),
+    [
+        pytest.param(name, source, flags, id=title, marks=[pytest.mark.slow] * apart(flags, source))
+        for title, name, source, flags in UNREACHED
+    ],
 )
 def test_an_update_keeps_what_the_session_had_no_chance_to_ask_for(
     project: pytest.Pytester, name: str, source: str, flags: list[str]
 ) -> None:
     project.makepyfile(**{name: source})
-    apart = "-n2" in flags or "Interrupt" in source
-    (project.runpytest_subprocess if apart else project.runpytest_inprocess)(UPDATE, *flags)
+    run = project.runpytest_subprocess if apart(flags, source) else project.runpytest_inprocess
+    run(UPDATE, *flags)
     assert kept(project) == RECORDED
 
 

@@ -68,6 +68,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 # The native agent and the library
 
 
+@pytest.mark.slow
 def test_the_native_agent_passes_every_bundled_scenario_that_it_can_express() -> None:
     checked = simloop("check", "all", "--loop", NATIVE)
     assert checked.exit_code == 0, checked.output

@@ -402,6 +402,7 @@ def test_limits_that_are_too_high_are_refused_before_anything_is_explored(
         assert word in result.stderr
 
 
+@pytest.mark.slow
 def test_high_limits_that_a_loop_does_not_heed_are_explored() -> None:
     assert explore("--loop", "pi", "--max-steps", "5000").exit_code == 1
     assert explore("--loop", "react", "--max-steps", "120").exit_code == 0

@@ -492,6 +492,7 @@ def library() -> list[Scenario]:
     return [load_scenario(path) for path in sorted(folder.rglob("*.simloop.yaml"))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COPIES)
 def test_an_exact_copy_of_a_bundled_loop_passes_the_whole_library(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
