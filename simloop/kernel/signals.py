@@ -10,7 +10,15 @@ from simloop.kernel.names import kebab
 from simloop.messages import FinishReason
 
 
-class _Signal(Struct, frozen=True, gc=False, omit_defaults=True, tag_field="type", tag=kebab):
+class _Signal(
+    Struct,
+    frozen=True,
+    gc=False,
+    cache_hash=True,
+    omit_defaults=True,
+    tag_field="type",
+    tag=kebab,
+):
     pass
 
 
