@@ -31,7 +31,7 @@ VERBS = {
     "explore": ("explore", "Visit every run that a loop can have, and prove its properties."),
     "check": (
         "check",
-        "Run scenarios twice; check their expectations and that the runs are equal.",
+        "Run scenarios twice, check expectations and compare the runs.",
     ),
     "record": ("record", "Write the traces of scenarios to files."),
     "replay": ("replay", "Run recorded traces again and show the first difference."),

@@ -109,7 +109,7 @@ def command(
     verbose: bool,
     output_format: str,
 ) -> int:
-    """Run scenarios twice; check their expectations and that the runs are equal.
+    """Run scenarios twice, check expectations and compare the runs.
 
     A PATH is a scenario file, or a folder with *.simloop.yaml files in it or below it. A NAME is
     that of a bundled scenario (see: simloop list), `theme/`, or `all`. The command prints the
