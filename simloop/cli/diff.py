@@ -22,7 +22,7 @@ def command(one: Path, other: Path) -> int:
 
     The runs are compared entry by entry; a scenario, loop, seed or limit that differs is printed to
     stderr and is no difference by itself. Exit code 0 if the runs are the same, 1 if they differ. A
-    trace that was cut is compared as far as it goes.
+    truncated trace is compared up to its end.
     """
     first, second = read_trace(one), read_trace(other)
     for what, a, b in different_settings(first.header, second.header):

@@ -39,7 +39,7 @@ class CheckResult(NamedTuple):
 def command(audit: str | None) -> int:
     """Check that simloop works on this machine.
 
-    Ends with 1 if something is wrong, or if the program uses a gap, reaches for the real world or
+    Exits with 1 if something is wrong, or if the program uses a gap, reaches for the real world or
     fails.
     """
     if audit is not None:

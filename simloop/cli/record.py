@@ -32,7 +32,7 @@ TRACE_SUFFIX = ".trace.jsonl"
     "folder",
     metavar="FOLDER",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Write there, not beside the scenarios. Created if it is not there.",
+    help="Write to FOLDER, not beside the scenarios. The command creates the folder if needed.",
 )
 def command(
     *,

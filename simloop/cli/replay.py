@@ -35,15 +35,15 @@ from simloop.trace.diff import Divergence, first_difference
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="What to print on stdout.",
+    help="The format of the output.",
 )
 def command(traces: tuple[Path, ...], loop: str | None, output_format: str) -> int:
-    """Run recorded traces again: is it still the same?
+    """Run recorded traces again and show the first difference.
 
     A TRACE is a file that `simloop record` or `simloop run --trace` has written; it holds
     everything that its run needs, except a loop of your own, which --loop names. The first entry
-    that differs is shown after the three before it (exit code 1). A trace that was cut is compared
-    as far as it goes.
+    that differs is shown after the three before it (exit code 1). A truncated trace is compared
+    up to its end.
     """
     replays = (_replay(path, loop) for path in traces)
     if output_format == "json":
