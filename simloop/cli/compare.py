@@ -52,7 +52,7 @@ _NARROWEST = 20
     "file",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Write it there, not on stdout.",
+    help="Write to this file, not to stdout.",
 )
 def command(
     *,

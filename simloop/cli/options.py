@@ -82,7 +82,7 @@ _LOOP_OR_ALL = click.option(
     metavar="NAME",
     callback=_known_or_all,
     shell_complete=loop_names_and_all,
-    help=f"Replace the loop of the scenario: {_NAMES}, or {ALL_LOOPS}: each design in turn.",
+    help=f"Replace the loop of the scenario: {_NAMES}. `{ALL_LOOPS}` runs each design in turn.",
 )
 _LOOPS = click.option(
     "--loop",
@@ -99,7 +99,7 @@ replay_loop = click.option(
     callback=_known,
     shell_complete=loop_names,
     help="Run the traces on this loop. It is required for a trace of a loop that does not come "
-    f"with simloop, because replay imports nothing that only a trace names. NAME is {_NAMES}.",
+    f"with simloop, because replay imports no module that only the trace names. NAME is {_NAMES}.",
 )
 """The parameter `loop` of a verb that runs traces again."""
 
@@ -127,7 +127,7 @@ _JUDGE_AS = click.option(
     metavar="DESIGN",
     default="",
     shell_complete=loop_names,
-    help="Judge a loop of your own by what the scenarios expect of this bundled design.",
+    help="Judge a loop of your own by the expectations for this bundled design.",
 )
 _OPTIONS = click.option(
     "--option",
@@ -151,8 +151,8 @@ _EXPECT = click.option(
     metavar="FILE",
     type=click.Path(path_type=Path),
     callback=_read_expectations,
-    help="Judge the loop by this file: a name of a bundled scenario, and below it what to expect, "
-    "as in a scenario under `expect`. Other scenarios are judged as without it.",
+    help="Read expectations for the loop from this file: each key is the name of a bundled "
+    "scenario, and its value has the keys of `expect` in a scenario. Other scenarios keep theirs.",
 )
 
 

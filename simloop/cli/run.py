@@ -54,7 +54,7 @@ def command(
     trace_file: Path | None,
     output_format: str,
 ) -> int:
-    """Run scenarios and judge what they expect.
+    """Run scenarios and check their expectations.
 
     A PATH is a scenario file, or a folder with *.simloop.yaml files in it or below it. A NAME is
     that of a bundled scenario (see: simloop list), `theme/`, or `all`. A single scenario is shown
