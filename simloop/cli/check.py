@@ -89,14 +89,14 @@ class _Count(Tally):
 
 @click.command("check")
 @scenario_settings_or_all
-@click.option("-v", "--verbose", is_flag=True, help="Also name the scenarios that pass.")
+@click.option("-v", "--verbose", is_flag=True, help="List the scenarios that pass, too.")
 @click.option(
     "--format",
     "output_format",
     type=click.Choice(["text", "json", "junit"]),
     default="text",
     show_default=True,
-    help="What to print on stdout.",
+    help="The format of the output.",
 )
 def command(
     *,
@@ -109,7 +109,7 @@ def command(
     verbose: bool,
     output_format: str,
 ) -> int:
-    """Run scenarios twice, and check expectations and determinism.
+    """Run scenarios twice, check expectations and compare the runs.
 
     A PATH is a scenario file, or a folder with *.simloop.yaml files in it or below it. A NAME is
     that of a bundled scenario (see: simloop list), `theme/`, or `all`. The command prints the

@@ -237,8 +237,8 @@ class RowTally:
             "differ from their own loop": words[DIFFERS],
             _NOT_RUN: words[_NOT_RUN],
         }
-        told = [f"{count} {what}" for what, count in counts.items() if count]
-        return ", ".join((f"{_scenarios(self.scenarios)}: {words['ok']} as expected", *told))
+        others = [f"{count} {what}" for what, count in counts.items() if count]
+        return ", ".join((f"{_scenarios(self.scenarios)}: {words['ok']} as expected", *others))
 
 
 def _scenarios(count: int) -> str:
@@ -287,7 +287,7 @@ def _below(row: Row) -> Iterator[str]:
 def _explain(rows: Sequence[Row], before_note: Callable[[], None]) -> None:
     """Print once to stderr each error that is no finding about a loop."""
     errors = [(row.verdict, error) for row in rows if row.verdict for error in row.verdict.errors]
-    told = (e for verdict, e in errors if isinstance(e, InternalError) or not verdict.scenario)
-    for error in dict.fromkeys(told):
+    shown = (e for verdict, e in errors if isinstance(e, InternalError) or not verdict.scenario)
+    for error in dict.fromkeys(shown):
         before_note()
         explain(error)

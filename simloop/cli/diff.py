@@ -21,8 +21,8 @@ def command(one: Path, other: Path) -> int:
     """Show where two recorded traces first differ.
 
     The runs are compared entry by entry. A scenario, loop, seed or limit that differs is printed to
-    stderr and is no difference by itself. The exit code is 1 if the runs differ. A trace that was
-    cut is compared up to the cut.
+    stderr and is no difference by itself. The exit code is 1 if the runs differ. A truncated
+    trace is compared up to its end.
     """
     first, second = read_trace(one), read_trace(other)
     for setting in different_settings(first.header, second.header):

@@ -88,15 +88,15 @@ def _limit(name: str, least: int) -> Decorator:
     "--through",
     default="",
     metavar="WORDS",
-    help='Show the shortest lasso that contains this signal: "model-replied other".',
+    help='Show the shortest lasso with a signal of these words, such as "model-replied other".',
 )
 @click.option(
     "--write",
     "folder",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="FOLDER",
-    help="Write scenario files to this folder: the lasso, and the shortest run to each outcome "
-    "and to each broken rule.",
+    help="Write the lasso, the shortest run to each outcome, and each counterexample to FOLDER, "
+    "as scenario files.",
 )
 @click.option(
     "--format",
@@ -104,7 +104,7 @@ def _limit(name: str, least: int) -> Decorator:
     type=click.Choice(["text", "json", "mermaid"]),
     default="text",
     show_default=True,
-    help="What to print on stdout.",
+    help="The format of the output.",
 )
 def command(
     loop: str,

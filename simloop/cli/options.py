@@ -69,20 +69,20 @@ _TARGETS = click.argument(
     required=True,
     shell_complete=scenarios_and_files,
 )
-_SEED = click.option("--seed", type=_SEEDS, help="Replace the seed of the scenario.")
+_SEED = click.option("--seed", type=_SEEDS, help="Use this seed instead of the scenario's.")
 _LOOP = click.option(
     "--loop",
     metavar="NAME",
     callback=_known,
     shell_complete=loop_names,
-    help=f"Replace the loop of the scenario: {_NAMES}.",
+    help=f"Use this loop instead of the scenario's: {_NAMES}.",
 )
 _LOOP_OR_ALL = click.option(
     "--loop",
     metavar="NAME",
     callback=_known_or_all,
     shell_complete=loop_names_and_all,
-    help=f"Replace the loop of the scenario: {_NAMES}. `{ALL_LOOPS}` runs each design in turn.",
+    help=f"Use this loop instead of the scenario's: {_NAMES}, or {ALL_LOOPS} for each design.",
 )
 _LOOPS = click.option(
     "--loop",
@@ -127,7 +127,7 @@ _JUDGE_AS = click.option(
     metavar="DESIGN",
     default="",
     shell_complete=loop_names,
-    help="Judge a loop of your own by the expectations for this bundled design.",
+    help="Check a loop of your own against the expectations for this bundled design.",
 )
 _OPTIONS = click.option(
     "--option",
@@ -151,8 +151,8 @@ _EXPECT = click.option(
     metavar="FILE",
     type=click.Path(path_type=Path),
     callback=_read_expectations,
-    help="Read expectations for the loop from this file: each key is the name of a bundled "
-    "scenario, and its value has the keys of `expect` in a scenario. Other scenarios keep theirs.",
+    help="Take expectations from this file: below the name of a bundled scenario, the keys of "
+    "`expect`. Scenarios that the file does not name keep their own expectations.",
 )
 
 

@@ -32,7 +32,7 @@ TRACE_SUFFIX = ".trace.jsonl"
     "folder",
     metavar="FOLDER",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Write to this folder, not beside the scenarios. It is created if it is missing.",
+    help="Write to FOLDER, not beside the scenarios. The command creates the folder if needed.",
 )
 def command(
     *,

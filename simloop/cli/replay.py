@@ -35,15 +35,15 @@ from simloop.trace.diff import Divergence, first_difference
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="What to print on stdout.",
+    help="The format of the output.",
 )
 def command(traces: tuple[Path, ...], loop: str | None, output_format: str) -> int:
-    """Run recorded traces again, and compare the runs.
+    """Run recorded traces again and show the first difference.
 
     A TRACE is a file that `simloop record` or `simloop run --trace` has written. It holds
     everything that its run needs, except a loop of your own, which --loop names. The command shows
     the first entry that differs, after the three entries before it; the exit code is then 1. A
-    trace that was cut is compared up to the cut.
+    truncated trace is compared up to its end.
     """
     replays = (_replay(path, loop) for path in traces)
     if output_format == "json":

@@ -33,7 +33,7 @@ from simloop.trace.timeline import timeline
     "trace_file",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Write the trace there, also if the run fails. Needs a single scenario.",
+    help="Write the trace to FILE, even if the run fails. Requires a single scenario.",
 )
 @click.option(
     "--format",
@@ -41,7 +41,7 @@ from simloop.trace.timeline import timeline
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="What to print on stdout.",
+    help="The format of the output.",
 )
 def command(
     *,

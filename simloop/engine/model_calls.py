@@ -95,7 +95,7 @@ class ModelCalls:
         own = context.callbacks
         self._notifies = any((own.on_chunk, own.on_text, own.on_tool_call))
         self._user_code = context.user_code
-        self._interrupts = context.interrupts
+        self._cancellation = context.cancellation
         self._call_ids: dict[str, int] = {}  # each with the last number that was put behind it
         self._first_ns = NS_PER_MS * min(limits.first_part_timeout_ms, limits.model_call_timeout_ms)
         self._whole_ns = NS_PER_MS * limits.model_call_timeout_ms
@@ -122,7 +122,7 @@ class ModelCalls:
         else:
             held = await self._read_and_close(stream, reply, timeouts, quiet=quiet)
         if held is None:
-            self._interrupts.check()
+            self._cancellation.check()
         if reply.fault is None and reply.finish is None:
             if reply.on_end is not None:
                 await reply.on_end()
@@ -145,7 +145,7 @@ class ModelCalls:
         self, stream: RecordedStream, reply: ReplySoFar, timeouts: Timeouts, *, quiet: bool
     ) -> Finish | None:
         """Take the parts. Return a finish that has to wait until `on_end` was awaited."""
-        interrupts = self._interrupts
+        cancellation = self._cancellation
         on_chunk = None if quiet else self._callbacks.on_chunk
         on_text = None if quiet else self._callbacks.on_text
         announces = self._notifies or reply.on_call is not None
@@ -173,7 +173,7 @@ class ModelCalls:
             more = begin(stream.wait())
             if type(more) is not Started:
                 continue
-            with timeouts.at(until_ns) as timeout, interrupts.breaking(timeout):
+            with timeouts.at(until_ns) as timeout, cancellation.breaking(timeout):
                 await more
             if timeout.broken or timeout.expired:
                 reply.fault = _ABORTED if timeout.broken else _TIMED_OUT
@@ -189,7 +189,7 @@ class ModelCalls:
             return
         kept = self._keep(held, reply, request)
         await self._announce(kept, reply, timeouts, quiet=False)
-        self._interrupts.check()
+        self._cancellation.check()
 
     def _keep(self, part: Part, reply: ReplySoFar, request: Request) -> Part:
         """Add a part that is no text, and return it as the loop reads it."""

@@ -8,7 +8,7 @@ from msgspec import Struct
 from simloop.messages import FinishReason, Queue
 
 
-class TakeQueued(Struct, frozen=True, gc=False):
+class TakeQueued(Struct, frozen=True, gc=False, cache_hash=True):
     """Put waiting messages into the context: all, or those of one queue, or the first of it.
 
     Not answered.
@@ -18,11 +18,11 @@ class TakeQueued(Struct, frozen=True, gc=False):
     one: bool = False
 
 
-class MeasureContext(Struct, frozen=True, gc=False):
+class MeasureContext(Struct, frozen=True, gc=False, cache_hash=True):
     """Say whether the context is over the trigger: answered by `ContextMeasured`."""
 
 
-class Compact(Struct, frozen=True, gc=False):
+class Compact(Struct, frozen=True, gc=False, cache_hash=True):
     """Shorten the context: answered by `ContextCompacted`.
 
     `then_say` is a user message that the loop itself adds afterwards. With a `marker` the whole
@@ -35,7 +35,7 @@ class Compact(Struct, frozen=True, gc=False):
     marker: str = ""
 
 
-class CallModel(Struct, frozen=True, gc=False):
+class CallModel(Struct, frozen=True, gc=False, cache_hash=True):
     """Run `before_llm_call` hooks, send the request, read the stream.
 
     Answered by `ModelReplied`, `ModelFailed`, `HookFailed` or `CallBlocked`. `note` is an assistant
@@ -50,7 +50,7 @@ class CallModel(Struct, frozen=True, gc=False):
     aborted: bool = False
 
 
-class RunTools(Struct, frozen=True, gc=False):
+class RunTools(Struct, frozen=True, gc=False, cache_hash=True):
     """Execute the calls of the reply that are open: answered by `ToolsReturned` or `HookFailed`.
 
     `first_only`: the loop takes one call of a reply, and never sees the others. `polls`: an abort
@@ -61,7 +61,7 @@ class RunTools(Struct, frozen=True, gc=False):
     polls: bool = False
 
 
-class RefuseTools(Struct, frozen=True, gc=False):
+class RefuseTools(Struct, frozen=True, gc=False, cache_hash=True):
     """Give every open call of the reply an error result instead: answered by `ToolsReturned`.
 
     `finish` is the reason: the reply ended with it.
@@ -70,7 +70,7 @@ class RefuseTools(Struct, frozen=True, gc=False):
     finish: FinishReason
 
 
-class CloseStep(Struct, frozen=True, gc=False):
+class CloseStep(Struct, frozen=True, gc=False, cache_hash=True):
     """Report the step: answered by `StepClosed` or `HookFailed`.
 
     `keep`: the reply becomes part of the context. An empty or broken reply should not: the next
@@ -80,7 +80,7 @@ class CloseStep(Struct, frozen=True, gc=False):
     keep: bool
 
 
-class Backoff(Struct, frozen=True, gc=False):
+class Backoff(Struct, frozen=True, gc=False, cache_hash=True):
     """Wait as the retry policy says after `failures` failures: answered by `BackoffElapsed`.
 
     `polls`: an abort is seen when the wait is over, not at once.
@@ -90,7 +90,7 @@ class Backoff(Struct, frozen=True, gc=False):
     polls: bool = False
 
 
-class EndRun(Struct, frozen=True, gc=False):
+class EndRun(Struct, frozen=True, gc=False, cache_hash=True):
     """End the run: give every open call a result. No signal follows.
 
     The state `Finished` has the outcome.

@@ -10,7 +10,15 @@ from simloop.kernel.names import kebab
 from simloop.messages import FinishReason
 
 
-class _Signal(Struct, frozen=True, gc=False, omit_defaults=True, tag_field="type", tag=kebab):
+class _Signal(
+    Struct,
+    frozen=True,
+    gc=False,
+    cache_hash=True,
+    omit_defaults=True,
+    tag_field="type",
+    tag=kebab,
+):
     pass
 
 
@@ -63,7 +71,7 @@ class StepClosed(_Signal, frozen=True, gc=False):
     """Callbacks and `after_llm_call` hooks have run.
 
     `steering`: the user has sent a message for the next request; `follow_up`: the user has sent one
-    for the moment when the run would otherwise end.
+    for the time when the run would otherwise end.
     """
 
     steering: bool = False

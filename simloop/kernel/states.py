@@ -8,7 +8,7 @@ from msgspec import Struct
 from simloop.messages import FinishReason, Outcome
 
 
-class ReplyFacts(Struct, frozen=True, gc=False):
+class ReplyFacts(Struct, frozen=True, gc=False, cache_hash=True):
     """The parts of a model's reply that decide: never its text, only whether there is any."""
 
     finish: FinishReason
@@ -17,31 +17,31 @@ class ReplyFacts(Struct, frozen=True, gc=False):
     burst: bool = False  # it reported more steps than `max_steps_per_round`
 
 
-class Ready(Struct, frozen=True, gc=False):
+class Ready(Struct, frozen=True, gc=False, cache_hash=True):
     """Nothing has happened yet."""
 
 
-class Measuring(Struct, frozen=True, gc=False):
+class Measuring(Struct, frozen=True, gc=False, cache_hash=True):
     """The context is being measured at the top of a round."""
 
 
-class Compacting(Struct, frozen=True, gc=False):
+class Compacting(Struct, frozen=True, gc=False, cache_hash=True):
     """The context is being shortened: `forced` after `length` or an overflow error."""
 
     forced: bool
 
 
-class CallingModel(Struct, frozen=True, gc=False):
+class CallingModel(Struct, frozen=True, gc=False, cache_hash=True):
     """Hooks, request and stream of one model call."""
 
 
-class RunningTools(Struct, frozen=True, gc=False):
+class RunningTools(Struct, frozen=True, gc=False, cache_hash=True):
     """The calls of `reply` are being answered, by running or by refusing them."""
 
     reply: ReplyFacts
 
 
-class ClosingStep(Struct, frozen=True, gc=False):
+class ClosingStep(Struct, frozen=True, gc=False, cache_hash=True):
     """The step is reported to callbacks and hooks; then `reply` decides.
 
     `blocked`: one of its calls was forbidden.
@@ -51,15 +51,15 @@ class ClosingStep(Struct, frozen=True, gc=False):
     blocked: bool = False
 
 
-class Halting(Struct, frozen=True, gc=False):
+class Halting(Struct, frozen=True, gc=False, cache_hash=True):
     """The run is aborted, but requests one more effect before its end, as some programs do."""
 
 
-class BackingOff(Struct, frozen=True, gc=False):
+class BackingOff(Struct, frozen=True, gc=False, cache_hash=True):
     """Waiting before a retry."""
 
 
-class Finished(Struct, frozen=True, gc=False):
+class Finished(Struct, frozen=True, gc=False, cache_hash=True):
     """The run is over. `limit` names the limit that ended it, if one did."""
 
     outcome: Outcome

@@ -23,9 +23,8 @@ clock, the wording of results.
 """
 
 from collections.abc import Mapping
-from typing import assert_never
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from simloop.kernel import effects
 from simloop.kernel.effects import Effect
@@ -57,7 +56,6 @@ from simloop.kernel.signals import (
     Signal,
     StepClosed,
     ToolsReturned,
-    WallClockExpired,
 )
 from simloop.kernel.states import (
     BackingOff,
@@ -118,6 +116,11 @@ _CALL = (effects.CallModel(),)
 _RUN_TOOLS = (effects.RunTools(),)
 _KEEP, _DROP = (effects.CloseStep(keep=True),), (effects.CloseStep(keep=False),)
 
+# Members of an Enum are looked up slowly in their class.
+_TOOL_CALLS, _LENGTH = FinishReason.TOOL_CALLS, FinishReason.LENGTH
+_CONTENT_FILTER, _ERROR = FinishReason.CONTENT_FILTER, FinishReason.ERROR
+_INTERRUPTED = FinishReason.INTERRUPTED
+
 _CALL_ABORTED = (effects.CallModel(aborted=True),)
 _RUNS_ITS_CALLS = frozenset({FinishReason.STOP, FinishReason.TOOL_CALLS, FinishReason.OTHER})
 _KEEPS_ITS_TEXT = _RUNS_ITS_CALLS - {FinishReason.TOOL_CALLS} | {FinishReason.CONTENT_FILTER}
@@ -146,6 +149,8 @@ class ReferenceLoop:
     ) -> None:
         self.limits = limits or Limits()
         self.options = options or ReferenceOptions()
+        self._stopped = (effects.EndRun(keep=self.options.keep_stopped_step),)
+        self._ended = (effects.EndRun(text_first=not self.options.tell_early_end),)
         self.policies = self.options.policies()
         self.legal = LEGAL if self.options.abort_in_backoff else _LEGAL_WITH_HALTING
         self.unsupported: Mapping[Feature, str] = (
@@ -186,38 +191,30 @@ class ReferenceLoop:
         return self._decide_rarely(run, signal)
 
     def _decide_rarely(self, run: Run, signal: Signal) -> Transition:
-        match signal:
-            case Began() | BackoffElapsed():
-                return self._measure(run)
-            case ContextCompacted(shrunk=shrunk):
-                return self._resume(run, shrunk=shrunk)
-            case ModelFailed(error=error, retryable=retryable):
-                if error is ErrorClass.ABORTED:
-                    return self._stop(run, AbortRequested())
-                if error is ErrorClass.OVERFLOW and self.options.overflow_compacts:
-                    return self._make_room(run)
-                return self._recover(run, retryable=retryable)
-            case AbortRequested() | WallClockExpired() | HookFailed() | CallBlocked():
-                return self._stop(run, signal)
-            case _:
-                raise AssertionError(f"decided above: {signal}")
+        if type(signal) is ModelFailed:
+            if signal.error is ErrorClass.ABORTED:
+                return self._stop(run, AbortRequested())
+            if signal.error is ErrorClass.OVERFLOW and self.options.overflow_compacts:
+                return self._make_room(run)
+            return self._recover(run, retryable=signal.retryable)
+        if type(signal) is ContextCompacted:
+            return self._resume(run, shrunk=signal.shrunk)
+        if type(signal) is Began or type(signal) is BackoffElapsed:
+            return self._measure(run)
+        return self._stop(run, signal)
 
     def _measure(self, run: Run) -> Transition:
         return _in(_MEASURING, run), _MEASURE if self.options.hear_queue else _MEASURE[1:]
 
-    def _stop(
-        self, run: Run, signal: AbortRequested | WallClockExpired | HookFailed | CallBlocked
-    ) -> Transition:
+    def _stop(self, run: Run, signal: Signal) -> Transition:
         waits = type(run.state) is BackingOff and not self.options.abort_in_backoff
-        if waits and isinstance(signal, AbortRequested):
+        if waits and type(signal) is AbortRequested:
             return run.to(Halting()), _CALL_ABORTED
-        ended, (said,) = stop(run, signal)
-        return ended, (structs.replace(said, keep=self.options.keep_stopped_step),)
+        return stop(run, signal)[0], self._stopped
 
     def _finish(self, run: Run, outcome: Outcome, limit: str = "") -> Transition:
         """Return the end that a reply leads to."""
-        ended, (said,) = finish(run, outcome, limit)
-        return ended, (structs.replace(said, text_first=not self.options.tell_early_end),)
+        return finish(run, outcome, limit)[0], self._ended
 
     def _enter_round(self, run: Run, *, over: bool) -> Transition:
         """Compact if the context is over the trigger and an attempt is left, else call anyway.
@@ -253,30 +250,27 @@ class ReferenceLoop:
         return tools, (effects.RefuseTools(signal.finish),)
 
     def _is_broken(self, finish: FinishReason) -> bool:
-        return finish is FinishReason.INTERRUPTED and self.options.unfinished_fails
+        return finish is _INTERRUPTED and self.options.unfinished_fails
 
     def _keeps_text(self, finish: FinishReason) -> bool:
-        if finish is FinishReason.INTERRUPTED:
+        if finish is _INTERRUPTED:
             return not self._is_broken(finish)
         return finish in _KEEPS_ITS_TEXT or not self.options.drop_unused_text
 
     def _follow(self, run: Run, reply: ReplyFacts, *, queued: bool) -> Transition:
         """Apply the table of documents 000/002 section 6; a queued message overrides its stop."""
-        match reply.finish:
-            case FinishReason.CONTENT_FILTER:
-                return self._finish(run, Outcome.CONTENT_FILTERED)
-            case FinishReason.ERROR:
-                return self._finish(run, Outcome.MODEL_ERROR)
-            case FinishReason.LENGTH:
-                return self._make_room(run)
-            case FinishReason.TOOL_CALLS:
-                if reply.calls or not self.options.missing_calls_fail:
-                    return self._exceeded(run) or self._measure(run)
-                return self._recover(run, retryable=True)
-            case FinishReason.STOP | FinishReason.OTHER | FinishReason.INTERRUPTED:
-                return self._answer(run, reply, queued=queued)
-            case _:
-                assert_never(reply.finish)
+        reason = reply.finish
+        if reason is _TOOL_CALLS:
+            if reply.calls or not self.options.missing_calls_fail:
+                return self._exceeded(run) or self._measure(run)
+            return self._recover(run, retryable=True)
+        if reason is _LENGTH:
+            return self._make_room(run)
+        if reason is _CONTENT_FILTER:
+            return self._finish(run, Outcome.CONTENT_FILTERED)
+        if reason is _ERROR:
+            return self._finish(run, Outcome.MODEL_ERROR)
+        return self._answer(run, reply, queued=queued)
 
     def _answer(self, run: Run, reply: ReplyFacts, *, queued: bool) -> Transition:
         """Take a reply that does not announce calls for the last one, if it is of any use."""

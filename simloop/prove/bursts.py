@@ -11,9 +11,9 @@ from msgspec import structs
 
 from simloop.kernel import effects
 from simloop.kernel.alphabet import replies
+from simloop.kernel.effects import Effect
 from simloop.kernel.names import NAMES
 from simloop.kernel.signals import ModelReplied, Signal
-from simloop.kernel.states import Finished
 from simloop.prove.rules import Advance, Wrong
 from simloop.prove.visited import Came, Graph, way_back
 
@@ -28,12 +28,13 @@ def mistakes_bursts(graph: Graph, advance: Advance, most: int) -> Iterator[Wrong
     """
     sizes = (1, most, most + 1, 10 * most + 10, 20 * most + 20, 2, 3)
     noticed: dict[tuple[object, Signal], bool] = {}
-    for node, asked in enumerate(graph.asked):
-        run = graph.runs[node]
-        if not any(isinstance(e, effects.CallModel) and not e.aborted for e in asked):
+    sized = [(reply, [structs.replace(reply, steps=n) for n in sizes]) for reply in replies(1)]
+    for node, calls in enumerate(graph.of_each_asked(_calls_the_model)):
+        if not calls:
             continue
-        for reply in replies(1):
-            moved = [advance(run, structs.replace(reply, steps=steps)) for steps in sizes]
+        run = graph.runs[node]
+        for reply, each in sized:
+            moved = [advance(run, one) for one in each]
             states = [move and move[0].state for move in moved]
             one, just, over, far, *_ = states
             if any(state not in (one, far) for state in states):
@@ -47,16 +48,19 @@ def mistakes_bursts(graph: Graph, advance: Advance, most: int) -> Iterator[Wrong
                 yield Wrong(node, f"{where} takes notice of a burst at some counts, and not here")
 
 
+def _calls_the_model(asked: tuple[Effect, ...]) -> bool:
+    return any(isinstance(e, effects.CallModel) and not e.aborted for e in asked)
+
+
 def goes_on_after_a_burst(graph: Graph, most: int) -> Iterator[Wrong]:
     """Yield runs that spend a budget after a burst, if `max_steps_per_round` ends any run."""
-    ends = (run.state.limit for run in graph.runs if isinstance(run.state, Finished))
-    if LIMIT not in ends:
+    if all(state.limit != LIMIT for state in graph.ends.values()):
         return
     came: Came = {}
     waiting: deque[int] = deque()
     for node, arrows in enumerate(graph.arrows):
         for signal, target in arrows:
-            burst = isinstance(signal, ModelReplied) and signal.steps > most
+            burst = type(signal) is ModelReplied and signal.steps > most
             if burst and target not in came:
                 came[target] = node, signal, True
                 waiting.append(target)

@@ -5,10 +5,10 @@ judged; the machine's other counters are free.
 """
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from simloop.kernel import effects
 from simloop.kernel.effects import Effect
@@ -33,14 +33,14 @@ _APART = 2**40
 def miscounts(graph: Graph, bounds: Bounds) -> Iterator[Wrong]:
     """Yield counters that rise by another number than one or a reply's steps, or wrongly fall."""
     falls = {bound.counter: bound.resets for bound in bounds.values()}
-    counts = [tuple(getattr(run, counter) for counter in falls) for run in graph.runs]
+    counts = _counts(graph, falls)
     found: set[tuple[str, type[Struct], type[Struct], bool]] = set()
     for node, arrows in enumerate(graph.arrows):
         before = counts[node]
         for signal, target in arrows:
             if counts[target] == before:
                 continue
-            most = signal.steps if isinstance(signal, ModelReplied) else 1
+            most = signal.steps if type(signal) is ModelReplied else 1
             for (counter, resets), old, new in zip(
                 falls.items(), before, counts[target], strict=True
             ):
@@ -56,6 +56,11 @@ def miscounts(graph: Graph, bounds: Bounds) -> Iterator[Wrong]:
                     )
 
 
+def _counts(graph: Graph, counters: Iterable[str]) -> list[tuple[int, ...]]:
+    names = tuple(counters)
+    return [tuple([getattr(run, name) for name in names]) for run in graph.runs]
+
+
 def leaves_uncounted(graph: Graph, bounds: Bounds) -> Iterator[Wrong]:
     """Yield a second wait, compaction or step whose counter has not gone up since the first."""
     for counter in dict.fromkeys(bound.counter for bound in bounds.values()):
@@ -66,14 +71,13 @@ def leaves_uncounted(graph: Graph, bounds: Bounds) -> Iterator[Wrong]:
 
 def _uncounted(graph: Graph, counter: str, effect: type[Effect]) -> Iterator[Wrong]:
     counts = [getattr(run, counter) for run in graph.runs]
-    asks = [any(isinstance(one, effect) for one in asked) for asked in graph.asked]
+    asks = graph.of_each_asked(lambda asked: any(isinstance(one, effect) for one in asked))
     came: Came = {}
     waiting = deque(node for node, asking in enumerate(asks) if asking)
     while waiting:
         node = waiting.popleft()
         for signal, target in graph.arrows[node]:
-            unseen = target not in came and not isinstance(signal, AbortRequested)
-            if not unseen or counts[target] != counts[node]:
+            if counts[target] != counts[node] or target in came or type(signal) is AbortRequested:
                 continue
             came[target] = node, signal, asks[node]
             if not asks[target]:
@@ -88,7 +92,8 @@ def _uncounted(graph: Graph, counter: str, effect: type[Effect]) -> Iterator[Wro
 class _Kind(NamedTuple):
     """The parts of a node besides its counters."""
 
-    run: Run
+    run: type[Run]
+    others: tuple[object, ...]
     asked: tuple[type[Effect], ...]
     arrows: int
 
@@ -108,15 +113,18 @@ def decides_by_a_count(graph: Graph, bounds: Bounds, thresholds: Bounds) -> Iter
     for node, arrows in enumerate(graph.arrows):
         if node in graph.cut:
             continue  # an arrow is missing there, and the numbers of the others are not the same
+        kind, before = kinds[node], lasting[node]
         for number, arrow in enumerate(arrows):
             target = arrow[1]
-            move = kinds[target], lasting[target] - lasting[node], node
-            known = moves.setdefault((kinds[node], number, near[target]), move)
-            agrees, other = known[:2] == move[:2], known[2]
+            case, rise = (kind, number, near[target]), lasting[target] - before
+            known = moves.get(case)
+            if known is None:
+                known = moves[case] = kinds[target], rise, node
+            agrees, other = known[0] == kinds[target] and known[1] == rise, known[2]
             wait = waits[target]
             if agrees and wait is not None:
-                before, other = waited.setdefault((kinds[node], number), (wait, node))
-                agrees = before is wait
+                waits_there, other = waited.setdefault((kind, number), (wait, node))
+                agrees = waits_there is wait
             if agrees:
                 continue
             place = (type(graph.runs[node].state), type(arrow[0]))
@@ -137,21 +145,30 @@ class _View:
         self._graph = graph
         self._counters = tuple(dict.fromkeys(bound.counter for bound in bounds))
         resets = {bound.counter for bound in bounds if bound.resets}
-        zeros = dict.fromkeys(self._counters, 0)
+        counts = _counts(graph, self._counters)
         kinds: dict[_Kind, int] = {}
-        nears: dict[tuple[int, ...], int] = {}
         self.kinds: list[int] = []
-        self.near: list[int] = []
-        self.lasting: list[int] = []
-        self.waits = [_waits(asked) for asked in graph.asked]
-        for run, asked, arrows in zip(graph.runs, graph.asked, graph.arrows, strict=True):
-            plain = structs.replace(run, **zeros) if zeros else run
-            kind = _Kind(plain, tuple(type(effect) for effect in asked), len(arrows))
+        self.waits = graph.of_each_asked(_waits)
+        asking = graph.of_each_asked(lambda asked: tuple(type(effect) for effect in asked))
+        others = {
+            kind: [name for name in kind.__struct_fields__ if name not in self._counters]
+            for kind in dict.fromkeys(type(run) for run in graph.runs)
+        }
+        for run, types, arrows in zip(graph.runs, asking, graph.arrows, strict=True):
+            values = tuple([getattr(run, name) for name in others[type(run)]])
+            kind = _Kind(type(run), values, types, len(arrows))
             self.kinds.append(kinds.setdefault(kind, len(kinds)))
-            near = tuple(min(max(b.at - getattr(run, b.counter), 0), _FAR) for b in bounds)
-            self.near.append(nears.setdefault(near, len(nears)))
-            counts = (getattr(run, name) for name in self._counters if name not in resets)
-            self.lasting.append(sum(count * _APART**i for i, count in enumerate(counts)))
+        # Computed once for equal counts, of which there are few.
+        nears: dict[tuple[int, ...], int] = {}
+        near, lasting = {}, {}
+        for each in dict.fromkeys(counts):
+            count_of = dict(zip(self._counters, each, strict=True))
+            far = tuple(min(max(b.at - count_of[b.counter], 0), _FAR) for b in bounds)
+            near[each] = nears.setdefault(far, len(nears))
+            kept = (count for name, count in count_of.items() if name not in resets)
+            lasting[each] = sum(count * _APART**i for i, count in enumerate(kept))
+        self.near = [near[each] for each in counts]
+        self.lasting = [lasting[each] for each in counts]
 
     def differs(self, node: int, other: int, arrow: Arrow) -> Wrong:
         """Return the violation that `arrow` of `node` goes another way than that of `other`."""

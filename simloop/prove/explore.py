@@ -32,7 +32,6 @@ from simloop.kernel.machine import (
 from simloop.kernel.names import NAMES
 from simloop.kernel.policies import OnAbort
 from simloop.kernel.signals import Signal
-from simloop.kernel.states import Finished
 from simloop.prove import bursts, counting, rules, stopping
 from simloop.prove.visited import Graph, Violation
 
@@ -45,25 +44,8 @@ Say = Callable[[str], object]
 """A function that receives the progress of an exploration in words."""
 
 
-def explore(
-    machine: Machine, limits: Limits, say: Say = lambda _: None
-) -> tuple[Graph, list[Violation], set[Edge]]:
-    """Visit every run of `machine`; return the graph, the violations and the edges taken.
-
-    Raises RunawayRun past `MAX_NODES`: then the machine counts something that has no bound.
-    """
-    with _without_collections():
-        return _Explorer(machine, limits, say).explore()
-
-
-def count_states(machine: Machine, limits: Limits, most: int) -> int | None:
-    """Count the states of `machine` without judging them; None if there are more than `most`."""
-    with _without_collections():
-        return _Explorer(machine, limits).count(most)
-
-
 @contextmanager
-def _without_collections() -> Iterator[None]:
+def without_collections() -> Iterator[None]:
     """Disable garbage collection, which would scan the large graph repeatedly and free nothing."""
     collects = gc.isenabled()
     gc.disable()
@@ -72,6 +54,23 @@ def _without_collections() -> Iterator[None]:
     finally:
         if collects:
             gc.enable()
+
+
+@without_collections()
+def explore(
+    machine: Machine, limits: Limits, say: Say = lambda _: None
+) -> tuple[Graph, list[Violation], set[Edge]]:
+    """Visit every run of `machine`; return the graph, the violations and the edges taken.
+
+    Raises RunawayRun past `MAX_NODES`: then the machine counts something that has no bound.
+    """
+    return _Explorer(machine, limits, say).explore()
+
+
+@without_collections()
+def count_states(machine: Machine, limits: Limits, most: int) -> int | None:
+    """Count the states of `machine` without judging them; None if there are more than `most`."""
+    return _Explorer(machine, limits).count(most)
 
 
 class _Explorer:
@@ -85,6 +84,7 @@ class _Explorer:
         self._graph = Graph()
         self._violations: dict[str | tuple[type, ...], Violation] = {}
         self._taken: set[Edge] = set()
+        self._judged: set[tuple[Struct, tuple[Effect, ...]]] = set()
 
     def explore(self) -> tuple[Graph, list[Violation], set[Edge]]:
         graph = self._graph
@@ -107,7 +107,7 @@ class _Explorer:
         self._visit(0, (signals.Began(),))
         node = 1
         while node < len(graph):
-            if node not in graph.cut and not isinstance(graph.runs[node].state, Finished):
+            if node not in graph.cut and node not in graph.ends:
                 self._visit(node, self._arrivals_at(node))
             node += 1
             if node > most:
@@ -117,17 +117,40 @@ class _Explorer:
         return True
 
     def _visit(self, node: int, arrivals: tuple[Signal, ...]) -> None:
+        """Add the arrows of `node`; add a violation and no arrow where the machine fails."""
         run, arrows = self._graph.runs[node], self._graph.arrows[node]
+        machine, numbers, taken, state = (
+            self._machine, self._numbers, self._taken, type(run.state),
+        )  # fmt: skip
         for signal in arrivals:
-            target = self._target(node, run, signal)
-            if target is not None:
-                arrows.append((signal, target))
+            try:
+                try:
+                    after, asked = checked_transition(machine, run, signal)
+                except IllegalTransition as error:  # followed all the same, for what comes after it
+                    after, asked = self._off_the_map(node, run, signal, error.moved)
+                moved = after, tuple(asked)
+                target = numbers.get(moved)
+                if target is None:
+                    _check_run(after)  # one that equals a known run has been checked
+            except Exception as error:  # noqa: BLE001 - a machine is somebody's code
+                self._graph.cut.add(node)
+                # What it says may hold a counter, and would be told again for each of its values.
+                same = (state, type(signal), type(error))
+                self._find(node, _failure(run, signal, error), same)
+                continue
+            taken.add((state, type(signal), type(after.state)))
+            arrows.append((signal, target or self._new(moved, node, signal)))
 
     def _wrong_with(self, node: int) -> Iterator[str]:
         run, asked = self._graph.runs[node], self._graph.asked[node]
         bounds = self._machine.bounds
-        yield from rules.wrong_by_itself(run, asked)
-        yield from rules.ended_too_early(run, bounds)
+        position = run.state, asked
+        if node in self._graph.ends:
+            yield from rules.wrong_by_itself(*position)
+            yield from rules.ended_too_early(run, bounds)
+        elif position not in self._judged:  # whatever its counters
+            self._judged.add(position)
+            yield from rules.wrong_by_itself(*position)
         for what in rules.past_a_bound(run, asked, bounds):
             self._graph.cut.add(node)  # it may be so for ever after, and one is enough
             yield what
@@ -136,7 +159,7 @@ class _Explorer:
         graph, machine, most = self._graph, self._machine, self._most_steps
         bounds = machine.bounds
         return (
-            rules.not_the_same_twice(graph, self._tried),
+            rules.not_the_same_twice(graph, machine),
             rules.stops_one_early(graph, self._tried, bounds),
             bursts.mistakes_bursts(graph, self._tried, most),
             bursts.goes_on_after_a_burst(graph, most),
@@ -166,23 +189,6 @@ class _Explorer:
         if isinstance(effect, effects.CallModel) and not effect.aborted and self._most_steps > 1:
             yield from replies(self._most_steps)
 
-    def _target(self, node: int, run: Run, signal: Signal) -> int | None:
-        """Return the node after `signal`, or add a violation and return None if it fails."""
-        try:
-            try:
-                moved = _transition(checked_transition(self._machine, run, signal))
-            except IllegalTransition as error:  # followed all the same, for what comes after it
-                moved = self._off_the_map(node, run, signal, error.moved)
-            number = self._numbers.get(moved)
-        except Exception as error:  # noqa: BLE001 - a machine is somebody's code
-            self._graph.cut.add(node)
-            # What it says may hold a counter, and would be told again for each of its values.
-            same = (type(run.state), type(signal), type(error))
-            self._find(node, _failure(run, signal, error), same)
-            return None
-        self._taken.add((type(run.state), type(signal), type(moved[0].state)))
-        return number or self._new(moved, node, signal)
-
     def _off_the_map(self, node: int, run: Run, signal: Signal, given: Any) -> Transition:
         """Add a violation for a transition that the map lacks, and return the transition."""
         moved = _transition(given)
@@ -192,10 +198,11 @@ class _Explorer:
         return moved
 
     def _new(self, moved: Transition, node: int, signal: Signal) -> int:
-        """Return the number of the node that `signal` reaches from `node`; add it if it is new."""
+        """Add the node that `signal` reaches from `node`, and return its number."""
         number = self._numbers[moved] = self._graph.add(*moved, (node, signal))
-        self._find_all(rules.Wrong(number, what) for what in self._wrong_with(number))
-        if isinstance(moved[0].state, Finished):
+        for what in self._wrong_with(number):
+            self._find(number, what)
+        if number in self._graph.ends:
             self._find_all(self._begins_anew(number))
         return number
 
@@ -253,9 +260,13 @@ def _failure(run: Run, signal: Signal, error: Exception) -> str:
 def _transition(moved: Any) -> Transition:
     """Return `moved` if it is a transition. Raises TypeError if not, as unpacking does."""
     after, asked = moved
+    _check_run(after)
+    return after, tuple(asked)
+
+
+def _check_run(after: Any) -> None:
     if not (isinstance(after, Run) and isinstance(after.state, Struct)):
         raise TypeError(f"a {type(after).__name__} is no Run in a state")
-    return after, tuple(asked)
 
 
 def why_impossible(machine: Machine, signal: Signal | type[Struct]) -> str:

@@ -20,7 +20,7 @@ from simloop.kernel.signals import (
     WallClockExpired,
 )
 from simloop.kernel.states import Finished
-from simloop.prove.visited import Graph, Step
+from simloop.prove.visited import Arrow, Graph, Step
 
 Weigh = Callable[[tuple[Effect, ...]], int]
 """The cost of a transition, computed from the effects that it requests."""
@@ -38,10 +38,10 @@ class Lasso:
     cycle: tuple[Step, ...]
 
 
-def ends_first(graph: Graph) -> list[int] | None:
-    """Return the nodes, each after all its successors, or None if there is a cycle."""
+def ends_first(graph: Graph) -> dict[int, list[int]] | None:
+    """Return the nodes, each after all its successors and with them; None if there is a cycle."""
     leads = [sorted({target for _, target in arrows}) for arrows in graph.arrows]
-    order: list[int] = []
+    order: dict[int, list[int]] = {}
     on_the_way, done = bytearray(len(graph)), bytearray(len(graph))
     stack: list[tuple[int, Iterator[int]]] = [(0, iter(leads[0]))]
     on_the_way[0] = 1
@@ -51,7 +51,7 @@ def ends_first(graph: Graph) -> list[int] | None:
         if target is None:
             stack.pop()
             on_the_way[node], done[node] = 0, 1
-            order.append(node)
+            order[node] = leads[node]
         elif on_the_way[target]:
             return None
         elif not done[target]:
@@ -60,41 +60,38 @@ def ends_first(graph: Graph) -> list[int] | None:
     return order
 
 
-def heaviest(graph: Graph, order: list[int], weigh: Weigh) -> int:
+def heaviest(graph: Graph, order: Mapping[int, list[int]], weigh: Weigh) -> int:
     """Return the highest cost of a run. `order` is the result of `ends_first`."""
-    cost = [weigh(asked) for asked in graph.asked]
-    ahead = [0] * len(graph)
-    for node in order:
-        ahead[node] = max((cost[to] + ahead[to] for _, to in graph.arrows[node]), default=0)
-    return ahead[0]
+    cost = graph.of_each_asked(weigh)
+    from_here = [0] * len(graph)  # with the cost of the node itself
+    for node, leads in order.items():
+        from_here[node] = cost[node] + max(map(from_here.__getitem__, leads), default=0)
+    return from_here[0] - cost[0]
 
 
 def first_endings(graph: Graph) -> dict[Finished, tuple[Step, ...]]:
     """Return a shortest run to each end, if possible one that is possible in every design."""
-    found: dict[Finished, tuple[int, Signal, int]] = {}
+    found: dict[Finished, tuple[int, Arrow]] = {}
+    plain: set[Finished] = set()
     for node, arrows in enumerate(graph.arrows):
-        for signal, target in arrows:
-            state = graph.runs[target].state
-            if not isinstance(state, Finished):
+        for arrow in arrows:
+            state = graph.ends.get(arrow[1])
+            if state is None or state in plain:
                 continue
-            known = found.get(state)
-            plainer = known and _is_plain(graph, (node, signal, 0)) and not _is_plain(graph, known)
-            if known is None or plainer:
-                found[state] = (node, signal, target)
-    return {
-        state: (*graph.way_to(node), Step(signal, graph.runs[target], graph.asked[target]))
-        for state, (node, signal, target) in found.items()
-    }
+            if _is_plain(graph.asked[node], arrow[0]):
+                plain.add(state)
+                found[state] = node, arrow
+            else:
+                found.setdefault(state, (node, arrow))
+    return {state: graph.way_to(node, (arrow,)) for state, (node, arrow) in found.items()}
 
 
-def _is_plain(graph: Graph, arrow: tuple[int, Signal, int]) -> bool:
+def _is_plain(asked: tuple[Effect, ...], signal: Signal) -> bool:
     """Return whether an end has its usual cause.
 
     Time runs out where something takes time: exploration lets it happen everywhere. And a user
     aborts, or has aborted: not every design takes an error of the provider for an abort.
     """
-    node, signal, _ = arrow
-    asked = graph.asked[node]
     if isinstance(signal, WallClockExpired):
         return any(isinstance(effect, _TAKING_TIME) for effect in asked)
     if isinstance(signal, ModelFailed) and signal.error is ErrorClass.ABORTED:
@@ -112,8 +109,8 @@ def trapped(graph: Graph) -> int | None:
         for signal, target in arrows:
             if signal not in _FROM_OUTSIDE:
                 sources[target].append(node)
-    can_end = bytearray(isinstance(run.state, Finished) for run in graph.runs)
-    waiting = deque(node for node, ends in enumerate(can_end) if ends)
+    can_end = bytearray(node in graph.ends for node in range(len(graph)))
+    waiting = deque(graph.ends)
     while waiting:
         for source in sources[waiting.popleft()]:
             if not can_end[source]:

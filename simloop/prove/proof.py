@@ -17,7 +17,7 @@ from simloop.kernel.names import NAMES, is_described_by
 from simloop.kernel.retry import RetryPolicy
 from simloop.kernel.states import Finished
 from simloop.messages import Fault
-from simloop.prove.explore import Say, explore, why_impossible
+from simloop.prove.explore import Say, explore, why_impossible, without_collections
 from simloop.prove.graph import (
     Lasso,
     ends_first,
@@ -89,6 +89,7 @@ class Proof:
         return ends and not self.violations
 
 
+@without_collections()
 def prove(
     machine: Machine,
     limits: Limits,
@@ -134,7 +135,7 @@ def _endless(machine: Machine) -> str:
 
 
 def _wrongly_endless(
-    machine: Machine, graph: Graph, order: list[int] | None
+    machine: Machine, graph: Graph, order: Mapping[int, list[int]] | None
 ) -> Iterator[Violation]:
     """Yield a violation for an untrue `endless`, which would hide a later endless run."""
     if _endless(machine) and order is not None and not graph.cut:
@@ -157,7 +158,7 @@ def _lasso(graph: Graph, through: str, *, ends: bool) -> Lasso | None:
     return lasso
 
 
-def _longest(graph: Graph, order: list[int], retry: RetryPolicy) -> Longest:
+def _longest(graph: Graph, order: Mapping[int, list[int]], retry: RetryPolicy) -> Longest:
     most = partial(heaviest, graph, order)
     return Longest(
         transitions=most(lambda _: 1),

@@ -1,12 +1,15 @@
 """The results of exploration: the graph of every visited run, and the violations."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from simloop.kernel.effects import Effect
 from simloop.kernel.machine import Run
 from simloop.kernel.signals import Signal
+from simloop.kernel.states import Finished
 
+T = TypeVar("T")
 Arrow = tuple[Signal, int]
 """A signal, and the node that it leads to."""
 
@@ -34,13 +37,15 @@ class Graph:
 
     `arrows[i]` are the signals that can arrive at node i, each with the node that it leads to.
     Nodes are in the order of their distance from the start; `parents[i]` is on a shortest way.
-    At the nodes in `cut` a wrong transition was not followed.
+    `ends` holds the nodes at which a run is over. At the nodes in `cut` a wrong transition was not
+    followed.
     """
 
     runs: list[Run] = field(default_factory=list)
     asked: list[tuple[Effect, ...]] = field(default_factory=list)
     arrows: list[list[Arrow]] = field(default_factory=list)
     parents: list[tuple[int, Signal] | None] = field(default_factory=list)
+    ends: dict[int, Finished] = field(default_factory=dict)
     cut: set[int] = field(default_factory=set)
 
     def add(self, run: Run, asked: tuple[Effect, ...], parent: tuple[int, Signal] | None) -> int:
@@ -49,7 +54,14 @@ class Graph:
         self.asked.append(asked)
         self.arrows.append([])
         self.parents.append(parent)
+        if isinstance(run.state, Finished):
+            self.ends[len(self.runs) - 1] = run.state
         return len(self.runs) - 1
+
+    def of_each_asked(self, value: Callable[[tuple[Effect, ...]], T]) -> list[T]:
+        """Return the `value` of what each node has asked, computed once for equal effects."""
+        values = {asked: value(asked) for asked in dict.fromkeys(self.asked)}
+        return [values[asked] for asked in self.asked]
 
     def way_to(self, node: int, then: Iterable[Arrow] = ()) -> tuple[Step, ...]:
         """Return a shortest way from the start to `node`, continued by the arrows of `then`."""
