@@ -121,15 +121,15 @@ class _Engine:
         most = self._settings.max_transitions
         repetition = self._repetition(most)
         handlers, cancellation, loop = self._handlers, self._cancellation, self._loop
-        table, ready = handlers.table, loop.ready
-        mark = MARK
+        machine, table, ready = self._machine, handlers.table, loop.ready
+        record, mark = self._record_transition, MARK
         for number in range(most):
             if number == mark:
                 mark += MARK
                 self._end_repetition(number, repetition.found(number) if repetition else "")
-            self._run, asked = checked_transition(self._machine, self._run, signal)  # type: ignore[arg-type]
-            self._record_transition(signal)  # type: ignore[arg-type]
-            state = self._run.state
+            run, asked = checked_transition(machine, self._run, signal)  # type: ignore[arg-type]
+            self._run, state = run, run.state
+            record(signal)  # type: ignore[arg-type]
             if type(state) is Finished:
                 return await self._finish(state, asked)
             if cancellation.closed:
@@ -177,6 +177,8 @@ class _Engine:
             for effect in asked:
                 if type(effect) is EndRun:
                     await self._handlers.finish(effect, state.outcome)
+                elif type(effect) is TakeQueued:
+                    self._handlers.take_queued(effect)
         except asyncio.CancelledError:
             if self._cancellation.pending is None:
                 raise
@@ -204,10 +206,9 @@ class _Engine:
             elif kind is ContextCompacted:
                 compactions += 1
             self._counters = counters = Counters(errors, steps, compactions)
-        recorder = self._recorder
-        seq, at_ns = len(recorder.entries), recorder.clock.now_ns
-        state = NAMES[type(self._run.state)]
-        recorder.append(Transition(seq, at_ns, signal, state, counters))
+        recorder, state = self._recorder, NAMES[type(self._run.state)]
+        seq = len(recorder.entries)
+        recorder.append(Transition(seq, recorder.clock.now_ns, signal, state, counters))
 
     def _ended(self, state: Finished) -> Ending:
         handlers = self._handlers

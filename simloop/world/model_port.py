@@ -183,16 +183,19 @@ class RecordedStream:
                     self.keeps_finish and type(part) is Finish
                 ):
                     cancellation.check()
-                if type(part) is TextDelta and part.text.isascii():  # most parts are: no call
-                    recorder.chars += len(part.text)
-                    if recorder.chars > recorder.max_chars or len(record) > MAX_ENTRIES:
-                        recorder.refuse()
-                    append(entries.TextDelta(len(record), clock.now_ns, number, part.text))
-                else:
-                    part = self._recorded(part)  # noqa: PLW2901 - with text that can be encoded
                 self._asks_for_turn = True
-                yield part
-                if self.ended or ready or loop.has_due:  # type: ignore[redundant-expr]
+                if type(part) is TextDelta and part.text.isascii():  # most parts are: no call
+                    text, seq = part.text, len(record)
+                    recorder.chars = chars = recorder.chars + len(text)
+                    if chars > recorder.max_chars or seq > MAX_ENTRIES:
+                        recorder.refuse()
+                    append(entries.TextDelta(seq, clock.now_ns, number, text))
+                    yield part
+                else:
+                    yield self._recorded(part)
+                    if self.ended:
+                        return
+                if ready or loop.has_due:
                     return
         except SimloopError as error:  # the script is wrong, or simloop is
             self._recorder.keep(error)
