@@ -153,7 +153,7 @@ def _finish(entry: entries.Finish) -> str:
 def _hook(entry: entries.Hook) -> str:
     took = f" in {clock(entry.took_ns)}" if entry.took_ns else ""
     detail = f": {entry.detail}" if entry.detail else ""
-    return f"{entry.point} {entry.hook} {entry.did}{took}{detail}"
+    return f"{entry.point} {entry.hook} {entry.result}{took}{detail}"
 
 
 def _compaction(entry: entries.Compaction) -> str:
