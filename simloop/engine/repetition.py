@@ -82,6 +82,6 @@ def _what(entry: AnyEntry) -> tuple[Any, ...] | None:
         case entries.Classified():
             return type(entry), entry.error_class
         case entries.Hook():
-            return type(entry), entry.point, entry.hook, entry.did, entry.detail
+            return type(entry), entry.point, entry.hook, entry.result, entry.detail
         case _:
             return None

@@ -160,6 +160,8 @@ class RecordedStream:
         self._loop = port.loop
         self._cancellation = port.cancellation
         self._stream: Stream | None = None
+        # One turn for each part. Waiting until no task is ready was rejected: a task that calls
+        # `sleep(0)` in a loop is always ready, and the stream would never go on.
         self._asks_for_turn = True
 
     def due(self) -> Iterator[Part]:
