@@ -97,7 +97,7 @@ class Queue(StrEnum):
     """The queue that holds a message which the user sends during a run."""
 
     STEERING = "steering"  # for the next request
-    FOLLOW_UP = "follow-up"  # for the moment when the run would otherwise end
+    FOLLOW_UP = "follow-up"  # for the time when the run would otherwise end
 
 
 class StopCause(StrEnum):

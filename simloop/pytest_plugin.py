@@ -262,14 +262,14 @@ def fake_model(request: pytest.FixtureRequest) -> "Iterator[MakeFakeModel]":
         return made[-1]
 
     yield make
-    unheard: list[str] = []
+    unused: list[str] = []
     for model in made:
         try:
             model.check_account()
         except ScriptUnused as error:
-            unheard.append(str(error))
-    if unheard and played.passed:
-        pytest.fail("\n".join(unheard), pytrace=False)
+            unused.append(str(error))
+    if unused and played.passed:
+        pytest.fail("\n".join(unused), pytrace=False)
 
 
 def _played(item: pytest.Item) -> Played:

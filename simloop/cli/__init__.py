@@ -26,12 +26,15 @@ INTERRUPTED = 130
 OUTPUT_CLOSED = 141
 
 VERBS = {
-    "run": ("run", "Run scenarios and judge what they expect."),
+    "run": ("run", "Run scenarios and check their expectations."),
     "compare": ("compare", "Run scenarios on several loops, side by side."),
     "explore": ("explore", "Visit every run that a loop can have, and prove its properties."),
-    "check": ("check", "Check scenarios: what they expect, and that they run the same twice."),
+    "check": (
+        "check",
+        "Run scenarios twice, check expectations and compare the runs.",
+    ),
     "record": ("record", "Write the traces of scenarios to files."),
-    "replay": ("replay", "Run recorded traces again: is it still the same?"),
+    "replay": ("replay", "Run recorded traces again and show the first difference."),
     "diff": ("diff", "Show where two recorded traces first differ."),
     "show": ("show", "Show a recorded trace as a timeline."),
     "list": ("listing", "List the bundled scenarios."),

@@ -89,14 +89,14 @@ class _Count(Tally):
 
 @click.command("check")
 @scenario_settings_or_all
-@click.option("-v", "--verbose", is_flag=True, help="Name also the scenarios that pass.")
+@click.option("-v", "--verbose", is_flag=True, help="List the scenarios that pass, too.")
 @click.option(
     "--format",
     "output_format",
     type=click.Choice(["text", "json", "junit"]),
     default="text",
     show_default=True,
-    help="What to print on stdout.",
+    help="The format of the output.",
 )
 def command(
     *,
@@ -109,14 +109,14 @@ def command(
     verbose: bool,
     output_format: str,
 ) -> int:
-    """Check scenarios: what they expect, and that they run the same twice.
+    """Run scenarios twice, check expectations and compare the runs.
 
     A PATH is a scenario file, or a folder with *.simloop.yaml files in it or below it. A NAME is
     that of a bundled scenario (see: simloop list), `theme/`, or `all`. The command prints the
     scenarios that fail; the exit code is the worst of all. With `--loop all` each scenario is
     checked on every loop. A scenario that the requested loop cannot express is no failure; the
-    reason is printed before the count. All times on stdout are virtual, `time` in JUnit too, so
-    that the same scenarios give the same bytes.
+    reason is printed before the count. All times on stdout are virtual,
+    `time` in JUnit too, so equal scenarios give equal bytes.
     """
     given: RunOptions = {
         "seed": seed, "loop": loop, "judge_as": judge_as, "loop_options": loop_options,

@@ -44,7 +44,7 @@ _NARROWEST = 20
     type=click.Choice(["text", "json", "html"]),
     default="text",
     show_default=True,
-    help="What to write.",
+    help="The format of the output.",
 )
 @click.option(
     "-o",
@@ -52,7 +52,7 @@ _NARROWEST = 20
     "file",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Write it there, not on stdout.",
+    help="Write to FILE instead of stdout.",
 )
 def command(
     *,

@@ -163,8 +163,8 @@ def _details(comparison: Comparison, anchor: str, *, opened: bool) -> Iterator[s
 def _row(comparison: Comparison, row: Row) -> str:
     loop, *cells = cells_of(row)
     head = f"{_marked(comparison.marks(row))} {_text(loop)}".lstrip()
-    told = "".join(f"<td>{_text(cell)}</td>" for cell in cells)
-    return f'<tr><th scope="row">{head}</th>{told}<td>{_judged(row)}</td></tr>'
+    row_cells = "".join(f"<td>{_text(cell)}</td>" for cell in cells)
+    return f'<tr><th scope="row">{head}</th>{row_cells}<td>{_judged(row)}</td></tr>'
 
 
 def _judged(row: Row) -> str:

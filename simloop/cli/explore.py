@@ -88,15 +88,15 @@ def _limit(name: str, least: int) -> Decorator:
     "--through",
     default="",
     metavar="WORDS",
-    help='Show the shortest lasso that passes a signal so described: "model-replied other".',
+    help='Show the shortest lasso with a signal of these words, such as "model-replied other".',
 )
 @click.option(
     "--write",
     "folder",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="FOLDER",
-    help="Write the lasso, the shortest run to each outcome, and the way to whatever is wrong, "
-    "there as scenario files.",
+    help="Write the lasso, the shortest run to each outcome, and each counterexample to FOLDER, "
+    "as scenario files.",
 )
 @click.option(
     "--format",
@@ -104,7 +104,7 @@ def _limit(name: str, least: int) -> Decorator:
     type=click.Choice(["text", "json", "mermaid"]),
     default="text",
     show_default=True,
-    help="What to print on stdout.",
+    help="The format of the output.",
 )
 def command(
     loop: str,
@@ -116,10 +116,10 @@ def command(
 ) -> int:
     """Visit every run that a loop can have, and prove its properties.
 
-    The proof says whether every run ends, and after how much at the latest; it gives each outcome
-    with the shortest run to it, the edges of the map that cannot be taken, and, if a run may never
-    end, the shortest cycle. The command ends with 1 if a run may never end and the machine does not
-    declare that (`endless`), or if the machine breaks a rule.
+    The proof says whether every run ends, and how long a run can be. It lists each outcome with the
+    length of the shortest run to it, the edges of the map that no run takes, and, if a run may
+    never end, the shortest cycle. The exit code is 1 if a run may never end and the machine does
+    not declare that (`endless`), or if the machine breaks a rule.
     """
     limits = Limits(**limits_given)
     chosen = _options(loop, options)

@@ -70,8 +70,8 @@ class Suite:
 
 def _explain(case: Element, report: Report) -> None:
     """Write all findings in one element: readers of JUnit files look at the first only."""
-    told = (line for error in report.verdict.errors for line in _lines(error))
-    lines = [*report.findings(), *told]
+    messages = (line for error in report.verdict.errors for line in _lines(error))
+    lines = [*report.findings(), *messages]
     kind, message = ExpectationFailed.__name__, lines[0]
     worst = report.verdict.worst
     if worst is not None:

@@ -16,7 +16,7 @@ from simloop.scenario.catalog import Listed, bundled, bundled_folder
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="What to print on stdout.",
+    help="The format of the output.",
 )
 def command(names: tuple[str, ...], output_format: str) -> None:
     """List the bundled scenarios.

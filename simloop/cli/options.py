@@ -69,20 +69,20 @@ _TARGETS = click.argument(
     required=True,
     shell_complete=scenarios_and_files,
 )
-_SEED = click.option("--seed", type=_SEEDS, help="Replace the seed of the scenario.")
+_SEED = click.option("--seed", type=_SEEDS, help="Use this seed instead of the scenario's.")
 _LOOP = click.option(
     "--loop",
     metavar="NAME",
     callback=_known,
     shell_complete=loop_names,
-    help=f"Replace the loop of the scenario: {_NAMES}.",
+    help=f"Use this loop instead of the scenario's: {_NAMES}.",
 )
 _LOOP_OR_ALL = click.option(
     "--loop",
     metavar="NAME",
     callback=_known_or_all,
     shell_complete=loop_names_and_all,
-    help=f"Replace the loop of the scenario: {_NAMES}, or {ALL_LOOPS}: each design in turn.",
+    help=f"Use this loop instead of the scenario's: {_NAMES}, or {ALL_LOOPS} for each design.",
 )
 _LOOPS = click.option(
     "--loop",
@@ -99,7 +99,7 @@ replay_loop = click.option(
     callback=_known,
     shell_complete=loop_names,
     help="Run the traces on this loop. It is required for a trace of a loop that does not come "
-    f"with simloop, because replay imports nothing that only a trace names. NAME is {_NAMES}.",
+    f"with simloop, because replay imports no module that only the trace names. NAME is {_NAMES}.",
 )
 """The parameter `loop` of a verb that runs traces again."""
 
@@ -127,7 +127,7 @@ _JUDGE_AS = click.option(
     metavar="DESIGN",
     default="",
     shell_complete=loop_names,
-    help="Judge a loop of your own by what the scenarios expect of this bundled design.",
+    help="Check a loop of your own against the expectations for this bundled design.",
 )
 _OPTIONS = click.option(
     "--option",
@@ -151,8 +151,8 @@ _EXPECT = click.option(
     metavar="FILE",
     type=click.Path(path_type=Path),
     callback=_read_expectations,
-    help="Judge the loop by this file: a name of a bundled scenario, and below it what to expect, "
-    "as in a scenario under `expect`. Other scenarios are judged as without it.",
+    help="Take expectations from this file: below the name of a bundled scenario, the keys of "
+    "`expect`. Scenarios that the file does not name keep their own expectations.",
 )
 
 

@@ -33,7 +33,7 @@ from simloop.trace.timeline import timeline
     "trace_file",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Write the trace there, also if the run fails. Needs a single scenario.",
+    help="Write the trace to FILE, even if the run fails. Requires a single scenario.",
 )
 @click.option(
     "--format",
@@ -41,7 +41,7 @@ from simloop.trace.timeline import timeline
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="What to print on stdout.",
+    help="The format of the output.",
 )
 def command(
     *,
@@ -54,7 +54,7 @@ def command(
     trace_file: Path | None,
     output_format: str,
 ) -> int:
-    """Run scenarios and judge what they expect.
+    """Run scenarios and check their expectations.
 
     A PATH is a scenario file, or a folder with *.simloop.yaml files in it or below it. A NAME is
     that of a bundled scenario (see: simloop list), `theme/`, or `all`. A single scenario is shown

@@ -1,7 +1,7 @@
 """The effects that a loop machine requests, carried out by one method for each effect.
 
 Not here: which effect comes next (loops, machine_agent.py). The rules to keep: an effect is
-answered by one signal, and before anything new is started `interrupts.check` is asked.
+answered by one signal, and before anything new is started `cancellation.check` is asked.
 """
 
 import asyncio
@@ -85,12 +85,12 @@ class EffectHandlers:
         self._user = world.user
         self._flags_abort = settings.on_abort is not OnAbort.END_RUN
         self._recorder = recorder = world.model.recorder
-        self._interrupts = interrupts = world.user.cancellation
+        self._cancellation = cancellation = world.user.cancellation
         self._user_code = UserCode(
-            settings.hook_isolation, recorder, interrupts, world.model.raised
+            settings.hook_isolation, recorder, cancellation, world.model.raised
         )
         context = RunContext(
-            recorder, interrupts, self._user_code, settings.hooks, settings.callbacks
+            recorder, cancellation, self._user_code, settings.hooks, settings.callbacks
         )
         self._model_calls = ModelCalls(settings.limits, context, settings.replies)
         self._tool_calls = ToolCalls(world.tools, settings, context)
@@ -157,17 +157,17 @@ class EffectHandlers:
     # ------------------------------------------------------------------ the model
 
     async def _call_model(self, effect: effects.CallModel) -> Signal:
-        settings, interrupts = self._settings, self._interrupts
+        settings, cancellation = self._settings, self._cancellation
         self._step_number += 1
         self._fault = None
         self._tools_are_on = effect.tools
         self._step_tools = self._world.tools.tools if effect.tools else {}
         tools = self._world.tools.specs if effect.tools else ()
         system_prompt = settings.system_prompt
-        if effect.aborted or (self._flags_abort and interrupts.aborted):
+        if effect.aborted or (self._flags_abort and cancellation.aborted):
             self._send(system_prompt, tools, effect.note)
             return self._come_back_aborted()
-        interrupts.polls = effect.polls
+        cancellation.polls = effect.polls
         if settings.warn_after is not None and self._step_number > settings.warn_after:
             self._recorder.record(
                 entries.Notice, f"{self._step_number} model calls, and no end yet"
@@ -185,19 +185,19 @@ class EffectHandlers:
             system_prompt = writable(given.system_prompt)
             self._step_tools = self._left_by_hooks(given.tools)
             tools = tuple(tool.spec for tool in self._step_tools.values())
-        interrupts.check()
+        cancellation.check()
         stream = self._send(system_prompt, tools, effect.note)
         if self._tool_calls.has_started:
             await self._tool_calls.finish_started()  # of a reply that the machine gave up
         if self._flags_abort:
             if self._timeouts.loop.busy:
                 await asyncio.sleep(0)
-            if interrupts.aborted:
+            if cancellation.aborted:
                 return self._come_back_aborted()
         reply = self._reply = self._new_reply()
         self._tool_calls.open(reply.calls)
         await self._model_calls.read(stream, reply, self._timeouts, quiet=False)
-        interrupts.polls = False
+        cancellation.polls = False
         words = reply.text
         reply.pieces = [words]  # joined once, here
         self.said, self.text = words, words or self.text
@@ -291,12 +291,12 @@ class EffectHandlers:
                 isinstance(settings.retry, StatusRetry) and not settings.retry.honours_retry_after
             )
         )
-        self._interrupts.polls = effect.polls  # before the entry, at which a trigger may abort
+        self._cancellation.polls = effect.polls  # before the entry, at which a trigger may abort
         self._recorder.record(entries.Backoff, effect.failures, delay_ns, self._error, asked)
         if not effect.polls:
-            self._interrupts.check()
+            self._cancellation.check()
         await asyncio.sleep(delay_ns / 1e9)
-        self._interrupts.polls = False
+        self._cancellation.polls = False
         return signals.BackoffElapsed()
 
     # ------------------------------------------------------------------ tools and the step
@@ -306,11 +306,11 @@ class EffectHandlers:
         if not self._tools_are_on and not self._step_tools:  # a hook may bring tools all the same
             await calls.settle(TOOLS_OFF, self._timeouts)
             return _TOOLS_RETURNED
-        self._interrupts.polls = effect.polls
+        self._cancellation.polls = effect.polls
         if effect.first_only:
             await calls.keep_first(ONE_CALL, self._timeouts)
         await calls.run(self._step_tools, self._timeouts)
-        self._interrupts.polls = False
+        self._cancellation.polls = False
         blocked, terminated = calls.blocked, calls.terminated
         if blocked is None:
             return signals.ToolsReturned(terminate=True) if terminated else _TOOLS_RETURNED
@@ -346,7 +346,7 @@ class EffectHandlers:
             (callbacks.on_response, (added,)),
         ):
             if callback is not None:
-                self._interrupts.check()
+                self._cancellation.check()
                 await self._user_code.notify(callback, given, self._timeouts)
         if hooks.after_llm_call:
             done = AfterLLMCall(

@@ -16,7 +16,7 @@ from types import CoroutineType
 from typing import Any
 
 from simloop.engine.handlers import EffectHandlers
-from simloop.engine.repetition import MARK, Repetition
+from simloop.engine.repetition import MARK, Repetition, spent_replies
 from simloop.engine.settings import MAX_TRANSITIONS, EngineSettings
 from simloop.errors import RunawayRun
 from simloop.kernel.effects import Effect, EndRun, TakeQueued
@@ -81,9 +81,9 @@ class _Engine:
         self._world = world
         self._loop = world.model.loop
         self._recorder = world.model.recorder
-        self._interrupts = world.user.cancellation
+        self._cancellation = world.user.cancellation
         if settings.on_abort is not OnAbort.END_RUN:
-            self._interrupts.note_abort = self._note_abort
+            self._cancellation.note_abort = self._note_abort
         self._timeouts = Timeouts(self._loop, task)
         self._handlers = EffectHandlers(world, settings, self._timeouts)
         self._start()
@@ -120,20 +120,20 @@ class _Engine:
         signal: Signal | None = Began()
         most = self._settings.max_transitions
         repetition = self._repetition(most)
-        handlers, interrupts, loop = self._handlers, self._interrupts, self._loop
-        table, ready = handlers.table, loop.ready
-        mark = MARK
+        handlers, cancellation, loop = self._handlers, self._cancellation, self._loop
+        machine, table, ready = self._machine, handlers.table, loop.ready
+        record, mark = self._record_transition, MARK
         for number in range(most):
             if number == mark:
                 mark += MARK
                 self._end_repetition(number, repetition.found(number) if repetition else "")
-            self._run, asked = checked_transition(self._machine, self._run, signal)  # type: ignore[arg-type]
-            self._record_transition(signal)  # type: ignore[arg-type]
-            state = self._run.state
+            run, asked = checked_transition(machine, self._run, signal)  # type: ignore[arg-type]
+            self._run, state = run, run.state
+            record(signal)  # type: ignore[arg-type]
             if type(state) is Finished:
                 return await self._finish(state, asked)
-            if interrupts.closed:
-                interrupts.reopen()  # a machine that goes on after an end can be ended again
+            if cancellation.closed:
+                cancellation.reopen()  # a machine that goes on after an end can be ended again
             delivered, signal = signal, None  # a machine that asks for no answer gets none
             try:
                 if type(delivered) is StepClosed and type(asked[0]) is TakeQueued:
@@ -149,9 +149,9 @@ class _Engine:
                             await asyncio.sleep(0)
                     signal = answer
             except asyncio.CancelledError:
-                if interrupts.pending is None:
+                if cancellation.pending is None:
                     raise  # not ours: another task wants this one to stop
-            if interrupts.pending is not None:
+            if cancellation.pending is not None:
                 signal = await self._stop()
         raise RunawayRun(
             f"the run passed max_transitions={most} without an outcome, "
@@ -163,13 +163,19 @@ class _Engine:
         """Return the detection of repetition, unless somebody set a lower bound on transitions."""
         if most < MAX_TRANSITIONS:
             return None
-        return Repetition(self._recorder.entries, self._world.model.model)
+        return Repetition(self._recorder.entries, self._used)
+
+    def _used(self) -> object:
+        """Return the replies and the budgets that are used up: a bounded run ends by itself."""
+        bounds = self._machine.bounds.values()
+        counts = [getattr(self._run, bound.counter) for bound in bounds if not bound.resets]
+        return spent_replies(self._world.model.model), counts
 
     async def _stop(self) -> Signal:
         """Return the signal of an end from outside, when the tools that it ends have stopped."""
         with suppress(asyncio.CancelledError):  # our own again, for a tool that goes on
             await self._handlers.stop_tools()
-        return self._interrupts.take()
+        return self._cancellation.take()
 
     async def _finish(self, state: Finished, asked: tuple[Effect, ...]) -> Ending:
         """Carry out the last effects; an end from outside no longer changes anything."""
@@ -177,10 +183,12 @@ class _Engine:
             for effect in asked:
                 if type(effect) is EndRun:
                     await self._handlers.finish(effect, state.outcome)
+                elif type(effect) is TakeQueued:
+                    self._handlers.take_queued(effect)
         except asyncio.CancelledError:
-            if self._interrupts.pending is None:
+            if self._cancellation.pending is None:
                 raise
-        if self._interrupts.pending is not None:
+        if self._cancellation.pending is not None:
             await self._stop()
         return self._ended(state)
 
@@ -204,16 +212,15 @@ class _Engine:
             elif kind is ContextCompacted:
                 compactions += 1
             self._counters = counters = Counters(errors, steps, compactions)
-        recorder = self._recorder
-        seq, at_ns = len(recorder.entries), recorder.clock.now_ns
-        state = NAMES[type(self._run.state)]
-        recorder.append(Transition(seq, at_ns, signal, state, counters))
+        recorder, state = self._recorder, NAMES[type(self._run.state)]
+        seq = len(recorder.entries)
+        recorder.append(Transition(seq, recorder.clock.now_ns, signal, state, counters))
 
     def _ended(self, state: Finished) -> Ending:
-        did = self._handlers
-        message = did.message or state.outcome.message(
-            errors=self._run.error_count, cause=did.cause
+        handlers = self._handlers
+        message = handlers.message or state.outcome.message(
+            errors=self._run.error_count, cause=handlers.cause
         )
-        if state.outcome is Outcome.COMPLETED or did.text_first:
-            message = did.said or (message if did.text_first else "")
-        return Ending(state.outcome, state.limit, message, did.text, self._counters)
+        if state.outcome is Outcome.COMPLETED or handlers.text_first:
+            message = handlers.said or (message if handlers.text_first else "")
+        return Ending(state.outcome, state.limit, message, handlers.text, self._counters)

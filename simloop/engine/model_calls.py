@@ -95,7 +95,7 @@ class ModelCalls:
         own = context.callbacks
         self._notifies = any((own.on_chunk, own.on_text, own.on_tool_call))
         self._user_code = context.user_code
-        self._interrupts = context.interrupts
+        self._cancellation = context.cancellation
         self._call_ids: dict[str, int] = {}  # each with the last number that was put behind it
         self._first_ns = NS_PER_MS * min(limits.first_part_timeout_ms, limits.model_call_timeout_ms)
         self._whole_ns = NS_PER_MS * limits.model_call_timeout_ms
@@ -122,7 +122,7 @@ class ModelCalls:
         else:
             held = await self._read_and_close(stream, reply, timeouts, quiet=quiet)
         if held is None:
-            self._interrupts.check()
+            self._cancellation.check()
         if reply.fault is None and reply.finish is None:
             if reply.on_end is not None:
                 await reply.on_end()
@@ -145,22 +145,23 @@ class ModelCalls:
         self, stream: RecordedStream, reply: ReplySoFar, timeouts: Timeouts, *, quiet: bool
     ) -> Finish | None:
         """Take the parts. Return a finish that has to wait until `on_end` was awaited."""
-        interrupts = self._interrupts
+        cancellation = self._cancellation
         on_chunk = None if quiet else self._callbacks.on_chunk
         on_text = None if quiet else self._callbacks.on_text
         announces = self._notifies or reply.on_call is not None
+        pieces = reply.pieces
         start_ns = timeouts.loop.now_ns
         until_ns, whole_ns = start_ns + self._first_ns, start_ns + self._whole_ns
         while True:
             for part in stream.due():
-                if stream.keeps_finish and type(part) is Finish:
-                    return part
                 if type(part) is TextDelta:
-                    reply.pieces.append(part.text)
+                    pieces.append(part.text)
                     if on_chunk is not None:
                         await self._user_code.notify(on_chunk, (part,), timeouts)
                     if on_text is not None:
                         await self._user_code.notify(on_text, (part.text,), timeouts)
+                elif stream.keeps_finish and type(part) is Finish:
+                    return part
                 else:
                     kept = self._keep(part, reply, stream.request)
                     if announces:
@@ -173,7 +174,7 @@ class ModelCalls:
             more = begin(stream.wait())
             if type(more) is not Started:
                 continue
-            with timeouts.at(until_ns) as timeout, interrupts.breaking(timeout):
+            with timeouts.at(until_ns) as timeout, cancellation.breaking(timeout):
                 await more
             if timeout.broken or timeout.expired:
                 reply.fault = _ABORTED if timeout.broken else _TIMED_OUT
@@ -189,7 +190,7 @@ class ModelCalls:
             return
         kept = self._keep(held, reply, request)
         await self._announce(kept, reply, timeouts, quiet=False)
-        self._interrupts.check()
+        self._cancellation.check()
 
     def _keep(self, part: Part, reply: ReplySoFar, request: Request) -> Part:
         """Add a part that is no text, and return it as the loop reads it."""

@@ -10,7 +10,7 @@ REFUSED = {
 }
 ONE_CALL = "Error: not executed, the loop takes one call of a reply"
 TOOLS_OFF = "Error: not executed, tools are off"
-REQUEST_ABORTED = "Request was aborted"  # to whoever sees the error of a model call
+REQUEST_ABORTED = "Request was aborted"  # the error of a model call
 OPERATION_ABORTED = "Operation aborted"  # as pi-agent-core words it
 STOPPED = {
     Outcome.ABORTED: "Error: not finished, the request was aborted",

@@ -13,7 +13,7 @@ class RunContext:
     """The recorder, the cancellation and the user code, shared by the effect handlers."""
 
     recorder: Recorder
-    interrupts: Cancellation
+    cancellation: Cancellation
     user_code: UserCode
     hooks: Hooks
     callbacks: Callbacks

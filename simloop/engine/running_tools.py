@@ -22,7 +22,7 @@ class RunningCalls:
     def __bool__(self) -> bool:
         return bool(self._tasks)
 
-    def spawn(self, work: Work, watch: Timeouts, *, after_the_last: bool) -> None:
+    def spawn(self, work: Work, timeouts: Timeouts, *, after_the_last: bool) -> None:
         """Begin `work` in a task; `after_the_last` waits until the task before it has ended."""
         last = self._tasks[-1] if self._tasks and after_the_last else None
 
@@ -33,9 +33,9 @@ class RunningCalls:
                 await asyncio.wait([last])
                 if last.cancelled() or last.exception() is not None:
                     return  # the run ends
-            await work(Timeouts(watch.loop, task))
+            await work(Timeouts(timeouts.loop, task))
 
-        self._tasks.append(watch.loop.create_task(run()))
+        self._tasks.append(timeouts.loop.create_task(run()))
 
     async def wait(self) -> None:
         """Wait until all have ended. Raises the error of the first that failed, in order."""

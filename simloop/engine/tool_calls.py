@@ -45,7 +45,7 @@ class ToolCalls:
         self._callbacks = context.callbacks
         self._recorder = context.recorder
         self._user_code = context.user_code
-        self._interrupts = context.interrupts
+        self._cancellation = context.cancellation
         self._report_failures = settings.report_failed_tools
         self._notifies = bool(context.callbacks.on_chunk or context.callbacks.on_tool_result)
         # Whether anything can come between the begin of a call and its tool.
@@ -109,7 +109,7 @@ class ToolCalls:
         """Wait for the calls that `start_newest` started. Raises CancelledError to end the run."""
         if self._running:
             await self._running.wait()
-            self._interrupts.check()
+            self._cancellation.check()
 
     async def stop_started(self) -> None:
         """Cancel the calls that `start_newest` started, and wait until each has ended."""
@@ -199,7 +199,7 @@ class ToolCalls:
             error = None if task.cancelled() else task.exception()
             if error is not None:
                 raise error
-        self._interrupts.check()
+        self._cancellation.check()
 
     def _may_begin(self, number: int) -> bool:
         """Return whether the next call may begin.
@@ -209,11 +209,11 @@ class ToolCalls:
         """
         if number and self._is_stopped():
             return False
-        self._interrupts.check()
+        self._cancellation.check()
         return True
 
     def _is_stopped(self) -> bool:
-        return self._on_abort is OnAbort.STOP_BATCH and self._interrupts.aborted
+        return self._on_abort is OnAbort.STOP_BATCH and self._cancellation.aborted
 
     async def _prepare(
         self, index: int, tools: Mapping[str, Tool], timeouts: Timeouts
@@ -282,7 +282,7 @@ class ToolCalls:
         """Start the calls in order. After an abort no further call starts; started calls run."""
         started: list[ReadyCall] = []
         for one in ready:
-            if started and self._interrupts.pending is not None:
+            if started and self._cancellation.pending is not None:
                 break
             if self._is_stopped():
                 await self._reject(one.place, OPERATION_ABORTED, timeouts)
@@ -292,10 +292,10 @@ class ToolCalls:
         return started
 
     def _start(self, ready: "ReadyCall") -> None:
-        self._interrupts.check()
+        self._cancellation.check()
         call = self._calls[ready.place]
         self._started.append(ready.place)
-        if self._flags_abort and self._interrupts.aborted:
+        if self._flags_abort and self._cancellation.aborted:
             self._deaf.add(ready.place)
         self._port.start(call, ready.shown)
 
@@ -305,8 +305,8 @@ class ToolCalls:
         if type(result) is Started:
             result = await self._wait(result, ready, timeouts)
         assert type(result) is ToolResult
-        heard = self._report_failures or not result.is_error
-        if heard and self._hooks.after_tool_call and self._interrupts.pending is None:
+        reported = self._report_failures or not result.is_error
+        if reported and self._hooks.after_tool_call and self._cancellation.pending is None:
             done = AfterToolCall(call, ready.arguments, result)
             try:
                 hooks = self._hooks.after_tool_call
@@ -320,9 +320,9 @@ class ToolCalls:
             await self._notify(index, result, timeouts, ran=True)
 
     async def _wait(self, started: Started, ready: "ReadyCall", timeouts: Timeouts) -> ToolResult:
-        """Return the result of a tool that waits; an abort breaks it off, if it hears the abort."""
-        hears = self._on_abort is not OnAbort.END_RUN and ready.place not in self._deaf
-        breaking = self._interrupts.breaking if hears else unbroken
+        """Return the result of a tool that waits; an abort may break it off."""
+        can_abort = self._on_abort is not OnAbort.END_RUN and ready.place not in self._deaf
+        breaking = self._cancellation.breaking if can_abort else unbroken
         call = self._calls[ready.place]
         result = await self._port.wait(started, call, ready.tool, timeouts, breaking)
         return ToolResult(OPERATION_ABORTED, is_error=True) if result is None else result

@@ -32,12 +32,12 @@ class UserCode:
         self,
         isolation: HookIsolation,
         recorder: Recorder,
-        interrupts: Cancellation,
+        cancellation: Cancellation,
         raised: list[UserError],
     ) -> None:
         self._isolation = isolation
         self._recorder = recorder
-        self._interrupts = interrupts
+        self._cancellation = cancellation
         self.failure = ""
         self.raised = raised
 
@@ -49,33 +49,33 @@ class UserCode:
         Tasks that are ready get a turn before each hook. The changes of a failed hook are undone.
         Raises CancelledError if the run is to end, by a hook's failure or for another reason.
         """
-        loop, interrupts, recorder = timeouts.loop, self._interrupts, self._recorder
+        loop, cancellation, recorder = timeouts.loop, self._cancellation, self._recorder
         arguments, may_block = (given,), isinstance(given, Blockable)
         for hook in hooks:
             if loop.ready or loop.has_due:
                 await asyncio.sleep(0)
-            interrupts.check()
+            cancellation.check()
             start_ns = loop.now_ns
             begun = self._begin("hook", hook, arguments)
             if type(begun) is Started:
                 begun = await self._wait("hook", hook, begun, timeouts)
             failure = self._keep(hook, given) if begun is None else begun
-            did, detail = "ok", ""
+            result, detail = "ok", ""
             if failure is not None:
-                did, detail, words = failure
+                result, detail, words = failure
                 given.restore()
                 self._apply_isolation(given, hook, detail, words)
             blocked = given.blocked if may_block else None  # type: ignore[union-attr]
             if blocked is not None and failure is None:
-                did, detail = "blocked", writable(blocked)
+                result, detail = "blocked", writable(blocked)
             if detail:
                 recorder.count(len(detail))
             seq, now_ns = len(recorder.entries), recorder.clock.now_ns
             took_ns = loop.now_ns - start_ns
-            recorder.append(entries.Hook(seq, now_ns, point, hook.name, did, took_ns, detail))
+            recorder.append(entries.Hook(seq, now_ns, point, hook.name, result, took_ns, detail))
             if blocked is not None or (failure is not None and _is_answered(given)):
                 break
-        interrupts.check()
+        cancellation.check()
 
     def _keep(self, hook: UserFunction, given: HookInput) -> "Failure | None":
         """Accept the changes of a hook. Return a failure for changes of a wrong kind."""
@@ -93,7 +93,7 @@ class UserCode:
         on_failure = self._isolation.on_failure
         if on_failure is OnHookFailure.FAIL_RUN:
             self.failure = f"hook {hook.name}: {detail}"
-            self._interrupts.end_run(HookFailed())
+            self._cancellation.end_run(HookFailed())
         elif on_failure is OnHookFailure.BLOCK_CALL and isinstance(given, Blockable):
             given.block(f"hook {hook.name} failed: {detail}")
         elif on_failure is OnHookFailure.ERROR_RESULT and isinstance(given, _AtToolCall):
@@ -135,7 +135,7 @@ class UserCode:
         except SimloopError:
             raise
         except asyncio.CancelledError:
-            if timeouts.task.cancelling() or self._interrupts.pending is not None:
+            if timeouts.task.cancelling() or self._cancellation.pending is not None:
                 raise
             return _CANCELLED
         except Exception as error:  # noqa: BLE001 - as above

@@ -67,7 +67,7 @@ else:
 
 
 class ToolStart(Word):
-    """The moment at which the tool of a call starts."""
+    """The time at which the tool of a call starts."""
 
     WHEN_CALLED = "when-called"  # when the call arrives, while the reply goes on (002 section 5)
     AFTER_REPLY = (

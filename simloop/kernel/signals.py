@@ -71,7 +71,7 @@ class StepClosed(_Signal, frozen=True, gc=False):
     """Callbacks and `after_llm_call` hooks have run.
 
     `steering`: the user has sent a message for the next request; `follow_up`: the user has sent one
-    for the moment when the run would otherwise end.
+    for the time when the run would otherwise end.
     """
 
     steering: bool = False

@@ -65,11 +65,11 @@ class ReferenceOptions:
     hear_queue: bool = True
     """A message that the user queues is sent with the next request. Without: as the next prompt."""
     report_failed_tools: bool = True
-    """`after_tool_call` hooks and `on_tool_result` hear of failed calls. Without: they do not."""
+    """`after_tool_call` hooks and `on_tool_result` receive failed calls. Without: they do not."""
     tell_early_end: bool = True
-    """The user is told that a run has ended early, and why. Without: the user is told the text of
-    the last reply, if it has any. The documents print "fallback text"; their program
-    takes it for that."""
+    """The user gets a message that a run has ended early, and why. Without: the user gets the text
+    of the last reply, if it has any. The documents print "fallback text"; their program takes it
+    for that."""
     isolate_hooks: bool = True
     """A hook that fails is left out, and one that hangs is given up. Without: a failure ends the
     run, and nothing bounds a hook."""

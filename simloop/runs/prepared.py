@@ -158,7 +158,7 @@ class PreparedRun:
         return self._world.user.take(one=True)
 
     def never_came(self) -> list[str]:
-        """Return the places in the file of the user's actions whose moment has not come."""
+        """Return the places in the file of the user's actions whose trigger has not come."""
         return [] if self._timetable is None else self._timetable.never_came()
 
     def listen(self, listener: Listener) -> None:

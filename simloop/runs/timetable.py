@@ -1,7 +1,7 @@
 """The user's actions during a conversation: messages and an abort, at a time or after an entry.
 
-Not here: the prompts. The rule to keep: an action whose moment never comes is found, because a test
-of an abort that never happened tests nothing.
+Not here: the prompts. The rule to keep: an action whose trigger never comes is found, because a
+test of an abort that never happened tests nothing.
 """
 
 from collections.abc import Callable
@@ -59,7 +59,7 @@ class Timetable:
             self._user.cancellation.plan(when_ns, AbortRequested())
 
     def never_came(self) -> list[str]:
-        """Return the places in the file of the actions whose moment has not come."""
+        """Return the places in the file of the actions whose trigger has not come."""
         triggers = self._scenario.triggers().items()
         return [place for place, trigger in triggers if not self._has_come(trigger)]
 

@@ -1,6 +1,6 @@
-"""Actions of the user at named moments of a run: when the trace shows an entry for the n-th time.
+"""Actions of the user at triggers of a run: the n-th entry of a kind in the trace.
 
-The rules to keep: only a run with such moments has a cost, and the cost of an entry does not depend
+The rules to keep: only a run with triggers has a cost, and the cost of an entry does not depend
 on their number. An action does not happen inside the component that records: it is scheduled, and
 happens when the agent next gives other tasks their turn, as an action of a real user would.
 """

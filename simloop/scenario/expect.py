@@ -154,19 +154,19 @@ class Expect(Strict):
     )
     unused: Annotated[int, Field(ge=1)] | None = Field(
         default=None,
-        description="How many replies are left over, and aborts and queued messages whose moment "
-        "never came; without it none may be.",
+        description="The number of replies, aborts and queued messages that the run does not use; "
+        "without this key, 0.",
     )
     limit: str | None = Field(
         default=None, description="The limit that ended the run; empty for none."
     )
     text: Written[_Text | None, _GivenText | None] = Field(
         default=kept(None),
-        description="The model's last words, exactly; {contains: ...} for a part of them.",
+        description="The last text of the model, exactly; {contains: ...} for a part of it.",
     )
     message: Written[_Text | None, _GivenText | None] = Field(
         default=kept(None),
-        description="What the user is told, exactly; {contains: ...} for a part of it.",
+        description="The last message to the user, exactly; {contains: ...} for a part of it.",
     )
     elapsed: Written[_Lasting | None, str | Span | Mapping[str, str] | None] = Field(
         default=kept(None),

@@ -37,7 +37,7 @@ TypeName = Literal[
 class ScriptedTool(Strict):
     """A fake tool."""
 
-    description: str = Field(default="", description="What the model is told about the tool.")
+    description: str = Field(default="", description="The description of the tool for the model.")
     parameters: dict[str, TypeName] = Field(
         default_factory=dict,
         description="The arguments and their types; a type that ends in ? may be left out.",
@@ -127,7 +127,7 @@ class ScriptedHook(Strict):
     """A fake hook, which waits, then fails or acts; `waits: after` makes it act first."""
 
     at: HookPoint = Field(description="Where the hook runs.")
-    name: str = Field(default="", description="What traces call the hook.")
+    name: str = Field(default="", description="The name of the hook in traces.")
     tool: str | None = Field(default=None, description="Act on calls of this tool only.")
     nth: Annotated[int, Field(ge=1)] | None = Field(
         default=None, description="Act this time only, counted from 1."
@@ -186,7 +186,7 @@ Point = Literal[
 
 
 class Trigger(Strict):
-    """The moment of an event in a run: at a time, or after an entry of the trace.
+    """The trigger of an event in a run: a time, or an entry of the trace.
 
     The key is `after` and not `on`, because YAML 1.1 tools read `on` as a boolean.
     """
@@ -202,7 +202,7 @@ class Trigger(Strict):
     nth: int = Field(default=1, ge=1, description="After the n-th such entry, not the first.")
 
     @model_validator(mode="after")
-    def _one_moment(self) -> Self:
+    def _one_trigger(self) -> Self:
         if (self.at is None) == (self.after is None):
             raise ValueError("give either at (a time) or after (a kind of entry)")
         return self
@@ -211,11 +211,11 @@ class Trigger(Strict):
 class Queued(Trigger):
     """A message that the user sends during the run."""
 
-    say: str = Field(description="What the user says.")
+    say: str = Field(description="The text of the message.")
     follow_up: bool = Field(
         default=False,
-        description="To be heard when the run would otherwise be over. Only pi has a queue for "
-        "such messages: reference and opencode hear them at once, react hears all after the run.",
+        description="Keep the message until the run would otherwise end. Only pi has a queue for "
+        "such messages: reference and opencode take them at once, react takes all after the run.",
     )
 
 
@@ -261,7 +261,7 @@ class Scenario(Strict):
     history: Many[PastMessage] = Field(
         default=kept([]), description="The conversation before the first prompt."
     )
-    prompt: str = Field(description="What the user asks for.")
+    prompt: str = Field(description="The text of the first message.")
     then: list[str] = Field(
         default_factory=list, description="Further prompts, each after the outcome before it."
     )
@@ -276,16 +276,18 @@ class Scenario(Strict):
         description="Virtual time after which RunShellCommand is given up.",
     )
     model: Many[Reply] = Field(
-        default=kept([]), description="What the model says, in order or by rule."
+        default=kept([]), description="The replies of the model, in order or by rule."
     )
     summaries: Many[Reply] = Field(
-        default=kept([]), description="What it says when asked for a summary."
+        default=kept([]), description="The replies of the model to requests for a summary."
     )
     hooks: Many[ScriptedHook] = Field(
         default=kept([]), description="Fake hooks, in the order in which they run."
     )
     abort: OneOrNone[Trigger] = Field(default=kept(None), description="The user stops the run.")
-    queue: Many[Queued] = Field(default=kept([]), description="The user says more meanwhile.")
+    queue: Many[Queued] = Field(
+        default=kept([]), description="Messages that the user sends during the run."
+    )
     clock: One[ClockSkew] = Field(default=kept(ClockSkew()), description="A clock that is wrong.")
     faults: OneOrNone[ChanceFaults] = Field(
         default=kept(None), description="Faults that nobody planned, drawn from the seed."

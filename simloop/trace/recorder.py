@@ -73,9 +73,9 @@ class Recorder:
     def listen(self, listener: Listener) -> None:
         """Call `listener` with each later entry, after it is in the trace."""
         self._listeners.append(listener)
-        self.append = self._append_and_tell
+        self.append = self._append_and_notify
 
-    def _append_and_tell(self, entry: AnyEntry) -> None:
+    def _append_and_notify(self, entry: AnyEntry) -> None:
         self.entries.append(entry)
         for listener in self._listeners:
             listener(entry)

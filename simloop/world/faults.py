@@ -101,7 +101,7 @@ class FaultyModel:
     def __init__(self, inner: Model, sites: FaultSites) -> None:
         self._inner = inner
         self._sites = sites
-        self._unheard: dict[str, list[Part]] = {}
+        self._cut_off: dict[str, list[Part]] = {}
 
     async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
         """Answer, fail at once, or fail midway; an immediate failure does not ask `inner`."""
@@ -115,27 +115,27 @@ class FaultyModel:
             await asyncio.get_running_loop().create_future()
         broken = next((f for site, f in _MID_OUTPUT.items() if self._sites.fires(site)), None)
         unfinished = self._sites.fires("model.unfinished")
-        heard = self._sites.draw_up_to("model.heard", _MOST_HEARD) if broken is not None else None
+        length = self._sites.draw_up_to("model.heard", _MOST_HEARD) if broken is not None else None
         said: list[Part] = []
         async for part in self._parts(request):
             said.append(part)
             last = isinstance(part, Finish)
-            if not (last and unfinished) and (heard is None or (len(said) <= heard and not last)):
+            if not (last and unfinished) and (length is None or (len(said) <= length and not last)):
                 yield part
         if broken is not None or unfinished:
-            self._unheard[request.purpose] = said
+            self._cut_off[request.purpose] = said
         if broken is not None:
             yield StreamError(broken)
 
     async def _parts(self, request: Request) -> AsyncGenerator[Part, None]:
         """Yield the parts of the inner model; a retry repeats a reply that a fault cut off."""
-        unheard = self._unheard.pop(request.purpose, None)
-        if unheard is None:
+        again = self._cut_off.pop(request.purpose, None)
+        if again is None:
             parts: Any = self._inner.stream(request)
             async with contextlib.aclosing(parts):
                 async for part in parts:
                     yield part
-        for part in unheard or ():
+        for part in again or ():
             yield part
 
 

@@ -28,10 +28,10 @@ class UserError:
 
     def lines(self) -> Iterator[str]:
         """Yield the traceback as Python prints it, without the frames of simloop and asyncio."""
-        told = traceback.TracebackException.from_exception(self.error)
-        theirs = [frame for frame in told.stack if not frame.filename.startswith(_OURS)]
-        told.stack = traceback.StackSummary.from_list(theirs)
-        for piece in told.format():
+        report = traceback.TracebackException.from_exception(self.error)
+        theirs = [frame for frame in report.stack if not frame.filename.startswith(_OURS)]
+        report.stack = traceback.StackSummary.from_list(theirs)
+        for piece in report.format():
             yield from piece.rstrip("\n").split("\n")
 
 

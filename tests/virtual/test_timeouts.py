@@ -214,11 +214,11 @@ def test_a_cancellation_from_outside_passes_through_a_timeout_of_the_same_instan
 
 def test_an_interrupt_passes_through_a_timeout_of_the_same_instant() -> None:
     async def main(timeouts: Timeouts) -> int:
-        interrupts = cancellation()
-        running_loop().call_at_ns(5 * MS, interrupts.end_run, AbortRequested())
+        cancelling = cancellation()
+        running_loop().call_at_ns(5 * MS, cancelling.end_run, AbortRequested())
         with pytest.raises(asyncio.CancelledError), timeouts.after(5):
             await nap(100)
-        interrupts.take()
+        cancelling.take()
         return current()[1].cancelling()
 
     assert bounded(main) == 0

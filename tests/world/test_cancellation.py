@@ -14,52 +14,52 @@ from simloop.world.cancellation import Cancellation
 
 
 def test_a_task_that_waits_is_stopped_there_and_then() -> None:
-    async def main(interrupts: Cancellation) -> tuple[bool, float]:
-        running_loop().call_later(0.005, interrupts.end_run, AbortRequested())
+    async def main(cancelling: Cancellation) -> tuple[bool, float]:
+        running_loop().call_later(0.005, cancelling.end_run, AbortRequested())
         return await is_stopped(nap(10)), now_ms()
 
     assert play(main) == (True, 5)
 
 
 def test_a_task_that_stops_itself_is_stopped_at_its_next_wait() -> None:
-    async def main(interrupts: Cancellation) -> tuple[bool, float]:
-        interrupts.end_run(AbortRequested())
+    async def main(cancelling: Cancellation) -> tuple[bool, float]:
+        cancelling.end_run(AbortRequested())
         return await is_stopped(nap(10)), now_ms()
 
     assert play(main) == (True, 0)
 
 
 def test_a_check_stops_a_task_that_does_not_wait() -> None:
-    async def main(interrupts: Cancellation) -> None:
-        interrupts.end_run(AbortRequested())
+    async def main(cancelling: Cancellation) -> None:
+        cancelling.end_run(AbortRequested())
         with pytest.raises(asyncio.CancelledError):
-            interrupts.check()
-        interrupts.take()
+            cancelling.check()
+        cancelling.take()
 
     play(main)
 
 
 def test_a_check_lets_a_run_pass_that_is_not_to_end() -> None:
-    async def main(interrupts: Cancellation) -> None:
-        interrupts.check()
+    async def main(cancelling: Cancellation) -> None:
+        cancelling.check()
 
     play(main)
 
 
 def test_the_first_signal_counts() -> None:
-    async def main(interrupts: Cancellation) -> object:
-        interrupts.end_run(AbortRequested())
-        interrupts.end_run(WallClockExpired())
-        return interrupts.take()
+    async def main(cancelling: Cancellation) -> object:
+        cancelling.end_run(AbortRequested())
+        cancelling.end_run(WallClockExpired())
+        return cancelling.take()
 
     assert play(main) == AbortRequested()
 
 
 def test_after_the_signal_is_taken_nothing_interrupts_any_more() -> None:
-    async def main(interrupts: Cancellation) -> bool:
-        interrupts.end_run(AbortRequested())
-        interrupts.take()
-        interrupts.end_run(WallClockExpired())
+    async def main(cancelling: Cancellation) -> bool:
+        cancelling.end_run(AbortRequested())
+        cancelling.take()
+        cancelling.end_run(WallClockExpired())
         return await is_stopped(nap(1))
 
     assert play(main) is False
@@ -67,24 +67,24 @@ def test_after_the_signal_is_taken_nothing_interrupts_any_more() -> None:
 
 @pytest.mark.parametrize("stops", [1, 2, 3])
 def test_taking_the_signal_takes_back_every_cancellation(stops: int) -> None:
-    async def main(interrupts: Cancellation) -> int:
+    async def main(cancelling: Cancellation) -> int:
         for _stop in range(stops):
-            running_loop().call_later(0.001, interrupts.end_run, AbortRequested())
+            running_loop().call_later(0.001, cancelling.end_run, AbortRequested())
         await is_stopped(nap(10))
-        interrupts.take()
+        cancelling.take()
         return current()[1].cancelling()
 
     assert play(main) == 0
 
 
 def test_taking_the_signal_does_not_hide_a_cancellation_from_outside() -> None:
-    async def main(interrupts: Cancellation) -> int:
+    async def main(cancelling: Cancellation) -> int:
         loop, task = current()
-        loop.call_later(0.001, interrupts.end_run, AbortRequested())
+        loop.call_later(0.001, cancelling.end_run, AbortRequested())
         loop.call_later(0.001, task.cancel)
         await is_stopped(nap(10))
         with pytest.raises(asyncio.CancelledError):
-            interrupts.take()
+            cancelling.take()
         return task.cancelling()
 
     assert play(main) == 1
@@ -95,29 +95,29 @@ def test_a_task_that_was_being_cancelled_before_the_run_may_still_run() -> None:
         loop, task = current()
         task.cancel()
         await is_stopped(nap(1))
-        interrupts = Cancellation(loop)
-        interrupts.open(task, None)
-        interrupts.end_run(AbortRequested())
-        return interrupts.take()
+        cancelling = Cancellation(loop)
+        cancelling.open(task, None)
+        cancelling.end_run(AbortRequested())
+        return cancelling.take()
 
     assert run_virtual(inside()) == AbortRequested()
 
 
 def test_after_the_end_of_the_run_nothing_interrupts_the_task_any_more() -> None:
-    async def main(interrupts: Cancellation) -> bool:
-        interrupts.plan(5 * MS, WallClockExpired())
-        interrupts.close()
-        interrupts.end_run(AbortRequested())
+    async def main(cancelling: Cancellation) -> bool:
+        cancelling.plan(5 * MS, WallClockExpired())
+        cancelling.close()
+        cancelling.end_run(AbortRequested())
         return await is_stopped(nap(10))
 
     assert play(main) is False
 
 
 def test_a_stop_asked_for_by_another_task_stops_ours() -> None:
-    async def main(interrupts: Cancellation) -> tuple[bool, float]:
+    async def main(cancelling: Cancellation) -> tuple[bool, float]:
         async def other() -> None:
             await nap(2)
-            interrupts.end_run(AbortRequested())
+            cancelling.end_run(AbortRequested())
 
         task = asyncio.create_task(other())
         stopped = await is_stopped(nap(10)), now_ms()
@@ -128,53 +128,53 @@ def test_a_stop_asked_for_by_another_task_stops_ours() -> None:
 
 
 def test_code_that_swallows_the_end_of_the_run_is_stopped_again_after_the_grace() -> None:
-    async def main(interrupts: Cancellation) -> tuple[bool, float, int]:
-        running_loop().call_later(0.005, interrupts.end_run, AbortRequested())
+    async def main(cancelling: Cancellation) -> tuple[bool, float, int]:
+        running_loop().call_later(0.005, cancelling.end_run, AbortRequested())
         await is_stopped(nap(100))
         stopped = await is_stopped(nap(10_000))
-        interrupts.take()
+        cancelling.take()
         return stopped, now_ms() - GRACE_NS / MS, current()[1].cancelling()
 
     assert play(main) == (True, 5, 0)
 
 
 def test_after_the_signal_is_taken_no_grace_runs_on() -> None:
-    async def main(interrupts: Cancellation) -> bool:
-        running_loop().call_later(0.005, interrupts.end_run, AbortRequested())
+    async def main(cancelling: Cancellation) -> bool:
+        running_loop().call_later(0.005, cancelling.end_run, AbortRequested())
         await is_stopped(nap(100))
-        interrupts.take()
+        cancelling.take()
         return await is_stopped(nap(10_000))
 
     assert play(main) is False
 
 
 def test_a_planned_end_stops_a_task_that_waits() -> None:
-    async def main(interrupts: Cancellation) -> tuple[bool, float]:
-        interrupts.plan(5 * MS, WallClockExpired())
+    async def main(cancelling: Cancellation) -> tuple[bool, float]:
+        cancelling.plan(5 * MS, WallClockExpired())
         return await is_stopped(nap(10)), now_ms()
 
     assert play(main) == (True, 5)
 
 
 def test_a_planned_end_stops_a_task_for_which_time_passes_without_waiting() -> None:
-    async def main(interrupts: Cancellation) -> object:
-        interrupts.plan(5 * MS, WallClockExpired())
+    async def main(cancelling: Cancellation) -> object:
+        cancelling.plan(5 * MS, WallClockExpired())
         running_loop().advance_ns(6 * MS)
         with pytest.raises(asyncio.CancelledError):
-            interrupts.check()
-        return interrupts.take()
+            cancelling.check()
+        return cancelling.take()
 
     assert play(main) == WallClockExpired()
 
 
 def test_of_two_planned_ends_the_earlier_one_counts() -> None:
-    async def main(interrupts: Cancellation) -> object:
-        interrupts.plan(5 * MS, WallClockExpired())
-        interrupts.plan(3 * MS, AbortRequested())
+    async def main(cancelling: Cancellation) -> object:
+        cancelling.plan(5 * MS, WallClockExpired())
+        cancelling.plan(3 * MS, AbortRequested())
         running_loop().advance_ns(6 * MS)
         with pytest.raises(asyncio.CancelledError):
-            interrupts.check()
-        return interrupts.take()
+            cancelling.check()
+        return cancelling.take()
 
     assert play(main) == AbortRequested()
 
@@ -183,66 +183,66 @@ def test_of_two_planned_ends_the_earlier_one_counts() -> None:
 
 
 def test_while_it_polls_an_abort_cancels_nothing_and_is_found_by_the_next_check() -> None:
-    async def main(interrupts: Cancellation) -> tuple[bool, float, int, object]:
-        interrupts.polls = True
-        running_loop().call_later(0.005, interrupts.end_run, AbortRequested())
+    async def main(cancelling: Cancellation) -> tuple[bool, float, int, object]:
+        cancelling.polls = True
+        running_loop().call_later(0.005, cancelling.end_run, AbortRequested())
         stopped = await is_stopped(nap(10))
         with pytest.raises(asyncio.CancelledError):
-            interrupts.check()
-        return stopped, now_ms(), current()[1].cancelling(), interrupts.take()
+            cancelling.check()
+        return stopped, now_ms(), current()[1].cancelling(), cancelling.take()
 
     assert play(main) == (False, 10, 0, AbortRequested())
 
 
 def test_while_it_polls_an_abort_that_the_run_asks_for_itself_cancels_nothing() -> None:
-    async def main(interrupts: Cancellation) -> bool:
-        interrupts.polls = True
-        interrupts.end_run(AbortRequested())
+    async def main(cancelling: Cancellation) -> bool:
+        cancelling.polls = True
+        cancelling.end_run(AbortRequested())
         return await is_stopped(nap(10))
 
     assert play(main) is False
 
 
 def test_while_it_polls_a_planned_abort_is_found_also_when_time_passes_without_waiting() -> None:
-    async def main(interrupts: Cancellation) -> object:
-        interrupts.polls = True
-        interrupts.plan(5 * MS, AbortRequested())
+    async def main(cancelling: Cancellation) -> object:
+        cancelling.polls = True
+        cancelling.plan(5 * MS, AbortRequested())
         running_loop().advance_ns(6 * MS)
         with pytest.raises(asyncio.CancelledError):
-            interrupts.check()
-        return interrupts.take()
+            cancelling.check()
+        return cancelling.take()
 
     assert play(main) == AbortRequested()
 
 
 @pytest.mark.parametrize("signal", [WallClockExpired(), HookFailed()], ids=repr)
 def test_while_it_polls_whatever_else_ends_the_run_still_cancels(signal: Signal) -> None:
-    async def main(interrupts: Cancellation) -> tuple[bool, float, object]:
-        interrupts.polls = True
-        running_loop().call_later(0.005, interrupts.end_run, signal)
-        return await is_stopped(nap(10)), now_ms(), interrupts.take()
+    async def main(cancelling: Cancellation) -> tuple[bool, float, object]:
+        cancelling.polls = True
+        running_loop().call_later(0.005, cancelling.end_run, signal)
+        return await is_stopped(nap(10)), now_ms(), cancelling.take()
 
     assert play(main) == (True, 5, signal)
 
 
 def test_the_wall_clock_cancels_also_after_an_abort_that_nobody_has_asked_about() -> None:
-    async def main(interrupts: Cancellation) -> tuple[bool, float, object, int]:
-        interrupts.polls = True
-        interrupts.plan(5 * MS, AbortRequested())
-        interrupts.plan(8 * MS, WallClockExpired())
+    async def main(cancelling: Cancellation) -> tuple[bool, float, object, int]:
+        cancelling.polls = True
+        cancelling.plan(5 * MS, AbortRequested())
+        cancelling.plan(8 * MS, WallClockExpired())
         stopped = await is_stopped(nap(100)), now_ms()
-        return *stopped, interrupts.take(), current()[1].cancelling()
+        return *stopped, cancelling.take(), current()[1].cancelling()
 
     assert play(main) == (True, 8, WallClockExpired(), 0)
 
 
 def test_an_abort_that_comes_again_when_it_no_longer_polls_cancels() -> None:
-    async def main(interrupts: Cancellation) -> tuple[bool, float]:
-        interrupts.polls = True
-        running_loop().call_later(0.002, interrupts.end_run, AbortRequested())
+    async def main(cancelling: Cancellation) -> tuple[bool, float]:
+        cancelling.polls = True
+        running_loop().call_later(0.002, cancelling.end_run, AbortRequested())
         await nap(4)
-        interrupts.polls = False
-        running_loop().call_later(0.002, interrupts.end_run, AbortRequested())
+        cancelling.polls = False
+        running_loop().call_later(0.002, cancelling.end_run, AbortRequested())
         return await is_stopped(nap(10)), now_ms()
 
     assert play(main) == (True, 6)
@@ -252,45 +252,45 @@ def test_an_abort_that_comes_again_when_it_no_longer_polls_cancels() -> None:
 
 
 def test_what_is_opened_again_can_be_stopped_again() -> None:
-    async def main(interrupts: Cancellation) -> tuple[object, bool, object, int]:
-        interrupts.end_run(AbortRequested())
-        first = interrupts.take()
-        interrupts.open(current()[1], None)
-        running_loop().call_later(0.005, interrupts.end_run, WallClockExpired())
+    async def main(cancelling: Cancellation) -> tuple[object, bool, object, int]:
+        cancelling.end_run(AbortRequested())
+        first = cancelling.take()
+        cancelling.open(current()[1], None)
+        running_loop().call_later(0.005, cancelling.end_run, WallClockExpired())
         stopped = await is_stopped(nap(10))
-        return first, stopped, interrupts.take(), current()[1].cancelling()
+        return first, stopped, cancelling.take(), current()[1].cancelling()
 
     assert play(main) == (AbortRequested(), True, WallClockExpired(), 0)
 
 
 def test_what_was_planned_for_one_run_does_not_stop_the_next_one() -> None:
-    async def main(interrupts: Cancellation) -> bool:
-        interrupts.plan(5 * MS, WallClockExpired())
-        interrupts.close()
-        interrupts.open(current()[1], None)
+    async def main(cancelling: Cancellation) -> bool:
+        cancelling.plan(5 * MS, WallClockExpired())
+        cancelling.close()
+        cancelling.open(current()[1], None)
         stopped = await is_stopped(nap(10))
-        interrupts.check()
+        cancelling.check()
         return stopped
 
     assert play(main) is False
 
 
 def test_a_run_that_was_stopped_by_itself_leaves_no_cancellation_for_the_next_one() -> None:
-    async def main(interrupts: Cancellation) -> bool:
-        interrupts.end_run(AbortRequested())
-        interrupts.take()
-        interrupts.open(current()[1], None)
+    async def main(cancelling: Cancellation) -> bool:
+        cancelling.end_run(AbortRequested())
+        cancelling.take()
+        cancelling.open(current()[1], None)
         return await is_stopped(nap(1_000))
 
     assert play(main) is False
 
 
 def test_the_next_run_begins_without_polling() -> None:
-    async def main(interrupts: Cancellation) -> tuple[bool, float]:
-        interrupts.polls = True
-        interrupts.close()
-        interrupts.open(current()[1], None)
-        running_loop().call_later(0.005, interrupts.end_run, AbortRequested())
+    async def main(cancelling: Cancellation) -> tuple[bool, float]:
+        cancelling.polls = True
+        cancelling.close()
+        cancelling.open(current()[1], None)
+        running_loop().call_later(0.005, cancelling.end_run, AbortRequested())
         return await is_stopped(nap(10)), now_ms()
 
     assert play(main) == (True, 5)

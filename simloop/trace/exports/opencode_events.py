@@ -1,9 +1,9 @@
-"""The events of document 004, told from a trace: `session.status` and `session.error`.
+"""The events of document 004, derived from a trace: `session.status` and `session.error`.
 
 Status is busy, retry (which try, why, and when the next one comes) or idle (document 004 section
-2.3.2). Busy is told at each turn of the outer loop and when a
-wait is over; an error once, when it ends the run; idle as the last event of every run that has an
-outcome, whatever the outcome, for the clean-up after the loop runs on every exit. A run that an
+2.3.2). Busy comes at each turn of the outer loop and when a wait is over; an error once, when it
+ends the run; idle as the last event of every run that has an outcome, because the clean-up after
+the loop runs on every exit. A run that an
 error of the test ends, such as a script that is used up, has no outcome, and its trace no end.
 
 1.2.27 and 1.18.33 emit idle twice after an error: where they catch it, and after the loop.

@@ -1,21 +1,21 @@
-"""The events of document 001, told from a trace: message, tool_call, tool_result, done, error.
+"""The events of document 001, derived from a trace: message, tool_call, tool_result, done, error.
 
 Not here: the names that the real program has for them (pi_program_events.py), and who listens
-(runs/conversation.py). The rule to keep: a view is told one line of a trace after the other and
+(runs/conversation.py). The rule to keep: a view gets one line of a trace after the other and
 looks at none ahead, so that it says the same live and afterwards.
 
 The order is that of the document's code: `message` when a reply has ended; then for each call
 `tool_call`, before anything is known of the tool or the arguments, and `tool_result`; at the end
 `done`, or `error` for every outcome but `completed`, once. Each tool_call has its tool_result. In
-parallel all calls of a reply are told first, and results as they come. A reply that fails, or is
-stopped in the middle, is no message here, and its calls are not told: the document's `llm.chat` has
-returned nothing. The document runs no tool before the reply has ended: a result that comes earlier
-is told after `message`. A finish that the loop takes for a failure has a `message` all the same.
-`notice` is the document's `console.warn` about a long run. Names are the document's in Python
-spelling; its `timestamp` is `at_ns`, virtual nanoseconds.
+parallel the events of all calls of a reply come first, and results as they come. A reply that
+fails, or is stopped in the middle, is no message here, and its calls have no events: the
+document's `llm.chat` has returned nothing. The document runs no tool before the reply has ended: a
+result that arrives earlier comes after `message`. A finish that the loop takes for a failure has a
+`message` all the same. `notice` is the document's `console.warn` about a long run. Names are the
+document's in Python spelling; its `timestamp` is `at_ns`, virtual nanoseconds.
 
 An agent without a machine has the same events, but what becomes of a call is known only when a tool
-starts or returns: a call that the agent does not run is not told.
+starts or returns: a call that the agent does not run has no event.
 """
 
 import itertools
@@ -161,8 +161,8 @@ class DocumentEvents:
                 return [_result_event(line, line.at_ns)]
             case entries.ToolResult(call_id=call_id):
                 asked = (call for call in reversed(self._calls) if call.call_id == call_id)
-                told = [_call_event(call, line.at_ns) for call in itertools.islice(asked, 1)]
-                return [*told, _result_event(line, line.at_ns)]
+                events = [_call_event(call, line.at_ns) for call in itertools.islice(asked, 1)]
+                return [*events, _result_event(line, line.at_ns)]
             case _:
                 return []
 
@@ -173,30 +173,30 @@ class DocumentEvents:
         self._in_order = not self._parallel or any(
             call.name in self._sequential for call in self._calls
         )
-        told = self._tell_next(at_ns)
+        events = self._next_calls(at_ns)
         for line in self._early:
-            told += self._result(line, at_ns)
-        return told
+            events += self._result(line, at_ns)
+        return events
 
     def _result(self, line: entries.Answered, at_ns: int) -> list[Event]:
         return [
-            *self._tell_up_to(line.call_id, at_ns),
+            *self._calls_up_to(line.call_id, at_ns),
             _result_event(line, at_ns),
-            *self._tell_next(at_ns),
+            *self._next_calls(at_ns),
         ]
 
-    def _tell_up_to(self, call_id: str, at_ns: int) -> list[Event]:
+    def _calls_up_to(self, call_id: str, at_ns: int) -> list[Event]:
         events = []
         while call_id in self._waiting:
-            events.append(self._tell(at_ns))
+            events.append(self._call(at_ns))
         return events
 
-    def _tell_next(self, at_ns: int) -> list[Event]:
+    def _next_calls(self, at_ns: int) -> list[Event]:
         """Return the event of the next call to be handled; in parallel, of all calls."""
         waiting = len(self._waiting)
-        return [self._tell(at_ns) for _ in range(min(waiting, 1) if self._in_order else waiting)]
+        return [self._call(at_ns) for _ in range(min(waiting, 1) if self._in_order else waiting)]
 
-    def _tell(self, at_ns: int) -> Event:
+    def _call(self, at_ns: int) -> Event:
         _, call = self._waiting.popitem(last=False)
         return _call_event(call, at_ns)
 

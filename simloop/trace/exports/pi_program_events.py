@@ -1,4 +1,4 @@
-"""The events of the real program behind document 001, told from a trace, by their own names.
+"""The events of the real program behind document 001, derived from a trace.
 
 Names and orders are those of pi-agent-core 0.87.1; up to 0.73.1 they differ only in what is run.
 Not here: the document's events (pi_events.py). The rule to keep: as there, no line of the trace is
@@ -8,13 +8,13 @@ Calls of one reply: each starts in source order; one that fails before its tool 
 any later one starts. One after the other, the result message of each comes before the next start.
 In parallel they end as they complete, and the messages come in source order after the last end.
 
-Where our run has more than the real one, the real one's events are told: no tool events for the
-calls of a message that ended with `error` or `aborted`, nor for a call that was waiting when the
-run was stopped (0.73.1 goes on to run these: then they are told).
+Where our run has more than the real one, the view gives the real one's events: no tool events for
+the calls of a message that ended with `error` or `aborted`, nor for a call that was waiting when
+the run was stopped (0.73.1 goes on to run these: then the view has them).
 
-A prompt is told when its run begins. Where the trace knows less: the end of a turn is told before
-its `after_llm_call` hooks, which pi does not have; and of the updates of a message only the deltas
-and the end of each call. Retries and compaction belong to the session.
+The event of a prompt comes when its run begins. Where the trace knows less: the end of a turn comes
+before its `after_llm_call` hooks, which pi does not have; and of the updates of a message only the
+deltas and the end of each call. Retries and compaction belong to the session.
 """
 
 import itertools
@@ -135,7 +135,7 @@ class ProgramEvents:
         self._fails_cut_calls = fails_cut_calls
         self._sent = 0
         self._unanswered: list[str] = []
-        self._prompts: list[str] = []  # told, or about to be, and in no request yet
+        self._prompts: list[str] = []  # sent, or about to be, and in no request yet
         self._running = self._turning = self._stopped = False
         self._message = _Message()
         self._batch = _Batch([], parallel=parallel)
@@ -238,10 +238,10 @@ def _is_users(message: Message) -> bool:
     return isinstance(message, UserMessage)
 
 
-def _overlap(told: list[str], texts: list[str]) -> int:
-    """Return the number of the first `texts` that are also the last of `told`."""
-    longest = min(len(told), len(texts))
-    return next(n for n in range(longest, -1, -1) if told[len(told) - n :] == texts[:n])
+def _overlap(sent: list[str], texts: list[str]) -> int:
+    """Return the number of the first `texts` that are also the last of `sent`."""
+    longest = min(len(sent), len(texts))
+    return next(n for n in range(longest, -1, -1) if sent[len(sent) - n :] == texts[:n])
 
 
 class _Message:
