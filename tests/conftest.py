@@ -1,12 +1,10 @@
 import os
 import re
-import resource
 import signal
 import subprocess
 import sys
 import tarfile
 import zipfile
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -38,14 +36,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     wrong = [item.nodeid for item in items if re.search(r"\b0x[0-9a-f]{8,}", item.nodeid)]
     if wrong:
         raise pytest.UsageError(f"give these cases `ids` without addresses: {wrong}")
-
-
-@pytest.fixture
-def file_size_limit() -> Iterator[Callable[[int], None]]:
-    """Sets how many bytes a file may have, so that writes fail half way, as on a full disk."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    yield lambda most: resource.setrlimit(resource.RLIMIT_FSIZE, (most, hard))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 @pytest.fixture

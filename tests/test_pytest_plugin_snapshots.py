@@ -1,10 +1,11 @@
 """Snapshots of runs in somebody's project: recorded, compared, and not deleted by accident."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import syrupy
+from filesizes import file_size_limit
 from syrupy.data import Snapshot, SnapshotCollection
 
 from simloop import Reply, Scenario, ScenarioError, parse_scenario, run, write_trace
@@ -236,15 +237,13 @@ def test_without_the_guard_an_update_deletes_them(project: pytest.Pytester) -> N
     assert kept(project) == []
 
 
-def test_an_update_that_fails_half_way_leaves_the_recorded_trace_whole(
-    tmp_path: Path, file_size_limit: Callable[[int], None]
-) -> None:
+def test_an_update_that_fails_half_way_leaves_the_recorded_trace_whole(tmp_path: Path) -> None:
     path = tmp_path / "a.trace.jsonl"
     path.write_bytes(b"old")
     collection = SnapshotCollection(location=str(path))
     collection.add(Snapshot(name="a", data=encode(run(parse_scenario(GREETING)).trace)))
-    file_size_limit(1_000)
-    with pytest.raises(ScenarioError, match="cannot be written: File too large"):
+    refused = pytest.raises(ScenarioError, match="cannot be written: File too large")
+    with file_size_limit(1_000), refused:
         TraceSnapshotExtension.write_snapshot_collection(snapshot_collection=collection)
     assert path.read_bytes() == b"old"
     assert [file.name for file in tmp_path.iterdir()] == ["a.trace.jsonl"]
