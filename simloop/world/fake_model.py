@@ -81,8 +81,8 @@ class Script:
                 return entry
             self._next += 1
         raise ScriptExhausted(
-            f"request {request.number} finds no reply: {len(self._ordered)} in order used up"
-            f"{f', {len(self._rules)} rules do not fit' if self._rules else ''}",
+            f"request {request.number} has no reply: {len(self._ordered)} in order used up"
+            f"{f', {len(self._rules)} rules do not match' if self._rules else ''}",
             key=self.name,
             hint="add a reply, or let one play `times: always`",
         )

@@ -301,7 +301,7 @@ def test_a_reply_used_less_often_than_it_says_is_named() -> None:
 
 def test_a_request_past_the_end_of_the_script_is_counted() -> None:
     scenario = parse_scenario("prompt: x\nmodel: [{http: {status: 500}, times: 2}]", "a.yaml")
-    with pytest.raises(ScriptExhausted, match="request 3 finds no reply") as caught:
+    with pytest.raises(ScriptExhausted, match="request 3 has no reply") as caught:
         run(scenario)
     assert (caught.value.key, caught.value.path) == ("model", "a.yaml")
 

@@ -199,7 +199,7 @@ def test_a_rule_that_is_used_up_makes_way_for_the_next_rule() -> None:
 
 
 def test_one_request_too_many_is_an_error_that_names_its_number() -> None:
-    with pytest.raises(ScriptExhausted, match=r"request 2 finds no reply: 1 in order used up"):
+    with pytest.raises(ScriptExhausted, match=r"request 2 has no reply: 1 in order used up"):
         run(Scenario(prompt="Go.", model=[LOOK]))
 
 
