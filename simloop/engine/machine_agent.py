@@ -16,7 +16,7 @@ from types import CoroutineType
 from typing import Any
 
 from simloop.engine.handlers import EffectHandlers
-from simloop.engine.repetition import MARK, Repetition
+from simloop.engine.repetition import MARK, Repetition, spent_replies
 from simloop.engine.settings import MAX_TRANSITIONS, EngineSettings
 from simloop.errors import RunawayRun
 from simloop.kernel.effects import Effect, EndRun, TakeQueued
@@ -163,7 +163,13 @@ class _Engine:
         """Return the detection of repetition, unless somebody set a lower bound on transitions."""
         if most < MAX_TRANSITIONS:
             return None
-        return Repetition(self._recorder.entries, self._world.model.model)
+        return Repetition(self._recorder.entries, self._used)
+
+    def _used(self) -> object:
+        """Return the replies and the budgets that are used up: a bounded run ends by itself."""
+        bounds = self._machine.bounds.values()
+        counts = [getattr(self._run, bound.counter) for bound in bounds if not bound.resets]
+        return spent_replies(self._world.model.model), counts
 
     async def _stop(self) -> Signal:
         """Return the signal of an end from outside, when the tools that it ends have stopped."""

@@ -174,7 +174,7 @@ class RecordedStream:
             return
         loop, cancellation, recorder = self._loop, self._cancellation, self._recorder
         ready, record, number = loop.ready, recorder.entries, self.request.number
-        append, clock = recorder.append, recorder.clock
+        append, clock, text_delta = recorder.append, recorder.clock, entries.TextDelta
         try:
             if self._stream is None:
                 self._stream = stream_of(self._port.model.stream(self.request))
@@ -185,19 +185,19 @@ class RecordedStream:
                     self.keeps_finish and type(part) is Finish
                 ):
                     cancellation.check()
-                self._asks_for_turn = True
                 if type(part) is TextDelta and part.text.isascii():  # most parts are: no call
                     text, seq = part.text, len(record)
                     recorder.chars = chars = recorder.chars + len(text)
                     if chars > recorder.max_chars or seq > MAX_ENTRIES:
                         recorder.refuse()
-                    append(entries.TextDelta(seq, clock.now_ns, number, text))
+                    append(text_delta(seq, clock.now_ns, number, text))
                     yield part
                 else:
                     yield self._recorded(part)
                     if self.ended:
                         return
                 if ready or loop.has_due:
+                    self._asks_for_turn = True
                     return
         except SimloopError as error:  # the script is wrong, or simloop is
             self._recorder.keep(error)
@@ -253,7 +253,7 @@ class RecordedStream:
     @property
     def needs_closing(self) -> bool:
         """Return whether the model's code may have to clean up; a script has nothing to."""
-        return self._stream is not None and type(self._stream) is not TimedStream
+        return self._stream is not None and not isinstance(self._stream, TimedStream)
 
     async def aclose(self) -> None:
         """Close the stream, also after its last part: the model's code may have to clean up."""

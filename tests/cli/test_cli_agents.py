@@ -234,5 +234,5 @@ def test_expectations_are_for_one_loop() -> None:
 
 def test_what_does_not_fit_a_bundled_script_says_where_to_expect_it() -> None:
     ran = simloop("check", "retry/retry-after", "--loop", "others:plain")
-    advice = "or with --expect: retry/retry-after: {outcome: failed, unused: 1}"
+    advice = "or to a file for --expect: retry/retry-after: {outcome: failed, unused: 1}"
     assert advice in " ".join(ran.output.split())
