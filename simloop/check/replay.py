@@ -35,6 +35,15 @@ class Setting(NamedTuple):
     one: Any
     other: Any
 
+    def as_text(self) -> tuple[str, str]:
+        """Return both values as words; `none` stands for a missing limit or an empty list."""
+        return _as_text(self.one), _as_text(self.other)
+
+
+def _as_text(value: Any) -> str:
+    text = ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    return "none" if value is None or not text else text
+
 
 def recorded_scenario(trace: LoopTrace) -> Scenario:
     """Return the scenario that a trace was recorded from.

@@ -115,8 +115,8 @@ def command(
     that of a bundled scenario (see: simloop list), `theme/`, or `all`. The command prints the
     scenarios that fail; the exit code is the worst of all. With `--loop all` each scenario is
     checked on every loop. A scenario that the requested loop cannot express is no failure; the
-    reason is printed before the count. All times on stdout are virtual, `time` in JUnit too, so
-    that the same scenarios give the same bytes.
+    reason is printed before the count. All times on stdout are virtual,
+    `time` in JUnit too, so equal scenarios give equal bytes.
     """
     given: RunOptions = {
         "seed": seed, "loop": loop, "judge_as": judge_as, "loop_options": loop_options,

@@ -33,8 +33,8 @@ OWN, DIFFERS, WRONG, NEITHER = "*", "~", "!", " "
 _SUMMARY = "2+1"
 LEGEND = {
     OWN: "the scenario's own loop",
-    DIFFERS: "not as on that loop: another end, text or time, or other counts",
-    WRONG: "not as expected of this loop",
+    DIFFERS: "differs from that loop in its outcome, text, time or counts",
+    WRONG: "an expectation for this loop does not hold",
     _SUMMARY: "two model calls, and one for a summary",
 }
 HEADINGS = ("loop", "outcome", "model calls", "tool runs", "time", "text")
@@ -174,10 +174,10 @@ def legend(comparisons: Sequence[Comparison]) -> Iterator[str]:
     yield from (f"{mark.ljust(3)}  {meaning}" for mark, meaning in LEGEND.items() if mark in used)
     whose = "the scenario" if len(comparisons) == 1 else _scenarios(missing.total())
     if len(missing) == 1:
-        yield f"not among these is {plain(next(iter(missing)))}, the own loop of {whose}"
+        yield f"{plain(next(iter(missing)))}, the own loop of {whose}, was not run"
     elif missing:
         each = ", ".join(f"{plain(loop)} ({count})" for loop, count in missing.items())
-        yield f"not among these are the own loops of {whose}: {each}"
+        yield f"the own loops of {whose} were not run: {each}"
 
 
 def reasons(rows: Iterable[Row]) -> list[str]:
@@ -229,12 +229,12 @@ class RowTally:
             self.words[comparison.mark(row)] += 1
 
     def __str__(self) -> str:
-        """Return `3 scenarios: 8 as expected, 4 not as on their own loop`, without zero counts."""
+        """Return `3 scenarios: 8 as expected, 4 differ from their own loop`; no count is zero."""
         words = self.words
         counts = {
             "not as expected": words["FAILED"] + words["ERROR"],
             "cannot be expressed": words["cannot"],
-            "not as on their own loop": words[DIFFERS],
+            "differ from their own loop": words[DIFFERS],
             _NOT_RUN: words[_NOT_RUN],
         }
         others = [f"{count} {what}" for what, count in counts.items() if count]

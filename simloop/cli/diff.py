@@ -20,13 +20,14 @@ from simloop.trace.diff import first_difference
 def command(one: Path, other: Path) -> int:
     """Show where two recorded traces first differ.
 
-    The runs are compared entry by entry; a scenario, loop, seed or limit that differs is printed to
-    stderr and is no difference by itself. Exit code 0 if the runs are the same, 1 if they differ. A
-    truncated trace is compared up to its end.
+    The runs are compared entry by entry. A scenario, loop, seed or limit that differs is printed to
+    stderr and is no difference by itself. The exit code is 1 if the runs differ. A truncated
+    trace is compared up to its end.
     """
     first, second = read_trace(one), read_trace(other)
-    for what, a, b in different_settings(first.header, second.header):
-        note(plain(f"{what} differs: {a} and {b}"))
+    for setting in different_settings(first.header, second.header):
+        a, b = setting.as_text()
+        note(plain(f"{setting.name} differs: {a} and {b}"))
     for path, trace in ((one, first), (other, second)):
         if trace.truncated:
             note(plain(f"{path}: the trace is truncated: {trace.truncated}"))

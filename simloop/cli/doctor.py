@@ -39,8 +39,8 @@ class CheckResult(NamedTuple):
 def command(audit: str | None) -> int:
     """Check that simloop works on this machine.
 
-    Exits with 1 if something is wrong, or if the program uses a gap, reaches for the real world or
-    fails.
+    The exit code is 1 if a check fails. With --audit it is 1 if the program uses a gap, reaches for
+    the real world, or fails.
     """
     if audit is not None:
         from simloop.cli.audit import audit as run_audit  # noqa: PLC0415 - needs the dependencies

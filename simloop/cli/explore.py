@@ -116,10 +116,10 @@ def command(
 ) -> int:
     """Visit every run that a loop can have, and prove its properties.
 
-    The proof states whether every run ends, and after how much at the latest; it gives each outcome
-    with the shortest run to it, the edges of the map that cannot be taken, and, if a run may never
-    end, the shortest cycle. The command ends with 1 if a run may never end and the machine does not
-    declare that (`endless`), or if the machine breaks a rule.
+    The proof says whether every run ends, and how long a run can be. It lists each outcome with the
+    length of the shortest run to it, the edges of the map that no run takes, and, if a run may
+    never end, the shortest cycle. The exit code is 1 if a run may never end and the machine does
+    not declare that (`endless`), or if the machine breaks a rule.
     """
     limits = Limits(**limits_given)
     chosen = _options(loop, options)

@@ -99,7 +99,7 @@ replay_loop = click.option(
     callback=_known,
     shell_complete=loop_names,
     help="Run the traces on this loop. It is required for a trace of a loop that does not come "
-    f"with simloop, because replay imports nothing that only a trace names. NAME is {_NAMES}.",
+    f"with simloop, because replay imports no module that only the trace names. NAME is {_NAMES}.",
 )
 """The parameter `loop` of a verb that runs traces again."""
 

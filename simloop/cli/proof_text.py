@@ -46,7 +46,7 @@ def proof_lines(proof: Proof, limits: Limits, options: Mapping[str, Any]) -> Ite
     taken = proof.edges - len(proof.untaken)
     yield f"map          {taken} of {proof.edges} edges can be taken under these limits and options"
     for edge, reason in proof.untaken.items():
-        yield f"             not {_edge_text(edge)}{f' ({reason})' if reason else ''}"
+        yield f"             not taken: {_edge_text(edge)}{f' ({reason})' if reason else ''}"
     if proof.lasso is not None:
         yield from _lasso_lines(proof.lasso)
     for violation in proof.violations:
@@ -82,7 +82,7 @@ def _outcome_lines(proof: Proof) -> Iterator[str]:
 
 
 def _lasso_lines(lasso: Lasso) -> Iterator[str]:
-    yield f"lasso        after {_count(lasso.prefix)}, round and round in {_count(lasso.cycle)}"
+    yield f"lasso        after {_count(lasso.prefix)}, then endlessly in {_count(lasso.cycle)}"
     yield from _step_lines(lasso.prefix)
     yield "             round:"
     yield from _step_lines(lasso.cycle)

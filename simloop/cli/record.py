@@ -46,10 +46,10 @@ def command(
 ) -> int:
     """Write the traces of scenarios to files.
 
-    The trace of x.simloop.yaml is x.trace.jsonl beside it; that of a bundled NAME is written to the
-    current folder. FOLDER gets the subfolders of each PATH that is a folder. The command replaces
-    an old trace, even if the new run did not end as expected (exit code 1); a run without an
-    outcome is not recorded. `simloop replay` runs a recorded trace again.
+    The trace of x.simloop.yaml is x.trace.jsonl beside it. The trace of a bundled NAME is written
+    to the current folder. FOLDER gets the subfolders of each PATH that is a folder. The command
+    replaces an old trace, even if an expectation fails (exit code 1). A run without an outcome is
+    not recorded. `simloop replay` runs a recorded trace again.
     """
     given: RunOptions = {
         "seed": seed, "loop": loop, "judge_as": judge_as, "loop_options": loop_options,

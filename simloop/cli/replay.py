@@ -40,10 +40,10 @@ from simloop.trace.diff import Divergence, first_difference
 def command(traces: tuple[Path, ...], loop: str | None, output_format: str) -> int:
     """Run recorded traces again and show the first difference.
 
-    A TRACE is a file that `simloop record` or `simloop run --trace` has written; it holds
-    everything that its run needs, except a loop of your own, which --loop names. The first entry
-    that differs is shown after the three before it (exit code 1). A truncated trace is compared
-    up to its end.
+    A TRACE is a file that `simloop record` or `simloop run --trace` has written. It holds
+    everything that its run needs, except a loop of your own, which --loop names. The command shows
+    the first entry that differs, after the three entries before it; the exit code is then 1. A
+    truncated trace is compared up to its end.
     """
     replays = (_replay(path, loop) for path in traces)
     if output_format == "json":
@@ -95,8 +95,9 @@ class _Replay:
             explain(self.error)
         if self.truncated:
             note(plain(f"{self.name}: the trace is truncated: {self.truncated}"))
-        for what, one, other in self.settings:
-            note(plain(f"{self.name}: {what} differs: recorded {one}, replayed {other}"))
+        for setting in self.settings:
+            one, other = setting.as_text()
+            note(plain(f"{self.name}: {setting.name} differs: recorded {one}, replayed {other}"))
 
     def json_format(self) -> dict[str, Any]:
         """Return one of `replays`, with null for an unknown value."""

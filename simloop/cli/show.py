@@ -29,8 +29,8 @@ from simloop.trace.timeline import timeline
 def command(trace: Path, names: str | None) -> None:
     """Show a recorded trace as a timeline.
 
-    TRACE is a file that `simloop run --trace` has written. A truncated trace is shown up to its
-    end.
+    TRACE is a file that `simloop record` or `simloop run --trace` has written. A truncated trace
+    is shown up to its end.
     """
     recorded = read_trace(trace)
     if names is None:

@@ -16,7 +16,7 @@ from types import CoroutineType
 from typing import Any
 
 from simloop.engine.handlers import EffectHandlers
-from simloop.engine.repetition import MARK, Repetition
+from simloop.engine.repetition import MARK, Repetition, spent_replies
 from simloop.engine.settings import MAX_TRANSITIONS, EngineSettings
 from simloop.errors import RunawayRun
 from simloop.kernel.effects import Effect, EndRun, TakeQueued
@@ -121,15 +121,15 @@ class _Engine:
         most = self._settings.max_transitions
         repetition = self._repetition(most)
         handlers, cancellation, loop = self._handlers, self._cancellation, self._loop
-        table, ready = handlers.table, loop.ready
-        mark = MARK
+        machine, table, ready = self._machine, handlers.table, loop.ready
+        record, mark = self._record_transition, MARK
         for number in range(most):
             if number == mark:
                 mark += MARK
                 self._end_repetition(number, repetition.found(number) if repetition else "")
-            self._run, asked = checked_transition(self._machine, self._run, signal)  # type: ignore[arg-type]
-            self._record_transition(signal)  # type: ignore[arg-type]
-            state = self._run.state
+            run, asked = checked_transition(machine, self._run, signal)  # type: ignore[arg-type]
+            self._run, state = run, run.state
+            record(signal)  # type: ignore[arg-type]
             if type(state) is Finished:
                 return await self._finish(state, asked)
             if cancellation.closed:
@@ -163,7 +163,13 @@ class _Engine:
         """Return the detection of repetition, unless somebody set a lower bound on transitions."""
         if most < MAX_TRANSITIONS:
             return None
-        return Repetition(self._recorder.entries, self._world.model.model)
+        return Repetition(self._recorder.entries, self._used)
+
+    def _used(self) -> object:
+        """Return the replies and the budgets that are used up: a bounded run ends by itself."""
+        bounds = self._machine.bounds.values()
+        counts = [getattr(self._run, bound.counter) for bound in bounds if not bound.resets]
+        return spent_replies(self._world.model.model), counts
 
     async def _stop(self) -> Signal:
         """Return the signal of an end from outside, when the tools that it ends have stopped."""
@@ -177,6 +183,8 @@ class _Engine:
             for effect in asked:
                 if type(effect) is EndRun:
                     await self._handlers.finish(effect, state.outcome)
+                elif type(effect) is TakeQueued:
+                    self._handlers.take_queued(effect)
         except asyncio.CancelledError:
             if self._cancellation.pending is None:
                 raise
@@ -204,10 +212,9 @@ class _Engine:
             elif kind is ContextCompacted:
                 compactions += 1
             self._counters = counters = Counters(errors, steps, compactions)
-        recorder = self._recorder
-        seq, at_ns = len(recorder.entries), recorder.clock.now_ns
-        state = NAMES[type(self._run.state)]
-        recorder.append(Transition(seq, at_ns, signal, state, counters))
+        recorder, state = self._recorder, NAMES[type(self._run.state)]
+        seq = len(recorder.entries)
+        recorder.append(Transition(seq, recorder.clock.now_ns, signal, state, counters))
 
     def _ended(self, state: Finished) -> Ending:
         handlers = self._handlers

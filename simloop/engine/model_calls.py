@@ -149,18 +149,19 @@ class ModelCalls:
         on_chunk = None if quiet else self._callbacks.on_chunk
         on_text = None if quiet else self._callbacks.on_text
         announces = self._notifies or reply.on_call is not None
+        pieces = reply.pieces
         start_ns = timeouts.loop.now_ns
         until_ns, whole_ns = start_ns + self._first_ns, start_ns + self._whole_ns
         while True:
             for part in stream.due():
-                if stream.keeps_finish and type(part) is Finish:
-                    return part
                 if type(part) is TextDelta:
-                    reply.pieces.append(part.text)
+                    pieces.append(part.text)
                     if on_chunk is not None:
                         await self._user_code.notify(on_chunk, (part,), timeouts)
                     if on_text is not None:
                         await self._user_code.notify(on_text, (part.text,), timeouts)
+                elif stream.keeps_finish and type(part) is Finish:
+                    return part
                 else:
                     kept = self._keep(part, reply, stream.request)
                     if announces:

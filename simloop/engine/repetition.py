@@ -2,8 +2,8 @@
 
 Not here: the bound on transitions (machine_agent.py), and programs without a machine
 (standstill.py). The rule to keep: a text, a call, a result or an error that was not there before is
-progress, and so is a reply of a script that is used up. A long run that makes progress is never
-ended.
+progress, and so is anything that is used up: a reply of a script, a budget of the machine. A long
+run that makes progress is never ended.
 """
 
 from collections import Counter
@@ -22,29 +22,29 @@ _OFTEN = 10
 
 
 class Repetition:
-    """Looks at the record of a run at every `MARK` and judges it at every `STRIDE` transitions."""
+    """Looks at the record of a run at every `MARK` and judges it at every `STRIDE` transitions.
 
-    def __init__(self, record: Sequence[AnyEntry], model: Model) -> None:
+    `used` returns what the run has used up so far; it changes while the run makes progress.
+    """
+
+    def __init__(self, record: Sequence[AnyEntry], used: Callable[[], object]) -> None:
         self._record = record
-        self._model = model
+        self._used = used
         self._since = 0
-        self._spent = 0
+        self._used_before: object = None
 
     def found(self, transitions: int) -> str:
         """Return the signals of the round that the run repeats; empty if it makes progress."""
         left = transitions % STRIDE
         if left == MARK:
             self._since = len(self._record)
-            self._spent = self._spent_replies()
-        if left or self._spent != self._spent_replies():
+            self._used_before = self._used()
+        if left or self._used_before != self._used():
             return ""
         said = Counter(filter(None, map(_what, self._record[self._since :])))
         if said and min(said.values()) < _OFTEN:
             return ""
         return _last_round(self._record) or "its model calls"  # an agent has no transitions
-
-    def _spent_replies(self) -> int:
-        return spent_replies(self._model)
 
 
 def spent_replies(model: Model) -> int:
@@ -82,6 +82,6 @@ def _what(entry: AnyEntry) -> tuple[Any, ...] | None:
         case entries.Classified():
             return type(entry), entry.error_class
         case entries.Hook():
-            return type(entry), entry.point, entry.hook, entry.did, entry.detail
+            return type(entry), entry.point, entry.hook, entry.result, entry.detail
         case _:
             return None

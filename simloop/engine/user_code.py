@@ -60,19 +60,19 @@ class UserCode:
             if type(begun) is Started:
                 begun = await self._wait("hook", hook, begun, timeouts)
             failure = self._keep(hook, given) if begun is None else begun
-            did, detail = "ok", ""
+            result, detail = "ok", ""
             if failure is not None:
-                did, detail, words = failure
+                result, detail, words = failure
                 given.restore()
                 self._apply_isolation(given, hook, detail, words)
             blocked = given.blocked if may_block else None  # type: ignore[union-attr]
             if blocked is not None and failure is None:
-                did, detail = "blocked", writable(blocked)
+                result, detail = "blocked", writable(blocked)
             if detail:
                 recorder.count(len(detail))
             seq, now_ns = len(recorder.entries), recorder.clock.now_ns
             took_ns = loop.now_ns - start_ns
-            recorder.append(entries.Hook(seq, now_ns, point, hook.name, did, took_ns, detail))
+            recorder.append(entries.Hook(seq, now_ns, point, hook.name, result, took_ns, detail))
             if blocked is not None or (failure is not None and _is_answered(given)):
                 break
         cancellation.check()

@@ -7,6 +7,7 @@ causes an error, and is never ignored.
 
 import dataclasses
 import inspect
+import shlex
 import typing
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
@@ -28,8 +29,8 @@ AN_AGENT = (
     "a function without parameters that returns one"
 )
 A_LOOP = (
-    "write module:attribute, for an agent, for a Machine, or for what makes one; modules are "
-    "looked for here and among those installed"
+    "write module:attribute for an agent, a machine, or a class or function that makes one; the "
+    "module is looked up in the current folder and among the installed packages"
 )
 
 OF_LOOPS = ("max_steps", "max_steps_per_round", "max_error_count", "max_compaction_attempts")
@@ -70,6 +71,11 @@ def called(loop: GivenLoop) -> str:
     """Return the name of `loop` in messages."""
     own: Any = loop
     return loop if isinstance(loop, str) else getattr(own, "__name__", type(loop).__name__)
+
+
+def _written(loop: GivenLoop) -> str:
+    """Return `loop` as a command line names it."""
+    return shlex.quote(loop) if isinstance(loop, str) else "module:attribute"
 
 
 def recorded_name(loop: GivenLoop, machine: Machine) -> str:
@@ -121,7 +127,7 @@ def own_machine(
         raise ScenarioError(
             f"the loop `{name}` is an agent, and only machines can be explored",
             key="loop",
-            hint="run it instead: simloop check all --loop module:attribute",
+            hint=f"run it instead: simloop check all --loop {_written(loop)}",
         )
     if is_made(made):
         if options:
@@ -239,6 +245,8 @@ def _check_options(made: Any, name: str, limits: Limits, given: Mapping[str, Any
     except TypeError as error:
         known = ", ".join(list(takes)[1:])
         hint = f"it takes {known}" if known else "it takes Limits and no options"
+        if inspect.isfunction(made) and not given:
+            hint = f"{hint}; {AN_AGENT}"  # perhaps an agent without the word `async`
         wrong = "does not take these options" if given else "cannot be made from Limits alone"
         raise ScenarioError(
             f"the loop `{name}` {wrong}: {error}",

@@ -4,7 +4,9 @@ Not here: the bound on the transitions of a machine (engine/machine_agent.py). T
 listener only sets a flag; the agent is ended at its next call at the boundary.
 """
 
-from simloop.engine.repetition import MARK, Repetition
+from functools import partial
+
+from simloop.engine.repetition import MARK, Repetition, spent_replies
 from simloop.errors import RunawayRun
 from simloop.trace.entries import AnyEntry, Request
 from simloop.trace.recorder import Recorder
@@ -21,7 +23,7 @@ class RequestBound:
         self._recorder = recorder
         self._most = most
         self._requests = 0
-        self._repetition = Repetition(recorder.entries, model)
+        self._repetition = Repetition(recorder.entries, partial(spent_replies, model))
 
     def __call__(self, entry: AnyEntry) -> None:
         """Count a request, and judge the run from time to time."""

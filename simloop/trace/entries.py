@@ -237,11 +237,11 @@ class CallBegun(Entry, frozen=True, gc=False):
 
 
 class Hook(Entry, frozen=True, gc=False):
-    """A hook ran for `took_ns`, and `did` what it did: ok, blocked, failed or timed-out."""
+    """A hook ran for `took_ns`, and its `result` is ok, blocked, failed or timed-out."""
 
     point: str
     hook: str
-    did: str
+    result: str
     took_ns: _Count = 0
     detail: str = ""
 

@@ -137,6 +137,9 @@ class RequestCoder:
         messages, length, tail = sent.messages, sent.length, sent.tail
         base, kept = self._base(messages, length)
         added = (*messages[kept:length], *tail)
+        # Hashing the whole list for each request would be quadratic, so the hash goes on from that
+        # of the base. An equal list that was sent in other portions then has another digest: a
+        # digest identifies a request only among runs that send the same requests.
         extends = kept == base.length
         encoded = _ENCODER.encode(added if extends else [*messages[:length], *tail])
         start = base.chain if extends else b""
@@ -160,6 +163,7 @@ class RequestCoder:
         return entry, chars
 
     def _base(self, messages: Sequence[Message], length: int) -> tuple[_Sent, int]:
+        # The usual case, in constant time: the engine sends views of one list that grows.
         if self._sent:
             last = self._sent[0]
             if last.messages is messages and last.length <= length:

@@ -16,7 +16,7 @@ from simloop.escape import escape
 from simloop.kernel.checked import as_written
 from simloop.kernel.limits import Limits
 from simloop.kernel.names import NAMES
-from simloop.messages import AssistantMessage, Counters, Message, Outcome, ToolMessage
+from simloop.messages import AssistantMessage, Counters, Message, Outcome, StopCause, ToolMessage
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry, Header
 from simloop.trace.looptrace import LoopTrace
@@ -167,7 +167,7 @@ def _finish(entry: entries.Finish) -> str:
 def _hook(entry: entries.Hook) -> str:
     took = f" in {clock(entry.took_ns)}" if entry.took_ns else ""
     detail = f": {entry.detail}" if entry.detail else ""
-    return f"{entry.point} {entry.hook} {entry.did}{took}{detail}"
+    return f"{entry.point} {entry.hook} {entry.result}{took}{detail}"
 
 
 def _compaction(entry: entries.Compaction) -> str:
@@ -186,10 +186,10 @@ def _entry(entry: AnyEntry) -> Iterator[_Line]:
         case entries.Ended():
             yield from _ended(entry)
         case entries.Classified(error_class=error_class, retryable=retryable, fault=own):
-            message = "" if own is None else f"{own.message}: "
-            what = "" if own is None else "error"
-            retried = "can be retried" if retryable else "not retried"
-            yield at_ns, what, f"{message}{error_class}, {retried}"
+            if own is not None:
+                yield at_ns, "error", own.message
+            retried = "can be retried" if retryable else "cannot be retried"
+            yield at_ns, "", f"{error_class}, {retried}"
         case entries.ToolResult() | entries.Answered():
             yield at_ns, _result_word(entry), f"{entry.text} [{entry.call_id}]"
         case _:
@@ -198,8 +198,13 @@ def _entry(entry: AnyEntry) -> Iterator[_Line]:
 
 def _result_word(entry: entries.ToolResult | entries.Answered) -> str:
     if isinstance(entry, entries.Answered):
-        return "answer" if entry.ran else "tool not run"
+        return "answer" if entry.ran else "no result"
     return "tool error" if entry.is_error else "tool result"
+
+
+def _renamed(entry: entries.CallRenamed) -> tuple[str, str]:
+    before = f"[{entry.call_id}]" if entry.call_id else "a call without an id"
+    return "call renamed", f"{before} becomes {entry.to_name} [{entry.to_id}]"
 
 
 def _backoff(entry: entries.Backoff) -> tuple[str, str]:
@@ -207,18 +212,23 @@ def _backoff(entry: entries.Backoff) -> tuple[str, str]:
     return "backoff", f"{clock(entry.delay_ns)} after failure {entry.failures}, {why}"
 
 
+_STOPS: Mapping[StopCause, str] = {
+    StopCause.ABORT: "the user aborts the run",
+    StopCause.WALL_CLOCK: "max_wall_clock is reached",
+}
+
 _WORDED: Mapping[type, Callable[[Any], tuple[str, str]]] = {
     entries.Prompt: lambda e: ("prompt", e.text),
     entries.Queued: lambda e: ("queued", f"{e.text} ({e.queue})"),
-    entries.StopRequested: lambda e: ("stop", f"requested: {e.cause}"),
+    entries.StopRequested: lambda e: ("stop", _STOPS[e.cause]),
     entries.ReasoningDelta: lambda e: ("reasoning", e.text),
     entries.ToolCallDelta: lambda e: ("call piece", f"{e.arguments} [{e.call_id}]"),
     entries.ToolCall: lambda e: ("call", f"{e.name} {e.arguments} [{e.call_id}]"),
-    entries.CallRenamed: lambda e: ("call renamed", f"{e.call_id!r} is {e.to_name} [{e.to_id}]"),
-    entries.CallBegun: lambda e: ("call-begun", e.call_id),
+    entries.CallRenamed: _renamed,
+    entries.CallBegun: lambda e: ("call begun", f"[{e.call_id}]"),
     entries.Finish: lambda e: ("finish", _finish(e)),
     entries.Error: lambda e: ("error", e.fault.message),
-    entries.StreamCut: lambda _: ("cut", "the stream ended without a finish"),
+    entries.StreamCut: lambda _: ("cut", "the stream ended without a finish reason"),
     entries.ToolStarted: lambda e: ("tool", f"{e.name} {e.arguments} [{e.call_id}]"),
     entries.Hook: lambda e: ("hook", _hook(e)),
     entries.Callback: lambda e: ("callback", f"{e.callback} failed: {e.detail}"),

@@ -23,11 +23,11 @@ class Call(NamedTuple):
 
 
 class HookRun(NamedTuple):
-    """A hook that ran: where, which, and what it did (ok, blocked, failed, timed-out)."""
+    """A hook that ran: where, which, and its result (ok, blocked, failed, timed-out)."""
 
     point: str
     hook: str
-    did: str
+    result: str
 
 
 def calls(record: Iterable[AnyEntry]) -> Iterator[Call]:
@@ -46,4 +46,4 @@ def hook_log(record: Iterable[AnyEntry]) -> Iterator[HookRun]:
     """Yield every hook run, in order."""
     for entry in record:
         if isinstance(entry, entries.Hook):
-            yield HookRun(entry.point, entry.hook, entry.did)
+            yield HookRun(entry.point, entry.hook, entry.result)

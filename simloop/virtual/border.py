@@ -154,6 +154,9 @@ def _holders_of_methods() -> list[tuple[type, _Holder]]:
     """
     holders: dict[type, _Holder] = {}
     for cls, name, stand_in in _METHODS:
+        # `setattr` refuses a class written in C, and `__dict__` is a read-only proxy, whose only
+        # referent is the dict itself. Where that is not so, the unpacking fails at import. Writing
+        # to the type object by offset was rejected: the offsets differ between versions.
         (namespace,) = gc.get_referents(cls.__dict__)
         holder = holders.setdefault(cls, _Holder(namespace, {}, {}))
         holder.originals[name] = namespace[name]
@@ -299,6 +302,8 @@ class _Border:
                 known[1].put_back()
 
 
+# CPython caches the attributes of a class, and does not see a write to its dict. Without this call
+# code that has called `datetime.now` before may go on with the original.
 _forget_cached_methods = ctypes.pythonapi.PyType_Modified
 
 

@@ -306,13 +306,17 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def _wind_up(self, main: Task) -> list[Task]:
         """End the tasks that the run left behind and return those that refuse."""
+        # The usual end: one task, which is done. A callback that is ready may still start others.
         tidy = main.done() and len(self._tasks) == 1 and not self._ready
         refused = [] if tidy else self._drain(set())
+        # The garbage collector would run the rest of such a task in some later simulation, and
+        # asyncio would log that it was pending. Closing it here happens at one place in every run.
         for task in refused:
             task._log_destroy_pending = False  # type: ignore[attr-defined]
             with contextlib.suppress(Exception):
                 cast("Coroutine[Any, Any, Any]", task.get_coro()).close()
             self._tasks.remove(task)
+        # After the tasks: closing a generator that a task is still in raises RuntimeError.
         if self._asyncgens:
             refused += self._drain({self._start(self.shutdown_asyncgens(), "close generators")})
         for task in self._tasks:
@@ -325,9 +329,13 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def _drain(self, asked: set[Task]) -> list[Task]:
         """Cancel each task once, except those in `asked` or closing a generator; run to the end."""
         unfinished = self.unfinished()
+        # The bounds count from here: a run that has used up its own may still clean up.
         self._look_at = self._most_callbacks = self._callbacks + 10_000 + 100 * len(unfinished)
         self._time_limit_ns = self.now_ns + self.max_virtual_ns
         with contextlib.suppress(Deadlock, RunawayRun):
+            # A task may start others while it ends, so the tasks are listed again after each turn.
+            # A second cancellation would break off clean-up that waits; a task that goes on after
+            # the first is reported. The closing of a generator is itself clean-up.
             while unfinished or self._ready:
                 for task in unfinished:
                     closing = type(task.get_coro()).__name__ == "async_generator_athrow"

@@ -11,7 +11,11 @@ from typing import Any
 
 
 class Started:
-    """The rest of an awaitable that was run up to its first wait. To be awaited once."""
+    """The rest of an awaitable that was run up to its first wait.
+
+    To be awaited once, in the task that began it: `asyncio.timeout` and task groups remember the
+    task in which they were entered, and cancel that one.
+    """
 
     __slots__ = ("_iterator", "_waits_for")
 
@@ -20,6 +24,8 @@ class Started:
         self._waits_for = waits_for
 
     def __await__(self) -> Generator[Any, Any, Any]:
+        # `yield from iterator` would begin with `next`, and so resume the awaitable before the
+        # future that it waits for is done.
         iterator, waits_for = self._iterator, self._waits_for
         while True:
             step: Callable[[Any], Any] = iterator.send

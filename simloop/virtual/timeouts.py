@@ -98,6 +98,8 @@ class Timeout:
 
     def _cancel(self) -> None:
         """Cancel the task, if this is its innermost timeout; an outer one waits for its turn."""
+        # With a second cancellation, by an outer timeout, the inner block would let the error pass
+        # (see `__exit__`), and the code after it could not handle its own expiry.
         timeouts = self._timeouts
         if timeouts.current is not self or self.cancels >= (1 if self.broken else MOST_CANCELS):
             return
@@ -120,5 +122,7 @@ class Timeout:
             outer._arm(timeouts.loop.now_ns)  # noqa: SLF001 - its turn came while this one was inner
         if not self.cancels:
             return False
+        # `uncancel` returns the number of cancellations that remain, which are not of this timeout.
+        # The error is theirs then, and passes, as in `asyncio.timeout`.
         others = [timeouts.task.uncancel() for _ in range(self.cancels)][-1]
         return kind is asyncio.CancelledError and not others

@@ -84,6 +84,8 @@ class Cancellation:
 
     def end_run(self, signal: Signal) -> None:
         """End the run with `signal`; do nothing if an end is pending or the run is over."""
+        # An abort that waits for a check cancels nothing, so a later end takes its place. Otherwise
+        # a wait that hangs after such an abort would outlast the wall clock.
         if (self.pending is not None and not self._found_by_asking) or self.closed:
             return
         if self.note_abort is not None and type(signal) is AbortRequested:
@@ -102,6 +104,8 @@ class Cancellation:
             self._cancel()
 
     def _cancel(self) -> None:
+        # asyncio cancels once, and user code that swallows that would wait on. Cancelling at every
+        # wait was rejected: it breaks off clean-up that waits. So user code has a time of grace.
         if self.pending is not None and self._cancels < MOST_CANCELS:
             self._task.cancel()
             self._cancels += 1
@@ -152,6 +156,7 @@ class Cancellation:
         self.close()
         for _ in range(self._cancels):
             self._task.uncancel()
+        # More than were there when the run began: somebody outside cancels the task, too.
         if self._task.cancelling() > self._outside:
             raise asyncio.CancelledError
         return signal

@@ -21,7 +21,7 @@ from simloop.messages import (
     TextDelta,
     ToolCallPart,
 )
-from simloop.world.streams import TimedPart, TimedStream
+from simloop.world.streams import TimedPart, TimedStream, WholeStream
 
 
 class ScriptedFailure(Exception):  # noqa: N818 - something that the script lets fail
@@ -80,9 +80,12 @@ class Script:
                 self._played[entry.position] += 1
                 return entry
             self._next += 1
+        ordered, rules = len(self._ordered), len(self._rules)
+        replies = "1 ordered reply" if ordered == 1 else f"{ordered} ordered replies"
+        matched = f", and none of its rules matches ({rules})" if rules else ""
         raise ScriptExhausted(
-            f"request {request.number} finds no reply: {len(self._ordered)} in order used up"
-            f"{f', {len(self._rules)} rules do not fit' if self._rules else ''}",
+            f"the script has no reply for request {request.number}: "
+            f"the run used {replies}{matched}",
             key=self.name,
             hint="add a reply, or let one play `times: always`",
         )
@@ -115,17 +118,19 @@ class FakeModel:
         self.requests: list[Request] = []
         self._scripts = {"main": Script(main, "model"), "summary": Script(summary, "summaries")}
         self._calls = 0
-        self._calls_in: dict[str, int] = {}  # by the position of the reply
+        # By the position of the reply: how many calls it has, and whether it takes no time.
+        self._known: dict[str, tuple[int, bool]] = {}
 
     def stream(self, request: Request) -> TimedStream:
         """Play the reply that the script has for `request`. Raises ScriptExhausted if none."""
         self.requests.append(request)
         entry = self._scripts[request.purpose].choose(request)
         timed = entry.reply.play(self._calls + 1)
-        if entry.position not in self._calls_in:
-            self._calls_in[entry.position] = _count_calls(timed)
-        self._calls += self._calls_in[entry.position]
-        return TimedStream(timed)
+        if entry.position not in self._known:
+            self._known[entry.position] = _count_calls(timed), _is_whole(timed)
+        calls, is_whole = self._known[entry.position]
+        self._calls += calls
+        return WholeStream([part for _, part in timed]) if is_whole else TimedStream(timed)  # type: ignore[misc]
 
     def spent(self) -> int:
         """Return the number of replies used from finite entries."""
@@ -141,10 +146,10 @@ class FakeModel:
         if unused:
             sent = len(self.requests)
             raise ScriptUnused(
-                f"the run made {sent} request{'s' * (sent != 1)} and did not use up "
+                f"the run made {sent} request{'s' * (sent != 1)} and did not use "
                 f"{', '.join(unused)}",
                 key=unused[0],
-                hint="find out why it ended early, or delete what it does not use",
+                hint="find out why the run ended early, or delete the unused replies",
             )
 
 
@@ -179,6 +184,8 @@ class FunctionModel:
         if hasattr(answer, "__aiter__"):
             return answer
         parts = self._said(answer) if isinstance(answer, str) else self._parts(answer)
+        if isinstance(parts, list | tuple):
+            return WholeStream(parts)
         return TimedStream((0, part) for part in parts)
 
     def _said(self, text: str) -> Iterable[Part]:
@@ -193,6 +200,13 @@ class FunctionModel:
             key="model",
             hint="return text, a Reply, or parts",
         )
+
+
+def _is_whole(timed: Iterable[TimedPart]) -> bool:
+    """Return whether all parts are there at once, without a wait, a stall or an exception."""
+    return not any(
+        delay_ns or part is None or isinstance(part, Exception) for delay_ns, part in timed
+    )
 
 
 def _count_calls(timed: Iterable[TimedPart]) -> int:

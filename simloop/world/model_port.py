@@ -167,6 +167,8 @@ class RecordedStream:
         self._loop = port.loop
         self._cancellation = port.cancellation
         self._stream: Stream | None = None
+        # One turn for each part. Waiting until no task is ready was rejected: a task that calls
+        # `sleep(0)` in a loop is always ready, and the stream would never go on.
         self._asks_for_turn = True
 
     def due(self) -> Iterator[Part]:
@@ -179,7 +181,7 @@ class RecordedStream:
             return
         loop, cancellation, recorder = self._loop, self._cancellation, self._recorder
         ready, record, number = loop.ready, recorder.entries, self.request.number
-        append, clock = recorder.append, recorder.clock
+        append, clock, text_delta = recorder.append, recorder.clock, entries.TextDelta
         try:
             if self._stream is None:
                 self._stream = stream_of(self._port.model.stream(self.request))
@@ -191,15 +193,18 @@ class RecordedStream:
                 ):
                     cancellation.check()
                 if type(part) is TextDelta and part.text.isascii():  # most parts are: no call
-                    recorder.chars += len(part.text)
-                    if recorder.chars > recorder.max_chars or len(record) > MAX_ENTRIES:
+                    text, seq = part.text, len(record)
+                    recorder.chars = chars = recorder.chars + len(text)
+                    if chars > recorder.max_chars or seq > MAX_ENTRIES:
                         recorder.refuse()
-                    append(entries.TextDelta(len(record), clock.now_ns, number, part.text))
+                    append(text_delta(seq, clock.now_ns, number, text))
+                    yield part
                 else:
-                    part = self._recorded(part)  # noqa: PLW2901 - with text that can be encoded
-                self._asks_for_turn = True
-                yield part
-                if self.ended or ready or loop.has_due:  # type: ignore[redundant-expr]
+                    yield self._recorded(part)
+                    if self.ended:
+                        return
+                if ready or loop.has_due:
+                    self._asks_for_turn = True
                     return
         except SimloopError as error:  # the script is wrong, or simloop is
             self._recorder.keep(error)
@@ -255,7 +260,7 @@ class RecordedStream:
     @property
     def needs_closing(self) -> bool:
         """Return whether the model's code may have to clean up; a script has nothing to."""
-        return self._stream is not None and type(self._stream) is not TimedStream
+        return self._stream is not None and not isinstance(self._stream, TimedStream)
 
     async def aclose(self) -> None:
         """Close the stream, also after its last part: the model's code may have to clean up."""

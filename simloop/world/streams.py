@@ -6,7 +6,8 @@ reply that is there as a whole then costs no coroutine.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from operator import length_hint
 from typing import Any, Protocol
 
 from simloop.messages import Part
@@ -88,6 +89,28 @@ class TimedStream:
     async def aclose(self) -> None:
         """Give up the rest; there is nothing to clean up."""
         self._timed, self._due, self._later, self._ended = iter(()), None, None, True
+
+
+class WholeStream(TimedStream):
+    """A stream whose parts are all there, so that the list itself is iterated."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        super().__init__(())
+        self._parts = iter(parts)
+
+    def due(self) -> Iterator[Part]:
+        """Return the iterator of the parts; a later call goes on where the caller stopped."""
+        return self._parts
+
+    async def wait(self) -> bool:
+        """Return whether parts are left; none is ever waited for."""
+        return length_hint(self._parts) > 0
+
+    async def aclose(self) -> None:
+        """Give up the rest; there is nothing to clean up."""
+        self._parts = iter(())
 
 
 class GeneratedStream:

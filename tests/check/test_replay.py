@@ -200,6 +200,10 @@ class TestDifferentSettings:
         other = msgspec.structs.replace(one, limits={**one.limits, "max_tea": 2})
         assert list(different_settings(one, other)) == [Setting("limits.max_tea", None, 2)]
 
+    def test_settings_that_are_missing_are_shown_as_none(self) -> None:
+        assert Setting("limits.max_steps", 20, None).as_text() == ("20", "none")
+        assert Setting("python", (), ("loop", "hooks")).as_text() == ("none", "loop, hooks")
+
 
 class TestDeterminism:
     def test_of_equal_runs_is_no_finding(self) -> None:

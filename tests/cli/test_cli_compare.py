@@ -51,7 +51,7 @@ class TestASingleScenario:
             ["pi", "failed"],
             ["react", "failed"],
         ]
-        assert lines[-1].startswith("~    not as on that loop")
+        assert lines[-1].startswith("~    differs from that loop")
 
     def test_says_below_a_row_what_is_not_as_expected_and_how_to_see_it(self) -> None:
         result = compare(write("a b", FAILS), "--loop", "pi", "--loop", "react", "--seed", "3")
@@ -65,7 +65,7 @@ class TestASingleScenario:
             "        expect.text: expected 'Lost.', got 'Found.'",
             "        reproduce: simloop run 'a b.simloop.yaml' --seed 3 --loop pi",
         ]
-        assert lines[-2] == "!    not as expected of this loop"
+        assert lines[-2] == "!    an expectation for this loop does not hold"
 
     def test_says_below_a_row_why_a_loop_cannot_express_it(self) -> None:
         result = compare(write("a", HOOKED))
@@ -100,21 +100,21 @@ class TestAScenarioWhoseOwnLoopIsNotAmongThem:
     def test_is_told_below_its_table(self) -> None:
         result = compare("loops/opencode-compacts-for-ever")
         assert result.exit_code == 0
-        told = "not among these is opencode@1.2.27, the own loop of the scenario"
+        told = "opencode@1.2.27, the own loop of the scenario, was not run"
         assert result.stdout.splitlines()[-1] == told
 
     def test_is_counted_below_a_matrix(self) -> None:
         write("a", f"loop: pi@0.87.1\n{LOOKS}")
         write("b", f"loop: pi@0.87.1\n{LOOKS}")
         write("c", LOOKS)
-        told = "not among these is pi@0.87.1, the own loop of 2 scenarios"
+        told = "pi@0.87.1, the own loop of 2 scenarios, was not run"
         assert compare(".").stdout.splitlines()[-1] == told
 
     def test_is_one_line_below_a_matrix_for_several_such_loops(self) -> None:
         write("a", f"loop: mine:Loop\n{LOOKS}")
         write("b", f"loop: pi@0.87.1\n{LOOKS}")
         write("c", f"loop: pi@0.87.1\n{LOOKS}")
-        told = "not among these are the own loops of 3 scenarios: mine:Loop (1), pi@0.87.1 (2)"
+        told = "the own loops of 3 scenarios were not run: mine:Loop (1), pi@0.87.1 (2)"
         assert compare(".").stdout.splitlines()[-1] == told
 
     def test_is_not_told_where_it_is_among_them(self) -> None:
@@ -133,7 +133,7 @@ def test_a_design_and_its_version_are_a_table_of_80_columns_that_marks_what_diff
         ["finish-reasons/stop-with-tool-calls", "*", "completed", "2", "~", "completed", "1"],
         ["retry/rate-limit", "*", "completed", "2", "completed", "2"],
     ]
-    assert lines[5] == "3 scenarios: 6 as expected, 2 not as on their own loop"
+    assert lines[5] == "3 scenarios: 6 as expected, 2 differ from their own loop"
     assert max(map(len, lines)) <= 80
 
 
@@ -158,7 +158,7 @@ class TestSeveralScenarios:
             "",
             "4 scenarios: 4 as expected, 2 not as expected, 2 cannot be expressed",
             "*    the scenario's own loop",
-            "!    not as expected of this loop",
+            "!    an expectation for this loop does not hold",
             "react cannot express 2 scenarios: react has no hooks",
         ]
 
@@ -167,7 +167,7 @@ class TestSeveralScenarios:
         result = compare(write("a", own), write("b", LOOKS), "--loop", "reference", "--loop", "pi")
         lines = result.stdout.splitlines()
         assert lines[1] == "a         ~  completed 2  *  failed 1"
-        assert lines[4] == "2 scenarios: 4 as expected, 1 not as on their own loop"
+        assert lines[4] == "2 scenarios: 4 as expected, 1 differ from their own loop"
 
     def test_have_no_mark_where_their_own_loop_is_not_run(self) -> None:
         result = compare(write("a", BROKEN_SERVER), write("b", LOOKS), "--loop", "pi")

@@ -102,7 +102,7 @@ class TestText:
         assert result.stdout.startswith("pi: a run may never end (")
         _, lasso = result.stdout.split("lasso ")
         before, round_ = lasso.split("round:")
-        assert "after 1 transition, round and round in 4 transitions" in before
+        assert "after 1 transition, then endlessly in 4 transitions" in before
         assert [line.split()[0].rstrip(":") for line in round_.splitlines()[1:]] == [
             "context-measured",
             "model-replied",

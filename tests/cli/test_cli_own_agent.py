@@ -114,3 +114,14 @@ def test_the_expectations_of_its_owner_hold_for_a_bundled_scenario() -> None:
     Path("mine.yaml").write_text(line)
     assert simloop("check", name, "--loop", LOOP).exit_code == 1
     assert simloop("check", name, "--loop", LOOP, "--expect", "mine.yaml").exit_code == 0
+
+
+def test_a_plain_function_in_its_place_is_told_how_an_agent_is_written() -> None:
+    Path("plain.py").write_text("def agent(prompt, world):\n    return 'x'\n")
+    shown = simloop("run", "a.simloop.yaml", "--loop", "plain:agent")
+    assert shown.exit_code == 2
+    assert "an agent is `async def agent(prompt, world)`" in shown.stderr
+
+
+def test_explore_names_the_command_that_runs_it() -> None:
+    assert f"simloop check all --loop {LOOP}" in simloop("explore", "--loop", LOOP).stderr

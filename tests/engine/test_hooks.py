@@ -346,7 +346,7 @@ def test_hooks_after_one_that_blocks_do_not_run(point: str) -> None:
 def test_a_hook_that_blocks_is_recorded_with_its_reason(point: str) -> None:
     result, _ = play(Hooks(**{point: [block]}))
     hook = next(e for e in result.trace.entries if isinstance(e, entries.Hook))
-    assert (hook.point, hook.hook, hook.did, hook.detail) == (
+    assert (hook.point, hook.hook, hook.result, hook.detail) == (
         point,
         "block",
         "blocked",
@@ -509,7 +509,7 @@ def test_a_hook_that_assigns_a_number_to_blocked_has_failed_and_blocks_nothing(p
 
     result, requests = play(Hooks(**{point: [careless]}))
     assert (result.outcome, len(requests)) == (Outcome.COMPLETED, 2)
-    failed = {(entry.did, entry.detail) for entry in hooks_of(result)}
+    failed = {(entry.result, entry.detail) for entry in hooks_of(result)}
     assert failed == {("failed", "TypeError: blocked must be text; call block(reason)")}
     assert [call.name for call in result.calls] == ["look"]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from simloop import Http, Reply, RunawayRun, Scenario, ScriptedTool, run
+from simloop import Http, Limits, Outcome, Reply, RunawayRun, Scenario, ScriptedTool, run
 from simloop.engine import repetition
 from simloop.engine.settings import MAX_TRANSITIONS
 
@@ -51,6 +51,14 @@ def test_a_script_that_is_used_up_is_progress(loop: str) -> None:
     summaries = [Reply(say="Short.", times="always")] if loop == "pi" else []
     scenario = Scenario(prompt="Go.", loop=loop, tools=TOOLS, model=replies, summaries=summaries)
     assert run(scenario).text == "Done."
+
+
+def test_a_run_that_uses_up_its_budget_is_not_ended_before() -> None:
+    """Its rounds are equal, but its limit on steps ends it."""
+    steps = 700
+    limits = Limits(max_steps=steps)
+    played = play("reference", lambda _: Reply(say="Again.", call={"look": {}}), limits=limits)
+    assert (played.outcome, played.counters.total_steps) == (Outcome.MAX_STEPS, steps)
 
 
 def test_a_bound_below_the_default_is_taken_as_it_is() -> None:

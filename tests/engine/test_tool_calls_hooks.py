@@ -68,8 +68,8 @@ def test_a_hook_that_makes_no_json_of_the_arguments_counts_as_failed(arguments: 
         given.arguments = arguments
 
     run = answer(Reply(call={"square": {"n": 3}}), square, hooks=before(hook))
-    did = [e.did for e in run.trace.entries if isinstance(e, entries.Hook)]
-    assert (did, results(run)[0].text) == (["failed"], "9")
+    result = [e.result for e in run.trace.entries if isinstance(e, entries.Hook)]
+    assert (result, results(run)[0].text) == (["failed"], "9")
 
 
 def test_arguments_with_a_number_that_json_does_not_have_are_an_error_result() -> None:

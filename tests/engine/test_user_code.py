@@ -188,7 +188,7 @@ def test_hooks_after_an_isolated_failure_run_all_the_same(point: str) -> None:
 @at_each_point
 def test_a_failure_is_recorded_with_point_name_and_cause(point: str) -> None:
     hook = hook_entries(hooked(point, raises(ValueError("no"))))[0]
-    assert (hook.point, hook.hook, hook.did, hook.detail) == (
+    assert (hook.point, hook.hook, hook.result, hook.detail) == (
         point, "fails", "failed", "ValueError: no"
     )  # fmt: skip
 
@@ -218,13 +218,13 @@ def test_an_isolated_hook_that_fails_leaves_no_half_made_change_of_the_result() 
 @at_each_point
 def test_a_hook_that_hangs_costs_its_timeout(point: str) -> None:
     hook = hook_entries(hooked(point, waits(3_600_000)))[0]
-    assert (hook.did, hook.took_ns) == ("timed-out", 50 * MS)
+    assert (hook.result, hook.took_ns) == ("timed-out", 50 * MS)
 
 
 @at_each_point
 def test_a_hook_within_its_timeout_is_not_disturbed(point: str) -> None:
     hook = hook_entries(hooked(point, waits(49)))[0]
-    assert (hook.did, hook.took_ns) == ("ok", 49 * MS)
+    assert (hook.result, hook.took_ns) == ("ok", 49 * MS)
 
 
 @at_each_point
@@ -240,12 +240,12 @@ def test_a_hook_that_answers_its_timeout_with_an_exception_counts_as_failed(poin
         finally:
             raise ValueError("cannot clean up")
 
-    assert hook_entries(hooked(point, hook))[0].did in {"failed", "timed-out"}
+    assert hook_entries(hooked(point, hook))[0].result in {"failed", "timed-out"}
 
 
 def test_each_hook_has_the_whole_timeout() -> None:
     result = play(hooks=Hooks(before_llm_call=[waits(40), waits(40)]))
-    assert [hook.did for hook in hook_entries(result)] == ["ok"] * len(hook_entries(result))
+    assert [hook.result for hook in hook_entries(result)] == ["ok"] * len(hook_entries(result))
 
 
 def test_a_hook_may_have_a_timeout_of_its_own_inside() -> None:
@@ -253,7 +253,7 @@ def test_a_hook_may_have_a_timeout_of_its_own_inside() -> None:
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(asyncio.sleep(1), 0.001)
 
-    assert hook_entries(hooked("before_llm_call", hook))[0].did == "ok"
+    assert hook_entries(hooked("before_llm_call", hook))[0].result == "ok"
 
 
 # ------------------------------------------------------------------------- callbacks

@@ -194,7 +194,7 @@ def test_0_73_1_an_abort_during_a_before_hook_that_blocks_runs_it_once_and_no_to
     result = play("pi@0.73.1", Reply(call={"quick": {}}), hooks=hooks, abort=Trigger(at="1s"))
     assert (tools_run(result), results(result)) == ([], ["Error: not allowed"])
     ran = [entry for entry in result.trace.entries if isinstance(entry, entries.Hook)]
-    assert [(entry.did, entry.took_ns) for entry in ran] == [("blocked", 2 * 10**9)]
+    assert [(entry.result, entry.took_ns) for entry in ran] == [("blocked", 2 * 10**9)]
 
 
 @BOTH

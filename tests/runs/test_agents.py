@@ -336,7 +336,7 @@ async def swallows(prompt: str, world: World) -> str:
 
 
 def test_an_agent_cannot_hide_that_its_script_is_used_up() -> None:
-    with pytest.raises(ScriptExhausted, match="request 2 finds no reply"):
+    with pytest.raises(ScriptExhausted, match="no reply for request 2"):
         run(ANSWERED, loop=swallows)
 
 

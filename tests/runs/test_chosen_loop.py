@@ -465,7 +465,7 @@ def test_the_command_that_repeats_a_run_has_its_design_and_options(tmp_path: Pat
 
 
 def test_a_script_that_does_not_fit_an_object_is_not_told_to_name_it_in_the_file() -> None:
-    with pytest.raises(ScriptUnused, match=r"say in Python .* expect_on\['own'\]"):
+    with pytest.raises(ScriptUnused, match=r"set expect_on\['own'\] in Python"):
         run(Scenario(prompt="x", model=[Reply(say="a"), Reply(say="b")]), loop=OWN)
 
 

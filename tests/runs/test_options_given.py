@@ -128,7 +128,9 @@ def test_what_needs_more_than_limits_to_make_a_machine_says_what() -> None:
     with pytest.raises(ScenarioError, match="missing a required argument: 'where'") as refused:
         run(Scenario(prompt="Hi"), loop=loop)
     assert refused.value.message.startswith(f"the loop `{loop}` cannot be made from Limits alone")
-    assert (refused.value.hint, refused.value.key) == ("it takes where", f"loops.{loop}")
+    told = "it takes where; an agent is `async def agent(prompt, world)`"
+    assert refused.value.hint.startswith(told)
+    assert refused.value.key == f"loops.{loop}"
 
 
 class NoMachine:

@@ -15,7 +15,7 @@ from simloop import (
 )
 from simloop.check.replay import run_to_the_end
 from simloop.kernel.signals import Began
-from simloop.messages import Counters, UserMessage
+from simloop.messages import Counters, StopCause, UserMessage
 from simloop.scenario.catalog import Listed, bundled
 from simloop.scenario.loader import load_scenario
 from simloop.scenario.schema import Context
@@ -184,6 +184,36 @@ def test_a_note_stands_below_the_request_that_it_is_for() -> None:
     assert told[note].startswith("+ assistant: The steps are used up.")
 
 
+def told_of(scenario: Scenario) -> list[str]:
+    """Return the lines without their times."""
+    return [line[14:] for line in lines(scenario)]
+
+
+def test_an_error_has_its_class_below_it_whoever_found_it() -> None:
+    stalled = Scenario(prompt="Hi", loop="react", model=[Reply(stall="before-headers")])
+    refused = Scenario(prompt="Hi", loop="react", model=[Reply(http=Http(status=401))])
+    below = []
+    for scenario in (stalled, refused):
+        told = told_of(scenario)
+        number = next(n for n, line in enumerate(told) if line.startswith("error "))
+        below.append((told[number].split(maxsplit=1)[1], told[number + 1].strip()))
+    assert below == [
+        ("the model did not answer in time", "timeout, can be retried"),
+        ("401 Unauthorized", "auth, cannot be retried"),
+    ]
+
+
+def test_an_abort_in_a_tool_never_says_that_the_tool_did_not_run() -> None:
+    told = told_of(
+        load_scenario(next(one.path for one in bundled() if one.name == "abort/in-tool"))
+    )
+    assert "stop          the user aborts the run" in told
+    assert [line[14:] for line in told if line.startswith("no result")] == [
+        "Error: not finished, the request was aborted [call-1]",
+        "Error: not finished, the request was aborted [call-2]",
+    ]
+
+
 COUNTED = Counters(1, 2, 3)
 
 
@@ -202,8 +232,19 @@ COUNTED = Counters(1, 2, 3)
             entries.Transition(0, 0, Began(), "halting", Counters(1, 2, 3)),
             "-> halting on began (errors 1,",
         ),
+        (
+            entries.CallRenamed(0, 0, "call-0", "call-0#2", "read"),
+            "call renamed [call-0] becomes read [call-0#2]",
+        ),
+        (
+            entries.CallRenamed(0, 0, "", "call#1", "read"),
+            "call renamed a call without an id becomes read [call#1]",
+        ),
+        (entries.CallBegun(0, 0, "call-1"), "call begun [call-1]"),
+        (entries.StopRequested(0, 0, StopCause.WALL_CLOCK), "stop max_wall_clock is reached"),
+        (entries.StreamCut(0, 0, 1), "cut the stream ended without a finish reason"),
     ],
-    ids=["notice", "prompt", "ended", "halting"],
+    ids=["notice", "prompt", "ended", "halting", "renamed", "no-id", "begun", "clock", "cut"],
 )
 def test_an_entry_of_its_own_is_one_plain_line(entry: AnyEntry, line: str) -> None:
     assert describe(entry).startswith(line)

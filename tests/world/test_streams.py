@@ -13,7 +13,14 @@ from pacing import MS
 from simloop.messages import Part, TextDelta
 from simloop.virtual.running import run_virtual
 from simloop.virtual.simulate import running_loop
-from simloop.world.streams import GeneratedStream, Stream, TimedPart, TimedStream, stream_of
+from simloop.world.streams import (
+    GeneratedStream,
+    Stream,
+    TimedPart,
+    TimedStream,
+    WholeStream,
+    stream_of,
+)
 
 A, B, C = (TextDelta(text) for text in "abc")
 Seen = list[tuple[float, Part]]
@@ -195,3 +202,23 @@ def test_an_iterator_that_cannot_be_closed_is_given_up_all_the_same() -> None:
 def test_an_answer_with_due_parts_is_a_stream_itself() -> None:
     stream = TimedStream([])
     assert stream_of(stream) is stream
+
+
+def test_a_stream_that_is_there_whole_goes_on_where_its_reader_stopped() -> None:
+    async def main() -> list[object]:
+        stream = WholeStream([A, B, C])
+        first = next(stream.due())
+        more = await stream.wait()
+        rest = list(stream.due())
+        return [first, more, *rest, await stream.wait(), list(stream.due())]
+
+    assert run_virtual(main()) == [A, True, B, C, False, []]
+
+
+def test_a_stream_that_is_there_whole_gives_nothing_after_it_was_given_up() -> None:
+    async def main() -> tuple[list[Part], bool]:
+        stream = WholeStream([A, B, C])
+        await stream.aclose()
+        return list(stream.due()), await stream.wait()
+
+    assert run_virtual(main()) == ([], False)
