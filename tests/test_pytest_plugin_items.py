@@ -222,7 +222,7 @@ def test_a_script_that_does_not_fit_says_so_with_the_file(project: pytest.Pytest
     write(project, "other", f"{GREETING}summaries: [{{say: Short.}}]")
     result = play(project, "other.simloop.yaml")
     (line, *_) = failure(result)
-    told = "the run made 2 requests and did not use up summaries.0"
+    told = "the run made 2 requests and did not use summaries.0"
     assert line.startswith(f"other.simloop.yaml: summaries.0: {told}")
 
 

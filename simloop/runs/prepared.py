@@ -14,7 +14,7 @@ from simloop.errors import (
     ScenarioError,
     SimloopError,
 )
-from simloop.escape import escape
+from simloop.escape import escape, writable
 from simloop.kernel.machine import Feature
 from simloop.messages import Message, Queue
 from simloop.runs.design import AgentDesign
@@ -76,6 +76,11 @@ class PreparedRun:
         return () if self._world is None else tuple(self._world.model.raised)
 
     @property
+    def error(self) -> SimloopError | None:
+        """Return the first error of simloop that an agent got, even if it swallowed the error."""
+        return None if self._world is None else self._world.model.recorder.error
+
+    @property
     def messages(self) -> tuple[Message, ...]:
         """Return the conversation so far; that of an agent of the user's own is not known."""
         return self._agent.messages if isinstance(self._agent, MachineAgent) else ()
@@ -95,7 +100,7 @@ class PreparedRun:
         if self._under_way:
             raise ScenarioError(
                 "a run of this conversation is under way, or was cut short",
-                hint="make another one",
+                hint="start a new conversation",
             )
         world = self._world or self._open_world(running_loop())
         # Made here and not before: the constructor of an agent may look at the clock.
@@ -104,6 +109,7 @@ class PreparedRun:
         assert task is not None
         assert self._timetable is not None
         self.trace.footer = None
+        prompt = writable(prompt)
         world.model.recorder.record(entries.Prompt, prompt)
         world.user.begin(task, self.scenario.limits.max_wall_clock_ms)
         self._timetable.plan_abort(first=not self.endings)

@@ -37,10 +37,12 @@ def advice(run: PreparedRun, stated: str) -> str:
     """Return the advice to state `stated` for a loop that is not the scenario's own."""
     name, loop = name_of(run.scenario.path), run.loop
     if name and loop.is_own:  # nobody can change the file
-        return f"say what this loop does in its `expect_on`, or with --expect: {name}: {stated}"
+        return (
+            f"if this is right, add to its `expect_on` or to a file for --expect: {name}: {stated}"
+        )
     if not loop.has_name:  # a file names only loops that it can find
-        return f"say in Python what this loop does, in expect_on[{loop.name!r}]: {stated}"
-    return f"say under expect_on what this loop does: {loop.name}: {stated}"
+        return f"if this is right, set expect_on[{loop.name!r}] in Python: {stated}"
+    return f"if this is right, add under expect_on: {loop.name}: {stated}"
 
 
 def _unused_error(run: PreparedRun) -> ScriptUnused:
@@ -52,5 +54,5 @@ def _unused_error(run: PreparedRun) -> ScriptUnused:
     except ScriptUnused as error:
         error.message += f"; {message}" if never else ""
         return error
-    hint = "find out why the run ended early, or delete them"
+    hint = "find out why the run ended early, or delete these actions"
     return ScriptUnused(message, key=never[0], hint=hint)

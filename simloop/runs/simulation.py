@@ -4,6 +4,7 @@ Not here: the course of a run (prepared.py, run_prompt.py) and the comparison wi
 (mismatch.py). The rule to keep: an error of a run names the command that repeats it.
 """
 
+import asyncio
 import dataclasses
 from typing import Unpack
 
@@ -72,7 +73,16 @@ class Simulation:
             return run_virtual(self.arun())
         except CheckFailed as error:  # the clock's own findings do not pass through `arun`
             error.reproduce = prepared.reproduce
+            cause = prepared.error
+            if cause is not None and cause is not error:
+                raise cause from error  # an agent that swallowed it went on and did not end
             raise
+        except asyncio.CancelledError as error:
+            raise CheckFailed(
+                "the run has no outcome, because its code cancelled the task that it runs in",
+                hint="cancel only tasks that the code has started",
+                reproduce=prepared.reproduce,
+            ) from error
 
     async def arun(self) -> Result:
         """Run the scenario on the running virtual clock. Raises the errors of `run`."""

@@ -15,11 +15,13 @@ from typing import Any, NamedTuple, overload
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from simloop.errors import ScenarioError
 from simloop.messages import Message, Request, ToolSpec
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 
 _ENCODER = msgspec.json.Encoder()
+_REQUEST = msgspec.json.Decoder(entries.Request)
 # Requests that a later one may be coded against: several agents may share one model.
 _REMEMBERED = 8
 
@@ -93,6 +95,27 @@ class _Sent(NamedTuple):
 
 
 _NOTHING = _Sent(0, (), 0, b"", "", ())
+
+
+def check_request(entry: entries.Request) -> None:
+    """Raise TypeError or msgspec.ValidationError for a request that no trace can hold.
+
+    An agent may send anything. Only the parts that are new are looked at: an agent with a long
+    conversation then costs no more.
+    """
+    for message in entry.added:
+        if not isinstance(message, Message):
+            raise TypeError(f"{type(message).__name__} is no message")
+    _REQUEST.decode(_ENCODER.encode(entry))
+
+
+def wrong_request(number: int, error: Exception) -> ScenarioError:
+    """Return the error for a request that `check_request` or the coder cannot take."""
+    return ScenarioError(
+        f"request {number} has a wrong part: {error}",
+        key="loop",
+        hint="`messages` is a list of messages such as UserMessage, `tools` of ToolSpec",
+    )
 
 
 class RequestCoder:

@@ -74,15 +74,17 @@ def _counters(counters: Counters) -> str:
 
 def _lines(record: Iterable[AnyEntry]) -> Iterator[_Line]:
     pieces: list[entries.TextDelta] = []
+    newest = 0  # the number of the newest request
     counters: Counters | None = None
     results: dict[str, tuple[str, bool]] = {}  # by call: what its tool returned
     for entry in record:
-        if isinstance(entry, entries.TextDelta):
-            pieces.append(entry)
-            continue
-        if pieces:
-            yield _text(pieces)
+        text = entry if isinstance(entry, entries.TextDelta) else None
+        if pieces and (text is None or text.request != pieces[0].request):
+            yield _numbered(pieces[0], newest, _text(pieces))
             pieces = []
+        if text is not None:
+            pieces.append(text)
+            continue
         match entry:
             case entries.Transition(state=state, counters=now):
                 if state not in _ROUTINE or (counters is not None and now != counters):
@@ -98,9 +100,21 @@ def _lines(record: Iterable[AnyEntry]) -> Iterator[_Line]:
                     results[entry.call_id] = entry.text, entry.is_error
                 elif isinstance(entry, entries.Prompt):
                     counters = None
-                yield from _entry(entry)
+                elif isinstance(entry, entries.Request):
+                    newest = entry.number
+                for line in _entry(entry):
+                    yield _numbered(entry, newest, line)
     if pieces:
-        yield _text(pieces)
+        yield _numbered(pieces[0], newest, _text(pieces))
+
+
+def _numbered(entry: AnyEntry, newest: int, line: _Line) -> _Line:
+    """Return the line of an entry, with the number of its request if that is not the newest."""
+    number = getattr(entry, "request", newest)
+    if number == newest or not newest:
+        return line
+    at_ns, what, details = line
+    return at_ns, what, f"{details} [#{number}]"
 
 
 def _text(pieces: list[entries.TextDelta]) -> _Line:

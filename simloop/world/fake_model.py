@@ -80,9 +80,12 @@ class Script:
                 self._played[entry.position] += 1
                 return entry
             self._next += 1
+        ordered, rules = len(self._ordered), len(self._rules)
+        replies = "1 ordered reply" if ordered == 1 else f"{ordered} ordered replies"
+        matched = f", and none of its rules matches ({rules})" if rules else ""
         raise ScriptExhausted(
-            f"request {request.number} finds no reply: {len(self._ordered)} in order used up"
-            f"{f', {len(self._rules)} rules do not fit' if self._rules else ''}",
+            f"the script has no reply for request {request.number}: "
+            f"the run used {replies}{matched}",
             key=self.name,
             hint="add a reply, or let one play `times: always`",
         )
@@ -143,10 +146,10 @@ class FakeModel:
         if unused:
             sent = len(self.requests)
             raise ScriptUnused(
-                f"the run made {sent} request{'s' * (sent != 1)} and did not use up "
+                f"the run made {sent} request{'s' * (sent != 1)} and did not use "
                 f"{', '.join(unused)}",
                 key=unused[0],
-                hint="find out why it ended early, or delete what it does not use",
+                hint="find out why the run ended early, or delete the unused replies",
             )
 
 

@@ -9,6 +9,7 @@ stream of its own, so a new site changes nothing at the others.
 
 import asyncio
 import contextlib
+from collections import deque
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
@@ -101,7 +102,8 @@ class FaultyModel:
     def __init__(self, inner: Model, sites: FaultSites) -> None:
         self._inner = inner
         self._sites = sites
-        self._cut_off: dict[str, list[Part]] = {}
+        # A queue, because several replies of concurrent calls may be cut off before a retry.
+        self._cut_off: dict[str, deque[list[Part]]] = {}
 
     async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
         """Answer, fail at once, or fail midway; an immediate failure does not ask `inner`."""
@@ -123,19 +125,20 @@ class FaultyModel:
             if not (last and unfinished) and (length is None or (len(said) <= length and not last)):
                 yield part
         if broken is not None or unfinished:
-            self._cut_off[request.purpose] = said
+            self._cut_off.setdefault(request.purpose, deque()).append(said)
         if broken is not None:
             yield StreamError(broken)
 
     async def _parts(self, request: Request) -> AsyncGenerator[Part, None]:
         """Yield the parts of the inner model; a retry repeats a reply that a fault cut off."""
-        again = self._cut_off.pop(request.purpose, None)
-        if again is None:
+        again = self._cut_off.get(request.purpose)
+        if not again:
             parts: Any = self._inner.stream(request)
             async with contextlib.aclosing(parts):
                 async for part in parts:
                     yield part
-        for part in again or ():
+            return
+        for part in again.popleft():
             yield part
 
 

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from simloop.errors import ScenarioError, SimloopError
@@ -33,7 +34,7 @@ from simloop.messages import (
 )
 from simloop.trace import entries
 from simloop.trace.recorder import MAX_ENTRIES, Recorder
-from simloop.trace.requests import RequestCoder, snapshot
+from simloop.trace.requests import RequestCoder, View, check_request, snapshot, wrong_request
 from simloop.virtual.clock import VirtualLoop
 from simloop.world.cancellation import Cancellation
 from simloop.world.fake_model import Model
@@ -89,13 +90,21 @@ class ModelPort:
     ) -> "RecordedStream":
         """Send a request and return the stream of its reply. `tokens` is the caller's estimate.
 
-        The model is asked when the stream is first read.
+        The model is asked when the stream is first read. Raises CancelledError after a stop.
         """
         recorder = self.recorder
-        self.requests = number = self.requests + 1
-        request = Request(number, purpose, system_prompt, snapshot(messages), tuple(tools))
-        record = recorder.entries
-        entry, chars = self._coder.code(request, len(record), recorder.clock.now_ns, tokens)
+        if self.cancellation.pending is not None or recorder.error is not None:
+            raise asyncio.CancelledError  # `turn` is async, and a stream is also sent without it
+        number, record, given = self.requests + 1, recorder.entries, type(messages)
+        try:
+            request = Request(number, purpose, system_prompt, snapshot(messages), tuple(tools))
+            entry, chars = self._coder.code(request, len(record), recorder.clock.now_ns, tokens)
+            if not issubclass(given, View):  # the engine sends Views, and only of messages
+                check_request(entry)
+        except (AttributeError, TypeError, msgspec.ValidationError) as error:
+            recorder.keep(wrong := wrong_request(number, error))
+            raise wrong from error
+        self.requests = number
         recorder.count(chars)
         if len(record) > MAX_ENTRIES:
             recorder.refuse()
@@ -132,8 +141,6 @@ async def _whole(stream: "RecordedStream", turn: Callable[[], Awaitable[None]]) 
                 await turn()
                 message = AssistantMessage("".join(text), tuple(calls))
                 return Completion(message, part.reason, part.usage)
-            case _:
-                pass
     await turn()
     raise ModelCallFailed(Fault("the stream ended without a finish", code="interrupted"))
 
@@ -282,7 +289,7 @@ class RecordedStream:
         record_part = _RECORDED.get(kind)
         if record_part is None:
             raise ScenarioError(
-                f"the model gave a {kind.__name__}, which is no part of a stream",
+                f"the model gave a {kind.__name__}, which is not a part of a stream",
                 key="model",
                 hint="return text, a Reply, or parts such as TextDelta and Finish",
             )

@@ -11,6 +11,7 @@ from collections import deque
 from itertools import count
 from typing import Any
 
+from simloop.escape import writable
 from simloop.kernel.signals import AbortRequested, Signal, WallClockExpired
 from simloop.messages import Queue, StopCause
 from simloop.trace import entries
@@ -110,6 +111,7 @@ class UserPort:
             self._add(text, queue)
 
     def _add(self, text: str, queue: Queue) -> None:
+        text = writable(text)
         self._waiting[queue].append((next(self._ordinals), text))
         self._count += 1
         self._recorder.record(entries.Queued, text, queue)

@@ -127,7 +127,7 @@ class TestErrors:
         assert (row.outcome, row.error, row.ending) == ("", "ScriptExhausted", "ScriptExhausted")
         assert (row.model_calls, row.tool_runs, row.ok, row.exit_code) == (2, 1, False, 1)
         (failure,) = row.failures
-        assert failure.startswith("ScriptExhausted: model: request 2 finds no reply")
+        assert failure.startswith("ScriptExhausted: model: the script has no reply for request 2")
 
     def test_that_are_expected_are_as_they_should_be(self) -> None:
         row = by_loop(f"{EXHAUSTED}expect_on: {{pi: {{error: ScriptExhausted}}}}\n", "pi")["pi"]

@@ -324,7 +324,7 @@ class TestLoop:
     def test_made_by_something_that_makes_none_says_what_is_missing(self) -> None:
         result = explore("--loop", "builtins:str")
         assert result.exit_code == 2
-        assert "is no machine: it has no name, legal" in result.stderr
+        assert "is not a machine: it has no name, legal" in result.stderr
 
     @pytest.mark.parametrize("text", [None, "1 / 0", "import no_such_module", "this is no Python"])
     def test_in_a_module_that_does_not_import_is_refused(

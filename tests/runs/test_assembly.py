@@ -301,7 +301,7 @@ def test_a_reply_used_less_often_than_it_says_is_named() -> None:
 
 def test_a_request_past_the_end_of_the_script_is_counted() -> None:
     scenario = parse_scenario("prompt: x\nmodel: [{http: {status: 500}, times: 2}]", "a.yaml")
-    with pytest.raises(ScriptExhausted, match="request 3 finds no reply") as caught:
+    with pytest.raises(ScriptExhausted, match="the script has no reply for request 3") as caught:
         run(scenario)
     assert (caught.value.key, caught.value.path) == ("model", "a.yaml")
 
@@ -331,8 +331,8 @@ def test_an_expectation_that_fails_beside_an_unused_reply_has_a_line_of_its_own(
         run(scenario)
     first, ending, unmet, _ = str(caught.value).splitlines()
     assert first == (
-        "a.yaml: model.1: the run made 1 request and did not use up model.1 "
-        "(find out why it ended early, or delete what it does not use)"
+        "a.yaml: model.1: the run made 1 request and did not use model.1 "
+        "(find out why the run ended early, or delete the unused replies)"
     )
     assert ending == "it ended with failed: Error: 401 Unauthorized"
     assert unmet.startswith("expect.outcome: expected completed, got failed")

@@ -370,10 +370,10 @@ def test_an_expectation_of_the_loop_itself_comes_before_that_of_its_design() -> 
 
 
 def test_a_bundled_loop_is_judged_as_itself() -> None:
-    with pytest.raises(ScenarioError, match=r"`react` comes with simloop") as caught:
+    with pytest.raises(ScenarioError, match=r"`react` is bundled with simloop") as caught:
         run(ANSWERED, loop="react", judge_as="pi")
     assert caught.value.key == "judge_as"
-    with pytest.raises(ScenarioError, match=r"^a:2:11: judge_as: `reference` comes with simloop"):
+    with pytest.raises(ScenarioError, match=r"^a:2:11: judge_as: `reference` is bundled"):
         parse_scenario("prompt: x\njudge_as: pi\n", "a")
 
 
@@ -465,7 +465,7 @@ def test_the_command_that_repeats_a_run_has_its_design_and_options(tmp_path: Pat
 
 
 def test_a_script_that_does_not_fit_an_object_is_not_told_to_name_it_in_the_file() -> None:
-    with pytest.raises(ScriptUnused, match=r"say in Python .* expect_on\['own'\]"):
+    with pytest.raises(ScriptUnused, match=r"set expect_on\['own'\] in Python"):
         run(Scenario(prompt="x", model=[Reply(say="a"), Reply(say="b")]), loop=OWN)
 
 

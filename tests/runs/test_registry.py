@@ -207,7 +207,7 @@ def test_what_is_no_machine_is_refused_by_what_it_lacks() -> None:
     with pytest.raises(ScenarioError) as caught:
         machine_for("test_registry:HALF", Limits())
     assert caught.value.message == (
-        "the loop `test_registry:HALF` is no machine: it has no "
+        "the loop `test_registry:HALF` is not a machine: it has no "
         "legal, policies, bounds, unsupported, start"
     )
 
@@ -417,7 +417,7 @@ def test_the_options_of_a_file_replace_those_of_a_version_of_pi() -> None:
 
 def test_on_another_loop_an_unused_reply_tells_how_to_say_that_it_should_be() -> None:
     text = "prompt: Go.\nmodel: [{http: {status: 429}}, {say: Done.}]"
-    with pytest.raises(ScriptUnused, match=r"under expect_on .*: pi: {outcome: failed, unused: 1}"):
+    with pytest.raises(ScriptUnused, match=r"under expect_on: pi: {outcome: failed, unused: 1}"):
         run(parse_scenario(text), loop="pi")
 
 
@@ -427,6 +427,6 @@ def test_on_another_loop_a_missing_reply_tells_how_to_say_that_it_should_be() ->
     says = "pi: {error: ScriptExhausted}"
     with pytest.raises(ScriptExhausted) as caught:
         run(scenario, loop="pi")
-    assert caught.value.hint.endswith(f"say under expect_on what this loop does: {says}")
+    assert caught.value.hint.endswith(f"if this is right, add under expect_on: {says}")
     told = scenario.model_copy(update={"expect_on": {"pi": Expect(error="ScriptExhausted")}})
     assert Simulation(told, loop="pi").expects(caught.value)

@@ -197,10 +197,10 @@ CASES = [
     ),
     Case("returns-and-raises", "tools: {a: {returns: x, raises: y}}\n", "2:25", "tools.a.raises: "),
     Case("not-a-number", "tools: {a: {returns: .nan}}\n", "2:13", "tools.a.returns: this is no"),
-    Case("no-schema", "tools: {a: {json_schema: {type: strin}}}\n", "2:13", "is no JSON Schema"),
+    Case("no-schema", "tools: {a: {json_schema: {type: strin}}}\n", "2:13", "is not a JSON Schema"),
     Case(
         "remote-schema", "tools: {a: {json_schema: {$ref: 'http://a/b'}}}\n",
-        "2:13", "tools.a.json_schema: this is no JSON Schema", "",
+        "2:13", "tools.a.json_schema: this is not a JSON Schema", "",
     ),
 ]  # fmt: skip
 

@@ -181,7 +181,7 @@ def test_a_json_schema_of_a_tool_is_taken_as_it_stands() -> None:
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), [float("-inf")]], ids=repr)
 def test_what_json_cannot_carry_is_no_result_of_a_tool(value: Any) -> None:
-    with pytest.raises(ScenarioError, match=r"^ScriptedTool\.returns: this is no JSON"):
+    with pytest.raises(ScenarioError, match=r"^ScriptedTool\.returns: this is not JSON"):
         ScriptedTool(returns=value)
 
 

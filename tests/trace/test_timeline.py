@@ -1,3 +1,5 @@
+import asyncio
+
 import pytest
 
 from simloop import (
@@ -13,7 +15,7 @@ from simloop import (
 )
 from simloop.check.replay import run_to_the_end
 from simloop.kernel.signals import Began
-from simloop.messages import Counters, StopCause
+from simloop.messages import Counters, StopCause, UserMessage
 from simloop.scenario.catalog import Listed, bundled
 from simloop.scenario.loader import load_scenario
 from simloop.scenario.schema import Context
@@ -21,6 +23,7 @@ from simloop.trace import entries
 from simloop.trace.codec import decode, encode
 from simloop.trace.entries import AnyEntry
 from simloop.trace.timeline import clock, describe, timeline
+from simloop.world.world import World
 
 
 def lines(scenario: Scenario) -> list[str]:
@@ -245,3 +248,22 @@ COUNTED = Counters(1, 2, 3)
 )
 def test_an_entry_of_its_own_is_one_plain_line(entry: AnyEntry, line: str) -> None:
     assert describe(entry).startswith(line)
+
+
+def test_replies_that_come_at_the_same_time_are_told_apart_by_their_request() -> None:
+    async def asks_twice_at_once(_: str, world: World) -> str:
+        one, other = UserMessage("one"), UserMessage("other")
+        await asyncio.gather(world.model.reply([one]), world.model.reply([other]))
+        return "Done."
+
+    replies = [Reply(say=["a", "b"]), Reply(say=["c", "d"])]
+    trace = run(Scenario(prompt="Hi", model=replies), loop=asks_twice_at_once).trace
+    shown = [line[14:].split() for line in timeline(trace)]
+    assert [words for words in shown if words[:1] in (["text"], ["finish"])] == [
+        ["text", "a", "[#1]"],
+        ["text", "c"],
+        ["text", "b", "[#1]"],
+        ["text", "d"],
+        ["finish", "stop", "[#1]"],
+        ["finish", "stop"],
+    ]

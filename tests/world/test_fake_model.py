@@ -199,7 +199,9 @@ def test_a_rule_that_is_used_up_makes_way_for_the_next_rule() -> None:
 
 
 def test_one_request_too_many_is_an_error_that_names_its_number() -> None:
-    with pytest.raises(ScriptExhausted, match=r"request 2 finds no reply: 1 in order used up"):
+    with pytest.raises(
+        ScriptExhausted, match=r"no reply for request 2: the run used 1 ordered reply"
+    ):
         run(Scenario(prompt="Go.", model=[LOOK]))
 
 
@@ -222,7 +224,7 @@ def test_no_script_at_all_is_exhausted_at_the_first_request() -> None:
 def test_replies_that_nobody_asked_for_are_an_error_that_names_them(
     replies: list[Reply], named: str
 ) -> None:
-    with pytest.raises(ScriptUnused, match=rf"did not use up {named} "):
+    with pytest.raises(ScriptUnused, match=rf"did not use {named} "):
         run(Scenario(prompt="Go.", model=replies))
 
 

@@ -1,17 +1,30 @@
+import asyncio
 import contextlib
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simloop import Compaction, Limits, Outcome, Reply, Scenario, ScenarioError, ScriptedTool
+from simloop import (
+    Compaction,
+    Limits,
+    Outcome,
+    Reply,
+    Scenario,
+    ScenarioError,
+    ScriptedTool,
+    run,
+)
 from simloop.errors import ScriptUnused
 from simloop.kernel.policies import CompactionStrategy
+from simloop.messages import UserMessage
 from simloop.runs.simulation import Simulation
 from simloop.trace.codec import encode
 from simloop.trace.entries import Error, Finish, TextDelta, ToolResult
 from simloop.virtual.seeds import Seeds
 from simloop.world.faults import SITES, ChanceFaults, FaultSites
+from simloop.world.model_port import ModelCallFailed
+from simloop.world.world import World
 
 
 def scenario(faults: ChanceFaults | None, seed: int = 0, **limits: int) -> Scenario:
@@ -128,3 +141,26 @@ def test_a_reply_that_is_lost_on_the_way_is_cut_and_said_again_whole(site: str) 
     heard = [e for e in simulation.trace.entries[:failed] if isinstance(e, TextDelta)]
     assert 1 <= len(heard) <= 4
     assert result.text == "one two three four five six"
+
+
+def test_replies_of_concurrent_calls_that_are_lost_are_each_said_again() -> None:
+    async def asks_three_at_once(_: str, world: World) -> str:
+        async def answer(number: int) -> str:
+            while True:
+                with contextlib.suppress(ModelCallFailed):
+                    reply = await world.model.reply([UserMessage(str(number))])
+                    return reply.message.text
+
+        return " ".join(sorted(await asyncio.gather(*map(answer, range(3)))))
+
+    concurrent = Scenario(
+        prompt="Hi",
+        model=[Reply(say=["a", "b"]), Reply(say=["c", "d"]), Reply(say=["e", "f"])],
+        faults=ChanceFaults(activate=1.0, fire=0.7, sites=["model.lost-mid-output"]),
+    )
+    lost = []
+    for seed in range(10):
+        result = run(concurrent, loop=asks_three_at_once, seed=seed)
+        assert result.text == "ab cd ef"
+        lost.append(sum(isinstance(entry, Error) for entry in result.trace.entries))
+    assert max(lost) >= 3

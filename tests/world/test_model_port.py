@@ -163,7 +163,9 @@ def test_text_that_cannot_be_written_is_passed_on_as_it_is_recorded(
 
 
 def test_what_is_no_part_is_the_fault_of_the_model_s_author() -> None:
-    with pytest.raises(ScenarioError, match="the model gave a str, which is no part of a stream"):
+    with pytest.raises(
+        ScenarioError, match="the model gave a str, which is not a part of a stream"
+    ):
         iterated(lambda _: ("text", STOP))
 
 

@@ -1,11 +1,15 @@
 """The native client: one call, one whole reply, or the failure of the call."""
 
+import asyncio
+import re
+from typing import Any
+
 import pytest
 from msgspec import Raw
 from pacing import MS, nap
 from worlds import Opened, in_world
 
-from simloop import Http, Reply
+from simloop import Http, Reply, ScenarioError
 from simloop.messages import (
     AssistantMessage,
     Fault,
@@ -100,3 +104,60 @@ def test_a_request_is_dated_when_it_is_sent_and_the_model_asked_when_it_is_first
 
     assert in_world(main, model) == ([0], 0)
     assert len(asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"messages": [{"role": "user", "text": "Hello?"}]}, "dict is no message"),
+        ({"messages": "Hello?"}, "str is no message"),
+        ({"messages": UserMessage("Hello?")}, "'UserMessage' object is not iterable"),
+        ({"messages": [UserMessage(["Hello?"])]}, "Expected `str`, got `array`"),  # type: ignore[arg-type]
+        ({"messages": ASK, "tools": ["look"]}, "'str' object has no attribute 'parameters'"),
+        ({"messages": ASK, "system_prompt": None}, "object of type 'NoneType' has no len"),
+    ],
+    ids=str,
+)
+def test_a_request_that_no_trace_can_hold_is_the_fault_of_the_agent_s_author(
+    given: dict[str, Any], says: str
+) -> None:
+    async def main(opened: Opened) -> Opened:
+        with pytest.raises(ScenarioError, match=f"request 1 has a wrong part: {re.escape(says)}"):
+            await opened.world.model.reply(**given)
+        return opened
+
+    opened = in_world(main)
+    assert opened.entries == []
+    assert opened.world.model.requests == 0, "the next request is the first"
+    error = opened.world.model.recorder.error
+    assert isinstance(error, ScenarioError), "an agent cannot hide it"
+
+
+def test_a_request_with_text_that_cannot_be_written_fails_as_with_a_real_client() -> None:
+    async def main(opened: Opened) -> Opened:
+        for prompt, text in (("\ud800", "Hello?"), ("", "\ud800")):
+            with pytest.raises(UnicodeEncodeError):
+                await opened.world.model.reply([UserMessage(text)], system_prompt=prompt)
+        await opened.world.model.reply(ASK)
+        return opened
+
+    assert [request.number for request in in_world(main).of(entries.Request)] == [1]
+
+
+def test_no_request_is_recorded_and_no_model_asked_after_a_stop() -> None:
+    asked: list[Request] = []
+
+    async def main(opened: Opened) -> Opened:
+        opened.world.user.stop()
+        with pytest.raises(asyncio.CancelledError):
+            list(opened.world.model.stream(ASK).due())
+        opened.world.user.cancellation.take()
+        return opened
+
+    def answer(request: Request) -> str:
+        asked.append(request)
+        return "Hello."
+
+    opened = in_world(main, answer)
+    assert opened.of(entries.Request) == []
+    assert asked == []

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -248,3 +249,30 @@ def test_the_specs_are_those_of_the_tools_in_order() -> None:
         return [spec.name for spec in opened.world.tools.specs]
 
     assert in_world(main, tools=[square, look]) == ["square", "look"]
+
+
+NONE: Any = None
+NOT_JSON: Any = {}
+
+
+@pytest.mark.parametrize(
+    "call", [ToolCall("c", "look", NOT_JSON), ToolCall(NONE, "look", "{}"), "look"], ids=repr
+)
+def test_a_call_that_no_trace_can_hold_is_the_fault_of_the_agent_s_author(call: Any) -> None:
+    async def main(opened: Opened) -> Opened:
+        with pytest.raises(ScenarioError, match="is no ToolCall of texts"):
+            await opened.world.tools.run(call)
+        return opened
+
+    opened = in_world(main, tools=(look,))
+    assert opened.entries == []
+    assert isinstance(opened.world.model.recorder.error, ScenarioError), "it cannot be hidden"
+
+
+def test_the_trace_of_a_call_whose_id_cannot_be_written_can_be_written() -> None:
+    async def main(opened: Opened) -> Opened:
+        result = await opened.world.tools.run(ToolCall("c\ud800", "look", "{}"))
+        assert (result.call_id, result.text) == ("c\ufffd", "seen")
+        return opened
+
+    assert msgspec.json.encode(in_world(main, tools=(look,)).entries)

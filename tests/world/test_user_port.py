@@ -249,3 +249,10 @@ def test_without_a_run_a_request_to_stop_does_nothing() -> None:
     user, record, _ = port()
     user.stop()
     assert (user.stopped, record) == (False, [])
+
+
+def test_a_message_is_given_out_and_recorded_as_text_that_can_be_written() -> None:
+    user, record, _ = port()
+    user.send("\ud800!")
+    assert user.take() == ["\ufffd!"]
+    assert [entry.text for entry in record if isinstance(entry, entries.Queued)] == ["\ufffd!"]
