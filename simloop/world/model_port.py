@@ -38,8 +38,9 @@ from simloop.trace.requests import RequestCoder, View, check_request, snapshot, 
 from simloop.virtual.clock import VirtualLoop
 from simloop.world.cancellation import Cancellation
 from simloop.world.fake_model import Model
+from simloop.world.faults_of_code import fault_of
 from simloop.world.streams import Stream, TimedStream, stream_of
-from simloop.world.user_errors import UserError, describe, keep
+from simloop.world.user_errors import UserError, keep
 from simloop.world.user_port import no_turn
 
 
@@ -388,18 +389,3 @@ _RECORDED: dict[type, Callable[[Any, int, Recorder], Part]] = {
     ReasoningDelta: _reasoning,
     ToolCallDelta: _tool_call_delta,
 }
-# What JavaScript's SDKs and their ports to Python raise when a request is aborted.
-_ABORT_ERRORS = frozenset({"AbortError", "APIUserAbortError"})
-
-
-def fault_of(error: Exception) -> Fault:
-    """Return the fault for an exception of a model function or an SDK, by status or type."""
-    message = describe(error)
-    status = getattr(error, "status_code", getattr(error, "status", None))
-    if isinstance(status, int):
-        return Fault(message, status=status)
-    if type(error).__name__ in _ABORT_ERRORS:
-        return Fault(message, code="aborted")
-    if isinstance(error, TimeoutError):
-        return Fault(message, code="timeout")
-    return Fault(message, code="connection" if isinstance(error, ConnectionError) else "")
