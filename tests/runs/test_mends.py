@@ -152,8 +152,8 @@ MENDS = (
             Loop,
             "_follow",
             *(
-                "case FinishReason.TOOL_CALLS:",
-                "case FinishReason.TOOL_CALLS | FinishReason.OTHER:",
+                "if reason is _TOOL_CALLS:",
+                "if reason in {_TOOL_CALLS, FinishReason.OTHER}:",
             ),
         ),
     ),
@@ -331,14 +331,14 @@ MENDS = (
     mend(
         "after an abort no tool starts",
         "tool-goes-on",
-        edit(ToolCalls, "_may_begin", "self._interrupts.check()", "pass"),
-        edit(ToolCalls, "_start", "self._interrupts.check()", "pass"),
+        edit(ToolCalls, "_may_begin", "self._cancellation.check()", "pass"),
+        edit(ToolCalls, "_start", "self._cancellation.check()", "pass"),
     ),
     mend(
         "an abort in the turn between two tools is taken before the second one",
         "tool-goes-on between-tools",
-        edit(ToolCalls, "_may_begin", "self._interrupts.check()", "pass"),
-        edit(ToolCalls, "_start", "self._interrupts.check()", "pass"),
+        edit(ToolCalls, "_may_begin", "self._cancellation.check()", "pass"),
+        edit(ToolCalls, "_start", "self._cancellation.check()", "pass"),
         swap(Cancellation, "_cancel", lambda _: None),
     ),
     mend(
