@@ -1,18 +1,24 @@
+import os
 import re
-import resource
 import signal
 import subprocess
 import sys
 import tarfile
 import zipfile
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 import simloop
 
 pytest_plugins = ["pytester"]
+
+# Tests that need no setting of their own take these: a few examples while somebody develops, as
+# many as any test needs in CI. A test under load has no deadline.
+settings.register_profile("quick", deadline=None, max_examples=25)
+settings.register_profile("thorough", deadline=None, max_examples=300, print_blob=True)
+settings.load_profile("thorough" if os.environ.get("CI") == "true" else "quick")
 
 # A shell's `&` has its programs ignore Ctrl-C, and theirs: the tests of Ctrl-C would wait in vain.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -30,14 +36,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     wrong = [item.nodeid for item in items if re.search(r"\b0x[0-9a-f]{8,}", item.nodeid)]
     if wrong:
         raise pytest.UsageError(f"give these cases `ids` without addresses: {wrong}")
-
-
-@pytest.fixture
-def file_size_limit() -> Iterator[Callable[[int], None]]:
-    """Sets how many bytes a file may have, so that writes fail half way, as on a full disk."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    yield lambda most: resource.setrlimit(resource.RLIMIT_FSIZE, (most, hard))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 @pytest.fixture

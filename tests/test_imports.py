@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from functools import cache
 
 import pytest
 
@@ -8,6 +9,7 @@ import simloop
 HEAVY = ("pytest", "hypothesis", "textual", "httpx", "pydantic", "asyncio", "yaml", "msgspec")
 
 
+@cache
 def modules_after(statement: str) -> set[str]:
     script = f"import sys\n{statement}\nprint('\\n'.join(sys.modules))"
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
@@ -29,6 +31,7 @@ def test_importing_the_command_line_does_not_import(name: str) -> None:
     assert name not in modules_after("import simloop.cli")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["pytest", "hypothesis", "textual", "httpx", "rich"])
 def test_running_a_scenario_does_not_import(name: str) -> None:
     run = (
@@ -37,6 +40,7 @@ def test_running_a_scenario_does_not_import(name: str) -> None:
     assert name not in modules_after(run)
 
 
+@pytest.mark.slow
 def test_every_public_name_can_be_imported() -> None:
     statement = "import simloop\nfor name in simloop.__all__: getattr(simloop, name)"
     assert "simloop.runs.simulation" in modules_after(statement)
@@ -55,6 +59,7 @@ def test_the_version_is_cheap_to_ask_for() -> None:
     assert not imported & set(HEAVY)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [
@@ -69,6 +74,7 @@ def test_the_verb_run_does_not_import(name: str) -> None:
     assert name not in modules_after("import simloop.cli.run")
 
 
+@pytest.mark.slow
 def test_the_verb_run_reads_no_source_and_builds_no_model_twice() -> None:
     after = (
         "import simloop.cli.run, linecache\n"

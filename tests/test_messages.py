@@ -24,7 +24,7 @@ from simloop.messages import (
     UserMessage,
 )
 
-SEEDED = settings(deadline=None, derandomize=True)
+SEEDED = settings(derandomize=True)
 PROVIDER_WORDS = ["stop", "tool-calls", "length", "content-filter", "error", "other"]
 CALL = ToolCall("call_1", "read_file", '{"path": "README.md"}')
 MESSAGES: dict[str, Message] = {

@@ -43,17 +43,20 @@ def python(installed: Path, *arguments: str, cwd: Path) -> str:
     return run.stdout
 
 
+@pytest.mark.slow
 def test_the_wheel_holds_every_module_and_nothing_else_of_python(contents: set[str]) -> None:
     modules = {path.relative_to(TOP).as_posix() for path in (TOP / "simloop").rglob("*.py")}
     assert {name for name in contents if name.endswith(".py")} == modules
 
 
+@pytest.mark.slow
 def test_the_wheel_holds_every_scenario(contents: set[str]) -> None:
     scenarios = {path.relative_to(TOP).as_posix() for path in TOP.glob(f"scenarios/*/*{SUFFIX}")}
     assert scenarios
     assert {f"simloop/_{name}" for name in scenarios} <= contents
 
 
+@pytest.mark.slow
 def test_the_wheel_holds_the_pages_that_the_readme_leads_to(contents: set[str]) -> None:
     pages = {page.relative_to(TOP).as_posix() for page in PAGES if page.parent != TOP}
     assert {
@@ -61,14 +64,17 @@ def test_the_wheel_holds_the_pages_that_the_readme_leads_to(contents: set[str]) 
     } <= contents
 
 
+@pytest.mark.slow
 def test_the_wheel_tells_type_checkers_that_it_is_typed(contents: set[str]) -> None:
     assert "simloop/py.typed" in contents
 
 
+@pytest.mark.slow
 def test_the_wheel_puts_nothing_outside_its_package(contents: set[str]) -> None:
     assert {name.partition("/")[0] for name in contents} == {"simloop"}
 
 
+@pytest.mark.slow
 def test_the_source_distribution_holds_tests_and_what_they_need(sdist: Path) -> None:
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
@@ -79,6 +85,7 @@ def test_the_source_distribution_holds_tests_and_what_they_need(sdist: Path) -> 
     }
 
 
+@pytest.mark.slow
 def test_the_metadata_name_the_distribution_its_licence_and_its_python(
     distribution: Distribution,
 ) -> None:
@@ -90,6 +97,7 @@ def test_the_metadata_name_the_distribution_its_licence_and_its_python(
     assert metadata["Summary"] == "Deterministic simulation testing for LLM agent loops"
 
 
+@pytest.mark.slow
 def test_a_command_and_a_pytest_plugin_are_installed(distribution: Distribution) -> None:
     points = {(point.group, point.name, point.value) for point in distribution.entry_points}
     assert points == {
@@ -98,6 +106,7 @@ def test_a_command_and_a_pytest_plugin_are_installed(distribution: Distribution)
     }
 
 
+@pytest.mark.slow
 def test_the_core_needs_no_test_framework(distribution: Distribution) -> None:
     needed = [line for line in distribution.requires or () if "extra ==" not in line]
     assert needed
@@ -108,6 +117,7 @@ def test_a_checkout_finds_its_scenarios_beside_the_package() -> None:
     assert bundled_folder() == TOP / "scenarios"
 
 
+@pytest.mark.slow
 def test_an_installed_wheel_finds_its_scenarios_inside_the_package(
     installed: Path, tmp_path: Path
 ) -> None:
@@ -116,6 +126,7 @@ def test_an_installed_wheel_finds_its_scenarios_inside_the_package(
     assert found.strip() == str(installed / "simloop" / "_scenarios")
 
 
+@pytest.mark.slow
 def test_an_installed_wheel_lists_and_runs_its_scenarios(installed: Path, tmp_path: Path) -> None:
     listed = python(installed, "-m", "simloop", "list", cwd=tmp_path)
     assert "start/quickstart" in listed

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import syrupy
 
 AGENT = """
 from simloop.messages import UserMessage
@@ -107,7 +108,9 @@ def test_a_feature_that_an_agent_lacks_is_an_error_of_the_test(project: pytest.P
     result.stdout.fnmatch_lines(["*cannot express this: an agent of your own has no limits*"])
 
 
-def test_the_run_of_an_agent_is_a_snapshot(project: pytest.Pytester) -> None:
+def test_the_run_of_an_agent_is_a_snapshot(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
     project.makeconftest(CONFTEST)
     project.makepyfile(
         test_module="""
@@ -117,12 +120,14 @@ def test_the_run_of_an_agent_is_a_snapshot(project: pytest.Pytester) -> None:
             assert simloop_run("greeting.simloop.yaml", loop=mine.Counting, check=False) == snapshot
         """
     )
-    project.runpytest_subprocess("--snapshot-update", "test_module.py").assert_outcomes(passed=1)
+    # Sessions in this process replace what syrupy keeps of ours.
+    monkeypatch.setattr(syrupy, "_syrupy", syrupy._syrupy)
+    project.runpytest_inprocess("--snapshot-update", "test_module.py").assert_outcomes(passed=1)
     stored = project.path / "__snapshots__" / "test_module" / "test_it.trace.jsonl"
     assert '"loop":"mine:Counting"' in stored.read_text("utf-8")
-    project.runpytest_subprocess("test_module.py").assert_outcomes(passed=1)
+    project.runpytest_inprocess("test_module.py").assert_outcomes(passed=1)
     edited = Path(project.path / "mine.py")
     edited.write_text(edited.read_text().replace("UserMessage(prompt)]", 'UserMessage("Hm?")]'))
-    result = project.runpytest_subprocess("test_module.py")
+    result = project.runpytest_inprocess("test_module.py")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*look at the snapshot: simloop show *"])

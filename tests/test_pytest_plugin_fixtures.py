@@ -271,9 +271,7 @@ def test_fake_model_that_nobody_asked_is_an_error_on_one_line(project: pytest.Py
     result = play(project, MODEL % ("summaries=(Reply(say='Short.'),)", "return"))
     result.assert_outcomes(passed=1, errors=1)
     assert "During handling" not in result.stdout.str()
-    unheard = (
-        "model.0: the run made 0 requests and did not use model.0, summaries.0 (find out why*"
-    )
+    unheard = "model.0: the run made 0 requests and did not use model.0, summaries.0 (find out why*"
     result.stdout.fnmatch_lines(["*ERROR at teardown of test_it*", unheard, "*= PASSES =*"])
 
 

@@ -16,6 +16,7 @@ def play(project: pytest.Pytester, *args: str) -> pytest.RunResult:
     return project.runpytest_inprocess("-p", "no:syrupy", "--color=no", *args)
 
 
+@pytest.mark.slow
 def test_no_text_of_a_scenario_is_reported_as_it_is(project: pytest.Pytester) -> None:
     for name, text in hostile_scenarios():
         (project.path / f"{name}.simloop.yaml").write_text(text)
@@ -26,6 +27,7 @@ def test_no_text_of_a_scenario_is_reported_as_it_is(project: pytest.Pytester) ->
     ET.parse(project.path / "results.xml")
 
 
+@pytest.mark.slow
 def test_no_text_of_a_scenario_is_shown_as_it_is_where_a_python_test_runs_it(
     project: pytest.Pytester,
 ) -> None:

@@ -261,6 +261,7 @@ def test_without_the_plugin_there_are_no_such_items(project: pytest.Pytester) ->
     play(project, "-p", "no:simloop").assert_outcomes(passed=1)
 
 
+@pytest.mark.slow
 def test_our_own_scenarios_are_collected_and_pass(project: pytest.Pytester) -> None:
     scenarios = Path(__file__).resolve().parent.parent / "scenarios"
     count = len(list(scenarios.rglob("*.simloop.yaml")))

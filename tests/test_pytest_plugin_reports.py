@@ -19,7 +19,8 @@ FAILING = """
 
 def report(project: pytest.Pytester, body: str, *args: str) -> list[str]:
     project.makepyfile(test_module=FAILING.replace("BODY", body))
-    result = project.runpytest_subprocess(*args)
+    # syrupy keeps its session in a global.
+    result = project.runpytest_inprocess("-p", "no:syrupy", *args)
     result.assert_outcomes(failed=1)
     lines = result.outlines
     start = next(index for index, line in enumerate(lines) if line.startswith("____"))

@@ -1,10 +1,11 @@
 """Snapshots of runs in somebody's project: recorded, compared, and not deleted by accident."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import syrupy
+from filesizes import file_size_limit
 from syrupy.data import Snapshot, SnapshotCollection
 
 from simloop import Reply, Scenario, ScenarioError, parse_scenario, run, write_trace
@@ -182,6 +183,7 @@ def test_an_update_deletes_the_snapshot_of_a_test_that_is_gone(project: pytest.P
     assert kept(project) == ["test_a/test_first.trace.jsonl", "test_b/test_other.trace.jsonl"]
 
 
+@pytest.mark.slow
 def test_and_it_does_so_under_xdist(project: pytest.Pytester) -> None:
     (project.path / "test_b.py").unlink()
     project.runpytest_subprocess(UPDATE, "-n2").assert_outcomes(passed=3)
@@ -194,7 +196,7 @@ CRASHES = "import os, time\ndef test_crashes():\n    time.sleep(0.5)\n    os._ex
 
 
 # Each deletes something without the guard: see the test below.
-UNREACHED = [
+UNREACHED: list[tuple[str, str, str, list[str]]] = [
     ("x", "test_0", FAILS, ["-x"]),
     ("x-xdist", "test_0", FAILS, ["-x", "-n2"]),
     ("collection-error", "test_0", "syntax error", []),
@@ -207,15 +209,24 @@ UNREACHED = [
 ]
 
 
+def apart(flags: Sequence[str], source: str) -> bool:
+    """Whether a session must have a process of its own: it has workers, or is interrupted."""
+    return "-n2" in flags or "Interrupt" in source
+
+
 @pytest.mark.parametrize(
-    ("name", "source", "flags"), [case[1:] for case in UNREACHED], ids=[c[0] for c in UNREACHED]
+    ("name", "source", "flags"),
+    [
+        pytest.param(name, source, flags, id=title, marks=[pytest.mark.slow] * apart(flags, source))
+        for title, name, source, flags in UNREACHED
+    ],
 )
 def test_an_update_keeps_what_the_session_had_no_chance_to_ask_for(
     project: pytest.Pytester, name: str, source: str, flags: list[str]
 ) -> None:
     project.makepyfile(**{name: source})
-    apart = "-n2" in flags or "Interrupt" in source
-    (project.runpytest_subprocess if apart else project.runpytest_inprocess)(UPDATE, *flags)
+    run = project.runpytest_subprocess if apart(flags, source) else project.runpytest_inprocess
+    run(UPDATE, *flags)
     assert kept(project) == RECORDED
 
 
@@ -226,15 +237,13 @@ def test_without_the_guard_an_update_deletes_them(project: pytest.Pytester) -> N
     assert kept(project) == []
 
 
-def test_an_update_that_fails_half_way_leaves_the_recorded_trace_whole(
-    tmp_path: Path, file_size_limit: Callable[[int], None]
-) -> None:
+def test_an_update_that_fails_half_way_leaves_the_recorded_trace_whole(tmp_path: Path) -> None:
     path = tmp_path / "a.trace.jsonl"
     path.write_bytes(b"old")
     collection = SnapshotCollection(location=str(path))
     collection.add(Snapshot(name="a", data=encode(run(parse_scenario(GREETING)).trace)))
-    file_size_limit(1_000)
-    with pytest.raises(ScenarioError, match="cannot be written: File too large"):
+    refused = pytest.raises(ScenarioError, match="cannot be written: File too large")
+    with file_size_limit(1_000), refused:
         TraceSnapshotExtension.write_snapshot_collection(snapshot_collection=collection)
     assert path.read_bytes() == b"old"
     assert [file.name for file in tmp_path.iterdir()] == ["a.trace.jsonl"]

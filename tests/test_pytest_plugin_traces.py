@@ -159,6 +159,7 @@ def test_no_run_no_summary(project: pytest.Pytester) -> None:
     play(project).stdout.no_fnmatch_line("simloop: *")
 
 
+@pytest.mark.slow
 def test_under_xdist_everything_is_as_without(project: pytest.Pytester) -> None:
     write(project, good=GREETING, wrong=WRONG, bad="prompt: [", exhausted=EXHAUSTED)
     project.makepyfile("def test_it(simloop_run): assert simloop_run('good.simloop.yaml').ok")

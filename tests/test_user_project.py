@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+# Each test is a pytest of its own, with a wheel that is built for them.
+pytestmark = pytest.mark.slow
+
 CLAIM = '    result.expect(elapsed="120ms", text="It says Hello.", requests=2)'
 FILES = {
     "pyproject.toml": """\

@@ -101,7 +101,7 @@ class AgentDesign:
         if not is_agent(made):
             raise ScenarioError(
                 f"the loop `{self.name}` is a function without parameters that returns "
-                f"{type(made).__name__}, which is no agent",
+                f"{type(made).__name__}, which is not an agent",
                 key="loop",
                 hint=f"{AN_AGENT}; a function that makes a machine takes Limits",
             )

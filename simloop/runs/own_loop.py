@@ -256,7 +256,7 @@ def _check_options(made: Any, name: str, limits: Limits, given: Mapping[str, Any
 
 
 def _checked(machine: Any, loop: str) -> Machine:
-    message = f"the loop `{loop}` is no machine"
+    message = f"the loop `{loop}` is not a machine"
     hint = f"see Machine in simloop/kernel/machine.py; {AN_AGENT}"
     if inspect.iscoroutine(machine):
         machine.close()  # nobody awaits it
@@ -279,9 +279,9 @@ def _wrong_with(machine: Any) -> str:
     except Exception as error:  # noqa: BLE001 - a machine is somebody's code
         return f"`start` raises {type(error).__name__}: {error}"
     if not isinstance(run, Run):
-        return f"`start` gives {type(run).__name__}, which is no Run"
+        return f"`start` gives {type(run).__name__}, which is not a Run"
     if not isinstance(machine.policies, Policies):
-        return "`policies` are no Policies"
+        return "`policies` are not Policies"
     for name in ("endless", "judge_as"):
         if not isinstance(getattr(machine, name, ""), str):
             return f"`{name}` is no text"
@@ -290,9 +290,9 @@ def _wrong_with(machine: Any) -> str:
             return f"`{name}` is no mapping"
     for limit, bound in machine.bounds.items():
         if not isinstance(bound, Bound) or not hasattr(run, bound.counter):
-            return f"the bound `{limit}` is no Bound of a counter that its runs have"
+            return f"the bound `{limit}` is not a Bound of a counter that its runs have"
         if not isinstance(bound.at, int):
-            return f"the bound `{limit}` is at {bound.at!r}, which is no number"
+            return f"the bound `{limit}` is at {bound.at!r}, which is not a number"
     return _wrong_in_map(machine.legal)
 
 

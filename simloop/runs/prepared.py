@@ -100,7 +100,7 @@ class PreparedRun:
         if self._under_way:
             raise ScenarioError(
                 "a run of this conversation is under way, or was cut short",
-                hint="make another one",
+                hint="start a new conversation",
             )
         world = self._world or self._open_world(running_loop())
         # Made here and not before: the constructor of an agent may look at the clock.

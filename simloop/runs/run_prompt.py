@@ -89,7 +89,7 @@ def _checked(text: Any) -> str:
     """Return the text that an agent returned. Raises ScenarioError for anything else."""
     if text is not None and not isinstance(text, str):
         raise ScenarioError(
-            f"the agent returned {type(text).__name__}, and not a text",
+            f"the agent returned {type(text).__name__}, not a text",
             key="loop",
             hint="return its last text, or None",
         )

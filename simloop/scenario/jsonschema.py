@@ -9,6 +9,7 @@ import inspect
 import json
 import textwrap
 from collections.abc import Iterator
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -19,6 +20,7 @@ from simloop.kernel.checked import written_name
 from simloop.scenario.schema import Scenario
 
 
+@cache
 def schema_text() -> str:
     """Return the schema (draft 2020-12) as the text that `simloop schema` prints."""
     schema = {

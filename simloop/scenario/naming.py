@@ -73,7 +73,7 @@ def check_judge_as(judge_as: str, loop: object) -> None:
         return
     if isinstance(loop, str) and ":" not in loop:
         raise ScenarioError(
-            f"`{loop}` comes with simloop, and is judged as itself",
+            f"`{loop}` is bundled with simloop and has expectations of its own",
             key="judge_as",
             hint="leave it out, or name a loop of your own as module:attribute",
         )

@@ -92,7 +92,7 @@ class ScriptedTool(Strict):
             try:
                 canonical_json(getattr(self, field))
             except (TypeError, ValueError):
-                raise wrong(field, "this is no JSON: it has no NaN and no infinity") from None
+                raise wrong(field, "this is not JSON: it has no NaN and no infinity") from None
         if self.timeout is not None and (
             self.timeout < UNITS_NS["ms"] or self.timeout % UNITS_NS["ms"]
         ):
@@ -106,7 +106,8 @@ class ScriptedTool(Strict):
             Tool(lambda: None, name="tool", parameters=schema)
         except ScenarioError as error:
             raise wrong(
-                "json_schema", f"this is no JSON Schema{error.message.partition('JSON Schema')[2]}"
+                "json_schema",
+                f"this is not a JSON Schema{error.message.partition('JSON Schema')[2]}",
             ) from error
 
     def schema_of_arguments(self) -> dict[str, Any]:
@@ -334,8 +335,8 @@ class Scenario(Strict):
     expect: One[Expect] = Field(default=kept(Expect()), description="What must hold at the end.")
     expect_on: Named[Expect] = Field(
         default=kept({}),
-        description="What must hold instead when this loop runs it, by name. Of a version, such as "
-        "pi@0.87.1, what is said of its design must hold, unless something is said of the version.",
+        description="The expectations for this loop, by name. A version, such as pi@0.87.1, has "
+        "those of its design, unless it has its own.",
     )
 
     @model_validator(mode="after")

@@ -94,7 +94,7 @@ class Recorder:
         if self.chars > self.max_chars:
             error = RunawayRun(
                 f"the trace passed max_trace_chars={self.max_chars} characters of text without an "
-                "outcome: say less, or raise max_trace_chars in the scenario"
+                "outcome: shorten the texts, or raise max_trace_chars in the scenario"
             )
         else:
             error = RunawayRun(f"the trace passed {MAX_ENTRIES} entries without an outcome")

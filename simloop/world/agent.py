@@ -69,7 +69,7 @@ def _takes_world(made: Any, name: str) -> bool:
             continue
         return count > 1
     raise ScenarioError(
-        f"the agent `{name}` takes {signature}, and not a prompt and a world",
+        f"the agent `{name}` takes {signature}, not a prompt and a world",
         key="loop",
         hint="write `async def agent(prompt, world)`; `world` may be left out",
     )

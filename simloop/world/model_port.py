@@ -290,7 +290,7 @@ class RecordedStream:
         record_part = _RECORDED.get(kind)
         if record_part is None:
             raise ScenarioError(
-                f"the model gave a {kind.__name__}, which is no part of a stream",
+                f"the model gave a {kind.__name__}, which is not a part of a stream",
                 key="model",
                 hint="return text, a Reply, or parts such as TextDelta and Finish",
             )

@@ -120,7 +120,7 @@ def wrong_arguments(tool: Tool, arguments: Any) -> list[str]:
     """
     if not tool.work.is_plain and tool.work.of(arguments) > MOST_WORK:
         raise ScenarioError(
-            f"to check these arguments of tool {tool.spec.name} takes more than {MOST_WORK:,} "
+            f"checking these arguments of tool {tool.spec.name} takes more than {MOST_WORK:,} "
             "evaluations of subschemas",
             key=f"tools.{tool.spec.name}.parameters",
             hint="let fewer subschemas refer to the same one, or nest the arguments less",
@@ -175,7 +175,7 @@ def _work(schema: bytes, name: str) -> SchemaWork:
         wrong = f"one check takes more than {MOST_WORK:,} evaluations of subschemas"
     if wrong:
         raise ScenarioError(
-            f"the parameters of tool {name} are no JSON Schema that can be checked: {wrong}",
+            f"the parameters of tool {name} are not a JSON Schema that can be checked: {wrong}",
             key=f"tools.{name}.parameters",
             hint="let fewer subschemas refer to the same one",
         )
@@ -200,7 +200,7 @@ def validator_of(schema: bytes, name: str = "") -> jsonschema_rs.Draft202012Vali
         if wrong.endswith('is not a "regex"'):
             wrong += f", or the {patterns} patterns are too large together"
         raise ScenarioError(
-            f"the parameters of tool {name} are no JSON Schema: {wrong}",
+            f"the parameters of tool {name} are not a JSON Schema: {wrong}",
             key=f"tools.{name}.parameters",
         ) from error
 

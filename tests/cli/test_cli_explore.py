@@ -324,7 +324,7 @@ class TestLoop:
     def test_made_by_something_that_makes_none_says_what_is_missing(self) -> None:
         result = explore("--loop", "builtins:str")
         assert result.exit_code == 2
-        assert "is no machine: it has no name, legal" in result.stderr
+        assert "is not a machine: it has no name, legal" in result.stderr
 
     @pytest.mark.parametrize("text", [None, "1 / 0", "import no_such_module", "this is no Python"])
     def test_in_a_module_that_does_not_import_is_refused(
@@ -402,6 +402,7 @@ def test_limits_that_are_too_high_are_refused_before_anything_is_explored(
         assert word in result.stderr
 
 
+@pytest.mark.slow
 def test_high_limits_that_a_loop_does_not_heed_are_explored() -> None:
     assert explore("--loop", "pi", "--max-steps", "5000").exit_code == 1
     assert explore("--loop", "react", "--max-steps", "120").exit_code == 0

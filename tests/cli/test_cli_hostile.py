@@ -179,6 +179,7 @@ CHECK = ["check", "-v", "--format"]
 COMPARE = ["compare", "--loop", "reference", "--format"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [[*CHECK, "text"], [*CHECK, "json"], [*CHECK, "junit"], [*COMPARE, "text"], [*COMPARE, "html"]],
@@ -194,6 +195,7 @@ def test_no_text_of_a_scenario_is_printed_as_it_is(scenarios: Path, arguments: l
         ET.fromstring(result.stdout)
 
 
+@pytest.mark.slow
 def test_no_text_of_a_scenario_reaches_a_timeline_as_it_is(scenarios: Path) -> None:
     for path in sorted(scenarios.iterdir()):
         result = simloop("run", str(path))

@@ -45,6 +45,7 @@ def test_json_is_an_array_of_name_path_title_and_loop(
     assert json.loads(listed("--format", "json").stdout) == [row]
 
 
+@pytest.mark.slow
 def test_the_scenarios_of_this_installation_are_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -74,6 +75,7 @@ def test_a_bundled_scenario_that_cannot_be_read_is_named(
     assert "bad.simloop.yaml:1:1: " in result.stderr
 
 
+@pytest.mark.slow
 def test_a_theme_lists_its_own_scenarios() -> None:
     run = CliRunner().invoke(main, ["list", "retry/"])
     names = [line.split()[0] for line in run.stdout.splitlines()]

@@ -42,7 +42,7 @@ def columns(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         ("compare", "FILE"),
         ("compare", "retry/", "FILE"),
         ("record", "FILE", "--to", "."),
-        ("list",),
+        pytest.param(("list",), marks=pytest.mark.slow),
         ("explore", "--loop", "pi"),
         ("run", "no-such-scenario-and-a-name-that-is-longer-than-the-terminal-is-wide-by-far"),
         ("run", "FILE", "--format", "a-format-that-does-not-exist-and-is-longer-than-a-line"),

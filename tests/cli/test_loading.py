@@ -13,6 +13,7 @@ def printed(script: str) -> list[str]:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
 
 
+@pytest.mark.slow
 def test_the_models_are_built_without_a_search_for_plugins_of_pydantic() -> None:
     script = (
         "load('simloop.cli.run')\n"
@@ -22,6 +23,7 @@ def test_the_models_are_built_without_a_search_for_plugins_of_pydantic() -> None
     assert printed(script) == ["None", "False"]
 
 
+@pytest.mark.slow
 def test_a_model_of_the_users_own_has_its_plugins() -> None:
     script = (
         "load('simloop.cli.run')\n"
@@ -33,6 +35,7 @@ def test_a_model_of_the_users_own_has_its_plugins() -> None:
     assert printed(script) == ["True"]
 
 
+@pytest.mark.slow
 def test_what_the_user_says_about_plugins_stays() -> None:
     script = (
         "os.environ['PYDANTIC_DISABLE_PLUGINS'] = 'one'\n"
@@ -42,6 +45,7 @@ def test_what_the_user_says_about_plugins_stays() -> None:
     assert printed(script) == ["one"]
 
 
+@pytest.mark.slow
 def test_no_collection_runs_during_the_import_and_none_looks_at_the_modules_again() -> None:
     script = (
         "before = [each['collections'] for each in gc.get_stats()]\n"
@@ -52,6 +56,7 @@ def test_no_collection_runs_during_the_import_and_none_looks_at_the_modules_agai
     assert printed(script) == ["True", "True", "True"]
 
 
+@pytest.mark.slow
 def test_a_module_that_is_loaded_is_returned_and_no_further_object_exempted() -> None:
     script = (
         "first = load('simloop.cli.cat')\n"

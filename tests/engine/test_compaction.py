@@ -9,7 +9,6 @@ from histories import (
     PAD,
     histories,
     in_order,
-    modest,
     newest_user,
     policies,
     size,
@@ -94,57 +93,48 @@ shortened = st.builds(
 
 
 @given(shortened)
-@modest
 def test_a_compaction_makes_the_context_smaller_or_leaves_it_alone(done: Shortened) -> None:
     assert size(done.after) < size(done.before) or done.after == done.before
 
 
 @given(shortened)
-@modest
 def test_a_compaction_says_truly_whether_it_helped(done: Shortened) -> None:
     assert done.compacted.shrunk == (size(done.after) < size(done.before))
 
 
 @given(shortened)
-@modest
 def test_a_compaction_names_its_strategy_exactly_if_it_helped(done: Shortened) -> None:
     assert bool(done.entry.strategy) == done.compacted.shrunk
 
 
 @given(shortened)
-@modest
 def test_a_compaction_records_the_tokens_before_and_after(done: Shortened) -> None:
     recorded = (done.entry.tokens_before, done.entry.tokens_after)
     assert recorded == (size(done.before), size(done.after))
 
 
 @given(shortened)
-@modest
 def test_a_compaction_never_loses_the_newest_user_message(done: Shortened) -> None:
     assert newest_user(done.before) in done.after
 
 
 @given(shortened)
-@modest
 def test_a_compaction_never_parts_a_call_from_its_results(done: Shortened) -> None:
     assert unpaired(done.after) == []
 
 
 @given(shortened)
-@modest
 def test_a_compaction_keeps_the_order_of_what_stays(done: Shortened) -> None:
     assert in_order(without_summaries(done.after, done.before), done.before)
 
 
 @given(shortened)
-@modest
 def test_a_compaction_puts_in_one_summary_at_most(done: Shortened) -> None:
     put_in = len(done.after) - len(without_summaries(done.after, done.before))
     assert put_in == (done.entry.strategy == CompactionStrategy.SUMMARISE)
 
 
 @given(shortened)
-@modest
 def test_the_summary_is_asked_of_all_that_goes_and_a_last_user_message(done: Shortened) -> None:
     for request in done.requests:
         *conversation, asked = request.messages
@@ -156,7 +146,6 @@ def test_the_summary_is_asked_of_all_that_goes_and_a_last_user_message(done: Sho
 
 
 @given(histories(), policies, st.booleans())
-@modest
 def test_to_drop_the_oldest_asks_no_model(
     said: list[Message],
     policy: Compaction,

@@ -3,7 +3,6 @@
 from histories import (
     histories,
     in_order,
-    modest,
     newest_user,
     policies,
     size,
@@ -39,14 +38,12 @@ any_cut = given(cuts())
 
 
 @any_cut
-@modest
 def test_a_cut_parts_the_history_in_two_and_loses_nothing(planned: Planned) -> None:
     said, *_, cut = planned
     assert sorted(map(id, (*cut.removed, *cut.kept))) == sorted(map(id, said))
 
 
 @any_cut
-@modest
 def test_a_cut_keeps_the_order(planned: Planned) -> None:
     said, *_, cut = planned
     assert in_order(cut.removed, said)
@@ -54,21 +51,18 @@ def test_a_cut_keeps_the_order(planned: Planned) -> None:
 
 
 @any_cut
-@modest
 def test_a_cut_never_parts_a_call_from_its_results(planned: Planned) -> None:
     *_, cut = planned
     assert (unpaired(cut.removed), unpaired(cut.kept)) == ([], [])
 
 
 @any_cut
-@modest
 def test_a_cut_keeps_the_newest_user_message(planned: Planned) -> None:
     said, *_, cut = planned
     assert newest_user(said) in cut.kept
 
 
 @any_cut
-@modest
 def test_a_cut_keeps_the_newest_turns(planned: Planned) -> None:
     said, policy, forced, _, cut = planned
     newest = turns_of(said)[-(1 if forced else policy.keep_turns) :]
@@ -76,7 +70,6 @@ def test_a_cut_keeps_the_newest_turns(planned: Planned) -> None:
 
 
 @any_cut
-@modest
 def test_a_cut_takes_the_oldest_turns_first(planned: Planned) -> None:
     said, *_, cut = planned
     if cut.removed:
@@ -89,7 +82,6 @@ def test_a_cut_takes_the_oldest_turns_first(planned: Planned) -> None:
 
 
 @any_cut
-@modest
 def test_a_cut_takes_no_turn_more_than_it_must(planned: Planned) -> None:
     said, _, _, down_to, cut = planned
     if cut.removed:
@@ -100,7 +92,6 @@ def test_a_cut_takes_no_turn_more_than_it_must(planned: Planned) -> None:
 
 
 @any_cut
-@modest
 def test_a_cut_gets_down_to_its_aim_unless_nothing_more_may_go(planned: Planned) -> None:
     said, policy, forced, down_to, cut = planned
     everything = plan_cut(said, policy, utf8_bytes_over_4, forced=forced, down_to=-1)
@@ -108,7 +99,6 @@ def test_a_cut_gets_down_to_its_aim_unless_nothing_more_may_go(planned: Planned)
 
 
 @any_cut
-@modest
 def test_a_summary_stands_where_the_first_removed_message_stood(planned: Planned) -> None:
     said, *_, cut = planned
     if cut.removed:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simloop.engine.context import History, message_tokens, utf8_bytes_over_4
@@ -64,7 +64,6 @@ def tokens_from_scratch(said: Sequence[Message]) -> int:
 
 
 @given(histories, edits)
-@settings(deadline=None, max_examples=80)
 def test_the_tokens_are_those_of_a_count_from_scratch(
     start: list[Message], edits: list[Edit]
 ) -> None:
@@ -74,7 +73,6 @@ def test_the_tokens_are_those_of_a_count_from_scratch(
 
 
 @given(histories, edits)
-@settings(deadline=None, max_examples=80)
 def test_a_view_never_changes(start: list[Message], edits: list[Edit]) -> None:
     history = history_of(start)
     view = history.view()
@@ -86,7 +84,6 @@ def test_a_view_never_changes(start: list[Message], edits: list[Edit]) -> None:
 
 
 @given(histories, st.integers(-10, 10))
-@settings(deadline=None, max_examples=60)
 def test_a_view_is_indexed_as_a_list_is(said: list[Message], index: int) -> None:
     view = history_of(said).view()
     if -len(said) <= index < len(said):
@@ -97,7 +94,6 @@ def test_a_view_is_indexed_as_a_list_is(said: list[Message], index: int) -> None
 
 
 @given(histories, st.slices(8))
-@settings(deadline=None, max_examples=60)
 def test_a_view_is_sliced_as_a_list_is(said: list[Message], part: slice) -> None:
     assert list(history_of(said).view()[part]) == said[part]
 

@@ -3,7 +3,7 @@
 import pytest
 from counted import counters_of
 from driving import DONE, HANGS, JITTERY, LOOK, look, play
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 from pacing import paced
@@ -170,7 +170,6 @@ REPLIES = st.sampled_from(
 
 
 @given(st.lists(REPLIES, max_size=6), st.integers(0, 3))
-@settings(deadline=None, max_examples=40)
 def test_the_same_scenario_and_seed_give_the_same_bytes(replies: list[Reply], seed: int) -> None:
     def trace() -> bytes:
         return encode(play(*replies, DONE, retry=JITTERY, seed=seed).trace)
@@ -179,7 +178,6 @@ def test_the_same_scenario_and_seed_give_the_same_bytes(replies: list[Reply], se
 
 
 @given(st.lists(REPLIES, max_size=6))
-@settings(deadline=None, max_examples=40)
 def test_entries_are_numbered_without_a_gap_and_time_never_goes_back(replies: list[Reply]) -> None:
     recorded = play(*replies, DONE).trace.entries
     assert [entry.seq for entry in recorded] == list(range(len(recorded)))
@@ -187,7 +185,6 @@ def test_entries_are_numbered_without_a_gap_and_time_never_goes_back(replies: li
 
 
 @given(st.lists(REPLIES, max_size=6))
-@settings(deadline=None, max_examples=40)
 def test_the_last_entry_says_what_the_result_says(replies: list[Reply]) -> None:
     result = play(*replies, DONE)
     last = result.trace.entries[-1]
@@ -202,7 +199,6 @@ def test_the_last_entry_says_what_the_result_says(replies: list[Reply]) -> None:
 
 
 @given(st.lists(REPLIES, max_size=8), st.integers(1, 4), st.integers(1, 4), st.integers(0, 3))
-@settings(deadline=None, max_examples=60)
 def test_the_work_of_a_run_is_bounded_by_its_limits(
     replies: list[Reply], steps: int, errors: int, compactions: int
 ) -> None:

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pacing import MS, nap, paced
 from stopping import (
@@ -112,7 +112,6 @@ def stories(draw: st.DrawFn) -> tuple[Scenario, dict[str, Any]]:
 
 
 @given(story=stories(), at_ms=st.integers(0, 120))
-@settings(deadline=None, max_examples=150)
 def test_any_run_stopped_at_any_time_leaves_nothing_open(
     story: tuple[Scenario, dict[str, Any]], at_ms: int
 ) -> None:

@@ -1,7 +1,7 @@
 """Waits between the tries of a run: as long as policy, provider and seed say."""
 
 from driving import DONE, JITTERY, S, play
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simloop import Http, Limits, Reply, Result, Scenario
@@ -60,7 +60,6 @@ def jittered(seed: int) -> list[int]:
 
 
 @given(st.integers(0, 2**63 - 1))
-@settings(deadline=None, max_examples=20)
 def test_jitter_is_the_same_for_the_same_seed(seed: int) -> None:
     assert jittered(seed) == jittered(seed)
 
@@ -75,7 +74,6 @@ def test_jitter_differs_from_wait_to_wait() -> None:
 
 
 @given(st.integers(0, 1_000))
-@settings(deadline=None, max_examples=20)
 def test_jitter_takes_off_no_more_than_its_share(seed: int) -> None:
     first, second = jittered(seed)
     assert S <= first <= 2 * S

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pacing import nap, paced
 
@@ -189,7 +189,6 @@ PLANS = st.lists(
 
 
 @given(PLANS, st.lists(REPLIES, max_size=4), POLICIES)
-@settings(deadline=None, max_examples=60)
 def test_watching_changes_nothing_in_any_run(
     plan: Turns, replies: list[Reply], policy: ToolExecution
 ) -> None:

@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from modelcalling import STOP, classified, fault_of, play, says
 from pacing import MS, paced
@@ -139,7 +139,6 @@ def test_a_callback_cut_by_the_end_of_the_call_is_not_said_to_have_had_its_own_t
     st.integers(1, 40), st.integers(1, 40), st.integers(0, 50),
     st.lists(st.integers(0, 30), max_size=3),
 )  # fmt: skip
-@settings(deadline=None, max_examples=80)
 def test_a_call_ends_at_the_first_bound_that_it_passes(
     first_ms: int, whole_ms: int, wait_ms: int, gaps_ms: list[int]
 ) -> None:

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 from counted import counters_of
 from growth import LINEAR, growth
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from modelcalling import STOP, play, says
 from stopping import call_ids
@@ -180,13 +180,11 @@ def test_a_trace_of_a_hostile_stream_can_be_written(parts: tuple[Part, ...]) -> 
 
 
 @given(st.text())
-@settings(deadline=None, max_examples=80)
 def test_writable_text_can_be_written_and_keeps_its_length(text: str) -> None:
     assert len(writable(text).encode()) >= len(text)
 
 
 @given(st.text(st.characters(codec="utf-8")))
-@settings(deadline=None, max_examples=60)
 def test_text_that_can_be_written_stays_as_it_is(text: str) -> None:
     assert writable(text) == text
 

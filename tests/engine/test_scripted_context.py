@@ -21,7 +21,7 @@ from simloop.trace.recorder import Recorder
 from simloop.virtual.running import run_virtual
 from simloop.virtual.simulate import running_loop
 
-SEEDED = settings(deadline=None, derandomize=True)
+SEEDED = settings(derandomize=True)
 WORDS = st.lists(st.booleans(), max_size=6).map(tuple)
 T = TypeVar("T")
 

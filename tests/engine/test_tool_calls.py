@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from toolcalling import EVERY_ORDER, INVALID, answer, fail, result_of, results, square, started
 
@@ -70,7 +70,6 @@ def test_a_whole_number_of_any_size_reaches_the_tool() -> None:
     assert result_of(square, {"n": 10**40}).text == str(10**80)
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.text() | st.from_regex(r'[\[\]{}",:0-9a\\ ]{0,20}', fullmatch=True))
 def test_whatever_the_arguments_are_the_call_has_one_result(arguments: str) -> None:
     run = answer(Reply(call={"echo": arguments}), Tool(lambda **given: given, name="echo"))
@@ -119,7 +118,6 @@ def test_lone_surrogates_in_a_call_are_replaced_before_they_are_kept() -> None:
     assert results(result) == [ToolMessage("\ufffd", text, is_error=True)]
 
 
-@settings(deadline=None, max_examples=40)
 @given(st.lists(st.sampled_from(["ok", "gone", "bad json", "bad type", "raises"]), max_size=6))
 @EVERY_ORDER
 def test_calls_and_results_pair_one_to_one_in_order(

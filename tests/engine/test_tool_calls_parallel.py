@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pacing import MS, nap
 from toolcalling import PARALLEL, answer, fail, results, started
@@ -31,21 +31,18 @@ waits = st.lists(st.integers(0, 5), min_size=1, max_size=5)
 
 
 @given(waits)
-@settings(deadline=None, max_examples=40)
 def test_sequential_tools_take_the_sum_of_their_times(milliseconds: list[int]) -> None:
     reply, tools = timed(*milliseconds)
     assert answer(reply, *tools).elapsed_ns == sum(milliseconds) * MS
 
 
 @given(waits)
-@settings(deadline=None, max_examples=40)
 def test_parallel_tools_take_the_longest_of_their_times(milliseconds: list[int]) -> None:
     reply, tools = timed(*milliseconds)
     assert answer(reply, *tools, policy=PARALLEL).elapsed_ns == max(milliseconds) * MS
 
 
 @given(waits)
-@settings(deadline=None, max_examples=40)
 def test_results_of_parallel_tools_are_kept_in_the_order_of_the_calls(
     milliseconds: list[int],
 ) -> None:
@@ -55,7 +52,6 @@ def test_results_of_parallel_tools_are_kept_in_the_order_of_the_calls(
 
 
 @given(waits)
-@settings(deadline=None, max_examples=40)
 def test_parallel_tools_start_in_the_order_of_the_calls(milliseconds: list[int]) -> None:
     reply, tools = timed(*milliseconds)
     run = answer(reply, *tools, policy=PARALLEL)

@@ -12,7 +12,7 @@ from simloop.errors import ScenarioError
 from simloop.kernel.checked import written_name
 from simloop.kernel.limits import Limits
 
-SEEDED = settings(deadline=None, derandomize=True)
+SEEDED = settings(derandomize=True)
 MINIMA = {
     "max_steps": 1,
     "max_steps_per_round": 1,

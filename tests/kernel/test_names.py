@@ -84,7 +84,7 @@ REPLIES = st.builds(
 )
 
 
-@settings(deadline=None, derandomize=True)
+@settings(derandomize=True)
 @given(REPLIES, REPLIES)
 def test_two_replies_are_told_the_same_only_if_they_are_the_same(
     one: Struct, other: Struct
@@ -92,7 +92,7 @@ def test_two_replies_are_told_the_same_only_if_they_are_the_same(
     assert (describe(one) == describe(other)) == (one == other)
 
 
-@settings(deadline=None, derandomize=True)
+@settings(derandomize=True)
 @given(REPLIES, st.data())
 def test_a_value_is_told_by_any_of_its_words_in_any_order(
     reply: Struct, data: st.DataObject

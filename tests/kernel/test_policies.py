@@ -20,7 +20,7 @@ from simloop.kernel.policies import (
 )
 from simloop.kernel.retry import ExponentialBackoff
 
-SEEDED = settings(deadline=None, derandomize=True)
+SEEDED = settings(derandomize=True)
 PERCENT = st.integers(1, 100)
 
 

@@ -157,7 +157,7 @@ def test_each_of_its_examples_is_a_scenario_that_runs() -> None:
         assert verify(scenario).exit_code == 0
 
 
-@settings(deadline=None, derandomize=True)
+@settings(derandomize=True)
 @given(st.lists(st.integers(0, 10**6), min_size=10, max_size=10), st.booleans())
 def test_any_walk_of_it_ends_in_time(choices: list[int], once: bool) -> None:  # noqa: FBT001
     machine: Machine = one_try(Limits()) if once else TwoTries()

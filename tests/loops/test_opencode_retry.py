@@ -44,7 +44,7 @@ def goes(version: str, fault: Fault) -> str:
     return "retry" if passing or (new and fault.code in ("server_error", "timeout")) else "fail"
 
 
-@settings(deadline=None, derandomize=True, max_examples=150)
+@settings(derandomize=True)
 @given(st.sampled_from(sorted(POLICIES)), FAULTS)
 def test_a_version_does_with_any_failure_as_the_list_of_rules_says(
     version: str, fault: Fault

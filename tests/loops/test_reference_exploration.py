@@ -30,7 +30,7 @@ from simloop.kernel.signals import Signal
 from simloop.kernel.states import State
 from simloop.loops.reference import LEGAL, ReferenceLoop
 
-SEEDED = settings(deadline=None, derandomize=True)
+SEEDED = settings(derandomize=True)
 
 
 def longest(explored: Explored, weight: Callable[[tuple[Effect, ...]], int]) -> int:

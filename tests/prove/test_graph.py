@@ -22,7 +22,7 @@ from simloop.prove.graph import (
 )
 from simloop.prove.visited import Graph, Step
 
-SEEDED = settings(deadline=None, derandomize=True, max_examples=100)
+SEEDED = settings(derandomize=True)
 MOST_NODES = 6
 Arrows = list[list[tuple[Signal, int]]]
 

@@ -182,11 +182,14 @@ class TakesNothing:
 WRONG: dict[str, tuple[Any, str]] = {
     "three parameters": (takes_too_much, r"takes_too_much` takes .*write `async def agent\("),
     "none": (TakesNothing, r"TakesNothing` takes \(\).*write `async def agent\("),
-    "not async": (not_async, r"not_async` is no machine: .*an agent is `async def agent"),
-    "a coroutine": (wraps, r"wraps` is no machine: .*an agent is `async def agent"),
-    "limits": (takes_limits, r"takes_limits` is no machine: .*a function without parameters"),
-    "no agent": (lambda: 7, r"returns int, which is no agent .*a function that makes a machine"),
-    "a machine": (makes_a_machine, r"returns PiLoop, which is no agent .* takes Limits"),
+    "not async": (not_async, r"not_async` is not a machine: .*an agent is `async def agent"),
+    "a coroutine": (wraps, r"wraps` is not a machine: .*an agent is `async def agent"),
+    "limits": (takes_limits, r"takes_limits` is not a machine: .*a function without parameters"),
+    "no agent": (
+        lambda: 7,
+        r"returns int, which is not an agent .*a function that makes a machine",
+    ),
+    "a machine": (makes_a_machine, r"returns PiLoop, which is not an agent .* takes Limits"),
     "an argument": (NeedsMore, r"NeedsMore` cannot be made.*missing .*'model'"),
 }
 
@@ -202,7 +205,7 @@ def test_an_agent_that_returns_no_text_is_refused() -> None:
     async def returns_a_number(_: str) -> Any:
         return 7
 
-    with pytest.raises(ScenarioError, match=r"returned int, and not a text .*or None"):
+    with pytest.raises(ScenarioError, match=r"returned int, not a text .*or None"):
         run(Scenario(prompt="Go."), loop=returns_a_number)
 
 

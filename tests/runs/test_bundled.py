@@ -94,7 +94,13 @@ def unpaired(messages: Iterable[Message]) -> list[str]:
     return wrong + open_ids
 
 
-@pytest.fixture(params=PATHS, ids=name_of)
+@pytest.fixture(
+    params=[
+        pytest.param(path, marks=[pytest.mark.slow] * ("ten-megabytes" in path.name))
+        for path in PATHS
+    ],
+    ids=name_of,
+)
 def path(request: pytest.FixtureRequest) -> Path:
     chosen: Path = request.param
     return chosen
@@ -182,7 +188,9 @@ def test_it_gives_the_same_bytes_each_time(path: Path) -> None:
 
 def test_its_trace_reads_back_as_it_was_written(path: Path) -> None:
     written = encode(trace_of(path))
-    assert encode(decode(written)) == written
+    read = decode(written)
+    assert read.entries == trace_of(path).entries
+    assert encode(read) == written
 
 
 def states_of(trace: LoopTrace, machine: Machine) -> list[tuple[str, int]]:

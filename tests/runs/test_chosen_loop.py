@@ -370,10 +370,10 @@ def test_an_expectation_of_the_loop_itself_comes_before_that_of_its_design() -> 
 
 
 def test_a_bundled_loop_is_judged_as_itself() -> None:
-    with pytest.raises(ScenarioError, match=r"`react` comes with simloop") as caught:
+    with pytest.raises(ScenarioError, match=r"`react` is bundled with simloop") as caught:
         run(ANSWERED, loop="react", judge_as="pi")
     assert caught.value.key == "judge_as"
-    with pytest.raises(ScenarioError, match=r"^a:2:11: judge_as: `reference` comes with simloop"):
+    with pytest.raises(ScenarioError, match=r"^a:2:11: judge_as: `reference` is bundled"):
         parse_scenario("prompt: x\njudge_as: pi\n", "a")
 
 
@@ -492,6 +492,7 @@ def library() -> list[Scenario]:
     return [load_scenario(path) for path in sorted(folder.rglob("*.simloop.yaml"))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COPIES)
 def test_an_exact_copy_of_a_bundled_loop_passes_the_whole_library(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

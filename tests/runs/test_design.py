@@ -95,7 +95,7 @@ def test_a_constructor_that_fails_is_an_error_of_the_loop_that_is_named() -> Non
 
 
 def test_a_factory_that_makes_no_agent_is_an_error_that_says_what_it_makes() -> None:
-    with pytest.raises(ScenarioError, match="returns str, which is no agent"):
+    with pytest.raises(ScenarioError, match="returns str, which is not an agent"):
         agent_design(lambda: "mine").agent(SETTINGS)
 
 

@@ -153,7 +153,7 @@ MENDS = (
             "_follow",
             *(
                 "if reason is _TOOL_CALLS:",
-                "if reason in {_TOOL_CALLS, FinishReason.OTHER}:",
+                "if reason in (_TOOL_CALLS, FinishReason.OTHER):",
             ),
         ),
     ),

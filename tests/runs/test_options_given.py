@@ -145,7 +145,7 @@ class NoMachine:
 
 @pytest.mark.parametrize("loop", [NoMachine(), NoMachine], ids=["object", "class"])
 def test_what_is_no_machine_cannot_be_run(loop: Any) -> None:
-    with pytest.raises(ScenarioError, match="is no machine: it has no name, legal, policies"):
+    with pytest.raises(ScenarioError, match="is not a machine: it has no name, legal, policies"):
         run(Scenario(prompt="Hi"), loop=loop)
 
 

@@ -207,7 +207,7 @@ def test_what_is_no_machine_is_refused_by_what_it_lacks() -> None:
     with pytest.raises(ScenarioError) as caught:
         machine_for("test_registry:HALF", Limits())
     assert caught.value.message == (
-        "the loop `test_registry:HALF` is no machine: it has no "
+        "the loop `test_registry:HALF` is not a machine: it has no "
         "legal, policies, bounds, unsupported, start"
     )
 

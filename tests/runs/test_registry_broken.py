@@ -93,10 +93,13 @@ def with_attribute(name: str, value: object) -> Machine:
     ("machine", "why"),
     [
         (Unstarted(), "`start` raises ValueError: oops"),
-        (with_attribute("start", lambda: 5), "`start` gives int, which is no Run"),
-        (with_attribute("policies", None), "`policies` are no Policies"),
+        (with_attribute("start", lambda: 5), "`start` gives int, which is not a Run"),
+        (with_attribute("policies", None), "`policies` are not Policies"),
         (with_attribute("legal", None), "`legal` is no mapping"),
-        (with_attribute("bounds", {"max": Bound("nothing", 1)}), "the bound `max` is no Bound of"),
+        (
+            with_attribute("bounds", {"max": Bound("nothing", 1)}),
+            "the bound `max` is not a Bound of",
+        ),
         (with_attribute("bounds", {"max": Bound("total_steps", cast("int", "3"))}), "is at '3'"),
         (with_attribute("legal", {Ready: [Began]}), "`legal` gives for Ready no mapping"),
         (with_attribute("legal", {Ready: {Began: CallingModel}}), "for Ready not types"),

@@ -54,6 +54,7 @@ def test_an_agent_that_swallows_all_but_its_cancellation_is_ended_all_the_same()
         run(FAILING, loop=swallows)
 
 
+@pytest.mark.slow
 def test_a_tool_that_returns_something_new_is_progress() -> None:
     answers = iter(range(6_000))
 

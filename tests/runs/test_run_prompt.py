@@ -121,7 +121,7 @@ def test_an_agent_that_returns_no_text_but_something_else_is_wrong() -> None:
     async def counts(_: str, __: World) -> Any:
         return 5
 
-    with pytest.raises(ScenarioError, match="the agent returned int, and not a text"):
+    with pytest.raises(ScenarioError, match="the agent returned int, not a text"):
         ending_of(counts)
 
 

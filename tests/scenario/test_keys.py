@@ -50,6 +50,7 @@ def test_no_key_has_a_unit_in_its_name_because_every_duration_is_a_text_with_one
     assert {"max_wall_clock", "timeout", "initial_delay", "first_delay", "takes"} <= shown
 
 
+@pytest.mark.slow
 def test_a_yaml_1_1_reader_finds_the_same_keys_in_every_bundled_file() -> None:
     assert keys_of(yaml.safe_load("{a: [{on: b}]}")) == [("a", [[(True, None)]])]  # it can fail
     read = {path: yaml.safe_load(path.read_text("utf-8")) for path in BUNDLED}

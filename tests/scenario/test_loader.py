@@ -3,7 +3,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from simloop.errors import ScenarioError
@@ -48,7 +48,6 @@ def read(text: str) -> Scenario | ScenarioError:
         return error
 
 
-@settings(deadline=None, max_examples=300)
 @given(FILES)
 @example('prompt: x\nabort: {at: "5s\\n"}\n')
 @example("prompt: x\ntools: {t: {returns: .nan}}\n")
@@ -64,7 +63,6 @@ def test_any_file_of_known_words_gives_a_scenario_or_a_line_with_a_place_for_eac
             assert line.startswith(f"a.yaml:{mistake.line}:{mistake.column}: ")
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_any_text_gives_a_scenario_or_a_scenario_error(text: str) -> None:
     assert isinstance(read(text), Scenario | ScenarioError)

@@ -197,10 +197,10 @@ CASES = [
     ),
     Case("returns-and-raises", "tools: {a: {returns: x, raises: y}}\n", "2:25", "tools.a.raises: "),
     Case("not-a-number", "tools: {a: {returns: .nan}}\n", "2:13", "tools.a.returns: this is no"),
-    Case("no-schema", "tools: {a: {json_schema: {type: strin}}}\n", "2:13", "is no JSON Schema"),
+    Case("no-schema", "tools: {a: {json_schema: {type: strin}}}\n", "2:13", "is not a JSON Schema"),
     Case(
         "remote-schema", "tools: {a: {json_schema: {$ref: 'http://a/b'}}}\n",
-        "2:13", "tools.a.json_schema: this is no JSON Schema", "",
+        "2:13", "tools.a.json_schema: this is not a JSON Schema", "",
     ),
 ]  # fmt: skip
 
@@ -251,10 +251,11 @@ def test_it_says_nothing_in_the_words_of_pydantic(path: Path) -> None:
         (b"\x7fELF\x02\x01\x01\x00", ":1:1", "the hidden character U+007F"),
         (b"prompt: x\ntitle: \xff\xfe\n", ":2:8", "byte 0xff at offset 17 is not UTF-8"),
         (b"prompt: x\x00\n", ":1:10", "the hidden character U+0000"),
-        (
+        pytest.param(
             b"prompt: x\nmodel: [" + b"{}," * 60_000 + b"]",
             ":2:",
             "more than 50,000 keys and values",
+            marks=pytest.mark.slow,
         ),
     ],
     ids=["over-a-megabyte", "deep-list", "deep-mapping", "binary", "latin-1", "nul", "many-nodes"],

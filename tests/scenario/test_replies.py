@@ -2,7 +2,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -70,7 +70,6 @@ def test_reasoning_comes_before_text_and_text_before_calls() -> None:
     assert kinds == [ReasoningDelta, TextDelta, ToolCallPart, Finish]
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_the_words_of_a_text_make_the_text_again(text: str) -> None:
     parts = parts_of(say=text, finish="stop")
@@ -112,7 +111,6 @@ def test_ids_may_be_given_even_twice_the_same() -> None:
     assert [call.id for call in calls_of(call={"a": {}, "b": {}}, ids=["x", "x"])] == ["x", "x"]
 
 
-@settings(deadline=None)
 @given(st.text(max_size=300), st.integers(1, 100))
 def test_fragments_make_the_arguments_again(arguments: str, fragments: int) -> None:
     parts = parts_of(call={"tool": arguments}, fragments=fragments)
@@ -178,7 +176,6 @@ def test_a_body_that_is_no_json_leaves_the_status_to_speak(body: str) -> None:
     assert Http(status=502, body=body).fault() == Fault("502 Bad Gateway", status=502)
 
 
-@settings(deadline=None)
 @given(st.integers(1, 120 * 10**9))
 def test_retry_after_asks_for_exactly_the_time_that_is_written(nanoseconds: int) -> None:
     reply = reply_of(http={"status": 429, "retry_after": format_duration(nanoseconds)})
@@ -261,7 +258,6 @@ def test_a_reply_is_used_once_and_a_rule_always_unless_it_says_so(
     assert (entry.times, entry.position) == (times, "model.4")
 
 
-@settings(deadline=None)
 @given(st.recursive(st.none() | st.booleans() | st.text(), lambda i: st.lists(i, max_size=3)))
 def test_arguments_of_any_shape_arrive_as_that_json(value: Any) -> None:
     sent = calls_of(call={"tool": {"a": value}})[0].arguments

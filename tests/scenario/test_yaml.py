@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simloop.errors import ScenarioError
@@ -355,7 +355,6 @@ values = st.recursive(
 trees = st.dictionaries(words, values, max_size=5)
 
 
-@settings(deadline=None)
 @given(tree=trees, indent=st.sampled_from([None, 1, 4]), compact=st.booleans())
 def test_json_reads_as_json_and_every_place_points_at_its_part(
     tree: dict[str, Any], indent: int | None, *, compact: bool
@@ -379,7 +378,6 @@ indicators = st.sampled_from([*"-?:,[]{}#&*!|>'\"%@`~= \n\r\t\\", "a: ", "\n  "]
 words_of_yaml = st.sampled_from(["- ", "---\n", "\n...\n", "%YAML 1.", "\\U0011", "<<", "1", "é"])
 
 
-@settings(deadline=None, max_examples=500)
 @given(st.lists(indicators | words_of_yaml, max_size=30).map("".join) | st.text(max_size=200))
 def test_any_text_reads_or_is_refused_at_a_place_in_one_printable_line(text: str) -> None:
     outcome = outcome_of(text)
@@ -390,7 +388,6 @@ def test_any_text_reads_or_is_refused_at_a_place_in_one_printable_line(text: str
         assert outcome.hint
 
 
-@settings(deadline=None)
 @given(raw=st.binary(max_size=100).filter(lambda raw: not raw.isascii()))
 def test_any_bytes_in_a_file_read_as_utf_8_or_are_refused(
     raw: bytes, tmp_path_factory: pytest.TempPathFactory

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simloop.errors import ScenarioError
@@ -39,7 +39,6 @@ def test_a_bundled_scenario_is_read_alike(listed: Listed) -> None:
 
 
 @given(st.lists(PIECES, max_size=14).map("".join))
-@settings(deadline=None, max_examples=400)
 def test_any_text_is_read_alike_or_refused_alike(text: str) -> None:
     assert outcome(read_yaml, text) == outcome(slowly, text)
 

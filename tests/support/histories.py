@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from hypothesis import settings
 from hypothesis import strategies as st
 
 from simloop import Compaction
@@ -90,6 +89,3 @@ def unpaired(messages: Sequence[Message]) -> list[str]:
         calls = message.calls if isinstance(message, AssistantMessage) else ()
         open_calls = [call.id for call in calls]
     return wrong + open_calls
-
-
-modest = settings(deadline=None, max_examples=80)

@@ -24,9 +24,9 @@ def current() -> tuple[VirtualLoop, asyncio.Task[Any]]:
 def cancellation(wall_clock_ms: int | None = None) -> Cancellation:
     """Return the cancellation of a run in the current task."""
     loop, task = current()
-    interrupts = Cancellation(loop)
-    interrupts.open(task, wall_clock_ms)
-    return interrupts
+    cancelling = Cancellation(loop)
+    cancelling.open(task, wall_clock_ms)
+    return cancelling
 
 
 def play(main: Callable[[Cancellation], Coroutine[Any, Any, T]]) -> T:

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simloop import (
@@ -65,7 +65,6 @@ def test_a_trace_grows_with_the_run_and_not_with_its_square() -> None:
 
 
 @given(cut=st.integers(min_value=1, max_value=3000))
-@settings(deadline=None, max_examples=60)
 def test_a_file_that_was_cut_loads_up_to_its_last_whole_line(cut: int) -> None:
     whole = a_trace()
     data = encode(whole)

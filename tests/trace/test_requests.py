@@ -81,7 +81,7 @@ class Conversation:
         return view(self.messages, tail=tail) if self.by_view else [*self.messages, *tail]
 
 
-@settings(deadline=None, derandomize=True, max_examples=300)
+@settings(derandomize=True)
 @given(st.data())
 def test_any_sequence_of_requests_is_read_as_it_was_sent(data: st.DataObject) -> None:
     draw = data.draw

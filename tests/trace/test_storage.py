@@ -1,10 +1,11 @@
 import fcntl
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from filesizes import file_size_limit
 
 from simloop.errors import ScenarioError
 from simloop.trace.storage import create_folder, read_file, write_file
@@ -128,13 +129,11 @@ class TestAPipeOrADevice:
 
 
 class TestAWriteThatFailsHalfWay:
-    def test_leaves_the_old_file_whole_and_nothing_else(
-        self, tmp_path: Path, file_size_limit: Callable[[int], None]
-    ) -> None:
+    def test_leaves_the_old_file_whole_and_nothing_else(self, tmp_path: Path) -> None:
         path = tmp_path / "a"
         path.write_text("old")
-        file_size_limit(1_000)
-        refused = refusal_to_write(path, b"x" * 100_000)
+        with file_size_limit(1_000):
+            refused = refusal_to_write(path, b"x" * 100_000)
         assert refused == f"{path}: cannot be written: File too large (free some space)"
         assert path.read_text() == "old"
         assert names(tmp_path) == ["a"]

@@ -5,7 +5,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from simloop.check.replay import run_to_the_end
 from simloop.errors import CheckFailed
 from simloop.kernel.errorclass import ErrorClass
 from simloop.messages import AssistantMessage, Part, Request
@@ -15,7 +14,6 @@ from simloop.scenario.catalog import SUFFIX, bundled_folder
 from simloop.scenario.designs import DESIGNS
 from simloop.scenario.loader import load_scenario, parse_scenario
 from simloop.trace import entries, views
-from simloop.trace.codec import decode, encode
 from simloop.trace.entries import AnyEntry
 from simloop.trace.requests import requests
 from simloop.world.fake_model import FakeModel, Model
@@ -66,6 +64,7 @@ def heard(record: list[AnyEntry]) -> list[Request]:
     return [request for request in requests(record) if request.number not in lost]
 
 
+# The views of a trace that was read are the same, because its entries are: see test_bundled.py.
 @pytest.mark.parametrize("path", PATHS, ids=name_of)
 def test_the_requests_are_those_that_the_model_got(path: Path) -> None:
     simulation = Simulation(load_scenario(path))
@@ -77,17 +76,6 @@ def test_the_requests_are_those_that_the_model_got(path: Path) -> None:
     if simulation.prepared.scenario.faults is None:
         assert isinstance(simulation.prepared.model, FakeModel)
         assert plain(simulation.prepared.model.requests) == plain(witness.requests)
-
-
-@pytest.mark.parametrize("path", PATHS, ids=name_of)
-def test_a_trace_read_from_a_file_has_the_same_views(path: Path) -> None:
-    scenario = load_scenario(path)
-    trace = run_to_the_end(scenario, seed=scenario.seed, loop=scenario.loop)
-    made, read = trace.entries, decode(encode(trace)).entries
-    assert list(requests(read)) == list(requests(made))
-    assert list(views.calls(read)) == list(views.calls(made))
-    assert views.backoffs_ns(read) == views.backoffs_ns(made)
-    assert list(views.hook_log(read)) == list(views.hook_log(made))
 
 
 def result_of(text: str) -> Result:

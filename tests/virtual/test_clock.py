@@ -105,6 +105,7 @@ def test_timers_fire_sorted_by_time_and_then_by_insertion(delays: list[float]) -
     assert run_virtual(order_of_timers(delays)) == sorted(range(len(due)), key=due.__getitem__)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.floats(0, 9), st.booleans()), min_size=150, max_size=400))
 def test_cancelled_timers_never_fire_and_do_not_pile_up(timers: list[tuple[float, bool]]) -> None:
     async def main() -> list[int]:

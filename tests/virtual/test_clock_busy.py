@@ -79,7 +79,7 @@ def test_a_timer_that_is_set_for_now_makes_the_loop_busy() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=5))
-@settings(deadline=None, derandomize=True, max_examples=60)
+@settings(derandomize=True)
 def test_a_loop_is_busy_exactly_if_there_is_something_that_turns_would_run(
     steps: list[tuple[int, int]],
 ) -> None:

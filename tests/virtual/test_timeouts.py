@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from interrupting import bounded, cancellation, current, is_stopped, now_ms
 from pacing import MS, nap
@@ -225,7 +225,6 @@ def test_an_interrupt_passes_through_a_timeout_of_the_same_instant() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 20), st.integers(0, 25)), max_size=6))
-@settings(deadline=None, max_examples=60)
 def test_timeouts_one_after_the_other_end_as_timeouts_of_asyncio_do(
     blocks: list[tuple[int, int]],
 ) -> None:

@@ -93,9 +93,7 @@ async def of_a_keyword(prompt: str, *, world: World) -> str:
 def test_an_agent_that_takes_other_arguments_is_refused_with_what_to_write(
     made: Callable[..., Any],
 ) -> None:
-    with pytest.raises(
-        ScenarioError, match=r"the agent `mine` takes \(.*\) -> str, and not a prompt"
-    ):
+    with pytest.raises(ScenarioError, match=r"the agent `mine` takes \(.*\) -> str, not a prompt"):
         agent_from(made, "mine")
     with pytest.raises(ScenarioError, match=r"the agent `mine` takes"):
         check_agent(made, "mine")
@@ -109,7 +107,7 @@ class Wrong:
 def test_the_instances_of_a_class_are_checked_without_making_one() -> None:
     check_agent(Object, "mine")
     check_agent(Counting, "mine")
-    with pytest.raises(ScenarioError, match=r"the agent `mine` takes \(\) -> str, and not"):
+    with pytest.raises(ScenarioError, match=r"the agent `mine` takes \(\) -> str, not"):
         check_agent(Wrong, "mine")
 
 

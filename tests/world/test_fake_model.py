@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simloop import (
@@ -239,7 +239,6 @@ def test_a_reply_for_ever_is_satisfied_with_one_request() -> None:
 
 
 @given(st.lists(st.integers(1, 3), min_size=1, max_size=4), st.integers(0, 12))
-@settings(deadline=None, max_examples=60)
 def test_a_script_is_satisfied_by_exactly_as_many_requests_as_it_has_replies(
     times: list[int], count: int
 ) -> None:

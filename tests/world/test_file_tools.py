@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from filetooling import TREE, call, shell, tool
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from toolcalling import answer, result_of, results
 
@@ -73,7 +73,6 @@ def test_without_a_path_the_root_is_read() -> None:
 
 
 @given(texts)
-@settings(deadline=None)
 def test_what_one_tool_writes_another_reads(content: str) -> None:
     files = Files()
     details = {"path": "a/b", "bytes": len(content.encode())}
@@ -90,7 +89,6 @@ def test_an_edit_changes_the_file() -> None:
 
 
 @given(st.text("one\n", max_size=3), texts)
-@settings(deadline=None)
 def test_a_failed_edit_changes_nothing(old: str, new: str) -> None:
     files = Files(TREE)
     arguments = {"path": "src/chat.ts", "old": old, "new": new}

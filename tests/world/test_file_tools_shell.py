@@ -4,7 +4,7 @@ import shlex
 
 import pytest
 from filetooling import TREE, shell
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simloop import ToolResult
@@ -129,13 +129,11 @@ def test_quotes_take_their_meaning_from_special_characters(command: str, text: s
 
 
 @given(texts)
-@settings(deadline=None)
 def test_a_quoted_text_is_one_word_as_it_stands(text: str) -> None:
     assert shell(f"echo {shlex.quote(text)}").text == f"{text}\n"
 
 
 @given(texts, texts)
-@settings(deadline=None)
 def test_a_quoted_path_names_its_file_and_no_other(path: str, text: str) -> None:
     files = Files({"a": "", "b": ""})
     try:
@@ -150,7 +148,6 @@ def test_a_command_that_is_too_long_is_refused() -> None:
 
 
 @given(commands)
-@settings(deadline=None, max_examples=300)
 def test_no_command_raises_and_the_same_one_gives_the_same(command: str) -> None:
     first, second = Files(TREE), Files(TREE)
     result = shell(command, first)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simloop.world.files import Files, normalise
@@ -52,7 +52,6 @@ def test_a_path_is_written_in_one_way(path: str, normal: str) -> None:
 
 
 @given(anything)
-@settings(deadline=None)
 def test_a_normalised_path_is_normalised_to_itself(path: str) -> None:
     try:
         normal = normalise(path)
@@ -114,21 +113,18 @@ def test_there_is_nothing_at_what_is_no_path(path: str) -> None:
 
 
 @given(anything, texts)
-@settings(deadline=None)
 def test_what_is_written_is_read(path: str, text: str) -> None:
     files = written(path, text)
     assert files is None or files.read(path) == text
 
 
 @given(paths, texts)
-@settings(deadline=None)
 def test_one_file_has_one_path_however_it_is_written(path: str, text: str) -> None:
     files = written(path, text)
     assert files is None or files.snapshot() == {normalise(path): text}
 
 
 @given(st.lists(st.tuples(paths, texts), max_size=6))
-@settings(deadline=None)
 def test_a_snapshot_makes_the_same_files_again(writes: list[tuple[str, str]]) -> None:
     files = Files()
     for path, text in writes:
@@ -248,7 +244,6 @@ def test_an_edit_replaces_the_one_place() -> None:
 
 
 @given(texts, texts, texts)
-@settings(deadline=None)
 def test_an_edit_is_what_replacing_the_only_place_gives(before: str, old: str, after: str) -> None:
     text = before + old + after
     places = sum(text.startswith(old, at) for at in range(len(text)))
@@ -349,7 +344,6 @@ def test_a_pattern_finds_what_matches_sorted(pattern: str, found: list[str]) -> 
 
 
 @given(anything)
-@settings(deadline=None)
 def test_any_pattern_finds_only_what_is_there(pattern: str) -> None:
     files = Files(TREE)
     try:

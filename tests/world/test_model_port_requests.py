@@ -112,11 +112,9 @@ any_run = st.builds(
     changes,
     st.lists(st.sampled_from([Reply(say="Sum."), Reply(http=Http(status=500))]), max_size=3),
 )
-modest = settings(deadline=None, max_examples=60)
 
 
 @given(any_run)
-@modest
 def test_the_trace_gives_every_request_as_it_was_sent(
     played: tuple[Simulation, list[Request]],
 ) -> None:
@@ -125,7 +123,6 @@ def test_the_trace_gives_every_request_as_it_was_sent(
 
 
 @given(any_run)
-@modest
 def test_a_trace_that_was_written_and_read_gives_every_request_as_it_was_sent(
     played: tuple[Simulation, list[Request]],
 ) -> None:
@@ -135,7 +132,6 @@ def test_a_trace_that_was_written_and_read_gives_every_request_as_it_was_sent(
 
 
 @given(any_run)
-@modest
 def test_the_reader_of_requests_gives_every_request_as_it_was_sent(
     played: tuple[Simulation, list[Request]],
 ) -> None:
@@ -145,7 +141,6 @@ def test_the_reader_of_requests_gives_every_request_as_it_was_sent(
 
 
 @given(any_run)
-@modest
 def test_the_tokens_of_a_request_are_those_of_its_messages(
     played: tuple[Simulation, list[Request]],
 ) -> None:
@@ -156,7 +151,6 @@ def test_the_tokens_of_a_request_are_those_of_its_messages(
 
 
 @given(any_run)
-@modest
 def test_a_digest_stands_for_one_list_of_messages(
     played: tuple[Simulation, list[Request]],
 ) -> None:
@@ -168,7 +162,6 @@ def test_a_digest_stands_for_one_list_of_messages(
 
 
 @given(any_run)
-@modest
 def test_requests_are_numbered_from_one_without_a_gap(
     played: tuple[Simulation, list[Request]],
 ) -> None:
@@ -250,7 +243,6 @@ def test_the_first_request_adds_everything() -> None:
 
 
 @given(st.lists(st.sampled_from([A, B, C])), st.lists(st.sampled_from([A, B, C])))
-@modest
 def test_of_a_conversation_that_only_grew_everything_is_kept(
     start: list[Message], more: list[Message]
 ) -> None:
@@ -287,7 +279,7 @@ def noted(*notes: str) -> tuple[list[Request], list[entries.Request], History]:
 
 
 @given(st.lists(st.sampled_from(["", "The last one.", "é\u2028"]), min_size=1, max_size=5))
-@settings(deadline=None, derandomize=True)
+@settings(derandomize=True)
 def test_a_note_is_the_last_message_of_its_request_and_of_no_other(notes: list[str]) -> None:
     made, _, history = noted(*notes)
     for number, (request, text) in enumerate(zip(made, notes, strict=True)):
@@ -301,7 +293,7 @@ def test_a_note_never_becomes_part_of_the_conversation() -> None:
 
 
 @given(st.lists(st.sampled_from(["", "The last one."]), min_size=1, max_size=5))
-@settings(deadline=None, derandomize=True)
+@settings(derandomize=True)
 def test_the_request_after_a_note_goes_on_from_the_messages_before_the_note(
     notes: list[str],
 ) -> None:

@@ -24,7 +24,7 @@ from simloop.world.streams import (
 
 A, B, C = (TextDelta(text) for text in "abc")
 Seen = list[tuple[float, Part]]
-SEEDED = settings(deadline=None, derandomize=True, max_examples=60)
+SEEDED = settings(derandomize=True)
 
 
 async def generated(*timed: tuple[int, Part]) -> AsyncIterator[Part]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simloop import ScenarioError, Tool
@@ -111,7 +111,7 @@ def test_a_schema_that_is_none_is_an_error_that_names_the_tool(schema: dict[str,
 
 @pytest.mark.parametrize("uri", ["https://example.com/s.json", "file:///etc/passwd", "other.json"])
 def test_a_remote_reference_is_refused(uri: str) -> None:
-    with pytest.raises(ScenarioError, match="no JSON Schema"):
+    with pytest.raises(ScenarioError, match="not a JSON Schema"):
         Tool(read, parameters={"$ref": uri})
 
 
@@ -182,7 +182,6 @@ anything = st.recursive(
 
 
 @given(anything)
-@settings(deadline=None, max_examples=100)
 def test_arguments_are_wrong_for_a_type_exactly_if_there_is_a_finding(arguments: Any) -> None:
     assert bool(findings({"type": "object"}, arguments)) is not isinstance(arguments, dict)
 
@@ -191,7 +190,6 @@ def test_arguments_are_wrong_for_a_type_exactly_if_there_is_a_finding(arguments:
 
 
 @given(st.dictionaries(st.text(st.characters(codec="utf-8")), st.integers()))
-@settings(deadline=None, max_examples=60)
 def test_equal_values_give_equal_bytes(value: dict[str, int]) -> None:
     backwards = dict(reversed(value.items()))
     assert canonical_json(backwards) == canonical_json(value)

@@ -154,7 +154,7 @@ def test_details_that_are_no_json_are_recorded_by_their_type() -> None:
 
 
 @given(st.text(st.characters(), max_size=5))
-@settings(deadline=None, derandomize=True, max_examples=40)
+@settings(derandomize=True)
 def test_the_model_reads_the_text_that_is_recorded_and_that_can_be_written(text: str) -> None:
     message, opened = called("tool", tools={"tool": lambda: f"\ud800{text}"})
     (entry,) = opened.of(entries.ToolResult)

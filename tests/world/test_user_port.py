@@ -18,7 +18,7 @@ from simloop.trace.recorder import Recorder
 from simloop.virtual.clock import VirtualLoop
 from simloop.world.user_port import UserPort
 
-SEEDED = settings(deadline=None, derandomize=True)
+SEEDED = settings(derandomize=True)
 queues = st.sampled_from(Queue)
 Take = tuple[Queue | None, bool]
 """The queue that is asked for, or None for both; and whether for one message only."""

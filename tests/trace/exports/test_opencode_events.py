@@ -251,7 +251,7 @@ def test_each_prompt_has_its_own_idle() -> None:
     assert events == ["busy", "busy", "idle", "busy", "busy", "idle"]
 
 
-@settings(deadline=None, derandomize=True, max_examples=150)
+@settings(derandomize=True)
 @given(
     st.lists(
         st.sampled_from([LIMITED, ERROR, Reply(call={"look": {}}), Reply(say="Hm.")]), max_size=4

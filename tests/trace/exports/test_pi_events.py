@@ -298,7 +298,7 @@ def test_an_agent_that_fails_ends_in_an_error() -> None:
     assert types(result_events(result)) == ["error"]
 
 
-@settings(deadline=None, derandomize=True, max_examples=150)
+@settings(derandomize=True)
 @given(runs(*PI, "reference", "react"))
 def test_every_call_that_is_told_gets_one_result_and_every_run_one_end(
     played: tuple[Scenario, Result],
@@ -317,6 +317,7 @@ def test_every_call_that_is_told_gets_one_result_and_every_run_one_end(
     assert [e.at_ns for e in events] == sorted(e.at_ns for e in events)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", ["document", "program"])
 @pytest.mark.parametrize("order", [None, PARALLEL])
 def test_a_reply_of_many_calls_is_told_in_time_that_grows_with_their_number(

@@ -193,7 +193,7 @@ def test_fields_have_pis_names() -> None:
 OPENS = {"agent_end": "agent_start", "turn_end": "turn_start", "message_end": "message_start"}
 
 
-@settings(deadline=None, derandomize=True, max_examples=150)
+@settings(derandomize=True)
 @given(runs(*PI))
 def test_whatever_starts_in_the_real_programs_events_ends_and_is_nested(
     played: tuple[Scenario, Result],
