@@ -39,7 +39,7 @@ from simloop.virtual.clock import VirtualLoop
 from simloop.world.cancellation import Cancellation
 from simloop.world.fake_model import Model
 from simloop.world.faults_of_code import fault_of
-from simloop.world.streams import Stream, TimedStream, stream_of
+from simloop.world.streams import FailedStream, Stream, TimedStream, stream_of
 from simloop.world.user_errors import UserError, keep
 from simloop.world.user_port import no_turn
 
@@ -236,10 +236,10 @@ class RecordedStream:
             self._recorder.keep(error)
             raise
         except asyncio.CancelledError:
-            self._stream = _Failed(_cancelled())
+            self._stream = FailedStream(_cancelled())
             return True
         except Exception as error:  # noqa: BLE001 - as in `due`
-            self._stream = _Failed(self._failure(error))
+            self._stream = FailedStream(self._failure(error))
             return True
         self.ended = True
         self._recorder.record(entries.StreamCut, self.request.number)
@@ -253,6 +253,7 @@ class RecordedStream:
             await self._port.turn()
         while not self.ended:
             for part in self.due():
+                self._asks_for_turn = True  # `due` is closed here, and does not set it
                 return part
             await self.wait()
         await self.aclose()
@@ -308,22 +309,6 @@ def _cancelled() -> StreamError:
     if task is None or task.cancelling():
         raise asyncio.CancelledError
     return StreamError(Fault("the model was cancelled"))
-
-
-class _Failed:
-    """A stream that has failed while it was waited for: its last part is the failure."""
-
-    def __init__(self, failure: StreamError) -> None:
-        self._failure = failure
-
-    def due(self) -> Iterator[Part]:
-        yield self._failure
-
-    async def wait(self) -> bool:
-        return True
-
-    async def aclose(self) -> None:
-        pass
 
 
 def _text(part: TextDelta, number: int, recorder: Recorder) -> Part:
