@@ -29,8 +29,9 @@ from simloop.runs.own_loop import (
     recorded_name,
 )
 from simloop.runs.registry import machine_for
+from simloop.scenario.catalog import name_of
 from simloop.scenario.designs import LoopOptions
-from simloop.scenario.expect import Expect
+from simloop.scenario.expect import Expect, ExpectedCounters
 from simloop.scenario.expectations import Expectations, stated
 from simloop.scenario.naming import check_judge_as
 from simloop.scenario.schema import Scenario
@@ -113,6 +114,21 @@ def _expected(scenario: Scenario, sources: Sequence[Any], name: str, judge_as: s
     return scenario.expected_of(name, judge_as)
 
 
+def _expected_of_agent(
+    scenario: Scenario, sources: Sequence[Any], name: str, judge_as: str
+) -> Expect:
+    """Return the expectations for an agent.
+
+    The counters, messages and backoffs that a bundled scenario expects of its own loop say nothing
+    about an agent: it has none that simloop can see, and its owner cannot change the file.
+    """
+    expect = _expected(scenario, sources, name, judge_as)
+    if expect is not scenario.expect or not name_of(scenario.path):
+        return expect
+    unseen = {"counters": ExpectedCounters(), "messages": None, "backoffs": None}
+    return expect.model_copy(update=unseen)
+
+
 def _agent(
     scenario: Scenario, loop: GivenLoop, agent: Any, judge_as: str, given: RunOptions
 ) -> ChosenLoop:
@@ -138,7 +154,7 @@ def _agent(
         True,  # noqa: FBT003 - `is_own`
         limits,
         isinstance(loop, str),
-        _expected(scenario, (given.get("expect_on"), _expect_on(agent)), name, judge_as),
+        _expected_of_agent(scenario, (given.get("expect_on"), _expect_on(agent)), name, judge_as),
     )
 
 

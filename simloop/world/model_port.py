@@ -38,8 +38,9 @@ from simloop.trace.requests import RequestCoder, View, check_request, snapshot, 
 from simloop.virtual.clock import VirtualLoop
 from simloop.world.cancellation import Cancellation
 from simloop.world.fake_model import Model
-from simloop.world.streams import Stream, TimedStream, stream_of
-from simloop.world.user_errors import UserError, describe, keep
+from simloop.world.faults_of_code import fault_of
+from simloop.world.streams import FailedStream, Stream, TimedStream, stream_of
+from simloop.world.user_errors import UserError, keep
 from simloop.world.user_port import no_turn
 
 
@@ -235,10 +236,10 @@ class RecordedStream:
             self._recorder.keep(error)
             raise
         except asyncio.CancelledError:
-            self._stream = _Failed(_cancelled())
+            self._stream = FailedStream(_cancelled())
             return True
         except Exception as error:  # noqa: BLE001 - as in `due`
-            self._stream = _Failed(self._failure(error))
+            self._stream = FailedStream(self._failure(error))
             return True
         self.ended = True
         self._recorder.record(entries.StreamCut, self.request.number)
@@ -252,6 +253,7 @@ class RecordedStream:
             await self._port.turn()
         while not self.ended:
             for part in self.due():
+                self._asks_for_turn = True  # `due` is closed here, and does not set it
                 return part
             await self.wait()
         await self.aclose()
@@ -307,22 +309,6 @@ def _cancelled() -> StreamError:
     if task is None or task.cancelling():
         raise asyncio.CancelledError
     return StreamError(Fault("the model was cancelled"))
-
-
-class _Failed:
-    """A stream that has failed while it was waited for: its last part is the failure."""
-
-    def __init__(self, failure: StreamError) -> None:
-        self._failure = failure
-
-    def due(self) -> Iterator[Part]:
-        yield self._failure
-
-    async def wait(self) -> bool:
-        return True
-
-    async def aclose(self) -> None:
-        pass
 
 
 def _text(part: TextDelta, number: int, recorder: Recorder) -> Part:
@@ -388,18 +374,3 @@ _RECORDED: dict[type, Callable[[Any, int, Recorder], Part]] = {
     ReasoningDelta: _reasoning,
     ToolCallDelta: _tool_call_delta,
 }
-# What JavaScript's SDKs and their ports to Python raise when a request is aborted.
-_ABORT_ERRORS = frozenset({"AbortError", "APIUserAbortError"})
-
-
-def fault_of(error: Exception) -> Fault:
-    """Return the fault for an exception of a model function or an SDK, by status or type."""
-    message = describe(error)
-    status = getattr(error, "status_code", getattr(error, "status", None))
-    if isinstance(status, int):
-        return Fault(message, status=status)
-    if type(error).__name__ in _ABORT_ERRORS:
-        return Fault(message, code="aborted")
-    if isinstance(error, TimeoutError):
-        return Fault(message, code="timeout")
-    return Fault(message, code="connection" if isinstance(error, ConnectionError) else "")

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from operator import length_hint
 from typing import Any, Protocol
 
-from simloop.messages import Part
+from simloop.messages import Part, StreamError
 
 TimedPart = tuple[int, Part | Exception | None]
 """Nanoseconds to wait, then a part; None waits for ever, as a stall does, and an exception is
@@ -145,6 +145,24 @@ class GeneratedStream:
         close = getattr(self._iterator, "aclose", None)
         if close is not None:
             await close()
+
+
+class FailedStream:
+    """A stream that failed while it was waited for. `failure` is its last part."""
+
+    def __init__(self, failure: StreamError) -> None:
+        self._failure = failure
+
+    def due(self) -> Iterator[Part]:
+        """Yield the failure."""
+        yield self._failure
+
+    async def wait(self) -> bool:
+        """Return True: the failure is there."""
+        return True
+
+    async def aclose(self) -> None:
+        """Do nothing; the stream that failed was waited for to its end."""
 
 
 def stream_of(answer: Any) -> Stream:

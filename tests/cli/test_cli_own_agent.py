@@ -112,8 +112,15 @@ def test_the_expectations_of_its_owner_hold_for_a_bundled_scenario() -> None:
     name = "retry/rate-limit"
     (line,) = re.findall(rf"^{name}: .*$", PAGE.read_text("utf-8"), re.MULTILINE)
     Path("mine.yaml").write_text(line)
-    assert simloop("check", name, "--loop", LOOP).exit_code == 1
+    Path("wrong.yaml").write_text(f"{name}: {{outcome: failed}}")
+    assert simloop("check", name, "--loop", LOOP, "--expect", "wrong.yaml").exit_code == 1
     assert simloop("check", name, "--loop", LOOP, "--expect", "mine.yaml").exit_code == 0
+
+
+def test_counters_that_a_bundled_scenario_expects_of_its_loop_are_not_expected_of_an_agent() -> (
+    None
+):
+    assert simloop("check", "retry/rate-limit", "--loop", LOOP).exit_code == 0
 
 
 def test_a_plain_function_in_its_place_is_told_how_an_agent_is_written() -> None:

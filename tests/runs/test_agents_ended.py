@@ -24,7 +24,7 @@ def test_an_agent_that_swallows_an_error_and_waits_for_ever_is_reported_with_the
         while True:  # noqa: ASYNC110 - nothing ends it
             await asyncio.sleep(pause_s)
 
-    with pytest.raises(ScriptExhausted, match="request 1 finds no reply") as caught:
+    with pytest.raises(ScriptExhausted, match="no reply for request 1") as caught:
         run(Scenario(prompt="Go."), loop=waits_on)
     assert caught.value.reproduce.startswith("simloop.run(")
 

@@ -29,7 +29,8 @@ from simloop.messages import (
 )
 from simloop.trace import entries
 from simloop.world.fake_model import FakeModel
-from simloop.world.model_port import RecordedStream, fault_of
+from simloop.world.faults_of_code import fault_of
+from simloop.world.model_port import RecordedStream
 
 ASK = (UserMessage("Hello?"),)
 STOP = Finish(FinishReason.STOP, "stop")

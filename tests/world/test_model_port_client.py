@@ -15,6 +15,7 @@ from simloop.messages import (
     Fault,
     FinishReason,
     Request,
+    TextDelta,
     ToolCall,
     ToolSpec,
     UserMessage,
@@ -161,3 +162,20 @@ def test_no_request_is_recorded_and_no_model_asked_after_a_stop() -> None:
     opened = in_world(main, answer)
     assert opened.of(entries.Request) == []
     assert asked == []
+
+
+def test_a_task_that_the_reader_of_a_reply_starts_gets_its_turn_before_each_next_part() -> None:
+    async def main(opened: Opened) -> list[str]:
+        seen: list[str] = []
+
+        async def log(text: str) -> None:
+            seen.append(f"task {text}")
+
+        tasks = []
+        async for part in opened.world.model.stream(ASK):
+            seen.append(part.text if isinstance(part, TextDelta) else "end")
+            tasks.append(asyncio.create_task(log(seen[-1])))
+        return seen
+
+    seen = in_world(main, lambda _: Reply(say=["a", "b", "c"]))
+    assert seen == ["a", "task a", "b", "task b", "c", "task c", "end"]
