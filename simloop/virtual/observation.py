@@ -21,6 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
+from functools import cache
 from importlib import import_module
 from importlib.machinery import EXTENSION_SUFFIXES
 from types import BuiltinFunctionType, FrameType, FunctionType, ModuleType
@@ -117,8 +118,9 @@ class Observer:
     @contextmanager
     def observing(self) -> Iterator[None]:
         """Observe the calling thread."""
-        sys.addaudithook(self._on_event)
+        _add_hook()
         self._watching = threading.get_ident()
+        _OBSERVERS[self._watching] = self
         plain, time.__class__ = time.__class__, self._watched_time()
         sys.setprofile(self._on_call)
         try:
@@ -126,6 +128,7 @@ class Observer:
         finally:
             sys.setprofile(None)
             time.__class__ = plain
+            del _OBSERVERS[self._watching]
             self._watching = 0
 
     def _watched_time(self) -> type[ModuleType]:
@@ -147,11 +150,9 @@ class Observer:
         if place:
             self.uses.setdefault(gap, {}).setdefault(place, Counter())[subject] += 1
 
-    def _on_event(self, event: str, args: tuple[Any, ...]) -> None:
-        gap = _GAP_OF_EVENT.get(event)
-        if gap is None or self._watching != threading.get_ident():
-            return
-        frame = sys._getframe(1)  # noqa: SLF001 - the stack is the question
+    def on_event(self, event: str, args: tuple[Any, ...], frame: FrameType) -> None:
+        """Note an audit event of the observed thread that is a gap."""
+        gap = _GAP_OF_EVENT[event]
         if event == "subprocess.Popen" and not is_exempt(frame):
             return  # it is refused
         if not _is_importing(frame):
@@ -197,6 +198,22 @@ class Observer:
                 return  # `_GAP_OF_CODE` has the waits of Python's own
         if gap is not None:
             self._note(gap, frame, function.__name__)
+
+
+_OBSERVERS: dict[int, Observer] = {}
+"""The observer of each observed thread."""
+
+
+@cache
+def _add_hook() -> None:
+    """Add the audit hook of the process, once: Python has no way to remove it."""
+    sys.addaudithook(_on_event)
+
+
+def _on_event(event: str, args: tuple[Any, ...]) -> None:
+    if event in _GAP_OF_EVENT and threading.get_ident() in _OBSERVERS:
+        frame = sys._getframe(1)  # noqa: SLF001 - the stack is the question
+        _OBSERVERS[threading.get_ident()].on_event(event, args, frame)
 
 
 def _is_held_date(function: Any) -> bool:
