@@ -80,11 +80,10 @@ def decode(data: bytes, path: str = "<trace>") -> LoopTrace:
     trace = LoopTrace(_read_header(raw_lines[0], path))
     _check_utf8(data[: data.rfind(b"\n") + 1], path)
     lines, damage = _read_lines(raw_lines[1:], path)
-    reading = Reading(trace)
-    for number, line in enumerate(lines, start=2):
-        wrong = reading.add(line)
-        if wrong:
-            raise _unreadable(path, number, wrong)
+    wrong = Reading(trace).add(lines)
+    if wrong is not None:
+        place, why = wrong
+        raise _unreadable(path, place + 2, why)  # the header is line 1
     if trace.footer is None:
         count = len(trace.entries)
         trace.truncated = f"the file ends after {count} whole entries{damage}, without a footer"

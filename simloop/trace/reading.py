@@ -5,7 +5,7 @@ a view of a trace relies on is tested here, so that a damaged file is an error w
 and never a crash of a view.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -21,14 +21,13 @@ class Reading:
     """Adds lines to `trace`, which has its header, and no more, at the start."""
 
     __slots__ = (
-        "_at_ns", "_call", "_checks", "_entries", "_failed", "_messages", "_open", "_runs",
+        "_call", "_checks", "_entries", "_failed", "_messages", "_open", "_runs",
         "_trace",
     )  # fmt: skip
 
     def __init__(self, trace: LoopTrace) -> None:
         self._trace = trace
         self._entries = trace.entries
-        self._at_ns = 0
         self._messages = {0: 0}  # by the number of the request
         self._open: set[int] = set()  # requests whose replies have not ended
         self._call: str | None = None  # the id of the newest call since the newest request
@@ -50,24 +49,40 @@ class Reading:
             entries.Classified: self._wrong_judgement,
         }
 
-    def add(self, line: AnyEntry | Footer | Header) -> str:
-        """Add the next line. Return the reason why it cannot be the next one, or empty."""
-        if isinstance(line, Header) or self._trace.footer is not None:
-            return "a header or a line after the footer"
+    def add(self, lines: Iterable[AnyEntry | Footer | Header]) -> tuple[int, str] | None:
+        """Add the lines in order, up to the first that cannot be the next one.
+
+        Return the place of that line and the reason, or None if all fit.
+        """
+        record, checks, at_ns = self._entries, self._checks, 0
+        for place, line in enumerate(lines):
+            kind: Any = type(line)  # an `isinstance` that fails on a Struct takes much longer
+            if kind is Header or self._trace.footer is not None:
+                return place, "a header or a line after the footer"
+            if kind is Footer:
+                wrong = self._wrong_footer(line)  # type: ignore[arg-type]
+                if wrong:
+                    return place, wrong
+                continue
+            entry: Any = line
+            if entry.seq != len(record):
+                return place, f"it is entry {entry.seq}, in the place of entry {len(record)}"
+            if entry.at_ns < at_ns:
+                return place, f"its time, {entry.at_ns} ns, is before that of the last entry"
+            at_ns = entry.at_ns
+            record.append(entry)
+            check = checks.get(kind)
+            wrong = "" if check is None else check(entry)
+            if wrong:
+                return place, wrong
+        return None
+
+    def _wrong_footer(self, line: Footer) -> str:
+        self._trace.footer = line
         count = len(self._entries)
-        if isinstance(line, Footer):
-            self._trace.footer = line
-            if line.entries != count:
-                return f"it counts {line.entries} entries, not {count}"
-            return "" if self._runs is False else "the last prompt has no end before it"
-        if line.seq != count:
-            return f"it is entry {line.seq}, in the place of entry {count}"
-        if line.at_ns < self._at_ns:
-            return f"its time, {line.at_ns} ns, is before that of the last entry"
-        self._at_ns = line.at_ns
-        self._entries.append(line)
-        check = self._checks.get(type(line))
-        return "" if check is None else check(line)
+        if line.entries != count:
+            return f"it counts {line.entries} entries, not {count}"
+        return "" if self._runs is False else "the last prompt has no end before it"
 
     def _wrong_part(self, part: _Part) -> str:
         return "" if part.request in self._open else _not_open(part.request)
