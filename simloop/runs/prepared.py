@@ -127,6 +127,7 @@ class PreparedRun:
     def _open_world(self, loop: VirtualLoop) -> World:
         """Make the world of the conversation on the running loop."""
         scenario, around = self.scenario, self._surroundings
+        loop.records.append(self.trace.entries)
         recorder = Recorder(self.trace.entries, loop, scenario.max_trace_chars)
         raised: list[UserError] = []
         policy = self._settings.tool_execution

@@ -19,7 +19,7 @@ import sys
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sized
 from typing import Any, TypeVar, cast
 
 from simloop.errors import Deadlock, RunawayRun, ScenarioError
@@ -75,6 +75,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def _reset(self) -> None:
         self.now_ns = 0
         self.escapes: list[ScenarioError] = []
+        # Records that grow with what a program says to its world: that is progress (standstill.py).
+        self.records: list[Sized] = []
         self._failures: list[BaseException] = []
         self._callbacks = 0
         self._ready.clear()

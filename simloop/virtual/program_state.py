@@ -1,7 +1,8 @@
 """The state of a program: everything that its waiting tasks and its next callbacks can reach.
 
 That is places in the code, local variables, attributes, elements, the globals that the code names,
-classes and modules of the program itself, context variables, and the generators of random numbers.
+classes and modules of the program itself, context variables, and the generators of random numbers;
+of simloop's own objects only the records, which hold what the program said to its world.
 The state has two parts: the numbers, and the shape, which is everything else.
 
 Not here: when states are taken and compared (standstill.py); state that only a module or class of
@@ -40,6 +41,11 @@ _FRAMES = {
     types.CoroutineType: "cr_frame",
     types.GeneratorType: "gi_frame",
     types.AsyncGeneratorType: "ag_frame",
+}
+_AWAITED = {
+    types.CoroutineType: "cr_await",
+    types.GeneratorType: "gi_yieldfrom",
+    types.AsyncGeneratorType: "ag_await",
 }
 # Objects that belong to Python, that have no state, or that hold others in no certain order.
 _SKIPPED = (
@@ -107,6 +113,7 @@ def state_of(loop: "VirtualLoop") -> ProgramState | None:
     tasks = [task.get_coro() for task in loop.unfinished()]
     timers = [timer[-1] for timer in sorted(loop.timers(), key=operator.itemgetter(0, 1, 2))]
     walk = _Walk()
+    walk.state.shape.extend(map(len, loop.records))
     known = walk.through([*tasks, *loop.due(), *timers, *(answers.generators() if answers else ())])
     return walk.state if known else None
 
@@ -163,6 +170,8 @@ class _Walk:
         if issubclass(kind, type):
             return _attributes_of(value)
         self.state.shape.append(kind)
+        if _is_ours(value, kind):
+            return _awaited(value, kind)
         if kind in _FRAMES:
             return self._code(getattr(value, _FRAMES[kind]), gc.get_referents(value))
         if kind is types.FunctionType:
@@ -240,6 +249,19 @@ class _Walk:
                 self.state.shape.append(hash(view.tobytes()) if self._is_known else None)
         except (TypeError, ValueError, BufferError):
             self._is_known = False
+
+
+def _is_ours(value: Any, kind: type) -> bool:
+    """Return whether simloop made the object, or runs the frame: the records show its progress."""
+    frame = getattr(value, _FRAMES[kind]) if kind in _FRAMES else None
+    module = kind.__module__ if frame is None else frame.f_globals.get("__name__", "")
+    return str(module).startswith("simloop.")
+
+
+def _awaited(value: Any, kind: type) -> Iterable[Any]:
+    """Return the object that a coroutine or a generator waits for, which may be the program's."""
+    awaited = getattr(value, _AWAITED[kind]) if kind in _AWAITED else None
+    return () if awaited is None else (awaited,)
 
 
 def _is_made_in_c(kind: type) -> bool:
