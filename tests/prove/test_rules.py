@@ -11,6 +11,7 @@ from test_explore_broken import violation
 
 from simloop.kernel import effects, signals, states
 from simloop.kernel.effects import Effect
+from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Bound, Run, Transition, finish
 from simloop.kernel.names import NAMES
 from simloop.kernel.signals import Signal
@@ -146,6 +147,17 @@ def test_a_burst_that_begins_one_too_early_or_too_late_is_found(new: str, steps:
     assert isinstance(
         replayed(broken.machine(), found.counterexample)[0].state, states.CallingModel
     )
+
+
+def test_a_counter_that_ends_the_run_where_it_rises_may_not_end_it_one_early() -> None:
+    """The end does not name the limit, so only the same move with one less tells."""
+    broken = change(
+        "reference", "one-early", "_recover",
+        "max_error_count:", "max_error_count - 1:",
+        ', "max_error_count")', ")",
+    )  # fmt: skip
+    limits = Limits(max_steps=3, max_error_count=4, max_compaction_attempts=2)
+    violation(proof_of(broken.machine(limits), limits).violations, "error_count", "ends")
 
 
 # Traps
