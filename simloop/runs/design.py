@@ -6,14 +6,16 @@ an agent.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from simloop.engine.machine_agent import MachineAgent
 from simloop.engine.settings import EngineSettings
 from simloop.errors import ScenarioError
+from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Feature, Machine
 from simloop.kernel.policies import Policies
+from simloop.kernel.retry import RetryPolicy
 from simloop.runs.isolation import isolated
 from simloop.runs.own_loop import A_LOOP, AN_AGENT, is_maker
 from simloop.world.agent import Agent, agent_from, is_agent
@@ -32,8 +34,27 @@ UNSUPPORTED_BY_AGENTS: Mapping[Feature, str] = {
 """For each feature that only the engine has, the reason why an agent cannot provide it."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """The properties that a loop declares, by which its runs are judged; None is undeclared.
+
+    An agent declares `limits`, `retry` and `deviations` by attributes of these names. `deviations`
+    are the invariants that a loop does not keep, each with the reason.
+    """
+
+    machine: Machine | None = None
+    limits: Limits | None = None
+    retry: RetryPolicy | None = None
+    deviations: Mapping[str, str] = field(default_factory=dict)
+
+
 class Design(Protocol):
     """The design of a loop: what it lacks, its policies, and its agent for one conversation."""
+
+    @property
+    def declared(self) -> Declared:
+        """Return the properties by which runs are judged."""
+        ...
 
     @property
     def unsupported(self) -> Mapping[Feature, str]:
@@ -55,6 +76,11 @@ class MachineDesign:
     """A loop machine, driven by the engine."""
 
     machine: Machine
+
+    @property
+    def declared(self) -> Declared:
+        """Return the machine with its deviations; its limits and policies are in the settings."""
+        return Declared(machine=self.machine, deviations=getattr(self.machine, "deviations", {}))
 
     @property
     def unsupported(self) -> Mapping[Feature, str]:
@@ -81,6 +107,15 @@ class AgentDesign:
     made: Any
     name: str
     options: Mapping[str, Any]
+
+    @property
+    def declared(self) -> Declared:
+        """Return the declarations that the agent, its class or its maker has as attributes."""
+        return Declared(
+            limits=getattr(self.made, "limits", None),
+            retry=getattr(self.made, "retry", None),
+            deviations=getattr(self.made, "deviations", {}),
+        )
 
     @property
     def unsupported(self) -> Mapping[Feature, str]:

@@ -8,6 +8,7 @@ scenario, the seed and the caller's functions.
 import asyncio
 
 from simloop.engine.machine_agent import MachineAgent
+from simloop.engine.settings import EngineSettings
 from simloop.errors import (
     BrokenMachine,
     InternalError,
@@ -64,6 +65,11 @@ class PreparedRun:
         self._agent: Agent | None = None
         self._under_way = False
         self._start_ns = 0
+
+    @property
+    def settings(self) -> EngineSettings:
+        """Return the settings of the engine for this run."""
+        return self._settings
 
     @property
     def has_begun(self) -> bool:
@@ -171,6 +177,11 @@ class PreparedRun:
     def listen(self, listener: Listener) -> None:
         """Call `listener` with each entry of the trace. To be called before the first prompt."""
         self._listeners.append(listener)
+
+    def end(self, error: SimloopError) -> None:
+        """End the run with `error` at its next call at the boundary; a listener may call this."""
+        if self._world is not None:
+            self._world.model.recorder.keep(error)
 
     def queue(self, text: str, *, follow_up: bool = False) -> None:
         """Send a user message, read with the next request or when the run would otherwise end."""

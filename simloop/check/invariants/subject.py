@@ -1,0 +1,48 @@
+"""The subject of a judgement: the declarations that hold for a run, and the facts of the run.
+
+Not here: the invariants. The rule to keep: a declaration that nobody made is None, and an invariant
+that needs it is then not judged. simloop guesses no limits and no policies.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Self
+
+from simloop.engine.settings import EngineSettings
+from simloop.kernel.limits import Limits
+from simloop.kernel.machine import Machine
+from simloop.kernel.retry import RetryPolicy
+from simloop.runs.prepared import PreparedRun
+from simloop.scenario.schema import Scenario
+from simloop.trace.facts import Facts
+
+
+@dataclass(slots=True)
+class Subject:
+    """The declarations for one conversation, and its facts so far.
+
+    `settings` are those of the engine, with the policies that hold for the run; None for an agent.
+    `deviations` are the invariants that the loop design does not keep, each with the reason.
+    """
+
+    scenario: Scenario | None = None
+    machine: Machine | None = None
+    settings: EngineSettings | None = None
+    limits: Limits | None = None
+    retry: RetryPolicy | None = None
+    deviations: Mapping[str, str] = field(default_factory=dict)
+    facts: Facts = field(default_factory=Facts)
+
+    @classmethod
+    def of(cls, prepared: PreparedRun) -> Self:
+        """Return the subject of a run that is prepared or has been made."""
+        declared = prepared.loop.design.declared
+        settings = prepared.settings if declared.machine is not None else None
+        return cls(
+            scenario=prepared.scenario,
+            machine=declared.machine,
+            settings=settings,
+            limits=declared.limits if settings is None else settings.limits,
+            retry=declared.retry if settings is None else settings.retry,
+            deviations=declared.deviations,
+        )

@@ -1,0 +1,180 @@
+"""The facts of a conversation, collected entry by entry.
+
+Not here: judging them (check/invariants). The rules to keep: the facts come from the entries alone,
+so they can be collected during a run and from a file; and the work for one entry does not grow with
+the trace.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from simloop.messages import Fault, FinishReason, Message, Request, ToolCall
+from simloop.trace import entries
+from simloop.trace.entries import AnyEntry
+from simloop.trace.requests import View, view
+
+_REMEMBERED = 16
+"""The number of earlier requests that are kept; one of the last 8 is the base of the next."""
+
+
+class Reply:
+    """The reply to one request, as far as it has arrived.
+
+    `is_closed` is set by a finish, an error or the end of the stream. `fault` is the failure as it
+    arrived.
+    """
+
+    __slots__ = ("at_ns", "calls", "fault", "finish", "is_closed", "pieces", "purpose", "sent_ns")
+
+    def __init__(self, purpose: str, sent_ns: int) -> None:
+        self.purpose = purpose
+        self.sent_ns = self.at_ns = sent_ns  # of the request, and of the newest part
+        self.pieces: list[str] = []
+        self.calls: list[ToolCall] = []
+        self.finish: FinishReason | None = None
+        self.fault: Fault | None = None
+        self.is_closed = False
+
+    @property
+    def text(self) -> str:
+        """Return the text so far."""
+        return "".join(self.pieces)
+
+
+class Facts:
+    """The facts of a conversation after the entries that `read` has been given.
+
+    `request` is the newest main request and `previous` the one before it in the same run, both as
+    sent. `replies` has the replies of the last requests by number. `prompt` is that of the run that
+    is under way, and `prompts` counts them. `stop` and `ended` are entries of this run, or None.
+    `running` are the tools that have started and not returned, by the id of the call.
+    """
+
+    def __init__(self) -> None:
+        self.entry: AnyEntry | None = None
+        self.prompts = 0
+        self.prompt: entries.Prompt | None = None
+        self.stop: entries.StopRequested | None = None
+        self.ended: entries.Ended | None = None
+        self.request: Request | None = None
+        self.previous: Request | None = None
+        self.replies: dict[int, Reply] = {}
+        self.running: dict[str, list[entries.ToolStarted]] = {}
+        self._sent: dict[int, Request] = {}
+        self._table: dict[type, Callable[[Any], None]] = {
+            entries.Prompt: self._begin,
+            entries.StopRequested: self._stop,
+            entries.Ended: self._end,
+            entries.Request: self._send,
+            entries.TextDelta: self._say,
+            entries.ToolCall: self._call,
+            entries.Finish: self._finish,
+            entries.Error: self._fail,
+            entries.StreamCut: self._cut,
+            entries.ToolStarted: self._start,
+            entries.ToolResult: self._return,
+        }
+
+    @property
+    def reply(self) -> Reply | None:
+        """Return the reply to the newest main request, or None before the first one of a run."""
+        return None if self.request is None else self.replies.get(self.request.number)
+
+    def read(self, entry: AnyEntry) -> None:
+        """Add the facts of the next entry."""
+        self.entry = entry
+        add = self._table.get(type(entry))
+        if add is not None:
+            add(entry)
+
+    def _begin(self, entry: entries.Prompt) -> None:
+        self.prompts += 1
+        self.prompt, self.stop, self.ended = entry, None, None
+        self.request = self.previous = None
+
+    def _stop(self, entry: entries.StopRequested) -> None:
+        self.stop = self.stop or entry
+
+    def _end(self, entry: entries.Ended) -> None:
+        self.ended = entry
+
+    def _send(self, entry: entries.Request) -> None:
+        request = self._whole(entry)
+        self._sent[entry.number] = request
+        self.replies[entry.number] = Reply(entry.purpose, entry.at_ns)
+        for kept in (self._sent, self.replies):
+            if len(kept) > _REMEMBERED:
+                del kept[next(iter(kept))]
+        if entry.purpose == "main":
+            self.previous, self.request = self.request, request
+
+    def _whole(self, entry: entries.Request) -> Request:
+        """Return the request of `entry`, as it was sent."""
+        base = self._sent.get(entry.base)
+        prompt, tools = ("", ()) if base is None else (base.system_prompt, base.tools)
+        if isinstance(entry.system_prompt, str):
+            prompt = entry.system_prompt
+        if isinstance(entry.tools, tuple):
+            tools = entry.tools
+        messages = _extended(None if base is None else base.messages, entry.kept, entry.added)
+        return Request(entry.number, entry.purpose, prompt, messages, tools)
+
+    def _say(self, entry: entries.TextDelta) -> None:
+        reply = self.replies.get(entry.request)
+        if reply is not None:
+            reply.pieces.append(entry.text)
+            reply.at_ns = entry.at_ns
+
+    def _call(self, entry: entries.ToolCall) -> None:
+        reply = self.replies.get(entry.request)
+        if reply is not None:
+            reply.calls.append(ToolCall(entry.call_id, entry.name, entry.arguments))
+            reply.at_ns = entry.at_ns
+
+    def _finish(self, entry: entries.Finish) -> None:
+        self._close(entry, finish=entry.reason)
+
+    def _fail(self, entry: entries.Error) -> None:
+        self._close(entry, fault=entry.fault)
+
+    def _cut(self, entry: entries.StreamCut) -> None:
+        self._close(entry)
+
+    def _close(
+        self,
+        entry: entries.Finish | entries.Error | entries.StreamCut,
+        *,
+        finish: FinishReason | None = None,
+        fault: Fault | None = None,
+    ) -> None:
+        reply = self.replies.get(entry.request)
+        if reply is not None:
+            reply.finish, reply.fault, reply.is_closed = finish, fault, True
+            reply.at_ns = entry.at_ns
+
+    def _start(self, entry: entries.ToolStarted) -> None:
+        self.running.setdefault(entry.call_id, []).append(entry)
+
+    def _return(self, entry: entries.ToolResult) -> None:
+        started = self.running.get(entry.call_id)
+        if started:
+            started.pop(0)
+            if not started:
+                del self.running[entry.call_id]
+
+
+def _extended(
+    base: Sequence[Message] | None, kept: int, added: tuple[Message, ...]
+) -> Sequence[Message]:
+    """Return the first `kept` messages of `base` with `added` after them.
+
+    A request that only adds to its base shares its list, so that a conversation of n messages takes
+    the memory of n. Any other request copies what it keeps.
+    """
+    whole: Any = base
+    if type(whole) is View and not whole.tail and len(whole.messages) == kept:
+        messages: list[Message] = whole.messages
+    else:
+        messages = [] if base is None else list(base[:kept])
+    messages.extend(added)
+    return view(messages)

@@ -1,0 +1,63 @@
+from simloop import Limits, Reply, Scenario, Simulation
+from simloop.check.invariants.invariant import Need, Watch, invariant
+from simloop.check.invariants.judge import judge
+from simloop.check.invariants.subject import Subject
+from simloop.trace.entries import Finish, Request
+
+
+def look() -> str:
+    return "seen"
+
+
+def played() -> Simulation:
+    replies = [Reply(say="I look.", call={"look": {}}), Reply(say="Done.")]
+    simulation = Simulation(Scenario(prompt="Go.", model=replies), tools=[look])
+    simulation.run()
+    return simulation
+
+
+@invariant("A conversation has one request.", "a test", sees=[Request])
+def one_request(subject: Subject) -> Watch:
+    yield
+    entry = yield
+    assert subject.facts.request is not None
+    return f"request {entry.number} has {len(subject.facts.request.messages)} messages"
+
+
+@invariant("No reply calls tools.", "a test", sees=[Finish], needs=[Need.LIMITS])
+def no_calls(subject: Subject) -> Watch:
+    while True:
+        yield
+        assert subject.facts.reply is not None
+        if subject.facts.reply.calls:
+            return "a call"
+
+
+def test_a_violation_has_the_entry_at_which_it_was_found() -> None:
+    simulation = played()
+    subject = Subject.of(simulation.prepared)
+    found = judge(subject, simulation.trace.entries, [one_request]).violations
+    second = [e for e in simulation.trace.entries if isinstance(e, Request)][1]
+    assert [str(each) for each in found] == [
+        f"one-request: request 2 has 3 messages (entry {second.seq})"
+    ]
+
+
+def test_each_invariant_is_violated_at_most_once_and_keeps_no_other_from_being_judged() -> None:
+    simulation = played()
+    judged = judge(
+        Subject.of(simulation.prepared), simulation.trace.entries, [one_request, no_calls]
+    )
+    assert [each.name for each in judged.violations] == ["no-calls", "one-request"]
+
+
+def test_an_invariant_without_its_input_is_not_judged() -> None:
+    judged = judge(Subject(), played().trace.entries, [no_calls])
+    assert judged.unjudged == {"no-calls": "this loop has no limits"}
+    assert not judged.violations
+
+
+def test_a_deviation_of_the_loop_is_not_judged() -> None:
+    subject = Subject(limits=Limits(), deviations={"no-calls": "by design"})
+    judged = judge(subject, played().trace.entries, [no_calls])
+    assert judged.unjudged == {"no-calls": "by design"}
