@@ -61,7 +61,7 @@ def invariant(
 ) -> Callable[[Callable[[Subject], Watch]], Invariant]:
     """Make an invariant from a generator function, under the function's name with hyphens.
 
-        @invariant("A tool call runs at most once.", "I11", sees=[ToolStarted])
+        @invariant("A tool call runs at most once.", "BUGS.md D14", sees=[ToolStarted])
         def exactly_once_tools(subject):
             started = set()
             while (entry := (yield)).call_id not in started:
