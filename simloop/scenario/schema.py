@@ -260,13 +260,15 @@ class Scenario(Strict):
     limits: One[Limits] = Field(default=kept(Limits()), description="The bounds of the run.")
     system_prompt: str = Field(default="", description="The system prompt.")
     history: Many[PastMessage] = Field(
-        default=kept([]), description="The conversation before the first prompt."
+        default_factory=kept(list), description="The conversation before the first prompt."
     )
     prompt: str = Field(description="The text of the first message.")
     then: list[str] = Field(
         default_factory=list, description="Further prompts, each after the outcome before it."
     )
-    tools: Named[ScriptedTool] = Field(default=kept({}), description="Fake tools by name.")
+    tools: Named[ScriptedTool] = Field(
+        default_factory=kept(dict), description="Fake tools by name."
+    )
     files: dict[str, str] | None = Field(
         default=None,
         description="Files in memory, by path, and with them five tools over them: "
@@ -277,17 +279,18 @@ class Scenario(Strict):
         description="Virtual time after which RunShellCommand is given up.",
     )
     model: Many[Reply] = Field(
-        default=kept([]), description="The replies of the model, in order or by rule."
+        default_factory=kept(list), description="The replies of the model, in order or by rule."
     )
     summaries: Many[Reply] = Field(
-        default=kept([]), description="The replies of the model to requests for a summary."
+        default_factory=kept(list),
+        description="The replies of the model to requests for a summary.",
     )
     hooks: Many[ScriptedHook] = Field(
-        default=kept([]), description="Fake hooks, in the order in which they run."
+        default_factory=kept(list), description="Fake hooks, in the order in which they run."
     )
     abort: OneOrNone[Trigger] = Field(default=kept(None), description="The user stops the run.")
     queue: Many[Queued] = Field(
-        default=kept([]), description="Messages that the user sends during the run."
+        default_factory=kept(list), description="Messages that the user sends during the run."
     )
     clock: One[ClockSkew] = Field(default=kept(ClockSkew()), description="A clock that is wrong.")
     faults: OneOrNone[ChanceFaults] = Field(
@@ -332,9 +335,11 @@ class Scenario(Strict):
         le=10 * MAX_TRACE_CHARS,
         description="Characters of text in the trace after which the run is a runaway.",
     )
-    expect: One[Expect] = Field(default=kept(Expect()), description="What must hold at the end.")
+    expect: One[Expect] = Field(
+        default_factory=kept(Expect), description="What must hold at the end."
+    )
     expect_on: Named[Expect] = Field(
-        default=kept({}),
+        default_factory=kept(dict),
         description="The expectations for this loop, by name. A version, such as pi@0.87.1, has "
         "those of its design, unless it has its own.",
     )

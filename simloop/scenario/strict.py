@@ -73,7 +73,7 @@ Named: TypeAlias = Written[dict[str, Lax[T]], Mapping[str, T | Mapping[str, Any]
 
 
 def kept(default: Any) -> Any:
-    """Return the default of a `Written` field, typed so that a type checker accepts it."""
+    """Return the default of a `Written` field, or its factory, as a type that checkers accept."""
     return default
 
 

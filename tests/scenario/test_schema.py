@@ -1,4 +1,6 @@
+import copy
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
@@ -120,6 +122,24 @@ def test_a_scenario_dumped_to_json_is_a_scenario_file(scenario: Scenario) -> Non
 
 def test_a_scenario_needs_nothing_but_a_prompt() -> None:
     assert Scenario(prompt="Hi").model_dump_json(exclude_defaults=True) == '{"prompt":"Hi"}'
+
+
+def test_a_scenario_is_made_without_a_copy_of_a_default() -> None:
+    # A deep copy takes longer than the check of all arguments.
+    called = set()
+    sys.setprofile(lambda frame, *_: called.add(frame.f_code))
+    try:
+        Scenario(prompt="Go.")
+    finally:
+        sys.setprofile(None)
+    assert copy.deepcopy.__code__ not in called
+
+
+def test_scenarios_share_no_default_that_can_be_changed() -> None:
+    one, other = Scenario(prompt="Go."), Scenario(prompt="Go.")
+    one.model.append(Reply(say="Done."))
+    one.expect.broken_pairs.append("call-1")
+    assert (other.model, other.expect.broken_pairs) == ([], [])
 
 
 def test_a_scenario_cannot_be_changed() -> None:
