@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from simloop.errors import RunawayRun
+from simloop.virtual.generators import Memory, State
 from simloop.virtual.seeds import Seeds
 from simloop.virtual.waiting import callers_place
 
@@ -32,7 +33,7 @@ _UNIX = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _UUID_EPOCH = 0x01B21DD213814000  # 1582-10-15 to 1970 in units of 100 ns (RFC 9562, 5.1)
 # The originals: the module attributes are exchanged while a simulation runs.
 _asctime, _gmtime, _strftime = time.asctime, time.gmtime, time.strftime
-_getstate, _setstate, _seed = random.getstate, random.setstate, random.Random.seed
+_seed = random.Random.seed
 _WALL_CLOCKS = {
     getattr(time, name) for name in ("CLOCK_REALTIME", "CLOCK_TAI") if hasattr(time, name)
 }
@@ -45,7 +46,6 @@ class Answers:
     loop: "VirtualLoop"
     seeds: Seeds
     epoch_ns: int
-    random_seed: int
     last_uuid: int = 0
     sleeps: int = 0
     slept_in: int = 0
@@ -63,7 +63,8 @@ class Answers:
         One generator for the process would mix the draws of simulations in several threads.
         """
         if self._generator is None:
-            self._generator = random.Random(self.random_seed)  # noqa: S311 - simulated
+            seed = self.seeds.number("global-random")
+            self._generator = random.Random(seed)  # noqa: S311 - simulated
         return self._generator
 
     def generators(self) -> list[random.Random]:
@@ -243,26 +244,34 @@ class SharedDraws:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._saved: Any = None
+        self._memory = Memory(_GLOBAL_RANDOM)
+        self._saved: State | None = None
         self._outside: random.Random | None = None
-        self._baseline: Any = None
+        self._baseline: State | None = None
         self._mixed = False
+        # Most simulations have the seed of the one before them, and seeding takes longer than this.
+        self._seed: int | None = None
+        self._seeded: State | None = None
 
-    def begin(self, seed: int) -> None:
+    def begin(self, seeds: Seeds) -> None:
         """Seed the generator for a simulation while no other runs."""
         if self._saved is None:  # otherwise the border was kept
-            self._saved = _getstate()
+            self._saved = self._memory.read()
         self._baseline, self._mixed = None, False
-        _seed(_GLOBAL_RANDOM, seed)
+        if self._seeded is None or self._seed != seeds.seed:
+            _seed(_GLOBAL_RANDOM, seeds.number("global-random"))
+            self._seed, self._seeded = seeds.seed, self._memory.read()
+        else:
+            self._memory.write(self._seeded)
 
     def share(self) -> None:
         """Store the state of the generator as another simulation begins."""
         self.are_mixed()
-        self._baseline = _getstate()
+        self._baseline = self._memory.read()
 
     def are_mixed(self) -> bool:
         """Return whether code drew from the generator while two simulations ran."""
-        if self._baseline is not None and self._baseline != _getstate():
+        if self._baseline is not None and self._baseline != self._memory.read():
             self._mixed = True
         return self._mixed
 
@@ -273,7 +282,8 @@ class SharedDraws:
     def end(self) -> None:
         """Restore the original state with the draws of other threads; safe to repeat."""
         if self._saved is not None:
-            _setstate(self._saved if self._outside is None else self._outside.getstate())
+            outside = self._outside
+            self._memory.write(self._saved if outside is None else Memory(outside).read())
         self._saved = self._outside = self._baseline = None
         self._mixed = False
 
@@ -284,8 +294,9 @@ class SharedDraws:
             return original
         with self._lock:
             if self._outside is None:
-                self._outside = random.Random()  # noqa: S311 - the state of the module's own
-                self._outside.setstate(saved)
+                outside = random.Random()  # noqa: S311 - the state of the module's own
+                Memory(outside).write(saved)
+                self._outside = outside
             return getattr(self._outside, name)
 
 

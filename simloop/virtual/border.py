@@ -138,12 +138,12 @@ class _Holders:
 
 
 def _reader(names: Iterable[str]) -> Callable[[dict[str, Any]], tuple[Any, ...]]:
-    """Return a function that reads these names, and the first of them again.
+    """Return a function that reads these names; a single name it reads twice.
 
     With one name, `itemgetter` would return its value in the place of a tuple.
     """
-    names = tuple(names)
-    return operator.itemgetter(*names, names[0])
+    first, *others = names
+    return operator.itemgetter(first, *others or [first])
 
 
 def _holders_of_methods() -> list[tuple[type, _Holder]]:
@@ -189,12 +189,12 @@ class _Border:
         self.all = _Holders(_HOLDERS_OF_METHODS)
         self.is_checked = False
 
-    def enter(self, random_seed: int) -> None:
+    def enter(self, seeds: Seeds) -> None:
         """Exchange everything, or raise and leave everything as it was."""
         with self.lock:
             if self.seals == 0:
                 try:
-                    self._exchange(random_seed)
+                    self._exchange(seeds)
                 except BaseException:
                     self._put_back()
                     raise
@@ -240,10 +240,10 @@ class _Border:
             self._put_back()  # a Ctrl-C in the middle: it repeats nothing
             raise
 
-    def _exchange(self, random_seed: int) -> None:
+    def _exchange(self, seeds: Seeds) -> None:
         reaches.watch_reaches()
         self._scan()
-        shared_draws.begin(random_seed)
+        shared_draws.begin(seeds)
         for stamp in _STAMPS:
             setattr(uuid, stamp, None)
         if self.keepers and self.is_checked and self.all.are_exchanged():
@@ -343,11 +343,11 @@ class sealed:  # noqa: N801 - a context manager, named as one reads it
 
     def __init__(self, loop: "VirtualLoop", seeds: Seeds, epoch_ns: int = EPOCH_NS) -> None:
         self._loop = loop
-        self._answers = Answers(loop, seeds, epoch_ns, seeds.number("global-random"))
+        self._answers = Answers(loop, seeds, epoch_ns)
         self._outer: Answers | None = None
 
     def __enter__(self) -> None:
-        _border.enter(self._answers.random_seed)
+        _border.enter(self._answers.seeds)
         self._outer = ANSWERS.get(self._loop)
         ANSWERS[self._loop] = self._answers
 
