@@ -116,11 +116,11 @@ class ModelCalls:
         held = None
         if self._notifies:
             with timeouts.around(timeouts.loop.now_ns + self._whole_ns) as bound:
-                held = await self._read_and_close(stream, reply, timeouts, quiet=quiet)
+                held = await self._read_parts(stream, reply, timeouts, quiet=quiet)
             if bound.expired:  # in a callback
                 reply.fault, reply.found_here = _TIMED_OUT, True
         else:
-            held = await self._read_and_close(stream, reply, timeouts, quiet=quiet)
+            held = await self._read_parts(stream, reply, timeouts, quiet=quiet)
         if held is None:
             self._cancellation.check()
         if reply.fault is None and reply.finish is None:
@@ -128,58 +128,66 @@ class ModelCalls:
                 await reply.on_end()
             await self._end(held, reply, stream.request, timeouts)
 
-    async def _read_and_close(
+    async def _read_parts(
         self, stream: RecordedStream, reply: ReplySoFar, timeouts: Timeouts, *, quiet: bool
     ) -> Finish | None:
-        end_ns = timeouts.loop.now_ns + self._whole_ns
+        """Take the parts. Return a finish that has to wait until `on_end` was awaited."""
+        announces = self._notifies or reply.on_call is not None
+        # Pieces of text that no callback sees go from the stream into the reply, many at once.
+        texts = None if self._notifies and not quiet else reply.pieces
+        start_ns = timeouts.loop.now_ns
+        until_ns, end_ns = start_ns + self._first_ns, start_ns + self._whole_ns
         try:
-            return await self._read_parts(stream, reply, timeouts, quiet=quiet)
+            while not stream.ended:
+                part = stream.take(texts)
+                if part is None:
+                    until_ns = end_ns if reply.pieces else until_ns
+                    if not await self._wait(stream, reply, until_ns, timeouts):
+                        break
+                    continue
+                until_ns = end_ns
+                if type(part) is TextDelta:
+                    reply.pieces.append(part.text)
+                    if texts is None:
+                        await self._announce_text(part, timeouts)
+                elif type(part) is Finish and stream.keeps_finish:
+                    return part
+                else:
+                    kept = self._keep(part, reply, stream.request)
+                    if announces:
+                        await self._announce(kept, reply, timeouts, quiet=quiet)
+                        # The finish counts after the tools that run: an end is found after them.
+                        stream.keeps_finish = reply.on_end is not None and bool(reply.calls)
         finally:
             if stream.needs_closing:
                 with timeouts.at(end_ns) as timeout:
                     await stream.aclose()
                 if timeout.expired:
                     reply.fault, reply.found_here = _TIMED_OUT, True
+        return None
 
-    async def _read_parts(
-        self, stream: RecordedStream, reply: ReplySoFar, timeouts: Timeouts, *, quiet: bool
-    ) -> Finish | None:
-        """Take the parts. Return a finish that has to wait until `on_end` was awaited."""
-        cancellation = self._cancellation
-        on_chunk = None if quiet else self._callbacks.on_chunk
-        on_text = None if quiet else self._callbacks.on_text
-        announces = self._notifies or reply.on_call is not None
-        pieces = reply.pieces
-        start_ns = timeouts.loop.now_ns
-        until_ns, whole_ns = start_ns + self._first_ns, start_ns + self._whole_ns
-        while True:
-            for part in stream.due():
-                if type(part) is TextDelta:
-                    pieces.append(part.text)
-                    if on_chunk is not None:
-                        await self._user_code.notify(on_chunk, (part,), timeouts)
-                    if on_text is not None:
-                        await self._user_code.notify(on_text, (part.text,), timeouts)
-                elif stream.keeps_finish and type(part) is Finish:
-                    return part
-                else:
-                    kept = self._keep(part, reply, stream.request)
-                    if announces:
-                        await self._announce(kept, reply, timeouts, quiet=quiet)
-                    # The finish counts after the tools that run: an end is found after them.
-                    stream.keeps_finish = reply.on_end is not None and bool(reply.calls)
-                until_ns = whole_ns
-            if stream.ended:
-                return None
-            more = begin(stream.wait())
-            if type(more) is not Started:
-                continue
-            with timeouts.at(until_ns) as timeout, cancellation.breaking(timeout):
-                await more
-            if timeout.broken or timeout.expired:
-                reply.fault = _ABORTED if timeout.broken else _TIMED_OUT
-                reply.found_here = True
-                return None
+    async def _wait(
+        self, stream: RecordedStream, reply: ReplySoFar, until_ns: int, timeouts: Timeouts
+    ) -> bool:
+        """Wait for more parts. Return False if the wait took too long, or an abort broke it off."""
+        more = begin(stream.wait())
+        if type(more) is not Started:
+            return True
+        with timeouts.at(until_ns) as timeout, self._cancellation.breaking(timeout):
+            await more
+        if not (timeout.broken or timeout.expired):
+            return True
+        reply.fault = _ABORTED if timeout.broken else _TIMED_OUT
+        reply.found_here = True
+        return False
+
+    async def _announce_text(self, part: TextDelta, timeouts: Timeouts) -> None:
+        """Notify the callbacks of a piece of text."""
+        callbacks = self._callbacks
+        if callbacks.on_chunk is not None:
+            await self._user_code.notify(callbacks.on_chunk, (part,), timeouts)
+        if callbacks.on_text is not None:
+            await self._user_code.notify(callbacks.on_text, (part.text,), timeouts)
 
     async def _end(
         self, held: Finish | None, reply: ReplySoFar, request: Request, timeouts: Timeouts
@@ -228,10 +236,12 @@ class ModelCalls:
 
     def _own(self, call: ToolCall, came_as: Part) -> ToolCall:
         """Return the call under an id that no other call has; record a change of id or name."""
-        unique = self._unique(call.id)
-        if unique != call.id:
-            call = ToolCall(unique, call.name, call.arguments)
-        if type(came_as) is ToolCallPart and came_as.call != call:
+        call_id, ids = call.id, self._call_ids
+        if call_id and call_id not in ids:
+            ids[call_id] = 1
+        else:
+            call = ToolCall(self._unique(call_id), call.name, call.arguments)
+        if type(came_as) is ToolCallPart and came_as.call is not call and came_as.call != call:
             self._recorder.record(entries.CallRenamed, came_as.call.id, call.id, call.name)
         return call
 

@@ -121,7 +121,7 @@ class FakeModel:
         # By the position of the reply: how many calls it has, and whether it takes no time.
         self._known: dict[str, tuple[int, bool]] = {}
 
-    def stream(self, request: Request) -> TimedStream:
+    def stream(self, request: Request) -> TimedStream | WholeStream:
         """Play the reply that the script has for `request`. Raises ScriptExhausted if none."""
         self.requests.append(request)
         entry = self._scripts[request.purpose].choose(request)
@@ -153,6 +153,9 @@ class FakeModel:
             )
 
 
+_LISTS = (list, tuple)
+
+
 class FunctionModel:
     """Asks a Python function for each reply.
 
@@ -169,6 +172,8 @@ class FunctionModel:
         """Play the reply that the function returns for `request`."""
         self.requests.append(request)
         answer = self._function(request)
+        if type(answer) in _LISTS:  # the usual answer: the questions to any other one are slow
+            return WholeStream(answer)
         return self._later(answer) if inspect.isawaitable(answer) else self._play(answer)
 
     async def _later(self, answer: Awaitable[Any]) -> AsyncGenerator[Part, None]:
@@ -183,12 +188,13 @@ class FunctionModel:
             return TimedStream(timed)
         if hasattr(answer, "__aiter__"):
             return answer
-        parts = self._said(answer) if isinstance(answer, str) else self._parts(answer)
-        if isinstance(parts, list | tuple):
-            return WholeStream(parts)
-        return TimedStream((0, part) for part in parts)
+        if isinstance(answer, str):
+            return WholeStream(self._said(answer))
+        if type(answer) in _LISTS:  # of an async function
+            return WholeStream(answer)
+        return TimedStream((0, part) for part in self._parts(answer))
 
-    def _said(self, text: str) -> Iterable[Part]:
+    def _said(self, text: str) -> Sequence[Part]:
         stop = Finish(FinishReason.STOP, "stop")
         return (TextDelta(text), stop) if text else (stop,)
 

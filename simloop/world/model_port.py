@@ -39,7 +39,7 @@ from simloop.virtual.clock import VirtualLoop
 from simloop.world.cancellation import Cancellation
 from simloop.world.fake_model import Model
 from simloop.world.faults_of_code import fault_of
-from simloop.world.streams import FailedStream, Stream, TimedStream, stream_of
+from simloop.world.streams import FailedStream, Stream, TimedStream, WholeStream, stream_of
 from simloop.world.user_errors import UserError, keep
 from simloop.world.user_port import no_turn
 
@@ -149,14 +149,15 @@ async def _whole(stream: "RecordedStream", turn: Callable[[], Awaitable[None]]) 
 class RecordedStream:
     """The reply to one request. `ended` is set after its last part.
 
-    The caller takes the parts that are `due`, then calls `wait`, until `wait` returns False, and
-    calls `aclose`; or it iterates with `async for`, which closes the stream at its end. A part that
-    arrives when the run is to end is not recorded, except for a finish if `keeps_finish` is set.
+    The caller calls `take` until it returns None, then `wait`, and so on until the stream has
+    `ended`; then it calls `aclose` if the stream `needs_closing`. Or it iterates with `async for`,
+    which closes the stream at its end. A part that arrives when the run is to end is not recorded,
+    except for a finish if `keeps_finish` is set.
     """
 
     __slots__ = (
-        "_asks_for_turn", "_cancellation", "_loop", "_port", "_recorder", "_stream", "ended",
-        "keeps_finish", "request",
+        "_asks_for_turn", "_cancellation", "_due", "_loop", "_port", "_recorder", "_stream",
+        "ended", "keeps_finish", "needs_closing", "request",
     )  # fmt: skip
 
     def __init__(self, port: ModelPort, request: Request) -> None:
@@ -168,57 +169,71 @@ class RecordedStream:
         self._loop = port.loop
         self._cancellation = port.cancellation
         self._stream: Stream | None = None
+        self._due: Iterator[Part] | None = None  # the rest of the parts that are there now
+        self.needs_closing = False  # whether the model's code may have to clean up
         # One turn for each part. Waiting until no task is ready was rejected: a task that calls
         # `sleep(0)` in a loop is always ready, and the stream would never go on.
         self._asks_for_turn = True
 
-    def due(self) -> Iterator[Part]:
-        """Record and yield the parts that are there now.
+    def take(self, texts: list[str] | None = None) -> Part | None:
+        """Record the parts that are there now, up to the first that is no text, and return that.
 
-        Stops early if other tasks are ready: `wait` gives them their turn. A failure of the model's
-        code is a StreamError part.
+        `texts` gets the pieces of text; without it, a piece of text is returned like another part.
+        Returns None if no part is left, or if other tasks are ready: `wait` gives them their turn.
+        A failure of the model's code is a StreamError part.
         """
         if self.ended:
-            return
+            return None
         loop, cancellation, recorder = self._loop, self._cancellation, self._recorder
         ready, record, number = loop.ready, recorder.entries, self.request.number
         append, clock, text_delta = recorder.append, recorder.clock, entries.TextDelta
         try:
-            if self._stream is None:
-                self._stream = stream_of(self._port.model.stream(self.request))
-            if self._asks_for_turn and loop.busy:
-                return
-            for part in self._stream.due():
+            stream = self._stream
+            if stream is None:
+                stream = self._open()
+            if self._asks_for_turn and (ready or loop.has_due):
+                return None
+            due = self._due or stream.due()
+            for part in due:
                 if cancellation.pending is not None and not (
                     self.keeps_finish and type(part) is Finish
                 ):
                     cancellation.check()
-                if type(part) is TextDelta and part.text.isascii():  # most parts are: no call
-                    text, seq = part.text, len(record)
-                    recorder.chars = chars = recorder.chars + len(text)
-                    if chars > recorder.max_chars or seq > MAX_ENTRIES:
-                        recorder.refuse()
-                    append(text_delta(seq, clock.now_ns, number, text))
-                    yield part
-                else:
-                    yield self._recorded(part)
-                    if self.ended:
-                        return
+                if type(part) is not TextDelta:
+                    self._due, self._asks_for_turn = due, True
+                    return self._recorded(part)
+                text, seq = part.text, len(record)
+                if not text.isascii():  # most parts are: no call
+                    text = writable(text)
+                recorder.chars = chars = recorder.chars + len(text)
+                if chars > recorder.max_chars or seq > MAX_ENTRIES:
+                    recorder.refuse()
+                append(text_delta(seq, clock.now_ns, number, text))
+                if texts is None:
+                    self._due, self._asks_for_turn = due, True
+                    return part if text is part.text else TextDelta(text)
+                texts.append(text)
                 if ready or loop.has_due:
-                    self._asks_for_turn = True
-                    return
+                    self._due, self._asks_for_turn = due, True
+                    return None
+            self._due = None
         except SimloopError as error:  # the script is wrong, or simloop is
-            self._recorder.keep(error)
+            recorder.keep(error)
             raise
         except asyncio.CancelledError:
             if cancellation.pending is not None:
                 raise
-            failure = _cancelled()
+            return self._recorded(_cancelled())
         except Exception as error:  # noqa: BLE001 - a model may be the user's code
-            failure = self._failure(error)
-        else:
-            return
-        yield self._recorded(failure)
+            return self._recorded(self._failure(error))
+        return None
+
+    def _open(self) -> Stream:
+        """Ask the model, and return its stream."""
+        self._stream = stream = stream_of(self._port.model.stream(self.request))
+        kind = type(stream)
+        self.needs_closing = kind is not WholeStream and kind is not TimedStream
+        return stream
 
     async def wait(self) -> bool:
         """Give other tasks their turn, or wait for the next part. Return False at the end."""
@@ -228,6 +243,7 @@ class RecordedStream:
             self._asks_for_turn = False
             await asyncio.sleep(0)
             return True
+        self._due = None  # a stream goes on where its last reader stopped
         try:
             if await self._stream.wait():
                 self._asks_for_turn = True
@@ -238,7 +254,7 @@ class RecordedStream:
         except asyncio.CancelledError:
             self._stream = FailedStream(_cancelled())
             return True
-        except Exception as error:  # noqa: BLE001 - as in `due`
+        except Exception as error:  # noqa: BLE001 - as in `take`
             self._stream = FailedStream(self._failure(error))
             return True
         self.ended = True
@@ -252,29 +268,24 @@ class RecordedStream:
         if self._stream is None and not self.ended:  # an agent that stops asks no model
             await self._port.turn()
         while not self.ended:
-            for part in self.due():
-                self._asks_for_turn = True  # `due` is closed here, and does not set it
+            part = self.take()
+            if part is not None:
                 return part
             await self.wait()
         await self.aclose()
         raise StopAsyncIteration
 
-    @property
-    def needs_closing(self) -> bool:
-        """Return whether the model's code may have to clean up; a script has nothing to."""
-        return self._stream is not None and not isinstance(self._stream, TimedStream)
-
     async def aclose(self) -> None:
         """Close the stream, also after its last part: the model's code may have to clean up."""
         self.ended = True
-        stream, self._stream = self._stream, None
+        stream, self._stream, self._due = self._stream, None, None
         if stream is None:
             return
         try:
             await stream.aclose()
         except SimloopError:
             raise
-        except Exception as error:  # noqa: BLE001 - as in `due`
+        except Exception as error:  # noqa: BLE001 - as in `take`
             keep(self._port.raised, "the model", error)
 
     def fail(self, fault: Fault) -> None:
@@ -309,12 +320,6 @@ def _cancelled() -> StreamError:
     if task is None or task.cancelling():
         raise asyncio.CancelledError
     return StreamError(Fault("the model was cancelled"))
-
-
-def _text(part: TextDelta, number: int, recorder: Recorder) -> Part:
-    text = writable(part.text)
-    recorder.record(entries.TextDelta, number, text)
-    return TextDelta(text)
 
 
 def _tool_call(part: ToolCallPart, number: int, recorder: Recorder) -> Part:
@@ -367,7 +372,6 @@ def _tool_call_delta(part: ToolCallDelta, number: int, recorder: Recorder) -> Pa
 
 
 _RECORDED: dict[type, Callable[[Any, int, Recorder], Part]] = {
-    TextDelta: _text,
     ToolCallPart: _tool_call,
     Finish: _finish,
     StreamError: _error,

@@ -91,13 +91,12 @@ class TimedStream:
         self._timed, self._due, self._later, self._ended = iter(()), None, None, True
 
 
-class WholeStream(TimedStream):
+class WholeStream:
     """A stream whose parts are all there, so that the list itself is iterated."""
 
     __slots__ = ("_parts",)
 
     def __init__(self, parts: Sequence[Part]) -> None:
-        super().__init__(())
         self._parts = iter(parts)
 
     def due(self) -> Iterator[Part]:
@@ -107,6 +106,14 @@ class WholeStream(TimedStream):
     async def wait(self) -> bool:
         """Return whether parts are left; none is ever waited for."""
         return length_hint(self._parts) > 0
+
+    def __aiter__(self) -> AsyncIterator[Part]:
+        return self
+
+    async def __anext__(self) -> Part:
+        for part in self._parts:
+            return part
+        raise StopAsyncIteration
 
     async def aclose(self) -> None:
         """Give up the rest; there is nothing to clean up."""
@@ -167,7 +174,7 @@ class FailedStream:
 
 def stream_of(answer: Any) -> Stream:
     """Return the stream of an answer: a stream, or an async iterator of parts."""
-    if hasattr(answer, "due"):
+    if type(answer) is WholeStream or hasattr(answer, "due"):  # `hasattr` is slow
         stream: Stream = answer
         return stream
     return GeneratedStream(answer)

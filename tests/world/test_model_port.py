@@ -315,12 +315,11 @@ def read_until_stopped(keeps_finish: bool) -> list[str]:  # noqa: FBT001
     async def main(opened: Opened) -> list[str]:
         stream: RecordedStream = opened.world.model.stream(ASK)
         stream.keeps_finish = keeps_finish
-        first = next(stream.due())
-        assert first == TextDelta("a")
+        assert stream.take() == TextDelta("a")
         opened.world.user.cancellation.polls = True  # so nothing is cancelled
         opened.world.user.stop()
         with pytest.raises(asyncio.CancelledError):
-            list(stream.due())
+            stream.take()
         return [kind(entry) for entry in opened.entries]
 
     return in_world(main, lambda _: (TextDelta("a"), TextDelta("b"), STOP))
@@ -331,14 +330,47 @@ def test_a_part_that_arrives_when_the_run_is_to_end_is_not_recorded() -> None:
 
 
 def test_a_finish_that_is_kept_is_recorded_also_when_the_run_is_to_end() -> None:
-    async def main(opened: Opened) -> list[Part]:
+    async def main(opened: Opened) -> Part | None:
         stream = opened.world.model.stream(ASK)
         stream.keeps_finish = True
         opened.world.user.cancellation.polls = True
         opened.world.user.stop()
-        return list(stream.due())
+        return stream.take()
 
-    assert in_world(main, lambda _: (STOP,)) == [STOP]
+    assert in_world(main, lambda _: (STOP,)) == STOP
+
+
+# ------------------------------------------------------------------------- pieces of text
+
+
+def test_pieces_of_text_are_taken_together_up_to_the_first_other_part() -> None:
+    async def main(opened: Opened) -> tuple[list[str], list[Part | None], list[str]]:
+        texts: list[str] = []
+        stream = opened.world.model.stream(ASK)
+        taken = [stream.take(texts) for _ in range(3)]
+        return texts, taken, [kind(entry) for entry in opened.entries]
+
+    call = ToolCallPart(CALL)
+    parts = (TextDelta("a"), TextDelta("\ud800"), call, TextDelta("c"), STOP)
+    texts, taken, kinds = in_world(main, lambda _: parts)
+    assert texts == ["a", "\N{REPLACEMENT CHARACTER}", "c"]
+    assert taken == [call, STOP, None]
+    assert kinds == ["request", "text-delta", "text-delta", "tool-call", "text-delta", "finish"]
+
+
+def test_no_piece_of_text_is_taken_after_one_at_which_a_task_gets_ready() -> None:
+    async def main(opened: Opened) -> list[list[str]]:
+        stream = opened.world.model.stream(ASK)
+        opened.world.model.recorder.listen(lambda _: opened.loop.call_soon(list, ()) and None)
+        taken: list[list[str]] = []
+        while not stream.ended:
+            taken.append([])
+            stream.take(taken[-1])
+            await stream.wait()
+        return taken
+
+    parts = (TextDelta("a"), TextDelta("b"), STOP)
+    assert in_world(main, lambda _: parts) == [["a"], ["b"], []]
 
 
 # ------------------------------------------------------------------------- turns
@@ -368,7 +400,7 @@ def test_a_task_that_is_ready_when_a_part_arrives_gets_its_turn_before_the_part(
     async def main(opened: Opened) -> None:
         stream = opened.world.model.stream(ASK)
         if not busy_before:
-            list(stream.due())
+            stream.take()
         task = asyncio.create_task(other())
         await anext(stream)
         log.append("part")

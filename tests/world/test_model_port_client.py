@@ -151,7 +151,7 @@ def test_no_request_is_recorded_and_no_model_asked_after_a_stop() -> None:
     async def main(opened: Opened) -> Opened:
         opened.world.user.stop()
         with pytest.raises(asyncio.CancelledError):
-            list(opened.world.model.stream(ASK).due())
+            opened.world.model.stream(ASK).take()
         opened.world.user.cancellation.take()
         return opened
 
