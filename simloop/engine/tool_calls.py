@@ -7,7 +7,6 @@ and nothing that a tool raises leaves this file.
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any, NamedTuple
 
 from simloop.engine.hooks import (
     AFTER_TOOL_CALL,
@@ -17,7 +16,7 @@ from simloop.engine.hooks import (
 )
 from simloop.engine.refusals import OPERATION_ABORTED
 from simloop.engine.run_context import RunContext
-from simloop.engine.running_tools import RunningCalls
+from simloop.engine.running_tools import ReadyCall, Rest, RunningCalls, finished
 from simloop.engine.settings import EngineSettings
 from simloop.escape import writable
 from simloop.kernel.policies import OnAbort, ToolOrder
@@ -38,9 +37,8 @@ class ToolCalls:
 
     def __init__(self, tools: ToolsPort, settings: EngineSettings, context: RunContext) -> None:
         self._port = tools
-        self._policy = settings.tool_execution
         self._rules = settings.tool_rules
-        self._on_abort = settings.on_abort
+        self._conversion = settings.tool_rules.conversion
         self._hooks = context.hooks
         self._callbacks = context.callbacks
         self._recorder = context.recorder
@@ -48,8 +46,11 @@ class ToolCalls:
         self._cancellation = context.cancellation
         self._report_failures = settings.report_failed_tools
         self._notifies = bool(context.callbacks.on_chunk or context.callbacks.on_tool_result)
-        # Whether anything can come between the begin of a call and its tool.
+        self._is_watched = self._notifies or bool(context.hooks.after_tool_call)
         self._flags_abort = settings.on_abort is not OnAbort.END_RUN
+        self._stops_batch = settings.on_abort is OnAbort.STOP_BATCH
+        self._in_parallel = settings.tool_execution.order is ToolOrder.PARALLEL
+        # Whether anything can come between the begin of a call and its tool.
         self._is_guarded = bool(context.hooks.before_tool_call) or self._flags_abort
         self._running = RunningCalls()
         self.open([])
@@ -73,8 +74,8 @@ class ToolCalls:
 
     def is_made_up(self, message: Message) -> bool:
         """Return whether the message only completes a request, as no call was begun."""
-        is_result = isinstance(message, ToolMessage) and message.text == NO_RESULT
-        return is_result and self._on_abort is OnAbort.STOP_BATCH
+        is_result = type(message) is ToolMessage and message.text == NO_RESULT
+        return is_result and self._stops_batch
 
     def open_new(self) -> None:
         """Open the calls that the reply has added since the last opening."""
@@ -87,8 +88,7 @@ class ToolCalls:
         before this returns, so it has started even if no time passes until the reply ends.
         """
         self.open_new()
-        index = len(self._calls) - 1
-        in_sequence = self._policy.order is not ToolOrder.PARALLEL
+        index, in_sequence = len(self._calls) - 1, not self._in_parallel
         self._running.spawn(
             lambda own: self._answer_early(index, tools, own), timeouts, after_the_last=in_sequence
         )
@@ -98,16 +98,16 @@ class ToolCalls:
         self, index: int, tools: Mapping[str, Tool], timeouts: Timeouts
     ) -> None:
         if self._may_begin(index):
-            await self._answer_call(index, tools, timeouts)
+            await finished(self._answer_call(index, tools, timeouts))
 
     @property
     def has_started(self) -> bool:
         """Return whether calls run that `start_newest` started."""
-        return bool(self._running)
+        return bool(self._running.tasks)
 
     async def finish_started(self) -> None:
         """Wait for the calls that `start_newest` started. Raises CancelledError to end the run."""
-        if self._running:
+        if self._running.tasks:
             await self._running.wait()
             self._cancellation.check()
 
@@ -126,7 +126,7 @@ class ToolCalls:
 
         A started, interrupted call is not run again; it gets an error result.
         """
-        if self._running:
+        if self._running.tasks:
             await self.finish_started()
         for index in self._started:
             if self.answers[index] is None:
@@ -134,30 +134,42 @@ class ToolCalls:
         if self._is_parallel(tools):
             await self._run_in_parallel(tools, timeouts)
         else:
+            loop = timeouts.loop
             for number, index in enumerate(self._open()):
-                if timeouts.loop.busy:
+                if loop.ready or loop.has_due:
                     await asyncio.sleep(0)
                 if not self._may_begin(number):
                     break
-                await self._answer_call(index, tools, timeouts)
+                rest = self._answer_call(index, tools, timeouts)
+                if rest is not None:
+                    await rest
         if self._is_stopped():
             await self.settle(NO_RESULT, timeouts)  # of calls that were never begun
 
     def _is_parallel(self, tools: Mapping[str, Tool]) -> bool:
-        if self._policy.order is not ToolOrder.PARALLEL or len(self._calls) < 2:  # noqa: PLR2004
+        if not self._in_parallel or len(self._calls) < 2:  # noqa: PLR2004
             return False
         called = (tools.get(call.name) for call in self._calls)
         return not any(tool is not None and tool.sequential for tool in called)
 
-    async def _answer_call(self, index: int, tools: Mapping[str, Tool], timeouts: Timeouts) -> None:
+    def _answer_call(self, index: int, tools: Mapping[str, Tool], timeouts: Timeouts) -> Rest:
+        """Run a call that may run, or answer it without its tool."""
+        if self._is_guarded:
+            return self._answer_guarded(index, tools, timeouts)
         ready = self._read(index, tools)
-        if self._is_guarded and type(ready) is ReadyCall:
-            ready = await self._guard(ready, timeouts)
-        if type(ready) is ReadyCall:
+        if not isinstance(ready, ReadyCall):
+            return self._answer(index, ready, timeouts, ran=False)
+        self._start(ready)
+        return self._run_one(ready, timeouts)
+
+    async def _answer_guarded(
+        self, index: int, tools: Mapping[str, Tool], timeouts: Timeouts
+    ) -> None:
+        ready = await self._prepare(index, tools, timeouts)
+        if ready is not None:
+            self._cancellation.check()
             self._start(ready)
-            await self._run_one(ready, timeouts)
-        elif type(ready) is ToolResult:
-            await self._answer(index, ready, timeouts, ran=False)
+            await finished(self._run_one(ready, timeouts))
 
     async def settle(self, text: str, timeouts: Timeouts) -> None:
         """Give every call that is still open an error result with this text."""
@@ -185,7 +197,7 @@ class ToolCalls:
         async def run_one(one: ReadyCall) -> None:
             task = asyncio.current_task()
             assert task is not None
-            await self._run_one(one, Timeouts(timeouts.loop, task))
+            await finished(self._run_one(one, Timeouts(timeouts.loop, task)))
 
         tasks = [timeouts.loop.create_task(run_one(one)) for one in started]
         try:
@@ -213,31 +225,29 @@ class ToolCalls:
         return True
 
     def _is_stopped(self) -> bool:
-        return self._on_abort is OnAbort.STOP_BATCH and self._cancellation.aborted
+        return self._stops_batch and self._cancellation.aborted
 
     async def _prepare(
         self, index: int, tools: Mapping[str, Tool], timeouts: Timeouts
-    ) -> "ReadyCall | None":
+    ) -> ReadyCall | None:
         """Return a call that may run; None if it is answered."""
-        ready = self._read(index, tools)
+        ready: ReadyCall | ToolResult | None = self._read(index, tools)
         if self._is_guarded and type(ready) is ReadyCall:
             ready = await self._guard(ready, timeouts)
         if type(ready) is ToolResult:
             await self._answer(index, ready, timeouts, ran=False)
         return ready if type(ready) is ReadyCall else None
 
-    def _read(self, index: int, tools: Mapping[str, Tool]) -> "ReadyCall | ToolResult | None":
+    def _read(self, index: int, tools: Mapping[str, Tool]) -> ReadyCall | ToolResult:
         """Find the tool of a call and read its arguments. A result says why the call cannot run."""
         call = self._calls[index]
         tool = tools.get(call.name)
         if tool is None:
             return ToolResult(f"Error: tool {call.name} not found", is_error=True)
-        arguments, shown, wrong = read_arguments(tool, call.arguments, self._rules.conversion)
+        arguments, shown, wrong = read_arguments(tool, call.arguments, self._conversion)
         return _wrong(wrong) if wrong else ReadyCall(index, tool, arguments, shown)
 
-    async def _guard(
-        self, ready: "ReadyCall", timeouts: Timeouts
-    ) -> "ReadyCall | ToolResult | None":
+    async def _guard(self, ready: ReadyCall, timeouts: Timeouts) -> ReadyCall | ToolResult | None:
         """Run the hooks before a call. Return it with its arguments after them, or its result.
 
         None if the call is answered already. Tasks that are ready get a turn first: after an abort
@@ -278,7 +288,7 @@ class ToolCalls:
             return False
         return True
 
-    async def _start_all(self, ready: list["ReadyCall"], timeouts: Timeouts) -> list["ReadyCall"]:
+    async def _start_all(self, ready: list[ReadyCall], timeouts: Timeouts) -> list[ReadyCall]:
         """Start the calls in order. After an abort no further call starts; started calls run."""
         started: list[ReadyCall] = []
         for one in ready:
@@ -287,24 +297,34 @@ class ToolCalls:
             if self._is_stopped():
                 await self._reject(one.place, OPERATION_ABORTED, timeouts)
                 continue
+            self._cancellation.check()
             self._start(one)
             started.append(one)
         return started
 
-    def _start(self, ready: "ReadyCall") -> None:
-        self._cancellation.check()
+    def _start(self, ready: ReadyCall) -> None:
+        """Record the start of a call; nothing may run between a check for the end and this."""
         call = self._calls[ready.place]
         self._started.append(ready.place)
         if self._flags_abort and self._cancellation.aborted:
             self._deaf.add(ready.place)
         self._port.start(call, ready.shown)
 
-    async def _run_one(self, ready: "ReadyCall", timeouts: Timeouts) -> None:
+    def _run_one(self, ready: ReadyCall, timeouts: Timeouts) -> Rest:
+        """Run the tool of a call up to its first wait."""
+        result = self._port.begin(self._calls[ready.place], ready.tool, ready.arguments)
+        if isinstance(result, Started) or self._is_watched:
+            return self._run_on(ready, result, timeouts)
+        self._put(ready.place, result, ran=True)
+        return None
+
+    async def _run_on(
+        self, ready: ReadyCall, result: ToolResult | Started, timeouts: Timeouts
+    ) -> None:
+        """Wait for a tool that waits, run the hooks after it, and answer its call."""
         index, call = ready.place, self._calls[ready.place]
-        result = self._port.begin(call, ready.tool, ready.arguments)
-        if type(result) is Started:
+        if isinstance(result, Started):
             result = await self._wait(result, ready, timeouts)
-        assert type(result) is ToolResult
         reported = self._report_failures or not result.is_error
         if reported and self._hooks.after_tool_call and self._cancellation.pending is None:
             done = AfterToolCall(call, ready.arguments, result)
@@ -319,9 +339,9 @@ class ToolCalls:
         if self._notifies:
             await self._notify(index, result, timeouts, ran=True)
 
-    async def _wait(self, started: Started, ready: "ReadyCall", timeouts: Timeouts) -> ToolResult:
+    async def _wait(self, started: Started, ready: ReadyCall, timeouts: Timeouts) -> ToolResult:
         """Return the result of a tool that waits; an abort may break it off."""
-        can_abort = self._on_abort is not OnAbort.END_RUN and ready.place not in self._deaf
+        can_abort = self._flags_abort and ready.place not in self._deaf
         breaking = self._cancellation.breaking if can_abort else unbroken
         call = self._calls[ready.place]
         result = await self._port.wait(started, call, ready.tool, timeouts, breaking)
@@ -372,15 +392,6 @@ class ToolCalls:
                 details,
             )
         )
-
-
-class ReadyCall(NamedTuple):
-    """A call that may run: its place in the reply, its tool, the arguments, and their JSON."""
-
-    place: int
-    tool: Tool
-    arguments: dict[str, Any]
-    shown: str
 
 
 def _wrong(text: str) -> ToolResult:

@@ -6,11 +6,11 @@ agent may build a new list for every request. A `View` of an append-only list sa
 constant time, which keeps a round of the engine independent of the length of its history.
 """
 
-import hashlib
 import itertools
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, overload
+from hashlib import blake2b
+from typing import Any, overload
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -83,7 +83,7 @@ def snapshot(messages: Sequence[Message]) -> Sequence[Message]:
     return whole  # type: ignore[no-any-return]
 
 
-class _Sent(NamedTuple):
+class _Sent(Struct, frozen=True, gc=False):
     """A request that was coded: its messages without a tail, and the chain of their digests."""
 
     number: int
@@ -135,7 +135,10 @@ class RequestCoder:
         if type(sent) is not View:
             sent = snapshot(sent)
         messages, length, tail = sent.messages, sent.length, sent.tail
-        base, kept = self._base(messages, length)
+        base = self._sent[0] if self._sent else _NOTHING
+        kept = base.length
+        if base.messages is not messages or kept > length:  # not a list that has grown
+            base, kept = self._base(messages, length)
         added = (*messages[kept:length], *tail)
         # Hashing the whole list for each request would be quadratic, so the hash goes on from that
         # of the base. An equal list that was sent in other portions then has another digest: a
@@ -143,10 +146,10 @@ class RequestCoder:
         extends = kept == base.length
         encoded = _ENCODER.encode(added if extends else [*messages[:length], *tail])
         start = base.chain if extends else b""
-        chain = digest = hashlib.blake2b(start + encoded, digest_size=16).digest()
+        chain = digest = blake2b(start + encoded, digest_size=16).digest()
         if tail:  # the next request goes on from the messages before the tail
             shared = _ENCODER.encode(messages[kept if extends else 0 : length])
-            chain = hashlib.blake2b(start + shared, digest_size=16).digest()
+            chain = blake2b(start + shared, digest_size=16).digest()
         number, prompt, tools = request.number, request.system_prompt, request.tools
         self._sent.appendleft(_Sent(number, messages, length, chain, prompt, tools))
         chars = len(encoded if extends else _ENCODER.encode(added))
@@ -163,11 +166,10 @@ class RequestCoder:
         return entry, chars
 
     def _base(self, messages: Sequence[Message], length: int) -> tuple[_Sent, int]:
-        # The usual case, in constant time: the engine sends views of one list that grows.
-        if self._sent:
-            last = self._sent[0]
-            if last.messages is messages and last.length <= length:
-                return last, last.length
+        """Return the remembered request that has most in common, and how many messages that is.
+
+        The caller has asked for the usual case, in constant time: views of one list that grows.
+        """
         best, most = _NOTHING, 0
         for sent in self._sent:
             if sent.length <= most and best is not _NOTHING:

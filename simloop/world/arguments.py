@@ -12,14 +12,17 @@ from simloop.kernel.policies import Conversion
 from simloop.world.conversion import converted
 from simloop.world.tools import Tool, canonical_json, wrong_arguments
 
+_decode = msgspec.json.Decoder().decode
+_UNCONVERTED = Conversion.NONE  # members of an Enum are looked up slowly in their class
+
 
 def read_arguments(tool: Tool, text: str, conversion: Conversion) -> tuple[Any, str, str]:
     """Return the arguments, their JSON, and the error for the model (document 001, step 3.1)."""
     try:
-        arguments = msgspec.json.decode(text)
+        arguments = _decode(text)
     except (msgspec.DecodeError, RecursionError):
         return {}, text, "Error: Invalid parameters\narguments: not valid JSON"
-    if conversion is Conversion.NONE:
+    if conversion is _UNCONVERTED:
         return arguments, text, _complaint(tool, arguments)
     made = converted(tool, arguments, conversion)
     shown = text if made == arguments else canonical_json(made).decode()

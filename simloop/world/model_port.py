@@ -97,10 +97,12 @@ class ModelPort:
         if self.cancellation.pending is not None or recorder.error is not None:
             raise asyncio.CancelledError  # `turn` is async, and a stream is also sent without it
         number, record, given = self.requests + 1, recorder.entries, type(messages)
+        is_view = issubclass(given, View)  # the engine sends Views, and only of messages
         try:
-            request = Request(number, purpose, system_prompt, snapshot(messages), tuple(tools))
+            sent = messages if is_view else snapshot(messages)
+            request = Request(number, purpose, system_prompt, sent, tuple(tools))
             entry, chars = self._coder.code(request, len(record), recorder.clock.now_ns, tokens)
-            if not issubclass(given, View):  # the engine sends Views, and only of messages
+            if not is_view:
                 check_request(entry)
         except (AttributeError, TypeError, msgspec.ValidationError) as error:
             recorder.keep(wrong := wrong_request(number, error))

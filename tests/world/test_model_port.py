@@ -360,8 +360,11 @@ def test_pieces_of_text_are_taken_together_up_to_the_first_other_part() -> None:
 
 def test_no_piece_of_text_is_taken_after_one_at_which_a_task_gets_ready() -> None:
     async def main(opened: Opened) -> list[list[str]]:
+        def make_ready(_: Any) -> None:
+            opened.loop.call_soon(list)
+
+        opened.world.model.recorder.listen(make_ready)
         stream = opened.world.model.stream(ASK)
-        opened.world.model.recorder.listen(lambda _: opened.loop.call_soon(list, ()) and None)
         taken: list[list[str]] = []
         while not stream.ended:
             taken.append([])
