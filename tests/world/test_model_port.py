@@ -363,8 +363,8 @@ def test_no_piece_of_text_is_taken_after_one_at_which_a_task_gets_ready() -> Non
         def make_ready(_: Any) -> None:
             opened.loop.call_soon(list)
 
-        opened.world.model.recorder.listen(make_ready)
         stream = opened.world.model.stream(ASK)
+        opened.world.model.recorder.listen(make_ready)
         taken: list[list[str]] = []
         while not stream.ended:
             taken.append([])
