@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from simloop.errors import ScenarioError
-from simloop.trace.entries import AnyEntry, Footer, Header, Line
+from simloop.trace.entries import Header, Line
 from simloop.trace.looptrace import LoopTrace
 from simloop.trace.reading import Reading
 from simloop.trace.storage import read_file, write_file
@@ -30,7 +30,7 @@ _PROBE = msgspec.json.Decoder(dict[str, object])
 _UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-def digest(data: bytes) -> str:
+def digest(data: bytes | memoryview) -> str:
     """Return the BLAKE2b of `data`, 16 bytes in hex."""
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
@@ -48,7 +48,7 @@ def encode(trace: LoopTrace) -> bytes:
         elapsed_ns=max(trace.footer.elapsed_ns, last_ns),
         digest=digest(body),
     )
-    return body + _ENCODER.encode(footer) + b"\n"
+    return body + (_ENCODER.encode(footer) + b"\n")  # one copy of the long text, not two
 
 
 def write_trace(trace: LoopTrace, path: str | Path) -> None:
@@ -76,10 +76,12 @@ def read_trace(path: str | Path) -> LoopTrace:
 
 def decode(data: bytes, path: str = "<trace>") -> LoopTrace:
     """Load a trace from bytes; `path` is its name in errors. Raises ScenarioError."""
-    raw_lines = data.split(b"\n")
-    trace = LoopTrace(_read_header(raw_lines[0], path))
+    start = data.find(b"\n") + 1 or len(data)
+    trace = LoopTrace(_read_header(data[:start].rstrip(b"\n"), path))
     _check_utf8(data[: data.rfind(b"\n") + 1], path)
-    lines, damage = _read_lines(raw_lines[1:], path)
+    lines, damage = _read_canonical(trace.header, data, start), ""
+    if lines is None:
+        lines, damage = _read_lines(trace.header, data.split(b"\n"), path)
     wrong = Reading(trace).add(lines)
     if wrong is not None:
         place, why = wrong
@@ -87,9 +89,8 @@ def decode(data: bytes, path: str = "<trace>") -> LoopTrace:
     if trace.footer is None:
         count = len(trace.entries)
         trace.truncated = f"the file ends after {count} whole entries{damage}, without a footer"
-    elif trace.footer.digest != digest(data[: data.rindex(b"\n", 0, -1) + 1]):
+    elif trace.footer.digest != digest(memoryview(data)[: data.rindex(b"\n", 0, -1) + 1]):
         raise ScenarioError("the digest does not match: the file was changed", path=path)
-    _check_canonical(trace, data, path)
     return trace
 
 
@@ -128,46 +129,48 @@ def _check_utf8(data: bytes, path: str) -> None:
         raise _unreadable(path, line, f"byte 0x{data[error.start]:02x} is not UTF-8") from error
 
 
-def _read_lines(raw: list[bytes], path: str) -> tuple[list[AnyEntry | Footer | Header], str]:
-    """Return all lines, and a message about an incomplete last line."""
-    whole, tail = raw[:-1], raw[-1] if raw else b""
+def _read_canonical(header: Header, data: bytes, start: int) -> list[Line] | None:
+    """Return all lines from `start` on, or None if they are not as simloop writes them."""
     try:
-        lines = msgspec.json.decode(b"[" + b",".join(whole) + b"]", type=list[Line])
+        lines = _LINE.decode_lines(data[start:])
     except _UNDECODABLE:
-        lines = []
-    if len(lines) != len(whole):  # a line is damaged, or two of them are only one value together
-        lines = [_read_line(line, path, number) for number, line in enumerate(whole, start=2)]
+        return None
+    # Also takes lines that are joined or broken, and keys that stand in a line twice.
+    return lines if _ENCODER.encode_lines([header, *lines]) == data else None
+
+
+def _read_lines(header: Header, raw: list[bytes], path: str) -> tuple[list[Line], str]:
+    """Return the lines after the header, and a message about an incomplete last line."""
+    _check_keys(header, raw[0], path, 1)
+    *whole, tail = raw[1:] or [b""]
+    lines = [_read_line(line, path, number) for number, line in enumerate(whole, start=2)]
     if not tail:
         return lines, ""
     try:
-        return [*lines, _LINE.decode(tail)], ""
+        _LINE.decode(tail)
     except _UNDECODABLE:
         return lines, " and a piece of one"
+    return [*lines, _read_line(tail, path, len(raw))], ""
 
 
-def _read_line(line: bytes, path: str, number: int) -> Line:
+def _read_line(raw: bytes, path: str, number: int) -> Line:
     try:
-        return _LINE.decode(line)
+        line = _LINE.decode(raw)
     except _UNDECODABLE as error:
         raise _unreadable(path, number, _why(error)) from error
+    _check_keys(line, raw, path, number)
+    return line
 
 
-def _check_canonical(trace: LoopTrace, data: bytes, path: str) -> None:
+def _check_keys(line: Line, raw: bytes, path: str, number: int) -> None:
     """Raise ScenarioError for a line with a key that stands in it twice.
 
     msgspec takes the last of them, and other readers take the first. Only a line that is not as
-    simloop writes it can have one, and those are rare.
+    simloop writes it can have one.
     """
-    ends = [] if trace.footer is None else [trace.footer]
-    lines = [trace.header, *trace.entries, *ends]
-    if _ENCODER.encode_lines(lines) == data:
+    if _ENCODER.encode(line) == raw:
         return
-    for number, (line, raw) in enumerate(zip(lines, data.split(b"\n"), strict=False), start=1):
-        if _ENCODER.encode(line) != raw:
-            _check_keys(raw, path, number)
 
-
-def _check_keys(raw: bytes, path: str, number: int) -> None:
     def unique(pairs: list[tuple[str, object]]) -> None:
         seen: set[str] = set()
         for key, _ in pairs:

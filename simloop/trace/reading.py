@@ -5,7 +5,7 @@ a view of a trace relies on is tested here, so that a damaged file is an error w
 and never a crash of a view.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -14,7 +14,7 @@ from simloop.trace import entries
 from simloop.trace.entries import AnyEntry, Footer, Header
 from simloop.trace.looptrace import LoopTrace
 
-_Part = entries.TextDelta | entries.ReasoningDelta | entries.ToolCallDelta | entries.ToolCall
+_PIECES = frozenset((entries.TextDelta, entries.ReasoningDelta, entries.ToolCallDelta))
 
 
 class Reading:
@@ -37,9 +37,6 @@ class Reading:
             entries.Prompt: self._wrong_turn,
             entries.Ended: self._wrong_turn,
             entries.Request: self._wrong_request,
-            entries.TextDelta: self._wrong_part,
-            entries.ReasoningDelta: self._wrong_part,
-            entries.ToolCallDelta: self._wrong_part,
             entries.ToolCall: self._wrong_call,
             entries.Finish: self._wrong_end,
             entries.Error: self._wrong_end,
@@ -49,32 +46,42 @@ class Reading:
             entries.Classified: self._wrong_judgement,
         }
 
-    def add(self, lines: Iterable[AnyEntry | Footer | Header]) -> tuple[int, str] | None:
+    def add(self, lines: Sequence[AnyEntry | Footer | Header]) -> tuple[int, str] | None:
         """Add the lines in order, up to the first that cannot be the next one.
 
         Return the place of that line and the reason, or None if all fit.
         """
-        record, checks, at_ns = self._entries, self._checks, 0
-        for place, line in enumerate(lines):
-            kind: Any = type(line)  # an `isinstance` that fails on a Struct takes much longer
-            if kind is Header or self._trace.footer is not None:
-                return place, "a header or a line after the footer"
-            if kind is Footer:
-                wrong = self._wrong_footer(line)  # type: ignore[arg-type]
-                if wrong:
-                    return place, wrong
-                continue
-            entry: Any = line
-            if entry.seq != len(record):
-                return place, f"it is entry {entry.seq}, in the place of entry {len(record)}"
+        count = _count_of_entries(lines)
+        found: Any = lines[:count]
+        wrong = self._add_entries(found)
+        if wrong is not None or count == len(lines):
+            return wrong
+        last = lines[count]
+        if isinstance(last, Footer):
+            why = self._wrong_footer(last)
+            if why:
+                return count, why
+            count += 1
+        return None if count == len(lines) else (count, "a header or a line after the footer")
+
+    def _add_entries(self, found: list[AnyEntry]) -> tuple[int, str] | None:
+        self._entries += found
+        checks, is_open, at_ns = self._checks, self._open, 0
+        for place, entry in enumerate(found):
+            if entry.seq != place:
+                return place, f"it is entry {entry.seq}, in the place of entry {place}"
             if entry.at_ns < at_ns:
                 return place, f"its time, {entry.at_ns} ns, is before that of the last entry"
             at_ns = entry.at_ns
-            record.append(entry)
-            check = checks.get(kind)
-            wrong = "" if check is None else check(entry)
-            if wrong:
-                return place, wrong
+            kind: Any = type(entry)  # an `isinstance` that fails on a Struct takes much longer
+            if kind in _PIECES:  # no call for these: most lines are pieces
+                part: Any = entry
+                if part.request not in is_open:
+                    return place, _not_open(part.request)
+            elif kind in checks:
+                wrong = checks[kind](entry)
+                if wrong:
+                    return place, wrong
         return None
 
     def _wrong_footer(self, line: Footer) -> str:
@@ -84,12 +91,9 @@ class Reading:
             return f"it counts {line.entries} entries, not {count}"
         return "" if self._runs is False else "the last prompt has no end before it"
 
-    def _wrong_part(self, part: _Part) -> str:
-        return "" if part.request in self._open else _not_open(part.request)
-
     def _wrong_call(self, call: entries.ToolCall) -> str:
         self._call = call.call_id
-        return self._wrong_part(call)
+        return "" if call.request in self._open else _not_open(call.request)
 
     def _wrong_start(self, started: entries.ToolStarted) -> str:
         is_object = _is_json_object(started.arguments)
@@ -129,8 +133,14 @@ class Reading:
         if line.request not in self._open:
             return _not_open(line.request)
         self._open.remove(line.request)
-        self._failed = self._failed or isinstance(line, entries.Error)
+        self._failed = self._failed or type(line) is entries.Error
         return ""
+
+
+def _count_of_entries(lines: Sequence[AnyEntry | Footer | Header]) -> int:
+    """Return the number of lines before the first that is no entry."""
+    kinds: list[Any] = list(map(type, lines))
+    return min(kinds.index(kind) if kind in kinds else len(kinds) for kind in (Header, Footer))
 
 
 def _not_open(number: int) -> str:

@@ -46,7 +46,7 @@ def read_file(path: Path, most: int, too_long: str = "") -> bytes:
         with os.fdopen(descriptor, "rb") as file:
             _check_regular(os.fstat(descriptor).st_mode, path)
             size = os.fstat(descriptor).st_size  # 0 for files of the system that are made as read
-            data = file.read(most + 1) if size <= most else None
+            data = _read(file, size, most) if size <= most else None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise ScenarioError(
             f"cannot be read: {_reason(error)}", path=str(path), hint=_READ_HINT
@@ -54,6 +54,13 @@ def read_file(path: Path, most: int, too_long: str = "") -> bytes:
     if data is None or len(data) > most:
         raise ScenarioError(f"the file is over {most:,} bytes", path=str(path), hint=too_long)
     return data
+
+
+def _read(file: BinaryIO, size: int, most: int) -> bytes:
+    """Return at most one byte more than `most`, also of a file that has grown since its `size`."""
+    # A buffer for `most` bytes would cost more than the reading of a short file.
+    data = file.read(size + 1)
+    return data if len(data) <= size else data + file.read(most + 1 - len(data))
 
 
 def _check_regular(mode: int, path: Path) -> None:

@@ -127,6 +127,13 @@ def test_a_change_is_found_by_the_digest() -> None:
     assert refusal(data) == "some.jsonl: the digest does not match: the file was changed"
 
 
+def test_a_key_that_stands_twice_is_told_with_its_line_where_the_digest_fails_too() -> None:
+    data = encode(a_trace()).replace(b'"seq":2,', b'"seq":2,"seq":2,', 1)
+    assert refusal(data) == (
+        "some.jsonl:4: this line of the trace cannot be read: the key `seq` stands in it twice"
+    )
+
+
 def test_writing_replaces_the_old_file_whole(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text("old")

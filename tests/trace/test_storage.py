@@ -1,6 +1,8 @@
 import fcntl
 import os
 import stat
+import sys
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -166,6 +168,20 @@ class TestReading:
         assert read_file(tmp_path / "a", 10) == b"0123456789"
         (tmp_path / "a").write_bytes(b"0123456789a")
         assert refusal_to_read(tmp_path / "a").endswith("a: the file is over 10 bytes")
+
+    def test_takes_the_memory_of_the_file_and_not_of_the_longest_one(self, tmp_path: Path) -> None:
+        (tmp_path / "a").write_bytes(b"0123456789")
+        tracemalloc.start()
+        try:
+            read_file(tmp_path / "a", 2**30)
+            assert tracemalloc.get_traced_memory()[1] < 2**20
+        finally:
+            tracemalloc.stop()
+
+    @pytest.mark.skipif(sys.platform != "linux", reason="files without a size")
+    def test_reads_a_file_that_the_system_makes_as_it_is_read(self) -> None:
+        assert b"Pid:" in read_file(Path("/proc/self/status"), 100_000)
+        assert refusal_to_read(Path("/proc/self/status")).endswith("the file is over 10 bytes")
 
     def test_refuses_a_pipe_without_waiting_for_it(self, tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "pipe")
