@@ -1,0 +1,1 @@
+"""The search for failures: generated worlds, goals, coverage, shrinking and campaigns."""
