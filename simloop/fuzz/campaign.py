@@ -10,6 +10,7 @@ is stored in one transaction, so that killing the program at any moment loses no
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import count
 from pathlib import Path
 from typing import Self
 
@@ -138,13 +139,14 @@ class Campaign:
         """Return the numbers of the finished chunks."""
         return {number for (number,) in self._data.execute("SELECT number FROM chunks")}
 
-    def unfinished(self) -> Iterator[int]:
-        """Yield the numbers of the chunks that are not finished, without end."""
-        finished, number = self.finished, 0
-        while True:
-            if number not in finished:
-                yield number
-            number += 1
+    def unfinished(self, shard: int = 0, shards: int = 1) -> Iterator[int]:
+        """Yield the numbers of the chunks that are not finished, without end.
+
+        Of several machines, each plays one of `shards` shards, counted from 0, in a file of its
+        own.
+        """
+        finished = self.finished
+        return (number for number in count(shard, shards) if number not in finished)
 
     def results(self) -> Iterator[ChunkResult]:
         """Yield the results of the finished chunks, in the order of their numbers."""
@@ -196,8 +198,8 @@ class Totals(Struct):
     def add(self, result: ChunkResult) -> None:
         """Add the result of the next chunk."""
         for counts, more in ((self.goals, result.goals), (self.edges, result.edges)):
-            for name, count in more.items():
-                counts[name] = counts.get(name, 0) + count
+            for name, reached in more.items():
+                counts[name] = counts.get(name, 0) + reached
         for failure in result.failures:
             self._add_failure(failure)
         self.runs += result.runs

@@ -36,6 +36,13 @@ def test_a_campaign_is_resumed_with_its_finished_chunks(tmp_path: Path) -> None:
         assert list(again.results()) == [chunk(0), chunk(2)]
 
 
+def test_shards_share_the_chunks(tmp_path: Path) -> None:
+    with Campaign.create(tmp_path / "c.sqlite", SETTINGS) as campaign:
+        campaign.store(chunk(2))
+        shards = [campaign.unfinished(shard, 2) for shard in range(2)]
+        assert [[next(shard) for _ in range(3)] for shard in shards] == [[0, 4, 6], [1, 3, 5]]
+
+
 def test_a_stored_chunk_stays_as_it_is(tmp_path: Path) -> None:
     with Campaign.create(tmp_path / "c.sqlite", SETTINGS) as campaign:
         campaign.store(chunk(0))
