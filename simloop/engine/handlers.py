@@ -7,19 +7,13 @@ answered by one signal, and before anything new is started `cancellation.check` 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from simloop.engine.compaction import Compactor
 from simloop.engine.context import History
 from simloop.engine.hooks import AFTER_LLM_CALL, BEFORE_LLM_CALL, AfterLLMCall, BeforeLLMCall
 from simloop.engine.model_calls import ModelCalls, ReplySoFar
-from simloop.engine.refusals import (
-    ONE_CALL,
-    REFUSED,
-    REQUEST_ABORTED,
-    STOPPED,
-    TOOLS_OFF,
-)
+from simloop.engine.refusals import ONE_CALL, REFUSED, REQUEST_ABORTED, STOPPED, TOOLS_OFF
 from simloop.engine.run_context import RunContext
 from simloop.engine.scripted_context import ScriptedContext
 from simloop.engine.settings import EngineSettings
@@ -74,7 +68,7 @@ Answer: TypeAlias = Signal | Coroutine[Any, Any, Signal] | None
 class EffectHandlers:
     """Carries out the effects of one conversation, and keeps their results.
 
-    `table` has the method for each kind of effect but `Finish`. `history` is the conversation; the
+    `table` has the method for each kind of effect but `EndRun`. `history` is the conversation; the
     rest begins anew with each run: see `begin`.
     """
 
@@ -104,16 +98,6 @@ class EffectHandlers:
             self._compactor = Compactor(
                 settings.compaction, self.history, world.model, self._model_calls, timeouts
             )
-        self.table: dict[type, Callable[[Any], Answer]] = {
-            effects.TakeQueued: self.take_queued,
-            effects.MeasureContext: self._measure,
-            effects.Compact: self._compact,
-            effects.CallModel: self._call_model,
-            effects.RunTools: self._run_tools,
-            effects.RefuseTools: self._refuse_tools,
-            effects.CloseStep: self._close_step,
-            effects.Backoff: self._back_off,
-        }
         self.begin()
 
     def begin(self) -> None:
@@ -398,3 +382,15 @@ class EffectHandlers:
             self.transcript.add_failed(reply, ABORTED_REPLY)
         elif effect.keep and (reply.text or reply.calls):
             self._commit(reply)
+
+    # One for all: with its own methods in a table, a run would be left to the garbage collector.
+    table: ClassVar[Mapping[type, Callable[..., Answer]]] = {
+        effects.TakeQueued: take_queued,
+        effects.MeasureContext: _measure,
+        effects.Compact: _compact,
+        effects.CallModel: _call_model,
+        effects.RunTools: _run_tools,
+        effects.RefuseTools: _refuse_tools,
+        effects.CloseStep: _close_step,
+        effects.Backoff: _back_off,
+    }

@@ -142,7 +142,7 @@ class _Engine:
                 if ready or loop.has_due:
                     await asyncio.sleep(0)
                 for effect in asked:
-                    answer: Any = table[type(effect)](effect)
+                    answer: Any = table[type(effect)](handlers, effect)
                     if type(answer) is CoroutineType:
                         answer = await answer
                         if ready or loop.has_due:

@@ -1,6 +1,6 @@
 """The objects that effect handlers share during one conversation."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from simloop.engine.hooks import Callbacks, Hooks
 from simloop.engine.user_code import UserCode
@@ -8,8 +8,7 @@ from simloop.trace.recorder import Recorder
 from simloop.world.cancellation import Cancellation
 
 
-@dataclass(frozen=True, slots=True)
-class RunContext:
+class RunContext(NamedTuple):
     """The recorder, the cancellation and the user code, shared by the effect handlers."""
 
     recorder: Recorder

@@ -5,14 +5,12 @@ An object that keeps state (the model, the hooks of a script, the files, the fau
 made anew for each run, by the methods.
 """
 
-from collections.abc import Mapping
 from typing import cast
 
 import msgspec
 
 from simloop.engine.settings import EngineSettings
 from simloop.errors import CannotExpress, ScenarioError
-from simloop.kernel.machine import Feature
 from simloop.runs.assembly import (
     Surroundings,
     features_of,
@@ -50,7 +48,7 @@ class Plan:
         self.source = scenario
         try:
             self.loop = choose_loop(scenario, given)
-            self._check_features(features_of(scenario, given))
+            self._check_features(scenario, given)
         except ScenarioError as error:
             error.path = scenario.path or None
             raise
@@ -122,8 +120,11 @@ class Plan:
         before, after = self._command
         return f"{before}{seed}{after}"
 
-    def _check_features(self, asked_for: Mapping[Feature, bool]) -> None:
-        reasons = reasons_against(self.loop.design.unsupported, asked_for)
+    def _check_features(self, scenario: Scenario, given: RunOptions) -> None:
+        unsupported = self.loop.design.unsupported
+        if not unsupported:
+            return
+        reasons = reasons_against(unsupported, features_of(scenario, given))
         if reasons:
             raise CannotExpress(self.loop.name, reasons)
 

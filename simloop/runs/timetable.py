@@ -25,15 +25,15 @@ class Timetable:
         self._loop: VirtualLoop = world.model.loop
         self._start_ns = self._loop.now_ns
         self._triggers: Triggers | None = None
-        actions = (*scenario.queue, scenario.abort)
-        if any(action.after for action in actions if action is not None):
-            self._triggers = Triggers(self._loop)
-            world.model.recorder.listen(self._triggers)
-        self._schedule()
+        if scenario.queue or scenario.abort is not None:
+            self._schedule(world)
 
-    def _schedule(self) -> None:
+    def _schedule(self, world: World) -> None:
         """Schedule the messages during a run, and an abort that waits for the trace."""
         user, abort = self._user, self._scenario.abort
+        if any(trigger.after for trigger in self._scenario.triggers().values()):
+            self._triggers = Triggers(self._loop)
+            world.model.recorder.listen(self._triggers)
         if abort is not None and abort.after is not None:
             self._set(abort, user.stop)
         planned = []
@@ -60,6 +60,8 @@ class Timetable:
 
     def never_came(self) -> list[str]:
         """Return the places in the file of the actions whose trigger has not come."""
+        if self._scenario.abort is None and not self._scenario.queue:
+            return []
         triggers = self._scenario.triggers().items()
         return [place for place, trigger in triggers if not self._has_come(trigger)]
 

@@ -366,7 +366,8 @@ class Scenario(Strict):
     @property
     def path(self) -> str:
         """Return the path of the scenario's file, or an empty text."""
-        return self._path
+        # Each run asks several times, and pydantic looks for `_path` itself eight times as long.
+        return str((self.__pydantic_private__ or {}).get("_path", ""))
 
     def triggers(self) -> dict[str, Trigger]:
         """Return the triggers of the user's actions during the run, by their places in the file."""

@@ -48,7 +48,7 @@ class ToolsPort:
         timeout_ms: int | None = None,
     ) -> None:
         self.tools = tools
-        self.specs: tuple[ToolSpec, ...] = tuple(tool.spec for tool in tools.values())
+        self.specs: tuple[ToolSpec, ...] = tuple([tool.spec for tool in tools.values()])
         self._recorder = recorder
         self._loop = loop
         self._raised = raised

@@ -8,6 +8,7 @@ because time may also pass in a tool that waits for nothing.
 
 import asyncio
 from collections import deque
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -23,6 +24,8 @@ _CAUSES: dict[type, StopCause] = {
     AbortRequested: StopCause.ABORT,
     WallClockExpired: StopCause.WALL_CLOCK,
 }
+# Every conversation asks, and iterating over the enum itself takes ten times as long.
+_QUEUES = tuple(Queue)
 
 
 async def no_turn() -> None:
@@ -39,9 +42,9 @@ class UserPort:
         # Where both queues are asked for, the order is that of sending: so each message has an
         # ordinal, and the older of the two first messages is the next.
         self._ordinals = count()
-        self._waiting: dict[Queue, deque[tuple[int, str]]] = {queue: deque() for queue in Queue}
+        self._waiting: dict[Queue, deque[tuple[int, str]]] = {queue: deque() for queue in _QUEUES}
         self._count = 0  # of the messages in both
-        self.cancellation = Cancellation(loop, self._record_stop)
+        self.cancellation = Cancellation(loop, partial(_record_stop, recorder))
 
     # ------------------------------------------------------------------ for the agent
 
@@ -74,7 +77,7 @@ class UserPort:
         """Return the waiting messages of `queue`, or of both; the first of them, or all."""
         if not self.has(queue):
             return []
-        asked = Queue if queue is None else (queue,)
+        asked = _QUEUES if queue is None else (queue,)
         queues = [self._waiting[each] for each in asked if self._waiting[each]]
         if one:
             taken = [min(queues).popleft()]
@@ -116,7 +119,10 @@ class UserPort:
         self._count += 1
         self._recorder.record(entries.Queued, text, queue)
 
-    def _record_stop(self, signal: Signal) -> None:
-        cause = _CAUSES.get(type(signal))
-        if cause is not None:  # a hook that ends its run is not the user
-            self._recorder.record(entries.StopRequested, cause)
+
+# Not a method of the port: the port has the cancellation, and with a way back, each run would leave
+# its world to the garbage collector.
+def _record_stop(recorder: Recorder, signal: Signal) -> None:
+    cause = _CAUSES.get(type(signal))
+    if cause is not None:  # a hook that ends its run is not the user
+        recorder.record(entries.StopRequested, cause)

@@ -1,4 +1,5 @@
 import asyncio
+import gc
 import random
 import time
 from collections.abc import Callable
@@ -388,6 +389,19 @@ def test_a_callback_that_raises_is_recorded_and_the_run_goes_on(name: str) -> No
     assert {(entry.callback, entry.detail) for entry in records} == {
         (name, "RuntimeError: no terminal")
     }
+
+
+@pytest.mark.parametrize("scenario", [HELLO, ONE_CALL], ids=["no tool", "a tool"])
+def test_a_run_leaves_nothing_to_the_garbage_collector(scenario: Scenario) -> None:
+    # Many runs in a row would spend a twentieth of their time on the search for it.
+    run(scenario)
+    gc.collect()
+    gc.disable()
+    try:
+        run(scenario)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
 
 
 def test_callbacks_see_calls_and_results_as_they_are() -> None:
