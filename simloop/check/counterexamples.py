@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-import yaml
 from msgspec import Struct
 
 from simloop.errors import ScenarioError
@@ -123,12 +122,6 @@ def _expected_in(state: Struct) -> Expect:
     if not isinstance(state.outcome, Outcome):
         raise ScenarioError(f"no run can end as {state.outcome!r}")
     return Expect(outcome=state.outcome, limit=state.limit)
-
-
-def scenario_text(scenario: Scenario) -> str:
-    """Return the scenario as a file: only non-default values, in the order of the schema."""
-    whole = scenario.model_dump(mode="json", exclude_defaults=True, by_alias=True)
-    return yaml.safe_dump(whole, sort_keys=False, allow_unicode=True, width=100)
 
 
 class _Script:

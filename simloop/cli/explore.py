@@ -19,12 +19,12 @@ from simloop.check.counterexamples import (
     scenario_of_ending,
     scenario_of_lasso,
     scenario_of_violation,
-    scenario_text,
 )
 from simloop.cli.completion import loop_names
 from simloop.cli.options import read_options
 from simloop.cli.progress import StatusLine
 from simloop.cli.proof_text import file_stem, proof_json, proof_lines, proof_mermaid
+from simloop.cli.scenario_files import create_schema
 from simloop.cli.terminal import note, out_exactly, out_lines, plain
 from simloop.errors import ScenarioError
 from simloop.kernel.checked import as_written
@@ -39,6 +39,7 @@ from simloop.scenario.catalog import SUFFIX
 from simloop.scenario.designs import DESIGNS, LoopOptions
 from simloop.scenario.schema import Scenario
 from simloop.scenario.wording import wording
+from simloop.scenario.writing import scenario_text
 from simloop.trace.storage import create_folder, write_file
 
 _DEFAULTS = Limits()
@@ -213,6 +214,8 @@ def _write(folder: Path, proof: Proof, limits: Limits, options: LoopOptions) -> 
         create_folder(folder)
         write_file(file, text.encode())
         note(plain(f"wrote {file}"))
+    if texts:
+        create_schema(folder)
 
 
 def _scenarios(

@@ -1,19 +1,14 @@
-"""`simloop new`: a starter scenario, with the schema beside it for editors.
-
-The rule to keep: nothing is ever overwritten, not even in a race.
-"""
+"""`simloop new`: a starter scenario, with the schema beside it for editors."""
 
 from pathlib import Path
 
 import click
 
+from simloop.cli.scenario_files import create, create_schema
 from simloop.cli.terminal import note, out, plain
 from simloop.errors import ScenarioError
 from simloop.scenario.catalog import SUFFIX
-from simloop.scenario.jsonschema import schema_text
-
-# Beside the scenario, because a path into an installation does not exist on other machines.
-SCHEMA_FILE = "simloop.schema.json"
+from simloop.scenario.writing import SCHEMA_FILE
 
 STARTER = f"""\
 # yaml-language-server: $schema={SCHEMA_FILE}
@@ -64,37 +59,12 @@ def command(file: Path) -> None:
     that `simloop run FOLDER` finds it. The command also writes simloop.schema.json beside it, if
     there is none, for completion and checks in an editor.
     """
-    if not _create(file, STARTER):
+    if not create(file, STARTER):
         hint = "choose another name, or delete it first"
         raise ScenarioError("this file exists already", path=file, hint=hint)
     out(plain(str(file)))
-    schema = file.with_name(SCHEMA_FILE)
-    if _create(schema, schema_text()):
+    schema = create_schema(file.parent)
+    if schema is not None:
         out(plain(str(schema)))
     if not file.name.endswith(SUFFIX):
         note(f"its name does not end with {SUFFIX}, so `simloop run FOLDER` will not find it")
-
-
-def _create(path: Path, text: str) -> bool:
-    """Write a new file; return False, and write nothing, if it exists. Raises ScenarioError."""
-    try:
-        file = path.open("x", encoding="utf-8", newline="\n")
-    except FileExistsError:
-        return False
-    except (OSError, ValueError) as error:
-        raise _not_created(path, error) from error
-    try:
-        with file:
-            file.write(text)
-    except BaseException as error:
-        path.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise _not_created(path, error) from error
-        raise
-    return True
-
-
-def _not_created(path: Path, error: OSError | ValueError) -> ScenarioError:
-    reason = getattr(error, "strerror", None) or str(error)
-    hint = "name a file in a folder that exists and may be written to"
-    return ScenarioError(f"cannot be created: {reason}", path=path, hint=hint)

@@ -8,6 +8,7 @@ made anew for each run, by the methods.
 from typing import cast
 
 import msgspec
+from pydantic_core import PydanticSerializationError
 
 from simloop.engine.settings import EngineSettings
 from simloop.errors import CannotExpress, ScenarioError
@@ -25,6 +26,7 @@ from simloop.runs.chosen_loop import choose_loop, repetition
 from simloop.runs.options import RunOptions, check_options, check_scenario
 from simloop.runs.registry import reasons_against
 from simloop.scenario.schema import Scenario
+from simloop.scenario.writing import half_of_a_pair
 from simloop.trace.codec import FORMAT, VERSION, digest
 from simloop.trace.entries import Header
 from simloop.virtual.seeds import Seeds
@@ -139,5 +141,11 @@ def _check_models(scenario: Scenario, given: RunOptions) -> None:
 
 
 def content_of(scenario: Scenario) -> bytes:
-    """Return the scenario as the header of a trace has it, in JSON without defaults."""
-    return scenario.model_dump_json(exclude_defaults=True, by_alias=True).encode()
+    """Return the scenario as the header of a trace has it, in JSON without defaults.
+
+    Raises ScenarioError for a text that is no Unicode, which only Python code can give.
+    """
+    try:
+        return scenario.model_dump_json(exclude_defaults=True, by_alias=True).encode()
+    except PydanticSerializationError:
+        raise half_of_a_pair() from None

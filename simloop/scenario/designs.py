@@ -10,7 +10,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from simloop.errors import ScenarioError
@@ -55,6 +61,20 @@ def _of_version(loop: str) -> BeforeValidator:
     return BeforeValidator(completed)
 
 
+def _differing(loop: str) -> PlainSerializer:
+    """Write what differs from the version, because reading completes it with that.
+
+    Written without the defaults of the class, options would be completed to others.
+    """
+
+    def differing(options: Any) -> dict[str, Any]:
+        name, _, version = loop.partition("@")
+        own = as_written(DESIGNS[name].versions[version])
+        return {key: value for key, value in as_written(options).items() if value != own[key]}
+
+    return PlainSerializer(differing, when_used="json")
+
+
 def _version(loop: str) -> Any:
     """Return the field for the options of a version; it is unset if there are none."""
     return Field(default=None, alias=loop, description=f"Options that differ from {loop}.")
@@ -81,19 +101,31 @@ class LoopOptions(Strict):
         default=kept(OpencodeOptions()), description="Options of opencode."
     )
     reference_documented: Written[
-        Annotated[Lax[ReferenceOptions] | None, _of_version("reference@documented")],
+        Annotated[
+            Lax[Annotated[ReferenceOptions, _differing("reference@documented")]] | None,
+            _of_version("reference@documented"),
+        ],
         ReferenceOptions | Mapping[str, Any] | None,
     ] = _version("reference@documented")
     opencode_1_1_11: Written[
-        Annotated[Lax[OpencodeOptions] | None, _of_version("opencode@1.1.11")],
+        Annotated[
+            Lax[Annotated[OpencodeOptions, _differing("opencode@1.1.11")]] | None,
+            _of_version("opencode@1.1.11"),
+        ],
         OpencodeOptions | Mapping[str, Any] | None,
     ] = _version("opencode@1.1.11")
     opencode_1_2_27: Written[
-        Annotated[Lax[OpencodeOptions] | None, _of_version("opencode@1.2.27")],
+        Annotated[
+            Lax[Annotated[OpencodeOptions, _differing("opencode@1.2.27")]] | None,
+            _of_version("opencode@1.2.27"),
+        ],
         OpencodeOptions | Mapping[str, Any] | None,
     ] = _version("opencode@1.2.27")
     opencode_1_18_33: Written[
-        Annotated[Lax[OpencodeOptions] | None, _of_version("opencode@1.18.33")],
+        Annotated[
+            Lax[Annotated[OpencodeOptions, _differing("opencode@1.18.33")]] | None,
+            _of_version("opencode@1.18.33"),
+        ],
         OpencodeOptions | Mapping[str, Any] | None,
     ] = _version("opencode@1.18.33")
 

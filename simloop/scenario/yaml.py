@@ -31,7 +31,7 @@ Scalar: TypeAlias = str | int | float | bool | None
 _SNIPPET = 40
 # Invisible characters, and U+0085, U+2028, U+2029: PyYAML (YAML 1.1) ends lines there, YAML 1.2 and
 # editors do not, so they would change values and places.
-_HIDDEN = re.compile(
+HIDDEN = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]"
 )
 _LINE_END = re.compile(r"\r\n|\r|\n")
@@ -44,7 +44,7 @@ _BARE_KEY = re.compile(r"[\w-]{1,40}")
 _INTEGER = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 # 64 bits, signed or not: msgspec and most readers of a trace hold no more. Octal needs 22 digits.
-_LOWEST, _HIGHEST, _MOST_DIGITS = -(2**63), 2**64 - 1, 22
+LOWEST, HIGHEST, _MOST_DIGITS = -(2**63), 2**64 - 1, 22
 _WORDS: dict[str, Scalar] = {"": None, "~": None, ".nan": nan, ".NaN": nan, ".NAN": nan}
 for _word, _value in (("null", None), ("true", True), ("false", False), (".inf", inf)):
     _WORDS |= dict.fromkeys((_word, _word.title(), _word.upper()), _value)
@@ -125,7 +125,7 @@ def read_yaml(text: str, path: str) -> Document:
     """Read `text`; `path` is only its name in errors. Every failure is a `ScenarioError`."""
     _check_size(text.encode("utf-8", "surrogatepass"), path)
     text = text.removeprefix("\ufeff")
-    if hidden := _HIDDEN.search(text):
+    if hidden := HIDDEN.search(text):
         message = f"the hidden character U+{ord(hidden.group()):04X} cannot stand in a file"
         hint = r"remove it, or write it as an escape in double quotes, such as \x1b or \u2028"
         raise _error(message, path, _place_after(text[: hidden.start()]), hint)
@@ -246,6 +246,11 @@ def _scalar(event: yaml.ScalarEvent) -> Scalar:
     text = event.value
     if not event.implicit[0]:  # quoted, or a block of text
         return _paired(text) if _HALF.search(text) else text
+    return plain_value(text)
+
+
+def plain_value(text: str) -> Scalar:
+    """Return the value of a text without quotes. Raises OverflowError for too large a number."""
     if text in _WORDS:
         return _WORDS[text]
     if _INTEGER.fullmatch(text):
@@ -263,7 +268,7 @@ def _integer(text: str) -> int:
     digits = digits.removeprefix("0o").removeprefix("0x").lstrip("0") or "0"
     if len(digits) <= _MOST_DIGITS:  # int() itself gives up at 4,300 digits
         number = sign * int(digits, base)
-        if _LOWEST <= number <= _HIGHEST:
+        if LOWEST <= number <= HIGHEST:
             return number
     raise OverflowError
 

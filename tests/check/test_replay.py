@@ -250,3 +250,15 @@ class TestDeterminism:
 def test_the_recorded_scenario_is_the_one_that_was_run() -> None:
     scenario = parse_scenario(ANSWERS)
     assert recorded_scenario(read_back(run(scenario).trace)) == scenario
+
+
+def test_a_trace_keeps_options_of_a_version_that_are_the_defaults_of_its_class() -> None:
+    """Left out, they would be completed with those of the version, and the run would differ."""
+    trace = played(
+        "loop: opencode@1.1.11\n"
+        "loops: {opencode@1.1.11: {max_retries: 5}}\n"
+        "prompt: Hi\nmodel: [{http: {status: 500}, times: always}]\n"
+        "expect: {outcomes: [...]}\n"
+    )
+    again = rerun(read_back(trace))
+    assert first_difference(trace, again) is None

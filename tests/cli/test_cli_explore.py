@@ -14,7 +14,9 @@ from simloop.cli.proof_text import file_stem
 from simloop.kernel.states import Finished
 from simloop.messages import Outcome
 from simloop.scenario.designs import names
+from simloop.scenario.jsonschema import schema_text
 from simloop.scenario.loader import load_scenario
+from simloop.scenario.writing import SCHEMA_FILE
 
 OWN = """\
 from simloop.loops.pi import PiLoop
@@ -211,7 +213,7 @@ class TestWrite:
     @pytest.mark.parametrize("loop", ["reference", "pi", "react", "opencode@1.2.27"])
     def test_what_is_written_runs_as_it_expects(self, loop: str, folder: Path) -> None:
         result = explore("--loop", loop, *SMALL, "--write", "out/deep")
-        files = sorted((folder / "out" / "deep").iterdir())
+        files = sorted((folder / "out" / "deep").glob("*.simloop.yaml"))
         document = explore_json("--loop", loop, *SMALL)
         assert len(files) == len(document["outcomes"]) + (document["lasso"] is not None)
         assert result.stderr.splitlines() == [
@@ -219,6 +221,12 @@ class TestWrite:
         ]
         ran = CliRunner().invoke(main, ["run", "out"])
         assert ran.exit_code == 0, ran.output
+
+    def test_the_schema_that_the_files_name_is_beside_them(self, folder: Path) -> None:
+        explore("--loop", "react", "--write", "out")
+        first, *_ = (folder / "out" / "completed.simloop.yaml").read_text("utf-8").splitlines()
+        assert first == f"# yaml-language-server: $schema={SCHEMA_FILE}"
+        assert (folder / "out" / SCHEMA_FILE).read_text("utf-8") == schema_text()
 
     def test_each_file_is_named_for_what_it_shows(self, folder: Path) -> None:
         explore("--loop", "pi", "--write", "out")
@@ -241,7 +249,8 @@ class TestWrite:
         result = explore("--loop", "opencode@1.2.27", *limits, *breaks_off, "--write", "out/deep")
         first, *files = written(result)
         assert first.startswith("lasso is not written: no scenario lets a reply that breaks off")
-        assert sorted(files) == sorted(path.name for path in (folder / "out" / "deep").iterdir())
+        made = (folder / "out" / "deep").glob("*.simloop.yaml")
+        assert sorted(files) == sorted(path.name for path in made)
         assert "completed.simloop.yaml" in files
         assert "lasso.simloop.yaml" not in files
 

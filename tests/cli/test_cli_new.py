@@ -7,10 +7,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from simloop.cli import main
-from simloop.cli.new import SCHEMA_FILE, STARTER
+from simloop.cli.new import STARTER
 from simloop.scenario.expect import Expect
 from simloop.scenario.jsonschema import schema_text
 from simloop.scenario.loader import load_scenario
+from simloop.scenario.writing import SCHEMA_FILE
 
 
 def new(path: Path) -> Result:

@@ -11,7 +11,7 @@ from fifth import AGAIN, GIVEN_UP, Careless, Tries, TwoTries, one_try
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simloop.check.counterexamples import scenario_of_ending, scenario_text
+from simloop.check.counterexamples import scenario_of_ending
 from simloop.check.replay import rerun
 from simloop.check.verify import verify
 from simloop.cli import main
@@ -27,6 +27,7 @@ from simloop.prove.proof import Longest, prove
 from simloop.runs.simulation import run
 from simloop.scenario.designs import LoopOptions
 from simloop.scenario.loader import parse_scenario
+from simloop.scenario.writing import scenario_text
 from simloop.trace.codec import encode, read_trace, write_trace
 from simloop.trace.diff import first_difference
 from simloop.trace.entries import Transition

@@ -409,3 +409,8 @@ def test_callbacks_see_calls_and_results_as_they_are() -> None:
     callbacks = Callbacks(on_tool_result=lambda call, result: seen.append((call, result)))
     run(ONE_CALL, callbacks=callbacks)
     assert seen == [(ToolCall("call-1", "clock", "{}"), ToolResult("12:00"))]
+
+
+def test_a_text_that_no_trace_can_hold_is_the_authors_mistake() -> None:
+    with pytest.raises(ScenarioError, match="half of a surrogate pair"):
+        run(Scenario(prompt="\ud800", model=[Reply(say="Hello.")]))

@@ -1,0 +1,215 @@
+"""The text of a scenario file: only what differs from the defaults, as a person would write it.
+
+Not here: reading it (loader.py). The rule to keep: the text, read again, gives an equal scenario,
+whatever its texts are; what no file can hold is refused.
+"""
+
+import io
+import re
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from math import isinf, isnan
+from typing import Any
+
+import yaml
+from pydantic_core import PydanticSerializationError
+from yaml.emitter import Emitter
+
+from simloop.errors import ScenarioError
+from simloop.escape import escape
+from simloop.scenario.schema import Scenario
+from simloop.scenario.yaml import HIDDEN, HIGHEST, LOWEST, plain_value
+
+SCHEMA_FILE = "simloop.schema.json"
+"""The schema beside a scenario, because a path into an installation differs between machines."""
+
+_WIDTH = 100
+_LONGEST_KEY = 1_000  # YAML reads a longer one only after a `? `
+_ORDER = {
+    name: place
+    for place, name in enumerate((
+        "title", "loop", "judge_as", "bugs", "loops", "seed", "limits", "compaction", "retry",
+        "context", "tool_execution", "hook_isolation", "clock", "faults", "warn_after",
+        "max_transitions", "max_trace_chars", "abort", "queue", "system_prompt", "history",
+        "prompt", "then", "files", "shell_timeout", "tools", "hooks", "model", "summaries",
+        "expect", "expect_on",
+    ))
+}  # fmt: skip
+"""The order of the keys: the settings, the prompt, the world, the expectations."""
+_SPREAD = frozenset(
+    {"queue", "history", "files", "tools", "hooks", "model", "summaries", "expect",
+     "expect_on"}
+)  # fmt: skip
+"""The keys whose items stand on lines of their own, even if all of them fit on one."""
+
+# What PyYAML would write without quotes, but other readers or people may take for something else.
+_UNCLEAR = re.compile(r"[-?:,\[\]{}#&*!|>'\"%@`~=<.]|[yYnN]$|[\d:.]+$")
+_SPELLED = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+_TO_SPELL = re.compile(rf'[\\"\n\t\r]|{HIDDEN.pattern}')
+_FOLDED = re.compile(r"[!-~]+( [!-~]+)+")
+_NOT_IN_A_BLOCK = re.compile(rf"\A[ \n]|\t|[ ]$|\n\n\Z|\r|{HIDDEN.pattern}", re.MULTILINE)
+
+
+def scenario_text(scenario: Scenario, comment: str = "", schema: str = SCHEMA_FILE) -> str:
+    """Return the scenario as a file; each line of `comment` is a comment at its beginning.
+
+    Raises ScenarioError if the scenario has something that no file can hold.
+    """
+    lines = [f"# yaml-language-server: $schema={schema}"]
+    lines += [f"# {HIDDEN.sub(_spell, escape(line))}".rstrip() for line in comment.splitlines()]
+    try:
+        for key, value in content(scenario).items():
+            lines += _entry(key, value, 0, spread=key in _SPREAD)
+    except ScenarioError as error:
+        error.path = error.path or scenario.path or None
+        raise
+    return "\n".join(lines) + "\n"
+
+
+def content(scenario: Scenario) -> dict[str, Any]:
+    """Return what a file has of the scenario: the values that differ from the defaults.
+
+    Raises ScenarioError.
+    """
+    try:
+        whole = scenario.model_dump(mode="json", exclude_defaults=True, by_alias=True)
+    except (UnicodeEncodeError, PydanticSerializationError):  # of a key, or of an odd value
+        raise half_of_a_pair() from None
+    return dict(sorted(whole.items(), key=lambda pair: _ORDER[pair[0]]))
+
+
+def _entry(key: str, value: Any, indent: int, *, spread: bool = False) -> Iterator[str]:
+    """Yield the lines of one key with its value."""
+    pad, name = " " * indent, _scalar(key, flow=False)
+    if len(name) > _LONGEST_KEY:
+        yield f"{pad}? {name}"
+        name = ""
+    yield from _value(f"{pad}{name}:", value, indent, spread=spread)
+
+
+def _value(head: str, value: Any, indent: int, *, spread: bool = False) -> Iterator[str]:
+    """Yield the lines of a value after `head`, the key: on its line, or below it, further in."""
+    short = None if spread and value else _inline(value, flow=False)
+    fits = short is not None and len(head) + 1 + len(short) <= _WIDTH
+    if isinstance(value, str) and not fits and _FOLDED.fullmatch(value):
+        yield f"{head} >-"
+        width = max(_WIDTH // 2, _WIDTH - indent - 2)
+        lines = textwrap.wrap(value, width, break_long_words=False, break_on_hyphens=False)
+        yield from (" " * (indent + 2) + line for line in lines)
+    elif fits or (short is not None and (_is_scalar(value) or not value)):
+        yield f"{head} {short}"
+    elif isinstance(value, str):
+        yield f"{head} |" if value.endswith("\n") else f"{head} |-"
+        lines = value.removesuffix("\n").split("\n")
+        yield from (" " * (indent + 2) + line if line else "" for line in lines)
+    elif isinstance(value, Mapping):
+        yield head
+        for key, each in value.items():
+            yield from _entry(key, each, indent + 2)
+    else:
+        yield head
+        for each in value:
+            yield from _item(each, indent + 2)
+
+
+def _item(value: Any, indent: int) -> Iterator[str]:
+    """Yield the lines of one item of a list; a mapping of one key stands without braces."""
+    pad = " " * indent
+    short = _inline(value, flow=False)
+    one_key = isinstance(value, Mapping) and len(value) == 1
+    if short is not None and not one_key and len(pad) + 2 + len(short) <= _WIDTH:
+        yield f"{pad}- {short}"
+    elif isinstance(value, Mapping) and value:
+        first, *others = (
+            line for key, each in value.items() for line in _entry(key, each, indent + 2)
+        )
+        yield f"{pad}- {first.lstrip(' ')}"
+        yield from others
+    else:
+        yield from _value(f"{pad}-", value, indent)
+
+
+def _inline(value: Any, *, flow: bool) -> str | None:
+    """Return the value on one line; None if a text in it is better shown as a block."""
+    if _is_scalar(value):
+        block = isinstance(value, str) and "\n" in value and not _NOT_IN_A_BLOCK.search(value)
+        return None if block else _scalar(value, flow=flow)
+    if isinstance(value, Mapping):
+        pairs = [(_scalar(key, flow=True), _inline(each, flow=True)) for key, each in value.items()]
+        if any(each is None or len(key) > _LONGEST_KEY for key, each in pairs):
+            return None
+        return f"{{{', '.join(f'{key}: {each}' for key, each in pairs)}}}"
+    items = [_inline(each, flow=True) for each in value]
+    return None if None in items else f"[{', '.join(filter(None, items))}]"
+
+
+def _is_scalar(value: Any) -> bool:
+    return isinstance(value, str) or not isinstance(value, Mapping | Sequence)
+
+
+def _scalar(value: Any, *, flow: bool) -> str:
+    """Return a text, a number, a truth value or null as YAML."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case int():
+            if not LOWEST <= value <= HIGHEST:
+                raise _unwritable(f"the number {value:.4g} has more than 64 bits", "make it a text")
+            return str(value)
+        case float() if isnan(value) or isinf(value):
+            return f"{value}".replace("inf", ".inf").replace("nan", ".nan")
+        case float():
+            return repr(value)
+        case str():
+            return value if _is_plain(value, flow=flow) else _quoted(value)
+    raise _unwritable(f"a {type(value).__name__} is no value of a file", "write what JSON has")
+
+
+def _is_plain(text: str, *, flow: bool) -> bool:
+    """Return whether the text needs no quotes, here and for any other reader of YAML."""
+    if not text or _UNCLEAR.match(text) or "\n" in text or _TO_SPELL.search(text):
+        return False
+    analysis = _analyst.analyze_scalar(text)
+    plain = analysis.allow_flow_plain if flow else analysis.allow_block_plain
+    return bool(plain) and plain_value(text) == text and _resolver.resolve(*_as_plain(text)) == _STR
+
+
+_STR = "tag:yaml.org,2002:str"
+_resolver: Any = yaml.SafeLoader("")
+_analyst: Any = Emitter(io.StringIO(), allow_unicode=True)
+
+
+def _as_plain(text: str) -> tuple[Any, str, tuple[bool, bool]]:
+    return yaml.ScalarNode, text, (True, False)
+
+
+def _quoted(text: str) -> str:
+    in_double = f'"{_TO_SPELL.sub(_spell, text)}"'
+    in_single = f"'{text}'"
+    return in_single if "'" not in text and _only_quotes(text, in_double) else in_double
+
+
+def _only_quotes(text: str, in_double: str) -> bool:
+    """Return whether double quotes would add backslashes before quotes and backslashes alone."""
+    marks = text.count('"') + text.count("\\")
+    return marks > 0 and len(in_double) == len(text) + marks + 2 and not HIDDEN.search(text)
+
+
+def _spell(match: re.Match[str]) -> str:
+    character = match.group()
+    code = ord(character)
+    if "\ud800" <= character <= "\udfff":
+        raise half_of_a_pair()
+    return _SPELLED.get(character) or (f"\\x{code:02x}" if code <= 0xFF else f"\\u{code:04x}")  # noqa: PLR2004 - one byte
+
+
+def half_of_a_pair() -> ScenarioError:
+    """Return the error of a text that is no Unicode, which only Python code can give."""
+    hint = "write both halves of the pair, or U+FFFD for a broken character"
+    return _unwritable("a text holds half of a surrogate pair", hint)
+
+
+def _unwritable(message: str, hint: str) -> ScenarioError:
+    return ScenarioError(f"no file and no trace can hold this: {message}", hint=hint)
