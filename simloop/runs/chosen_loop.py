@@ -6,8 +6,7 @@ is sealed, recorded and judged alike, whether the caller gives its name, a class
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from simloop.kernel.checked import as_written
 from simloop.kernel.limits import Limits
@@ -38,8 +37,7 @@ from simloop.scenario.schema import Scenario
 from simloop.world.agent import check_agent, is_agent
 
 
-@dataclass(frozen=True, slots=True)
-class ChosenLoop:
+class ChosenLoop(NamedTuple):
     """The loop of one run. `name` is its name in the header of the trace.
 
     `scenario` is the run's scenario, with the options that the caller gave for the loop. `limits`

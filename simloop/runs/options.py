@@ -46,6 +46,9 @@ class RunOptions(TypedDict, total=False):
     estimate_tokens: TokenEstimator | None
 
 
+_NAMES = tuple(RunOptions.__annotations__)
+
+
 def check_scenario(scenario: object) -> None:
     """Raise ScenarioError, with the likely intended call, if `scenario` is no Scenario."""
     if isinstance(scenario, Scenario):
@@ -62,11 +65,10 @@ def check_scenario(scenario: object) -> None:
 
 def check_options(options: RunOptions) -> None:
     """Raise ScenarioError for an unknown option, or for a value that an option cannot have."""
-    known = list(RunOptions.__annotations__)
     for name, value in options.items():
-        if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean `{close[0]}`?" if close else f"there are {', '.join(known)}"
+        if name not in _NAMES:
+            close = difflib.get_close_matches(name, _NAMES, n=1)
+            hint = f"did you mean `{close[0]}`?" if close else f"there are {', '.join(_NAMES)}"
             raise ScenarioError(f"there is no argument `{name}`", hint=hint)
         fits, needs, hint = _VALUES.get(name, (_anything, "", ""))
         if value is not None and not fits(value):

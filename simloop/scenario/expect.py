@@ -212,8 +212,9 @@ class Expect(Strict):
     files: dict[str, str] | None = Field(
         default=None, description="The files at the end, all of them, by path."
     )
-    broken_pairs: list[str] = Field(
-        default_factory=list,
+    # A tuple: a default that can be hashed is not copied into each scenario.
+    broken_pairs: Written[Lax[tuple[str, ...]], Sequence[str]] = Field(
+        default=kept(()),
         description="The calls without exactly one result that this loop is known to send, each in "
         "the words in which `simloop check` reports it; by default there may be none.",
     )

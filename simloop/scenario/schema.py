@@ -241,6 +241,9 @@ class ClockSkew(Strict):
     behind: WrittenDuration = Field(default=kept(NO_TIME), description="It shows an earlier time.")
 
 
+_SHORTEST = duration("1ms")
+
+
 class Scenario(Strict):
     """One or more prompts, the model's replies, the tools and hooks, and the limits."""
 
@@ -335,9 +338,7 @@ class Scenario(Strict):
         le=10 * MAX_TRACE_CHARS,
         description="Characters of text in the trace after which the run is a runaway.",
     )
-    expect: One[Expect] = Field(
-        default_factory=kept(Expect), description="What must hold at the end."
-    )
+    expect: One[Expect] = Field(default=kept(Expect()), description="What must hold at the end.")
     expect_on: Named[Expect] = Field(
         default_factory=kept(dict),
         description="The expectations for this loop, by name. A version, such as pi@0.87.1, has "
@@ -353,7 +354,7 @@ class Scenario(Strict):
 
     @model_validator(mode="after")
     def _files_fit(self) -> Self:
-        if self.shell_timeout < duration("1ms"):
+        if self.shell_timeout < _SHORTEST:
             raise wrong("shell_timeout", "a command needs at least 1ms")
         try:
             Files(self.files)

@@ -30,6 +30,8 @@ class _Lax:
         resolved: Any = handler.resolve_ref_schema(schema)
         if resolved["type"] == "list":  # only a tuple: a lax list would take a model apart
             return core_schema.no_info_before_validator_function(_as_list, schema)
+        if resolved["type"] == "tuple":  # only a list: a lax tuple would take a set in any order
+            return core_schema.no_info_before_validator_function(_as_tuple, schema)
         resolved["strict"] = False  # only the outer form: fields keep their model's configuration
         return schema
 
@@ -38,8 +40,15 @@ def _as_list(value: object) -> object:
     return list(value) if isinstance(value, tuple) else value
 
 
+def _as_tuple(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
 Lax = Annotated[T, _Lax()]
-"""A type that also accepts a word for an enum member, a mapping for a model, a tuple for a list."""
+"""A type that also accepts another form.
+
+That is a word for an enum member, a mapping for a model, a tuple for a list or a list for a tuple.
+"""
 
 if TYPE_CHECKING:
     _Read_co = TypeVar("_Read_co", covariant=True)
