@@ -1,0 +1,19 @@
+"""Every fault of the benchmark."""
+
+import of_context
+import of_designs
+import of_hooks
+import of_model_calls
+import of_reference
+import of_runs
+import of_waits
+
+FAULTS = (
+    *of_reference.FAULTS,
+    *of_designs.FAULTS,
+    *of_waits.FAULTS,
+    *of_model_calls.FAULTS,
+    *of_context.FAULTS,
+    *of_runs.FAULTS,
+    *of_hooks.FAULTS,
+)

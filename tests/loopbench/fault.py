@@ -1,0 +1,180 @@
+"""A faulty loop: a correct one with a few words of one function exchanged.
+
+The words must stand in the function exactly once, so that a fault that no longer fits the code says
+so. Exchanging the code object of the function reaches every place that has imported it, and every
+object that was made before.
+"""
+
+import ast
+import importlib
+import inspect
+import json
+import textwrap
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import cache
+from types import CodeType, FunctionType
+from typing import Any
+
+from simloop import CheckFailed, ExpectationFailed, Scenario, Simulation, parse_scenario
+from simloop.check.pairing import broken_pairs
+from simloop.scenario.yaml import read_yaml
+from simloop.trace.entries import ToolStarted
+from simloop.trace.requests import requests
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """`replace` becomes `by` in the function that `target` names as module:qualified.name."""
+
+    target: str
+    replace: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One faulty loop.
+
+    `loop` is the correct one that the edits are made to: the name of a design, or of an agent as
+    module:attribute. On the scenario `witness` the correct loop meets the expectations `right`, and
+    the faulty one `wrong` and not `right`. `violates` names the invariants that must report it.
+    `circumstances` must come together in one run, if there are several. `unusual` names the limits
+    and policies of the witness without which the fault stays hidden.
+    """
+
+    name: str
+    says: str
+    target: str
+    replace: str
+    by: str
+    witness: str
+    right: str
+    wrong: str
+    loop: str = "reference"
+    more: tuple[Edit, ...] = ()
+    bug: str = ""
+    violates: tuple[str, ...] = ()
+    circumstances: tuple[str, ...] = ()
+    unusual: str = ""
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def part(self) -> str:
+        """The part of the tree that has the fault: machine, engine or agent."""
+        if ":" in self.loop:
+            return "agent"
+        return "machine" if self.target.startswith("simloop.loops.") else "engine"
+
+    @property
+    def edits(self) -> tuple[Edit, ...]:
+        return (Edit(self.target, self.replace, self.by), *self.more)
+
+    def given_loop(self) -> Any:
+        """The correct loop, as the option `loop` of a run takes it."""
+        if ":" not in self.loop:
+            return self.loop
+        module, _, name = self.loop.partition(":")
+        return getattr(importlib.import_module(module), name)
+
+    def scenario(self, expected: str) -> Scenario:
+        """The witness with these expectations."""
+        return parse_scenario(f"{textwrap.dedent(self.witness).strip()}\nexpect: {expected}\n")
+
+
+@contextmanager
+def applied(fault: Fault) -> Iterator[None]:
+    """Make the loop of `fault` faulty in the `with` block."""
+    with ExitStack() as stack:
+        for target in dict.fromkeys(edit.target for edit in fault.edits):
+            function = function_of(target)
+            stack.callback(setattr, function, "__code__", function.__code__)
+            function.__code__ = edited(target, fault.edits)
+        yield
+
+
+def function_of(target: str) -> FunctionType:
+    """The function under the decorators of `module:qualified.name`."""
+    module, _, path = target.partition(":")
+    found: Any = importlib.import_module(module)
+    for name in path.split("."):
+        found = inspect.getattr_static(found, name)
+    found = found.fget if isinstance(found, property) else getattr(found, "__func__", found)
+    function = inspect.unwrap(found)
+    assert isinstance(function, FunctionType)
+    return function
+
+
+@cache
+def edited(target: str, edits: tuple[Edit, ...]) -> CodeType:
+    """The code of the target with those of the edits that are of it.
+
+    Raises ValueError unless the words of each stand there once.
+    """
+    function = function_of(target)
+    source = textwrap.dedent(inspect.getsource(function))
+    for edit in edits:
+        if edit.target == target:
+            times = source.count(edit.replace)
+            if times != 1:
+                raise ValueError(f"{target} has {edit.replace!r} {times} times, not once")
+            source = source.replace(edit.replace, edit.by)
+    tree = ast.parse(source)
+    ast.increment_lineno(tree, function.__code__.co_firstlineno - 1)
+    made = _compiled(tree, function.__code__)
+    if made.co_freevars != function.__code__.co_freevars:
+        raise ValueError(f"{target} closes over other names after the edit")
+    return made.replace(co_qualname=function.__code__.co_qualname)
+
+
+def _compiled(tree: ast.Module, code: CodeType) -> CodeType:
+    """The code of the one function in `tree`, which closes over the names that `code` does."""
+    (function,) = tree.body
+    assert isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+    function.decorator_list = []
+    names = "".join(f"    {name} = None\n" for name in code.co_freevars)
+    outer = ast.parse(f"def outer():\n{names}    pass\n")
+    (around,) = outer.body
+    assert isinstance(around, ast.FunctionDef)
+    around.body.append(function)
+    compiled = compile(ast.fix_missing_locations(outer), code.co_filename, "exec")
+    return _named(function.name, _named("outer", compiled))
+
+
+def _named(name: str, code: CodeType) -> CodeType:
+    (found,) = (
+        each for each in code.co_consts if isinstance(each, CodeType) and each.co_name == name
+    )
+    return found
+
+
+_OWN = ("system_prompts", "broken_pairs", "ids_run")
+"""The expectations that are not those of a result."""
+
+
+def play(fault: Fault, expected: str) -> tuple[Simulation, tuple[str, ...]]:
+    """Run the witness. Return the run, and the expectations that do not hold."""
+    wanted = read_yaml(f"expect: {expected}", "").data["expect"]
+    own = {name: wanted.pop(name) for name in _OWN if name in wanted}
+    simulation = Simulation(fault.scenario(json.dumps(wanted)), loop=fault.given_loop())
+    try:
+        unmet = simulation.run().failures
+    except CheckFailed as error:
+        unmet = () if _is_met(simulation, error) else (f"{type(error).__name__}: {error.message}",)
+    seen = {
+        "system_prompts": [each.system_prompt for each in requests(simulation.trace.entries)],
+        "broken_pairs": broken_pairs(simulation.trace),
+        "ids_run": [e.call_id for e in simulation.trace.entries if type(e) is ToolStarted],
+    }
+    others = [f"{name}: {seen[name]}" for name, value in own.items() if seen[name] != value]
+    return simulation, (*unmet, *others)
+
+
+def _is_met(simulation: Simulation, error: CheckFailed) -> bool:
+    try:
+        return simulation.expects(error)
+    except ExpectationFailed:
+        return False
