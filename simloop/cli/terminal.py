@@ -4,9 +4,7 @@ Not here: the text of the output. The rules to keep: colour only repeats the mea
 text that simloop did not write itself passes `plain` first.
 """
 
-import json
 import os
-import shutil
 import sys
 from collections.abc import Iterable
 from itertools import islice
@@ -35,6 +33,8 @@ def columns_of(stream: Any) -> int | None:
     """Return the width of the terminal behind `stream`; None if there is no terminal."""
     if stream is None or not stream.isatty():
         return None
+    import shutil  # noqa: PLC0415 - for terminals only: it loads each kind of compression
+
     return max(_NARROWEST, shutil.get_terminal_size().columns)
 
 
@@ -83,6 +83,8 @@ def plain(text: str) -> str:
 
 def json_text(document: object, indent: int | None = None) -> str:
     """Return `document` as JSON that no terminal obeys: ASCII, with DEL escaped as well."""
+    import json  # noqa: PLC0415 - for `--format json` only
+
     return json.dumps(document, indent=indent).replace("\x7f", "\\u007f")
 
 

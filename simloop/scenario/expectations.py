@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import RootModel, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from simloop.errors import ScenarioError
 from simloop.scenario.catalog import bundled_names, name_of
@@ -32,17 +32,13 @@ class Expectations:
     path: str
 
 
-class _File(RootModel[dict[str, Lax[Expect]]]):
-    """The content of a file of expectations."""
-
-
 def load_expectations(path: Path) -> Expectations:
     """Read a file of expectations. Raises ScenarioError with the place of each mistake."""
-    document = read_yaml_file(path)
+    document, content = read_yaml_file(path), dict[str, Lax[Expect]]
     try:
-        by_name = _File.model_validate_json(json.dumps(document.data)).root
+        by_name = TypeAdapter(content).validate_json(json.dumps(document.data))
     except ValidationError as error:
-        raise findings(document, error, _File.model_fields["root"].annotation) from error
+        raise findings(document, error, content) from error
     wrong = list(_unknown(by_name))
     for each in wrong:
         each.path = document.path

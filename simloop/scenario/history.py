@@ -18,7 +18,7 @@ from simloop.messages import (
     UserMessage,
 )
 from simloop.scenario.replies import calls_of
-from simloop.scenario.strict import Strict, wrong
+from simloop.scenario.strict import Strict, no_items, wrong
 
 _ROLES = ("user", "assistant", "tool", "summary")
 
@@ -29,7 +29,7 @@ class PastMessage(Strict):
     user: str | None = Field(default=None, description="The user has said this.")
     assistant: str | None = Field(default=None, description="The model has said this.")
     call: dict[str, Any] | list[dict[str, Any]] = Field(
-        default_factory=list,
+        default_factory=no_items,
         description="The model has made these tool calls: name and arguments.",
     )
     tool: str | None = Field(

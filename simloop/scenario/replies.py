@@ -28,7 +28,7 @@ from simloop.messages import (
     Usage,
 )
 from simloop.scenario.durations import NO_TIME, WrittenDuration, WrittenDurationOrNone
-from simloop.scenario.strict import One, OneOrNone, Strict, differs, kept, wrong
+from simloop.scenario.strict import One, OneOrNone, Strict, differs, kept, no_items, wrong
 from simloop.world.fake_model import ScriptedFailure, ScriptEntry
 from simloop.world.streams import TimedPart
 from simloop.world.tools import canonical_json
@@ -138,7 +138,8 @@ class Reply(Strict):
         description="Tool calls: name and arguments. A text is sent as the arguments as it stands.",
     )
     ids: list[str] = Field(
-        default_factory=list, description="Ids of the calls; by default call-1, call-2 and so on."
+        default_factory=no_items,
+        description="Ids of the calls; by default call-1, call-2 and so on.",
     )
     fragments: int = Field(
         default=0,

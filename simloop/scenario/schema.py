@@ -20,7 +20,17 @@ from simloop.scenario.durations import NO_TIME, WrittenDuration, WrittenDuration
 from simloop.scenario.expect import Expect
 from simloop.scenario.history import PastMessage, unpaired
 from simloop.scenario.replies import Reply
-from simloop.scenario.strict import Many, Named, One, OneOrNone, Strict, differs, kept, wrong
+from simloop.scenario.strict import (
+    Many,
+    Named,
+    One,
+    OneOrNone,
+    Strict,
+    differs,
+    kept,
+    no_items,
+    wrong,
+)
 from simloop.trace.recorder import MAX_TRACE_CHARS
 from simloop.world.faults import ChanceFaults
 from simloop.world.files import Files
@@ -148,7 +158,7 @@ class ScriptedHook(Strict):
     system_prompt: str | None = Field(
         default=None, description="Replace the system prompt for this call."
     )
-    hide_tools: list[str] = Field(default_factory=list, description="Withhold these tools.")
+    hide_tools: list[str] = Field(default_factory=no_items, description="Withhold these tools.")
     add_tools: Named[ScriptedTool] = Field(
         default=kept({}),
         description="Offer these fake tools for this call, in the place of tools of their names.",
@@ -227,10 +237,11 @@ class Context(Strict):
     """
 
     over: list[bool] = Field(
-        default_factory=list, description="Whether it is over the trigger, each time it is asked."
+        default_factory=no_items,
+        description="Whether it is over the trigger, each time it is asked.",
     )
     shrunk: list[bool] = Field(
-        default_factory=list, description="Whether a compaction gains something, each time."
+        default_factory=no_items, description="Whether a compaction gains something, each time."
     )
 
 
@@ -263,11 +274,11 @@ class Scenario(Strict):
     limits: One[Limits] = Field(default=kept(Limits()), description="The bounds of the run.")
     system_prompt: str = Field(default="", description="The system prompt.")
     history: Many[PastMessage] = Field(
-        default_factory=kept(list), description="The conversation before the first prompt."
+        default_factory=kept(no_items), description="The conversation before the first prompt."
     )
     prompt: str = Field(description="The text of the first message.")
     then: list[str] = Field(
-        default_factory=list, description="Further prompts, each after the outcome before it."
+        default_factory=no_items, description="Further prompts, each after the outcome before it."
     )
     tools: Named[ScriptedTool] = Field(
         default_factory=kept(dict), description="Fake tools by name."
@@ -282,18 +293,18 @@ class Scenario(Strict):
         description="Virtual time after which RunShellCommand is given up.",
     )
     model: Many[Reply] = Field(
-        default_factory=kept(list), description="The replies of the model, in order or by rule."
+        default_factory=kept(no_items), description="The replies of the model, in order or by rule."
     )
     summaries: Many[Reply] = Field(
-        default_factory=kept(list),
+        default_factory=kept(no_items),
         description="The replies of the model to requests for a summary.",
     )
     hooks: Many[ScriptedHook] = Field(
-        default_factory=kept(list), description="Fake hooks, in the order in which they run."
+        default_factory=kept(no_items), description="Fake hooks, in the order in which they run."
     )
     abort: OneOrNone[Trigger] = Field(default=kept(None), description="The user stops the run.")
     queue: Many[Queued] = Field(
-        default_factory=kept(list), description="Messages that the user sends during the run."
+        default_factory=kept(no_items), description="Messages that the user sends during the run."
     )
     clock: One[ClockSkew] = Field(default=kept(ClockSkew()), description="A clock that is wrong.")
     faults: OneOrNone[ChanceFaults] = Field(
@@ -323,7 +334,7 @@ class Scenario(Strict):
         "by default as the loop does: pi after 50, the others never.",
     )
     bugs: list[Annotated[str, Field(pattern=r"^[A-F]\d{1,2}$")]] = Field(
-        default_factory=list,
+        default_factory=no_items,
         description="Rows of BUGS.md, the list of real bugs, that it guards against.",
     )
     max_transitions: int = Field(

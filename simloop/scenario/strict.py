@@ -86,6 +86,14 @@ def kept(default: Any) -> Any:
     return default
 
 
+def no_items() -> list[Any]:
+    """Return an empty list: the factory of the default of a field.
+
+    Pydantic asks each factory for its signature. For `list` that takes 0.2 ms, ten times as long.
+    """
+    return []
+
+
 class Strict(BaseModel):
     """A model of a file's content: no unknown keys, no type guessing, no later change."""
 

@@ -135,7 +135,7 @@ def _read_canonical(header: Header, data: bytes, start: int) -> list[Line] | Non
         lines = _LINE.decode_lines(data[start:])
     except _UNDECODABLE:
         return None
-    # Also takes lines that are joined or broken, and keys that stand in a line twice.
+    # They differ too where lines are joined or broken, or a key stands in a line twice.
     return lines if _ENCODER.encode_lines([header, *lines]) == data else None
 
 
