@@ -18,7 +18,6 @@ from simloop.errors import (
 )
 from simloop.escape import escape
 from simloop.runs.account import account
-from simloop.runs.last_plan import plan_of
 from simloop.runs.mismatch import in_trace, mismatches_by_default
 from simloop.runs.options import RunOptions
 from simloop.runs.plan import Plan
@@ -37,10 +36,8 @@ class Simulation:
     """One run of a scenario, from its first prompt to its result. `run` makes it; it runs once."""
 
     def __init__(self, scenario: Scenario | Plan, **given: Unpack[RunOptions]) -> None:
-        if isinstance(scenario, Plan):  # which has the other options
-            self.prepared = PreparedRun(scenario, given.get("seed"))
-        else:
-            self.prepared = PreparedRun(plan_of(scenario, given), given.get("seed"))
+        plan = scenario if isinstance(scenario, Plan) else Plan(scenario, given)
+        self.prepared = PreparedRun(plan, given.get("seed"))
 
     @property
     def trace(self) -> LoopTrace:
