@@ -112,7 +112,8 @@ class Machine(Protocol):
     A machine may also have `abort_rule`, an `AbortRule`, if it does more after an abort than end as
     aborted, and `thresholds`, in the form of `bounds`: counts at which it decides in another way
     without being bounded by them. A design whose runs need not end, on purpose, says why in
-    `endless`: exploration then guards all the rest. `judge_as` names the bundled design whose
+    `endless`: exploration then guards all the rest. `deviations` are the invariants that its
+    runs do not have, on purpose, each with the reason. `judge_as` names the bundled design whose
     expectations hold for a loop of the user's own.
     """
 
@@ -129,6 +130,11 @@ class Machine(Protocol):
     def advance(self, run: Run, signal: Signal) -> Transition:
         """Return the next run after `signal`, and the effects that it requests."""
         ...
+
+
+def deviating(*rows: tuple[bool, str, str]) -> dict[str, str]:
+    """Return the deviations of a design: the name and the reason of each row that holds."""
+    return {name: reason for holds, name, reason in rows if holds}
 
 
 class IllegalSignal(InternalError):  # noqa: N818 - what it is, in the machine's own words

@@ -213,6 +213,11 @@ class OpencodeLoop:
         self.abort_rule = AbortRule(frozenset(last_try))
         self._run_tools = (effects.RunTools(polls=not self.options.abort_at_once),)
 
+    @property
+    def deviations(self) -> Mapping[str, str]:
+        """Return the invariants that the design does not keep, each with the reason."""
+        return self.options.deviations()
+
     def start(self) -> Run:
         """Return the run before any signal has arrived."""
         return Run(Ready())

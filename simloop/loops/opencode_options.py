@@ -11,6 +11,7 @@ from annotated_types import Ge
 
 from simloop.kernel.checked import AS_WRITTEN, Word, check_settings
 from simloop.kernel.durations import Lasting, Milliseconds
+from simloop.kernel.machine import deviating
 from simloop.kernel.replies import KeepFailed
 from simloop.loops.opencode_overflows import OverflowWords
 
@@ -76,6 +77,25 @@ class OpencodeOptions:
     def __post_init__(self) -> None:
         """Refuse what a file could not say either: see `check_settings`."""
         check_settings(self, "loops.opencode")
+
+    def deviations(self) -> dict[str, str]:
+        """Return the invariants that a loop with these options breaks by design, with reasons."""
+        waits = not self.abort_at_once
+        return deviating(
+            (True, "last-message", "a note at the step limit, and a reply that goes on, are last"),
+            (
+                waits,
+                "nothing-starts-after-a-stop",
+                "an abort is found before the next step, not wherever the run waits",
+            ),
+            (waits, "stops-in-time", "an abort waits for the reply, the tools or the backoff"),
+            (True, "completed-by-a-whole-reply", "every finish but an unknown one ends the run"),
+            (
+                not self.calls_go_on,
+                "completed-without-open-calls",
+                "a reply with calls that ends with stop ends the run",
+            ),
+        )
 
 
 _1_1_11 = OpencodeOptions(

@@ -143,6 +143,11 @@ class PiLoop:
             Queue.FOLLOW_UP: self._taking(Queue.FOLLOW_UP, chosen.follow_up),
         }
 
+    @property
+    def deviations(self) -> Mapping[str, str]:
+        """Return the invariants that the design does not keep, each with the reason."""
+        return self.options.deviations()
+
     def start(self) -> Run:
         """Return the run before any signal has arrived."""
         return Run(Ready())

@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields, replace
 from typing import ClassVar
 
 from simloop.kernel.checked import AS_WRITTEN, Word, check_settings
+from simloop.kernel.machine import deviating
 from simloop.kernel.policies import (
     Compaction,
     Conversion,
@@ -80,6 +81,26 @@ class PiOptions:
         """Return these options; take each unset one from `version`."""
         names = (field.name for field in fields(self) if getattr(self, field.name) is None)
         return replace(self, **{name: getattr(version, name) for name in names})
+
+    def deviations(self) -> dict[str, str]:
+        """Return the invariants that a loop with these options breaks by design, with reasons."""
+        return deviating(
+            (
+                not self.refuse_cut_calls,
+                "no-cut-off-calls",
+                "the calls of a reply that ended with length are run",
+            ),
+            (
+                True,
+                "completed-by-a-whole-reply",
+                "a reply without calls completes the run, also one that was cut off",
+            ),
+            (
+                bool(self.terminate),
+                "completed-without-open-calls",
+                "results that ask for the end of the run complete it",
+            ),
+        )
 
     @functools.lru_cache(maxsize=32)  # noqa: B019 - options are frozen, and few of them differ
     def policies(self) -> Policies:

@@ -120,6 +120,12 @@ class ReactLoop:
         Feature.QUEUE: "react takes no messages while it runs",
     }
 
+    deviations: Mapping[str, str] = {
+        "no-cut-off-calls": "the document looks at the calls of a reply, and not at its finish",
+        "completed-by-a-reply": "a reply without a call ends the run, also one without a finish",
+        "completed-by-a-whole-reply": "a reply without a call ends the run, whatever its finish",
+    }
+
     def __init__(self, limits: Limits | None = None, options: ReactOptions | None = None) -> None:
         self.options = options or ReactOptions()
         self.max_rounds = self.options.max_rounds or (limits or Limits()).max_steps

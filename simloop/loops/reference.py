@@ -170,6 +170,11 @@ class ReferenceLoop:
         )
         self.abort_rule = AbortRule(frozenset(last_try))
 
+    @property
+    def deviations(self) -> Mapping[str, str]:
+        """Return the invariants that the design does not keep, each with the reason."""
+        return self.options.deviations()
+
     def start(self) -> Run:
         """Return the run before any signal has arrived."""
         return Run(Ready())

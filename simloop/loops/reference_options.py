@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 from typing import ClassVar
 
 from simloop.kernel.checked import AS_WRITTEN, check_settings
+from simloop.kernel.machine import deviating
 from simloop.kernel.policies import (
     HookIsolation,
     OnHookFailure,
@@ -77,6 +78,51 @@ class ReferenceOptions:
     def __post_init__(self) -> None:
         """Refuse what a file could not say either: see `check_settings`."""
         check_settings(self, "loops.reference")
+
+    def deviations(self) -> dict[str, str]:
+        """Return the invariants that a loop with these options breaks by design, with reasons."""
+        return deviating(
+            (
+                not (self.drop_unused_text and self.missing_calls_fail),
+                "last-message",
+                "text that was cut off, or that announced missing calls, stays in the context",
+            ),
+            (
+                not self.refuse_cut_calls,
+                "no-cut-off-calls",
+                "the calls of a reply that was cut off are run",
+            ),
+            (
+                not self.abort_in_backoff,
+                "nothing-starts-after-a-stop",
+                "an abort in a backoff is found by the next model call",
+            ),
+            (
+                not (self.abort_in_backoff and self.isolate_hooks),
+                "stops-in-time",
+                "an abort waits for the end of a backoff",
+            ),
+            (
+                not self.calls_go_on,
+                "completed-without-open-calls",
+                "a reply with calls that ends with stop ends the run",
+            ),
+            (
+                not self.unfinished_fails,
+                "completed-by-a-reply",
+                "a stream that ends without a finish completes the run",
+            ),
+            (
+                not self.unfinished_fails,
+                "completed-by-a-whole-reply",
+                "a finish word for a lost provider completes the run",
+            ),
+            (
+                not self.tell_early_end,
+                "true-message",
+                "a run whose last reply has no text ends with a text of the loop",
+            ),
+        )
 
     @functools.lru_cache(maxsize=32)  # noqa: B019 - options are frozen, and few of them differ
     def policies(self) -> Policies:

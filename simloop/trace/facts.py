@@ -45,9 +45,11 @@ class Facts:
     """The facts of a conversation after the entries that `read` has been given.
 
     `request` is the newest main request and `previous` the one before it in the same run, both as
-    sent. `replies` has the replies of the last requests by number. `prompt` is that of the run that
-    is under way, and `prompts` counts them. `stop` and `ended` are entries of this run, or None.
-    `running` are the tools that have started and not returned, by the id of the call.
+    sent. `before` is the main request before it in the conversation, whatever run made it, and
+    `kept` counts the first messages that both share. `sent` has the last requests and `replies`
+    their replies, by number. `prompt` is that of the run that is under way, and `prompts` counts
+    them. `stop` and `ended` are entries of this run, or None. `running` are the tools that have
+    started and not returned, by the id of the call.
     """
 
     def __init__(self) -> None:
@@ -58,9 +60,12 @@ class Facts:
         self.ended: entries.Ended | None = None
         self.request: Request | None = None
         self.previous: Request | None = None
+        self.before: Request | None = None
+        self.kept = 0
         self.replies: dict[int, Reply] = {}
         self.running: dict[str, list[entries.ToolStarted]] = {}
-        self._sent: dict[int, Request] = {}
+        self._newest: Request | None = None
+        self.sent: dict[int, Request] = {}
         self._table: dict[type, Callable[[Any], None]] = {
             entries.Prompt: self._begin,
             entries.StopRequested: self._stop,
@@ -100,17 +105,42 @@ class Facts:
 
     def _send(self, entry: entries.Request) -> None:
         request = self._whole(entry)
-        self._sent[entry.number] = request
+        self.sent[entry.number] = request
         self.replies[entry.number] = Reply(entry.purpose, entry.at_ns)
-        for kept in (self._sent, self.replies):
+        for kept in (self.sent, self.replies):
             if len(kept) > _REMEMBERED:
                 del kept[next(iter(kept))]
         if entry.purpose == "main":
             self.previous, self.request = self.request, request
+            self.before, self._newest = self._newest, request
+            self.kept = self._shared(entry, self.before)
+
+    def _shared(self, entry: entries.Request, before: Request | None) -> int:
+        """Return the number of first messages that the request of `entry` shares with `before`."""
+        if before is None:
+            return 0
+        if entry.base == before.number:
+            return entry.kept
+        messages = self.sent[entry.number].messages
+        pairs = zip(messages, before.messages, strict=False)
+        return next(
+            (i for i, (a, b) in enumerate(pairs) if a is not b and a != b),
+            min(len(messages), len(before.messages)),
+        )
+
+    @property
+    def added(self) -> Sequence[Message]:
+        """Return the messages of the newest main request after those that it shares."""
+        request, entry = self.request, self.entry
+        if request is None:
+            return ()
+        if type(entry) is entries.Request and self.before and entry.base == self.before.number:
+            return entry.added
+        return request.messages[self.kept :]
 
     def _whole(self, entry: entries.Request) -> Request:
         """Return the request of `entry`, as it was sent."""
-        base = self._sent.get(entry.base)
+        base = self.sent.get(entry.base)
         prompt, tools = ("", ()) if base is None else (base.system_prompt, base.tools)
         if isinstance(entry.system_prompt, str):
             prompt = entry.system_prompt

@@ -4,10 +4,11 @@ Not here: the invariants. The rule to keep: a declaration that nobody made is No
 that needs it is then not judged. simloop guesses no limits and no policies.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
+from simloop.check.invariants.pairs import Pairing
 from simloop.engine.settings import EngineSettings
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Machine
@@ -22,7 +23,9 @@ class Subject:
     """The declarations for one conversation, and its facts so far.
 
     `settings` are those of the engine, with the policies that hold for the run; None for an agent.
-    `deviations` are the invariants that the loop design does not keep, each with the reason.
+    `deviations` are the invariants that the loop design does not keep, each with the reason, and
+    `broken_pairs` the pairs that the scenario expects to be broken. `pairing` reads the calls and
+    results of the run.
     """
 
     scenario: Scenario | None = None
@@ -31,7 +34,13 @@ class Subject:
     limits: Limits | None = None
     retry: RetryPolicy | None = None
     deviations: Mapping[str, str] = field(default_factory=dict)
+    broken_pairs: Sequence[str] = ()
     facts: Facts = field(default_factory=Facts)
+    pairing: Pairing = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin with an empty run."""
+        self.pairing = Pairing(self.facts, has_engine=self.machine is not None)
 
     @classmethod
     def of(cls, prepared: PreparedRun) -> Self:
@@ -45,4 +54,5 @@ class Subject:
             limits=declared.limits if settings is None else settings.limits,
             retry=declared.retry if settings is None else settings.retry,
             deviations=declared.deviations,
+            broken_pairs=prepared.loop.expected.broken_pairs,
         )

@@ -1,14 +1,234 @@
-"""Invariants on the runs of tools."""
+"""Invariants on the runs of tools.
 
-from simloop.check.invariants.invariant import Watch, invariant
+Not here: the results in requests (requests.py, context.py). The rule to keep: a tool is known by
+the id of its call, or, for an agent that renames calls, by its name and arguments.
+"""
+
+from collections import Counter
+
+import msgspec
+
+from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
-from simloop.trace.entries import ToolStarted
+from simloop.kernel.policies import Conversion, ToolStart
+from simloop.messages import FinishReason, ToolMessage
+from simloop.trace.entries import (
+    Answered,
+    CallRenamed,
+    Ended,
+    Prompt,
+    Request,
+    ToolCall,
+    ToolResult,
+    ToolStarted,
+)
+
+_CUT = frozenset({FinishReason.LENGTH, FinishReason.ERROR, FinishReason.INTERRUPTED})
+_NO_OBJECT = "its arguments are no JSON object"
 
 
-@invariant("The tool of a call runs at most once.", "BUGS.md C10, C13, D9, D14", sees=[ToolStarted])
-def exactly_once_tools(subject: Subject) -> Watch:  # noqa: ARG001 - it needs no declaration
-    """Retries and repeated ids must not run a tool again."""
-    started: set[str] = set()
-    while (entry := (yield)).call_id not in started:
-        started.add(entry.call_id)
-    return f"the tool of call {entry.call_id!r} started twice"
+@invariant(
+    "The tool of a call runs at most once.",
+    "BUGS.md C10, C13, D9, D14",
+    sees=[ToolCall, ToolStarted],
+)
+def exactly_once_tools(subject: Subject) -> Watch:
+    """Retries and repeated ids must not run a tool again. Only an engine makes ids unique."""
+    machine = subject.machine is not None
+    called: Counter[str] = Counter()
+    started: Counter[str] = Counter()
+    while True:
+        entry = yield
+        call_id = entry.call_id
+        if type(entry) is ToolCall:
+            called[call_id] += 1
+        elif started[call_id] and (machine or started[call_id] >= called[call_id]):
+            return f"the tool of call {call_id!r} started again"
+        else:
+            started[call_id] += 1
+
+
+@invariant(
+    "A tool runs only for a call that the model made, under its name and with its arguments.",
+    "BUGS.md D9, D11, D14",
+    sees=[ToolCall, CallRenamed, ToolStarted],
+)
+def only_called_tools(subject: Subject) -> Watch:
+    """Hooks, and a loop that converts arguments, may change these. Ids may be the agent's own."""
+    made: dict[str, list[tuple[str, str]]] = {}
+    open_calls: Counter[tuple[str, str]] = Counter()
+    settings = subject.settings
+    exact = settings is None or not (
+        settings.hooks.before_tool_call or settings.tool_rules.conversion is not Conversion.NONE
+    )
+    while True:
+        entry = yield
+        if type(entry) is ToolCall:
+            call = entry.name, entry.arguments
+            made.setdefault(entry.call_id, []).append(call)
+            open_calls[call] += 1
+        elif type(entry) is CallRenamed:
+            old = made[entry.call_id].pop()  # it has just come
+            call = entry.to_name, old[1]
+            made.setdefault(entry.to_id, []).append(call)
+            open_calls[old] -= 1
+            open_calls[call] += 1
+        else:
+            call = entry.name, entry.arguments
+            if settings is not None:
+                asked = made.get(entry.call_id, ())
+                if not any(one == call if exact else one[0] == entry.name for one in asked):
+                    return f"{_described(entry)} runs, and the model called {asked}"
+            elif not open_calls[call] and _arguments(entry.arguments) is not None:
+                return (
+                    f"{_described(entry)} runs, and no call of the model is left that asks for it"
+                )
+            open_calls[call] -= 1
+
+
+def _described(entry: ToolStarted) -> str:
+    return f"the tool {entry.name!r} of call {entry.call_id!r} with {entry.arguments:.80}"
+
+
+def _arguments(text: str) -> object:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+@invariant(
+    "A tool gets a JSON object as its arguments.", "BUGS.md A9, A10, D11", sees=[ToolStarted]
+)
+def valid_arguments(subject: Subject) -> Watch:  # noqa: ARG001 - it needs no declaration
+    """Arguments that were cut off, or are no object, are reported to the model instead."""
+    while True:
+        entry = yield
+        if entry.arguments != "{}" and not isinstance(_arguments(entry.arguments), dict):
+            return f"{_described(entry)} runs, and {_NO_OBJECT}"
+
+
+@invariant(
+    "The calls of a reply that was cut off or has failed are not run.",
+    "BUGS.md D10, D11",
+    sees=[ToolCall, CallRenamed, ToolStarted],
+)
+def no_cut_off_calls(subject: Subject) -> Watch:
+    """A tool that starts while the reply goes on is a choice; one that starts after it is not."""
+    facts, settings = subject.facts, subject.settings
+    early = settings is not None and settings.tool_execution.start is ToolStart.WHEN_CALLED
+    numbers: dict[str, int] = {}
+    while True:
+        entry = yield
+        if type(entry) is ToolCall:
+            numbers[entry.call_id] = entry.request
+        elif type(entry) is CallRenamed:
+            numbers[entry.to_id] = numbers.get(entry.call_id, 0)
+        elif not early:
+            reply = facts.replies.get(numbers.get(entry.call_id, 0))
+            if (
+                reply is not None
+                and reply.is_closed
+                and (reply.finish is None or reply.finish in _CUT)
+            ):
+                why = "failed" if reply.finish is None else f"ended with {reply.finish}"
+                return f"{_described(entry)} runs, and its reply {why}"
+
+
+@invariant(
+    "A tool runs only if the request that its call answers offered it.",
+    "BUGS.md D9, A5",
+    sees=[ToolCall, CallRenamed, ToolStarted],
+)
+def only_offered_tools(subject: Subject) -> Watch:
+    """An agent may describe its tools in other ways; then its requests offer none at all."""
+    facts = subject.facts
+    numbers: dict[str, int] = {}
+    while True:
+        entry = yield
+        if type(entry) is ToolCall:
+            numbers[entry.call_id] = entry.request
+        elif type(entry) is CallRenamed:
+            numbers[entry.to_id] = numbers.get(entry.call_id, 0)
+        else:
+            request = facts.sent.get(numbers.get(entry.call_id, 0))
+            if (
+                request is not None
+                and (request.tools or subject.machine is not None)
+                and not any(tool.name == entry.name for tool in request.tools)
+            ):
+                return f"{_described(entry)} runs, and request {request.number} did not offer it"
+
+
+@invariant(
+    "Each tool that starts has ended before its call is answered in a request.",
+    "BUGS.md D4, D8, D10",
+    sees=[Prompt, ToolStarted, ToolResult, Answered, Request, Ended],
+)
+def tools_end(subject: Subject) -> Watch:
+    """A tool that was cancelled ends without a result; one that goes on has a late result.
+
+    Only an engine answers each call that it has started, so that nothing may be left at the end.
+    """
+    facts = subject.facts
+    running: dict[str, ToolStarted] = {}
+    answered: dict[str, str] = {}  # the calls of tools that may run on, with the place
+    machine = subject.machine is not None
+    while True:
+        entry = yield
+        kind = type(entry)
+        if kind is ToolStarted:
+            running[entry.call_id] = entry
+        elif kind is ToolResult:
+            if entry.call_id in answered:
+                return f"the tool of call {entry.call_id!r} ends after {answered[entry.call_id]}"
+            running.pop(entry.call_id, None)
+        elif kind is Answered:
+            running.pop(entry.call_id, None)
+        elif kind is Prompt:
+            answered.clear()
+        elif running and (kind is Ended or entry.purpose == "main"):
+            where = "the end of the run" if kind is Ended else f"request {entry.number}"
+            if machine:
+                return f"the tool of call {next(iter(running))!r} has not ended before {where}"
+            sent = facts.request.messages if kind is Request and facts.request else ()
+            replied = {message.call_id for message in sent if type(message) is ToolMessage}
+            gone = [one for one in running if kind is Ended or one in replied]
+            for call_id in gone:
+                answered[call_id] = where
+                del running[call_id]
+
+
+@invariant(
+    "A tool is ended at its timeout, and not before.",
+    "BUGS.md B16, C12",
+    sees=[ToolStarted, ToolResult],
+    needs=[Need.SCENARIO],
+)
+def tool_timeouts(subject: Subject) -> Watch:
+    """Each tool has its own timeout, or that of the policy. Code may outlive its cancellation."""
+    scenario = subject.scenario
+    assert scenario is not None
+    settings = subject.settings or scenario
+    policy = settings.tool_execution.timeout_ms if settings.tool_execution else None
+    timeouts: dict[str, tuple[int | None, int]] = {}
+    for name, tool in scenario.tools.items():
+        own = None if tool.timeout is None else tool.timeout // 1_000_000
+        timeouts[name] = own or policy, tool.outlives_cancel or 0
+    started: dict[str, int] = {}
+    while True:
+        entry = yield
+        if type(entry) is ToolStarted:
+            started[entry.call_id] = entry.at_ns
+            continue
+        start = started.pop(entry.call_id, None)
+        if start is None or entry.name not in timeouts:
+            continue
+        timeout_ms, longer_ns = timeouts[entry.name]
+        took_ns = entry.at_ns - start
+        what = f"the tool of call {entry.call_id!r}"
+        is_late = timeout_ms is not None and took_ns >= timeout_ms * 1_000_000
+        if entry.is_error and entry.text.startswith("Error: timed out after ") and not is_late:
+            return f"{what} timed out after {took_ns} ns, and its timeout is {timeout_ms} ms"
+        if timeout_ms is not None and took_ns > timeout_ms * 1_000_000 + longer_ns:
+            return f"{what} took {took_ns} ns, and its timeout is {timeout_ms} ms"

@@ -1,0 +1,118 @@
+"""Invariants on the order of the entries of a trace.
+
+Not here: the meaning of the entries. The rule to keep: these hold for every trace that simloop
+records, whatever loop was run; a violation is a fault of a port, of the engine or of the file.
+"""
+
+from simloop.check.invariants.invariant import Watch, invariant
+from simloop.check.invariants.subject import Subject
+from simloop.trace.entries import (
+    Ended,
+    Error,
+    Finish,
+    Prompt,
+    Request,
+    StopRequested,
+    StreamCut,
+    TextDelta,
+    ToolCall,
+    ToolResult,
+    ToolStarted,
+)
+
+_MARKS = (Prompt, StopRequested, Ended, Request, Finish, Error, ToolStarted, ToolResult)
+_ENDS = frozenset({Finish, Error, StreamCut})
+
+
+@invariant(
+    "Entries are counted from 0, and virtual time never goes back.",
+    "ARCHITECTURE.md",
+    sees=_MARKS,
+)
+def entries_in_order(subject: Subject) -> Watch:  # noqa: ARG001 - it needs no declaration
+    """Not every entry is looked at; one that is out of place puts those after it there, too."""
+    seq, at_ns = -1, 0
+    while True:
+        entry = yield
+        if entry.seq <= seq:
+            return f"entry {entry.seq} comes after entry {seq}"
+        if entry.at_ns < at_ns:
+            return f"the time goes back from {at_ns} ns to {entry.at_ns} ns"
+        seq, at_ns = entry.seq, entry.at_ns
+
+
+@invariant(
+    "A run begins with a prompt and ends once; between runs nothing is sent and no tool runs.",
+    "BUGS.md D18, D19, A3",
+    sees=_MARKS,
+)
+def runs_begin_and_end(subject: Subject) -> Watch:  # noqa: ARG001 - it needs no declaration
+    """The user may act at any time: a message may be queued, and a stop requested."""
+    under_way = False
+    while True:
+        entry = yield
+        kind = type(entry)
+        if kind is Prompt:
+            if under_way:
+                return "a prompt comes before the run of the prompt before it has ended"
+            under_way = True
+        elif not under_way:
+            return f"a {kind.__name__} entry comes between two runs"
+        elif kind is Ended:
+            under_way = False
+
+
+@invariant(
+    "Parts arrive for a request that was sent, and none after its reply has ended.",
+    "BUGS.md C8, D19",
+    sees=[Request, TextDelta, ToolCall, Finish, Error, StreamCut],
+)
+def parts_of_open_requests(subject: Subject) -> Watch:  # noqa: ARG001 - it needs no declaration
+    """A reply ends once: with a finish, an error, or the end of its stream."""
+    waiting: set[int] = set()
+    while True:
+        entry = yield
+        kind = type(entry)
+        if kind is Request:
+            waiting.add(entry.number)
+        elif entry.request not in waiting:
+            return f"a {kind.__name__} entry arrives for request {entry.request}, which is not open"
+        elif kind in _ENDS:
+            waiting.discard(entry.request)
+
+
+@invariant(
+    "A tool that starts has at most one result, and a result without a start is an error.",
+    "BUGS.md D19, D20",
+    sees=[ToolStarted, ToolResult],
+)
+def results_of_started_tools(subject: Subject) -> Watch:  # noqa: ARG001 - it needs no declaration
+    """A call of an unknown tool, or with wrong arguments, has an error result and no start."""
+    running: dict[str, int] = {}
+    while True:
+        entry = yield
+        count = running.get(entry.call_id, 0)
+        if type(entry) is ToolStarted:
+            running[entry.call_id] = count + 1
+        elif count:
+            running[entry.call_id] = count - 1
+        elif not entry.is_error:
+            return f"a result of call {entry.call_id!r} arrives, and no tool of it runs"
+
+
+@invariant(
+    "The elapsed time of a run is that from its prompt to its end.",
+    "ARCHITECTURE.md",
+    sees=[Ended],
+)
+def elapsed_time(subject: Subject) -> Watch:
+    """To the nanosecond."""
+    facts = subject.facts
+    while True:
+        entry = yield
+        start = facts.prompt
+        if start is not None and entry.elapsed_ns != entry.at_ns - start.at_ns:
+            return (
+                f"the run says that it took {entry.elapsed_ns} ns, "
+                f"and it took {entry.at_ns - start.at_ns} ns"
+            )

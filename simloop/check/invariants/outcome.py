@@ -1,0 +1,136 @@
+"""Invariants on the end of a run: it says truly how the run went, and what the model said last.
+
+Not here: stops from outside (stop.py) and the limits that a machine names. The rule to keep: an
+agent may end with words of its own, which simloop does not judge; it may not pass off an early end
+as the model's answer.
+"""
+
+from collections.abc import Callable
+
+from simloop.check.invariants.invariant import Need, Watch, invariant
+from simloop.check.invariants.subject import Subject
+from simloop.messages import FinishReason, Outcome
+from simloop.trace.entries import Ended, Prompt, Request
+from simloop.trace.facts import Reply
+
+_CUT = frozenset(
+    {
+        FinishReason.LENGTH,
+        FinishReason.CONTENT_FILTER,
+        FinishReason.ERROR,
+        FinishReason.INTERRUPTED,
+    }
+)
+
+
+def _is_the_models(text: str, replies: dict[int, Reply]) -> bool:
+    return not text or any(reply.text == text for reply in replies.values())
+
+
+def _completed(subject: Subject, flaw: Callable[[Reply | None], str]) -> Watch:
+    """Return why a run is completed all the same, by its last reply.
+
+    An agent that ends with other words than the model's has said how it ended.
+    """
+    facts = subject.facts
+    while True:
+        entry = yield
+        if entry.outcome is not Outcome.COMPLETED:
+            continue
+        why = flaw(facts.reply)
+        if why and (subject.machine is not None or _is_the_models(entry.text, facts.replies)):
+            return f"the run is completed, and {why}"
+
+
+@invariant(
+    "A run is completed only if its last model call has answered.",
+    "BUGS.md C6, C8, E8",
+    sees=[Ended],
+)
+def completed_by_a_reply(subject: Subject) -> Watch:
+    """A call that failed, a stream that ended without a finish, and no call at all are no end."""
+
+    def flaw(reply: Reply | None) -> str:
+        if reply is None:
+            return "no request was sent in it"
+        if reply.finish is not None:
+            return ""
+        return f"its last model call {'failed' if reply.is_closed else 'had not ended'}"
+
+    return _completed(subject, flaw)
+
+
+@invariant(
+    "A run is not completed by a reply that was cut off, filtered or broken.",
+    "BUGS.md C6, D12, E8",
+    sees=[Ended],
+)
+def completed_by_a_whole_reply(subject: Subject) -> Watch:
+    """The finish reason says so: length, content-filter, error, or a word for a lost provider."""
+
+    def flaw(reply: Reply | None) -> str:
+        cut = reply is not None and reply.finish in _CUT
+        return f"its last reply ended with {reply.finish}" if reply and cut else ""
+
+    return _completed(subject, flaw)
+
+
+@invariant(
+    "A run is not completed by a reply that calls tools: the model has not seen their results.",
+    "BUGS.md D13, D12",
+    sees=[Ended],
+)
+def completed_without_open_calls(subject: Subject) -> Watch:
+    """Whatever the finish reason is."""
+    return _completed(
+        subject, lambda reply: "its last reply calls tools" if reply and reply.calls else ""
+    )
+
+
+@invariant(
+    "The text of a run was said in that run, by the newest reply that said something.",
+    "BUGS.md E4, E8, C6",
+    sees=[Prompt, Request, Ended],
+)
+def last_words(subject: Subject) -> Watch:
+    """An agent may return any text, but not the text of an older reply."""
+    facts = subject.facts
+    machine = subject.machine is not None
+    older: list[str] = []
+    replies: list[Reply] = []
+    while True:
+        entry = yield
+        kind = type(entry)
+        if kind is Prompt:
+            older += [reply.text for reply in replies]
+            replies = []
+        elif kind is Request:
+            if entry.purpose == "main":
+                replies.append(facts.replies[entry.number])
+        else:
+            said = [reply.text for reply in replies if reply.text]
+            newest = said[-1] if said else ""
+            if entry.text == newest:
+                continue
+            if machine:
+                return (
+                    f"the text of the run is {entry.text!r:.80}, and the last said {newest!r:.80}"
+                )
+            if entry.text and entry.text in (said + older):
+                return f"the agent returns {entry.text!r:.80}, and the last said {newest!r:.80}"
+
+
+@invariant(
+    "The message of a completed run is the text of its last reply.",
+    "BUGS.md E4, E8",
+    sees=[Ended],
+    needs=[Need.MACHINE],
+)
+def true_message(subject: Subject) -> Watch:
+    """It is what the user reads."""
+    facts = subject.facts
+    while True:
+        entry = yield
+        reply = facts.reply
+        if entry.outcome is Outcome.COMPLETED and reply is not None and entry.message != reply.text:
+            return f"the message is {entry.message!r:.80}, and the last reply {reply.text!r:.80}"

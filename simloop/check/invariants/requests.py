@@ -1,0 +1,85 @@
+"""Invariants on each request as it was sent: what a provider accepts.
+
+Not here: what a request must hold of the conversation so far (context.py). The rule to keep: a
+request is judged by its messages alone, so each of these holds for every agent.
+"""
+
+from simloop.check.invariants import pairs
+from simloop.check.invariants.invariant import Watch, invariant
+from simloop.check.invariants.subject import Subject
+from simloop.messages import AssistantMessage, ToolMessage
+from simloop.trace.entries import Request
+
+
+def _broken(subject: Subject, *whys: str) -> Watch:
+    """Return the first broken pair that is broken in one of these ways and not expected."""
+    read, known = subject.pairing.read, subject.broken_pairs
+    while True:
+        for found in read((yield)):
+            if found.why in whys and str(found) not in known:
+                return str(found)
+
+
+@invariant(
+    "Every call has exactly one result before the next request is sent.",
+    "BUGS.md D1, D2, D3, D4, D8, D16",
+    sees=pairs.Pairing.SEES,
+)
+def answered_calls(subject: Subject) -> Watch:
+    """Each call in the messages of a request, and each call of a reply that an engine answers."""
+    return _broken(subject, pairs.NO_RESULT, pairs.MORE_RESULTS)
+
+
+@invariant("No two calls share an id.", "BUGS.md D14", sees=pairs.Pairing.SEES)
+def unique_call_ids(subject: Subject) -> Watch:
+    """A provider refuses a request in which they do."""
+    return _broken(subject, pairs.SHARED)
+
+
+@invariant(
+    "A result follows the message that has its call; nothing stands between but other results.",
+    "BUGS.md D2, D5, D6, D22",
+    sees=pairs.Pairing.SEES,
+)
+def adjacent_results(subject: Subject) -> Watch:
+    """A result whose call is gone, or stands elsewhere, is refused by a provider."""
+    return _broken(subject, pairs.NOT_BEHIND, pairs.NOT_CALLED, pairs.NEVER_CALLED)
+
+
+@invariant(
+    "The results of a reply are sent in the order of its calls.", "BUGS.md D21", sees=[Request]
+)
+def results_in_call_order(subject: Subject) -> Watch:  # noqa: ARG001 - it needs no declaration
+    """In whatever order the tools ended."""
+    while True:
+        entry = yield
+        places: dict[str, int] = {}
+        last = -1
+        for message in entry.added:
+            if type(message) is AssistantMessage:
+                places = {call.id: place for place, call in enumerate(message.calls)}
+                last = -1
+            elif type(message) is ToolMessage and message.call_id in places:
+                if places[message.call_id] < last:
+                    return (
+                        f"request {entry.number}: the result of call {message.call_id!r} stands "
+                        "behind that of a later call"
+                    )
+                last = places[message.call_id]
+
+
+@invariant(
+    "The last message of a request is of the user, a result of a tool or a summary.",
+    "BUGS.md A3, B13",
+    sees=[Request],
+)
+def last_message(subject: Subject) -> Watch:
+    """A model that is asked after its own reply has nothing to answer."""
+    sent = subject.facts.sent
+    while True:
+        entry = yield
+        messages = sent[entry.number].messages
+        if not messages:
+            return f"request {entry.number} has no messages"
+        if type(messages[-1]) is AssistantMessage:
+            return f"the last message of request {entry.number} is a reply of the model"

@@ -1,0 +1,80 @@
+"""Invariants on the end of a run from outside: by its user, or because its time is over.
+
+Not here: the results of the calls that were open (requests.py). The rule to keep: where a loop's
+design takes an abort as a flag, the run goes on to an end of its own, and only that end is judged.
+"""
+
+from simloop.check.invariants.invariant import Watch, invariant
+from simloop.check.invariants.subject import Subject
+from simloop.kernel.policies import OnAbort
+from simloop.messages import Outcome, StopCause
+from simloop.trace.entries import Ended, Prompt, Request, StopRequested, ToolStarted
+from simloop.virtual.timeouts import GRACE_NS
+
+_STOPPED = {StopCause.ABORT: Outcome.ABORTED, StopCause.WALL_CLOCK: Outcome.TIMED_OUT}
+_CAUSES = {outcome: cause for cause, outcome in _STOPPED.items()}
+
+
+def _ends_the_run(subject: Subject, stop: StopRequested) -> bool:
+    """Return whether a request to stop ends a run at once. In some designs an abort is a flag."""
+    settings = subject.settings
+    is_flag = settings is not None and settings.on_abort is not OnAbort.END_RUN
+    return stop.cause is not StopCause.ABORT or not is_flag
+
+
+@invariant(
+    "After a request to stop no request is sent and no tool starts.",
+    "BUGS.md C9, D7, D10",
+    sees=[StopRequested, Prompt, Request, ToolStarted],
+)
+def nothing_starts_after_a_stop(subject: Subject) -> Watch:
+    """Wherever the run is: in a reply, between two tools, in a wait before a retry."""
+    stop: StopRequested | None = None
+    while True:
+        entry = yield
+        kind = type(entry)
+        if kind is StopRequested:
+            if _ends_the_run(subject, entry):
+                stop = entry
+        elif kind is Prompt:
+            stop = None
+        elif stop is not None:
+            what = f"request {entry.number} is sent" if kind is Request else "a tool starts"
+            return f"{what} after the run was to stop ({stop.cause}, entry {stop.seq})"
+
+
+@invariant(
+    "A run that is to stop ends within the time of grace for code that cleans up.",
+    "BUGS.md C9, D4",
+    sees=[Ended],
+)
+def stops_in_time(subject: Subject) -> Watch:
+    """A tool of the scenario may outlive its cancellation by a time that it states."""
+    facts = subject.facts
+    tools = {} if subject.scenario is None else subject.scenario.tools
+    grace_ns = GRACE_NS + max((tool.outlives_cancel or 0 for tool in tools.values()), default=0)
+    while True:
+        entry = yield
+        stop = facts.stop
+        if stop is None or not _ends_the_run(subject, stop):
+            continue
+        if entry.at_ns - stop.at_ns > grace_ns:
+            return f"the run ends {(entry.at_ns - stop.at_ns) / 1e6:g} ms after it was to stop"
+
+
+@invariant(
+    "The outcome of a run that was stopped from outside says so, and no other does.",
+    "BUGS.md C9, D9",
+    sees=[Ended],
+)
+def stopped_runs_say_so(subject: Subject) -> Watch:
+    """An abort gives aborted, the end of the time gives timed-out."""
+    facts = subject.facts
+    while True:
+        entry = yield
+        stop = facts.stop
+        if stop is None:
+            if entry.outcome in _CAUSES:
+                return f"the run ends as {entry.outcome}, and nobody asked it to stop"
+        elif _ends_the_run(subject, stop) and entry.outcome is not _STOPPED[stop.cause]:
+            return f"the run was to stop ({stop.cause}), and ends as {entry.outcome}"

@@ -1,0 +1,71 @@
+import pytest
+from recording import Recording
+
+from simloop.check.invariants.grammar import (
+    elapsed_time,
+    entries_in_order,
+    parts_of_open_requests,
+    results_of_started_tools,
+    runs_begin_and_end,
+)
+from simloop.check.invariants.invariant import Invariant
+from simloop.messages import Outcome, UserMessage
+from simloop.trace import entries
+
+GO = UserMessage("Go.")
+DONE = Outcome.COMPLETED
+
+
+def asked() -> Recording:
+    return Recording().prompt().request([GO])
+
+
+def misplaced(seq: int, at_ns: int) -> Recording:
+    run = asked().after(1).started("a")
+    run.entries.append(entries.ToolResult(seq, at_ns, "a", "look", "seen"))
+    return run
+
+
+@pytest.mark.parametrize(
+    ("invariant", "run", "why"),
+    [
+        (entries_in_order, misplaced(2, 1_000_000_000), "entry 2 comes after entry 2"),
+        (entries_in_order, misplaced(3, 5), "the time goes back"),
+        (runs_begin_and_end, Recording().request([GO]), "a Request entry comes between two runs"),
+        (runs_begin_and_end, asked().prompt(), "a prompt comes before the run"),
+        (runs_begin_and_end, asked().ended().ended(), "a Ended entry comes between two runs"),
+        (runs_begin_and_end, asked().ended().result("a"), "a ToolResult entry comes between"),
+        (parts_of_open_requests, asked().replied("Yes.").text("No."), "which is not open"),
+        (parts_of_open_requests, asked().failed().cut(), "a StreamCut entry arrives"),
+        (parts_of_open_requests, Recording().prompt().text("Yes."), "request 0"),
+        (results_of_started_tools, asked().result("a"), "no tool of it runs"),
+        (results_of_started_tools, asked().started("a").result("a").result("a"), "no tool of it"),
+        (
+            elapsed_time,
+            asked().after(1).add(entries.Ended, DONE, "", "", "", 5),
+            "took 5 ns, and it took 1000000000 ns",
+        ),
+    ],
+)
+def test_a_trace_in_a_wrong_order_is_found(invariant: Invariant, run: Recording, why: str) -> None:
+    (found,) = run.found(invariant)
+    assert why in found
+
+
+@pytest.mark.parametrize(
+    "invariant",
+    [
+        entries_in_order,
+        runs_begin_and_end,
+        parts_of_open_requests,
+        results_of_started_tools,
+        elapsed_time,
+    ],
+)
+def test_a_trace_in_the_right_order_is_not_found(invariant: Invariant) -> None:
+    run = Recording().prompt().after(1).request([GO]).replied("", "a", "b")
+    run.started("a").started("b").after(1).result("b").result("a")
+    run.result("c", "Error: tool c not found", is_error=True)
+    run.request([GO]).text("Ha").failed().after(2).request([GO]).replied("Done.")
+    run.ended(text="Done.").queued("Next.").after(1).prompt("Next.").request([GO]).cut()
+    assert run.stop().ended(Outcome.ABORTED).found(invariant) == []

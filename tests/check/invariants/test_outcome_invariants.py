@@ -1,0 +1,92 @@
+import pytest
+from recording import Recording, of_machine
+
+from simloop.check.invariants.invariant import Invariant
+from simloop.check.invariants.outcome import (
+    completed_by_a_reply,
+    completed_by_a_whole_reply,
+    completed_without_open_calls,
+    last_words,
+    true_message,
+)
+from simloop.check.invariants.subject import Subject
+from simloop.messages import FinishReason, Outcome, UserMessage
+
+GO = UserMessage("Go.")
+
+
+def asked() -> Recording:
+    return Recording().prompt().request([GO])
+
+
+CUT = asked().text("Half").finish(FinishReason.LENGTH)
+BAD: list[tuple[Invariant, Recording, str]] = [
+    (completed_by_a_reply, Recording().prompt().ended(), "no request was sent in it"),
+    (completed_by_a_reply, asked().ended(), "its last model call had not ended"),
+    (completed_by_a_reply, asked().failed().ended(), "its last model call failed"),
+    (completed_by_a_reply, asked().text("Ha").cut().ended(text="Ha"), "its last model call failed"),
+    (completed_by_a_whole_reply, CUT.ended(text="Half"), "its last reply ended with length"),
+    (completed_without_open_calls, asked().replied("", "a").ended(), "its last reply calls tools"),
+    (
+        last_words,
+        asked().replied("One.").request([GO]).replied("Two.").ended(text="One."),
+        "and the last said 'Two.'",
+    ),
+    (
+        last_words,
+        asked().replied("One.").ended(text="One.").prompt().request([GO]).ended(text="One."),
+        "and the last said ''",
+    ),
+]
+
+
+@pytest.mark.parametrize(("invariant", "run", "why"), BAD)
+@pytest.mark.parametrize("subject", [Subject, of_machine])
+def test_an_end_that_is_not_as_it_says_is_found(
+    invariant: Invariant, run: Recording, why: str, subject: type[Subject]
+) -> None:
+    (found,) = run.found(invariant, subject())
+    assert why in found
+
+
+ALL = [
+    completed_by_a_reply,
+    completed_by_a_whole_reply,
+    completed_without_open_calls,
+    last_words,
+]
+
+
+@pytest.mark.parametrize("invariant", ALL)
+@pytest.mark.parametrize(
+    "run",
+    [
+        asked().replied("Done.").ended(text="Done."),
+        asked().replied("I look.", "a").request([GO]).replied("Done.").ended(text="Done."),
+        asked().text("Half").failed().request([GO]).replied("Done.").ended(text="Done."),
+        asked().text("Half").cut().ended(Outcome.FAILED, text="Half"),
+    ],
+)
+@pytest.mark.parametrize("subject", [Subject, of_machine])
+def test_an_end_that_is_as_it_says_is_not_found(
+    invariant: Invariant, run: Recording, subject: type[Subject]
+) -> None:
+    assert run.found(invariant, subject()) == []
+
+
+@pytest.mark.parametrize("invariant", ALL)
+def test_an_agent_may_say_in_its_own_words_that_it_ended_early(invariant: Invariant) -> None:
+    for early in (asked().failed(), asked().replied("I look.", "a"), asked().cut()):
+        assert early.ended(text="I give up.").found(invariant) == []
+
+
+def test_the_text_of_a_machine_is_never_lost() -> None:
+    run = asked().replied("Done.").ended()
+    assert run.found(last_words, of_machine())
+    assert run.found(last_words) == [], "an agent may return None"
+
+
+def test_the_message_of_a_completed_run_is_its_last_text() -> None:
+    run = asked().replied("Done.")
+    assert run.ended(text="Done.", message="Task completed.").found(true_message, of_machine())
+    assert asked().replied("Done.").ended(text="Done.").found(true_message, of_machine()) == []

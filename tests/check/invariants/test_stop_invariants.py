@@ -1,0 +1,83 @@
+import dataclasses
+
+import pytest
+from recording import Recording, of_machine
+
+from simloop import Scenario, ScriptedTool
+from simloop.check.invariants.invariant import Invariant
+from simloop.check.invariants.stop import (
+    nothing_starts_after_a_stop,
+    stopped_runs_say_so,
+    stops_in_time,
+)
+from simloop.check.invariants.subject import Subject
+from simloop.kernel.policies import OnAbort
+from simloop.messages import Outcome, StopCause, UserMessage
+from simloop.virtual.timeouts import GRACE_MS
+
+GO = UserMessage("Go.")
+STOPPED = "after the run was to stop"
+
+
+def stopped(cause: StopCause = StopCause.ABORT) -> Recording:
+    return Recording().prompt().request([GO]).replied("", "a").stop(cause)
+
+
+@pytest.mark.parametrize(
+    ("invariant", "run", "why"),
+    [
+        (nothing_starts_after_a_stop, stopped().request([GO]), f"request 2 is sent {STOPPED}"),
+        (nothing_starts_after_a_stop, stopped().started("a"), f"a tool starts {STOPPED}"),
+        (
+            stops_in_time,
+            stopped().after(GRACE_MS / 1000 + 0.001).ended(Outcome.ABORTED),
+            "the run ends 251 ms after it was to stop",
+        ),
+        (stopped_runs_say_so, stopped().ended(), "(abort), and ends as completed"),
+        (
+            stopped_runs_say_so,
+            stopped(StopCause.WALL_CLOCK).ended(Outcome.ABORTED),
+            "(wall-clock), and ends as aborted",
+        ),
+        (
+            stopped_runs_say_so,
+            Recording().prompt().ended(Outcome.TIMED_OUT),
+            "nobody asked it to stop",
+        ),
+    ],
+)
+def test_a_run_that_does_not_stop_is_found(invariant: Invariant, run: Recording, why: str) -> None:
+    (found,) = run.found(invariant)
+    assert why in found
+
+
+@pytest.mark.parametrize(
+    "invariant", [nothing_starts_after_a_stop, stops_in_time, stopped_runs_say_so]
+)
+@pytest.mark.parametrize(
+    "run",
+    [
+        stopped().after(GRACE_MS / 1000).ended(Outcome.ABORTED).prompt().request([GO]),
+        stopped(StopCause.WALL_CLOCK).ended(Outcome.TIMED_OUT),
+        Recording().prompt().request([GO]).started("a").ended(),
+    ],
+)
+def test_a_run_that_stops_is_not_found(invariant: Invariant, run: Recording) -> None:
+    assert run.found(invariant) == []
+
+
+def test_where_an_abort_is_a_flag_the_design_decides_what_follows_it() -> None:
+    subject = of_machine()
+    assert subject.settings is not None
+    subject.settings = dataclasses.replace(subject.settings, on_abort=OnAbort.RUN_BATCH)
+    run = stopped().started("a").after(9).ended()
+    for each in (nothing_starts_after_a_stop, stops_in_time, stopped_runs_say_so):
+        assert run.found(each, subject) == []
+        assert run.found(each, of_machine())
+
+
+def test_a_tool_may_outlive_its_cancellation_as_long_as_it_says() -> None:
+    late = stopped().after(GRACE_MS / 1000 + 2).ended(Outcome.ABORTED)
+    slow = ScriptedTool.model_validate({"outlives_cancel": "2s"})
+    assert late.found(stops_in_time, Subject(scenario=Scenario(prompt="", tools={"a": slow}))) == []
+    assert late.found(stops_in_time)

@@ -1,0 +1,156 @@
+import pytest
+from recording import Recording, of_machine, returned, said
+
+from simloop import Scenario, ScriptedTool
+from simloop.check.invariants.invariant import Invariant
+from simloop.check.invariants.subject import Subject
+from simloop.check.invariants.tool_runs import (
+    exactly_once_tools,
+    no_cut_off_calls,
+    only_called_tools,
+    only_offered_tools,
+    tool_timeouts,
+    tools_end,
+    valid_arguments,
+)
+from simloop.messages import FinishReason, UserMessage
+from simloop.trace import entries
+
+GO = UserMessage("Go.")
+
+
+def asked(*ids: str) -> Recording:
+    """A run whose first reply has calls under these ids."""
+    return Recording().prompt().request([GO]).replied("", *ids)
+
+
+def ran(*ids: str) -> Recording:
+    run = asked(*ids)
+    for call_id in ids:
+        run.started(call_id).result(call_id)
+    return run
+
+
+def with_tool(**options: object) -> Subject:
+    tool = ScriptedTool.model_validate(options)
+    return Subject(scenario=Scenario(prompt="Go.", tools={"look": tool}))
+
+
+BAD: list[tuple[Invariant, Recording, Subject, str]] = [
+    (exactly_once_tools, ran("a").started("a"), of_machine(), "call 'a' started again"),
+    (exactly_once_tools, ran("a").started("a"), Subject(), "call 'a' started again"),
+    (only_called_tools, asked("a").started("b"), of_machine(), "of call 'b' with {} runs"),
+    (only_called_tools, asked("a").started("a", '{"x":1}'), of_machine(), "the model called"),
+    (only_called_tools, asked("a").started("a", name="delete"), of_machine(), "'delete'"),
+    (only_called_tools, asked("a").started("a", '{"x":1}'), Subject(), "no call of the model"),
+    (only_called_tools, asked("a").started("b").started("c"), Subject(), "no call of the model"),
+    (valid_arguments, asked("a").started("a", '{"x":'), Subject(), "no JSON object"),
+    (valid_arguments, asked("a").started("a", "[]"), Subject(), "no JSON object"),
+    (
+        no_cut_off_calls,
+        Recording().prompt().request([GO]).call("a").finish(FinishReason.LENGTH).started("a"),
+        Subject(),
+        "its reply ended with length",
+    ),
+    (
+        no_cut_off_calls,
+        Recording().prompt().request([GO]).call("a").failed().started("a"),
+        Subject(),
+        "its reply failed",
+    ),
+    (
+        no_cut_off_calls,
+        Recording().prompt().request([GO]).call("a").cut().started("a"),
+        of_machine(),
+        "its reply failed",
+    ),
+    (
+        only_offered_tools,
+        Recording().prompt().request([GO], tools=["read"]).replied("", "a").started("a"),
+        Subject(),
+        "request 1 did not offer it",
+    ),
+    (
+        only_offered_tools,
+        Recording().prompt().request([GO], tools=[]).replied("", "a").started("a"),
+        of_machine(),
+        "request 1 did not offer it",
+    ),
+    (tools_end, asked("a").started("a").ended(), of_machine(), "has not ended before the end"),
+    (
+        tools_end,
+        asked("a").started("a").request([GO, said("", "a"), returned("a")]).result("a"),
+        Subject(),
+        "ends after request 2",
+    ),
+    (tools_end, asked("a").started("a").ended().result("a"), Subject(), "after the end of the run"),
+    (
+        tool_timeouts,
+        asked("a").started("a").after(3).result("a"),
+        with_tool(timeout="2s"),
+        "took 3000000000 ns, and its timeout is 2000 ms",
+    ),
+    (
+        tool_timeouts,
+        asked("a").started("a").after(1).result("a", "Error: timed out after 1 ms", is_error=True),
+        with_tool(timeout="2s"),
+        "timed out after 1000000000 ns",
+    ),
+    (
+        tool_timeouts,
+        asked("a").started("a").after(1).result("a", "Error: timed out after 1 ms", is_error=True),
+        with_tool(),
+        "its timeout is None",
+    ),
+]
+
+
+@pytest.mark.parametrize(("invariant", "run", "subject", "why"), BAD)
+def test_a_tool_that_runs_as_it_must_not_is_found(
+    invariant: Invariant, run: Recording, subject: Subject, why: str
+) -> None:
+    (found,) = run.found(invariant, subject)
+    assert why in found
+
+
+GOOD: list[tuple[Invariant, Recording, Subject]] = [
+    (exactly_once_tools, ran("a", "b"), of_machine()),
+    (exactly_once_tools, ran("a", "a"), Subject()),
+    (only_called_tools, ran("a", "b"), of_machine()),
+    (only_called_tools, asked("a").started("own-id"), Subject()),
+    (valid_arguments, asked("a").started("a", '{"x":1}'), Subject()),
+    (no_cut_off_calls, ran("a"), Subject()),
+    (no_cut_off_calls, Recording().prompt().request([GO]).call("a").started("a"), Subject()),
+    (only_offered_tools, ran("a"), of_machine()),
+    (
+        only_offered_tools,
+        Recording().prompt().request([GO], tools=[]).replied("", "a").started("a"),
+        Subject(),
+    ),
+    (tools_end, ran("a").request([GO, said("", "a"), returned("a")]).ended(), of_machine()),
+    (tools_end, asked("a").started("a").answered("a").ended(), of_machine()),
+    (tools_end, asked("a").started("a").ended(), Subject()),
+    (tools_end, asked("a").started("a").request([GO]).result("a"), Subject()),
+    (tool_timeouts, asked("a").started("a").after(2).result("a"), with_tool(timeout="2s")),
+    (
+        tool_timeouts,
+        asked("a").started("a").after(3).result("a"),
+        with_tool(timeout="2s", outlives_cancel="1s"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("invariant", "run", "subject"), GOOD)
+def test_a_tool_that_runs_as_it_should_is_not_found(
+    invariant: Invariant, run: Recording, subject: Subject
+) -> None:
+    assert run.found(invariant, subject) == []
+
+
+def test_a_call_that_the_engine_has_renamed_runs_under_its_new_id() -> None:
+    run = Recording().prompt().request([GO]).call("a", '{"x":1}').call("a", '{"x":2}')
+    run.add(entries.CallRenamed, "a", "a#2", "look").finish(FinishReason.TOOL_CALLS)
+    run.started("a", '{"x":1}').started("a#2", '{"x":2}')
+    for each in (exactly_once_tools, only_called_tools, only_offered_tools):
+        assert run.found(each, of_machine()) == []
+    assert run.started("a#2", '{"x":2}').found(exactly_once_tools, of_machine())
