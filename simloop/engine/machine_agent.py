@@ -15,6 +15,8 @@ from contextlib import suppress
 from types import CoroutineType
 from typing import Any
 
+from msgspec import Struct
+
 from simloop.engine.handlers import EffectHandlers
 from simloop.engine.repetition import MARK, Repetition, spent_replies
 from simloop.engine.settings import MAX_TRANSITIONS, EngineSettings
@@ -68,6 +70,19 @@ class MachineAgent:
             self._engine = _Engine(self._machine, self._settings, world)
         self.ending = await self._engine.drive(prompt)
         return self.ending.text
+
+
+_COUNTED = (ModelReplied, ContextCompacted)
+
+
+def _counted(counters: Counters, signal: Signal, errors: int) -> Counters:
+    """Count steps and compactions, also for a machine that does not count them."""
+    steps, compactions = counters.total_steps, counters.compaction_attempts
+    if type(signal) is ModelReplied:
+        steps += signal.steps
+    elif type(signal) is ContextCompacted:
+        compactions += 1
+    return Counters(errors, steps, compactions)
 
 
 class _Engine:
@@ -127,9 +142,8 @@ class _Engine:
             if number == mark:
                 mark += MARK
                 self._end_repetition(number, repetition.found(number) if repetition else "")
-            run, asked = checked_transition(machine, self._run, signal)  # type: ignore[arg-type]
-            self._run, state = run, run.state
-            record(signal)  # type: ignore[arg-type]
+            self._run, asked = checked_transition(machine, self._run, signal)  # type: ignore[arg-type]
+            state = record(signal)  # type: ignore[arg-type]
             if type(state) is Finished:
                 return await self._finish(state, asked)
             if cancellation.closed:
@@ -202,19 +216,15 @@ class _Engine:
     def _note_abort(self) -> None:
         self._record_transition(AbortRequested())
 
-    def _record_transition(self, signal: Signal) -> None:
-        counters, kind, errors = self._counters, type(signal), self._run.error_count
-        # Steps and compactions are counted here, also for a machine that does not count them.
-        if kind is ModelReplied or kind is ContextCompacted or errors != counters.error_count:
-            steps, compactions = counters.total_steps, counters.compaction_attempts
-            if type(signal) is ModelReplied:
-                steps += signal.steps
-            elif kind is ContextCompacted:
-                compactions += 1
-            self._counters = counters = Counters(errors, steps, compactions)
-        recorder, state = self._recorder, NAMES[type(self._run.state)]
-        seq = len(recorder.entries)
-        recorder.append(Transition(seq, recorder.clock.now_ns, signal, state, counters))
+    def _record_transition(self, signal: Signal) -> Struct:
+        """Record the transition to the state of the run, and return that state."""
+        run, counters, recorder = self._run, self._counters, self._recorder
+        if type(signal) in _COUNTED or run.error_count != counters.error_count:
+            self._counters = counters = _counted(counters, signal, run.error_count)
+        seq, state = len(recorder.entries), run.state
+        name = NAMES[type(state)]
+        recorder.append(Transition(seq, recorder.clock.now_ns, signal, name, counters))
+        return state
 
     def _ended(self, state: Finished) -> Ending:
         handlers = self._handlers

@@ -7,6 +7,8 @@ JSON, no copy, no look at the history.
 
 from collections.abc import Awaitable, Callable, Iterable
 
+from msgspec import Struct
+
 from simloop.engine.reading import read_part
 from simloop.engine.refusals import REQUEST_ABORTED
 from simloop.engine.run_context import RunContext
@@ -38,36 +40,27 @@ _ABORTED = Fault(REQUEST_ABORTED, code="aborted")
 _AS_IT_COMES = ReplyReading()
 
 
-class ReplySoFar:
+class ReplySoFar(Struct, eq=False):
     """The part of a reply that has been received. `finish` is None until the stream says, or ends.
 
     `on_call` is awaited after each call that arrives, `on_end` before the end of the reply is
     taken: the finish of a reply whose tools start when called counts after their results.
+    `halves` has the names, and pieces of the arguments, of calls that are not whole, by their ids.
     `found_here` says that the engine, and not the model, made the `fault`.
     """
 
-    __slots__ = (
-        "calls", "fault", "finish", "found_here", "halves", "on_call", "on_end", "pieces", "raw",
-        "steps", "thoughts", "usage",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        on_call: Callable[[], Awaitable[None]] | None = None,
-        on_end: Callable[[], Awaitable[None]] | None = None,
-    ) -> None:
-        self.on_call = on_call
-        self.on_end = on_end
-        self.pieces: list[str] = []
-        self.thoughts: list[str] = []
-        self.halves: dict[str, tuple[str, list[str]]] = {}  # by id: names and pieces of arguments
-        self.calls: list[ToolCall] = []
-        self.finish: FinishReason | None = None
-        self.raw = ""
-        self.usage: Usage | None = None
-        self.steps = 1
-        self.fault: Fault | None = None
-        self.found_here = False
+    on_call: Callable[[], Awaitable[None]] | None = None
+    on_end: Callable[[], Awaitable[None]] | None = None
+    pieces: list[str] = []
+    thoughts: list[str] = []
+    halves: dict[str, tuple[str, list[str]]] = {}
+    calls: list[ToolCall] = []
+    finish: FinishReason | None = None
+    raw: str = ""
+    usage: Usage | None = None
+    steps: int = 1
+    fault: Fault | None = None
+    found_here: bool = False
 
     @property
     def text(self) -> str:
@@ -206,7 +199,8 @@ class ModelCalls:
         if self._reading is not None:
             part = read_part(part, request, self._reading)
         if type(part) is ToolCallPart:
-            reply.halves.pop(part.call.id, None)
+            if reply.halves:
+                reply.halves.pop(part.call.id, None)
             reply.calls.append(self._own(part.call, came_as))
         elif type(part) is Finish:
             reply.finish, reply.raw, reply.usage = part.reason, part.raw, part.usage

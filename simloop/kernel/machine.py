@@ -34,7 +34,6 @@ ENDINGS: Mapping[type[Struct], frozenset[type[Struct]]] = {
     WallClockExpired: END,
 }
 """The row that most states of a map share: what ends a run from outside ends it."""
-_NO_SIGNALS: Mapping[type[Struct], frozenset[type[Struct]]] = {}
 
 
 class Run(Struct, frozen=True, gc=False):
@@ -158,9 +157,11 @@ def checked_transition(machine: Machine, run: Run, signal: Signal) -> Transition
     itself. Raises IllegalSignal if the state does not accept the signal; the machine is not asked
     then. Raises IllegalTransition if the transition is not on the map.
     """
-    targets = machine.legal.get(type(run.state), _NO_SIGNALS).get(type(signal))
-    if targets is None:
-        raise IllegalSignal(f"{run.state} does not wait for {signal}: please report this")
+    try:
+        targets = machine.legal[type(run.state)][type(signal)]
+    except KeyError:
+        message = f"{run.state} does not wait for {signal}: please report this"
+        raise IllegalSignal(message) from None
     moved = machine.advance(run, signal)
     if type(moved[0].state) not in targets:
         raise IllegalTransition(run, signal, moved)

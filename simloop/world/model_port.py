@@ -152,27 +152,22 @@ class RecordedStream:
     """The reply to one request. `ended` is set after its last part.
 
     The caller calls `take` until it returns None, then `wait`, and so on until the stream has
-    `ended`; then it calls `aclose` if the stream `needs_closing`. Or it iterates with `async for`,
-    which closes the stream at its end. A part that arrives when the run is to end is not recorded,
-    except for a finish if `keeps_finish` is set.
+    `ended`; then it calls `aclose` if the stream `needs_closing`, because the model's code may have
+    to clean up. Or it iterates with `async for`, which closes the stream at its end. A part that
+    arrives when the run is to end is not recorded, except for a finish if `keeps_finish` is set.
     """
 
     __slots__ = (
-        "_asks_for_turn", "_cancellation", "_due", "_loop", "_port", "_recorder", "_stream",
-        "ended", "keeps_finish", "needs_closing", "request",
+        "_asks_for_turn", "_due", "_port", "_stream", "ended", "keeps_finish", "needs_closing",
+        "request",
     )  # fmt: skip
 
     def __init__(self, port: ModelPort, request: Request) -> None:
         self.request = request
-        self.ended = False
-        self.keeps_finish = False
+        self.ended = self.keeps_finish = self.needs_closing = False
         self._port = port
-        self._recorder = port.recorder
-        self._loop = port.loop
-        self._cancellation = port.cancellation
         self._stream: Stream | None = None
         self._due: Iterator[Part] | None = None  # the rest of the parts that are there now
-        self.needs_closing = False  # whether the model's code may have to clean up
         # One turn for each part. Waiting until no task is ready was rejected: a task that calls
         # `sleep(0)` in a loop is always ready, and the stream would never go on.
         self._asks_for_turn = True
@@ -186,7 +181,8 @@ class RecordedStream:
         """
         if self.ended:
             return None
-        loop, cancellation, recorder = self._loop, self._cancellation, self._recorder
+        port = self._port
+        loop, cancellation, recorder = port.loop, port.cancellation, port.recorder
         ready, record, number = loop.ready, recorder.entries, self.request.number
         append, clock, text_delta = recorder.append, recorder.clock, entries.TextDelta
         try:
@@ -241,7 +237,7 @@ class RecordedStream:
         """Give other tasks their turn, or wait for the next part. Return False at the end."""
         if self.ended:
             return False
-        if self._stream is None or (self._asks_for_turn and self._loop.busy):
+        if self._stream is None or (self._asks_for_turn and self._port.loop.busy):
             self._asks_for_turn = False
             await asyncio.sleep(0)
             return True
@@ -251,7 +247,7 @@ class RecordedStream:
                 self._asks_for_turn = True
                 return True
         except SimloopError as error:
-            self._recorder.keep(error)
+            self._port.recorder.keep(error)
             raise
         except asyncio.CancelledError:
             self._stream = FailedStream(_cancelled())
@@ -260,7 +256,7 @@ class RecordedStream:
             self._stream = FailedStream(self._failure(error))
             return True
         self.ended = True
-        self._recorder.record(entries.StreamCut, self.request.number)
+        self._port.recorder.record(entries.StreamCut, self.request.number)
         return False
 
     def __aiter__(self) -> "RecordedStream":
@@ -308,9 +304,9 @@ class RecordedStream:
                 key="model",
                 hint="return text, a Reply, or parts such as TextDelta and Finish",
             )
-        part = record_part(part, self.request.number, self._recorder)
-        self.ended = kind is Finish or kind is StreamError
-        return part
+        self.ended = kind in _LAST
+        recorded: Part = record_part(part, self.request.number, self._port.recorder)
+        return recorded
 
 
 def _cancelled() -> StreamError:
@@ -326,12 +322,13 @@ def _cancelled() -> StreamError:
 
 def _tool_call(part: ToolCallPart, number: int, recorder: Recorder) -> Part:
     call = part.call
-    if not (call.id.isascii() and call.name.isascii() and call.arguments.isascii()):
-        call = ToolCall(writable(call.id), writable(call.name), writable(call.arguments))
-        part = ToolCallPart(call)
-    recorder.count(len(call.id) + len(call.name) + len(call.arguments))
+    call_id, name, arguments = call.id, call.name, call.arguments
+    if not (call_id.isascii() and name.isascii() and arguments.isascii()):
+        call_id, name, arguments = writable(call_id), writable(name), writable(arguments)
+        part = ToolCallPart(ToolCall(call_id, name, arguments))
+    recorder.count(len(call_id) + len(name) + len(arguments))
     seq, at_ns = len(recorder.entries), recorder.clock.now_ns
-    recorder.append(entries.ToolCall(seq, at_ns, number, call.id, call.name, call.arguments))
+    recorder.append(entries.ToolCall(seq, at_ns, number, call_id, name, arguments))
     return part
 
 
@@ -373,6 +370,7 @@ def _tool_call_delta(part: ToolCallDelta, number: int, recorder: Recorder) -> Pa
     return delta
 
 
+_LAST = (Finish, StreamError)
 _RECORDED: dict[type, Callable[[Any, int, Recorder], Part]] = {
     ToolCallPart: _tool_call,
     Finish: _finish,
