@@ -77,7 +77,12 @@ class EffectHandlers:
         self._settings = settings
         self._timeouts = timeouts
         self._user = world.user
+        self._tools = world.tools
+        self._hooks = settings.hooks
+        self._callbacks = own = settings.callbacks
+        self._is_watched = any((own.on_step_finish, own.on_response, settings.hooks.after_llm_call))
         self._flags_abort = settings.on_abort is not OnAbort.END_RUN
+        self._starts_early = settings.tool_execution.start is ToolStart.WHEN_CALLED
         self._recorder = recorder = world.model.recorder
         self._cancellation = cancellation = world.user.cancellation
         self._user_code = UserCode(
@@ -111,7 +116,7 @@ class EffectHandlers:
         self._failed_tries: list[Message] = []  # kept until a retry succeeds
         self._fault: Fault | None = None
         self._error = ErrorClass.UNKNOWN
-        self._step_tools, self._tools_are_on = self._world.tools.tools, True
+        self._step_tools, self._tools_are_on = self._tools.tools, True
         self._user_code.failure = ""
 
     # ------------------------------------------------------------------ the context
@@ -130,7 +135,7 @@ class EffectHandlers:
             done = await self._compactor.restart(effect.marker, effect.then_say)
         else:
             done = await self._compactor.shorten(forced=effect.forced)
-        callback = self._settings.callbacks.on_compacted
+        callback = self._callbacks.on_compacted
         if done.shrunk and callback is not None:
             given = (done.tokens_before, done.tokens_after)
             await self._user_code.notify(callback, given, self._timeouts)
@@ -145,8 +150,8 @@ class EffectHandlers:
         self._step_number += 1
         self._fault = None
         self._tools_are_on = effect.tools
-        self._step_tools = self._world.tools.tools if effect.tools else {}
-        tools = self._world.tools.specs if effect.tools else ()
+        port = self._tools
+        self._step_tools, tools = (port.tools, port.specs) if effect.tools else ({}, ())
         system_prompt = settings.system_prompt
         if effect.aborted or (self._flags_abort and cancellation.aborted):
             self._send(system_prompt, tools, effect.note)
@@ -156,12 +161,12 @@ class EffectHandlers:
             self._recorder.record(
                 entries.Notice, f"{self._step_number} model calls, and no end yet"
             )
-        if settings.hooks.before_llm_call:
+        if self._hooks.before_llm_call:
             given = BeforeLLMCall(
                 self._step_number, self.history.view(), system_prompt, self._step_tools
             )
             await self._user_code.fire(
-                BEFORE_LLM_CALL, settings.hooks.before_llm_call, given, self._timeouts
+                BEFORE_LLM_CALL, self._hooks.before_llm_call, given, self._timeouts
             )
             if given.blocked is not None:
                 self.cause = writable(given.blocked)
@@ -171,7 +176,7 @@ class EffectHandlers:
             tools = tuple(tool.spec for tool in self._step_tools.values())
         cancellation.check()
         stream = self._send(system_prompt, tools, effect.note)
-        if self._tool_calls.has_started:
+        if self._tool_calls.running.tasks:
             await self._tool_calls.finish_started()  # of a reply that the machine gave up
         if self._flags_abort:
             if self._timeouts.loop.busy:
@@ -203,13 +208,12 @@ class EffectHandlers:
         make_faulty = self._settings.faulty
         if make_faulty is None:
             return tools
-        faulty = {tool.function for tool in self._world.tools.tools.values()}
+        faulty = {tool.function for tool in self._tools.tools.values()}
         return {n: t if t.function in faulty else make_faulty(t) for n, t in tools.items()}
 
     def _new_reply(self) -> ReplySoFar:
         """Return a reply to read; its tools start when called if the policy says so."""
-        early = self._settings.tool_execution.start is ToolStart.WHEN_CALLED
-        if not early or not (self._tools_are_on or self._step_tools):
+        if not self._starts_early or not (self._tools_are_on or self._step_tools):
             return ReplySoFar()
         calls = self._tool_calls
         start_newest = partial(calls.start_newest, self._step_tools, self._timeouts)
@@ -309,7 +313,7 @@ class EffectHandlers:
 
     def _close_step(self, effect: effects.CloseStep) -> Answer:
         """Commit the reply, notify the callbacks, then run the hooks: the documents' order."""
-        settings, reply = self._settings, self._reply
+        reply = self._reply
         assert reply is not None
         if not effect.keep:
             self.transcript.add_failed(reply, FAILED_REPLY)
@@ -317,13 +321,12 @@ class EffectHandlers:
         self._reply = None
         if self._failed_tries:
             self._failed_tries = []
-        callbacks = settings.callbacks
-        if callbacks.on_step_finish or callbacks.on_response or settings.hooks.after_llm_call:
+        if self._is_watched:
             return self._report_step(reply, added)
         return self._step_closed()
 
     async def _report_step(self, reply: ReplySoFar, added: tuple[Message, ...]) -> Signal:
-        callbacks, hooks = self._settings.callbacks, self._settings.hooks
+        callbacks, hooks = self._callbacks, self._hooks
         assert reply.finish is not None
         for callback, given in (
             (callbacks.on_step_finish, (self._step_number, reply.finish)),
@@ -333,14 +336,8 @@ class EffectHandlers:
                 self._cancellation.check()
                 await self._user_code.notify(callback, given, self._timeouts)
         if hooks.after_llm_call:
-            done = AfterLLMCall(
-                self._step_number,
-                reply.text,
-                tuple(reply.calls),
-                reply.finish,
-                reply.raw,
-                reply.usage,
-            )
+            said = (reply.text, tuple(reply.calls), reply.finish, reply.raw, reply.usage)
+            done = AfterLLMCall(self._step_number, *said)
             await self._user_code.fire(AFTER_LLM_CALL, hooks.after_llm_call, done, self._timeouts)
         return self._step_closed()
 
@@ -360,9 +357,9 @@ class EffectHandlers:
         if self._failed_tries:
             kept = added if reply.text or reply.calls else ()
             added = (*self._failed_tries, *kept)
-        add = self.transcript.add
         for message in added:
-            add(message, made_up=self._flags_abort and self._tool_calls.is_made_up(message))
+            made_up = self._flags_abort and self._tool_calls.is_made_up(message)
+            self.transcript.add(message, made_up=made_up)
         return added
 
     async def finish(self, effect: effects.EndRun, outcome: Outcome) -> None:

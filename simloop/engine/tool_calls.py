@@ -32,7 +32,8 @@ from simloop.world.tools_port import ToolsPort, details_of, failed, unbroken
 class ToolCalls:
     """Answers calls for one run. `answers` are those of the current step, None where open.
 
-    `blocked` is why a hook forbade a call of this step, or None.
+    `blocked` is why a hook forbade a call of this step, or None. `running` has the calls that
+    `start_newest` started.
     """
 
     def __init__(self, tools: ToolsPort, settings: EngineSettings, context: RunContext) -> None:
@@ -52,7 +53,7 @@ class ToolCalls:
         self._in_parallel = settings.tool_execution.order is ToolOrder.PARALLEL
         # Whether anything can come between the begin of a call and its tool.
         self._is_guarded = bool(context.hooks.before_tool_call) or self._flags_abort
-        self._running = RunningCalls()
+        self.running = RunningCalls()
         self.open([])
 
     def open(self, calls: list[ToolCall]) -> None:
@@ -89,7 +90,7 @@ class ToolCalls:
         """
         self.open_new()
         index, in_sequence = len(self._calls) - 1, not self._in_parallel
-        self._running.spawn(
+        self.running.spawn(
             lambda own: self._answer_early(index, tools, own), timeouts, after_the_last=in_sequence
         )
         await asyncio.sleep(0)
@@ -100,20 +101,15 @@ class ToolCalls:
         if self._may_begin(index):
             await finished(self._answer_call(index, tools, timeouts))
 
-    @property
-    def has_started(self) -> bool:
-        """Return whether calls run that `start_newest` started."""
-        return bool(self._running.tasks)
-
     async def finish_started(self) -> None:
         """Wait for the calls that `start_newest` started. Raises CancelledError to end the run."""
-        if self._running.tasks:
-            await self._running.wait()
+        if self.running.tasks:
+            await self.running.wait()
             self._cancellation.check()
 
     async def stop_started(self) -> None:
         """Cancel the calls that `start_newest` started, and wait until each has ended."""
-        await self._running.stop()
+        await self.running.stop()
 
     async def keep_first(self, why: str, timeouts: Timeouts) -> None:
         """Keep one call; give the others an error result with this text, and forget them."""
@@ -126,7 +122,7 @@ class ToolCalls:
 
         A started, interrupted call is not run again; it gets an error result.
         """
-        if self._running.tasks:
+        if self.running.tasks:
             await self.finish_started()
         for index in self._started:
             if self.answers[index] is None:
