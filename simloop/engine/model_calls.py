@@ -201,7 +201,12 @@ class ModelCalls:
         if type(part) is ToolCallPart:
             if reply.halves:
                 reply.halves.pop(part.call.id, None)
-            reply.calls.append(self._own(part.call, came_as))
+            call, ids = part.call, self._call_ids
+            if part is came_as and call.id and call.id not in ids:
+                ids[call.id] = 1  # the usual case of `_own`: nothing is renamed
+            else:
+                call = self._own(call, came_as)
+            reply.calls.append(call)
         elif type(part) is Finish:
             reply.finish, reply.raw, reply.usage = part.reason, part.raw, part.usage
             reply.steps = max(1, part.steps)  # a reply that reports no step would be free
@@ -230,12 +235,10 @@ class ModelCalls:
 
     def _own(self, call: ToolCall, came_as: Part) -> ToolCall:
         """Return the call under an id that no other call has; record a change of id or name."""
-        call_id, ids = call.id, self._call_ids
-        if call_id and call_id not in ids:
-            ids[call_id] = 1
-        else:
-            call = ToolCall(self._unique(call_id), call.name, call.arguments)
-        if type(came_as) is ToolCallPart and came_as.call is not call and came_as.call != call:
+        unique = self._unique(call.id)
+        if unique != call.id:
+            call = ToolCall(unique, call.name, call.arguments)
+        if type(came_as) is ToolCallPart and came_as.call != call:
             self._recorder.record(entries.CallRenamed, came_as.call.id, call.id, call.name)
         return call
 

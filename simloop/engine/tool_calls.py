@@ -127,23 +127,26 @@ class ToolCalls:
         for index in self._started:
             if self.answers[index] is None:
                 await self._reject(index, "Error: not finished, it was interrupted", timeouts)
-        if self._is_parallel(tools):
+        if len(self._calls) > 1 and self._is_parallel(tools):
             await self._run_in_parallel(tools, timeouts)
         else:
-            loop = timeouts.loop
-            for number, index in enumerate(self._open()):
+            loop, number = timeouts.loop, 0
+            for index, answer in enumerate(self.answers):
+                if answer is not None:
+                    continue
                 if loop.ready or loop.has_due:
                     await asyncio.sleep(0)
                 if not self._may_begin(number):
                     break
+                number += 1
                 rest = self._answer_call(index, tools, timeouts)
                 if rest is not None:
                     await rest
-        if self._is_stopped():
+        if self._stops_batch and self._is_stopped():
             await self.settle(NO_RESULT, timeouts)  # of calls that were never begun
 
     def _is_parallel(self, tools: Mapping[str, Tool]) -> bool:
-        if not self._in_parallel or len(self._calls) < 2:  # noqa: PLR2004
+        if not self._in_parallel:
             return False
         called = (tools.get(call.name) for call in self._calls)
         return not any(tool is not None and tool.sequential for tool in called)

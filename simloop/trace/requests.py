@@ -139,20 +139,21 @@ class RequestCoder:
         kept = base.length
         if base.messages is not messages or kept > length:  # not a list that has grown
             base, kept = self._base(messages, length)
-        added = (*messages[kept:length], *tail)
+        added = (*messages[kept:length], *tail) if tail else tuple(messages[kept:length])
         # Hashing the whole list for each request would be quadratic, so the hash goes on from that
         # of the base. An equal list that was sent in other portions then has another digest: a
         # digest identifies a request only among runs that send the same requests.
-        extends = kept == base.length
-        encoded = _ENCODER.encode(added if extends else [*messages[:length], *tail])
-        start = base.chain if extends else b""
+        encoded = _ENCODER.encode(added)
+        chars, start, first = len(encoded), base.chain, kept
+        if kept != base.length:
+            start, first = b"", 0
+            encoded = _ENCODER.encode([*messages[:length], *tail])
         chain = digest = blake2b(start + encoded, digest_size=16).digest()
         if tail:  # the next request goes on from the messages before the tail
-            shared = _ENCODER.encode(messages[kept if extends else 0 : length])
+            shared = _ENCODER.encode(messages[first:length])
             chain = blake2b(start + shared, digest_size=16).digest()
         number, prompt, tools = request.number, request.system_prompt, request.tools
         self._sent.appendleft(_Sent(number, messages, length, chain, prompt, tools))
-        chars = len(encoded if extends else _ENCODER.encode(added))
         new_prompt: str | UnsetType = UNSET
         new_tools: tuple[ToolSpec, ...] | UnsetType = UNSET
         if prompt != base.system_prompt:
