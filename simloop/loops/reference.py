@@ -68,7 +68,6 @@ from simloop.kernel.states import (
     Ready,
     ReplyFacts,
     RunningTools,
-    State,
 )
 from simloop.loops.reference_options import ReferenceOptions
 from simloop.messages import FinishReason, Outcome
@@ -124,11 +123,6 @@ _INTERRUPTED = FinishReason.INTERRUPTED
 _CALL_ABORTED = (effects.CallModel(aborted=True),)
 _RUNS_ITS_CALLS = frozenset({FinishReason.STOP, FinishReason.TOOL_CALLS, FinishReason.OTHER})
 _KEEPS_ITS_TEXT = _RUNS_ITS_CALLS - {FinishReason.TOOL_CALLS} | {FinishReason.CONTENT_FILTER}
-
-
-def _in(state: State, run: Run) -> Run:
-    """Return `run` in another state; the long form of `run.to`, which every round takes."""
-    return Run(state, run.error_count, run.total_steps, run.compaction_attempts)
 
 
 def _limits(limits: Limits) -> Mapping[str, Bound]:
@@ -188,7 +182,8 @@ class ReferenceLoop:
             return self._take_reply(run, signal)
         if type(signal) is ToolsReturned:
             reply = reply_of(run)
-            closing = _in(ClosingStep(reply), run)
+            state = ClosingStep(reply)
+            closing = Run(state, run.error_count, run.total_steps, run.compaction_attempts)
             return closing, _DROP if self._is_broken(reply.finish) else _KEEP
         if type(signal) is StepClosed:
             queued = (signal.steering or signal.follow_up) and self.options.hear_queue
@@ -209,7 +204,8 @@ class ReferenceLoop:
         return self._stop(run, signal)
 
     def _measure(self, run: Run) -> Transition:
-        return _in(_MEASURING, run), _MEASURE if self.options.hear_queue else _MEASURE[1:]
+        measuring = Run(_MEASURING, run.error_count, run.total_steps, run.compaction_attempts)
+        return measuring, _MEASURE if self.options.hear_queue else _MEASURE[1:]
 
     def _stop(self, run: Run, signal: Signal) -> Transition:
         waits = type(run.state) is BackingOff and not self.options.abort_in_backoff
@@ -228,7 +224,8 @@ class ReferenceLoop:
         """
         if over and run.compaction_attempts < self.limits.max_compaction_attempts:
             return run.to(Compacting(forced=False)), (effects.Compact(forced=False),)
-        return _in(_CALLING, run), _CALL
+        # Written out, as it is in each transition that every round takes: `run.to` is slow.
+        return Run(_CALLING, run.error_count, run.total_steps, run.compaction_attempts), _CALL
 
     def _resume(self, run: Run, *, shrunk: bool) -> Transition:
         assert isinstance(run.state, Compacting)
