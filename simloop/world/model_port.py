@@ -191,15 +191,17 @@ class RecordedStream:
                 stream = self._open()
             if self._asks_for_turn and (ready or loop.has_due):
                 return None
-            due = self._due or stream.due()
+            self._due = due = self._due or stream.due()
             for part in due:
                 if cancellation.pending is not None and not (
                     self.keeps_finish and type(part) is Finish
                 ):
                     cancellation.check()
                 if type(part) is not TextDelta:
-                    self._due, self._asks_for_turn = due, True
-                    return self._recorded(part)
+                    self._asks_for_turn = True
+                    recorded = _RECORDED[type(part)](part, number, recorder)
+                    self.ended = type(part) in _LAST
+                    return recorded
                 text, seq = part.text, len(record)
                 if not text.isascii():  # most parts are: no call
                     text = writable(text)
@@ -208,11 +210,11 @@ class RecordedStream:
                     recorder.refuse()
                 append(text_delta(seq, clock.now_ns, number, text))
                 if texts is None:
-                    self._due, self._asks_for_turn = due, True
+                    self._asks_for_turn = True
                     return part if text is part.text else TextDelta(text)
                 texts.append(text)
                 if ready or loop.has_due:
-                    self._due, self._asks_for_turn = due, True
+                    self._asks_for_turn = True
                     return None
             self._due = None
         except SimloopError as error:  # the script is wrong, or simloop is
@@ -221,17 +223,19 @@ class RecordedStream:
         except asyncio.CancelledError:
             if cancellation.pending is not None:
                 raise
-            return self._recorded(_cancelled())
+            return self._end(_cancelled())
         except Exception as error:  # noqa: BLE001 - a model may be the user's code
-            return self._recorded(self._failure(error))
+            return self._end(self._failure(error))
         return None
 
     def _open(self) -> Stream:
         """Ask the model, and return its stream."""
-        self._stream = stream = stream_of(self._port.model.stream(self.request))
-        kind = type(stream)
-        self.needs_closing = kind is not WholeStream and kind is not TimedStream
-        return stream
+        stream: Any = self._port.model.stream(self.request)
+        if type(stream) is not WholeStream:
+            stream = stream_of(stream)
+            self.needs_closing = type(stream) is not TimedStream
+        self._stream = stream
+        return stream  # type: ignore[no-any-return]
 
     async def wait(self) -> bool:
         """Give other tasks their turn, or wait for the next part. Return False at the end."""
@@ -288,25 +292,16 @@ class RecordedStream:
 
     def fail(self, fault: Fault) -> None:
         """End the reply with `fault`, as a client does that gives up before it asks the model."""
-        self._recorded(StreamError(fault))
+        self._end(StreamError(fault))
 
     def _failure(self, error: Exception) -> StreamError:
         keep(self._port.raised, "the model", error)
         return StreamError(fault_of(error))
 
-    def _recorded(self, part: Part) -> Part:
-        """Record a part and return it, with text that can be encoded."""
-        kind: Any = type(part)
-        record_part = _RECORDED.get(kind)
-        if record_part is None:
-            raise ScenarioError(
-                f"the model gave a {kind.__name__}, which is not a part of a stream",
-                key="model",
-                hint="return text, a Reply, or parts such as TextDelta and Finish",
-            )
-        self.ended = kind in _LAST
-        recorded: Part = record_part(part, self.request.number, self._port.recorder)
-        return recorded
+    def _end(self, failure: StreamError) -> Part:
+        """Record a failure, which ends the reply, and return it with text that can be encoded."""
+        self.ended = True
+        return _error(failure, self.request.number, self._port.recorder)
 
 
 def _cancelled() -> StreamError:
@@ -371,10 +366,25 @@ def _tool_call_delta(part: ToolCallDelta, number: int, recorder: Recorder) -> Pa
 
 
 _LAST = (Finish, StreamError)
-_RECORDED: dict[type, Callable[[Any, int, Recorder], Part]] = {
-    ToolCallPart: _tool_call,
-    Finish: _finish,
-    StreamError: _error,
-    ReasoningDelta: _reasoning,
-    ToolCallDelta: _tool_call_delta,
-}
+
+
+class _Recorders(dict[type, Callable[[Any, int, Recorder], Part]]):
+    """The functions that record a part and return it with text that can be encoded."""
+
+    def __missing__(self, kind: type) -> Callable[[Any, int, Recorder], Part]:
+        raise ScenarioError(
+            f"the model gave a {kind.__name__}, which is not a part of a stream",
+            key="model",
+            hint="return text, a Reply, or parts such as TextDelta and Finish",
+        )
+
+
+_RECORDED = _Recorders(
+    {
+        ToolCallPart: _tool_call,
+        Finish: _finish,
+        StreamError: _error,
+        ReasoningDelta: _reasoning,
+        ToolCallDelta: _tool_call_delta,
+    }
+)

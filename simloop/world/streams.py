@@ -174,7 +174,7 @@ class FailedStream:
 
 def stream_of(answer: Any) -> Stream:
     """Return the stream of an answer: a stream, or an async iterator of parts."""
-    if type(answer) is WholeStream or hasattr(answer, "due"):  # `hasattr` is slow
+    if hasattr(answer, "due"):
         stream: Stream = answer
         return stream
     return GeneratedStream(answer)
