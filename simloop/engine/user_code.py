@@ -6,6 +6,7 @@ hangs costs its timeout, not the run (document 002 sections 9 and 10, bugs D15, 
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from simloop.engine.hooks import AfterToolCall, BeforeToolCall, Blockable, HookInput
@@ -50,16 +51,17 @@ class UserCode:
         Raises CancelledError if the run is to end, by a hook's failure or for another reason.
         """
         loop, cancellation, recorder = timeouts.loop, self._cancellation, self._recorder
-        arguments, may_block = (given,), isinstance(given, Blockable)
+        arguments, may_block, ready = (given,), isinstance(given, Blockable), loop.ready
+        begin_hook, keep_changes, record = self._begin, given.keep, recorder.entries
+        clock, entry = recorder.clock, entries.Hook
         for hook in hooks:
-            if loop.ready or loop.has_due:
+            if ready or loop.has_due:
                 await asyncio.sleep(0)
             cancellation.check()
             start_ns = loop.now_ns
-            begun = self._begin("hook", hook, arguments)
-            if type(begun) is Started:
-                begun = await self._wait("hook", hook, begun, timeouts)
-            failure = self._keep(hook, given) if begun is None else begun
+            failure = begin_hook("hook", hook, arguments, keep_changes)
+            if type(failure) is Started:
+                failure = await self._wait("hook", hook, failure, timeouts, keep_changes)
             result, detail = "ok", ""
             if failure is not None:
                 result, detail, words = failure
@@ -70,22 +72,11 @@ class UserCode:
                 result, detail = "blocked", writable(blocked)
             if detail:
                 recorder.count(len(detail))
-            seq, now_ns = len(recorder.entries), recorder.clock.now_ns
-            took_ns = loop.now_ns - start_ns
-            recorder.append(entries.Hook(seq, now_ns, point, hook.name, result, took_ns, detail))
+            seq, now_ns, took_ns = len(record), clock.now_ns, loop.now_ns - start_ns
+            recorder.append(entry(seq, now_ns, point, hook.name, result, took_ns, detail))
             if blocked is not None or (failure is not None and _is_answered(given)):
                 break
         cancellation.check()
-
-    def _keep(self, hook: UserFunction, given: HookInput) -> "Failure | None":
-        """Accept the changes of a hook. Return a failure for changes of a wrong kind."""
-        try:
-            given.keep()
-        except SimloopError:
-            raise
-        except Exception as error:  # noqa: BLE001 - the values are those of user code
-            return self._failed("hook", hook, error)
-        return None
 
     def _apply_isolation(
         self, given: HookInput, hook: UserFunction, detail: str, words: str
@@ -103,35 +94,55 @@ class UserCode:
         self, callback: UserFunction, arguments: tuple[Any, ...], timeouts: Timeouts
     ) -> None:
         """Call a callback, and record a failure without raising it."""
-        failure = self._begin("callback", callback, arguments)
+        failure = self._begin("callback", callback, arguments, _nothing)
         if type(failure) is Started:
-            failure = await self._wait("callback", callback, failure, timeouts)
+            failure = await self._wait("callback", callback, failure, timeouts, _nothing)
         if failure is not None:
             _, detail, _ = failure
             self._recorder.record(entries.Callback, callback.name, detail)
 
-    def _begin(self, kind: str, user: UserFunction, arguments: tuple[Any, ...]) -> Any:
-        """Call a function up to its first wait; return the rest, a failure, or None at its end."""
+    def _begin(
+        self,
+        kind: str,
+        user: UserFunction,
+        arguments: tuple[Any, ...],
+        keep_changes: Callable[[], None],
+    ) -> Any:
+        """Call a function up to its first wait; return the rest, a failure, or None at its end.
+
+        `keep_changes` raises an exception for changes of a wrong kind, which is a failure too.
+        """
         try:
             result = user.function(*arguments)
             if result is not None and (user.is_async or asyncio.iscoroutine(result)):
                 result = begin(result)
+                if type(result) is Started:
+                    return result
+            keep_changes()
         except SimloopError:
             raise  # a wrong script or a deadlock is not the hook's failure
         except asyncio.CancelledError:
             return _CANCELLED
         except Exception as error:  # noqa: BLE001 - user code is isolated here
             return self._failed(kind, user, error)
-        return result if type(result) is Started else None
+        return None
 
     async def _wait(
-        self, kind: str, user: UserFunction, started: Started, timeouts: Timeouts
+        self,
+        kind: str,
+        user: UserFunction,
+        started: Started,
+        timeouts: Timeouts,
+        keep_changes: Callable[[], None],
     ) -> "Failure | None":
         """Wait for the rest of a function, for as long as the isolation policy allows."""
         start_ns = timeouts.loop.now_ns
         try:
             with timeouts.after(self._isolation.timeout_ms) as timeout:
                 await started
+            if not timeout.expired:
+                keep_changes()
+                return None
         except SimloopError:
             raise
         except asyncio.CancelledError:
@@ -140,8 +151,6 @@ class UserCode:
             return _CANCELLED
         except Exception as error:  # noqa: BLE001 - as above
             return self._failed(kind, user, error)
-        if not timeout.expired:
-            return None
         late = f"took longer than {(timeout.when_ns - start_ns) // NS_PER_MS} ms"
         return "timed-out", late, late
 
@@ -154,6 +163,10 @@ Failure: TypeAlias = tuple[str, str, str]
 """What a function of the user did, the detail of its failure, and the message of that."""
 _CANCELLED: Failure = ("failed", "CancelledError", "CancelledError")  # by itself (bug D4)
 _AtToolCall = BeforeToolCall | AfterToolCall
+
+
+def _nothing() -> None:
+    """Keep nothing: a callback only watches."""
 
 
 def _is_answered(given: HookInput) -> bool:
