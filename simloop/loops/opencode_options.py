@@ -89,7 +89,18 @@ class OpencodeOptions:
                 "an abort is found before the next step, not wherever the run waits",
             ),
             (waits, "stops-in-time", "an abort waits for the reply, the tools or the backoff"),
+            (
+                True,
+                "newest-user-message",
+                "the summary of a forced compaction takes the place of a lone prompt",
+            ),
+            (True, "no-half-replies", "a reply without a finish goes on, and its text stays"),
             (True, "completed-by-a-whole-reply", "every finish but an unknown one ends the run"),
+            (
+                self.keep_failed is KeepFailed.CALLS,
+                "replies-are-kept",
+                "a failed reply stays in the context without its text",
+            ),
             (
                 not self.calls_go_on,
                 "completed-without-open-calls",

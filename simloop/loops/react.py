@@ -42,6 +42,7 @@ from simloop.kernel.machine import (
     LegalMap,
     Run,
     Transition,
+    deviating,
     finish,
     reply_of,
     stop,
@@ -106,6 +107,16 @@ class ReactOptions:
         """Refuse what a file could not say either: see `check_settings`."""
         check_settings(self, "loops.react")
 
+    def deviations(self) -> dict[str, str]:
+        """Return the invariants that a loop with these options breaks by design, with reasons."""
+        document = "the document looks at the calls of a reply, and not at its finish"
+        return deviating(
+            (True, "no-cut-off-calls", document),
+            (True, "completed-by-a-reply", document),
+            (True, "completed-by-a-whole-reply", document),
+            (not self.all_calls, "replies-are-kept", "of several calls the first is kept"),
+        )
+
 
 class ReactLoop:
     """The machine. A round is a step: `total_steps` counts model calls that were answered."""
@@ -120,12 +131,6 @@ class ReactLoop:
         Feature.QUEUE: "react takes no messages while it runs",
     }
 
-    deviations: Mapping[str, str] = {
-        "no-cut-off-calls": "the document looks at the calls of a reply, and not at its finish",
-        "completed-by-a-reply": "a reply without a call ends the run, also one without a finish",
-        "completed-by-a-whole-reply": "a reply without a call ends the run, whatever its finish",
-    }
-
     def __init__(self, limits: Limits | None = None, options: ReactOptions | None = None) -> None:
         self.options = options or ReactOptions()
         self.max_rounds = self.options.max_rounds or (limits or Limits()).max_steps
@@ -133,6 +138,11 @@ class ReactLoop:
         self.policies = Policies(tool_execution=ToolExecution(order=order))
         self.bounds: Mapping[str, Bound] = {"max_rounds": Bound("total_steps", self.max_rounds)}
         self._run_tools = (effects.RunTools(first_only=not self.options.all_calls),)
+
+    @property
+    def deviations(self) -> Mapping[str, str]:
+        """Return the invariants that the design does not keep, each with the reason."""
+        return self.options.deviations()
 
     def start(self) -> Run:
         """Return the run before any signal has arrived."""

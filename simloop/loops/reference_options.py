@@ -103,6 +103,11 @@ class ReferenceOptions:
                 "an abort waits for the end of a backoff",
             ),
             (
+                not self.keep_stopped_step,
+                "replies-are-kept",
+                "nothing of a step that is stopped stays in the context",
+            ),
+            (
                 not self.calls_go_on,
                 "completed-without-open-calls",
                 "a reply with calls that ends with stop ends the run",

@@ -21,10 +21,20 @@ class Reply:
     """The reply to one request, as far as it has arrived.
 
     `is_closed` is set by a finish, an error or the end of the stream. `fault` is the failure as it
-    arrived.
+    arrived. `is_stopped` says that the run was to stop before that.
     """
 
-    __slots__ = ("at_ns", "calls", "fault", "finish", "is_closed", "pieces", "purpose", "sent_ns")
+    __slots__ = (
+        "at_ns",
+        "calls",
+        "fault",
+        "finish",
+        "is_closed",
+        "is_stopped",
+        "pieces",
+        "purpose",
+        "sent_ns",
+    )
 
     def __init__(self, purpose: str, sent_ns: int) -> None:
         self.purpose = purpose
@@ -33,7 +43,7 @@ class Reply:
         self.calls: list[ToolCall] = []
         self.finish: FinishReason | None = None
         self.fault: Fault | None = None
-        self.is_closed = False
+        self.is_closed = self.is_stopped = False
 
     @property
     def text(self) -> str:

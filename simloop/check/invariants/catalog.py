@@ -8,11 +8,27 @@ from functools import cache
 from importlib.metadata import entry_points
 from types import ModuleType
 
-from simloop.check.invariants import grammar, model_calls, outcome, requests, stop, tool_runs
+from simloop.check.invariants import (
+    context,
+    grammar,
+    model_calls,
+    outcome,
+    requests,
+    stop,
+    tool_runs,
+)
 from simloop.check.invariants.invariant import Invariant
 from simloop.errors import ScenarioError
 
-_MODULES: tuple[ModuleType, ...] = (requests, model_calls, tool_runs, stop, outcome, grammar)
+_MODULES: tuple[ModuleType, ...] = (
+    requests,
+    context,
+    model_calls,
+    tool_runs,
+    stop,
+    outcome,
+    grammar,
+)
 
 ENTRY_POINTS = "simloop.invariants"
 """The group of entry points; each names an invariant, or a module of invariants."""

@@ -93,7 +93,7 @@ def completed_without_open_calls(subject: Subject) -> Watch:
     sees=[Prompt, Request, Ended],
 )
 def last_words(subject: Subject) -> Watch:
-    """An agent may return any text, but not the text of an older reply."""
+    """An agent may return any text, but not that of an older reply or the half of a failed one."""
     facts = subject.facts
     machine = subject.machine is not None
     older: list[str] = []
@@ -116,7 +116,9 @@ def last_words(subject: Subject) -> Watch:
                 return (
                     f"the text of the run is {entry.text!r:.80}, and the last said {newest!r:.80}"
                 )
-            if entry.text and entry.text in (said + older):
+            broken = [one.text for one in replies if one.finish is None and one.text]
+            glued = newest and any(text + newest in entry.text for text in broken)
+            if entry.text and (glued or entry.text in (said + older)):
                 return f"the agent returns {entry.text!r:.80}, and the last said {newest!r:.80}"
 
 

@@ -1,0 +1,399 @@
+"""Invariants on the context: what the requests of a conversation hold of all that was said.
+
+The law behind them: a message enters the context once, as it was said, and leaves it only by a
+compaction. Not here: pairs of calls and results (requests.py) and the work of a compaction. The
+rules to keep: an engine is held to the law exactly; an agent may shorten its context, add words of
+its own and have several conversations, so only a request that goes on from the one before it is
+held to it.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from simloop.check.invariants.invariant import Need, Watch, invariant
+from simloop.check.invariants.subject import Subject
+from simloop.kernel.replies import KeepFailed
+from simloop.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+from simloop.messages import Request as SentRequest
+from simloop.trace.entries import (
+    Answered,
+    CallRenamed,
+    Compaction,
+    Prompt,
+    Queued,
+    Request,
+    StopRequested,
+    ToolResult,
+    ToolStarted,
+)
+from simloop.trace.facts import Facts, Reply
+
+
+def _goes_on(facts: Facts) -> bool:
+    """Return whether the newest main request has all messages of the one before it.
+
+    A note at the end of a request, which only that request has, is not missed.
+    """
+    before = facts.before
+    if before is None:
+        return False
+    messages = before.messages
+    missing = len(messages) - facts.kept
+    return not missing or (missing == 1 and _is_note(messages[-1]))
+
+
+def _is_note(message: Message) -> bool:
+    return type(message) is AssistantMessage and not message.calls
+
+
+@invariant(
+    "A message leaves the context only by a compaction that the trace records.",
+    "BUGS.md B10, D9, D12",
+    sees=[Compaction, Request],
+    needs=[Need.MACHINE],
+)
+def nothing_lost(subject: Subject) -> Watch:
+    """A request extends the one before it, also over prompts, retries and stops."""
+    facts, compacted = subject.facts, False
+    while True:
+        entry = yield
+        if type(entry) is Compaction:
+            compacted = True
+        elif entry.purpose == "main":
+            before = facts.before
+            if not compacted and before is not None and not _goes_on(facts):
+                return (
+                    f"request {entry.number} has the first {facts.kept} of the "
+                    f"{len(before.messages)} messages of request {before.number}, "
+                    "and no compaction came between"
+                )
+            compacted = False
+
+
+@invariant(
+    "Each main request of a run holds the prompt, or a newer message of the user.",
+    "BUGS.md B10, B12, E9",
+    sees=[Prompt, Queued, Request],
+)
+def newest_user_message(subject: Subject) -> Watch:
+    """Also after a compaction, and in the first request after any outcome.
+
+    The prompt may be a part of a longer message. Only an engine has one conversation, so the first
+    request of an agent's run is held to it, and each that goes on from there.
+    """
+    facts, exact = subject.facts, subject.machine is not None
+    newest: list[str] = []  # the newest message that a request has had, and those sent after it
+    is_first = False
+    while True:
+        entry = yield
+        kind = type(entry)
+        if kind is Prompt:
+            newest, is_first = [entry.text], True
+        elif kind is Queued:
+            newest.append(entry.text)
+        elif entry.purpose == "main":
+            request = facts.request
+            assert request is not None
+            held = _goes_on(facts) and not is_first
+            held = held or any(_holds(request, text, exact=exact) for text in newest)
+            if not held and (exact or not _is_apart(facts)):
+                return f"request {entry.number} does not hold the user's message {newest[0]!r:.80}"
+            is_first = False
+            for message in entry.added:
+                if type(message) is UserMessage and message.text in newest:
+                    newest = newest[newest.index(message.text) :]
+
+
+def _holds(request: SentRequest, text: str, *, exact: bool) -> bool:
+    if exact:
+        return any(type(one) is UserMessage and one.text == text for one in request.messages)
+    return text in request.system_prompt or any(text in one.text for one in request.messages)
+
+
+def _is_apart(facts: Facts) -> bool:
+    """Return whether the newest request has no message of the one before it in the same run."""
+    before, request = facts.previous, facts.request
+    return (
+        before is not None
+        and request is not None
+        and set(before.messages).isdisjoint(request.messages)
+    )
+
+
+def _same(made: Sequence[ToolCall], sent: Sequence[ToolCall]) -> bool:
+    """Return whether calls were sent as the model made them; ids and names may have changed."""
+    return [call.arguments for call in made] == [call.arguments for call in sent]
+
+
+@invariant(
+    "A reply whose tools ran is in the next request, with its text and its calls as they came.",
+    "BUGS.md C10, C13, D9, D13",
+    sees=[ToolStarted, Request],
+)
+def replies_are_kept(subject: Subject) -> Watch:
+    """Otherwise the model does not know what its tools have done, and asks for it again."""
+    facts = subject.facts
+    ran: set[str] = set()
+    while True:
+        entry = yield
+        if type(entry) is ToolStarted:
+            ran.add(entry.call_id)
+            continue
+        if entry.purpose != "main":
+            continue
+        before = facts.before
+        reply = None if before is None else facts.replies.get(before.number)
+        if reply is None or reply.finish is None or not reply.calls or not _goes_on(facts):
+            continue
+        if not any(call.id in ran for call in reply.calls):
+            continue
+        ran.clear()
+        sent = [one for one in facts.added if type(one) is AssistantMessage and one.calls]
+        where = f"request {entry.number}"
+        if not sent:
+            return f"{where} lacks the reply to the one before it, whose tools ran"
+        texts = [one.text for one in sent if _same(reply.calls, one.calls)]
+        if not texts:
+            return f"{where} has other calls than those of the reply to the one before it"
+        if reply.text not in texts:
+            return f"{where} has the reply {texts[0]!r:.80}, and the model said {reply.text!r:.80}"
+
+
+def _told(subject: Subject, why: Callable[[Reply], bool]) -> Watch:
+    """Return the first reply in a request that `why` forbids, and that no other reply said, too.
+
+    A reply that the stop of its run cut off may stay.
+    """
+    facts, settings = subject.facts, subject.settings
+    keeps = settings is not None and settings.replies.keep_failed is not KeepFailed.NOTHING
+    allowed: set[str] = set()
+    forbidden: set[str] = set()
+    reply: Reply | None = None
+    while True:
+        entry = yield
+        if type(entry) is StopRequested:
+            if reply is not None and not reply.is_closed:
+                reply.is_stopped = True
+            continue
+        if reply is not None and reply.text:
+            (forbidden if why(reply) and not reply.is_stopped else allowed).add(reply.text)
+        reply = facts.replies[entry.number]
+        if entry.purpose != "main" or keeps or not forbidden:
+            continue
+        for message in facts.added:
+            if (
+                type(message) is AssistantMessage
+                and message.text not in allowed
+                and message.text.startswith(tuple(forbidden))  # also with the retry's text after it
+            ):
+                return f"request {entry.number} has the reply {message.text!r:.80}"
+
+
+@invariant(
+    "The context holds no reply to a model call that failed.",
+    "BUGS.md C13, D6",
+    sees=[StopRequested, Request],
+)
+def no_failed_replies(subject: Subject) -> Watch:
+    """A retry begins anew: its reply takes the place of what had come before the failure."""
+    return _told(subject, lambda reply: reply.fault is not None)
+
+
+@invariant(
+    "The context holds no reply whose stream has not ended, or ended without a finish.",
+    "BUGS.md C6, D6",
+    sees=[StopRequested, Request],
+)
+def no_half_replies(subject: Subject) -> Watch:
+    """A stream that breaks off is no complete reply."""
+    return _told(subject, lambda reply: reply.fault is None and reply.finish is None)
+
+
+@invariant(
+    "A reply in the context is one of the model's.",
+    "BUGS.md B6, D6",
+    sees=[Request],
+    needs=[Need.MACHINE],
+)
+def no_invented_replies(subject: Subject) -> Watch:
+    """A loop may add a note at the end of a request, which only that request has."""
+    facts, settings = subject.facts, subject.settings
+    said = {""}
+    said.update(message.text for message in (settings.history if settings else ()))
+    reply: Reply | None = None
+    while True:
+        entry = yield
+        if reply is not None:
+            said.add(reply.text)
+        reply = facts.replies[entry.number]
+        added = facts.added if entry.purpose == "main" else ()
+        for message in added:
+            if type(message) is not AssistantMessage or message.text in said:
+                continue
+            if message is not added[-1] or message.calls:
+                return f"request {entry.number} has {message.text!r:.80}, which no reply said"
+
+
+@invariant(
+    "A result is sent as the tool returned it, or as the hooks left it.",
+    "BUGS.md D8, D9, D20",
+    sees=[CallRenamed, Answered, ToolResult, ToolStarted, StopRequested, Prompt, Request],
+)
+def results_as_returned(subject: Subject) -> Watch:
+    """Byte for byte by an engine. An agent may put words around a text, and cut a long one.
+
+    A result that came when the run was to stop may not have reached the agent.
+    """
+    facts, machine = subject.facts, subject.machine is not None
+    hooked = subject.settings is not None and bool(subject.settings.hooks.after_tool_call)
+    returned: dict[str, ToolResult] = {}
+    answers: dict[str, Answered] = {}
+    fresh: list[str] = []
+    stopped = False
+    while True:
+        entry = yield
+        kind = type(entry)
+        if kind is ToolResult:
+            if not stopped:
+                returned[entry.call_id] = entry
+                fresh.append(entry.call_id)
+        elif kind is ToolStarted:
+            fresh.clear()
+        elif kind is Answered:
+            answers[entry.call_id] = entry
+            result = returned.get(entry.call_id)
+            if entry.ran and result is not None and not hooked and entry.text != result.text:
+                return (
+                    f"call {entry.call_id!r} is answered {entry.text!r:.80}, "
+                    f"and its tool returned {result.text!r:.80}"
+                )
+        elif kind is StopRequested:
+            stopped = not machine
+            if stopped:
+                for call_id in fresh:
+                    returned.pop(call_id, None)
+        elif kind is Prompt:
+            stopped = False
+            fresh.clear()
+        elif kind is Request and entry.purpose == "main":
+            fresh.clear()
+            for message in facts.added:
+                if type(message) is ToolMessage:
+                    why = _changed(message, answers if machine else returned, exact=machine)
+                    if why:
+                        return f"request {entry.number}: {why}"
+
+
+_LONG = 1_000
+"""The characters from which an agent may cut a result."""
+
+
+def _changed(
+    message: ToolMessage, results: "dict[str, Answered] | dict[str, ToolResult]", *, exact: bool
+) -> str:
+    """Return how a result in a request differs from the one that arrived, or an empty text."""
+    result = results.get(message.call_id)
+    if result is None or message.text == result.text:
+        if exact and result is not None and message.is_error is not result.is_error:
+            return f"whether the result of call {message.call_id!r} is an error has changed"
+        return ""
+    if not exact and (result.text in message.text or len(result.text) > _LONG):
+        return ""
+    return (
+        f"the result of call {message.call_id!r} is {message.text!r:.80}, "
+        f"and its tool returned {result.text!r:.80}"
+    )
+
+
+@invariant(
+    "A message that was said once is in a request once.",
+    "BUGS.md B6, C13, D22",
+    sees=[Prompt, Queued, Request],
+)
+def nothing_sent_twice(subject: Subject) -> Watch:
+    """The user's messages and the model's replies; equal ones as often as they were said."""
+    facts, settings = subject.facts, subject.settings
+    keeps = settings is not None and settings.replies.keep_failed is not KeepFailed.NOTHING
+    said: Counter[tuple[type, str]] = Counter()
+    reply: Reply | None = None
+    sent: Counter[tuple[type, str]] = Counter()
+    if settings is not None:
+        said.update(map(_words, settings.history))
+    while True:
+        entry = yield
+        kind = type(entry)
+        if kind is not Request:
+            said[UserMessage, entry.text] += 1
+            continue
+        if reply is not None and (reply.fault is None or keeps):
+            said[AssistantMessage, reply.text] += 1
+        reply = facts.replies[entry.number]
+        if entry.purpose != "main" or facts.request is None:
+            continue
+        added: Sequence[Message] = facts.added
+        if facts.before is None or facts.kept < len(facts.before.messages):
+            sent.clear()
+            added = facts.request.messages
+        for message in added:
+            words = _words(message)
+            if words[1] and words in said:
+                sent[words] += 1
+                if sent[words] > said[words]:
+                    return f"request {entry.number} has {words[1]!r:.80} {sent[words]} times"
+
+
+def _words(message: Message) -> tuple[type, str]:
+    """Return the text of a message with its role; replies with calls are known by their ids."""
+    called = type(message) is AssistantMessage and message.calls
+    return type(message), "" if called or type(message) is ToolMessage else message.text
+
+
+@invariant(
+    "A message of the user in the context was sent by the user.",
+    "BUGS.md B6, B13",
+    sees=[Prompt, Queued, Compaction, Request],
+    needs=[Need.MACHINE],
+)
+def no_invented_messages(subject: Subject) -> Watch:
+    """Only a compaction may add words with which the model is to go on."""
+    facts = subject.facts
+    history = () if subject.settings is None else subject.settings.history
+    said = {message.text for message in history}
+    compacted = False
+    while True:
+        entry = yield
+        kind = type(entry)
+        if kind is Compaction:
+            compacted = True
+        elif kind is not Request:
+            said.add(entry.text)
+        elif entry.purpose == "main":
+            for message in () if compacted else facts.added:
+                if type(message) is UserMessage and message.text not in said:
+                    return f"request {entry.number} has {message.text!r:.80}, which nobody said"
+            compacted = False
+
+
+@invariant(
+    "The system prompt and the tools of a request are those of the run, unless hooks change them.",
+    "ARCHITECTURE.md",
+    sees=[Request],
+    needs=[Need.MACHINE],
+)
+def steady_system_prompt(subject: Subject) -> Watch:
+    """The tools are all offered, or none are: a loop may withhold them at its last step."""
+    facts, settings = subject.facts, subject.settings
+    if settings is None or settings.hooks.before_llm_call:
+        while True:
+            yield
+    tools = None
+    while True:
+        entry = yield
+        request = facts.request
+        if entry.purpose != "main" or request is None:
+            continue
+        if request.system_prompt != settings.system_prompt:
+            return f"request {entry.number} has the system prompt {request.system_prompt!r:.80}"
+        tools = tools or request.tools
+        if request.tools and request.tools != tools:
+            return f"request {entry.number} offers other tools than the requests before it"

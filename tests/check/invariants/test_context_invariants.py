@@ -1,0 +1,213 @@
+import dataclasses
+
+import pytest
+from recording import Recording, of_machine, returned, said
+
+from simloop.check.invariants.context import (
+    newest_user_message,
+    no_failed_replies,
+    no_half_replies,
+    no_invented_messages,
+    no_invented_replies,
+    nothing_lost,
+    nothing_sent_twice,
+    replies_are_kept,
+    results_as_returned,
+    steady_system_prompt,
+)
+from simloop.check.invariants.invariant import Invariant
+from simloop.check.invariants.subject import Subject
+from simloop.kernel.replies import KeepFailed, ReplyReading
+from simloop.messages import Message, SummaryMessage, ToolMessage, UserMessage
+from simloop.trace import entries
+
+GO, MORE = UserMessage("Go."), UserMessage("And?")
+LOOKED: list[Message] = [GO, said("I look.", "a"), returned("a")]
+ALL = [
+    newest_user_message,
+    no_failed_replies,
+    no_half_replies,
+    no_invented_messages,
+    no_invented_replies,
+    nothing_lost,
+    nothing_sent_twice,
+    replies_are_kept,
+    results_as_returned,
+    steady_system_prompt,
+]
+OF_AGENTS = [
+    newest_user_message,
+    no_failed_replies,
+    no_half_replies,
+    nothing_sent_twice,
+    replies_are_kept,
+    results_as_returned,
+]
+
+
+def asked() -> Recording:
+    return Recording().prompt().request([GO])
+
+
+def looked() -> Recording:
+    """A run whose tool has returned; the machine has answered its call."""
+    run = asked().replied("I look.", "a").started("a").result("a")
+    return run.answered("a")
+
+
+def compacted(run: Recording) -> Recording:
+    return run.add(entries.Compaction, False, "summarise", 90, 10, 2)  # noqa: FBT003
+
+
+BAD: list[tuple[Invariant, Recording, str]] = [
+    (nothing_lost, looked().request(LOOKED[:1]).request([MORE]), "has the first 0 of the 1"),
+    (nothing_lost, looked().request(LOOKED).request([GO, MORE]), "has the first 1 of the 3"),
+    (newest_user_message, Recording().prompt("Stop.").request([GO]), "user's message 'Stop.'"),
+    (
+        newest_user_message,
+        asked().replied("Done.").ended().prompt("And?").request([GO, said("Done."), GO]),
+        "user's message 'And?'",
+    ),
+    (
+        newest_user_message,
+        compacted(looked().request(LOOKED)).request([SummaryMessage("They looked."), *LOOKED[1:]]),
+        "user's message 'Go.'",
+    ),
+    (replies_are_kept, looked().request([GO, MORE]), "lacks the reply to the one before it"),
+    (
+        replies_are_kept,
+        looked().request([GO, said("", "a"), returned("a")]),
+        "has the reply '', and the model said 'I look.'",
+    ),
+    (
+        replies_are_kept,
+        looked().request([GO, said("I look.", "a", arguments='{"x":1}'), returned("a")]),
+        "has other calls",
+    ),
+    (
+        no_failed_replies,
+        asked().text("Half").failed().request([GO, said("Half")]),
+        "has the reply 'Half'",
+    ),
+    (
+        no_failed_replies,
+        asked()
+        .text("Half")
+        .failed()
+        .request([GO])
+        .replied("Half a day.")
+        .ended()
+        .prompt("And?")
+        .request([GO, said("HalfHalf a day."), MORE]),
+        "has the reply 'HalfHalf a day.'",
+    ),
+    (no_half_replies, asked().text("Half").cut().request([GO, said("Half")]), "the reply 'Half'"),
+    (no_half_replies, asked().text("Half").request([GO, said("Half"), MORE]), "the reply 'Half'"),
+    (
+        results_as_returned,
+        looked().request([GO, said("I look.", "a"), returned("a", "nothing")]),
+        "the result of call 'a' is 'nothing', and its tool returned 'seen'",
+    ),
+    (nothing_sent_twice, Recording().prompt().request([GO, GO]), "has 'Go.' 2 times"),
+    (
+        nothing_sent_twice,
+        asked()
+        .replied("Yes.")
+        .queued("And?")
+        .request([GO, said("Yes."), MORE])
+        .replied("No.")
+        .request([GO, said("Yes."), MORE, said("No."), MORE]),
+        "has 'And?' 2 times",
+    ),
+    (
+        nothing_sent_twice,
+        asked()
+        .replied("Yes.")
+        .ended()
+        .prompt("And?")
+        .request([GO, said("Yes."), said("Yes."), MORE]),
+        "has 'Yes.' 2 times",
+    ),
+    (no_invented_messages, Recording().prompt().request([GO, MORE]), "has 'And?', which nobody"),
+    (no_invented_replies, asked().replied("Yes.").request([GO, said("No."), MORE]), "has 'No.'"),
+    (steady_system_prompt, Recording().prompt().request([GO], system_prompt="Be."), "'Be.'"),
+    (
+        steady_system_prompt,
+        asked().failed().request([GO], tools=["look", "delete"]),
+        "request 2 offers other tools",
+    ),
+]
+
+
+@pytest.mark.parametrize(("invariant", "run", "why"), BAD)
+def test_a_context_that_is_not_what_was_said_is_found(
+    invariant: Invariant, run: Recording, why: str
+) -> None:
+    (found,) = run.found(invariant, of_machine())
+    assert why in found
+    if invariant in OF_AGENTS:
+        assert run.found(invariant) == [found]
+
+
+GOOD = [
+    looked().request(LOOKED).replied("Done.").ended().prompt("And?")
+    .request([*LOOKED, said("Done."), MORE]),
+    asked().text("Half").failed().request([GO]).replied("Half").queued("And?")
+    .request([GO, said("Half"), MORE]),
+    asked().text("Half").stop().ended().prompt("And?").request([GO, said("Half"), MORE]),
+    asked().queued("And?").failed().request([GO, MORE]),
+    looked().request([*LOOKED, said("The steps are used up.")]).failed().request(LOOKED),
+    Recording().prompt().request([GO]).replied("Yes.").ended().prompt()
+    .request([GO, said("Yes."), GO]),
+    compacted(looked().request(LOOKED)).request([SummaryMessage("They looked."), GO]),
+    asked().request([UserMessage("Summarise.")], purpose="summary").text("Short").cut().failed()
+    .request([GO], tools=[]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("invariant", ALL)
+@pytest.mark.parametrize("run", GOOD)
+def test_a_context_that_is_what_was_said_is_not_found(invariant: Invariant, run: Recording) -> None:
+    assert run.found(invariant, of_machine()) == []
+    if invariant in OF_AGENTS:
+        assert run.found(invariant) == []
+
+
+@pytest.mark.parametrize("invariant", OF_AGENTS)
+def test_an_agent_may_shorten_its_context_and_add_words_of_its_own(invariant: Invariant) -> None:
+    run = looked().request([UserMessage("You are asked: Go."), *LOOKED[1:]])
+    run.replied("", "b").started("b").result("b", "x" * 2000)
+    short = ToolMessage("b", "xx (cut)")
+    run.request([GO, said("", "b"), short, UserMessage("Go on.")]).replied("Done.")
+    run.request([UserMessage("A task for another agent.")]).replied("Fine.")
+    assert run.ended(text="I am done.").found(invariant) == []
+
+
+def test_an_agent_may_not_have_got_a_result_that_came_as_it_was_to_stop() -> None:
+    def run(*, control: bool) -> Recording:
+        made = asked().replied("", "a", "b").started("a").result("a")
+        if control:  # it has started another tool since, so it has seen the result
+            made.started("b")
+        made.stop().ended().prompt("And?")
+        lost = [returned("a", "aborted"), returned("b", "aborted")]
+        return made.request([GO, said("", "a", "b"), *lost, MORE])
+
+    assert run(control=False).found(results_as_returned) == []
+    assert run(control=True).found(results_as_returned)
+
+
+def test_the_engine_answers_a_call_with_the_result_of_its_tool_unless_hooks_change_it() -> None:
+    run = asked().replied("", "a").started("a").result("a").answered("a", "nothing")
+    (found,) = run.found(results_as_returned, of_machine())
+    assert found == "call 'a' is answered 'nothing', and its tool returned 'seen'"
+
+
+def test_a_policy_may_keep_failed_replies() -> None:
+    subject = of_machine()
+    assert subject.settings is not None
+    subject.settings = dataclasses.replace(
+        subject.settings, replies=ReplyReading(keep_failed=KeepFailed.TEXT)
+    )
+    run = asked().text("Half").failed().request([GO, said("Half")])
+    assert run.found(no_failed_replies, subject) == []
+    assert run.found(no_failed_replies, Subject())
