@@ -5,6 +5,8 @@ An object that keeps state (the model, the hooks of a script, the files, the fau
 made anew for each run, by the methods.
 """
 
+import copy
+from functools import cached_property
 from typing import cast
 
 import msgspec
@@ -69,7 +71,22 @@ class Plan:
         self._settings = settings_of(scenario, given, self.loop.design.policies)
         self.content = content_of(scenario)
         self._digest = digest(self.content)
-        self._command = repetition(self.source, given, "run", "simloop.run")
+
+    def playing(self, scenario: Scenario) -> "Plan":
+        """Return this plan for a scenario with another script, or other actions of the user.
+
+        `scenario` differs from that of the plan in nothing but `prompt`, `then`, `model`,
+        `summaries`, `abort`, `queue` and `seed`. That costs no validation and no JSON, so the
+        header of such a run has no content of its scenario: a search makes thousands of runs, and
+        nobody reads their headers.
+        """
+        other = copy.copy(self)
+        other.__dict__.pop("_command", None)
+        other.source = scenario
+        other.loop = self.loop._replace(scenario=scenario)
+        other._script = script_of(scenario)  # noqa: SLF001 - of the same class
+        other.content, other._digest = b"null", ""  # noqa: SLF001
+        return other
 
     def fresh(self) -> "Plan":
         """Return this plan, or an equal one if its loop is the caller's own.
@@ -116,6 +133,10 @@ class Plan:
             python=self.python,
             judge_as=loop.judge_as,
         )
+
+    @cached_property
+    def _command(self) -> tuple[str, str]:
+        return repetition(self.source, self.given, "run", "simloop.run")
 
     def command(self, seed: int) -> str:
         """Return the command or the call that repeats one run."""

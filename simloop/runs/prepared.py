@@ -6,6 +6,8 @@ scenario, the seed and the caller's functions.
 """
 
 import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
 from simloop.engine.machine_agent import MachineAgent
 from simloop.engine.settings import EngineSettings
@@ -28,8 +30,9 @@ from simloop.trace.entries import Footer
 from simloop.trace.looptrace import LoopTrace
 from simloop.trace.recorder import Listener, Recorder
 from simloop.virtual.clock import VirtualLoop
+from simloop.virtual.running import run_virtual
 from simloop.virtual.seeds import Seeds
-from simloop.virtual.simulate import running_loop
+from simloop.virtual.simulate import running_loop, simulate
 from simloop.world.agent import Agent
 from simloop.world.ending import Ending
 from simloop.world.model_port import ModelPort
@@ -37,6 +40,8 @@ from simloop.world.tools_port import ToolsPort
 from simloop.world.user_errors import UserError, describe
 from simloop.world.user_port import UserPort
 from simloop.world.world import World
+
+T = TypeVar("T")
 
 
 class PreparedRun:
@@ -129,6 +134,23 @@ class PreparedRun:
         self.endings.append(ending)
         self.trace.footer = Footer(len(self.trace.entries), self.elapsed_ns)
         return ending
+
+    async def converse(self) -> None:
+        """Run the prompts of the scenario, one after the other."""
+        waiting = [self.scenario.prompt, *self.scenario.then]
+        while waiting:
+            await self.send(waiting.pop(0))
+            waiting = [*self.next_prompt(), *waiting]
+
+    def on_clock(self, main: Coroutine[Any, Any, T]) -> T:
+        """Run `main`, a coroutine of this run, on a virtual clock.
+
+        The run of code that a trace cannot hold is sealed.
+        """
+        seed, shuffled = self.seeds, self.scenario.shuffle_ties
+        if self.python:
+            return simulate(main, seed=seed.seed, shuffle_ties=shuffled)
+        return run_virtual(main, shuffle_seed=seed.number("ties") if shuffled else None)
 
     def _open_world(self, loop: VirtualLoop) -> World:
         """Make the world of the conversation on the running loop."""

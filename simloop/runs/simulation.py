@@ -27,8 +27,6 @@ from simloop.runs.script_account import advice, check_script, unused
 from simloop.scenario.expect import Expect
 from simloop.scenario.schema import Scenario
 from simloop.trace.looptrace import LoopTrace
-from simloop.virtual.running import run_virtual
-from simloop.virtual.simulate import simulate
 from simloop.world.user_errors import UserError
 
 
@@ -65,9 +63,7 @@ class Simulation:
         """Run the scenario on the virtual clock. Raises the errors of the function `run`."""
         prepared = self.prepared
         try:
-            if prepared.python:
-                return simulate(self.arun(), seed=prepared.seeds.seed)
-            return run_virtual(self.arun())
+            return prepared.on_clock(self.arun())
         except CheckFailed as error:  # the clock's own findings do not pass through `arun`
             error.reproduce = prepared.reproduce
             cause = prepared.error
@@ -88,10 +84,7 @@ class Simulation:
         if prepared.has_begun:
             raise ScenarioError("this simulation has been run", hint="make another one")
         try:
-            waiting = [scenario.prompt, *scenario.then]
-            while waiting:
-                await prepared.send(waiting.pop(0))
-                waiting = [*prepared.next_prompt(), *waiting]
+            await prepared.converse()
             result = self._result()
             check_script(prepared, result)
         except CheckFailed as error:

@@ -271,6 +271,10 @@ class Scenario(Strict):
         default=kept(LoopOptions()), description="The options of each loop design."
     )
     seed: int = Field(default=0, ge=0, lt=2**63, description="The seed of everything random.")
+    shuffle_ties: bool = Field(
+        default=False,
+        description="Let timers of one instant fire in an order drawn from the seed.",
+    )
     limits: One[Limits] = Field(default=kept(Limits()), description="The bounds of the run.")
     system_prompt: str = Field(default="", description="The system prompt.")
     history: Many[PastMessage] = Field(

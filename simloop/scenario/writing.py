@@ -28,11 +28,11 @@ _LONGEST_KEY = 1_000  # YAML reads a longer one only after a `? `
 _ORDER = {
     name: place
     for place, name in enumerate((
-        "title", "loop", "judge_as", "bugs", "loops", "seed", "limits", "compaction", "retry",
-        "context", "tool_execution", "hook_isolation", "clock", "faults", "warn_after",
-        "max_transitions", "max_trace_chars", "abort", "queue", "system_prompt", "history",
-        "prompt", "then", "files", "shell_timeout", "tools", "hooks", "model", "summaries",
-        "expect", "expect_on",
+        "title", "loop", "judge_as", "bugs", "loops", "seed", "shuffle_ties", "limits",
+        "compaction", "retry", "context", "tool_execution", "hook_isolation", "clock", "faults",
+        "warn_after", "max_transitions", "max_trace_chars", "abort", "queue", "system_prompt",
+        "history", "prompt", "then", "files", "shell_timeout", "tools", "hooks", "model",
+        "summaries", "expect", "expect_on",
     ))
 }  # fmt: skip
 """The order of the keys: the settings, the prompt, the world, the expectations."""

@@ -414,3 +414,23 @@ def test_callbacks_see_calls_and_results_as_they_are() -> None:
 def test_a_text_that_no_trace_can_hold_is_the_authors_mistake() -> None:
     with pytest.raises(ScenarioError, match="half of a surrogate pair"):
         run(Scenario(prompt="\ud800", model=[Reply(say="Hello.")]))
+
+
+TWINS = parse_scenario("""
+prompt: Look twice.
+tools: {left: {takes: 1s}, right: {takes: 1s}}
+tool_execution: {order: parallel}
+model: [{call: {left: {}, right: {}}}, {say: Done.}]
+""")
+
+
+@pytest.mark.parametrize("tools", [[], [time.time]], ids=["unsealed", "sealed"])
+def test_timers_of_one_instant_fire_in_an_order_drawn_from_the_seed(tools: list[Any]) -> None:
+    def order(seed: int, *, shuffle: bool) -> str:
+        scenario = TWINS.model_copy(update={"shuffle_ties": shuffle})
+        record = run(scenario, seed=seed, tools=tools).trace.entries
+        return " ".join(e.name for e in record if isinstance(e, entries.ToolResult))
+
+    assert {order(seed, shuffle=False) for seed in range(8)} == {"left right"}
+    assert {order(seed, shuffle=True) for seed in range(8)} == {"left right", "right left"}
+    assert all(order(3, shuffle=True) == order(3, shuffle=True) for _ in range(3))

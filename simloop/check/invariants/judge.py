@@ -4,8 +4,8 @@ Not here: the invariants, and what a violation leads to (verify.py, fuzz). The r
 entry costs only the invariants that look at its kind, because a judge listens to every fuzzed run.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
@@ -32,25 +32,45 @@ class Violation(Struct, frozen=True):
         return f"{self.name}: {self.text} (entry {self.seq})"
 
 
+class Chosen(NamedTuple):
+    """The invariants that are judged, and the reason for each that is not.
+
+    All runs of one plan have the same ones, so a search chooses them once for many runs.
+    """
+
+    judged: tuple[Invariant, ...]
+    unjudged: Mapping[str, str]
+
+
+def choose(subject: Subject, invariants: Sequence[Invariant] | None = None) -> Chosen:
+    """Return which of `invariants`, by default all, are judged in a run of `subject`."""
+    each = all_invariants() if invariants is None else invariants
+    reasons = {one.name: reason for one in each if (reason := one.unjudged(subject))}
+    return Chosen(tuple(one for one in each if one.name not in reasons), reasons)
+
+
 class Judge:
     """Judges one conversation, entry by entry; a listener of its recorder.
 
-    `violations` are those found so far, one for each invariant at most. `unjudged` has the reason
-    for each invariant that is not judged.
+    `violations` are those found so far, one for each invariant at most; `tell` is called with each.
+    `unjudged` has the reason for each invariant that is not judged.
     """
 
-    def __init__(self, subject: Subject, invariants: Sequence[Invariant] | None = None) -> None:
+    def __init__(
+        self,
+        subject: Subject,
+        invariants: Sequence[Invariant] | Chosen | None = None,
+        tell: Callable[[Violation], None] | None = None,
+    ) -> None:
+        chosen = invariants if isinstance(invariants, Chosen) else choose(subject, invariants)
         self.subject = subject
         self.violations: list[Violation] = []
-        self.unjudged: dict[str, str] = {}
+        self.unjudged = chosen.unjudged
+        self._tell = tell
         self._read = subject.facts.read
         self._watches: dict[type, list[tuple[Invariant, Any]]] = {}
-        for each in all_invariants() if invariants is None else invariants:
-            reason = each.unjudged(subject)
-            if reason:
-                self.unjudged[each.name] = reason
-            else:
-                self._begin(each)
+        for each in chosen.judged:
+            self._begin(each)
 
     def _begin(self, each: Invariant) -> None:
         watch = each.watch(self.subject)
@@ -69,10 +89,16 @@ class Judge:
             try:
                 send(entry)
             except StopIteration as violated:
-                self.violations.append(Violation(each, violated.value, entry.seq, entry.at_ns))
-                found.append(each)
+                found.append(self._find(each, violated.value, entry))
         for each in found:
             self._drop(each)
+
+    def _find(self, violated: Invariant, text: str, entry: AnyEntry) -> Invariant:
+        violation = Violation(violated, text, entry.seq, entry.at_ns)
+        self.violations.append(violation)
+        if self._tell is not None:
+            self._tell(violation)
+        return violated
 
     def _drop(self, found: Invariant) -> None:
         """Send nothing more to an invariant that is violated."""

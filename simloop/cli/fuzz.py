@@ -1,0 +1,199 @@
+"""`simloop fuzz`: search generated worlds for runs in which a loop breaks a rule.
+
+Not here: the search (fuzz/search.py). The rule to keep: with `--runs` and `--seed` the findings and
+all the report but its times are the same on every machine; and Ctrl-C ends with the report so far.
+"""
+
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from simloop.cli.completion import loop_names
+from simloop.cli.options import check_loop_exists
+from simloop.cli.progress import StatusLine
+from simloop.cli.terminal import json_text, note, out, out_exactly, out_lines, plain
+from simloop.errors import ScenarioError
+from simloop.fuzz.failures import Finding
+from simloop.fuzz.search import FuzzReport, Search
+from simloop.fuzz.swarm import Arm
+from simloop.scenario.catalog import SUFFIX
+from simloop.scenario.writing import scenario_text
+from simloop.trace.storage import create_folder, write_file
+
+_SECONDS = 30.0
+_BETWEEN = 100
+"""The runs between two looks at the clock of the status line."""
+
+
+@click.command("fuzz")
+@click.option(
+    "--loop",
+    default="reference",
+    show_default=True,
+    metavar="NAME",
+    shell_complete=loop_names,
+    help="The loop to test: a design, a version of one, or module:attribute for your own.",
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0, min_open=True),
+    help=f"How long to search; by default {_SECONDS:.0f} seconds.",
+)
+@click.option("--runs", type=click.IntRange(1), help="How many runs to make, instead of a time.")
+@click.option(
+    "--seed", type=click.IntRange(0, 2**63, max_open=True), default=0, show_default=True,
+    help="The seed of the search.",
+)  # fmt: skip
+@click.option(
+    "--arm",
+    type=click.Choice([str(arm) for arm in Arm]),
+    default=str(Arm.STEERED),
+    show_default=True,
+    help="The way to search; each has what the one before it has.",
+)
+@click.option(
+    "--out",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="FOLDER",
+    help="Write each failure to FOLDER, as a scenario file.",
+)
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="The format of the output.",
+)
+def command(
+    *,
+    loop: str,
+    seconds: float | None,
+    runs: int | None,
+    seed: int,
+    arm: str,
+    folder: Path | None,
+    output_format: str,
+) -> int:
+    """Search generated worlds for runs in which a loop breaks a rule.
+
+    The rules are those of `simloop invariants`, and that every run comes to an end once the model
+    answers well. The exit code is 1 if a failure was found.
+    """
+    check_loop_exists(loop)
+    if seconds is None and runs is None:
+        seconds = _SECONDS
+    if folder is not None:
+        create_folder(folder)
+    search = Search(loop, seed=seed, arm=arm)
+    _search(search, runs, seconds, as_text=output_format == "text")
+    report = search.report()
+    written = {} if folder is None else dict(_write(report, folder))
+    if output_format == "json":
+        out_exactly(_json(report, written))
+    else:
+        out_lines(_lines(report, written))
+    return 1 if report.findings else 0
+
+
+def _search(search: Search, runs: int | None, seconds: float | None, *, as_text: bool) -> None:
+    """Search to the end, or to Ctrl-C; print each finding when it is found."""
+    try:
+        with StatusLine(sys.stderr) as status:
+            for finding in search.steps(runs=runs, seconds=seconds):
+                if search.runs % _BETWEEN == 0:
+                    status.say(_progress(search))
+                if finding is not None and as_text:
+                    status.clear()
+                    out(_found(finding))
+    except KeyboardInterrupt:
+        note("interrupted: this is what was found so far")
+
+
+def _progress(search: Search) -> str:
+    report = search.report()
+    pace = report.runs / report.cpu_s if report.cpu_s else 0
+    hours = report.virtual_s / 3600
+    return (
+        f"{report.runs:,} runs, {pace:,.0f} a second, {hours:,.0f} h of virtual time, "
+        f"{report.edges} edges, {report.reached} situations, {len(report.findings)} failures"
+    )
+
+
+def _found(finding: Finding) -> str:
+    return f"FAILED {finding.name} in run {finding.run}: {plain(finding.breach.text)}"
+
+
+def _write(report: FuzzReport, folder: Path) -> Iterator[tuple[int, str]]:
+    """Write each finding; yield its number and the name of the file."""
+    for number, finding in enumerate(report.findings):
+        same = [each for each in report.findings[:number] if each.name == finding.name]
+        name = f"{finding.name}-{len(same) + 1}" if same else finding.name
+        path = folder / f"{name.lower()}{SUFFIX}"
+        try:
+            text = scenario_text(finding.scenario, _comment(report, finding, path))
+        except ScenarioError as error:
+            note(f"{path}: {error}")
+            continue
+        write_file(path, text.encode())
+        yield number, str(path)
+
+
+def _comment(report: FuzzReport, finding: Finding, path: Path) -> str:
+    loop = shlex.quote(report.loop)
+    return (
+        f"{finding.name}: {finding.breach.sentence}\n"
+        f"{finding.breach.text}\n"
+        f"found by: simloop fuzz --loop {loop} --seed {report.seed} --runs {finding.run}\n"
+        f"pytest: def test_it(simloop_run): simloop_run({path.name!r}, loop={report.loop!r})"
+    )
+
+
+def _lines(report: FuzzReport, written: dict[int, str]) -> Iterator[str]:
+    for number, finding in enumerate(report.findings):
+        yield ""
+        yield f"{finding.name}: {finding.breach.sentence}"
+        yield f"  {plain(finding.breach.text)}"
+        yield f"  first in run {finding.run}, in {finding.count} runs in all"
+        if not finding.reproduced:
+            yield "  a run of the scenario alone does not fail: the loop keeps something for it"
+        if number in written:
+            yield f"  written to {plain(written[number])}"
+    yield ""
+    found = len(report.findings)
+    yield (
+        f"{report.runs:,} runs of {plain(report.loop)}, {report.edges} edges, "
+        f"{report.reached} situations: {found or 'no'} failure{'s' * (found != 1)}"
+    )
+    yield f"{report.cpu_s:.1f} s of computing, {report.virtual_s / 3600:,.0f} h of virtual time"
+
+
+def _json(report: FuzzReport, written: dict[int, str]) -> str:
+    return json_text(
+        {
+            "loop": report.loop,
+            "seed": report.seed,
+            "arm": report.arm,
+            "runs": report.runs,
+            "cpu_s": report.cpu_s,
+            "virtual_s": report.virtual_s,
+            "edges": report.edges,
+            "situations": report.reached,
+            "failures": [
+                {
+                    "rule": finding.name,
+                    "sentence": finding.breach.sentence,
+                    "text": plain(finding.breach.text),
+                    "run": finding.run,
+                    "count": finding.count,
+                    "reproduced": finding.reproduced,
+                    "file": written.get(number),
+                }
+                for number, finding in enumerate(report.findings)
+            ],
+        }
+    )

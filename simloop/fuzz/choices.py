@@ -1,0 +1,112 @@
+"""Choices: the one interface through which worlds are drawn, and its back ends.
+
+Not here: what is drawn (settings.py, replies.py, scripts.py). The rule to keep: 0 is always the
+benign choice (no fault, no latency, the default), and a recorded list that is used up gives 0. So
+a list of choices that is cut, or in which a number is made smaller, draws a plainer world.
+"""
+
+import _random
+from collections.abc import Sequence
+from typing import Protocol
+
+from simloop.virtual.seeds import Seeds
+
+
+class Choices(Protocol):
+    """A source of choices."""
+
+    def boolean(self, p: float) -> bool:
+        """Return whether something of probability `p` happens; False is the benign choice."""
+        ...
+
+    def integer(self, low: int, high: int) -> int:
+        """Return an integer from `low` to `high`; `low` is the benign choice."""
+        ...
+
+    def weighted(self, weights: Sequence[int]) -> int:
+        """Return an index, each as probable as its weight; one of weight 0 is never returned.
+
+        Index 0 is the benign choice, also if its weight is 0.
+        """
+        ...
+
+
+class SeededChoices:
+    """Choices drawn from a seed, by a generator that belongs to nobody else."""
+
+    __slots__ = ("_draw",)
+
+    def __init__(self, seed: int) -> None:
+        # The base class of `random.Random` draws the same numbers with fewer calls.
+        self._draw = _random.Random(Seeds(seed).number("fuzz")).random
+
+    def boolean(self, p: float) -> bool:
+        """Return whether something of probability `p` happens."""
+        return self._draw() < p
+
+    def integer(self, low: int, high: int) -> int:
+        """Return an integer from `low` to `high`."""
+        return low + int(self._draw() * (high - low + 1))
+
+    def weighted(self, weights: Sequence[int]) -> int:
+        """Return an index, each as probable as its weight."""
+        left = self._draw() * sum(weights)
+        for index, weight in enumerate(weights):
+            left -= weight
+            if left < 0:
+                return index
+        return 0
+
+
+class RecordedChoices:
+    """Choices read from a list; what the list does not have is 0, the benign choice.
+
+    A number that is out of the range of its choice is the largest that fits.
+    """
+
+    __slots__ = ("_left",)
+
+    def __init__(self, drawn: Sequence[int]) -> None:
+        self._left = iter(drawn)
+
+    def boolean(self, p: float) -> bool:
+        """Return whether something happens, unless it has the probability 0 or 1."""
+        drawn = bool(next(self._left, 0))
+        return (drawn or p >= 1) and p > 0
+
+    def integer(self, low: int, high: int) -> int:
+        """Return the next number above `low`, at most `high`."""
+        return min(low + max(next(self._left, 0), 0), high)
+
+    def weighted(self, weights: Sequence[int]) -> int:
+        """Return the next number as an index; 0 if its weight is 0."""
+        index = min(max(next(self._left, 0), 0), len(weights) - 1)
+        return index if weights[index] else 0
+
+
+class Recording:
+    """Choices of another source, which `drawn` keeps for `RecordedChoices`."""
+
+    __slots__ = ("_source", "drawn")
+
+    def __init__(self, source: Choices) -> None:
+        self._source = source
+        self.drawn: list[int] = []
+
+    def boolean(self, p: float) -> bool:
+        """Return and keep a choice of the source."""
+        value = self._source.boolean(p)
+        self.drawn.append(int(value))
+        return value
+
+    def integer(self, low: int, high: int) -> int:
+        """Return and keep a choice of the source."""
+        value = self._source.integer(low, high)
+        self.drawn.append(value - low)
+        return value
+
+    def weighted(self, weights: Sequence[int]) -> int:
+        """Return and keep a choice of the source."""
+        value = self._source.weighted(weights)
+        self.drawn.append(value)
+        return value

@@ -1,0 +1,242 @@
+"""The alphabet of replies: all that a provider has been seen to send, and to fail to send.
+
+A reply is drawn along a few axes: its content, its end, and for some ends the details of a failed
+call; then its pace, its usage and the steps that it reports. The alphabet is that of the real bugs
+in scenarios/BUGS.md.
+
+Not here: how probable each variant is (swarm.py). The rules to keep: the first variant of each axis
+is the benign one; and a reply is made once for each combination, because validating it costs more
+than playing it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from simloop.scenario.replies import Http, Pace, Reply, StreamFault, TokenUsage
+
+TOOLS = ("read", "search", "write", "shell")
+"""The names of the tools that replies call; `settings.py` defines them."""
+
+_Keys = Mapping[str, Any]
+
+
+def _path(n: int) -> _Keys:
+    return {"path": f"file-{n}"}
+
+
+CONTENTS: Mapping[str, Callable[[int], _Keys]] = {
+    "text": lambda n: {"say": f"Answer {n}."},
+    "call": lambda n: {"call": {"read": _path(n)}},
+    "text and call": lambda n: {"say": f"Look {n}.", "call": {"search": _path(n)}},
+    "two calls": lambda n: {"call": {"read": _path(n), "search": _path(n)}},
+    "all tools": lambda n: {"say": f"Four {n}.", "call": dict.fromkeys(TOOLS, _path(n))},
+    "equal calls": lambda n: {"call": [{"read": _path(n)}, {"read": _path(n)}]},
+    "many calls": lambda n: {"call": [{TOOLS[i % 4]: _path(10 * n + i)} for i in range(7)]},
+    "writing call": lambda n: {"call": {"write": _path(n)}},
+    "repeated call": lambda _: {"call": {"shell": {"path": "again"}}},
+    "thought and text": lambda n: {"think": f"Thought {n}.", "say": f"Said {n}."},
+    "thought and call": lambda n: {"think": f"Thought {n}.", "call": {"write": _path(n)}},
+    "thought": lambda n: {"think": f"Only a thought {n}."},
+    "nothing": lambda _: {},
+    "blank": lambda _: {"say": " "},
+    "long text": lambda n: {"say": [f"Long {n}: ", "word " * 150]},
+    "huge text": lambda n: {"say": [f"Huge {n}: " + "many words " * 2_000]},
+    "odd text": lambda n: {"say": [f"\x1b[31mred {n}\x00", "\U0001f600 [b]x[/b]", "\n\n"]},
+    "malformed arguments": lambda _: {"call": {"read": '{"path": '}},
+    "empty arguments": lambda _: {"call": {"read": ""}},
+    "null arguments": lambda _: {"call": {"read": "null"}},
+    "list arguments": lambda _: {"call": {"read": "[1]"}},
+    "wrong type": lambda n: {"call": {"read": {"path": n}}},
+    "missing argument": lambda _: {"call": {"read": {}}},
+    "extra argument": lambda n: {"call": {"read": {"path": "a", "extra": n}}},
+    "unknown tool": lambda n: {"call": {"nonesuch": _path(n)}},
+    "capital name": lambda n: {"call": {"READ": _path(n)}},
+    "good and unknown": lambda n: {"call": {"read": _path(n), "nonesuch": {}, "search": _path(n)}},
+    "good and malformed": lambda n: {"call": {"read": _path(n), "write": "{"}},
+    "duplicate ids": lambda n: {"call": {"read": _path(n), "write": _path(n)}, "ids": ["a", "a"]},
+    "earlier id": lambda n: {"call": {"read": _path(n)}, "ids": ["call-1"]},
+    "empty id": lambda n: {"call": {"read": _path(n)}, "ids": [""]},
+    "pieces": lambda n: {"call": {"read": _path(n)}, "fragments": 3},
+    "interleaved": lambda n: {
+        "call": {"read": _path(n), "write": _path(n)}, "fragments": 2, "interleave": True,
+    },
+    "half call": lambda _: {"half_call": {"read": '{"pa'}},
+    "text and half call": lambda n: {"say": f"Cut {n}.", "half_call": {"write": '{"path": "'}},
+    "call and half call": lambda n: {"call": {"read": _path(n)}, "half_call": {"write": "{"}},
+}  # fmt: skip
+"""The contents of a reply; each takes a number, so that texts and arguments differ."""
+
+_SILENT = frozenset({"nothing"})
+
+_WORDS = (
+    "stop", "tool_calls", "length", "content_filter", "error", "weird_reason", "network_error", "",
+    "end_turn", "max_tokens", "refusal", "malformed_function_call", "STOP", "unknown", "tool_use",
+)  # fmt: skip
+_CODES = ("overloaded_error", "rate_limit_error", "context_length_exceeded", "server_error", "",
+          "invalid_request_error", "aborted", "insufficient_quota")  # fmt: skip
+_STATUSES = (429, 500, 503, 529, 502, 504, 408, 400, 401, 402, 403, 404, 413, 418, 520)
+
+ENDS: Mapping[str, _Keys] = {
+    "plain": {},
+    **{f"finish {word or 'empty'}": {"finish": word} for word in _WORDS},
+    "unfinished": {"unfinished": True},
+    "lost mid-output": {"lost": "mid-output"},
+    **{
+        f"error part {code or 'without code'}": {
+            "error": StreamFault(message=f"failed: {code}", code=code)
+        }
+        for code in _CODES
+    },
+    "stalled mid-output": {"stall": "mid-output"},
+    "lost before headers": {"lost": "before-headers"},
+    "lost after headers": {"lost": "after-headers"},
+    "stalled before headers": {"stall": "before-headers"},
+    "stalled after headers": {"stall": "after-headers"},
+    **{f"http {status}": {"status": status} for status in _STATUSES},
+    "raises": {"raises": "the client is broken"},
+}
+"""The ends of a reply; the first is a finish with the word that fits."""
+
+_MID, _BEFORE = "mid-output", ("before-headers", "after-headers")
+
+# Simulations begin at the first second of 2026.
+WAITS: Sequence[_Keys] = (
+    {},
+    {"retry_after": "1s"},
+    {"retry_after": "5s"},
+    {"retry_after": "250ms"},
+    {"retry_after": "45s"},
+    {"retry_after": "86400s"},
+    {"headers": {"retry-after-ms": "1500"}},
+    {"retry_after": "9s", "headers": {"retry-after-ms": "700"}},
+    {"headers": {"Retry-After": "Thu, 01 Jan 2026 00:00:20 GMT"}},
+    {"headers": {"retry-after": "Wed, 31 Dec 2025 23:59:00 GMT"}},
+    {"headers": {"retry-after": "0"}},
+    {"headers": {"retry-after": "-3"}},
+    {"headers": {"retry-after": "soon"}},
+    {"headers": {"retry-after": "1e400"}},
+    {"headers": {"x-request-id": "17"}},
+)
+"""The ways in which a failed call asks for a wait."""
+
+BODIES: Sequence[_Keys] = (
+    {},
+    {"message": "prompt is too long: 210000 tokens > 200000 maximum"},
+    {"body": {"error": {"code": "context_length_exceeded", "message": "too long"}}},
+    {"body": {"error": {"type": "server_error", "message": "The server had an error"}}},
+    {"body": {"error": {"code": "insufficient_quota", "message": "You exceeded your quota"}}},
+    {"body": {"error": {"type": "rate_limit_error", "message": "rate limit: 15000 tokens"}}},
+    {"body": {"error": {"status": "RESOURCE_EXHAUSTED", "message": "Too many tokens per minute"}}},
+    {"body": {"error": {"message": "input is too long for requested model"}}},
+    {"message": "Throttling: too many tokens, please wait"},
+    {"message": "the 500 files exceed nothing"},
+    {"body": "<html>Bad Gateway</html>"},
+    {"code": "overloaded_error"},
+)  # fmt: skip
+"""The bodies of a failed call: overflows in the words of providers, and words that look so."""
+
+PACES: Sequence[_Keys] = (
+    {},
+    {"first_part": "1s"},
+    {"per_part": "100ms"},
+    {"first_part": "30s"},
+    {"first_part": "999ms", "per_part": "1s"},
+    {"per_part": "2s"},
+    {"per_token": "20ms"},
+    {"first_part": "170s", "per_part": "60s"},
+)
+"""The paces at which parts arrive."""
+
+USAGES: Sequence[_Keys | None] = (
+    None,
+    {"input": 0, "output": 0},
+    {"input": 120, "output": 15},
+    {"input": 500_000, "output": 4_000},
+    {"input": 10**9, "output": 10**9},
+)
+"""The token counts that a provider reports."""
+
+STEPS = (1, 0, 2, 3, 5, 19, 20, 21, 100)
+"""The steps that a reply reports."""
+
+CONTENT_NAMES, END_NAMES = tuple(CONTENTS), tuple(ENDS)
+_CONTENT_LIST, _END_LIST = tuple(CONTENTS.values()), tuple(ENDS.values())
+
+
+class Recipe(NamedTuple):
+    """A reply as numbers, one for each axis; all 0 is a short text that ends well.
+
+    `number` makes texts and arguments differ.
+    """
+
+    content: int = 0
+    end: int = 0
+    wait: int = 0
+    body: int = 0
+    pace: int = 0
+    usage: int = 0
+    steps: int = 0
+    number: int = 0
+
+
+@lru_cache(maxsize=50_000)
+def reply_of(recipe: Recipe) -> Reply:
+    """Return the reply of a recipe; equal recipes share it.
+
+    Where two choices contradict each other, the end decides: a failed call has no content.
+    """
+    end = _END_LIST[recipe.end]
+    keys: dict[str, Any] = {}
+    where = end.get("lost") or end.get("stall")
+    if "status" in end:
+        http = {**end, **WAITS[recipe.wait], **BODIES[recipe.body]}
+        return Reply(http=Http(**http), pace=Pace(**PACES[recipe.pace]))
+    if "raises" in end or where in _BEFORE:
+        return Reply(**end, pace=Pace(**PACES[recipe.pace]))
+    content = CONTENT_NAMES[recipe.content]
+    silent = content in _SILENT
+    keys |= _CONTENT_LIST[0 if silent and where == _MID else recipe.content](recipe.number)
+    keys |= end
+    if not end and silent:
+        keys["finish"] = "stop"
+    if not end or "finish" in end:
+        usage = USAGES[recipe.usage]
+        keys["usage"] = None if usage is None else TokenUsage(**usage)
+        keys["steps"] = STEPS[recipe.steps]
+    return Reply(**keys, pace=Pace(**PACES[recipe.pace]))
+
+
+LAST = Reply(say="All is done.", times="always")
+"""The last reply of every script: from there on the model answers well."""
+
+SUMMARIES: Mapping[str, Callable[[int], Reply]] = {
+    "good": lambda n: Reply(say=f"Summary {n}."),
+    "long": lambda n: Reply(say=[f"Summary {n}: " + "as long as everything " * 400]),
+    "empty": lambda _: Reply(finish="stop"),
+    "http 500": lambda _: Reply(http=Http(status=500)),
+    "http 429": lambda _: Reply(http=Http(status=429, retry_after="2s")),
+    "overflow": lambda _: Reply(http=Http(status=413, message="prompt is too long")),
+    "http 401": lambda _: Reply(http=Http(status=401)),
+    "cut off": lambda n: Reply(say=f"Half a summary {n}", finish="length"),
+    "unfinished": lambda n: Reply(say=f"Broken summary {n}", unfinished=True),
+    "lost": lambda n: Reply(say=f"Lost summary {n}", lost="mid-output"),
+    "filtered": lambda _: Reply(finish="content_filter"),
+    "with a call": lambda n: Reply(say=f"Summary {n}.", call={"read": _path(n)}),
+    "thought": lambda n: Reply(think=f"Thought {n}.", finish="stop"),
+    "slow": lambda n: Reply(say=f"Slow summary {n}.", pace=Pace(first_part="20s")),
+    "stalled": lambda _: Reply(stall="before-headers"),
+    "raises": lambda _: Reply(raises="the client is broken"),
+}
+"""The replies to requests for a summary."""
+
+LAST_SUMMARY = Reply(say="The summary.", times="always")
+
+
+@lru_cache(maxsize=1_000)
+def summary_of(kind: int, number: int) -> Reply:
+    """Return a reply to a request for a summary."""
+    return _SUMMARY_LIST[kind](number)
+
+
+_SUMMARY_LIST = tuple(SUMMARIES.values())

@@ -1,0 +1,191 @@
+"""Scripts: the replies of one run, and what its user does meanwhile.
+
+Not here: the alphabet of replies (replies.py). The rules to keep: the last reply is `LAST`, so the
+faults stop and the loop must come to an end; and drawing a script validates nothing, because it is
+drawn for each run.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from simloop.fuzz.choices import Choices
+from simloop.fuzz.replies import (
+    BODIES,
+    CONTENTS,
+    END_NAMES,
+    ENDS,
+    LAST,
+    LAST_SUMMARY,
+    PACES,
+    STEPS,
+    SUMMARIES,
+    USAGES,
+    WAITS,
+    Recipe,
+    reply_of,
+    summary_of,
+)
+from simloop.fuzz.settings import Abilities
+from simloop.fuzz.swarm import Arm, features_on, weights_of
+from simloop.kernel.machine import Feature
+from simloop.scenario.replies import Reply
+from simloop.scenario.schema import Queued, Scenario, Trigger
+
+FEATURES = ("abort", "queue", "prompts", "pace", "usage", "steps", "shuffle", "storm")
+_TIMES = ("0s", "1ns", "50ms", "1s", "1001ms", "2s", "2500ms", "5s", "31s", "200s")
+_AT_BOUNDARY = ("request", "part", "text-delta", "tool-call", "finish", "error", "tool-started",
+                "tool-result", "reasoning-delta", "tool-call-delta", "stream-cut")  # fmt: skip
+_IN_ENGINE = ("backoff", "compaction", "hook", "transition")
+_KINDS = 8
+"""The most variants of one axis that are on in a family, besides the benign one."""
+_OF_HTTP = frozenset(n for n, name in enumerate(END_NAMES) if name.startswith("http"))
+_ENDLESS = [n for n, name in enumerate(END_NAMES) if name.startswith("stalled")]
+
+
+@lru_cache(maxsize=4_000)
+def trigger_of(at: int, after: str, nth: int) -> Trigger:
+    """Return a trigger: after an entry, or at a time if there is no entry."""
+    return Trigger(after=after, nth=nth) if after else Trigger(at=_TIMES[at])  # type: ignore[arg-type]
+
+
+@lru_cache(maxsize=4_000)
+def queued_of(at: int, after: str, nth: int, number: int, later: bool) -> Queued:  # noqa: FBT001
+    """Return a message of the user."""
+    when: dict[str, Any] = {"after": after, "nth": nth} if after else {"at": _TIMES[at]}
+    return Queued(say=f"Message {number}.", follow_up=later, **when)
+
+
+class Weights(NamedTuple):
+    """What the scripts of one family are made of; see `weights_of_family`."""
+
+    on: frozenset[str]
+    contents: Sequence[int]
+    ends: Sequence[int]
+    waits: Sequence[int]
+    bodies: Sequence[int]
+    paces: Sequence[int]
+    usages: Sequence[int]
+    steps: Sequence[int]
+    summaries: Sequence[int]
+    length: int
+    entries: Sequence[str]
+
+
+def weights_of_family(choices: Choices, abilities: Abilities, arm: Arm) -> Weights:
+    """Return what the scripts of a new family are made of."""
+    lacks = abilities.lacks
+    left_out = {"abort"} if Feature.ABORT in lacks else set()
+    if not abilities.ends:
+        left_out.add("storm")
+    if arm in (Arm.UNIFORM, Arm.SWARM):
+        left_out |= {"steps"}
+    on = features_on(choices, [each for each in FEATURES if each not in left_out], arm)
+    ends = weights_of(choices, len(ENDS), arm, most=_KINDS)
+    if not abilities.has_engine:  # nothing but the agent's own code bounds a stream that stalls
+        for stalled in _ENDLESS:
+            ends[stalled] = 0
+    in_engine = () if Feature.TRIGGERS in lacks else _IN_ENGINE
+    return Weights(
+        on=on,
+        contents=weights_of(choices, len(CONTENTS), arm, most=_KINDS),
+        ends=ends,
+        waits=weights_of(choices, len(WAITS), arm),
+        bodies=weights_of(choices, len(BODIES), arm),
+        paces=weights_of(choices, len(PACES), arm),
+        usages=weights_of(choices, len(USAGES), arm),
+        steps=weights_of(choices, len(STEPS), arm),
+        summaries=() if Feature.COMPACTION in lacks else weights_of(choices, len(SUMMARIES), arm),
+        length=(3, 6, 1, 10)[choices.integer(0, 3)],
+        entries=(*_AT_BOUNDARY, *in_engine),
+    )
+
+
+def reply_for(choices: Choices, weights: Weights, number: int) -> Reply:
+    """Draw one reply."""
+    on = weights.on
+    end = choices.weighted(weights.ends)
+    failed = end in _OF_HTTP
+    return reply_of(
+        Recipe(
+            0 if failed else choices.weighted(weights.contents),
+            end,
+            choices.weighted(weights.waits) if failed else 0,
+            choices.weighted(weights.bodies) if failed and choices.boolean(0.4) else 0,
+            choices.weighted(weights.paces) if "pace" in on and choices.boolean(0.5) else 0,
+            choices.weighted(weights.usages) if "usage" in on else 0,
+            choices.weighted(weights.steps) if "steps" in on and choices.boolean(0.5) else 0,
+            number,
+        )
+    )
+
+
+def model_for(choices: Choices, weights: Weights) -> list[Reply]:
+    """Draw the replies of a run; the last one is `LAST`, or a storm that never ends."""
+    length = choices.integer(0, weights.length)
+    replies = [reply_for(choices, weights, number) for number in range(length)]
+    if "storm" in weights.on and choices.boolean(0.05):
+        storm = reply_for(choices, weights, length)
+        return [*replies, storm.model_copy(update={"times": "always"})]
+    return [*replies, LAST]
+
+
+def summaries_for(choices: Choices, weights: Weights) -> list[Reply]:
+    """Draw the replies to requests for a summary."""
+    if not weights.summaries:
+        return []
+    length = choices.integer(0, 3)
+    kinds = [choices.weighted(weights.summaries) for _ in range(length)]
+    return [*(summary_of(kind, n) for n, kind in enumerate(kinds)), LAST_SUMMARY]
+
+
+def _trigger(choices: Choices, weights: Weights) -> tuple[int, str, int]:
+    if choices.boolean(0.6):
+        entry = weights.entries[choices.integer(0, len(weights.entries) - 1)]
+        return 0, entry, choices.integer(1, 4)
+    return choices.integer(0, len(_TIMES) - 1), "", 1
+
+
+def abort_for(choices: Choices, weights: Weights) -> Trigger | None:
+    """Draw an abort, or none."""
+    if "abort" not in weights.on or not choices.boolean(0.5):
+        return None
+    return trigger_of(*_trigger(choices, weights))
+
+
+def message_for(choices: Choices, weights: Weights, number: int) -> Queued:
+    """Draw a message of the user."""
+    return queued_of(*_trigger(choices, weights), number, choices.boolean(0.3))
+
+
+def queue_for(choices: Choices, weights: Weights) -> list[Queued]:
+    """Draw the messages of the user."""
+    if "queue" not in weights.on:
+        return []
+    return [message_for(choices, weights, n) for n in range(choices.integer(0, 3))]
+
+
+_FURTHER = (["And then?"], ["And then?", "And at last?"])
+
+
+def further_prompts(choices: Choices, weights: Weights) -> list[str]:
+    """Draw the prompts after the first."""
+    if "prompts" not in weights.on:
+        return []
+    number = choices.integer(0, len(_FURTHER))
+    return _FURTHER[number - 1] if number else []
+
+
+def world_for(choices: Choices, settings: Scenario, weights: Weights) -> Scenario:
+    """Draw the script of one run in the settings of its family."""
+    return settings.model_copy(
+        update={
+            "model": model_for(choices, weights),
+            "summaries": summaries_for(choices, weights),
+            "abort": abort_for(choices, weights),
+            "queue": queue_for(choices, weights),
+            "then": further_prompts(choices, weights),
+            "shuffle_ties": "shuffle" in weights.on and choices.boolean(0.5),
+            "seed": choices.integer(0, 999),
+        }
+    )

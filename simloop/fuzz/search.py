@@ -1,0 +1,191 @@
+"""The search: it draws worlds, plays them, and follows those that reach something new.
+
+Not here: the alphabets (replies.py, settings.py) and the text of a report (cli). The rules to keep:
+a search is a pure function of its seed, its arm and the number of its runs; only `seconds` ends it
+by a clock.
+"""
+
+import contextlib
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from simloop.check.invariants.invariant import Invariant
+from simloop.errors import ReplayDiverged, ScenarioError
+from simloop.fuzz.choices import Choices, SeededChoices
+from simloop.fuzz.coverage import Coverage
+from simloop.fuzz.failures import Finding, Findings
+from simloop.fuzz.families import Family, new_settings
+from simloop.fuzz.play import Breach, chosen_for, play
+from simloop.fuzz.settings import Abilities
+from simloop.fuzz.swarm import Arm
+from simloop.runs.chosen_loop import choose_loop
+from simloop.runs.options import RunOptions
+from simloop.runs.own_loop import GivenLoop
+from simloop.runs.plan import Plan
+from simloop.scenario.schema import Scenario
+from simloop.virtual.border import kept_border
+
+_RUNS_OF_FAMILY = 24
+_TWICE = 20
+"""One run in so many is made twice, and the runs compared."""
+_CORPUS = 400
+"""The worlds that are kept because they reached something new."""
+
+
+@dataclass(frozen=True, slots=True)
+class FuzzReport:
+    """What a search has done so far."""
+
+    loop: str
+    seed: int
+    arm: Arm
+    runs: int
+    cpu_s: float
+    virtual_s: float
+    edges: int
+    reached: int
+    findings: tuple[Finding, ...]
+
+
+class Search:
+    """A search for worlds in which a loop breaks a rule.
+
+        search = Search("mypackage:agent", seed=1)
+        for finding in search.run(seconds=60):
+            print(finding.name, finding.breach.text)
+
+    `runs` and `cpu_s` say how much has been done so far. `run` may be called again, and goes on.
+    `invariants` replace those of the catalogue. Raises ScenarioError for a loop that is none.
+    """
+
+    def __init__(
+        self,
+        loop: GivenLoop,
+        *,
+        seed: int = 0,
+        arm: Arm | str = Arm.STEERED,
+        invariants: Sequence[Invariant] | None = None,
+        **given: Any,
+    ) -> None:
+        self.loop, self.seed, self.arm = loop, seed, Arm(arm)
+        self._given: RunOptions = {"loop": loop, **given}  # type: ignore[typeddict-item]
+        self._invariants = invariants
+        chosen = choose_loop(Scenario(prompt="Do the work."), self._given)
+        self.name = chosen.name
+        self._abilities = Abilities.of(chosen.design)
+        self._choices: Choices = SeededChoices(seed)
+        self.coverage = Coverage(has_engine=self._abilities.has_engine)
+        self.findings = Findings()
+        self.runs = 0
+        self.cpu_s = 0.0
+        self.virtual_ns = 0
+        self._corpus: list[tuple[Family, Scenario]] = []
+        self._worlds = self._all_worlds()
+
+    def run(self, *, runs: int | None = None, seconds: float | None = None) -> Iterator[Finding]:
+        """Make so many runs more, or search for so long, and yield each new finding."""
+        for finding in self.steps(runs=runs, seconds=seconds):
+            if finding is not None:
+                yield finding
+
+    def steps(
+        self, *, runs: int | None = None, seconds: float | None = None
+    ) -> Iterator[Finding | None]:
+        """Search as `run` does; yield after each run the new finding, or None."""
+        until = None if runs is None else self.runs + runs
+        end_s = None if seconds is None else time.monotonic() + seconds
+        with kept_border():
+            while (until is None or self.runs < until) and (
+                end_s is None or time.monotonic() < end_s
+            ):
+                yield self._next()
+
+    def report(self) -> FuzzReport:
+        """Return what has been done so far."""
+        return FuzzReport(
+            loop=self.name,
+            seed=self.seed,
+            arm=self.arm,
+            runs=self.runs,
+            cpu_s=self.cpu_s,
+            virtual_s=self.virtual_ns / 1e9,
+            edges=len(self.coverage.edges),
+            reached=len(self.coverage.reached),
+            findings=tuple(self.findings),
+        )
+
+    def _next(self) -> Finding | None:
+        """Make one run, and return a new finding."""
+        start_s = time.process_time()
+        family, world = next(self._worlds)
+        self.runs += 1
+        plan = family.plan.playing(world)
+        played = play(plan, family.chosen)
+        record = played.prepared.trace.entries
+        breach = played.breach
+        if record:
+            self.virtual_ns += record[-1].at_ns
+        if breach is None and self.runs % _TWICE == 0:
+            breach = _difference(record, play(plan, family.chosen).prepared.trace.entries)
+        is_new = self.coverage.add(record)
+        if is_new and breach is None and self.arm is Arm.STEERED:
+            self._keep(family, world)
+        self.cpu_s += time.process_time() - start_s
+        if breach is None:
+            return None
+        finding = self.findings.add(breach, world, self.runs, self.cpu_s)
+        if finding is not None:
+            self._confirm(finding)
+        return finding
+
+    def _confirm(self, finding: Finding) -> None:
+        """Run the scenario of a finding alone, as its file will be."""
+        plan = Plan(finding.scenario, self._given)
+        again = play(plan, chosen_for(plan, self._invariants)).breach
+        finding.reproduced = again is not None and again.name == finding.name
+
+    def _keep(self, family: Family, world: Scenario) -> None:
+        self._corpus.append((family, world))
+        if len(self._corpus) > _CORPUS:
+            del self._corpus[self._choices.integer(0, _CORPUS // 2)]
+
+    def _all_worlds(self) -> Iterator[tuple[Family, Scenario]]:
+        """Yield worlds without an end: new ones, and in the steered arm changed ones in turn."""
+        choices = self._choices
+        while True:
+            family = self._new_family()
+            for _ in range(_RUNS_OF_FAMILY):
+                yield family, family.world(choices)
+            if self.arm is Arm.STEERED and self._corpus:
+                for _ in range(_RUNS_OF_FAMILY):
+                    yield self._changed()
+
+    def _changed(self) -> tuple[Family, Scenario]:
+        """Return a world of the corpus with a change; newer ones are more probable."""
+        choices, last = self._choices, len(self._corpus) - 1
+        family, world = self._corpus[max(choices.integer(0, last), choices.integer(0, last))]
+        other = self._corpus[choices.integer(0, last)][1]
+        return family, family.changed(choices, world, other)
+
+    def _new_family(self) -> Family:
+        while True:
+            loop = self.loop if isinstance(self.loop, str) else "reference"
+            settings, weights = new_settings(self._choices, self._abilities, self.arm, loop)
+            with contextlib.suppress(ScenarioError):
+                return self._family(settings, weights)
+
+    def _family(self, settings: Scenario, weights: Any) -> Family:
+        plan = Plan(settings, self._given)
+        return Family(settings, weights, plan, chosen_for(plan, self._invariants))
+
+
+def _difference(record: Sequence[Any], again: Sequence[Any]) -> Breach | None:
+    """Return the breach of two runs of one world that differ."""
+    if record == again:
+        return None
+    seq = next((n for n, pair in enumerate(zip(record, again, strict=False)) if pair[0] != pair[1]),
+               min(len(record), len(again)))  # fmt: skip
+    error = ReplayDiverged(f"a second run differs from the first one at entry {seq}")
+    return Breach.of_error(error)

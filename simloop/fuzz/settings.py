@@ -1,0 +1,274 @@
+"""The alphabet of settings: limits at their edges, policies, tools, hooks, and what came before.
+
+Not here: the script of a run (scripts.py). The rules to keep: the first value of each list is the
+default; and what waits for ever has a limit beside it, because a run in which nothing bounds a
+tool that hangs cannot end, whatever the loop does.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from simloop.fuzz.choices import Choices
+from simloop.fuzz.replies import TOOLS
+from simloop.fuzz.swarm import Arm, features_on
+from simloop.kernel.limits import Limits
+from simloop.kernel.machine import Feature
+from simloop.kernel.policies import Compaction, HookIsolation, ToolExecution
+from simloop.kernel.retry import ExponentialBackoff
+from simloop.runs.design import Design
+from simloop.scenario.history import PastMessage
+from simloop.scenario.schema import ClockSkew, Context, Scenario, ScriptedHook, ScriptedTool
+
+_WAIT_MS = 4_000
+"""The limit of what hangs, where nothing else bounds it."""
+
+
+class Abilities(NamedTuple):
+    """What a loop can be given: `lacks` has the features that it does not have.
+
+    `has_engine` is false for an agent. `ends` is true if the loop declares that it ends whatever
+    the model does: then a model that never comes to an end is worth a try.
+    """
+
+    lacks: Collection[Feature] = ()
+    has_engine: bool = True
+    ends: bool = True
+
+    @classmethod
+    def of(cls, design: Design) -> "Abilities":
+        """Return the abilities of a loop design."""
+        declared = design.declared
+        machine = declared.machine
+        if machine is None:
+            return cls(frozenset(design.unsupported), False, declared.limits is not None)  # noqa: FBT003
+        bounded = "max_steps" in machine.bounds or "max_rounds" in machine.bounds
+        endless = bool(getattr(machine, "endless", "")) or not bounded
+        return cls(frozenset(design.unsupported), True, not endless)  # noqa: FBT003
+
+
+_OF_POLICIES = ("limits", "timeouts", "wall clock", "retry", "compaction", "context", "tool order",
+                "tool start", "tool timeout", "hook isolation", "clock")  # fmt: skip
+FEATURES = (*_OF_POLICIES, "hooks", "tools", "slow tools", "history", "system prompt")
+"""The features of settings; a family has some of them."""
+
+_NEEDS = {
+    "limits": Feature.LIMITS, "timeouts": Feature.LIMITS, "retry": Feature.POLICIES,
+    "compaction": Feature.COMPACTION, "context": Feature.COMPACTION,
+    "tool order": Feature.POLICIES, "tool start": Feature.EARLY_TOOLS,
+    "hook isolation": Feature.HOOKS, "clock": Feature.POLICIES, "hooks": Feature.HOOKS,
+    "history": Feature.HISTORY, "system prompt": Feature.SYSTEM_PROMPT,
+}  # fmt: skip
+
+
+def possible(abilities: Abilities, arm: Arm) -> list[str]:
+    """Return the features that a family of this arm may have."""
+    left_out = _OF_POLICIES if arm in (Arm.UNIFORM, Arm.SWARM) else ()
+    return [
+        feature
+        for feature in FEATURES
+        if feature not in left_out and _NEEDS.get(feature) not in abilities.lacks
+    ]
+
+
+def _one_of(choices: Choices, values: Sequence[Any]) -> Any:
+    return values[choices.integer(0, len(values) - 1)]
+
+
+def _limits(choices: Choices) -> dict[str, int]:
+    return {
+        "max_steps": _one_of(choices, (100, 1, 2, 3, 4, 6, 20)),
+        "max_steps_per_round": _one_of(choices, (20, 1, 2, 5)),
+        "max_error_count": _one_of(choices, (3, 1, 2, 4, 6, 12)),
+        "max_compaction_attempts": _one_of(choices, (2, 0, 1, 3, 6)),
+    }
+
+
+def _timeouts(choices: Choices) -> dict[str, int]:
+    return {
+        "first_part_timeout_ms": _one_of(choices, (180_000, 1, 1_000, 1_500, 29_999)),
+        "model_call_timeout_ms": _one_of(choices, (600_000, 1, 1_000, 2_500, 30_000)),
+    }
+
+
+def _retry(choices: Choices) -> ExponentialBackoff:
+    return ExponentialBackoff(
+        initial_delay_ms=_one_of(choices, (2_000, 0, 1, 300, 1_000, 40_000)),
+        max_delay_ms=_one_of(choices, (30_000, 0, 1, 1_500, 5_000, 600_000)),
+        max_retry_after_ms=_one_of(choices, (120_000, 0, 1_000, 3_000, 10_000_000)),
+        jitter=_one_of(choices, (0.0, 0.25, 0.5, 1.0)),
+    )
+
+
+def _compaction(choices: Choices) -> Compaction:
+    return Compaction(
+        window=_one_of(choices, (64_000, 1, 40, 150, 400, 1_500)),
+        trigger_percent=_one_of(choices, (75, 1, 50, 100)),
+        target_percent=_one_of(choices, (50, 1, 20, 100)),
+        max_messages=_one_of(choices, (None, None, 1, 2, 3, 5, 8)),
+        keep_turns=_one_of(choices, (4, 1, 2, 3)),
+        strategy=_one_of(choices, ("summarise", "drop-oldest")),
+    )
+
+
+def _context(choices: Choices) -> Context:
+    over = [choices.boolean(0.4) for _ in range(choices.integer(1, 6))]
+    shrunk = [choices.boolean(0.6) for _ in range(choices.integer(0, 4))]
+    return Context(over=[*over, False], shrunk=shrunk)
+
+
+def _tool_execution(choices: Choices, on: Collection[str]) -> ToolExecution:
+    return ToolExecution(
+        order=_one_of(choices, (None, "parallel", "sequential")) if "tool order" in on else None,
+        start=_one_of(choices, (None, "when-called", "after-reply"))
+        if "tool start" in on
+        else None,
+        timeout_ms=_one_of(choices, (None, 1, 100, 1_000, 5_000)) if "tool timeout" in on else None,
+    )
+
+
+_ENDINGS: Sequence[Callable[[str], Mapping[str, Any]]] = (
+    lambda name: {"returns": f"what {name} found"},
+    lambda name: {"raises": f"{name} is broken"},
+    lambda _: {"returns": ""},
+    lambda name: {"returns": {"of": name, "lines": [1, 2]}},
+    lambda _: {"returns_chars": 3_000},
+    lambda _: {"hangs": True, "timeout": "3s"},
+    lambda _: {"cancels": True},
+    lambda _: {"hangs": True, "timeout": "1s", "outlives_cancel": "2s"},
+    lambda name: {"returns": f"the end of {name}", "terminate": True},
+    lambda name: {"returns": f"{name} with details", "details": {"of": name}},
+    lambda _: {"returns_chars": 60_000},
+    lambda name: {"returns": f"{name} \x1b[2J \U0001f600"},
+)
+_TAKES = ("0s", "120ms", "1s", "5s", "999ms", "31s")
+_TIMEOUTS = (None, None, "1ms", "1s", "5s")
+_SCHEMAS: Sequence[Mapping[str, Any]] = (
+    {"parameters": {"path": "string?"}},
+    {"parameters": {"path": "string"}},
+    {"json_schema": {"type": "object"}},
+    {"json_schema": {"type": "object", "properties": {"path": {"type": "string", "maxLength": 6}}}},
+)
+
+
+def _tool(choices: Choices, name: str, on: Collection[str]) -> ScriptedTool:
+    keys: dict[str, Any] = {"description": f"Does the {name}."}
+    keys |= _ENDINGS[choices.integer(0, len(_ENDINGS) - 1) if "tools" in on else 0](name)
+    keys |= _one_of(choices, _SCHEMAS) if "tools" in on else _SCHEMAS[0]
+    if "tools" in on:
+        keys["sequential"] = choices.boolean(0.1)
+    if "slow tools" in on:
+        keys["takes"] = _one_of(choices, _TAKES)
+        keys.setdefault("timeout", _one_of(choices, _TIMEOUTS))
+    return ScriptedTool(**keys)
+
+
+_AT_MODEL: Sequence[Mapping[str, Any]] = (
+    {}, {"raises": "the hook is broken"}, {"hangs": True}, {"block": "not this"},
+    {"system_prompt": "Another system prompt."}, {"hide_tools": ["read"]},
+    {"hide_tools": list(TOOLS)}, {"add_tools": {"nonesuch": {"returns": "I am here"}}},
+    {"add_tools": {"read": {"returns": "another read"}}},
+    {"system_prompt": "Changed, then late.", "hangs": True, "waits": "after"},
+    {"hide_tools": ["write"], "takes": "6s", "waits": "after"},
+)  # fmt: skip
+_AT_TOOL: Sequence[Mapping[str, Any]] = (
+    {}, {"raises": "the hook is broken"}, {"hangs": True}, {"block": "not this"},
+    {"arguments": {"path": "changed"}}, {"arguments": {"path": 5}},
+    {"arguments": {"path": "late"}, "hangs": True, "waits": "after"},
+    {"block": "too late", "takes": "6s", "waits": "after"},
+)  # fmt: skip
+_AFTER_TOOL: Sequence[Mapping[str, Any]] = (
+    {}, {"raises": "the hook is broken"}, {"hangs": True}, {"result": "changed"}, {"result": ""},
+    {"result": "changed late", "hangs": True, "waits": "after"},
+)  # fmt: skip
+_AFTER_MODEL: Sequence[Mapping[str, Any]] = ({}, {"raises": "the hook is broken"}, {"hangs": True})
+_POINTS: Mapping[str, Sequence[Mapping[str, Any]]] = {
+    "before_llm_call": _AT_MODEL,
+    "before_tool_call": _AT_TOOL,
+    "after_tool_call": _AFTER_TOOL,
+    "after_llm_call": _AFTER_MODEL,
+}
+
+
+def _hook(choices: Choices) -> ScriptedHook:
+    point = _one_of(choices, tuple(_POINTS))
+    keys = dict(_one_of(choices, _POINTS[point]))
+    if point.endswith("tool_call") and choices.boolean(0.3):
+        keys["tool"] = _one_of(choices, TOOLS)
+    if choices.boolean(0.5):
+        keys["nth"] = choices.integer(1, 3)
+    if "takes" not in keys and choices.boolean(0.25):
+        keys["takes"] = _one_of(choices, ("100ms", "1s", "4999ms", "5s", "7s"))
+    return ScriptedHook(at=point, **keys)
+
+
+def _hook_isolation(choices: Choices) -> HookIsolation:
+    words = ("isolate", "fail-run", "block-call", "error-result")
+    return HookIsolation(
+        on_failure=_one_of(choices, words),
+        timeout_ms=_one_of(choices, (5_000, 1, 100, 1_000, None)),
+    )
+
+
+_HISTORIES: Sequence[Sequence[Mapping[str, Any]]] = (
+    ({"user": "An older question."}, {"assistant": "An older answer."}),
+    (
+        {"user": "Read both."},
+        {"assistant": "", "call": {"read": {"path": "x"}, "search": {"path": "y"}}},
+        {"tool": "x has this"},
+        {"tool": "no such file", "failed": True},
+        {"assistant": "I have read them."},
+    ),
+    ({"summary": "They spoke of this and that."}, {"user": "Go on."}, {"assistant": "Gladly."}),
+    ({"user": "long " * 300}, {"assistant": "words " * 300}, {"user": "more"}, {"assistant": "ok"}),
+    tuple({role: f"{role} {n}"} for n in range(6) for role in ("user", "assistant")),
+    ({"user": "A question without an answer."},),
+)
+
+
+def settings_of(choices: Choices, abilities: Abilities, arm: Arm, loop: str) -> Scenario:
+    """Return a scenario without a script: the settings of a family of worlds."""
+    on = features_on(choices, possible(abilities, arm), arm)
+    keys: dict[str, Any] = {"tools": {name: _tool(choices, name, on) for name in TOOLS}}
+    limits = (_limits(choices) if "limits" in on else {}) | (
+        _timeouts(choices) if "timeouts" in on else {}
+    )
+    if "wall clock" in on:
+        limits["max_wall_clock_ms"] = _one_of(choices, (None, 1, 100, 2_000, 5_000, 60_000))
+    keys["limits"] = Limits(**limits)
+    if "retry" in on:
+        keys["retry"] = _retry(choices)
+    if "compaction" in on:
+        keys["compaction"] = _compaction(choices)
+    if "context" in on:
+        keys["context"] = _context(choices)
+    if on & {"tool order", "tool start", "tool timeout"}:
+        keys["tool_execution"] = _tool_execution(choices, on)
+    if "hooks" in on:
+        keys["hooks"] = [_hook(choices) for _ in range(choices.integer(0, 4))]
+    keys["hook_isolation"] = _isolation(choices, on, keys.get("hooks", ()))
+    if "history" in on:
+        keys["history"] = [PastMessage(**each) for each in _one_of(choices, _HISTORIES)]
+    if "system prompt" in on:
+        keys["system_prompt"] = "You are a tool for tests."
+    if "clock" in on:
+        keys["clock"] = ClockSkew(**_one_of(choices, ({}, {"ahead": "10s"}, {"behind": "10s"})))
+    return Scenario(
+        loop=loop, prompt="Do the work.", max_transitions=_transitions(abilities), **keys
+    )
+
+
+def _isolation(
+    choices: Choices, on: Collection[str], hooks: Sequence[ScriptedHook]
+) -> HookIsolation | None:
+    """Return the policy of hooks; it has a limit if a hook hangs, which the loop's may not have."""
+    chosen = _hook_isolation(choices) if "hook isolation" in on else None
+    if not any(hook.hangs for hook in hooks):
+        return chosen
+    chosen = chosen or HookIsolation()
+    return chosen if chosen.timeout_ms is not None else replace(chosen, timeout_ms=_WAIT_MS)
+
+
+def _transitions(abilities: Abilities) -> int:
+    """Return the bound past which a run is a runaway: no world needs half of it."""
+    return 3_000 if abilities.has_engine else 300

@@ -1,0 +1,51 @@
+"""Swarms: which variants are on in a family of worlds, and how probable each is.
+
+Faults that were all equally probable would hide what only a cluster of a few shows. So a family
+switches some variants off completely, and gives the others very different weights: the size of the
+subset is uniform, and the weights are 1 to 100, as in TigerBeetle's simulator.
+
+Not here: the variants (replies.py, settings.py). The rule to keep: the first variant of a list is
+the benign one, and it is always on.
+"""
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+from simloop.fuzz.choices import Choices
+
+_HEAVIEST = 100
+
+
+class Arm(StrEnum):
+    """A way to search; each has what the one before it has."""
+
+    UNIFORM = "uniform"  # every variant is on and equally probable; the loop has its own settings
+    SWARM = "swarm"  # some variants are on, with different weights
+    LIMITS = "limits"  # limits, policies and settings are drawn, too
+    STEERED = "steered"  # worlds that reach something new are changed a little and tried again
+
+
+def weights_of(choices: Choices, variants: int, arm: Arm, *, most: int | None = None) -> list[int]:
+    """Return the weight of each variant in a family, 0 for those that are off.
+
+    At most `most` variants are on besides the first one.
+    """
+    if arm is Arm.UNIFORM:
+        return [1] * variants
+    weights = [0] * variants
+    others = list(range(1, variants))
+    size = choices.integer(0, min(len(others), len(others) if most is None else most))
+    for _ in range(size):
+        chosen = others.pop(choices.integer(0, len(others) - 1))
+        weights[chosen] = choices.integer(1, _HEAVIEST)
+    weights[0] = choices.integer(1, _HEAVIEST)
+    return weights
+
+
+def features_on(choices: Choices, features: Sequence[str], arm: Arm) -> frozenset[str]:
+    """Return the features that are on in a family: all, or a subset of any size."""
+    if arm is Arm.UNIFORM:
+        return frozenset(features)
+    left = list(features)
+    size = choices.integer(0, len(left))
+    return frozenset(left.pop(choices.integer(0, len(left) - 1)) for _ in range(size))

@@ -1,0 +1,77 @@
+import json
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from simloop.cli import main
+from simloop.fuzz.play import breach_of
+from simloop.scenario.loader import load_scenario
+
+ENDLESS = """
+from simloop import Limits, UserMessage, World
+
+class Agent:
+    limits = Limits(max_steps=2, max_error_count=1, max_compaction_attempts=0)
+
+    async def __call__(self, prompt: str, world: World) -> str:
+        while True:
+            try:
+                return (await world.model.reply([UserMessage(prompt)])).message.text
+            except Exception:
+                pass
+"""
+
+
+@pytest.fixture
+def agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    (tmp_path / "own_agent_that_retries.py").write_text(ENDLESS)
+    monkeypatch.syspath_prepend(tmp_path)
+    return "own_agent_that_retries:Agent"
+
+
+def fuzz(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["fuzz", *arguments])
+
+
+def timeless(text: str) -> str:
+    return re.sub(r"[\d.]+ s of computing", "", text)
+
+
+def test_a_loop_that_keeps_the_rules_ends_with_0() -> None:
+    result = fuzz("--runs", "20", "--loop", "react")
+    assert result.exit_code == 0, result.output
+    assert "20 runs of react" in result.stdout
+    assert "no failures" in result.stdout
+
+
+def test_a_failure_is_written_as_a_scenario_that_fails(agent: str, tmp_path: Path) -> None:
+    result = fuzz("--runs", "200", "--loop", agent, "--out", str(tmp_path / "found"))
+    assert result.exit_code == 1, result.output
+    assert "FAILED bounded-model-calls in run" in result.stdout
+    (file,) = (tmp_path / "found").glob("bounded-model-calls*.yaml")
+    text = file.read_text()
+    assert "# found by: simloop fuzz --loop own_agent_that_retries:Agent --seed 0 --runs" in text
+    assert "# pytest: def test_it(simloop_run): simloop_run('bounded-model-calls" in text
+    breach = breach_of(load_scenario(file), {"loop": agent})
+    assert breach is not None
+    assert breach.name == "bounded-model-calls"
+
+
+def test_equal_seeds_give_equal_reports_but_for_the_times(agent: str) -> None:
+    reports = [fuzz("--runs", "150", "--seed", "7", "--loop", agent).stdout for _ in range(2)]
+    assert timeless(reports[0]) == timeless(reports[1])
+    assert timeless(fuzz("--runs", "150", "--seed", "8", "--loop", agent).stdout) != reports[0]
+
+
+def test_the_report_can_be_json(agent: str) -> None:
+    result = fuzz("--runs", "100", "--loop", agent, "--format", "json")
+    report = json.loads(result.stdout)
+    assert (report["runs"], report["loop"]) == (100, agent)
+    failures = {each["rule"]: each for each in report["failures"]}
+    assert failures["bounded-model-calls"]["reproduced"]
+
+
+def test_an_unknown_loop_is_a_wrong_use() -> None:
+    assert fuzz("--loop", "referense").exit_code == 2

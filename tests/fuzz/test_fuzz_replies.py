@@ -1,0 +1,71 @@
+import itertools
+
+import pytest
+
+from simloop import Request, UserMessage
+from simloop.fuzz.replies import (
+    BODIES,
+    CONTENT_NAMES,
+    CONTENTS,
+    END_NAMES,
+    ENDS,
+    LAST,
+    LAST_SUMMARY,
+    PACES,
+    STEPS,
+    SUMMARIES,
+    USAGES,
+    WAITS,
+    Recipe,
+    reply_of,
+    summary_of,
+)
+from simloop.scenario.replies import Reply
+
+HTTP = END_NAMES.index("http 429")
+
+
+def test_the_benign_recipe_is_a_short_text_that_ends_well() -> None:
+    assert reply_of(Recipe()) == Reply(say="Answer 0.")
+
+
+@pytest.mark.parametrize("end", range(len(ENDS)), ids=END_NAMES)
+def test_every_content_makes_a_reply_with_every_end(end: int) -> None:
+    for content in range(len(CONTENTS)):
+        parts = reply_of(Recipe(content, end)).play(1)
+        assert parts or (CONTENT_NAMES[content], END_NAMES[end]) == ("nothing", "unfinished")
+
+
+def test_every_failed_call_makes_a_reply_with_every_wait_and_body() -> None:
+    for wait, body in itertools.product(range(len(WAITS)), range(len(BODIES))):
+        assert reply_of(Recipe(end=HTTP, wait=wait, body=body)).http is not None
+
+
+def test_every_pace_usage_and_number_of_steps_makes_a_reply() -> None:
+    kinds = itertools.product(range(len(PACES)), range(len(USAGES)), range(len(STEPS)))
+    replies = [reply_of(Recipe(pace=p, usage=u, steps=s)) for p, u, s in kinds]
+    assert {reply.steps for reply in replies} == set(STEPS)
+
+
+def test_every_kind_of_summary_makes_a_reply() -> None:
+    assert all(summary_of(kind, 1).play(1) for kind in range(len(SUMMARIES)))
+
+
+def test_equal_recipes_share_a_reply() -> None:
+    assert reply_of(Recipe(1, 2)) is reply_of(Recipe(1, 2))
+
+
+def test_replies_of_different_numbers_differ() -> None:
+    fixed = {"nothing", "blank", "repeated call"}
+    for place, name in enumerate(CONTENTS):
+        one, other = reply_of(Recipe(place, number=1)), reply_of(Recipe(place, number=2))
+        says_a_number = any(word in repr(one.model_dump()) for word in ("1.", "-1", "1:", "red 1"))
+        assert (one != other) or name in fixed or not says_a_number
+
+
+def test_the_last_replies_answer_every_request() -> None:
+    request = Request(1, "main", "", [UserMessage("Go.")], ())
+    for last in (LAST, LAST_SUMMARY):
+        entry = last.entry("model.0")
+        assert entry.times is None
+        assert entry.matches is None or entry.matches(request)

@@ -1,0 +1,76 @@
+from typing import Any
+
+import pytest
+
+from simloop import Limits, Reply, Scenario, ScenarioError, UserMessage, World
+from simloop.errors import InvariantViolated
+from simloop.fuzz.play import FINISHES, breach_of, chosen_for, play
+from simloop.loops.reference import ReferenceLoop
+from simloop.runs.plan import Plan
+from simloop.trace.entries import Ended, Request
+
+FINE = Scenario(prompt="Go.", model=[Reply(call={"look": {}}), Reply(say="Done.")],
+                tools={"look": {"returns": "seen"}})  # fmt: skip
+
+
+class Deaf(ReferenceLoop):
+    """A loop that takes no failure for the end."""
+
+    def __init__(self, limits: Limits) -> None:
+        super().__init__(limits)
+        self.limits = Limits(max_error_count=limits.max_error_count + 1_000)
+
+
+async def asks_for_ever(prompt: str, world: World) -> str:
+    while True:
+        await world.model.reply([UserMessage(prompt)])
+
+
+def test_a_run_that_keeps_all_rules_has_no_breach() -> None:
+    assert breach_of(FINE, {}) is None
+
+
+def test_a_run_is_ended_at_the_first_violation() -> None:
+    scenario = Scenario(prompt="Go.", model=[Reply(http={"status": 500}, times="always")],
+                        limits=Limits(max_steps=1, max_compaction_attempts=0))  # fmt: skip
+    plan = Plan(scenario, {"loop": Deaf})
+    played = play(plan, chosen_for(plan))
+    assert played.breach is not None
+    assert played.breach.name == "bounded-model-calls"
+    assert played.breach.sentence.startswith("A run makes no more model calls")
+    assert isinstance(played.prepared.error, InvariantViolated)
+    kinds = [type(entry) for entry in played.prepared.trace.entries]
+    assert kinds.count(Request) == 5
+    assert Ended not in kinds
+
+
+def test_a_run_that_does_not_end_breaks_the_rule_that_it_finishes() -> None:
+    scenario = Scenario(prompt="Go.", model=[Reply(say="No.", times="always")], max_transitions=50)
+    found = breach_of(scenario, {"loop": asks_for_ever})
+    assert found is not None
+    assert found.name == FINISHES
+    assert "max_transitions=50" in found.text
+
+
+@pytest.mark.parametrize("ends", [{"hangs": True}, {"takes": "1s"}])
+def test_a_run_that_waits_for_ever_is_a_deadlock(ends: dict[str, Any]) -> None:
+    scenario = Scenario(prompt="Go.", model=[Reply(call={"look": {}}), Reply(say="Done.")],
+                        tools={"look": ends})  # fmt: skip
+    found = breach_of(scenario, {})
+    assert (None if found is None else found.name) == ("Deadlock" if "hangs" in ends else None)
+
+
+def test_an_error_of_the_scenario_is_no_breach() -> None:
+    with pytest.raises(ScenarioError, match="there is no tool"):
+        breach_of(Scenario(prompt="Go.", hooks=[{"at": "before_tool_call", "tool": "x"}]), {})
+
+
+async def sends_a_text(prompt: str, world: World) -> str:
+    return (await world.model.reply([prompt])).message.text  # type: ignore[list-item]
+
+
+def test_a_request_that_is_none_is_a_breach_of_the_loop() -> None:
+    found = breach_of(Scenario(prompt="Go.", model=[Reply(say="Done.")]), {"loop": sends_a_text})
+    assert found is not None
+    assert found.name == "ScenarioError"
+    assert "str is no message" in found.text

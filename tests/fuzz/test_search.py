@@ -1,0 +1,85 @@
+import pytest
+
+from simloop import ScenarioError, UserMessage, World
+from simloop.check.invariants.model_calls import bounded_model_calls
+from simloop.fuzz.search import Search
+from simloop.fuzz.swarm import Arm
+from simloop.kernel.limits import Limits
+from simloop.kernel.machine import Run, Transition
+from simloop.kernel.signals import ModelFailed, Signal
+from simloop.loops.reference import ReferenceLoop
+
+RUNS = 400
+BOUND = [bounded_model_calls]
+
+
+class CountsNoFailure(ReferenceLoop):
+    """A loop that forgets to count its failures."""
+
+    def advance(self, run: Run, signal: Signal) -> Transition:
+        after, asked = super().advance(run, signal)
+        if type(signal) is ModelFailed and signal.retryable and not hasattr(after.state, "outcome"):
+            after = after.to(after.state)
+            after = type(after)(after.state, run.error_count, *_counters(after))
+        return after, asked
+
+
+def _counters(run: Run) -> tuple[int, int]:
+    return run.total_steps, run.compaction_attempts
+
+
+class Retries:
+    """An agent that tries again for ever."""
+
+    limits = Limits(max_steps=3, max_error_count=2, max_compaction_attempts=0)
+
+    async def __call__(self, prompt: str, world: World) -> str:
+        while True:
+            try:
+                return (await world.model.reply([UserMessage(prompt)])).message.text
+            except Exception:  # noqa: BLE001 - the fault under test
+                continue
+
+
+def test_a_faulty_machine_is_found_by_the_name_of_the_invariant() -> None:
+    search = Search(CountsNoFailure, seed=1, invariants=BOUND)
+    names = {finding.name for finding in search.run(runs=RUNS)}
+    assert "bounded-model-calls" in names
+
+
+def test_a_faulty_agent_is_found_by_the_name_of_the_invariant() -> None:
+    names = {finding.name for finding in Search(Retries, seed=1, invariants=BOUND).run(runs=RUNS)}
+    assert "bounded-model-calls" in names
+
+
+@pytest.mark.parametrize("arm", Arm)
+def test_nothing_is_found_in_the_reference_loop(arm: Arm) -> None:
+    search = Search("reference", seed=3, arm=arm, invariants=BOUND)
+    assert [f"{each.name}: {each.breach.text}" for each in search.run(runs=RUNS)] == []
+    report = search.report()
+    assert report.runs == RUNS
+    assert report.edges > 15
+    assert report.virtual_s > 0
+
+
+def test_a_search_is_a_function_of_its_seed() -> None:
+    def found(seed: int) -> list[tuple[str, int, str]]:
+        search = Search(CountsNoFailure, seed=seed)
+        return [(each.name, each.run, each.breach.text) for each in search.run(runs=RUNS)]
+
+    assert found(5) == found(5)
+    assert found(5) != found(6)
+
+
+def test_a_search_goes_on_where_it_stopped() -> None:
+    whole, parts = Search("reference", seed=2), Search("reference", seed=2)
+    list(whole.run(runs=100))
+    list(parts.run(runs=60))
+    list(parts.run(runs=40))
+    assert parts.coverage.reached == whole.coverage.reached
+    assert parts.virtual_ns == whole.virtual_ns
+
+
+def test_an_unknown_loop_is_refused_before_anything_is_run() -> None:
+    with pytest.raises(ScenarioError, match="there is no loop"):
+        Search("referense")
