@@ -139,9 +139,9 @@ def _row(scenario: Scenario, loop: str, seed: int | None, options: RunOptions) -
 def _counted(trace: LoopTrace) -> list[str]:
     """Return a word for each thing that is counted; in one pass, because a trace can be long."""
     return [
-        entry.purpose if isinstance(entry, entries.Request) else "tool"
+        entry.purpose if type(entry) is entries.Request else "tool"
         for entry in trace.entries
-        if isinstance(entry, entries.Request | entries.ToolStarted)
+        if type(entry) in (entries.Request, entries.ToolStarted)
     ]
 
 

@@ -35,7 +35,12 @@ def bundled_folder() -> Path:
     It is `_scenarios` in a wheel and `scenarios` in a checkout. The packaged folder goes first, but
     an editable install puts it elsewhere than this file.
     """
-    package = Path(__file__).resolve().parent.parent
+    return _folder_of(__file__)
+
+
+@cache
+def _folder_of(module: str) -> Path:
+    package = Path(module).resolve().parent.parent
     packaged = package / "_scenarios"
     return packaged if packaged.is_dir() else package.parent / "scenarios"
 
@@ -117,6 +122,9 @@ def find_folder(name: str) -> Path | None:
 
 def name_of(path: str | Path) -> str:
     """Return the name of the bundled scenario in the file at `path`; empty for other files."""
+    known = _names_in(bundled_folder()).get(str(path))
+    if known is not None:
+        return known
     try:
         inside = Path(path).resolve().relative_to(bundled_folder())
     except (OSError, ValueError):
@@ -141,3 +149,8 @@ def _paths_in(folder: Path) -> dict[str, Path]:
         path.relative_to(folder).as_posix().removesuffix(SUFFIX): path
         for path in sorted(folder.rglob(f"*{SUFFIX}"))
     }
+
+
+@cache
+def _names_in(folder: Path) -> dict[str, str]:
+    return {str(path): name for name, path in _paths_in(folder).items()}
