@@ -29,7 +29,7 @@ def broken_pairs(trace: LoopTrace) -> list[str]:
 
 def _breaks(trace: LoopTrace) -> Iterator[Break]:
     facts = Facts()
-    engine = any(isinstance(entry, entries.Transition) for entry in trace.entries)
+    engine = entries.Transition in map(type, trace.entries)
     pairing = Pairing(facts, has_engine=engine)
     for entry in trace.entries:
         facts.read(entry)

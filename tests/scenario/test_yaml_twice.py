@@ -15,7 +15,7 @@ from simloop.scenario.yaml import Document, read_yaml
 PIECES = st.sampled_from(
     ["a", "b: ", "- ", "\n", "  ", "{", "}", "[", "]", ", ", ": ", "#", "'", '"', "x y", "0x1", "~",
      "a?\n", "? ", "null", "{a: b}", "[1, 2]", "''", "say: Let me look.\n", "- x: 1\n", "k: v\n",
-     "a@1", "@"]
+     "a@1", "@", "a: >-\n  b c\n", ">-\n", ">-", "\n  ", "\n\n"]
 )  # fmt: skip
 
 
@@ -46,4 +46,4 @@ def test_any_text_is_read_alike_or_refused_alike(text: str) -> None:
 def test_most_bundled_scenarios_are_read_fast() -> None:
     texts = [listed.path.read_text("utf-8") for listed in bundled()]
     fast = [text for text in texts if yaml._read_fast(text, "a.yaml") is not None]
-    assert len(fast) > 0.7 * len(texts)
+    assert len(fast) > 0.85 * len(texts)
