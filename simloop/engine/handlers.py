@@ -103,10 +103,9 @@ class EffectHandlers:
             self._compactor = Compactor(
                 settings.compaction, self.history, world.model, self._model_calls, timeouts
             )
-        self.begin()
 
     def begin(self) -> None:
-        """Begin a run: clear the replies and failures of the run before."""
+        """Begin a run, without the replies and failures of the run before."""
         self.said = self.text = ""  # by the newest reply, and by the newest that said something
         self.cause = self.message = ""  # of a failure; of the loop to the user, if it has words
         self.text_first = False  # whether the user is told the text of the last reply, if any

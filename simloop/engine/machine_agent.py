@@ -101,11 +101,6 @@ class _Engine:
             self._cancellation.note_abort = self._note_abort
         self._timeouts = Timeouts(self._loop, task)
         self._handlers = EffectHandlers(world, settings, self._timeouts)
-        self._start()
-
-    def _start(self) -> None:
-        self._run = self._machine.start()
-        self._counters = Counters(self._run.error_count, 0, 0)
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -115,7 +110,8 @@ class _Engine:
         task = asyncio.current_task()
         assert task is not None
         self._timeouts.task = task  # each prompt may be sent from another task
-        self._start()
+        self._run = self._machine.start()
+        self._counters = Counters(self._run.error_count, 0, 0)
         self._handlers.begin()
         self._handlers.transcript.add(UserMessage(prompt))
         try:

@@ -60,12 +60,12 @@ class Script:
     """Entries for one purpose. Rules go first, in order; then the next ordered entry."""
 
     def __init__(self, entries: Iterable[ScriptEntry], name: str) -> None:
-        entries = tuple(entries)
+        self._entries = entries = tuple(entries)
         self.name = name
-        self._rules = tuple(entry for entry in entries if entry.matches is not None)
-        self._ordered = tuple(entry for entry in entries if entry.matches is None)
+        self._rules = tuple([entry for entry in entries if entry.matches is not None])
+        self._ordered = tuple([entry for entry in entries if entry.matches is None])
         self._next = 0
-        self._played = dict.fromkeys((entry.position for entry in entries), 0)
+        self._played = {entry.position: 0 for entry in entries}
 
     def choose(self, request: Request) -> ScriptEntry:
         """Return the entry that answers `request`. Raises ScriptExhausted if there is none."""
@@ -93,18 +93,14 @@ class Script:
     def spent(self) -> int:
         """Return the number of replies used from finite entries."""
         return sum(
-            self._played[entry.position]
-            for entry in (*self._rules, *self._ordered)
-            if entry.times is not None
+            self._played[entry.position] for entry in self._entries if entry.times is not None
         )
 
     def unused(self) -> list[str]:
         """Return the positions of entries that were played less often than expected."""
-        wanted = {entry.position: entry.times for entry in (*self._rules, *self._ordered)}
+        played = self._played
         return [
-            position
-            for position, played in self._played.items()
-            if played < (wanted[position] or 1)
+            each.position for each in self._entries if played[each.position] < (each.times or 1)
         ]
 
 
