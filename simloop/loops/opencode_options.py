@@ -82,6 +82,9 @@ class OpencodeOptions:
         """Return the invariants that a loop with these options breaks by design, with reasons."""
         waits = not self.abort_at_once
         return deviating(
+            (True, "bounded-model-calls", "nothing bounds the steps, or the retries of all steps"),
+            (True, "bursts-end-runs", "a reply is one step, whatever it reports"),
+            (True, "useless-replies-cost", "the loop asks again after a finish that is unknown"),
             (True, "last-message", "a note at the step limit, and a reply that goes on, are last"),
             (
                 waits,

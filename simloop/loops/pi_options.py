@@ -85,6 +85,9 @@ class PiOptions:
     def deviations(self) -> dict[str, str]:
         """Return the invariants that a loop with these options breaks by design, with reasons."""
         return deviating(
+            (True, "bounded-model-calls", "a run goes on for as long as the model calls tools"),
+            (True, "retryable-failures-are-retried", "the loop itself has no retry"),
+            (True, "bursts-end-runs", "the loop counts no steps"),
             (
                 not self.refuse_cut_calls,
                 "no-cut-off-calls",

@@ -111,6 +111,13 @@ class ReactOptions:
         """Return the invariants that a loop with these options breaks by design, with reasons."""
         document = "the document looks at the calls of a reply, and not at its finish"
         return deviating(
+            (
+                self.max_rounds is not None,
+                "bounded-model-calls",
+                "the loop has a limit of its own, max_rounds",
+            ),
+            (True, "retryable-failures-are-retried", "the loop has no retry"),
+            (True, "bursts-end-runs", "the loop counts rounds, and not the steps of a reply"),
             (True, "no-cut-off-calls", document),
             (True, "completed-by-a-reply", document),
             (True, "completed-by-a-whole-reply", document),

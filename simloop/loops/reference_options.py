@@ -127,6 +127,16 @@ class ReferenceOptions:
                 "true-message",
                 "a run whose last reply has no text ends with a text of the loop",
             ),
+            (
+                not (self.missing_calls_fail and self.empty_reply_fails and self.unfinished_fails),
+                "useless-replies-cost",
+                "a reply of no use ends the run, or is asked for again as a step",
+            ),
+            (
+                not self.bound_bursts,
+                "bursts-end-runs",
+                "nothing bounds the steps that one reply reports",
+            ),
         )
 
     @functools.lru_cache(maxsize=32)  # noqa: B019 - options are frozen, and few of them differ

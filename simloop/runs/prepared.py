@@ -6,7 +6,7 @@ scenario, the seed and the caller's functions.
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from typing import Any, TypeVar
 
 from simloop.engine.machine_agent import MachineAgent
@@ -36,6 +36,7 @@ from simloop.virtual.simulate import running_loop, simulate
 from simloop.world.agent import Agent
 from simloop.world.ending import Ending
 from simloop.world.model_port import ModelPort
+from simloop.world.tools import Tool
 from simloop.world.tools_port import ToolsPort
 from simloop.world.user_errors import UserError, describe
 from simloop.world.user_port import UserPort
@@ -75,6 +76,11 @@ class PreparedRun:
     def settings(self) -> EngineSettings:
         """Return the settings of the engine for this run."""
         return self._settings
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """Return the tools of the world by name, with the faults of chance if it has some."""
+        return self._surroundings.tools
 
     @property
     def has_begun(self) -> bool:

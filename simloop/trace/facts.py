@@ -21,20 +21,14 @@ class Reply:
     """The reply to one request, as far as it has arrived.
 
     `is_closed` is set by a finish, an error or the end of the stream. `fault` is the failure as it
-    arrived. `is_stopped` says that the run was to stop before that.
+    arrived. `is_stopped` says that the run was to stop before that. `steps` are those that the
+    finish reports.
     """
 
     __slots__ = (
-        "at_ns",
-        "calls",
-        "fault",
-        "finish",
-        "is_closed",
-        "is_stopped",
-        "pieces",
-        "purpose",
-        "sent_ns",
-    )
+        "at_ns", "calls", "fault", "finish", "is_closed", "is_stopped", "pieces", "purpose",
+        "sent_ns", "steps",
+    )  # fmt: skip
 
     def __init__(self, purpose: str, sent_ns: int) -> None:
         self.purpose = purpose
@@ -43,6 +37,7 @@ class Reply:
         self.calls: list[ToolCall] = []
         self.finish: FinishReason | None = None
         self.fault: Fault | None = None
+        self.steps = 1
         self.is_closed = self.is_stopped = False
 
     @property
@@ -172,7 +167,7 @@ class Facts:
             reply.at_ns = entry.at_ns
 
     def _finish(self, entry: entries.Finish) -> None:
-        self._close(entry, finish=entry.reason)
+        self._close(entry, finish=entry.reason, steps=entry.steps)
 
     def _fail(self, entry: entries.Error) -> None:
         self._close(entry, fault=entry.fault)
@@ -186,10 +181,12 @@ class Facts:
         *,
         finish: FinishReason | None = None,
         fault: Fault | None = None,
+        steps: int = 1,
     ) -> None:
         reply = self.replies.get(entry.request)
         if reply is not None:
             reply.finish, reply.fault, reply.is_closed = finish, fault, True
+            reply.steps = steps
             reply.at_ns = entry.at_ns
 
     def _start(self, entry: entries.ToolStarted) -> None:

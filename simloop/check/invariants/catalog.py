@@ -9,11 +9,15 @@ from importlib.metadata import entry_points
 from types import ModuleType
 
 from simloop.check.invariants import (
+    conservation,
     context,
+    counters,
     grammar,
+    machine,
     model_calls,
     outcome,
     requests,
+    retry,
     stop,
     tool_runs,
 )
@@ -28,6 +32,10 @@ _MODULES: tuple[ModuleType, ...] = (
     stop,
     outcome,
     grammar,
+    machine,
+    conservation,
+    counters,
+    retry,
 )
 
 ENTRY_POINTS = "simloop.invariants"

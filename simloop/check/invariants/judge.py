@@ -68,6 +68,7 @@ class Judge:
         self.unjudged = chosen.unjudged
         self._tell = tell
         self._read = subject.facts.read
+        self._follow = None if subject.course is None else subject.course.read
         self._watches: dict[type, list[tuple[Invariant, Any]]] = {}
         for each in chosen.judged:
             self._begin(each)
@@ -81,6 +82,8 @@ class Judge:
     def __call__(self, entry: AnyEntry) -> None:
         """Judge the next entry."""
         self._read(entry)
+        if self._follow is not None:
+            self._follow(entry)
         watches = self._watches.get(type(entry))
         if watches is None:
             return

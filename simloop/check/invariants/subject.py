@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
+from simloop.check.invariants.course import Course
 from simloop.check.invariants.pairs import Pairing
 from simloop.engine.settings import EngineSettings
 from simloop.kernel.limits import Limits
@@ -16,6 +17,7 @@ from simloop.kernel.retry import RetryPolicy
 from simloop.runs.prepared import PreparedRun
 from simloop.scenario.schema import Scenario
 from simloop.trace.facts import Facts
+from simloop.world.tools import Tool
 
 
 @dataclass(slots=True)
@@ -24,8 +26,8 @@ class Subject:
 
     `settings` are those of the engine, with the policies that hold for the run; None for an agent.
     `deviations` are the invariants that the loop design does not keep, each with the reason, and
-    `broken_pairs` the pairs that the scenario expects to be broken. `pairing` reads the calls and
-    results of the run.
+    `broken_pairs` the pairs that the scenario expects to be broken. `tools` are those of the world.
+    `pairing` reads the calls and results of the run. `course` follows a machine; an agent has none.
     """
 
     scenario: Scenario | None = None
@@ -35,12 +37,16 @@ class Subject:
     retry: RetryPolicy | None = None
     deviations: Mapping[str, str] = field(default_factory=dict)
     broken_pairs: Sequence[str] = ()
+    tools: Mapping[str, Tool] = field(default_factory=dict)
     facts: Facts = field(default_factory=Facts)
     pairing: Pairing = field(init=False)
+    course: Course | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         """Begin with an empty run."""
         self.pairing = Pairing(self.facts, has_engine=self.machine is not None)
+        if self.machine is not None and self.settings is not None:
+            self.course = Course(self.machine, self.settings, self.facts)
 
     @classmethod
     def of(cls, prepared: PreparedRun) -> Self:
@@ -55,4 +61,5 @@ class Subject:
             retry=declared.retry if settings is None else settings.retry,
             deviations=declared.deviations,
             broken_pairs=prepared.loop.expected.broken_pairs,
+            tools=prepared.tools,
         )

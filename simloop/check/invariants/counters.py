@@ -1,0 +1,288 @@
+"""Invariants on counters and on the limits that they reach.
+
+A machine declares in `bounds` which of its counters bound a run. Not here: limits in time
+(limits.py). The rule to keep: only declared bounds are judged; other counters are free.
+"""
+
+from collections.abc import Mapping
+
+from simloop.check.invariants.course import Course
+from simloop.check.invariants.invariant import Need, Watch, invariant
+from simloop.check.invariants.machine import course_of
+from simloop.check.invariants.subject import Subject
+from simloop.kernel import effects, signals
+from simloop.kernel.machine import Bound, Machine, Run
+from simloop.kernel.names import NAMES
+from simloop.kernel.states import ClosingStep, Finished, ReplyFacts
+from simloop.messages import Counters, FinishReason, Outcome
+from simloop.prove.rules import ended_too_early, past_a_bound
+from simloop.trace.entries import Ended, Prompt, Transition
+
+_ZERO = Counters(0, 0, 0)
+
+
+@invariant(
+    "The counters of a run are those of its trace: steps of replies, compactions and errors.",
+    "BUGS.md E1, E2",
+    sees=[Prompt, Transition, Ended],
+    needs=[Need.MACHINE],
+)
+def counters_tell_the_trace(subject: Subject) -> Watch:
+    """The counters at the end are those of the last transition."""
+    course, facts = course_of(subject), subject.facts
+    steps = compactions = 0
+    last = _ZERO
+    while True:
+        entry = yield
+        kind = type(entry)
+        if kind is Prompt:
+            steps = compactions = 0
+            last = _ZERO
+        elif kind is Ended:
+            if entry.counters != last:
+                return f"the run ends with {_told(entry.counters)}, and had {_told(last)}"
+        else:
+            signal = type(entry.signal)
+            if signal is signals.ModelReplied and facts.reply is not None:
+                steps += max(1, facts.reply.steps)
+            elif signal is signals.ContextCompacted:
+                compactions += 1
+            last = entry.counters
+            errors = 0 if course.run is None else course.run.error_count
+            if last.total_steps != steps or last.compaction_attempts != compactions:
+                return f"the trace has {_told(Counters(errors, steps, compactions))}: {_told(last)}"
+            if last.error_count != errors:
+                return f"the machine has counted {errors} errors: {_told(last)}"
+
+
+def _told(counters: Counters | None) -> str:
+    if counters is None:
+        return "no counters"
+    errors, steps = counters.error_count, counters.total_steps
+    return f"{errors} errors, {steps} steps, {counters.compaction_attempts} compactions"
+
+
+@invariant(
+    "Each run begins with its counters at zero, as the first one does.",
+    "BUGS.md E6, E9",
+    sees=[Transition],
+    needs=[Need.MACHINE],
+)
+def runs_begin_alike(subject: Subject) -> Watch:
+    """A conversation gives each prompt the whole of its limits."""
+    course = course_of(subject)
+    while True:
+        entry = yield
+        if type(entry.signal) is not signals.Began:
+            continue
+        run = course.before
+        if entry.counters != _ZERO or run is None or _counts(run) != (0, 0, 0):
+            return f"a run begins with {_told(entry.counters)}"
+
+
+def _counts(run: Run) -> tuple[int, int, int]:
+    return run.error_count, run.total_steps, run.compaction_attempts
+
+
+@invariant(
+    "A counter that bounds a run never falls, and rises by one or by the steps of a reply.",
+    "BUGS.md E1, B17, C1",
+    sees=[Transition],
+    needs=[Need.MACHINE],
+)
+def counters_never_fall(subject: Subject) -> Watch:
+    """A counter that is said to reset may fall."""
+    course = course_of(subject)
+    judged = [*_declared(course.machine).values()]
+    while True:
+        entry = yield
+        before, run = course.before, course.run
+        if before is run or before is None or run is None:
+            continue
+        for counter, _, resets in judged:
+            old, new = getattr(before, counter), getattr(run, counter)
+            if new == old:
+                continue
+            where = f"on {NAMES[type(entry.signal)]} {counter} goes from {old} to {new}"
+            if new < old and not resets:
+                return where
+            most = entry.signal.steps if type(entry.signal) is signals.ModelReplied else 1
+            if new - old > most:
+                return where
+
+
+def _declared(machine: Machine) -> dict[str, Bound]:
+    """Return the bounds and the thresholds of a machine by counter."""
+    given = [*machine.bounds.values(), *getattr(machine, "thresholds", {}).values()]
+    return {bound.counter: bound for bound in given}
+
+
+@invariant(
+    "Each failure before a retry, each step and each compaction costs one, whatever came between.",
+    "BUGS.md A11, A12, B17",
+    sees=[Transition],
+    needs=[Need.MACHINE],
+)
+def each_try_costs(subject: Subject) -> Watch:
+    """Counted: failures by the waits for a retry, steps by replies, compactions by their end."""
+    course = course_of(subject)
+    bounds: Mapping[str, Bound] = course.machine.bounds
+    errors = any(bound.counter == "error_count" for bound in bounds.values())
+    steps, compactions = "max_steps" in bounds, "max_compaction_attempts" in bounds
+    while True:
+        entry = yield
+        before, run = course.before, course.run
+        if before is None or run is None or course.noted:
+            continue
+        signal, asked = type(entry.signal), course.asked
+        if errors and asked and type(asked[-1]) is effects.Backoff:
+            if run.error_count != before.error_count + 1:
+                return f"a retry costs {run.error_count - before.error_count} errors"
+        elif errors and run.error_count > before.error_count and type(run.state) is not Finished:
+            return f"{NAMES[signal]} costs an error, and no retry follows"
+        counters = entry.counters
+        if steps and run.total_steps != counters.total_steps:
+            return f"the machine counts {run.total_steps} steps, the replies {counters.total_steps}"
+        tried = counters.compaction_attempts
+        if compactions and run.compaction_attempts != tried:
+            return f"the machine counts {run.compaction_attempts} compactions of {tried}"
+
+
+@invariant(
+    "A reply of no use costs an error: one without text and calls, without the calls that it "
+    "announces, or without an end.",
+    "BUGS.md A2, A11, A12, C6",
+    sees=[Transition],
+    needs=[Need.MACHINE],
+)
+def useless_replies_cost(subject: Subject) -> Watch:
+    """Without a cost a model that says nothing keeps the loop going."""
+    course = course_of(subject)
+    counted = [b for b in course.machine.bounds.values() if b.counter == "error_count"]
+    while True:
+        entry = yield
+        before, run = course.before, course.run
+        if type(entry.signal) is not signals.StepClosed or before is None or run is None:
+            continue
+        state = before.state
+        if not counted or type(state) is not ClosingStep or not _is_useless(state.reply):
+            continue
+        if run.error_count != before.error_count + 1:
+            return f"a reply that {_why(state.reply)} costs no error"
+
+
+_CUT = frozenset({FinishReason.LENGTH, FinishReason.CONTENT_FILTER, FinishReason.ERROR})
+
+
+def _is_useless(reply: ReplyFacts) -> bool:
+    if reply.finish in _CUT:
+        return False
+    if reply.finish is FinishReason.INTERRUPTED:
+        return True
+    return not reply.calls and (not reply.text or reply.finish is FinishReason.TOOL_CALLS)
+
+
+def _why(reply: ReplyFacts) -> str:
+    if reply.finish is FinishReason.INTERRUPTED:
+        return "did not end"
+    return "announces calls and has none" if reply.text else "is empty"
+
+
+@invariant(
+    "A run does nothing that a limit forbids once the limit is reached.",
+    "BUGS.md E1, A5, A13",
+    sees=[Transition],
+    needs=[Need.MACHINE],
+)
+def limits_end_runs(subject: Subject) -> Watch:
+    """Not one try later than the bound says."""
+    course = course_of(subject)
+    bounds = course.machine.bounds
+    wrong = _wrong_bounds(course)
+    while True:
+        yield
+        if wrong:
+            return wrong
+        if course.run is None:
+            continue
+        run = course.run
+        for bound in bounds.values():
+            if getattr(run, bound.counter) >= bound.at:
+                past = next(past_a_bound(run, course.asked, bounds), "")
+                if past:
+                    return past
+                break
+
+
+def _wrong_bounds(course: Course) -> str:
+    """Return a bound that differs from the limit of its name, in words."""
+    limits = course.settings.limits
+    for name, bound in course.machine.bounds.items():
+        declared = getattr(limits, name, bound.at)
+        if declared != bound.at:
+            return f"the limit {name} is {declared}, and the machine keeps {bound.at}"
+    return ""
+
+
+@invariant(
+    "A limit ends a run only when it is reached, and the run names that limit.",
+    "BUGS.md E1, E8",
+    sees=[Transition],
+    needs=[Need.MACHINE],
+)
+def limits_end_no_run_early(subject: Subject) -> Watch:
+    """Not one try earlier than the bound says, and not in silence."""
+    course = course_of(subject)
+    bounds = {**getattr(course.machine, "thresholds", {}), **course.machine.bounds}
+    while True:
+        yield
+        run = course.run
+        if run is None or type(run.state) is not Finished:
+            continue
+        early = next(ended_too_early(run, bounds), "") or _unnamed(run, course, bounds)
+        if early:
+            return early
+
+
+def _unnamed(run: Run, course: Course, bounds: Mapping[str, Bound]) -> str:
+    """Return the fault of an end by a limit that is not named, or not reached."""
+    state = run.state
+    assert isinstance(state, Finished)
+    limit, outcome = state.limit, state.outcome
+    if limit == "max_steps_per_round":
+        before = None if course.before is None else course.before.state
+        steps = course.facts.reply.steps if course.facts.reply else 0
+        if type(before) is not ClosingStep or steps <= course.settings.limits.max_steps_per_round:
+            return f"{limit} ends the run after a reply of {steps} steps"
+    elif limit == "max_wall_clock":
+        if outcome is not Outcome.TIMED_OUT:
+            return f"{limit} ends the run as {outcome}"
+    elif limit:
+        if limit not in bounds:
+            return f"{limit} ends the run, and is no limit of the machine"
+    elif outcome in (Outcome.MAX_STEPS, Outcome.TOO_MANY_ERRORS, Outcome.TIMED_OUT):
+        return f"the run ends as {outcome} without the limit"
+    elif outcome is Outcome.CONTEXT_LIMIT and course.signal != signals.ContextCompacted(
+        shrunk=False
+    ):
+        return "the run ends at its context limit, and a compaction was not tried"
+    return ""
+
+
+@invariant(
+    "A reply that reports more steps than one round may have is the last one of its run.",
+    "BUGS.md E3",
+    sees=[Transition],
+    needs=[Need.MACHINE],
+)
+def bursts_end_runs(subject: Subject) -> Watch:
+    """The limit is max_steps_per_round."""
+    course = course_of(subject)
+    most = course.settings.limits.max_steps_per_round
+    while True:
+        entry = yield
+        if type(entry.signal) is not signals.StepClosed or course.run is None:
+            continue
+        reply = subject.facts.reply
+        if reply is not None and reply.steps > most and type(course.run.state) is not Finished:
+            return f"the run goes on after a reply of {reply.steps} steps; a round may have {most}"

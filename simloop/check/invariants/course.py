@@ -1,0 +1,91 @@
+"""The course of a machine: its run and its effects after each transition, computed once more.
+
+A machine is pure, so the signals of a trace give its runs and its effects again, without a world.
+Not here: the context that the effects lead to (ledger.py), and judging (the invariants). The rule
+to keep: an abort that the engine only notes is not delivered, so the machine does not get it.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from simloop.check.invariants.ledger import Ledger
+from simloop.engine.settings import EngineSettings
+from simloop.kernel.effects import Effect, TakeQueued
+from simloop.kernel.machine import Machine, Run, checked_transition
+from simloop.kernel.policies import OnAbort
+from simloop.kernel.signals import AbortRequested, Began, HookFailed, Signal, WallClockExpired
+from simloop.trace import entries
+from simloop.trace.entries import AnyEntry
+from simloop.trace.facts import Facts
+
+_ENDS_FROM_OUTSIDE = (AbortRequested, WallClockExpired, HookFailed)
+
+
+class Course:
+    """The course of the runs of one conversation, after the entries that `read` has been given.
+
+    At a transition, `before` and `pending` are the run and the effect that `signal` answers, and
+    `run` and `asked` those after it. `noted` says that the transition is only a note. `since`
+    counts the entries between the two transitions by kind, and a request for a summary as
+    `summary`. `wrong` says that the machine does not accept the signal.
+    """
+
+    def __init__(self, machine: Machine, settings: EngineSettings, facts: Facts) -> None:
+        self.machine = machine
+        self.settings = settings
+        self.facts = facts
+        self.ledger = Ledger(machine, settings, facts)
+        self.signal: Signal | None = None
+        self.run: Run | None = None
+        self.before: Run | None = None
+        self.asked: tuple[Effect, ...] = ()
+        self.pending: Effect | None = None
+        self.noted = False
+        self.stopped = False
+        self.wrong = ""
+        self.since: dict[object, int] = {}
+        self._counts: dict[object, int] = {}
+        self._flags_abort = settings.on_abort is not OnAbort.END_RUN
+        self._account: dict[type, Callable[[Any], None]] = self.ledger.table
+
+    def read(self, entry: AnyEntry) -> None:
+        """Add the next entry, after the facts have read it."""
+        kind: object = type(entry)
+        if kind is entries.Transition:
+            self._move(entry)
+            return
+        if kind is entries.Prompt:
+            self.run, self.asked, self._counts = None, (), {}
+        elif kind is entries.Request and entry.purpose != "main":  # type: ignore[union-attr]
+            kind = "summary"
+        counts = self._counts
+        counts[kind] = counts.get(kind, 0) + 1
+        account = self._account.get(type(entry))
+        if account is not None:
+            account(entry)
+
+    def counted(self, kind: object) -> int:
+        """Return the number of entries of a kind since the last transition."""
+        return self._counts.get(kind, 0)
+
+    def _move(self, entry: Any) -> None:
+        signal = entry.signal
+        kind = type(signal)
+        self.noted = self._flags_abort and kind is AbortRequested
+        if self.noted:
+            return
+        self.since, self._counts = self._counts, {}
+        self.signal, asked = signal, self.asked
+        self.pending = asked[-1] if asked and type(asked[-1]) is not TakeQueued else None
+        self.stopped = kind in _ENDS_FROM_OUTSIDE
+        try:
+            before = self.machine.start() if kind is Began else self.run
+            if before is None:
+                raise ValueError("the run has not begun, or it is over")  # noqa: TRY301
+            self.before = before
+            self.run, self.asked = checked_transition(self.machine, before, signal)
+        except Exception as error:  # noqa: BLE001 - a machine is somebody's code
+            self.wrong = f"the machine does not take {kind.__name__}: {error}"
+            self.before = self.run = self.run or self.machine.start()
+            self.asked = ()
+        self.ledger.follow(signal, self.asked, stopped=self.stopped)

@@ -1,0 +1,402 @@
+"""The ledger of a context: the messages that the next request must have, counted from the trace.
+
+Each message comes from an entry: a prompt, a message of the queue, a reply with the answers to its
+calls, a summary. The ledger adds them as the effects of the machine say, and compares the result
+with each request as it was sent. Not here: judging what a compaction takes away (compaction.py).
+The rule to keep: a message costs its own size, and a request the messages that are new in it.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from simloop.engine.context import utf8_bytes_over_4
+from simloop.engine.settings import EngineSettings
+from simloop.kernel import effects, signals
+from simloop.kernel.effects import Effect
+from simloop.kernel.machine import Feature, Machine
+from simloop.kernel.replies import KeepFailed
+from simloop.kernel.signals import Signal
+from simloop.messages import (
+    AssistantMessage,
+    Fault,
+    Message,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
+from simloop.trace import entries
+from simloop.trace.facts import Facts, Reply
+
+_MANY = 1_000_000
+
+
+class Shortened:
+    """A context before and after the compactions between two requests.
+
+    `before` had the messages, of which `after` is left. `compactions` are the entries, and
+    `summary` has the messages and the reply of the last request for a summary.
+    """
+
+    __slots__ = ("after", "before", "compactions", "removed", "summary")
+
+    def __init__(self, before: Sequence[Message]) -> None:
+        self.before = before
+        self.after: Sequence[Message] = ()
+        self.compactions: list[entries.Compaction] = []
+        self.removed = 0
+        self.summary: tuple[Sequence[Message], Reply] | None = None
+
+
+class Ledger:
+    """The context of a conversation as the trace accounts for it.
+
+    `messages`, `count` and `tokens` describe the context; after a compaction the messages are not
+    known before the next request, which then has `shortened`. `measured` are the count and the
+    tokens when the context was measured last. `wrong` is the difference between the newest request
+    and the ledger. `waiting` are the messages of the user that no effect has taken. `is_sure` is
+    false while it cannot be known whether an effect was carried out before an end from outside.
+    """
+
+    def __init__(self, machine: Machine, settings: EngineSettings, facts: Facts) -> None:
+        self._facts = facts
+        self._settings = settings
+        self.estimates = settings.estimate_tokens is utf8_bytes_over_4
+        self._has_queue = Feature.QUEUE not in machine.unsupported
+        self.messages: list[Message] = []
+        self.count = self.tokens = 0
+        self.measured = (0, 0)
+        self.is_sure = True
+        self.wrong = ""
+        self.wrong_tokens = ""
+        self.waiting: list[entries.Queued] = []
+        self.shortened: Shortened | None = None
+        self.system_prompt = ""
+        self.calls: list[ToolCall] = []
+        self.answers: dict[str, ToolMessage] = {}
+        self.tail: tuple[Message, ...] = ()
+        self._open: Shortened | None = None
+        self._added: list[Message] = []
+        self.waited: tuple[entries.Queued, ...] = ()
+        self._reply: Reply | None = None
+        self._thoughts: list[str] = []
+        self.tries: list[Message] = []
+        self._taking: effects.TakeQueued | None = None
+        self._maybe: list[entries.Queued] = []
+        self._most = 0
+        self._fault: Fault | None = None
+        self._end: effects.EndRun | None = None
+        self._compact: effects.Compact | None = None
+        self._first_only = False
+        self._closed_as: bool | None = None
+        self._said = False
+        self._sent, self._verified = 0, 0
+        self._summary: tuple[Sequence[Message], Reply] | None = None
+        for message in settings.history:
+            self._add(message)
+        self.table: dict[type, Callable[[Any], None]] = {
+            entries.Prompt: self._begin,
+            entries.Queued: self._queue,
+            entries.Request: self._send,
+            entries.ToolCall: self._call,
+            entries.CallRenamed: self._rename,
+            entries.Answered: self._answer,
+            entries.Classified: self._classify,
+            entries.Compaction: self._shorten,
+            entries.Ended: self._finish,
+        }
+        if settings.sent_back.reasoning:
+            self.table[entries.ReasoningDelta] = self._think
+
+    @property
+    def is_known(self) -> bool:
+        """Return whether all messages of the context are known."""
+        return self._open is None and self.is_sure and not self._maybe
+
+    def may_shrink(self, keep_turns: int) -> bool:
+        """Return whether a normal compaction may remove a message that is worth removing.
+
+        It keeps the newest turns and the newest message of the user, and a summary alone gains
+        nothing.
+        """
+        messages, start, turns = self.messages, len(self.messages), 0
+        while start and turns < keep_turns:
+            start -= 1
+            turns += type(messages[start]) is not ToolMessage
+        users = 0
+        for place in range(start):
+            kind = type(messages[place])
+            if kind is AssistantMessage or kind is ToolMessage:
+                return True
+            users += kind is UserMessage
+        newer = any(type(m) is UserMessage for m in messages[start:])
+        return users > (0 if newer else 1)
+
+    # ------------------------------------------------------------------ entries
+
+    def _begin(self, entry: entries.Prompt) -> None:
+        if not self._has_queue and self.waiting and self.waiting[0].text == entry.text:
+            del self.waiting[0]
+        self.tries, self._reply, self._end = [], None, None
+        self._taking, self._maybe = None, []
+        self._add(UserMessage(entry.text))
+
+    def _queue(self, entry: entries.Queued) -> None:
+        self.waiting.append(entry)
+        if self._taking is not None and self._taking.queue in (None, entry.queue):
+            self._maybe.append(entry)
+
+    def _call(self, entry: entries.ToolCall) -> None:
+        if self._facts.replies[entry.request] is self._reply:
+            self.calls.append(ToolCall(entry.call_id, entry.name, entry.arguments))
+
+    def _rename(self, entry: entries.CallRenamed) -> None:
+        calls = self.calls
+        if calls and calls[-1].id == entry.call_id:
+            calls[-1] = ToolCall(entry.to_id, entry.to_name, calls[-1].arguments)
+
+    def _think(self, entry: entries.ReasoningDelta) -> None:
+        if self._facts.replies[entry.request] is self._reply:
+            self._thoughts.append(entry.text)
+
+    def _answer(self, entry: entries.Answered) -> None:
+        self.answers[entry.call_id] = ToolMessage(entry.call_id, entry.text, entry.is_error)
+
+    def _classify(self, entry: entries.Classified) -> None:
+        self._fault = entry.fault
+
+    def _finish(self, _: entries.Ended) -> None:
+        """Commit a reply that the end of the run keeps."""
+        reply, end = self._reply, self._end
+        if reply is None or end is None or reply.fault is not None:
+            return
+        has_ended = reply.is_closed
+        if (has_ended or self._settings.sent_back.failed) and end.keep:
+            text = reply.text
+            if text or self.calls:
+                self._commit(text)
+        self._reply = None
+
+    # ------------------------------------------------------------------ effects
+
+    def follow(self, signal: Signal, asked: tuple[Effect, ...], *, stopped: bool) -> None:
+        """Take the effects that follow a signal into the ledger."""
+        self.measured = (self.count, self.tokens)
+        self.waited = tuple(self.waiting) if self.waiting else ()
+        if stopped:
+            self._doubt(asked)
+        elif type(signal) is signals.ModelFailed:
+            self._keep_failed()
+        self._taking = self._closed_as = None
+        for effect in asked:
+            kind = type(effect)
+            if kind is effects.TakeQueued:
+                self._take(effect)  # type: ignore[arg-type]
+            elif kind is effects.CloseStep:
+                self._close(effect.keep)  # type: ignore[union-attr]
+            elif kind is effects.CallModel:
+                note = effect.note  # type: ignore[union-attr]
+                self.tail = (AssistantMessage(note),) if note else ()
+            elif kind is effects.Compact:
+                self._compact, self.tries = effect, []  # type: ignore[assignment]
+            elif kind is effects.RunTools:
+                self._first_only = effect.first_only  # type: ignore[union-attr]
+            elif kind is effects.EndRun:
+                self._end = effect  # type: ignore[assignment]
+
+    def _doubt(self, asked: tuple[Effect, ...]) -> None:
+        """Note that an end from outside may have come before the last effects."""
+        end = asked[-1] if asked else None
+        keeps = type(end) is effects.EndRun and end.keep
+        if self._closed_as is not None and (self._closed_as is not keeps or not self._said):
+            self.is_sure = False
+        if self._taking is not None or (self._first_only and len(self.calls) > 1):
+            self.is_sure = False
+
+    def _take(self, effect: effects.TakeQueued) -> None:
+        self._taking, self._maybe = effect, []
+        queue = effect.queue
+        taken = [each for each in self.waiting if queue in (None, each.queue)]
+        self._most = len(self.waiting) + _MANY
+        if effect.one:
+            del taken[1:]
+            self._most = 1 - len(taken)
+        for each in taken:
+            self._deliver(each)
+
+    def _deliver(self, queued: entries.Queued) -> None:
+        self.waiting.remove(queued)
+        self._add(UserMessage(queued.text))
+
+    def _close(self, keep: bool) -> None:  # noqa: FBT001 - as the effect says
+        reply, self._closed_as = self._reply, keep
+        if reply is None:
+            return
+        self._said = bool(reply.pieces or self.calls)
+        if keep:
+            self._commit(reply.text)
+        self._reply, self.tries = None, []
+
+    def _commit(self, text: str) -> None:
+        calls = self.calls[:1] if self._first_only else self.calls
+        answers = self.answers
+        if text or calls or not self.tries:
+            said = AssistantMessage(text, tuple(calls), "".join(self._thoughts))
+            results = [answers[call.id] for call in calls if call.id in answers]
+            added = [*self.tries, said, *results]
+        else:
+            added = self.tries
+        for message in added:
+            self._add(message)
+
+    def _keep_failed(self) -> None:
+        """Keep the parts of a failed reply that the policy names."""
+        reply, policy = self._reply, self._settings.replies
+        self._reply = None
+        if policy.keep_failed is KeepFailed.NOTHING or reply is None:
+            return
+        text = reply.text
+        if text or self.calls:
+            fault = self._fault or reply.fault
+            failing = fault is not None and fault.code in policy.failing_words
+            whole = failing or policy.keep_failed is KeepFailed.TEXT
+            answers = [self.answers[c.id] for c in self.calls if c.id in self.answers]
+            self.tries += [AssistantMessage(text if whole else "", tuple(self.calls)), *answers]
+
+    def _add(self, message: Message) -> None:
+        self.count += 1
+        if self.estimates:
+            self.tokens += _tokens(message)
+        (self.messages if self._open is None else self._added).append(message)
+
+    # ------------------------------------------------------------------ compaction
+
+    def _shorten(self, entry: entries.Compaction) -> None:
+        effect = self._compact
+        shrunk = entry.tokens_after < entry.tokens_before
+        if self._settings.context is None:
+            self._cut(entry, effect)
+        says = effect is not None and (self._settings.context is not None or not effect.marker)
+        if says and shrunk and effect.then_say:  # type: ignore[union-attr]
+            self._add(UserMessage(effect.then_say))  # type: ignore[union-attr]
+
+    def _cut(self, entry: entries.Compaction, effect: effects.Compact | None) -> None:
+        if effect is not None and effect.marker:
+            self.is_sure = False  # the loop writes the whole context anew
+            return
+        opened = self._open or Shortened(self.messages)
+        if self._open is None:
+            self._open, self._added = opened, []
+        if self._added:
+            opened.before = [*opened.before, *self._added]
+            self._added = []
+        opened.compactions.append(entry)
+        opened.removed += entry.messages_removed
+        opened.summary = self._summary
+        self.count -= entry.messages_removed
+        self.tokens = entry.tokens_after
+
+    # ------------------------------------------------------------------ requests
+
+    def _send(self, entry: entries.Request) -> None:
+        request = self._facts.request
+        reply = self._facts.replies[entry.number]
+        if entry.purpose != "main":
+            self._summary = self._facts.sent[entry.number].messages, reply
+            return
+        assert request is not None
+        self._reply = reply
+        self.calls, self.answers = [], {}
+        self._thoughts, self._first_only = [], False
+        self.wrong = self.wrong_tokens = ""
+        self.shortened = None
+        self._compare(entry, request.messages)
+        self._sent, self._verified = entry.number, len(self.messages)
+
+    def _compare(self, entry: entries.Request, sent: Any) -> None:
+        """Compare the request with the ledger, and correct the ledger by it."""
+        length = len(sent) - len(self.tail)
+        extra = length - self.count
+        if self._maybe:
+            extra = self._take_late(sent, length, extra)
+        opened = self._open
+        if not self.is_sure:
+            self._take_over(sent[:length])
+        elif opened is not None:
+            self.shortened, self._open = opened, None
+            opened.after = sent[: max(length - len(self._added), 0)]
+            if list(sent[len(opened.after) :]) != [*self._added, *self.tail]:
+                self.wrong = _difference(self._added, sent[len(opened.after) :], self.tail)
+            self._check_tokens(entry)
+            self._take_over(sent[:length])
+        elif extra or not self._is_as_expected(entry, sent, length):
+            self.wrong = _difference(self.messages, sent, self.tail)
+            self._take_over(sent[:length])
+        else:
+            self._check_tokens(entry)
+        self.is_sure, self._taking, self._maybe = True, None, []
+
+    def _check_tokens(self, entry: entries.Request) -> None:
+        if self.estimates and entry.tokens != self.tokens:
+            self.wrong_tokens = (
+                f"request {entry.number} says {entry.tokens} tokens, and its messages have "
+                f"{self.tokens}"
+            )
+
+    def _is_as_expected(self, entry: entries.Request, sent: Any, length: int) -> bool:
+        known = self._verified if entry.base == self._sent and entry.kept >= self._verified else 0
+        whole: list[Message] = sent.messages
+        if whole[known:length] != self.messages[known:]:
+            return False
+        return not self.tail or tuple(whole[length:]) == self.tail
+
+    def _take_late(self, sent: Any, length: int, extra: int) -> int:
+        """Take messages that came while the effect that takes them was under way."""
+        for each in self._maybe[: min(max(extra, 0), self._most)]:
+            place = length - extra
+            if sent[place] != UserMessage(each.text):
+                break
+            self._deliver(each)
+            extra -= 1
+        return extra
+
+    def _take_over(self, messages: Sequence[Message]) -> None:
+        """Go on from the messages that were sent; take those of the user from the queue."""
+        self.messages, self.count, self.tokens = [], 0, 0
+        self._open, self._added = None, []
+        for message in messages:
+            self._add(message)
+        texts = [m.text for m in messages if type(m) is UserMessage]
+        self.waiting = [each for each in self.waiting if each.text not in texts[-8:]]
+
+
+def _tokens(message: Message) -> int:
+    """Return the size of a message: a quarter of the bytes of each text, and 4 for its frame."""
+    text = message.text
+    if type(message) is not AssistantMessage:
+        return 4 + ((len(text) + 3) >> 2 if text.isascii() else _quarter(text))
+    tokens = 4 + _quarter(text) + _quarter(message.reasoning)
+    for call in message.calls:
+        tokens += _quarter(call.name) + _quarter(call.arguments)
+    return tokens
+
+
+def _quarter(text: str) -> int:
+    size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+    return (size + 3) >> 2
+
+
+def _difference(expected: Sequence[Message], sent: Sequence[Message], tail: Any) -> str:
+    """Return the first message in which a request differs from the ledger, in words."""
+    wanted = [*expected, *tail]
+    for place, (one, other) in enumerate(zip(wanted, sent, strict=False)):
+        if one != other:
+            return f"message {place} is {_short(other)}, and must be {_short(one)}"
+    if len(sent) > len(wanted):
+        return f"message {len(wanted)} is {_short(sent[len(wanted)])}, and must not be there"
+    return f"message {len(sent)} is missing: {_short(wanted[len(sent)])}"
+
+
+def _short(message: Message) -> str:
+    role = type(message).__name__.removesuffix("Message").lower()
+    calls = f" with {len(message.calls)} calls" if isinstance(message, AssistantMessage) else ""
+    return f"{role}{calls} {message.text[:40]!r}"

@@ -1,0 +1,348 @@
+"""Invariants on a machine and its engine: each effect is carried out once and answered truly.
+
+Not here: counters, waits, hooks and compactions, which have files of their own. The rule to keep:
+the trace alone says that an effect was carried out; the word of the engine is not taken for it.
+"""
+
+from collections.abc import Mapping
+
+from simloop.check.invariants.course import Course
+from simloop.check.invariants.invariant import Need, Watch, invariant
+from simloop.check.invariants.subject import Subject
+from simloop.kernel import effects, signals
+from simloop.kernel.effects import Effect
+from simloop.kernel.names import NAMES
+from simloop.kernel.policies import Compaction, OnHookFailure, ToolStart
+from simloop.kernel.signals import Signal
+from simloop.kernel.states import Finished
+from simloop.messages import FinishReason, Outcome, Queue, StopCause
+from simloop.trace import entries
+from simloop.trace.entries import (
+    Answered,
+    Ended,
+    Hook,
+    Prompt,
+    StopRequested,
+    ToolStarted,
+    Transition,
+)
+
+_FROM_OUTSIDE = (signals.AbortRequested, signals.WallClockExpired)
+_ANSWERS: Mapping[type[Effect] | None, tuple[type[Signal], ...]] = {
+    None: (signals.Began,),
+    effects.MeasureContext: (signals.ContextMeasured,),
+    effects.Compact: (signals.ContextCompacted,),
+    effects.CallModel: (
+        signals.ModelReplied,
+        signals.ModelFailed,
+        signals.CallBlocked,
+        signals.HookFailed,
+    ),
+    effects.RunTools: (signals.ToolsReturned, signals.HookFailed),
+    effects.RefuseTools: (signals.ToolsReturned,),
+    effects.CloseStep: (signals.StepClosed, signals.HookFailed),
+    effects.Backoff: (signals.BackoffElapsed,),
+}
+_TRACES: Mapping[object, tuple[type[Effect], str]] = {
+    entries.Request: (effects.CallModel, "a request"),
+    "summary": (effects.Compact, "a request for a summary"),
+    entries.Compaction: (effects.Compact, "a compaction"),
+    entries.Backoff: (effects.Backoff, "a wait before a retry"),
+    entries.Classified: (effects.CallModel, "a judgement of a failed call"),
+}
+"""The entries of which each leaves the trace of one effect, at most once."""
+_REPLIED, _FAILED = signals.ModelReplied, signals.ModelFailed
+
+
+def course_of(subject: Subject) -> Course:
+    """Return the course of the subject's machine."""
+    assert subject.course is not None
+    return subject.course
+
+
+@invariant(
+    "The signals of a run, given to its machine again, lead to the recorded states.",
+    "ARCHITECTURE.md",
+    sees=[Transition],
+    needs=[Need.MACHINE],
+)
+def machine_repeats_itself(subject: Subject) -> Watch:
+    """A machine with a memory, and an engine that changes a signal, are found here."""
+    course = course_of(subject)
+    while True:
+        entry = yield
+        if course.wrong:
+            return course.wrong
+        assert course.run is not None
+        state = NAMES[type(course.run.state)]
+        if entry.state != state:
+            return f"on {NAMES[type(entry.signal)]} the machine comes to {state}, not {entry.state}"
+
+
+@invariant(
+    "Each effect of a machine is carried out exactly once, before the signal that answers it.",
+    "ARCHITECTURE.md",
+    sees=[Transition],
+    needs=[Need.MACHINE],
+)
+def effects_happen_once(subject: Subject) -> Watch:
+    """An end from outside may come before an effect, or in the middle of it."""
+    course = course_of(subject)
+    while True:
+        entry = yield
+        if course.noted:
+            continue
+        signal = type(entry.signal)
+        pending = None if course.pending is None else type(course.pending)
+        if signal not in _ANSWERS.get(pending, ()) and signal not in _FROM_OUTSIDE:
+            return f"{NAMES[signal]} answers {'nothing' if pending is None else NAMES[pending]}"
+        since = course.since
+        for kind, (effect, name) in _TRACES.items():
+            count = since.get(kind, 0)
+            if count and (effect is not pending or count > 1):
+                asked = "nothing" if pending is None else NAMES[pending]
+                return f"{name} came {count} times while the machine asked for {asked}"
+        missing = _missing(signal, since)
+        if missing:
+            return f"{NAMES[signal]} came without {missing}"
+
+
+def _missing(signal: type[Signal], since: Mapping[object, int]) -> str:
+    """Return the trace that the effect before `signal` has not left, if one is missing."""
+    if signal is _REPLIED:
+        if entries.Classified in since:
+            return "the reply being a whole one: it was judged as failed"
+        return "" if entries.Request in since else "a request"
+    if signal is _FAILED:
+        if entries.Classified not in since:
+            return "a judgement of the failure"
+        return "" if entries.Request in since else "a request"
+    if signal is signals.CallBlocked:
+        return "the call being blocked: a request was sent" if entries.Request in since else ""
+    if signal is signals.ContextCompacted:
+        return "" if entries.Compaction in since else "a compaction"
+    if signal is signals.BackoffElapsed:
+        return "" if entries.Backoff in since else "a wait"
+    return ""
+
+
+@invariant(
+    "Tools run only when the machine asks for it, and every call of the reply is answered.",
+    "BUGS.md D3, D11, D20",
+    sees=[Transition, Answered, ToolStarted],
+    needs=[Need.MACHINE],
+)
+def batches_are_answered(subject: Subject) -> Watch:
+    """Calls that start when they arrive run in the model call; a refusal runs none."""
+    course, ledger = course_of(subject), course_of(subject).ledger
+    runs: tuple[type[Effect], ...] = (effects.RunTools,)
+    if course.settings.tool_execution.start is ToolStart.WHEN_CALLED:
+        runs = (effects.RunTools, effects.CallModel)
+    while True:
+        entry = yield
+        if type(entry) is ToolStarted:
+            effect = course.asked[-1] if course.asked else None
+            if type(effect) not in runs:
+                what = "nothing" if effect is None else NAMES[type(effect)]
+                return (
+                    f"the tool of call {entry.call_id!r} starts while the machine asks for {what}"
+                )
+        elif type(entry) is Transition and type(entry.signal) is signals.ToolsReturned:
+            for call in ledger.calls:
+                if call.id not in ledger.answers:
+                    return f"call {call.id!r} of the reply has no answer"
+
+
+@invariant(
+    "The machine is told of a reply what the model said: finish, text, calls and steps.",
+    "BUGS.md C6, C4",
+    sees=[Transition],
+    needs=[Need.MACHINE],
+)
+def replies_are_told_truly(subject: Subject) -> Watch:
+    """The finish words that a program does not know count as other ones."""
+    course, facts = course_of(subject), subject.facts
+    reading = course.settings.replies
+    plain = reading.finish_words is None
+    while True:
+        entry = yield
+        signal = entry.signal
+        if type(signal) is not _REPLIED:
+            continue
+        reply = facts.reply
+        if reply is None or reply.fault is not None or not reply.is_closed:
+            return "the machine is told of a reply that did not come to its end"
+        finish = reply.finish or FinishReason.INTERRUPTED
+        if signal.finish is not finish and (plain or signal.finish is not FinishReason.OTHER):
+            return f"the reply ended with {finish}, and the machine is told {signal.finish}"
+        text = any(piece and not piece.isspace() for piece in reply.pieces)
+        if signal.text is not text:
+            return f"the reply has {'' if text else 'no '}text, and the machine is told otherwise"
+        calls = bool(reply.calls)
+        if signal.calls is not calls and not (signal.calls and course.ledger.tries):
+            return f"the reply has {len(reply.calls)} calls, and the machine is told otherwise"
+        if signal.steps != max(1, reply.steps):
+            return f"the reply reports {reply.steps} steps, and the machine is told {signal.steps}"
+
+
+@invariant(
+    "The machine is told the size of the context and the gain of a compaction as they are.",
+    "BUGS.md B7, B8, B5",
+    sees=[Transition],
+    needs=[Need.MACHINE],
+)
+def contexts_are_told_truly(subject: Subject) -> Watch:
+    """Over means: at the trigger, and something may be taken away."""
+    course, ledger = course_of(subject), course_of(subject).ledger
+    policy, scripted = course.settings.compaction, course.settings.context is not None
+    while True:
+        entry = yield
+        signal = entry.signal
+        if scripted or type(signal) is not signals.ContextMeasured or not ledger.estimates:
+            continue
+        count, tokens = ledger.measured
+        over = _is_over(policy, tokens, count)
+        if not ledger.is_sure or (not over and not signal.over):
+            continue
+        if signal.over and not over:
+            return f"the context of {tokens} tokens in {count} messages is said to be over"
+        if ledger.is_known and signal.over is not ledger.may_shrink(policy.keep_turns):
+            told, may = ("over", "nothing") if signal.over else ("within", "something")
+            return f"the context of {tokens} tokens is said to be {told}, and {may} may be removed"
+
+
+def _is_over(policy: Compaction, tokens: int, count: int) -> bool:
+    if policy.max_messages is not None:
+        return count > policy.max_messages
+    return tokens >= policy.window * policy.trigger_percent // 100
+
+
+@invariant(
+    "At the end of a step the machine is told whether messages of the user wait.",
+    "BUGS.md B12",
+    sees=[Transition],
+    needs=[Need.MACHINE],
+)
+def waiting_messages_are_told(subject: Subject) -> Watch:
+    """A message that comes at the very time of the end of a step may wait for the next one."""
+    ledger = course_of(subject).ledger
+    while True:
+        entry = yield
+        signal = entry.signal
+        if type(signal) is not signals.StepClosed:
+            continue
+        for queue, said in ((Queue.STEERING, signal.steering), (_FOLLOW_UP, signal.follow_up)):
+            waits = [each.at_ns for each in ledger.waited if each.queue is queue]
+            if said and not waits:
+                return f"the machine is told of a {queue} message, and none waits"
+            if not said and waits and waits[0] < entry.at_ns:
+                return f"a {queue} message waits, and the machine is not told"
+
+
+_FOLLOW_UP = Queue.FOLLOW_UP
+
+
+@invariant(
+    "The machine is told of stops, blocked calls and failed hooks exactly when there are some.",
+    "BUGS.md D7, C9",
+    sees=[Prompt, StopRequested, Hook, Transition],
+    needs=[Need.MACHINE],
+)
+def stops_are_told_truly(subject: Subject) -> Watch:
+    """A failed hook blocks a call, or ends the run, only if the policy says so."""
+    course = course_of(subject)
+    happened: set[object] = set()
+    while True:
+        entry = yield
+        kind = type(entry)
+        if kind is Prompt:
+            happened.clear()
+        elif kind is StopRequested:
+            happened.add(entry.cause)
+        elif kind is Hook:
+            happened.update(_consequences(entry, course.settings.hook_isolation.on_failure))
+        else:
+            told = type(entry.signal)
+            cause, name = _CAUSES.get(told, (None, ""))
+            if cause is not None and cause not in happened:
+                return f"the machine is told of {name}, and there is none"
+            if told is signals.ToolsReturned and type(course.pending) is effects.RunTools:
+                was = "before_tool_call" in happened
+                if entry.signal.blocked is not was and StopCause.ABORT not in happened:
+                    return (
+                        f"a call was {'' if was else 'not '}blocked: the machine is told otherwise"
+                    )
+            if told is not _REPLIED:  # calls that start early are part of the same step
+                happened -= {"before_llm_call", "before_tool_call", "hook"}
+
+
+_CAUSES: Mapping[type[Signal], tuple[object, str]] = {
+    signals.AbortRequested: (StopCause.ABORT, "an abort"),
+    signals.WallClockExpired: (StopCause.WALL_CLOCK, "the end of the time"),
+    signals.HookFailed: ("hook", "a failed hook that ends the run"),
+    signals.CallBlocked: ("before_llm_call", "a blocked model call"),
+}
+
+
+def _consequences(hook: Hook, on_failure: str) -> tuple[str, ...]:
+    """Return the point that a hook has blocked, or `hook` if its failure ends the run."""
+    if hook.result == "blocked":
+        return (hook.point,)
+    if hook.result == "ok":
+        return ()
+    if on_failure is OnHookFailure.FAIL_RUN:
+        return ("hook",)
+    return (hook.point,) if on_failure is OnHookFailure.BLOCK_CALL else ()
+
+
+@invariant(
+    "A run ends once, as the last state of its machine says: outcome, limit and message.",
+    "BUGS.md E8, D19",
+    sees=[Transition, Ended, Prompt],
+    needs=[Need.MACHINE],
+)
+def ends_as_the_machine_says(subject: Subject) -> Watch:
+    """Nothing follows the last state but the answers to open calls."""
+    course = course_of(subject)
+    finished: Finished | None = None
+    while True:
+        entry = yield
+        if type(entry) is Prompt:
+            finished = None
+        elif type(entry) is Transition:
+            if finished is not None and not course.noted:
+                return f"{NAMES[type(entry.signal)]} is given to a machine that has finished"
+            state = None if course.run is None else course.run.state
+            finished = state if type(state) is Finished else None
+        else:
+            wrong = _wrong_end(entry, finished, course)
+            if wrong:
+                return wrong
+
+
+def _wrong_end(entry: Ended, finished: Finished | None, course: Course) -> str:
+    if finished is None:
+        return f"the run ends as {entry.outcome}, but its machine has not finished"
+    if (entry.outcome, entry.limit) != (finished.outcome, finished.limit):
+        said = f"{finished.outcome} {finished.limit}".strip()
+        return f"the run ends as {entry.outcome} {entry.limit}".strip() + f", its machine as {said}"
+    for kind, (_, name) in _TRACES.items():
+        if course.counted(kind):
+            return f"{name} came after the machine had finished"
+    end = course.asked[-1] if course.asked else None
+    if type(end) is not effects.EndRun:
+        return ""
+    return _wrong_message(entry, end, course)
+
+
+def _wrong_message(entry: Ended, end: effects.EndRun, course: Course) -> str:
+    reply = course.facts.reply
+    words = "" if reply is None else reply.text
+    assert course.run is not None
+    told = end.message or entry.outcome.message(errors=course.run.error_count, cause="\0")
+    if entry.outcome is Outcome.COMPLETED or end.text_first:
+        told = words or (told if end.text_first else "")
+    first, _, last = told.partition("\0")
+    if entry.message.startswith(first) and entry.message.endswith(last):
+        return ""
+    return f"the user is told {entry.message[:60]!r}, and must be told {told[:60]!r}"

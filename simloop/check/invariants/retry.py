@@ -1,0 +1,294 @@
+"""Invariants on retries: which failures are tried again, and after which wait.
+
+The declared policy decides. Its draw for jitter is not known, so a wait may lie between those of
+the least and the greatest draw. Not here: the cost of a failure (counters.py). The rule to keep:
+each wait is judged by the failure right before it, and by no earlier one.
+"""
+
+from simloop.check.invariants.course import Course
+from simloop.check.invariants.invariant import Need, Watch, invariant
+from simloop.check.invariants.machine import course_of
+from simloop.check.invariants.subject import Subject
+from simloop.kernel import effects, signals
+from simloop.kernel.errorclass import ErrorClass
+from simloop.kernel.retry import ExponentialBackoff, RetryPolicy, StatusRetry, retry_after_ns
+from simloop.kernel.states import ClosingStep, Finished
+from simloop.messages import Fault, FinishReason, Outcome
+from simloop.trace.entries import Backoff, Classified, Compaction, Hook, Prompt, Request, Transition
+from simloop.virtual.border import EPOCH_NS
+
+_NS_PER_MS = 1_000_000
+_MOST_DRAW = 1 - 2**-53
+
+
+@invariant(
+    "The wait before a retry is that of the declared policy for this failure: its formula, its "
+    "cap, the Retry-After of this failure, and jitter within its range.",
+    "BUGS.md C1, C2, C3",
+    sees=[Classified, Request, Backoff],
+    needs=[Need.MACHINE],
+)
+def waits_follow_the_policy(subject: Subject) -> Watch:
+    """A reply of no use has no failure of its own, and so no Retry-After."""
+    course = course_of(subject)
+    settings = course.settings
+    judged: Classified | None = None
+    while True:
+        entry = yield
+        if type(entry) is Classified:
+            judged = entry
+        elif type(entry) is Request:
+            if entry.purpose == "main":
+                judged = None
+        else:
+            fault = _fault(judged, course)
+            now_ns = EPOCH_NS + settings.clock_skew_ns + entry.at_ns
+            least, most = _waits(settings.retry, entry.failures, fault, now_ns)
+            if not least <= entry.delay_ns <= most:
+                span = _ms(least) if least == most else f"{_ms(least)} to {_ms(most)}"
+                return (
+                    f"the wait after failure {entry.failures} is {_ms(entry.delay_ns)}, not {span}"
+                )
+            asked = fault is not None and retry_after_ns(fault, now_ns) is not None
+            policy = settings.retry
+            asked = asked and (not isinstance(policy, StatusRetry) or policy.honours_retry_after)
+            if entry.retry_after is not asked:
+                return f"the wait is said {'not ' if asked else ''}to be what the provider asks for"
+
+
+def _fault(judged: Classified | None, course: Course) -> Fault | None:
+    """Return the failure before a wait; None for a reply of no use."""
+    if judged is None:
+        return None
+    reply = course.facts.reply
+    return judged.fault or (None if reply is None else reply.fault)
+
+
+def _waits(policy: RetryPolicy, failures: int, fault: Fault | None, now_ns: int) -> tuple[int, int]:
+    """Return the least and the greatest wait that the policy allows."""
+    if isinstance(policy, ExponentialBackoff):  # by its settings, not by its own word
+        asked = None if fault is None else retry_after_ns(fault, now_ns)
+        if asked is not None:
+            wait = min(asked, policy.max_retry_after_ms * _NS_PER_MS)
+            return wait, wait
+        doubled = policy.initial_delay_ms * 2 ** min(failures - 1, 64)
+        wait = min(doubled, policy.max_delay_ms) * _NS_PER_MS
+        return int(wait * (1 - policy.jitter)), wait
+    both = [
+        policy.delay_ns(failures, fault, now_ns=now_ns, draw=draw) for draw in (0.0, _MOST_DRAW)
+    ]
+    return min(both), max(both)
+
+
+def _ms(ns: int) -> str:
+    return f"{ns / _NS_PER_MS:g} ms"
+
+
+@invariant(
+    "A wait lasts as long as it is said to, and the retry follows at once.",
+    "BUGS.md C8, C9",
+    sees=[Backoff, Transition, Hook, Compaction, Request],
+    needs=[Need.MACHINE],
+)
+def waits_last_as_said(subject: Subject) -> Watch:  # noqa: ARG001 - it needs no declaration
+    """Only hooks before the call and a compaction may come between, and take time."""
+    until_ns: int | None = None
+    elapsed = False
+    while True:
+        entry = yield
+        kind = type(entry)
+        if kind is Backoff:
+            until_ns, elapsed = entry.at_ns + entry.delay_ns, False
+        elif until_ns is None:
+            continue
+        elif kind is Transition:
+            signal = type(entry.signal)
+            if signal is signals.BackoffElapsed:
+                if entry.at_ns != until_ns:
+                    return f"a wait ends {_ms(entry.at_ns - until_ns)} later than it is said to"
+                elapsed = True
+            elif signal in _ENDS:
+                until_ns = None
+        elif kind is Request:
+            if not elapsed:
+                return f"request {entry.number} is sent before the wait is over"
+            if entry.at_ns != until_ns:
+                return (
+                    f"request {entry.number} is sent {_ms(entry.at_ns - until_ns)} after the wait"
+                )
+            until_ns = None
+        else:  # a hook or a compaction, which may take time
+            until_ns = None
+
+
+_ENDS = (signals.AbortRequested, signals.WallClockExpired, signals.HookFailed)
+
+
+@invariant(
+    "The number of a failure counts up from one, and each wait names the failure before it.",
+    "BUGS.md C3",
+    sees=[Prompt, Transition, Classified, Request, Backoff],
+    needs=[Need.MACHINE],
+)
+def failures_are_numbered(subject: Subject) -> Watch:
+    """A machine that resets its count begins at one again."""
+    course = course_of(subject)
+    judged: Classified | None = None
+    last = 0
+    while True:
+        entry = yield
+        kind = type(entry)
+        if kind is Prompt:
+            last = 0
+        elif kind is Classified:
+            judged = entry
+        elif kind is Request:
+            judged = None if entry.purpose == "main" else judged
+        elif kind is Transition:
+            if course.run is not None and not course.run.error_count:
+                last = 0
+        else:
+            effect = course.asked[-1] if course.asked else None
+            if type(effect) is effects.Backoff and effect.failures != entry.failures:
+                return f"the machine waits after {effect.failures} failures, not {entry.failures}"
+            if entry.failures != last + 1 and not entry.failures == last == _COUNTED:
+                return f"failure {entry.failures} comes after failure {last}"
+            last = entry.failures
+            error = _useless(course) if judged is None else judged.error_class
+            if error is not None and entry.error_class is not error:
+                return f"the wait is for {entry.error_class}, and the failure is {error}"
+
+
+_COUNTED = 32  # opencode without a bound on retries counts no further
+
+
+def _useless(course: Course) -> ErrorClass | None:
+    """Return the class of the reply of no use that the machine tries again."""
+    state = None if course.before is None else course.before.state
+    if type(state) is not ClosingStep:
+        return None
+    reply = state.reply
+    if reply.finish is FinishReason.INTERRUPTED:
+        return ErrorClass.INTERRUPTED
+    return (
+        ErrorClass.MISSING_CALLS
+        if reply.finish is FinishReason.TOOL_CALLS
+        else ErrorClass.EMPTY_REPLY
+    )
+
+
+@invariant(
+    "A failed call gets the class that the declared policy gives it, and the machine is told so.",
+    "BUGS.md C4, C5, C7",
+    sees=[Classified, Transition],
+    needs=[Need.MACHINE],
+)
+def failures_are_judged_by_the_policy(subject: Subject) -> Watch:
+    """Rate limit, overflow, quota and the others are told apart alike wherever they come from."""
+    course = course_of(subject)
+    policy = course.settings.retry
+    judged: Classified | None = None
+    while True:
+        entry = yield
+        if type(entry) is Classified:
+            judged = entry
+            fault = _fault(entry, course)
+            if fault is None:
+                return "a failure is judged, and there was none"
+            wrong = _misjudged(policy, fault, entry)
+            if wrong:
+                return wrong
+        elif type(entry.signal) is signals.ModelFailed and judged is not None:
+            signal = entry.signal
+            if (signal.error, signal.retryable) != (judged.error_class, judged.retryable):
+                return (
+                    f"the failure is {judged.error_class}, and the machine is told {signal.error}"
+                )
+
+
+def _misjudged(policy: RetryPolicy, fault: Fault, entry: Classified) -> str:
+    error = policy.classify(fault)
+    if entry.error_class is not error:
+        return (
+            f"the failure {fault.message[:40]!r} is {error}, and is judged as {entry.error_class}"
+        )
+    if isinstance(policy, ExponentialBackoff):
+        known = _BY_STATUS.get(fault.status if isinstance(fault.status, int) else 0)
+        if known is not None and error not in known:
+            return f"status {fault.status} is judged as {error}"
+        heals = error in _HEALS
+    else:
+        heals = policy.retryable(error)
+    if entry.retryable is not heals and error is not ErrorClass.ABORTED:
+        return f"{error} is judged as {'' if entry.retryable else 'not '}retryable"
+    return ""
+
+
+_LIMITED = (ErrorClass.RATE_LIMIT, ErrorClass.QUOTA, ErrorClass.OVERFLOW)
+_DOWN = (ErrorClass.SERVER, ErrorClass.QUOTA, ErrorClass.OVERFLOW)
+_BUSY = (ErrorClass.OVERLOADED, ErrorClass.QUOTA, ErrorClass.OVERFLOW)
+_DENIED = (ErrorClass.AUTH, ErrorClass.QUOTA, ErrorClass.OVERFLOW)
+_BY_STATUS = {
+    400: (ErrorClass.BAD_REQUEST, ErrorClass.QUOTA, ErrorClass.OVERFLOW, ErrorClass.RATE_LIMIT),
+    401: _DENIED,
+    403: _DENIED,
+    404: (ErrorClass.BAD_REQUEST, ErrorClass.QUOTA, ErrorClass.OVERFLOW),
+    429: _LIMITED,
+    500: _DOWN,
+    502: _DOWN,
+    503: _BUSY,
+    529: _BUSY,
+}
+"""The classes that a failure with a status may have, whatever else it says."""
+_HEALS = frozenset(
+    {
+        ErrorClass.RATE_LIMIT,
+        ErrorClass.OVERLOADED,
+        ErrorClass.SERVER,
+        ErrorClass.CONNECTION,
+        ErrorClass.TIMEOUT,
+    }
+)
+
+
+@invariant(
+    "A call is tried again only after a failure that the policy calls retryable, or a reply of no "
+    "use.",
+    "BUGS.md C7, C13, B15",
+    sees=[Transition],
+    needs=[Need.MACHINE],
+)
+def only_retryable_failures_are_retried(subject: Subject) -> Watch:
+    """A good reply is no reason for a retry."""
+    course = course_of(subject)
+    while True:
+        entry = yield
+        if not course.asked or type(course.asked[-1]) is not effects.Backoff or course.noted:
+            continue
+        signal = entry.signal
+        if type(signal) is signals.ModelFailed:
+            if not signal.retryable:
+                return f"a call is tried again after {signal.error}, which is not retryable"
+        elif type(signal) is signals.StepClosed and course.before is not None:
+            reply = getattr(course.before.state, "reply", None)
+            if reply is not None and reply.text and reply.finish is FinishReason.STOP:
+                return "a call is tried again after a reply that has text and ended by itself"
+
+
+@invariant(
+    "A retryable failure is tried again while a retry is left.",
+    "BUGS.md C4, C6",
+    sees=[Transition],
+    needs=[Need.MACHINE],
+)
+def retryable_failures_are_retried(subject: Subject) -> Watch:
+    """Overflows and aborts have ways of their own; another limit may end the run."""
+    course = course_of(subject)
+    while True:
+        entry = yield
+        signal = entry.signal
+        if type(signal) is not signals.ModelFailed or not signal.retryable or course.run is None:
+            continue
+        state = course.run.state
+        if type(state) is Finished and not state.limit and state.outcome is not Outcome.ABORTED:
+            return f"a run ends as {state.outcome} after {signal.error}, which is retryable"

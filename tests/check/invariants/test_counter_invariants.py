@@ -1,0 +1,129 @@
+"""Each invariant on counters, limits and retries is violated by a machine or a policy that is
+broken in one line, and is kept by the whole one."""
+
+import pytest
+from faultyparts import DONE, LOOK, Part, faulty, part, scenario, violated
+
+from simloop import Scenario
+
+HANDLERS = "engine.handlers:EffectHandlers"
+AGENT = "engine.machine_agent"
+LOOP = "loops.reference:ReferenceLoop"
+POLICY = "kernel.retry:ExponentialBackoff"
+BUSY = {"http": {"status": 429}}
+DOWN = {"http": {"status": 500}}
+WAITS = {"http": {"status": 429, "retry_after": "9s"}}
+EMPTY = {"finish": "stop"}
+
+CASES = [
+    (
+        "counters-tell-the-trace",
+        part(f"{AGENT}:_Engine._ended", "self._counters)", "Counters(0, 0, 0))"),
+        scenario(DONE),
+    ),
+    (
+        "runs-begin-alike",
+        part(
+            f"{LOOP}.start",
+            "Run(Ready())",
+            "Run(Ready(), *[self.__dict__.setdefault('more', [0]).append(1) or "
+            "len(self.more) // 3])",
+        ),
+        scenario(DONE, DONE, then=["Again."]),
+    ),
+    (
+        "counters-never-fall",
+        part(
+            f"{LOOP}._take_reply",
+            "Run(ClosingStep(reply), run.error_count,",
+            "Run(ClosingStep(reply), 0,",
+        ),
+        scenario(DOWN, DONE),
+    ),
+    (
+        "each-try-costs",
+        part(f"{LOOP}._recover", "run.error_count + 1", "run.error_count + 2"),
+        scenario(DOWN, DONE, limits={"max_error_count": 9}),
+    ),
+    (
+        "useless-replies-cost",
+        part(
+            f"{LOOP}._answer",
+            "self.options.empty_reply_fails:\n        return self._recover(run, retryable=True)",
+            "self.options.empty_reply_fails:\n        return self._measure(run)",
+        ),
+        scenario(EMPTY, DONE),
+    ),
+    (
+        "limits-end-runs",
+        part(
+            f"{LOOP}._exceeded", "run.total_steps >= self.limits", "run.total_steps > self.limits"
+        ),
+        scenario(LOOK, LOOK, DONE, limits={"max_steps": 2}),
+    ),
+    (
+        "limits-end-no-run-early",
+        part(
+            f"{LOOP}._exceeded",
+            "run.total_steps >= self.limits",
+            "run.total_steps + 1 >= self.limits",
+        ),
+        scenario(LOOK, LOOK, DONE, limits={"max_steps": 3}),
+    ),
+    (
+        "bursts-end-runs",
+        part(f"{LOOP}._take_reply", "signal.steps > ", "signal.steps > 9 + "),
+        scenario({"call": {"look": {}}, "steps": 4}, DONE, limits={"max_steps_per_round": 3}),
+    ),
+    (
+        "waits-follow-the-policy",
+        part(f"{POLICY}.delay_ns", "min(failures - 1, 64)", "min(failures, 64)"),
+        scenario(DOWN, DONE),
+    ),
+    (
+        "waits-follow-the-policy",
+        part(f"{HANDLERS}._call_model", "self._fault = None", "pass"),
+        scenario(WAITS, EMPTY, DONE),
+    ),
+    (
+        "waits-last-as-said",
+        part(f"{HANDLERS}._back_off", "sleep(delay_ns / 1e9)", "sleep(delay_ns / 2e9)"),
+        scenario(DOWN, DONE),
+    ),
+    (
+        "failures-are-numbered",
+        part(f"{LOOP}._recover", "effects.Backoff(failed.error_count", "effects.Backoff(1"),
+        scenario(DOWN, DOWN, DONE),
+    ),
+    (
+        "failures-are-judged-by-the-policy",
+        part(
+            f"{HANDLERS}._failed",
+            "signals.ModelFailed(error, retryable)",
+            "signals.ModelFailed(error, True)",
+        ),
+        scenario({"http": {"status": 400}}, DONE),
+    ),
+    (
+        "failures-are-judged-by-the-policy",
+        part("kernel.errorclass:class_of_status", "return known", "return ErrorClass.SERVER"),
+        scenario({"http": {"status": 401}}, DONE),
+    ),
+    (
+        "only-retryable-failures-are-retried",
+        part(f"{LOOP}._recover", "if not retryable:", "if False:"),
+        scenario({"http": {"status": 400}}, DONE),
+    ),
+    (
+        "retryable-failures-are-retried",
+        part(f"{LOOP}._recover", "if not retryable:", "if retryable:"),
+        scenario(DOWN, DONE),
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "broken", "played"), CASES)
+def test_a_broken_counter_or_retry_is_found(name: str, broken: Part, played: Scenario) -> None:
+    assert not violated(played)
+    with faulty(broken):
+        assert name in violated(played)
