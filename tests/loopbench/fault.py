@@ -17,10 +17,19 @@ from functools import cache
 from types import CodeType, FunctionType
 from typing import Any
 
-from simloop import CheckFailed, ExpectationFailed, Scenario, Simulation, parse_scenario
+from simloop import (
+    AssistantMessage,
+    CheckFailed,
+    ExpectationFailed,
+    Scenario,
+    Simulation,
+    ToolMessage,
+    parse_scenario,
+)
 from simloop.check.pairing import broken_pairs
 from simloop.scenario.yaml import read_yaml
-from simloop.trace.entries import ToolStarted
+from simloop.trace.entries import ToolResult, ToolStarted
+from simloop.trace.looptrace import LoopTrace
 from simloop.trace.requests import requests
 
 
@@ -151,7 +160,9 @@ def _named(name: str, code: CodeType) -> CodeType:
     return found
 
 
-_OWN = ("system_prompts", "broken_pairs", "ids_run")
+_OWN = (
+    "system_prompts", "broken_pairs", "ids_run", "results", "errors_sent", "words_sent", "crash",
+)  # fmt: skip
 """The expectations that are not those of a result."""
 
 
@@ -163,14 +174,25 @@ def play(fault: Fault, expected: str) -> tuple[Simulation, tuple[str, ...]]:
     try:
         unmet = simulation.run().failures
     except CheckFailed as error:
-        unmet = () if _is_met(simulation, error) else (f"{type(error).__name__}: {error.message}",)
-    seen = {
-        "system_prompts": [each.system_prompt for each in requests(simulation.trace.entries)],
-        "broken_pairs": broken_pairs(simulation.trace),
-        "ids_run": [e.call_id for e in simulation.trace.entries if type(e) is ToolStarted],
-    }
+        name = type(error).__name__
+        met = own.pop("crash", "") == name or _is_met(simulation, error)
+        unmet = () if met else (f"{name}: {error.message}",)
+    seen = _seen(simulation.trace)
     others = [f"{name}: {seen[name]}" for name, value in own.items() if seen[name] != value]
     return simulation, (*unmet, *others)
+
+
+def _seen(trace: LoopTrace) -> dict[str, object]:
+    record, sent = trace.entries, list(requests(trace.entries))
+    newest = sent[-1].messages if sent else ()
+    return {
+        "system_prompts": [each.system_prompt for each in sent],
+        "broken_pairs": broken_pairs(trace),
+        "ids_run": [each.call_id for each in record if type(each) is ToolStarted],
+        "results": [each.text for each in record if type(each) is ToolResult],
+        "errors_sent": sum(type(each) is ToolMessage and each.is_error for each in newest),
+        "words_sent": [each.text for each in newest if type(each) is AssistantMessage],
+    }
 
 
 def _is_met(simulation: Simulation, error: CheckFailed) -> bool:
