@@ -11,6 +11,7 @@ from simloop import (
     AssistantMessage,
     Finish,
     FinishReason,
+    Limits,
     Message,
     StreamError,
     TextDelta,
@@ -24,7 +25,6 @@ from simloop.messages import Queue
 
 CALL_TIMEOUT_S = 60
 MOST_MESSAGES = 10
-ROUNDS = 8
 _WHOLE = (FinishReason.STOP, FinishReason.TOOL_CALLS, FinishReason.OTHER)
 
 
@@ -35,6 +35,8 @@ class Failed(Exception):  # noqa: N818 - the end of a run
 class Managed:
     """A conversation. `partial` is the text of the reply that arrives, for the screen."""
 
+    limits = Limits(max_steps=8, max_error_count=1, max_compaction_attempts=0)
+
     def __init__(self) -> None:
         self.messages: list[Message] = []
         self.known: dict[str, int] = {}
@@ -42,7 +44,7 @@ class Managed:
 
     async def __call__(self, prompt: str, world: World) -> str:
         self.messages.append(UserMessage(prompt))
-        for _ in range(ROUNDS):
+        for _ in range(self.limits.max_steps):
             self.shorten()
             message = await self.ask(world)
             if message.calls:

@@ -10,8 +10,8 @@ FAULTS = (
         name="hidden-tools-stay-hidden",
         says="Tools that a hook withholds from one call are withheld from all later ones.",
         target=f"{_HANDLERS}._call_model",
-        replace="self._step_tools = self._world.tools.tools if effect.tools else {}",
-        by="self._step_tools = self._step_tools if effect.tools else {}",
+        replace="(port.tools, port.specs) if effect.tools",
+        by="(self._step_tools, port.specs) if effect.tools",
         circumstances=("a hook that changes the tools once", "a later call"),
         witness="""
             prompt: Go.
@@ -117,7 +117,7 @@ FAULTS = (
         name="hooks-do-not-see-failures",
         says="The hooks after a tool do not run for a call that failed.",
         bug="D20",
-        target="simloop.engine.tool_calls:ToolCalls._run_one",
+        target="simloop.engine.tool_calls:ToolCalls._run_on",
         replace="reported = self._report_failures or not result.is_error",
         by="reported = not result.is_error",
         circumstances=("a hook after a tool", "a tool that fails"),

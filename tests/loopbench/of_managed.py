@@ -121,9 +121,9 @@ FAULTS = (
         bug="A7",
         loop=_AGENT,
         target=f"{_AGENT}.__call__",
-        replace="for _ in range(ROUNDS):",
+        replace="for _ in range(self.limits.max_steps):",
         by="for _ in iter(lambda: sum(type(m) is ToolMessage and not m.is_error"
-        " for m in self.messages) < ROUNDS, 0):",
+        " for m in self.messages) < self.limits.max_steps, 0):",
         circumstances=("a tool that fails", "a model that goes on calling it"),
         witness="""
             prompt: Go.

@@ -33,7 +33,7 @@ FAULTS = (
         circumstances=("a timeout", "a tool that outlives its cancellation"),
         witness="""
             prompt: Go.
-            tools: {build: {returns: built, takes: 30s, timeout: 1s, outlives_cancel: 2s}}
+            tools: {build: {returns: built, takes: 30s, timeout: 1s, outlives_cancel: 200ms}}
             model: [{call: {build: {}}}, {say: Done.}]
         """,
         right="{results: ['Error: timed out after 1000 ms']}",
@@ -85,7 +85,7 @@ FAULTS = (
                 f"{_CALLS}._run_in_parallel",
                 "await asyncio.gather(*tasks, return_exceptions=True)",
                 "await asyncio.gather(*tasks, return_exceptions=True)\n"
-                '            await self.settle("Error: cancelled", timeouts)',
+                '        await self.settle("Error: cancelled", timeouts)',
             ),
         ),
         circumstances=("calls in parallel", "one takes longer"),
@@ -101,11 +101,11 @@ FAULTS = (
     ),
     Fault(
         name="ran-and-is-reported-as-stopped",
-        says="A tool that had returned is answered as stopped if an abort comes in a hook after it.",
+        says="A tool that has run is answered as stopped if an abort comes in a hook after it.",
         bug="D9",
-        target=f"{_CALLS}._run_one",
-        replace="self._put(index, result, ran=True)  # the run ends, and the tool did run\n",
-        by="pass\n",
+        target=f"{_CALLS}._run_on",
+        replace="self._put(index, result, ran=True)  # the run ends",
+        by="pass  # the run ends",
         circumstances=("a hook after a tool", "an abort in it"),
         witness="""
             prompt: Go.
@@ -182,8 +182,8 @@ FAULTS = (
         says="Of calls that start when called the third waits for the first only.",
         loop="opencode",
         target=f"{_RUNNING}.spawn",
-        replace="self._tasks[-1] if self._tasks",
-        by="self._tasks[0] if self._tasks",
+        replace="self.tasks[-1] if self.tasks",
+        by="self.tasks[0] if self.tasks",
         circumstances=("three calls in a reply", "tools that wait"),
         witness="""
             prompt: Go.
@@ -210,23 +210,22 @@ FAULTS = (
         wrong="{calls: [{pay: {sum: much}}]}",
     ),
     Fault(
-        name="refused-calls-still-run",
-        says="A reply that is cut off gives its calls errors while their tools still run.",
+        name="retry-beside-a-running-tool",
+        says="A failed reply is tried again while a tool that it started still runs.",
         bug="D10",
-        target="simloop.engine.handlers:EffectHandlers._refuse_tools",
+        target="simloop.engine.handlers:EffectHandlers._failed",
         replace="await self._tool_calls.finish_started()",
         by="pass",
-        circumstances=("a tool that started when called", "a reply that is cut off"),
+        circumstances=("a tool that started when called", "a failure of the reply"),
         unusual="tool_execution.start: when-called",
         witness="""
             prompt: Go.
             tool_execution: {start: when-called}
-            context: {over: [false], shrunk: [true]}
-            tools: {pay: {returns: paid, takes: 2s}}
-            model: [{call: {pay: {}}, finish: length}, {say: Done.}]
+            tools: {pay: {returns: paid, takes: 5s}}
+            model: [{call: {pay: {}}, lost: mid-output}, {say: Done.}]
         """,
-        right="{errors_sent: 0}",
-        wrong="{errors_sent: 1}",
+        right="{elapsed: 7s}",
+        wrong="{elapsed: 5s}",
     ),
     Fault(
         name="failed-tool-is-not-an-error",
