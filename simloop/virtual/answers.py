@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from simloop.errors import RunawayRun
-from simloop.virtual.generators import Memory, State
+from simloop.virtual.memory import Memory, State
 from simloop.virtual.seeds import Seeds
 from simloop.virtual.waiting import callers_place
 

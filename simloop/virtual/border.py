@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from simloop.errors import InternalError, ScenarioError
 from simloop.virtual import answers, reaches
 from simloop.virtual.answers import ANSWERS, Answers, shared_draws
+from simloop.virtual.memory import addresses
 from simloop.virtual.seeds import Seeds
 
 if TYPE_CHECKING:
@@ -182,7 +183,8 @@ class _Border:
         self.lock = threading.Lock()
         self.seals = 0
         self.keepers = 0
-        self.modules: list[Any] = []
+        self.modules: tuple[Any, ...] = ()
+        self.addresses = b""  # of the modules
         self.found: dict[Any, tuple[Any, _Holder | None]] = {}
         self.holders: list[_Holder] = []
         self.homes: list[_Holder] = []
@@ -268,9 +270,7 @@ class _Border:
 
     def _scan(self) -> None:
         """Find where the originals are bound; 500 modules take 2 ms, so each is read once."""
-        present = list(sys.modules.values())
-        changed = map(operator.is_not, present, self.modules)
-        if len(present) == len(self.modules) and not any(changed):
+        if self.addresses and addresses(tuple(sys.modules.values())) == self.addresses:
             return
         modules: list[tuple[Any, Any]] = list(sys.modules.items())
         found: dict[Any, tuple[Any, _Holder | None]] = {}
@@ -293,7 +293,8 @@ class _Border:
         ]
         self.all = _Holders([*self.holders, *_HOLDERS_OF_METHODS])
         self.is_checked = False
-        self.modules = [module for _, module in modules] if complete else []
+        self.modules = tuple([module for _, module in modules]) if complete else ()
+        self.addresses = addresses(self.modules)
 
     def _forget_absent(self, found: dict[Any, tuple[Any, _Holder | None]]) -> None:
         """Put the originals back into modules that are gone; nothing does it later."""

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simloop.virtual.generators import Memory
+from simloop.virtual.memory import Memory, addresses
 from simloop.virtual.simulate import simulate
 
 SEEDS = st.integers(0, 2**64)
@@ -59,3 +59,19 @@ def test_a_held_generator_draws_by_the_seed_whatever_the_simulation_before_had()
     assert found[1] != found[2]
     for seed in (1, 1, 2, 2, 1):
         assert simulate(draws(), seed=seed) == found[seed]
+
+
+class Incomparable:
+    def __eq__(self, other: object) -> bool:
+        raise AssertionError
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@given(st.lists(st.integers(0, 3)), st.lists(st.integers(0, 3)))
+def test_addresses_are_equal_for_the_same_objects_in_the_same_order_and_ask_none_of_them(
+    one: list[int], other: list[int]
+) -> None:
+    objects = [Incomparable() for _ in range(4)]
+    first, second = (tuple([objects[place] for place in places]) for places in (one, other))
+    assert (addresses(first) == addresses(second)) == (one == other)

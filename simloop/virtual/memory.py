@@ -1,8 +1,9 @@
-"""The state of a random generator, read and written in one piece.
+"""Reading the memory of objects, for two things that each simulation does and Python does slowly.
 
-`getstate` makes a Python integer of each of its 625 numbers, and `setstate` reads them again: both
-together take a fifth of the time of a short simulation, which saves and restores the generator of
-the module `random`. The rule to keep: no other module looks at the memory of an object.
+The first is the state of a random generator: `getstate` makes a Python integer of each of its 625
+numbers, and `setstate` reads them again. The second is the question whether hundreds of objects
+are still the same ones. The rule to keep: no other module looks at the memory of an object, and
+this one looks only where the type of the object says how large its parts are.
 """
 
 import _random
@@ -19,6 +20,16 @@ _SIZE = _random.Random.__basicsize__ - _HEAD
 # break the interpreter.
 if not 2500 <= _SIZE < 2508:  # noqa: PLR2004
     raise ImportError("this version of Python keeps the state of a random generator in another way")
+
+
+def addresses(objects: tuple[Any, ...]) -> bytes:
+    """Return the addresses of the objects, as long as somebody holds them.
+
+    A tuple has them one after the other. To compare two such texts asks none of the objects
+    anything, as `is` would, and takes less than half the time of `is` for each.
+    """
+    size = len(objects) * tuple.__itemsize__
+    return ctypes.string_at(id(objects) + tuple.__basicsize__, size)
 
 
 class State(NamedTuple):
