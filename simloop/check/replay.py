@@ -67,8 +67,8 @@ def recorded_scenario(trace: LoopTrace) -> Scenario:
         ) from error
 
 
-def rerun(trace: LoopTrace, loop: str | None = None) -> LoopTrace:
-    """Run the recorded scenario again, as far as `trace` goes if that was cut.
+def recorded_run(trace: LoopTrace, loop: str | None = None) -> tuple[Scenario, RunOptions]:
+    """Return the scenario of a trace, and the options with which it runs as it was recorded.
 
     `loop` replaces the loop of the trace. It is required if that is not one of simloop's: a trace
     may come from a stranger, and to import the module that it names would run the stranger's code.
@@ -78,15 +78,24 @@ def rerun(trace: LoopTrace, loop: str | None = None) -> LoopTrace:
     if loop is None and (is_own(recorded) or "loop" in trace.header.python):
         raise ScenarioError(
             f"this run was of the loop `{recorded}`, which does not come with simloop; a trace may "
-            "come from a stranger, so replay imports no module that only the trace names",
+            "come from a stranger, so no module is imported that only the trace names",
             hint=f"if you trust it, add: --loop {shlex.quote(recorded)}"
             if _is_importable(recorded)
             else "give it by name: --loop module:attribute",
         )
-    scenario, chosen = recorded_scenario(trace), loop or recorded
+    chosen = loop or recorded
     judge_as = trace.header.judge_as if is_own(chosen) else ""
-    again = run_to_the_end(scenario, seed=trace.header.seed, loop=chosen, judge_as=judge_as)
-    return as_far_as(trace, again)
+    options: RunOptions = {"seed": trace.header.seed, "loop": chosen, "judge_as": judge_as}
+    return recorded_scenario(trace), options
+
+
+def rerun(trace: LoopTrace, loop: str | None = None) -> LoopTrace:
+    """Run the recorded scenario again, as far as `trace` goes if that was cut.
+
+    `loop` is that of `recorded_run`. Raises ScenarioError as that does.
+    """
+    scenario, options = recorded_run(trace, loop)
+    return as_far_as(trace, run_to_the_end(scenario, **options))
 
 
 def _is_importable(loop: str) -> bool:

@@ -34,6 +34,7 @@ VERBS = {
         "Run scenarios twice, check expectations and compare the runs.",
     ),
     "fuzz": ("fuzz", "Search generated worlds for runs in which a loop breaks a rule."),
+    "shrink": ("shrink", "Reduce a failing scenario to a smallest one with the same failure."),
     "record": ("record", "Write the traces of scenarios to files."),
     "replay": ("replay", "Run recorded traces again and show the first difference."),
     "diff": ("diff", "Show where two recorded traces first differ."),

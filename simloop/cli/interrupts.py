@@ -8,7 +8,7 @@ in 25 during a long run. The rule to keep: an interrupt ends the command, and as
 
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -46,6 +46,31 @@ def insistent_interrupts() -> Iterator[None]:
             signal.signal(signal.SIGINT, handler)
         if came:
             raise click.Abort
+
+
+@contextmanager
+def postponed_interrupts() -> Iterator[Callable[[], bool]]:
+    """Yield a question: whether Ctrl-C came inside the block. A second Ctrl-C ends the command.
+
+    It is for work that has a result whenever it is stopped.
+    """
+    came = False
+    before = signal.getsignal(signal.SIGINT)
+
+    def postpone(number: int, frame: Any) -> None:
+        nonlocal came
+        if came:
+            signal.default_int_handler(number, frame)
+        came = True
+
+    heard = callable(before)  # false if a shell makes us ignore Ctrl-C
+    if heard:
+        signal.signal(signal.SIGINT, postpone)
+    try:
+        yield lambda: came
+    finally:
+        if heard:
+            signal.signal(signal.SIGINT, before)
 
 
 def _raise_soon() -> None:

@@ -170,9 +170,14 @@ def _of_one_loop(settings: RunOptions) -> Iterator[tuple[str, object]]:
     yield "--expect", settings.get("expect_on")
 
 
+def run_settings(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a verb the parameters `seed`, `loop` and the settings of the loop."""
+    return _SEED(_LOOP(_JUDGE_AS(_OPTIONS(_EXPECT(command)))))
+
+
 def scenario_settings(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a verb the parameters `targets`, and `seed`, `loop` and the settings of the loop."""
-    return _TARGETS(_SEED(_LOOP(_JUDGE_AS(_OPTIONS(_EXPECT(command))))))
+    """Give a verb the parameters `targets`, and those of `run_settings`."""
+    return _TARGETS(run_settings(command))
 
 
 def scenario_settings_or_all(command: Callable[..., Any]) -> Callable[..., Any]:

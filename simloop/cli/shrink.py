@@ -1,0 +1,164 @@
+"""`simloop shrink`: reduce a failing scenario to a smallest one with the same failure.
+
+Not here: the reduction (fuzz/shrink.py). The rule to keep: the file that is written shows the
+failure by itself, and whoever stops the command keeps the smallest scenario so far.
+"""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from simloop.check.replay import recorded_run
+from simloop.cli.completion import scenarios_and_files
+from simloop.cli.interrupts import postponed_interrupts
+from simloop.cli.options import run_settings
+from simloop.cli.progress import StatusLine
+from simloop.cli.scenario_files import create, create_schema
+from simloop.cli.terminal import note, out, out_exactly, plain
+from simloop.errors import CheckFailed, ScenarioError
+from simloop.fuzz.failing import Failure
+from simloop.fuzz.shrink import MAX_SECONDS, Progress, Shrunk, shrink
+from simloop.runs.options import RunOptions
+from simloop.scenario.catalog import SUFFIX, find
+from simloop.scenario.expectations import Expectations
+from simloop.scenario.loader import load_scenario
+from simloop.scenario.schema import Scenario
+from simloop.scenario.writing import scenario_text
+from simloop.trace.codec import read_trace
+
+_TRACE = ".jsonl"
+_INTERRUPTED = 130
+
+
+@click.command("shrink")
+@click.argument("source", metavar="SCENARIO|TRACE", shell_complete=scenarios_and_files)
+@run_settings
+@click.option(
+    "--out",
+    "file",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the scenario to FILE; by default to NAME.shrunk.simloop.yaml in this folder.",
+)
+@click.option(
+    "--seconds",
+    metavar="N",
+    type=click.FloatRange(0, min_open=True),
+    default=MAX_SECONDS,
+    show_default=True,
+    help="Stop after so long, with the smallest scenario so far.",
+)
+def command(
+    *,
+    source: str,
+    seed: int | None,
+    loop: str | None,
+    judge_as: str,
+    loop_options: dict[str, Any],
+    expect_on: Expectations | None,
+    file: Path | None,
+    seconds: float,
+) -> int:
+    """Reduce a failing scenario to a smallest one with the same failure.
+
+    SCENARIO is a file, or the name of a bundled scenario. TRACE is a file that `simloop record` or
+    `simloop run --trace` has written; its scenario is reduced. A scenario fails if its run violates
+    an invariant, ends with an error that it does not expect, or does not meet an expectation. The
+    exit code is 1, because the smaller scenario fails as well; it is 0 if there is no failure.
+    Ctrl-C stops the work and keeps the smallest scenario so far.
+    """
+    given: RunOptions = {
+        "seed": seed, "loop": loop, "judge_as": judge_as, "loop_options": loop_options,
+        "expect_on": expect_on,
+    }  # fmt: skip
+    scenario, given = _read(source, given)
+    with postponed_interrupts() as stopped, StatusLine(sys.stderr) as status:
+        shrunk = shrink(
+            scenario,
+            given,
+            seconds=seconds,
+            say=lambda progress: status.say(_progress(progress)),
+            stopped=stopped,
+        )
+        interrupted = stopped()
+    if shrunk is None:
+        out(f"{plain(source)} does not fail: there is nothing to shrink")
+        return 0
+    _print(source, scenario, shrunk, _write(source, shrunk, file))
+    return _INTERRUPTED if interrupted else CheckFailed.exit_code
+
+
+def _read(source: str, given: RunOptions) -> tuple[Scenario, RunOptions]:
+    """Return the scenario of a file, a name or a trace, with the options of its run."""
+    if not source.endswith(_TRACE):
+        return load_scenario(find(source)), given
+    loop = given.get("loop")
+    try:
+        scenario, recorded = recorded_run(
+            read_trace(Path(source)), loop if isinstance(loop, str) else None
+        )
+    except ScenarioError as error:
+        error.path = error.path or source
+        raise
+    chosen: Any = {name: value for name, value in given.items() if value}
+    return scenario, {**recorded, **chosen}
+
+
+def _progress(progress: Progress) -> str:
+    return f"{progress.runs} runs: {progress.replies} replies, {progress.chars} characters"
+
+
+def _write(source: str, shrunk: Shrunk, file: Path | None) -> Path:
+    """Write the scenario to a new file. Raises ScenarioError if it exists."""
+    path = file or _free(Path(source).name)
+    comment = f"Shrunk from {source}.\n{_judged(shrunk.failure)}\nreproduce: {_command(path)}"
+    if not create(path, scenario_text(shrunk.scenario, comment)):
+        hint = "choose another name, or delete it first"
+        raise ScenarioError("this file exists already", path=path, hint=hint)
+    create_schema(path.parent)
+    return path
+
+
+def _free(name: str) -> Path:
+    """Return a name in this folder that no file has."""
+    stem = name.removesuffix(SUFFIX).removesuffix(_TRACE).removesuffix(".trace")
+    path, number = Path(f"{stem}.shrunk{SUFFIX}"), 1
+    while path.exists():
+        number += 1
+        path = Path(f"{stem}.shrunk-{number}{SUFFIX}")
+    return path
+
+
+def _command(path: Path) -> str:
+    return f"simloop check {shlex.quote(str(path))}"
+
+
+def _judged(failure: Failure) -> str:
+    """Return the name of the failure, with what must hold, or with what went wrong."""
+    return f"{failure.name}: {failure.sentence or failure.text}"
+
+
+def _print(source: str, scenario: Scenario, shrunk: Shrunk, path: Path) -> None:
+    """Print the scenario, then the failure, its size and how to see it again."""
+    failure = shrunk.failure
+    out_exactly(scenario_text(shrunk.scenario).rstrip("\n"))
+    for line in _judged(failure).split("\n"):
+        out(plain(line))
+    if failure.sentence:
+        out(plain(f"  {failure.text}"))
+    before, after = _size(scenario), _size(shrunk.scenario)
+    out(plain(f"{source} has {before}; this has {after}, found in {shrunk.runs} runs"))
+    out(plain(f"written to {path}"))
+    out(plain(f"reproduce: {_command(path)}"))
+    out(plain(f"as a test: python -m pytest {shlex.quote(str(path))}"))
+    if shrunk.unfinished:
+        note(plain(f"it may not be the smallest: {shrunk.unfinished}"))
+
+
+def _size(scenario: Scenario) -> str:
+    replies = len(scenario.model)
+    chars = len(scenario_text(scenario))
+    return f"{replies} {'reply' if replies == 1 else 'replies'} in {chars} characters"

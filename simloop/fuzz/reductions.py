@@ -1,0 +1,271 @@
+"""The passes of the shrinker: smaller versions of a scenario, as data.
+
+A pass is a generator. It yields a smaller candidate, is sent whether that still fails, and goes on
+from the smaller one. Not here: running a candidate (shrink.py). The rules to keep: a pass depends
+on the data and on what it is sent, and on nothing else; a candidate may be invalid, because only
+the models know what is valid.
+"""
+
+import re
+from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import Any, TypeAlias
+
+from simloop.kernel.durations import PATTERN, UNITS_NS, format_duration, parse_duration
+
+Tree: TypeAlias = Any
+Path: TypeAlias = tuple[str | int, ...]
+Pass: TypeAlias = Generator[Tree, bool, Tree]
+
+KEPT = frozenset({"prompt", "loop", "judge_as"})
+"""The keys that no pass removes: a scenario needs a prompt, and is about its loop."""
+_LISTS = ("then", "model", "history", "queue", "hooks", "summaries")
+_ACTS = frozenset({"abort", "queue", "hooks"})
+_BOUNDS = frozenset({"max_transitions", "max_trace_chars"})
+"""The bounds past which a run is a runaway: any run is one under a bound that is low enough."""
+_WORDS = frozenset({"finish", "at", "after", "loop", "judge_as", "status"}) | _BOUNDS
+"""The keys whose values are words or numbers with a meaning: a part of one says nothing."""
+_DURATION = re.compile(PATTERN)
+_ROUND = ("0s", "1s", "2s", "5s", "1m", "1h", "1ms")
+_SHORT = 12
+"""A word of so many characters is short enough."""
+
+
+def at(tree: Tree, path: Path) -> Tree:
+    """Return the part of the tree at `path`."""
+    for key in path:
+        tree = tree[key]
+    return tree
+
+
+def put(tree: Tree, path: Path, value: Any) -> Tree:
+    """Return the tree with another value at `path`; it shares the rest with the old one."""
+    if not path:
+        return value
+    copy: Any = dict(tree) if isinstance(tree, dict) else list(tree)
+    copy[path[0]] = put(tree[path[0]], path[1:], value)
+    return copy
+
+
+def without(tree: Tree, path: Path, keys: Sequence[str | int]) -> Tree:
+    """Return the tree without some keys or indexes of the container at `path`."""
+    gone, old = frozenset(keys), at(tree, path)
+    if isinstance(old, dict):
+        return put(tree, path, {key: each for key, each in old.items() if key not in gone})
+    return put(tree, path, [each for index, each in enumerate(old) if index not in gone])
+
+
+def cost(text: str) -> tuple[int, int, str]:
+    """Return how large a tree is, from its JSON: a smaller one has fewer parts or is shorter."""
+    return text.count(":") + text.count(","), len(text), text
+
+
+def removed(tree: Tree, path: Path) -> Pass:
+    """Remove what is in the container at `path`: all of it, halves, quarters, single items.
+
+    It starts at the end, because what comes after the failure is not needed.
+    """
+    size = len(at(tree, path))
+    while size:
+        keys = _removable(tree, path)
+        end = len(keys)
+        while end > 0:
+            chunk = keys[max(0, end - size) : end]
+            smaller = without(tree, path, chunk)
+            if (yield smaller):
+                tree, keys = smaller, _removable(smaller, path)
+            end = min(end - len(chunk), len(keys))
+        size //= 2
+    return tree
+
+
+def _removable(tree: Tree, path: Path) -> list[str | int]:
+    node = at(tree, path)
+    keys: list[str | int] = list(node) if isinstance(node, dict) else list(range(len(node)))
+    return keys if path else [key for key in keys if key not in KEPT | _BOUNDS]
+
+
+def settings(tree: Tree) -> Pass:
+    """Remove whole keys, so that what they set has its default."""
+    return (yield from removed(tree, ()))
+
+
+def prompts(tree: Tree) -> Pass:
+    """Begin with a later prompt."""
+    while tree.get("then"):
+        first, *others = tree["then"]
+        later = {**tree, "prompt": first, "then": others}
+        if not (yield later):
+            break
+        tree = later
+    return tree
+
+
+def lists(tree: Tree) -> Pass:
+    """Remove prompts, replies, messages, hooks."""
+    for key in _LISTS:
+        if tree.get(key):
+            tree = yield from removed(tree, (key,))
+    return tree
+
+
+def pairs(tree: Tree) -> Pass:
+    """Remove two or three neighbours at once, such as a call of the history and its result."""
+    for key in _LISTS:
+        for width in (2, 3):
+            start = len(tree.get(key, ())) - width
+            while start >= 0:
+                smaller = without(tree, (key,), range(start, start + width))
+                if (yield smaller):
+                    tree = smaller
+                start -= 1
+    return tree
+
+
+def repetitions(tree: Tree) -> Pass:
+    """Let one reply stand for all after it, or for the equal ones beside it."""
+    for key in ("model", "summaries"):
+        for index in range(len(tree.get(key, ()))):
+            if index >= len(tree[key]):
+                break
+            before, reply, after = tree[key][:index], tree[key][index], tree[key][index + 1 :]
+            equal = next((n for n, each in enumerate(after) if each != reply), len(after))
+            several = [*before, {**reply, "times": equal + 1}, *after[equal:]]
+            endless = [*before, {**reply, "times": "always"}]
+            for shorter in ([endless] if after else []) + ([several] if equal else []):
+                if (yield {**tree, key: shorter}):
+                    tree = {**tree, key: shorter}
+                    break
+    return tree
+
+
+def earlier(tree: Tree) -> Pass:
+    """Remove a reply and let the user act so much earlier."""
+    for path in [path for path, _ in _leaves(tree, ()) if path[0] in _ACTS and path[-1] == "nth"]:
+        index = len(tree.get("model", ())) - 1
+        while index >= 0:
+            for nth in range(max(1, at(tree, path) - 4), at(tree, path)):
+                smaller = put(without(tree, ("model",), [index]), path, nth)
+                if (yield smaller):
+                    tree = smaller
+                    break
+            index -= 1
+    return tree
+
+
+def parts(tree: Tree) -> Pass:
+    """Remove what is in each container, from the outside to the inside."""
+    return (yield from _parts(tree, ()))
+
+
+def _parts(tree: Tree, path: Path) -> Pass:
+    if path:
+        tree = yield from removed(tree, path)
+        only = at(tree, path)
+        if isinstance(only, list) and len(only) == 1 and (yield put(tree, path, only[0])):
+            tree = put(tree, path, only[0])
+    for key in list(_keys(at(tree, path))):
+        if isinstance(at(tree, (*path, key)), dict | list):
+            tree = yield from _parts(tree, (*path, key))
+    return tree
+
+
+def _keys(node: Tree) -> Iterator[str | int]:
+    if isinstance(node, dict):
+        yield from node
+    elif isinstance(node, list):
+        yield from range(len(node))
+
+
+def values(tree: Tree) -> Pass:
+    """Make each number smaller, each time rounder and each text shorter."""
+    for path, value in list(_leaves(tree, ())):
+        if path[-1] in _WORDS or isinstance(value, bool | None):
+            continue
+        change = _smaller_values(value)
+        tree = yield from change(tree, path)
+    return tree
+
+
+def _leaves(node: Tree, path: Path) -> Iterator[tuple[Path, Any]]:
+    """Yield the values that are no containers, with their paths."""
+    is_leaf = not isinstance(node, dict | list)
+    if is_leaf:
+        yield path, node
+    for key in () if is_leaf else _keys(node):
+        yield from _leaves(node[key], (*path, key))
+
+
+def _smaller_values(value: Any) -> Callable[[Tree, Path], Pass]:
+    if isinstance(value, str):
+        return _rounder if _DURATION.fullmatch(value) else _shorter
+    return _lower if isinstance(value, int) else _as_it_is
+
+
+def _as_it_is(tree: Tree, path: Path) -> Pass:
+    del path
+    yield from ()
+    return tree
+
+
+def _lower(tree: Tree, path: Path) -> Pass:
+    """Bring a whole number down to 0, to 1, or to the smallest one that bisection finds."""
+    for small in (0, 1):
+        if small < at(tree, path) and (yield put(tree, path, small)):
+            return put(tree, path, small)
+    return (yield from _bisected(tree, path, int, at(tree, path)))
+
+
+def _bisected(tree: Tree, path: Path, make: Callable[[int], Any], high: int) -> Pass:
+    """Bring `make(n)` down from `high`; 1 has been tried."""
+    low = 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        smaller = put(tree, path, make(middle))
+        if (yield smaller):
+            tree, high = smaller, middle
+        else:
+            low = middle
+    return tree
+
+
+def _rounder(tree: Tree, path: Path) -> Pass:
+    """Try shorter round times, then fewer whole seconds."""
+    second, now = UNITS_NS["s"], parse_duration(at(tree, path))
+    for text in _ROUND:
+        if parse_duration(text) < now and (yield put(tree, path, text)):
+            return put(tree, path, text)
+    seconds = now // second
+    return (yield from _bisected(tree, path, lambda n: format_duration(n * second), seconds + 1))
+
+
+def _shorter(tree: Tree, path: Path) -> Pass:
+    """Try a short sentence or no text, then fewer words, then fewer characters."""
+    text: str = at(tree, path)
+    short = "Go." if path[-1] == "prompt" or path[0] == "then" else ""
+    if len(short) < len(text) and (yield put(tree, path, short)):
+        return put(tree, path, short)
+    words = text.split(" ")
+    if len(words) > 1:
+        first = put(tree, path, words[0])
+        if (yield first):
+            tree, words = first, words[:1]
+        else:
+            tree = yield from _bisected(tree, path, lambda n: " ".join(words[:n]), len(words))
+    text = at(tree, path)
+    if len(text) > _SHORT:
+        tree = yield from _bisected(tree, path, lambda n: text[:n], len(text))
+    return tree
+
+
+def bounds(tree: Tree) -> Pass:
+    """Remove the bounds of a runaway, for another failure: a run past none of them is long."""
+    for key in sorted(_BOUNDS & tree.keys()):
+        if (yield without(tree, (), [key])):
+            tree = without(tree, (), [key])
+    return tree
+
+
+PASSES: tuple[Callable[[Tree], Pass], ...] = (
+    settings, prompts, lists, repetitions, pairs, earlier, parts, values,
+)  # fmt: skip
+"""The passes in their order: what removes most comes first."""

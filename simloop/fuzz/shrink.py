@@ -1,0 +1,191 @@
+"""Shrinking: the smallest scenario that shows the same failure.
+
+Not here: the smaller candidates (reductions.py) and the judgement of a run (failing.py). The rule
+to keep: the same scenario shrinks to the same one, unless the time runs out or somebody stops it.
+"""
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, cast
+
+from pydantic import ValidationError
+
+from simloop.errors import ReplayDiverged, RunawayRun, ScenarioError
+from simloop.fuzz.failing import EXPECTATION, Failure, failure_of
+from simloop.fuzz.reductions import PASSES, Pass, Tree, bounds, cost
+from simloop.runs.options import RunOptions
+from simloop.runs.plan import Plan
+from simloop.scenario.expect import Expect
+from simloop.scenario.schema import Scenario
+from simloop.scenario.writing import content
+from simloop.virtual.border import kept_border
+
+MAX_RUNS = 3_000
+MAX_SECONDS = 2.0
+
+
+class Progress(NamedTuple):
+    """How far it has come: the runs so far, and the replies and characters of the scenario."""
+
+    runs: int
+    replies: int
+    chars: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shrunk:
+    """A smaller scenario with the same failure.
+
+    `scenario` names its loop and its seed, so that it needs nothing else, except a loop that has
+    no name. `runs` is the number of runs that it took. `unfinished` says why it might not be the
+    smallest, or is empty.
+    """
+
+    scenario: Scenario
+    failure: Failure
+    runs: int
+    unfinished: str = ""
+
+
+def shrink(
+    scenario: Scenario,
+    given: RunOptions | None = None,
+    *,
+    runs: int = MAX_RUNS,
+    seconds: float = MAX_SECONDS,
+    say: Callable[[Progress], None] = lambda _: None,
+    stopped: Callable[[], bool] = lambda: False,
+) -> Shrunk | None:
+    """Reduce a failing scenario to a smallest one with the same failure; None if it does not fail.
+
+    `given` holds the arguments of `simloop.run` besides the scenario. `say` is called with the
+    progress after each smaller scenario. `stopped` is asked after each run, and Ctrl-C ends the
+    work as well: the smallest scenario so far is returned. Raises ScenarioError if the scenario
+    cannot be run.
+    """
+    plan = Plan(scenario, given or {})
+    with kept_border():
+        failure = failure_of(plan, twice=True)
+        if failure is None:
+            return None
+        search = _Search(_by_itself(plan), _of_the_caller(plan), failure, runs, seconds)
+        search.say, search.stopped = say, stopped
+        search.accept_any_end()
+        unfinished = search.run()
+        found = search.failure
+    return Shrunk(search.scenario(), found, search.runs, unfinished)
+
+
+def _by_itself(plan: Plan) -> Scenario:
+    """Return the scenario with the loop, its options, the seed and the expectations of the plan."""
+    loop = plan.loop
+    seed = plan.given.get("seed")
+    named = {"loop": loop.name, "judge_as": loop.judge_as} if loop.has_name else {}
+    given = {"seed": seed} if seed is not None else {}
+    return loop.scenario.model_copy(
+        update={**named, **given, "expect": loop.expected, "expect_on": {}}
+    )
+
+
+def _of_the_caller(plan: Plan) -> RunOptions:
+    """Return the options that the scenario by itself does not have."""
+    gone = {"seed", "loop_options", "judge_as", "expect_on"}
+    gone |= {"loop"} if plan.loop.has_name else set()
+    return cast("RunOptions", {k: v for k, v in plan.given.items() if k not in gone})
+
+
+class _Search:
+    """The smallest tree so far, and the trees that have been tried."""
+
+    def __init__(
+        self, scenario: Scenario, given: RunOptions, failure: Failure, runs: int, seconds: float
+    ) -> None:
+        self.failure = failure
+        self.runs = 0
+        self.say: Callable[[Progress], None] = lambda _: None
+        self.stopped: Callable[[], bool] = lambda: False
+        self._given = given
+        self._most = runs
+        self._end_s = time.monotonic() + seconds
+        self._best: Tree = content(scenario)
+        self._text = json.dumps(self._best)
+        self._tried: set[str] = {self._text}
+        self._fixed: Tree = {}
+        self._passes = PASSES if failure.name == RunawayRun.__name__ else (bounds, *PASSES)
+
+    def scenario(self) -> Scenario:
+        """Return the smallest scenario, under the sentence that must hold."""
+        scenario = _read({**self._best, **self._fixed})
+        title = self.failure.sentence or scenario.title
+        return scenario.model_copy(update={"title": title})
+
+    def accept_any_end(self) -> None:
+        """Let the run end as it may, unless it is the expectation that fails.
+
+        What a larger scenario expects of its end does not hold for a smaller one.
+        """
+        if self.failure.name == EXPECTATION:
+            return
+        self._best = {k: v for k, v in self._best.items() if k not in ("expect", "expect_on")}
+        self._fixed = content(Scenario(prompt="", expect=Expect(outcomes=[...])))
+        del self._fixed["prompt"]
+        self._text = json.dumps(self._best)
+        self._tried = {self._text}
+
+    def run(self) -> str:
+        """Run the passes until none finds anything smaller; return why it ended before that."""
+        try:
+            before = ""
+            while before != self._text:
+                before = self._text
+                for each in self._passes:
+                    reason = self._drive(each(self._best))
+                    if reason:
+                        return reason
+        except KeyboardInterrupt:
+            return "it was interrupted"
+        return ""
+
+    def _drive(self, steps: Pass) -> str:
+        """Try the candidates of one pass; return why it cannot go on."""
+        try:
+            candidate = next(steps)
+            while True:
+                if self.runs >= self._most:
+                    return f"it made {self._most} runs"
+                if time.monotonic() > self._end_s:
+                    return "its time was over"
+                if self.stopped():
+                    return "it was interrupted"
+                candidate = steps.send(self._is_smaller(candidate))
+        except StopIteration:
+            return ""
+
+    def _is_smaller(self, tree: Tree) -> bool:
+        """Keep the tree if it is smaller and fails in the same way."""
+        text = json.dumps(tree)
+        if text in self._tried or cost(text) >= cost(self._text):
+            return False
+        self._tried.add(text)
+        failure = self._failure(tree)
+        if failure is None or failure.identity != self.failure.identity:
+            return False
+        self._best, self._text, self.failure = tree, text, failure
+        self.say(Progress(self.runs, len(tree.get("model", ())), len(text)))
+        return True
+
+    def _failure(self, tree: Tree) -> Failure | None:
+        try:
+            scenario = _read({**tree, **self._fixed})
+            plan = Plan(scenario, self._given)
+            self.runs += 1
+            return failure_of(plan, twice=self.failure.name == ReplayDiverged.__name__)
+        except (ScenarioError, ValidationError):
+            return None
+
+
+def _read(tree: Tree) -> Scenario:
+    """Return the scenario of a tree. Raises ValidationError."""
+    return Scenario.model_validate_json(json.dumps(tree))  # JSON: as strict as a file

@@ -1,0 +1,118 @@
+import itertools
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from shrinking import LARGE
+
+from simloop.cli import main, shrink
+from simloop.scenario.loader import load_scenario
+from simloop.scenario.writing import SCHEMA_FILE, scenario_text
+
+LOOP = "shrinking:runs_twice"
+RIGHT = "prompt: Go.\nmodel: [say: Done.]\n"
+WRONG = "prompt: Go.\nmodel: [{http: {status: 500}}, {say: Done.}]\nexpect: {backoffs: [7s]}\n"
+
+
+@pytest.fixture(autouse=True)
+def _(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "large.simloop.yaml").write_text(scenario_text(LARGE))
+    (tmp_path / "right.simloop.yaml").write_text(RIGHT)
+    (tmp_path / "wrong.simloop.yaml").write_text(WRONG)
+    monkeypatch.chdir(tmp_path)
+
+
+def simloop(*arguments: str) -> Result:
+    return CliRunner(env={"NO_COLOR": "1"}).invoke(main, arguments)
+
+
+def test_it_prints_the_scenario_the_invariant_and_how_to_see_it_again() -> None:
+    result = simloop("shrink", "large.simloop.yaml", "--loop", LOOP)
+    assert result.exit_code == 1
+    sentence = "The tool of a call runs at most once."
+    *scenario, judged, how, size, written, reproduce, test = result.stdout.splitlines()
+    assert "\n".join(scenario) + "\n" == scenario_text(load_scenario("large.shrunk.simloop.yaml"))
+    assert f"loop: {LOOP}" in scenario
+    assert judged == f"exactly-once-tools: {sentence}"
+    assert how.startswith("  the tool of call ")
+    assert size.startswith("large.simloop.yaml has 6 replies in ")
+    assert "; this has 1 reply in " in size
+    assert written == "written to large.shrunk.simloop.yaml"
+    assert reproduce == "reproduce: simloop check large.shrunk.simloop.yaml"
+    assert test == "as a test: python -m pytest large.shrunk.simloop.yaml"
+    assert Path(SCHEMA_FILE).exists()
+
+
+def test_the_file_says_what_it_shows_and_fails_by_itself() -> None:
+    simloop("shrink", "wrong.simloop.yaml", "--out", "small.yaml")
+    assert Path("small.yaml").read_text("utf-8").splitlines()[1:4] == [
+        "# Shrunk from wrong.simloop.yaml.",
+        "# expectation: expect.backoffs: expected ['7s'], got ['2s']",
+        "# reproduce: simloop check small.yaml",
+    ]
+    assert simloop("check", "small.yaml").exit_code == 1
+
+
+def test_a_scenario_that_does_not_fail_is_left_alone() -> None:
+    result = simloop("shrink", "right.simloop.yaml")
+    assert result.exit_code == 0
+    assert result.stdout == "right.simloop.yaml does not fail: there is nothing to shrink\n"
+    assert not list(Path().glob("*.shrunk*"))
+
+
+def test_a_trace_is_shrunk_as_it_was_recorded() -> None:
+    simloop("run", "wrong.simloop.yaml", "--loop", "opencode", "--seed", "4", "--trace", "a.jsonl")
+    result = simloop("shrink", "a.jsonl")
+    assert result.exit_code == 1, result.output
+    assert load_scenario("a.shrunk.simloop.yaml").loop == "opencode"
+    assert "expected ['7s'], got ['1s']" in result.stdout
+
+
+def test_the_loop_of_a_stranger_in_a_trace_is_not_imported() -> None:
+    simloop("run", "large.simloop.yaml", "--loop", LOOP, "--trace", "a.jsonl")
+    refused = simloop("shrink", "a.jsonl")
+    assert refused.exit_code == 2
+    assert f"a.jsonl: this run was of the loop `{LOOP}`" in refused.stderr
+    assert simloop("shrink", "a.jsonl", "--loop", LOOP).exit_code == 1
+
+
+def test_a_second_result_gets_a_name_of_its_own_and_no_file_is_written_over() -> None:
+    simloop("shrink", "wrong.simloop.yaml")
+    again = simloop("shrink", "wrong.simloop.yaml")
+    assert "written to wrong.shrunk-2.simloop.yaml" in again.stdout
+    refused = simloop("shrink", "wrong.simloop.yaml", "--out", "right.simloop.yaml")
+    assert refused.exit_code == 2
+    assert "right.simloop.yaml: this file exists already" in refused.stderr
+    assert Path("right.simloop.yaml").read_text("utf-8") == RIGHT
+
+
+def test_what_cannot_be_read_is_wrong_usage() -> None:
+    assert simloop("shrink", "nowhere.simloop.yaml").exit_code == 2
+    assert simloop("shrink", "nowhere.jsonl").exit_code == 2
+    assert simloop("shrink", "wrong.simloop.yaml", "--seconds", "0").exit_code == 2
+
+
+def test_it_says_if_its_time_was_too_short() -> None:
+    result = simloop("shrink", "large.simloop.yaml", "--loop", LOOP, "--seconds", "0.000001")
+    assert result.exit_code == 1
+    assert "it may not be the smallest: its time was over" in result.stderr
+
+
+def test_ctrl_c_keeps_the_smallest_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    count = itertools.count()
+
+    def interrupt(_: Any) -> str:
+        if next(count) == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+        return ""
+
+    monkeypatch.setattr(shrink, "_progress", interrupt)
+    result = simloop("shrink", "large.simloop.yaml", "--loop", LOOP)
+    assert result.exit_code == 130
+    assert "it may not be the smallest: it was interrupted" in result.stderr
+    smaller = load_scenario("large.shrunk.simloop.yaml")
+    assert len(scenario_text(smaller)) < len(scenario_text(LARGE))
+    assert simloop("shrink", "large.shrunk.simloop.yaml", "--loop", LOOP).exit_code == 1

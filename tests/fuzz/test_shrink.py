@@ -1,0 +1,170 @@
+import itertools
+from typing import Any
+
+import pytest
+from shrinking import LARGE, asks_for_ever, breaks_at_boom, runs_twice
+
+from simloop import Reply, Scenario, ScenarioError, parse_scenario
+from simloop.errors import RunawayRun
+from simloop.fuzz.failing import EXPECTATION, failure_of
+from simloop.fuzz.shrink import Progress, Shrunk, shrink
+from simloop.runs.plan import Plan
+from simloop.scenario.writing import content, scenario_text
+
+
+def shrunk(scenario: Scenario, **given: Any) -> Shrunk:
+    found = shrink(scenario, given)  # type: ignore[arg-type]
+    assert found is not None
+    return found
+
+
+def test_a_violated_invariant_is_all_that_is_left_of_a_long_scenario() -> None:
+    found = shrunk(LARGE, loop=runs_twice)
+    assert found.failure.name == "exactly-once-tools"
+    assert found.unfinished == ""
+    assert content(found.scenario) == {
+        "title": found.failure.sentence,
+        "prompt": "Go.",
+        "tools": {"list": {}},
+        "model": [{"call": {"list": {}}}],
+        "expect": {"outcomes": ["..."]},
+    }
+
+
+def test_what_is_shrunk_fails_in_the_same_way_when_it_is_read_from_its_file() -> None:
+    found = shrunk(LARGE, loop=runs_twice)
+    again = failure_of(Plan(parse_scenario(scenario_text(found.scenario)), {"loop": runs_twice}))
+    assert again == found.failure
+
+
+def test_shrinking_twice_gives_the_same_bytes_after_the_same_number_of_runs() -> None:
+    one, other = shrunk(LARGE, loop=runs_twice), shrunk(LARGE, loop=runs_twice)
+    assert one == other
+    assert scenario_text(one.scenario) == scenario_text(other.scenario)
+
+
+def test_what_is_shrunk_cannot_be_shrunk_further() -> None:
+    found = shrunk(LARGE, loop=runs_twice)
+    assert shrunk(found.scenario, loop=runs_twice).scenario == found.scenario
+
+
+def test_a_scenario_that_does_not_fail_is_not_shrunk() -> None:
+    assert shrink(Scenario(prompt="Go.", model=[Reply(say="Done.")])) is None
+
+
+def test_an_error_that_the_scenario_expects_is_no_failure() -> None:
+    assert shrink(parse_scenario("prompt: Go.\nexpect: {error: ScriptExhausted}")) is None
+
+
+def test_a_scenario_that_cannot_run_is_the_authors_mistake() -> None:
+    with pytest.raises(ScenarioError, match="hooks"):
+        shrink(parse_scenario("prompt: Go.\nhooks: [{at: before_llm_call}]"), {"loop": runs_twice})
+
+
+def test_an_exception_of_the_agent_keeps_its_class_and_needs_its_replies() -> None:
+    replies = [Reply(say=f"Reply {n} of many.") for n in range(8)]
+    replies.append(Reply(say="And now it goes boom at last."))
+    found = shrunk(Scenario(prompt="Go.", model=replies), loop=breaks_at_boom)
+    words = [reply.say for reply in found.scenario.model]
+    assert found.failure.name == EXPECTATION
+    assert "boom" in words[-1]
+    assert len(words) <= 3
+
+
+def test_an_expectation_that_fails_stays_with_what_makes_it_fail() -> None:
+    scenario = parse_scenario("""
+prompt: Wait, please.
+limits: {max_steps: 9}
+model: [{http: {status: 429, retry_after: 5s}}, {say: Done with it all.}]
+expect: {outcome: completed, text: Done with it all., backoffs: [7s], requests: 2}
+""")
+    found = shrunk(scenario)
+    assert found.failure.text.startswith("expect.backoffs: expected ['7s'], got ['5s']")
+    assert content(found.scenario)["expect"] == {"backoffs": ["7s"]}
+    assert content(found.scenario)["model"][0] == {"http": {"status": 429, "retry_after": "5s"}}
+
+
+def test_a_runaway_stays_a_runaway_and_one_reply_stands_for_all() -> None:
+    replies = [Reply(say=f"Step {n}.", pace={"first_part": "3s"}) for n in range(30)]
+    scenario = Scenario(
+        prompt="Go.",
+        max_transitions=100,
+        model=[*replies, Reply(say="More.", times="always")],
+    )
+    found = shrunk(scenario, loop=asks_for_ever)
+    assert found.failure.name == RunawayRun.__name__
+    assert content(found.scenario)["model"] == [{"say": "More.", "times": "always"}]
+
+
+def test_a_bound_is_not_lowered_because_any_run_passes_a_low_one() -> None:
+    found = shrunk(
+        Scenario(prompt="Go.", max_transitions=90, model=[Reply(say="More.", times="always")]),
+        loop=asks_for_ever,
+    )
+    assert found.scenario.max_transitions >= 90
+
+
+def test_it_names_its_loop_its_options_and_its_seed_by_itself() -> None:
+    scenario = parse_scenario("prompt: Go.\nmodel: [{http: {status: 500}, times: always}]")
+    found = shrunk(scenario, loop="opencode", loop_options={"max_retries": 1}, seed=5)
+    assert found.scenario.loop == "opencode"
+    assert shrink(found.scenario) is not None
+
+
+def test_numbers_are_brought_down_and_times_are_rounded() -> None:
+    scenario = parse_scenario("""
+prompt: Go.
+limits: {max_wall_clock: 95s}
+tools: {wait: {takes: 61s}}
+model: [{call: {wait: {}}, times: 40}]
+expect: {outcome: aborted}
+""")
+    found = shrunk(scenario)
+    assert found.failure.text == "expect.outcome: expected aborted, got timed-out"
+    assert content(found.scenario)["limits"] == {"max_wall_clock": "1s"}
+    assert content(found.scenario)["tools"] == {"wait": {"takes": "1s"}}
+
+
+def test_the_progress_goes_down_to_the_size_of_what_is_found() -> None:
+    steps: list[Progress] = []
+    found = shrink(LARGE, {"loop": runs_twice}, say=steps.append)
+    assert found is not None
+    assert len(steps) > 5
+    assert all(before.runs < after.runs for before, after in itertools.pairwise(steps))
+    assert steps[-1].replies == len(found.scenario.model)
+    assert steps[-1].runs <= found.runs
+
+
+@pytest.mark.parametrize("runs", [0, 1, 5, 20])
+def test_a_bound_on_runs_keeps_the_smallest_so_far(runs: int) -> None:
+    found = shrink(LARGE, {"loop": runs_twice}, runs=runs)
+    assert found is not None
+    assert found.runs <= runs
+    assert found.unfinished == f"it made {runs} runs"
+    assert failure_of(Plan(found.scenario, {"loop": runs_twice})) == found.failure
+
+
+def test_the_time_ends_it_as_well() -> None:
+    found = shrink(LARGE, {"loop": runs_twice}, seconds=0.0)
+    assert found is not None
+    assert (found.runs, found.unfinished) == (0, "its time was over")
+
+
+def test_whoever_stops_it_gets_the_smallest_so_far() -> None:
+    asked = itertools.count()
+    found = shrink(LARGE, {"loop": runs_twice}, stopped=lambda: next(asked) > 10)
+    assert found is not None
+    assert found.unfinished == "it was interrupted"
+    assert 0 < found.runs <= 11
+    assert len(scenario_text(found.scenario)) < len(scenario_text(LARGE))
+
+
+def test_ctrl_c_gives_the_smallest_so_far() -> None:
+    def interrupt(progress: Progress) -> None:
+        if progress.runs > 5:
+            raise KeyboardInterrupt
+
+    found = shrink(LARGE, {"loop": runs_twice}, say=interrupt)
+    assert found is not None
+    assert found.unfinished == "it was interrupted"
+    assert failure_of(Plan(found.scenario, {"loop": runs_twice})) == found.failure
