@@ -19,7 +19,7 @@ from simloop.cli.progress import StatusLine
 from simloop.cli.scenario_files import create, create_schema
 from simloop.cli.terminal import note, out, out_exactly, plain
 from simloop.errors import CheckFailed, ScenarioError
-from simloop.fuzz.failing import Failure
+from simloop.fuzz.play import Breach
 from simloop.fuzz.shrink import MAX_SECONDS, Progress, Shrunk, shrink
 from simloop.runs.options import RunOptions
 from simloop.scenario.catalog import SUFFIX, find
@@ -136,19 +136,16 @@ def _command(path: Path) -> str:
     return f"simloop check {shlex.quote(str(path))}"
 
 
-def _judged(failure: Failure) -> str:
-    """Return the name of the failure, with what must hold, or with what went wrong."""
-    return f"{failure.name}: {failure.sentence or failure.text}"
+def _judged(failure: Breach) -> str:
+    """Return the name of the failure with what must hold, and how it does not."""
+    return f"{failure.name}: {failure.sentence}\n  {failure.text}"
 
 
 def _print(source: str, scenario: Scenario, shrunk: Shrunk, path: Path) -> None:
     """Print the scenario, then the failure, its size and how to see it again."""
-    failure = shrunk.failure
     out_exactly(scenario_text(shrunk.scenario).rstrip("\n"))
-    for line in _judged(failure).split("\n"):
+    for line in _judged(shrunk.failure).split("\n"):
         out(plain(line))
-    if failure.sentence:
-        out(plain(f"  {failure.text}"))
     before, after = _size(scenario), _size(shrunk.scenario)
     out(plain(f"{source} has {before}; this has {after}, found in {shrunk.runs} runs"))
     out(plain(f"written to {path}"))

@@ -1,49 +1,37 @@
-"""The failure of a scenario: what its run shows that must not be.
+"""The failure of a scenario: a rule that its run breaks, or an expectation that it does not meet.
 
 Not here: reducing it (shrink.py). The rule to keep: the same failure has the same identity in a
 smaller scenario, so that shrinking never ends with another fault than it began with.
 """
 
-from typing import NamedTuple
+import asyncio
 
 from simloop.check.invariants.judge import Judge, Violation
 from simloop.check.invariants.subject import Subject
 from simloop.check.replay import check_determinism
 from simloop.errors import (
-    CheckFailed,
     InvariantViolated,
     ReplayDiverged,
     ScenarioError,
     ScriptUnused,
     SimloopError,
 )
-from simloop.escape import escape_lines
+from simloop.fuzz.play import Breach
 from simloop.runs.plan import Plan
 from simloop.runs.simulation import Simulation
-from simloop.trace.entries import AnyEntry
 
 EXPECTATION = "expectation"
 """The name of the failure of a run that does not end as its scenario expects."""
 
-
-class Failure(NamedTuple):
-    """What is wrong with a run.
-
-    `name` is that of the violated invariant, or of the error, or EXPECTATION. `sentence` says what
-    must hold, and is empty where an error says it. `text` says how it does not hold.
-    """
-
-    name: str
-    text: str
-    sentence: str = ""
-
-    @property
-    def identity(self) -> str:
-        """Return what a smaller scenario must have in common."""
-        return self.text if self.name == EXPECTATION else self.name
+_SENTENCE = "A run ends as its scenario expects."
 
 
-def failure_of(plan: Plan, *, twice: bool = False) -> Failure | None:
+def identity_of(failure: Breach) -> str:
+    """Return what the failure of a smaller scenario must have in common."""
+    return failure.text if failure.name == EXPECTATION else failure.name
+
+
+def failure_of(plan: Plan, *, twice: bool = False) -> Breach | None:
     """Run a scenario once, to its first violation; `twice`: once more if nothing is wrong.
 
     Raises ScenarioError if it cannot run.
@@ -51,47 +39,49 @@ def failure_of(plan: Plan, *, twice: bool = False) -> Failure | None:
     simulation = Simulation(plan)
     found: list[Violation] = []
     prepared = simulation.prepared
-    judge = Judge(Subject.of(prepared))
 
-    def watch(entry: AnyEntry) -> None:
-        judge(entry)
-        if judge.violations and not found:
-            found.append(judge.violations[0])
-            prepared.end(InvariantViolated(str(found[0])))
+    def tell(violation: Violation) -> None:
+        found.append(violation)
+        prepared.end(InvariantViolated(str(violation)))
 
-    prepared.listen(watch)
+    prepared.listen(Judge(Subject.of(prepared), tell=tell))
     failure = _failure_at_the_end(simulation)
     if found:
-        return Failure(found[0].name, found[0].text, found[0].invariant.sentence)
+        return Breach.of_violation(found[0])
     if failure is None and twice:
         try:
             check_determinism(simulation.trace, plan)
         except ReplayDiverged as error:
-            return Failure(type(error).__name__, error.finding)
+            return Breach.of_error(error)
     return failure
 
 
-def _failure_at_the_end(simulation: Simulation) -> Failure | None:
+def _failure_at_the_end(simulation: Simulation) -> Breach | None:
     """Run to the end. Raises ScenarioError if that is impossible."""
     try:
         result = simulation.run()
-        if result.mismatches:
-            return Failure(EXPECTATION, str(result.mismatches[0]))
-    except ScenarioError:
-        raise
+    except ScenarioError as error:
+        if error.key != "loop":
+            raise
+        return Breach.of_error(error)  # the loop gave its world what a world does not take
     except SimloopError as error:
         return _failure_by(simulation, error)
-    return None
+    except (Exception, asyncio.CancelledError, SystemExit) as error:  # noqa: BLE001 - a loop is somebody's code
+        return Breach.of_error(error)
+    return _unmet(str(result.mismatches[0])) if result.mismatches else None
 
 
-def _failure_by(simulation: Simulation, error: SimloopError) -> Failure | None:
+def _failure_by(simulation: Simulation, error: SimloopError) -> Breach | None:
     """Return the failure that an error is, or the expectation besides the error that fails."""
     try:
         if simulation.expects(error):
             return None
     except SimloopError as unmet:
-        return Failure(EXPECTATION, str(unmet).partition("\n")[0])
+        return _unmet(str(unmet).partition("\n")[0])
     if isinstance(error, ScriptUnused) and len(error.others) > 1:  # how it ended, and what that
-        return Failure(EXPECTATION, error.others[1])  # should have been, says more
-    text = error.finding if isinstance(error, CheckFailed) else escape_lines(str(error))
-    return Failure(type(error).__name__, text)
+        return _unmet(error.others[1])  # should have been, says more
+    return Breach.of_error(simulation.prepared.error or error)
+
+
+def _unmet(expectation: str) -> Breach:
+    return Breach(EXPECTATION, expectation, _SENTENCE)

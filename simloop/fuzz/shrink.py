@@ -12,8 +12,9 @@ from typing import NamedTuple, cast
 
 from pydantic import ValidationError
 
-from simloop.errors import ReplayDiverged, RunawayRun, ScenarioError
-from simloop.fuzz.failing import EXPECTATION, Failure, failure_of
+from simloop.errors import ReplayDiverged, ScenarioError
+from simloop.fuzz.failing import EXPECTATION, failure_of, identity_of
+from simloop.fuzz.play import FINISHES, Breach
 from simloop.fuzz.reductions import PASSES, Pass, Tree, bounds, cost
 from simloop.runs.options import RunOptions
 from simloop.runs.plan import Plan
@@ -44,7 +45,7 @@ class Shrunk:
     """
 
     scenario: Scenario
-    failure: Failure
+    failure: Breach
     runs: int
     unfinished: str = ""
 
@@ -100,7 +101,7 @@ class _Search:
     """The smallest tree so far, and the trees that have been tried."""
 
     def __init__(
-        self, scenario: Scenario, given: RunOptions, failure: Failure, runs: int, seconds: float
+        self, scenario: Scenario, given: RunOptions, failure: Breach, runs: int, seconds: float
     ) -> None:
         self.failure = failure
         self.runs = 0
@@ -113,13 +114,14 @@ class _Search:
         self._text = json.dumps(self._best)
         self._tried: set[str] = {self._text}
         self._fixed: Tree = {}
-        self._passes = PASSES if failure.name == RunawayRun.__name__ else (bounds, *PASSES)
+        self._passes = PASSES if failure.name == FINISHES else (bounds, *PASSES)
 
     def scenario(self) -> Scenario:
         """Return the smallest scenario, under the sentence that must hold."""
         scenario = _read({**self._best, **self._fixed})
-        title = self.failure.sentence or scenario.title
-        return scenario.model_copy(update={"title": title})
+        if self.failure.name == EXPECTATION:
+            return scenario
+        return scenario.model_copy(update={"title": self.failure.sentence})
 
     def accept_any_end(self) -> None:
         """Let the run end as it may, unless it is the expectation that fails.
@@ -170,13 +172,13 @@ class _Search:
             return False
         self._tried.add(text)
         failure = self._failure(tree)
-        if failure is None or failure.identity != self.failure.identity:
+        if failure is None or identity_of(failure) != identity_of(self.failure):
             return False
         self._best, self._text, self.failure = tree, text, failure
         self.say(Progress(self.runs, len(tree.get("model", ())), len(text)))
         return True
 
-    def _failure(self, tree: Tree) -> Failure | None:
+    def _failure(self, tree: Tree) -> Breach | None:
         try:
             scenario = _read({**tree, **self._fixed})
             plan = Plan(scenario, self._given)

@@ -48,9 +48,10 @@ def test_it_prints_the_scenario_the_invariant_and_how_to_see_it_again() -> None:
 
 def test_the_file_says_what_it_shows_and_fails_by_itself() -> None:
     simloop("shrink", "wrong.simloop.yaml", "--out", "small.yaml")
-    assert Path("small.yaml").read_text("utf-8").splitlines()[1:4] == [
+    assert Path("small.yaml").read_text("utf-8").splitlines()[1:5] == [
         "# Shrunk from wrong.simloop.yaml.",
-        "# expectation: expect.backoffs: expected ['7s'], got ['2s']",
+        "# expectation: A run ends as its scenario expects.",
+        "#   expect.backoffs: expected ['7s'], got ['2s']",
         "# reproduce: simloop check small.yaml",
     ]
     assert simloop("check", "small.yaml").exit_code == 1

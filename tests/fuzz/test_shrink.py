@@ -5,8 +5,8 @@ import pytest
 from shrinking import LARGE, asks_for_ever, breaks_at_boom, runs_twice
 
 from simloop import Reply, Scenario, ScenarioError, parse_scenario
-from simloop.errors import RunawayRun
 from simloop.fuzz.failing import EXPECTATION, failure_of
+from simloop.fuzz.play import FINISHES
 from simloop.fuzz.shrink import Progress, Shrunk, shrink
 from simloop.runs.plan import Plan
 from simloop.scenario.writing import content, scenario_text
@@ -92,7 +92,7 @@ def test_a_runaway_stays_a_runaway_and_one_reply_stands_for_all() -> None:
         model=[*replies, Reply(say="More.", times="always")],
     )
     found = shrunk(scenario, loop=asks_for_ever)
-    assert found.failure.name == RunawayRun.__name__
+    assert found.failure.name == FINISHES
     assert content(found.scenario)["model"] == [{"say": "More.", "times": "always"}]
 
 
