@@ -9,7 +9,7 @@ FAULTS = (
         name="second-run-has-fewer-errors",
         says="The next prompt begins with the error count of the run before it.",
         bug="E6",
-        target="simloop.engine.machine_agent:_Engine._start",
+        target="simloop.engine.machine_agent:_Engine.drive",
         replace="self._run = self._machine.start()",
         by='before = getattr(self, "_run", None)\n    self._run = self._machine.start()\n'
         "    if before is not None:\n"
