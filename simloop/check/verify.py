@@ -4,9 +4,10 @@ Not here: the text of a verdict (cli/report.py). The rule to keep: every result 
 scenario is stored in its verdict, so that one bad file never keeps the others from being checked.
 """
 
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Unpack
+
+from msgspec import Struct, field
 
 from simloop.check.pairing import check_pairing
 from simloop.check.replay import check_determinism, reproduce
@@ -28,8 +29,7 @@ from simloop.scenario.schema import Scenario
 from simloop.trace.looptrace import LoopTrace
 
 
-@dataclass(slots=True)
-class Verdict:
+class Verdict(Struct):
     """One scenario and the stage that it reached: read, run, judged, run again.
 
     `errors` are the errors that prevented the next stage, or that it found. `ended_by` is the error
@@ -42,7 +42,7 @@ class Verdict:
     trace: LoopTrace | None = None
     result: Result | None = None
     deterministic: bool | None = None
-    errors: list[SimloopError] = field(default_factory=list)
+    errors: list[SimloopError] = []
     ended_by: SimloopError | None = None
     unmet: tuple[Mismatch, ...] = ()
     given: RunOptions = field(default_factory=RunOptions)

@@ -7,11 +7,11 @@ keep: stdout is a function of the scenarios alone; the real duration goes to std
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import click
+from msgspec import field
 
 from simloop.check.compare import Row
 from simloop.check.verify import verify
@@ -29,7 +29,6 @@ from simloop.scenario.expectations import Expectations
 from simloop.scenario.schema import Scenario
 
 
-@dataclass(slots=True)
 class OnLoop(Report):
     """A report on a scenario that was checked on this loop instead of the loop that it names.
 
@@ -69,7 +68,6 @@ class OnLoop(Report):
         return {**Report.json_format(self), "name": name, "loop": self.loop}
 
 
-@dataclass(slots=True)
 class _Count(Tally):
     """A tally in which a scenario that cannot be expressed has neither passed nor failed."""
 

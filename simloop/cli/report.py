@@ -6,11 +6,11 @@ consumer can rely on it.
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 import msgspec
+from msgspec import Struct, field
 
 from simloop.check.verify import Verdict
 from simloop.cli import terminal
@@ -28,8 +28,7 @@ _WORDS = ("ok", "FAILED", "ERROR")
 _WIDTH = max(len(word) for word in _WORDS)
 
 
-@dataclass(slots=True)
-class Report:
+class Report(Struct):
     """One scenario under the name that the user gave, and its verdict."""
 
     name: str
@@ -140,8 +139,7 @@ def indented(lines: Iterator[str]) -> Iterator[str]:
     return (f"{'':{_WIDTH}}  {plain(line)}" for line in lines)
 
 
-@dataclass(slots=True)
-class Tally:
+class Tally(Struct):
     """The number of scenarios by result."""
 
     words: Counter[str] = field(default_factory=Counter)

@@ -5,15 +5,15 @@ folder that of the paths, on every machine.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from simloop.errors import ScenarioError
 from simloop.scenario.catalog import SUFFIX, find, find_folder, name_of
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """One scenario to run; or an invalid argument, with the reason as its `file`.
 
     `name` is the bundled name or the path as it was given, and `run` accepts it again. `argument`

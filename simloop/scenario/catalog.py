@@ -6,9 +6,10 @@ beside the package in a checkout and inside it in a wheel.
 
 import difflib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from msgspec import Struct
 
 from simloop.errors import ScenarioError
 from simloop.scenario.loader import load_scenario
@@ -19,8 +20,7 @@ ALL = "all"
 """The word that stands for every bundled scenario, in place of a name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(Struct, frozen=True):
     """One bundled scenario. `name` is `theme/stem`."""
 
     name: str

@@ -7,9 +7,9 @@ loops, except the modules that know the events of their programs.
 import difflib
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Annotated, Any, Self
 
+from msgspec import Struct
 from pydantic import (
     BeforeValidator,
     ConfigDict,
@@ -182,8 +182,7 @@ class LoopOptions(Strict):
         return LoopOptions(**{**whole, key: {**whole.get(key, {}), **given}})
 
 
-@dataclass(frozen=True, slots=True)
-class BundledDesign:
+class BundledDesign(Struct, frozen=True):
     """A loop design: the maker of its machine from limits and options, and versions by name.
 
     `combine` merges the options of a scenario for the design and those of a version. Without it a
@@ -191,7 +190,7 @@ class BundledDesign:
     """
 
     make: Callable[[Limits, Any], Machine]
-    versions: Mapping[str, Any] = field(default_factory=dict)
+    versions: Mapping[str, Any] = {}
     combine: Callable[[Any, Any], Any] | None = None
 
 

@@ -8,10 +8,10 @@ to keep: a name that no bundled scenario has is an error, because it would never
 import difflib
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
 from pydantic import TypeAdapter, ValidationError
 
 from simloop.errors import ScenarioError
@@ -24,8 +24,7 @@ from simloop.scenario.wording import refusal
 from simloop.scenario.yaml import read_yaml_file
 
 
-@dataclass(frozen=True, slots=True)
-class Expectations:
+class Expectations(Struct, frozen=True):
     """Expectations of bundled scenarios by their names; `path` names the file that states them."""
 
     by_name: Mapping[str, Expect]

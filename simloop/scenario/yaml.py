@@ -9,12 +9,12 @@ and keep the last of two equal keys, so the tree is built here on a stack.
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from math import inf, isinf, nan
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
 import yaml
+from msgspec import Struct
 
 from simloop.errors import ScenarioError
 from simloop.trace.storage import read_file
@@ -79,8 +79,7 @@ _FOUND = re.compile(r"(?:but (?:found|got)|character) '(.+?)'(?: that|$)")
 _TOKENS = {"": "this", "scalar": "text", "block mapping start": "a key", "document start": "'---'"}
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(Struct, frozen=True):
     """One file: its tree, and the places of all its values and keys.
 
     A place is (line, column), both from 1. A loc is the path of keys and list indexes from the top.
@@ -281,8 +280,7 @@ def _paired(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16")
 
 
-@dataclass(slots=True)
-class _Open:
+class _Open(Struct):
     """A list or mapping whose end event has not come yet."""
 
     node: Any
@@ -293,16 +291,15 @@ class _Open:
         return self.key is None and isinstance(self.node, dict)
 
 
-@dataclass(slots=True)
-class _Tree:
+class _Tree(Struct):
     """A builder of the tree from events, without recursion."""
 
     path: str
     root: Any = None
     nodes: int = 0
-    open: list[_Open] = field(default_factory=list)
-    positions: dict[Loc, Place] = field(default_factory=dict)
-    key_positions: dict[Loc, Place] = field(default_factory=dict)
+    open: list[_Open] = []
+    positions: dict[Loc, Place] = {}
+    key_positions: dict[Loc, Place] = {}
 
     def document(self) -> Document:
         self._check_top(self.root, (1, 1))

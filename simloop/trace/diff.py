@@ -5,11 +5,11 @@ reported, because all later entries of a run that has gone another way differ to
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from simloop.escape import escape
 from simloop.trace.entries import AnyEntry, Footer
@@ -22,8 +22,7 @@ _WIDTH = 200
 _DERIVED = frozenset({"digest", "entries"})
 
 
-@dataclass(frozen=True, slots=True)
-class Divergence:
+class Divergence(Struct, frozen=True):
     """The first difference of two traces: entry number `seq` (None for the footer), at `field`.
 
     `expected` and `got` are the values there, None where a trace has already ended. `context` is
