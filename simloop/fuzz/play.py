@@ -72,13 +72,9 @@ def play(plan: Plan, invariants: Chosen, seed: int | None = None) -> Played:
     Raises ScenarioError for a world that cannot be played.
     """
     prepared = PreparedRun(plan, seed)
-    found: list[Violation] = []
-
-    def tell(violation: Violation) -> None:
-        found.append(violation)
-        prepared.end(InvariantViolated(str(violation)))
-
-    prepared.listen(Judge(Subject.of(prepared), invariants, tell))
+    judge = Judge(Subject.of(prepared), invariants)
+    judge.tell = lambda violation: prepared.end(InvariantViolated(str(violation)))
+    prepared.listen(judge)
     error: BaseException | None = None
     try:
         prepared.on_clock(prepared.converse())
@@ -88,7 +84,8 @@ def play(plan: Plan, invariants: Chosen, seed: int | None = None) -> Played:
         error = raised  # what the loop gave to its world is wrong, and not the world
     except (SimloopError, Exception, asyncio.CancelledError, SystemExit) as raised:  # noqa: BLE001 - a loop is somebody's code
         error = raised
-    return Played(prepared, _breach(found, prepared, error))
+    judge.tell = None  # so that nothing of the run refers to itself
+    return Played(prepared, _breach(judge.violations, prepared, error))
 
 
 def _breach(

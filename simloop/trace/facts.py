@@ -71,19 +71,6 @@ class Facts:
         self.running: dict[str, list[entries.ToolStarted]] = {}
         self._newest: Request | None = None
         self.sent: dict[int, Request] = {}
-        self._table: dict[type, Callable[[Any], None]] = {
-            entries.Prompt: self._begin,
-            entries.StopRequested: self._stop,
-            entries.Ended: self._end,
-            entries.Request: self._send,
-            entries.TextDelta: self._say,
-            entries.ToolCall: self._call,
-            entries.Finish: self._finish,
-            entries.Error: self._fail,
-            entries.StreamCut: self._cut,
-            entries.ToolStarted: self._start,
-            entries.ToolResult: self._return,
-        }
 
     @property
     def reply(self) -> Reply | None:
@@ -93,9 +80,9 @@ class Facts:
     def read(self, entry: AnyEntry) -> None:
         """Add the facts of the next entry."""
         self.entry = entry
-        add = self._table.get(type(entry))
+        add = _READERS.get(type(entry))
         if add is not None:
-            add(entry)
+            add(self, entry)
 
     def _begin(self, entry: entries.Prompt) -> None:
         self.prompts += 1
@@ -198,6 +185,23 @@ class Facts:
             started.pop(0)
             if not started:
                 del self.running[entry.call_id]
+
+
+# Outside the class, so that the facts of a run do not refer to themselves: thousands of runs in a
+# row would leave as many cycles to the garbage collector.
+_READERS: dict[type, Callable[[Facts, Any], None]] = {
+    entries.Prompt: Facts._begin,  # noqa: SLF001
+    entries.StopRequested: Facts._stop,  # noqa: SLF001
+    entries.Ended: Facts._end,  # noqa: SLF001
+    entries.Request: Facts._send,  # noqa: SLF001
+    entries.TextDelta: Facts._say,  # noqa: SLF001
+    entries.ToolCall: Facts._call,  # noqa: SLF001
+    entries.Finish: Facts._finish,  # noqa: SLF001
+    entries.Error: Facts._fail,  # noqa: SLF001
+    entries.StreamCut: Facts._cut,  # noqa: SLF001
+    entries.ToolStarted: Facts._start,  # noqa: SLF001
+    entries.ToolResult: Facts._return,  # noqa: SLF001
+}
 
 
 def _extended(

@@ -73,12 +73,7 @@ class Recorder:
     def listen(self, listener: Listener) -> None:
         """Call `listener` with each later entry, after it is in the trace."""
         self._listeners.append(listener)
-        self.append = self._append_and_notify
-
-    def _append_and_notify(self, entry: AnyEntry) -> None:
-        self.entries.append(entry)
-        for listener in self._listeners:
-            listener(entry)
+        self.append = _notifying(self.entries, self._listeners)
 
     def count(self, chars: int) -> None:
         """Count characters that go into the trace. Raises RunawayRun past a bound.
@@ -115,3 +110,18 @@ class Recorder:
         if len(self.entries) > MAX_ENTRIES:
             self.refuse()
         self.append(kind(len(self.entries), self.clock.now_ns, *data))
+
+
+def _notifying(record: list[AnyEntry], listeners: list[Listener]) -> Listener:
+    """Return a function that appends an entry and notifies the listeners.
+
+    No method, which would make a cycle of a recorder and itself, to be left by each run.
+    """
+    append = record.append
+
+    def append_and_notify(entry: AnyEntry) -> None:
+        append(entry)
+        for listener in listeners:
+            listener(entry)
+
+    return append_and_notify

@@ -1,8 +1,10 @@
+import gc
 from typing import Any
 
 import pytest
 
 from simloop import Limits, Reply, Scenario, ScenarioError, UserMessage, World
+from simloop.check.invariants.model_calls import bounded_model_calls
 from simloop.errors import InvariantViolated
 from simloop.fuzz.play import FINISHES, breach_of, chosen_for, play
 from simloop.loops.reference import ReferenceLoop
@@ -34,7 +36,7 @@ def test_a_run_is_ended_at_the_first_violation() -> None:
     scenario = Scenario(prompt="Go.", model=[Reply(http={"status": 500}, times="always")],
                         limits=Limits(max_steps=1, max_compaction_attempts=0))  # fmt: skip
     plan = Plan(scenario, {"loop": Deaf})
-    played = play(plan, chosen_for(plan))
+    played = play(plan, chosen_for(plan, [bounded_model_calls]))
     assert played.breach is not None
     assert played.breach.name == "bounded-model-calls"
     assert played.breach.sentence.startswith("A run makes no more model calls")
@@ -74,3 +76,16 @@ def test_a_request_that_is_none_is_a_breach_of_the_loop() -> None:
     assert found is not None
     assert found.name == "ScenarioError"
     assert "str is no message" in found.text
+
+
+def test_a_run_with_a_judge_leaves_nothing_to_the_garbage_collector() -> None:
+    plan = Plan(FINE, {})
+    chosen = chosen_for(plan, [bounded_model_calls])
+    play(plan, chosen)
+    gc.collect()
+    gc.disable()
+    try:
+        play(plan.playing(FINE), chosen)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

@@ -66,7 +66,7 @@ class Judge:
         self.subject = subject
         self.violations: list[Violation] = []
         self.unjudged = chosen.unjudged
-        self._tell = tell
+        self.tell = tell
         self._read = subject.facts.read
         self._follow = None if subject.course is None else subject.course.read
         self._watches: dict[type, list[tuple[Invariant, Any]]] = {}
@@ -99,8 +99,8 @@ class Judge:
     def _find(self, violated: Invariant, text: str, entry: AnyEntry) -> Invariant:
         violation = Violation(violated, text, entry.seq, entry.at_ns)
         self.violations.append(violation)
-        if self._tell is not None:
-            self._tell(violation)
+        if self.tell is not None:
+            self.tell(violation)
         return violated
 
     def _drop(self, found: Invariant) -> None:
