@@ -173,7 +173,14 @@ def _is_plain(text: str, *, flow: bool) -> bool:
         return False
     analysis = _analyst.analyze_scalar(text)
     plain = analysis.allow_flow_plain if flow else analysis.allow_block_plain
-    return bool(plain) and plain_value(text) == text and _resolver.resolve(*_as_plain(text)) == _STR
+    return bool(plain) and _is_text_here(text) and _resolver.resolve(*_as_plain(text)) == _STR
+
+
+def _is_text_here(text: str) -> bool:
+    try:
+        return plain_value(text) == text
+    except OverflowError:  # a number that is too large
+        return False
 
 
 _STR = "tag:yaml.org,2002:str"
