@@ -68,6 +68,8 @@ def test_the_version_is_cheap_to_ask_for() -> None:
         "simloop.runs.conversation",  # Agent, and the events of `show`
         "simloop.trace.exports.pi_events",
         "simloop.prove.explore",
+        "simloop.scenario.writing",
+        "simloop.world.file_tools",  # `files`
     ],
 )
 def test_the_verb_run_does_not_import(name: str) -> None:

@@ -31,7 +31,6 @@ from simloop.scenario.strict import differs
 from simloop.virtual.seeds import Seeds
 from simloop.world.fake_model import Model, ScriptedFailure, ScriptEntry
 from simloop.world.faults import FaultSites, FaultyModel, faulty_tool
-from simloop.world.file_tools import file_tools
 from simloop.world.files import Files
 from simloop.world.tools import Tool
 from simloop.world.tools_port import text_of
@@ -90,10 +89,17 @@ def script_of(scenario: Scenario) -> tuple[list[ScriptEntry], list[ScriptEntry]]
     )
 
 
+def _file_tools(files: Files, scenario: Scenario) -> dict[str, Tool]:
+    # Few scenarios have files, and the patterns of a shell take long to compile.
+    from simloop.world.file_tools import file_tools  # noqa: PLC0415
+
+    return file_tools(files, scenario.shell_timeout // 10**6)
+
+
 def scripted_tools(scenario: Scenario, files: Files | None = None) -> dict[str, Tool]:
     """Return the scenario's tools by name; the tools over its files come first."""
     own = {name: _tool(name, spec) for name, spec in scenario.tools.items()}
-    return own if files is None else {**file_tools(files, scenario.shell_timeout // 10**6), **own}
+    return own if files is None else {**_file_tools(files, scenario), **own}
 
 
 def scripted_hooks(scenario: Scenario) -> Hooks:
@@ -150,7 +156,7 @@ def surroundings_of(
 ) -> Surroundings:
     """Return the model and the tools of a run; `tools` are all but those over its files."""
     if files is not None:
-        tools = {**file_tools(files, scenario.shell_timeout // 10**6), **tools}
+        tools = {**_file_tools(files, scenario), **tools}
     _check_tools_of_hooks(scenario, tools)
     if scenario.faults is None:
         return Surroundings(model, tools, None)

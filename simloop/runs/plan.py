@@ -28,7 +28,6 @@ from simloop.runs.chosen_loop import choose_loop, repetition
 from simloop.runs.options import RunOptions, check_options, check_scenario
 from simloop.runs.registry import reasons_against
 from simloop.scenario.schema import Scenario
-from simloop.scenario.writing import half_of_a_pair
 from simloop.trace.codec import FORMAT, VERSION, digest
 from simloop.trace.entries import Header
 from simloop.virtual.seeds import Seeds
@@ -169,4 +168,6 @@ def content_of(scenario: Scenario) -> bytes:
     try:
         return scenario.model_dump_json(exclude_defaults=True, by_alias=True).encode()
     except PydanticSerializationError:
+        from simloop.scenario.writing import half_of_a_pair  # noqa: PLC0415 - in case of need
+
         raise half_of_a_pair() from None
