@@ -75,7 +75,8 @@ def _one_of(choices: Choices, values: Sequence[Any]) -> Any:
     return values[choices.integer(0, len(values) - 1)]
 
 
-def _limits(choices: Choices) -> dict[str, int]:
+def limits_for(choices: Choices) -> dict[str, int]:
+    """Draw the bounds on steps, errors and compactions."""
     return {
         "max_steps": _one_of(choices, (100, 1, 2, 3, 4, 6, 20)),
         "max_steps_per_round": _one_of(choices, (20, 1, 2, 5)),
@@ -84,14 +85,16 @@ def _limits(choices: Choices) -> dict[str, int]:
     }
 
 
-def _timeouts(choices: Choices) -> dict[str, int]:
+def timeouts_for(choices: Choices) -> dict[str, int]:
+    """Draw the time limits of a model call."""
     return {
         "first_part_timeout_ms": _one_of(choices, (180_000, 1, 1_000, 1_500, 29_999)),
         "model_call_timeout_ms": _one_of(choices, (600_000, 1, 1_000, 2_500, 30_000)),
     }
 
 
-def _retry(choices: Choices) -> ExponentialBackoff:
+def retry_for(choices: Choices) -> ExponentialBackoff:
+    """Draw a retry policy."""
     return ExponentialBackoff(
         initial_delay_ms=_one_of(choices, (2_000, 0, 1, 300, 1_000, 40_000)),
         max_delay_ms=_one_of(choices, (30_000, 0, 1, 1_500, 5_000, 600_000)),
@@ -100,7 +103,8 @@ def _retry(choices: Choices) -> ExponentialBackoff:
     )
 
 
-def _compaction(choices: Choices) -> Compaction:
+def compaction_for(choices: Choices) -> Compaction:
+    """Draw a compaction policy."""
     return Compaction(
         window=_one_of(choices, (64_000, 1, 40, 150, 400, 1_500)),
         trigger_percent=_one_of(choices, (75, 1, 50, 100)),
@@ -111,13 +115,15 @@ def _compaction(choices: Choices) -> Compaction:
     )
 
 
-def _context(choices: Choices) -> Context:
+def context_for(choices: Choices) -> Context:
+    """Draw what measuring and compacting the context come to."""
     over = [choices.boolean(0.4) for _ in range(choices.integer(1, 6))]
     shrunk = [choices.boolean(0.6) for _ in range(choices.integer(0, 4))]
     return Context(over=[*over, False], shrunk=shrunk)
 
 
-def _tool_execution(choices: Choices, on: Collection[str]) -> ToolExecution:
+def tool_execution_for(choices: Choices, on: Collection[str]) -> ToolExecution:
+    """Draw how tools are run; `on` are the features of the family."""
     return ToolExecution(
         order=_one_of(choices, (None, "parallel", "sequential")) if "tool order" in on else None,
         start=_one_of(choices, (None, "when-called", "after-reply"))
@@ -151,7 +157,8 @@ _SCHEMAS: Sequence[Mapping[str, Any]] = (
 )
 
 
-def _tool(choices: Choices, name: str, on: Collection[str]) -> ScriptedTool:
+def tool_for(choices: Choices, name: str, on: Collection[str]) -> ScriptedTool:
+    """Draw a tool; `on` are the features of the family."""
     keys: dict[str, Any] = {"description": f"Does the {name}."}
     keys |= _ENDINGS[choices.integer(0, len(_ENDINGS) - 1) if "tools" in on else 0](name)
     keys |= _one_of(choices, _SCHEMAS) if "tools" in on else _SCHEMAS[0]
@@ -190,7 +197,8 @@ _POINTS: Mapping[str, Sequence[Mapping[str, Any]]] = {
 }
 
 
-def _hook(choices: Choices) -> ScriptedHook:
+def hook_for(choices: Choices) -> ScriptedHook:
+    """Draw a hook."""
     point = _one_of(choices, tuple(_POINTS))
     keys = dict(_one_of(choices, _POINTS[point]))
     if point.endswith("tool_call") and choices.boolean(0.3):
@@ -202,7 +210,8 @@ def _hook(choices: Choices) -> ScriptedHook:
     return ScriptedHook(at=point, **keys)
 
 
-def _hook_isolation(choices: Choices) -> HookIsolation:
+def hook_isolation_for(choices: Choices) -> HookIsolation:
+    """Draw how far a hook can reach."""
     words = ("isolate", "fail-run", "block-call", "error-result")
     return HookIsolation(
         on_failure=_one_of(choices, words),
@@ -229,23 +238,23 @@ _HISTORIES: Sequence[Sequence[Mapping[str, Any]]] = (
 def settings_of(choices: Choices, abilities: Abilities, arm: Arm, loop: str) -> Scenario:
     """Return a scenario without a script: the settings of a family of worlds."""
     on = features_on(choices, possible(abilities, arm), arm)
-    keys: dict[str, Any] = {"tools": {name: _tool(choices, name, on) for name in TOOLS}}
-    limits = (_limits(choices) if "limits" in on else {}) | (
-        _timeouts(choices) if "timeouts" in on else {}
+    keys: dict[str, Any] = {"tools": {name: tool_for(choices, name, on) for name in TOOLS}}
+    limits = (limits_for(choices) if "limits" in on else {}) | (
+        timeouts_for(choices) if "timeouts" in on else {}
     )
     if "wall clock" in on:
         limits["max_wall_clock_ms"] = _one_of(choices, (None, 1, 100, 2_000, 5_000, 60_000))
     keys["limits"] = Limits(**limits)
     if "retry" in on:
-        keys["retry"] = _retry(choices)
+        keys["retry"] = retry_for(choices)
     if "compaction" in on:
-        keys["compaction"] = _compaction(choices)
+        keys["compaction"] = compaction_for(choices)
     if "context" in on:
-        keys["context"] = _context(choices)
+        keys["context"] = context_for(choices)
     if on & {"tool order", "tool start", "tool timeout"}:
-        keys["tool_execution"] = _tool_execution(choices, on)
+        keys["tool_execution"] = tool_execution_for(choices, on)
     if "hooks" in on:
-        keys["hooks"] = [_hook(choices) for _ in range(choices.integer(0, 4))]
+        keys["hooks"] = [hook_for(choices) for _ in range(choices.integer(0, 4))]
     keys["hook_isolation"] = _isolation(choices, on, keys.get("hooks", ()))
     if "history" in on:
         keys["history"] = [PastMessage(**each) for each in _one_of(choices, _HISTORIES)]
@@ -262,7 +271,7 @@ def _isolation(
     choices: Choices, on: Collection[str], hooks: Sequence[ScriptedHook]
 ) -> HookIsolation | None:
     """Return the policy of hooks; it has a limit if a hook hangs, which the loop's may not have."""
-    chosen = _hook_isolation(choices) if "hook isolation" in on else None
+    chosen = hook_isolation_for(choices) if "hook isolation" in on else None
     if not any(hook.hangs for hook in hooks):
         return chosen
     chosen = chosen or HookIsolation()
