@@ -1,0 +1,152 @@
+"""The arms of the benchmark: the ways to look for a fault, each with its cost.
+
+A rule that the correct loop breaks too, in the same scenario, is a false alarm and finds nothing.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+from fault import Fault, applied
+from msgspec import Struct
+
+from simloop.check.invariants.judge import judge
+from simloop.check.invariants.subject import Subject
+from simloop.check.verify import Verdict
+from simloop.errors import SimloopError
+from simloop.fuzz.play import breach_of
+from simloop.fuzz.search import Search
+from simloop.fuzz.shrink import shrink
+from simloop.fuzz.swarm import Arm
+from simloop.kernel.limits import Limits
+from simloop.prove.proof import prove
+from simloop.runs.options import RunOptions
+from simloop.runs.registry import machine_for
+from simloop.runs.simulation import Simulation
+from simloop.scenario.loader import load_scenario
+
+_BUNDLED = Path(__file__).parent.parent.parent / "scenarios"
+
+
+class Trial(Struct):
+    """One search for one fault. `rule` is what reported it, or empty.
+
+    `replies` are those of the shrunk scenario, -1 if it was not shrunk. `alarms` are the rules that
+    correct loops break.
+    """
+
+    runs: int
+    cpu_s: float
+    rule: str = ""
+    replies: int = -1
+    shrink_s: float = 0.0
+    alarms: tuple[str, ...] = ()
+
+
+def searched(arm: Arm) -> Callable[[Fault, int, float], Trial]:
+    """The arm that searches generated worlds, for so many seconds of computing."""
+
+    def look(fault: Fault, seed: int, seconds: float) -> Trial:
+        given: RunOptions = {"loop": fault.given_loop()}
+        with applied(fault):
+            search = Search(given["loop"], seed=seed, arm=arm)
+            steps = search.steps()
+        alarms: list[str] = []
+        while search.cpu_s < seconds:
+            with applied(fault):
+                finding = next(steps)
+            if finding is None:
+                continue
+            world = finding.scenario
+            clean = breach_of(world, given)
+            if clean is not None and clean.name == finding.name:
+                alarms.append(finding.name)
+                continue
+            trial = Trial(search.runs, search.cpu_s, finding.name, alarms=tuple(alarms))
+            if arm is Arm.STEERED:
+                start_s = time.process_time()
+                with applied(fault):
+                    shrunk = shrink(world, given)
+                trial.shrink_s = time.process_time() - start_s
+                trial.replies = -1 if shrunk is None else len(shrunk.scenario.model)
+            return trial
+        return Trial(search.runs, search.cpu_s, alarms=tuple(alarms))
+
+    return look
+
+
+def bundled(fault: Fault, seed: int, seconds: float) -> Trial:
+    """The arm that runs the bundled scenarios, in the order of their names."""
+    del seed, seconds  # it does not depend on chance
+    right = _verdicts(fault.loop, fault.given_loop())
+    start_s = time.process_time()
+    with applied(fault):
+        for runs, (path, rule) in enumerate(_judged(fault.given_loop()), start=1):
+            if rule and not right[path]:
+                return Trial(runs, time.process_time() - start_s, rule)
+    return Trial(len(right), time.process_time() - start_s)
+
+
+_KNOWN: dict[str, dict[Path, str]] = {}
+
+
+def _verdicts(name: str, loop: object) -> dict[Path, str]:
+    if name not in _KNOWN:
+        _KNOWN[name] = dict(_judged(loop))
+    return _KNOWN[name]
+
+
+def _judged(loop: object) -> Iterator[tuple[Path, str]]:
+    """Each bundled scenario that the loop can run, with what is wrong."""
+    for path in _files():
+        verdict = Verdict()
+        verdict.play(path, loop=loop)  # type: ignore[arg-type]
+        if not verdict.cannot:
+            yield path, _wrong(path, loop, verdict)
+
+
+@cache
+def _files() -> tuple[Path, ...]:
+    return tuple(sorted(_BUNDLED.rglob("*.simloop.yaml")))
+
+
+def _wrong(path: Path, loop: object, verdict: Verdict) -> str:
+    if verdict.exit_code:
+        return "expectations" if verdict.failures else type(verdict.worst).__name__
+    simulation = Simulation(load_scenario(path), loop=loop)  # type: ignore[arg-type]
+    with suppress(SimloopError):
+        simulation.run()
+    found = judge(Subject.of(simulation.prepared), simulation.trace.entries).violations
+    return found[0].name if found else ""
+
+
+def explored(fault: Fault, seed: int, seconds: float) -> Trial:
+    """The arm that explores the machine; an agent has none."""
+    del seed, seconds
+    if ":" in fault.loop:
+        return Trial(0, 0.0)
+    start_s = time.process_time()
+    with applied(fault):
+        proof = prove(machine_for(fault.loop, Limits()), Limits())
+    spent_s = time.process_time() - start_s
+    new = len(proof.violations) > _proved(fault.loop)[0] or proof.holds != _proved(fault.loop)[1]
+    return Trial(1, spent_s, "explore" if new else "")
+
+
+@cache
+def _proved(loop: str) -> tuple[int, bool]:
+    proof = prove(machine_for(loop, Limits()), Limits())
+    return len(proof.violations), proof.holds
+
+
+ARMS: dict[str, Callable[[Fault, int, float], Trial]] = {
+    "scenarios": bundled,
+    "explore": explored,
+    **{str(arm): searched(arm) for arm in Arm},
+}
+"""By name, in the order of the table."""
+
+BY_CHANCE = frozenset(map(str, Arm))
+"""The arms whose trials differ by their seeds."""
