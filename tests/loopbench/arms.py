@@ -49,9 +49,10 @@ def searched(arm: Arm) -> Callable[[Fault, int, float], Trial]:
     """The arm that searches generated worlds, for so many seconds of computing."""
 
     def look(fault: Fault, seed: int, seconds: float) -> Trial:
-        given: RunOptions = {"loop": fault.given_loop()}
+        loop = fault.given_loop()
+        given: RunOptions = {"loop": loop}
         with applied(fault):
-            search = Search(given["loop"], seed=seed, arm=arm)
+            search = Search(loop, seed=seed, arm=arm)
             steps = search.steps()
         alarms: list[str] = []
         while search.cpu_s < seconds:
