@@ -9,7 +9,7 @@ import jsonschema_rs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from simloop.errors import ScenarioError
 from simloop.kernel.durations import format_duration
@@ -141,6 +141,18 @@ def test_a_tuple_is_given_as_a_list_or_a_tuple_and_never_as_a_set() -> None:
     for wrong in ({"a"}, iter(["a"]), "ab", {"a": 1}):
         with pytest.raises(ScenarioError, match="broken_pairs"):
             Expect(broken_pairs=wrong)  # type: ignore[arg-type]
+
+
+def test_a_default_is_left_out_of_json_without_a_look_at_its_fields() -> None:
+    scenario, called = Scenario(prompt="Go.", loops={"a:b": {"x": 1}}), set()
+    sys.setprofile(lambda frame, *_: called.add(frame.f_code))
+    try:
+        plain = Scenario(prompt="Go.").model_dump_json(exclude_defaults=True)
+    finally:
+        sys.setprofile(None)
+    assert plain == '{"prompt":"Go."}'
+    assert BaseModel.__eq__.__code__ not in called
+    assert "loops" in scenario.model_dump_json(exclude_defaults=True)
 
 
 def test_scenarios_share_no_default_that_can_be_changed() -> None:
