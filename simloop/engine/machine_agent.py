@@ -144,11 +144,11 @@ class _Engine:
                 return await self._finish(state, asked)
             if cancellation.closed:
                 cancellation.reopen()  # a machine that goes on after an end can be ended again
-            delivered, signal = signal, None  # a machine that asks for no answer gets none
+            if type(signal) is StepClosed and type(asked[0]) is TakeQueued:
+                handlers.take_queued(asked[0])
+                asked = asked[1:]
+            signal = None
             try:
-                if type(delivered) is StepClosed and type(asked[0]) is TakeQueued:
-                    handlers.take_queued(asked[0])
-                    asked = asked[1:]
                 if ready or loop.has_due:
                     await asyncio.sleep(0)
                 for effect in asked:

@@ -129,16 +129,19 @@ class ModelCalls:
         # Pieces of text that no callback sees go from the stream into the reply, many at once.
         texts = None if self._notifies and not quiet else reply.pieces
         start_ns = timeouts.loop.now_ns
-        until_ns, end_ns = start_ns + self._first_ns, start_ns + self._whole_ns
+        first_ns, whole_ns = start_ns + self._first_ns, start_ns + self._whole_ns
+        has_begun = False
         try:
             while not stream.ended:
                 part = stream.take(texts)
                 if part is None:
-                    until_ns = end_ns if reply.pieces else until_ns
-                    if not await self._wait(stream, reply, until_ns, timeouts):
-                        break
+                    more = begin(stream.wait())
+                    if type(more) is Started:
+                        until_ns = whole_ns if has_begun or reply.pieces else first_ns
+                        if not await self._wait(more, reply, until_ns, timeouts):
+                            break
                     continue
-                until_ns = end_ns
+                has_begun = True
                 if type(part) is TextDelta:
                     reply.pieces.append(part.text)
                     if texts is None:
@@ -153,19 +156,16 @@ class ModelCalls:
                         stream.keeps_finish = reply.on_end is not None and bool(reply.calls)
         finally:
             if stream.needs_closing:
-                with timeouts.at(end_ns) as timeout:
+                with timeouts.at(whole_ns) as timeout:
                     await stream.aclose()
                 if timeout.expired:
                     reply.fault, reply.found_here = _TIMED_OUT, True
         return None
 
     async def _wait(
-        self, stream: RecordedStream, reply: ReplySoFar, until_ns: int, timeouts: Timeouts
+        self, more: Started, reply: ReplySoFar, until_ns: int, timeouts: Timeouts
     ) -> bool:
         """Wait for more parts. Return False if the wait took too long, or an abort broke it off."""
-        more = begin(stream.wait())
-        if type(more) is not Started:
-            return True
         with timeouts.at(until_ns) as timeout, self._cancellation.breaking(timeout):
             await more
         if not (timeout.broken or timeout.expired):

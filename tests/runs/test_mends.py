@@ -332,13 +332,11 @@ MENDS = (
         "after an abort no tool starts",
         "tool-goes-on",
         edit(ToolCalls, "_may_begin", "self._cancellation.check()", "pass"),
-        edit(ToolCalls, "_start", "self._cancellation.check()", "pass"),
     ),
     mend(
         "an abort in the turn between two tools is taken before the second one",
         "tool-goes-on between-tools",
         edit(ToolCalls, "_may_begin", "self._cancellation.check()", "pass"),
-        edit(ToolCalls, "_start", "self._cancellation.check()", "pass"),
         swap(Cancellation, "_cancel", lambda _: None),
     ),
     mend(
