@@ -122,8 +122,9 @@ class EffectHandlers:
 
     def take_queued(self, effect: effects.TakeQueued) -> None:
         """Put queued messages into the context."""
-        for text in self._user.take(effect.queue, one=effect.one):
-            self.transcript.add(UserMessage(text))
+        if self._user.has():
+            for text in self._user.take(effect.queue, one=effect.one):
+                self.transcript.add(UserMessage(text))
 
     def _measure(self, _: effects.MeasureContext) -> Signal:
         return _OVER if self._compactor.over() else _FITS
@@ -182,7 +183,7 @@ class EffectHandlers:
                 await asyncio.sleep(0)
             if cancellation.aborted:
                 return self._come_back_aborted()
-        reply = self._reply = self._new_reply()
+        reply = self._reply = self._new_reply() if self._starts_early else ReplySoFar()
         self._tool_calls.open(reply.calls)
         await self._model_calls.read(stream, reply, self._timeouts, quiet=False)
         cancellation.polls = False
@@ -211,8 +212,8 @@ class EffectHandlers:
         return {n: t if t.function in faulty else make_faulty(t) for n, t in tools.items()}
 
     def _new_reply(self) -> ReplySoFar:
-        """Return a reply to read; its tools start when called if the policy says so."""
-        if not self._starts_early or not (self._tools_are_on or self._step_tools):
+        """Return a reply to read, whose tools start when called."""
+        if not (self._tools_are_on or self._step_tools):
             return ReplySoFar()
         calls = self._tool_calls
         start_newest = partial(calls.start_newest, self._step_tools, self._timeouts)

@@ -15,8 +15,6 @@ from contextlib import suppress
 from types import CoroutineType
 from typing import Any
 
-from msgspec import Struct
-
 from simloop.engine.handlers import EffectHandlers
 from simloop.engine.repetition import MARK, Repetition, spent_replies
 from simloop.engine.settings import MAX_TRANSITIONS, EngineSettings
@@ -122,24 +120,32 @@ class _Engine:
     async def _drive_on(self) -> Ending:
         """Feed signals to the machine and carry out its effects until it has finished.
 
+        Each transition is recorded here, because a round has four.
+
         Tasks that are ready get a turn before the effects and after those that may wait, so an
         abort or a message that they send takes effect before the next decision. Queued messages
         are taken at the end of a step, before that turn: messages sent in answer to the step
         wait for the step after it.
         An end from outside replaces the signal.
         """
-        signal: Signal | None = Began()
+        signal: Any = Began()  # None after a machine that asked for no answer
         most = self._settings.max_transitions
         repetition = self._repetition(most)
         handlers, cancellation, loop = self._handlers, self._cancellation, self._loop
         machine, table, ready = self._machine, handlers.table, loop.ready
-        record, mark = self._record_transition, MARK
+        recorder, mark = self._recorder, MARK
+        record, clock = recorder.entries, recorder.clock
         for number in range(most):
             if number == mark:
                 mark += MARK
                 self._end_repetition(number, repetition.found(number) if repetition else "")
-            self._run, asked = checked_transition(machine, self._run, signal)  # type: ignore[arg-type]
-            state = record(signal)  # type: ignore[arg-type]
+            run, asked = checked_transition(machine, self._run, signal)
+            self._run, state, counters = run, run.state, self._counters
+            if type(signal) in _COUNTED or run.error_count != counters.error_count:
+                self._counters = counters = _counted(counters, signal, run.error_count)
+            recorder.append(
+                Transition(len(record), clock.now_ns, signal, NAMES[type(state)], counters)
+            )
             if type(state) is Finished:
                 return await self._finish(state, asked)
             if cancellation.closed:
@@ -152,12 +158,11 @@ class _Engine:
                 if ready or loop.has_due:
                     await asyncio.sleep(0)
                 for effect in asked:
-                    answer: Any = table[type(effect)](handlers, effect)
-                    if type(answer) is CoroutineType:
-                        answer = await answer
+                    signal = table[type(effect)](handlers, effect)
+                    if type(signal) is CoroutineType:
+                        signal = await signal
                         if ready or loop.has_due:
                             await asyncio.sleep(0)
-                    signal = answer
             except asyncio.CancelledError:
                 if cancellation.pending is None:
                     raise  # not ours: another task wants this one to stop
@@ -210,17 +215,10 @@ class _Engine:
             )
 
     def _note_abort(self) -> None:
-        self._record_transition(AbortRequested())
-
-    def _record_transition(self, signal: Signal) -> Struct:
-        """Record the transition to the state of the run, and return that state."""
-        run, counters, recorder = self._run, self._counters, self._recorder
-        if type(signal) in _COUNTED or run.error_count != counters.error_count:
-            self._counters = counters = _counted(counters, signal, run.error_count)
-        seq, state = len(recorder.entries), run.state
-        name = NAMES[type(state)]
-        recorder.append(Transition(seq, recorder.clock.now_ns, signal, name, counters))
-        return state
+        """Record an abort as a transition that leads nowhere."""
+        recorder, state = self._recorder, NAMES[type(self._run.state)]
+        seq, at_ns = len(recorder.entries), recorder.clock.now_ns
+        recorder.append(Transition(seq, at_ns, AbortRequested(), state, self._counters))
 
     def _ended(self, state: Finished) -> Ending:
         handlers = self._handlers

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
+from simloop.messages import ToolCall
 from simloop.virtual.timeouts import Timeouts
 from simloop.world.tools import Tool
 
@@ -80,6 +81,7 @@ class ReadyCall(Struct, frozen=True, gc=False):
     """A call that may run: its place in the reply, its tool, the arguments, and their JSON."""
 
     place: int
+    call: ToolCall
     tool: Tool
     arguments: dict[str, Any]
     shown: str

@@ -244,7 +244,7 @@ class ToolCalls:
         if tool is None:
             return ToolResult(f"Error: tool {call.name} not found", is_error=True)
         arguments, shown, wrong = read_arguments(tool, call.arguments, self._conversion)
-        return _wrong(wrong) if wrong else ReadyCall(index, tool, arguments, shown)
+        return _wrong(wrong) if wrong else ReadyCall(index, call, tool, arguments, shown)
 
     async def _guard(self, ready: ReadyCall, timeouts: Timeouts) -> ReadyCall | ToolResult | None:
         """Run the hooks before a call. Return it with its arguments after them, or its result.
@@ -252,8 +252,7 @@ class ToolCalls:
         None if the call is answered already. Tasks that are ready get a turn first: after an abort
         the call does not run.
         """
-        index, tool = ready.place, ready.tool
-        call = self._calls[index]
+        index, call, tool = ready.place, ready.call, ready.tool
         self._recorder.record(entries.CallBegun, call.id)
         if timeouts.loop.busy:
             await asyncio.sleep(0)
@@ -267,7 +266,7 @@ class ToolCalls:
             arguments, shown, wrong = read_again(tool, given.arguments, check=check)
             if wrong:
                 return _wrong(wrong)
-            ready = ReadyCall(index, tool, arguments, shown)
+            ready = ReadyCall(index, call, tool, arguments, shown)
         if self._is_stopped():
             return ToolResult(OPERATION_ABORTED, is_error=True)
         return ready
@@ -303,15 +302,14 @@ class ToolCalls:
 
     def _start(self, ready: ReadyCall) -> None:
         """Record the start of a call; nothing may run between a check for the end and this."""
-        call = self._calls[ready.place]
         self._started.append(ready.place)
         if self._flags_abort and self._cancellation.aborted:
             self._deaf.add(ready.place)
-        self._port.start(call, ready.shown)
+        self._port.start(ready.call, ready.shown)
 
     def _run_one(self, ready: ReadyCall, timeouts: Timeouts) -> Rest:
         """Run the tool of a call up to its first wait."""
-        result = self._port.begin(self._calls[ready.place], ready.tool, ready.arguments)
+        result = self._port.begin(ready.call, ready.tool, ready.arguments)
         if isinstance(result, Started) or self._is_watched:
             return self._run_on(ready, result, timeouts)
         self._put(ready.place, result, ran=True)
@@ -321,7 +319,7 @@ class ToolCalls:
         self, ready: ReadyCall, result: ToolResult | Started, timeouts: Timeouts
     ) -> None:
         """Wait for a tool that waits, run the hooks after it, and answer its call."""
-        index, call = ready.place, self._calls[ready.place]
+        index, call = ready.place, ready.call
         if isinstance(result, Started):
             result = await self._wait(result, ready, timeouts)
         reported = self._report_failures or not result.is_error
@@ -342,8 +340,7 @@ class ToolCalls:
         """Return the result of a tool that waits; an abort may break it off."""
         can_abort = self._flags_abort and ready.place not in self._deaf
         breaking = self._cancellation.breaking if can_abort else unbroken
-        call = self._calls[ready.place]
-        result = await self._port.wait(started, call, ready.tool, timeouts, breaking)
+        result = await self._port.wait(started, ready.call, ready.tool, timeouts, breaking)
         return ToolResult(OPERATION_ABORTED, is_error=True) if result is None else result
 
     async def _reject(self, index: int, text: str, timeouts: Timeouts) -> None:
