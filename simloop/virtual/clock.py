@@ -51,6 +51,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     _ready: deque[Handle]
     _thread_id: int | None
+    _standstill: Standstill | None
 
     def __init__(
         self,
@@ -133,9 +134,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def _enter(self) -> None:
         if "anyio" in sys.modules:
             run_anyio_threads_inline(VirtualLoop)
-        self._standstill = None if self.max_callbacks is not None else Standstill()
-        self._most_callbacks = MAX_CALLBACKS if self.max_callbacks is None else self.max_callbacks
-        self._look_at = Standstill.stride if self._standstill else self._most_callbacks
+        self._standstill = None  # made for the few runs that have enough callbacks
+        if self.max_callbacks is None:
+            self._look_at, self._most_callbacks = Standstill.stride, MAX_CALLBACKS
+        else:
+            self._look_at = self._most_callbacks = self.max_callbacks
         self._time_limit_ns = self.max_virtual_ns
         if self.shuffle_seed is not None:
             self._tie = functools.partial(random.Random(self.shuffle_seed).getrandbits, 32)  # noqa: S311 - reproducible on purpose
@@ -166,9 +169,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Raise RunawayRun past the bound on callbacks, or if the program makes no progress."""
         __tracebackhide__ = True
         finding = f"more than max_callbacks={self._most_callbacks} ran"
-        if self._callbacks <= self._most_callbacks and self._standstill is not None:
-            self._look_at = self._standstill.look(self, self._callbacks)
-            finding = self._standstill.finding
+        if self._callbacks <= self._most_callbacks:
+            standstill = self._standstill = self._standstill or Standstill()
+            self._look_at = standstill.look(self, self._callbacks)
+            finding = standstill.finding
         if finding:
             raise RunawayRun(f"{self._report(finding)}\n  {ADVICE}")
 
