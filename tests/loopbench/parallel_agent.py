@@ -7,6 +7,8 @@ to 4 s, less up to a half by chance, but never before the time that the provider
 import asyncio
 import random
 
+from sequential_agent import retry_after_s
+
 from simloop import (
     AssistantMessage,
     ExponentialBackoff,
@@ -68,7 +70,7 @@ class Parallel:
                 passing = passing or fault.code == "interrupted"
                 if not passing or failures >= self.limits.max_error_count:
                     raise
-                asked_ns = self.asked_ns(dict(fault.headers).get("retry-after", ""))
+                asked_ns = round(min(retry_after_s(fault) or 0, 120) * 1e9)
                 delay_ns = min(500_000_000 << (failures - 1), 4_000_000_000)
                 delay_ns = int(delay_ns * (1 - 0.5 * random.random()))
                 await asyncio.sleep((asked_ns or delay_ns) / 1e9)
@@ -78,13 +80,6 @@ class Parallel:
             if reply.finish not in _COMPLETE or not said or missing:
                 raise UselessReply(reply.finish)
             return self.numbered(reply.message), failures
-
-    def asked_ns(self, retry_after: str) -> int:
-        """Return the wait that a Retry-After in seconds asks for, or 0."""
-        try:
-            return round(min(max(float(retry_after), 0), 120) * 1e9)
-        except ValueError:
-            return 0
 
     def numbered(self, message: AssistantMessage) -> AssistantMessage:
         """Return the message with ids of its own for the calls."""

@@ -9,6 +9,7 @@ from importlib.metadata import entry_points
 from types import ModuleType
 
 from simloop.check.invariants import (
+    agents,
     conservation,
     context,
     counters,
@@ -20,6 +21,7 @@ from simloop.check.invariants import (
     retry,
     stop,
     tool_runs,
+    user,
 )
 from simloop.check.invariants.invariant import Invariant
 from simloop.errors import ScenarioError
@@ -28,7 +30,9 @@ _MODULES: tuple[ModuleType, ...] = (
     requests,
     context,
     model_calls,
+    agents,
     tool_runs,
+    user,
     stop,
     outcome,
     grammar,

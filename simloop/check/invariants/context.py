@@ -18,7 +18,6 @@ from simloop.messages import Request as SentRequest
 from simloop.trace.entries import (
     Answered,
     CallRenamed,
-    Compaction,
     Prompt,
     Queued,
     Request,
@@ -29,7 +28,7 @@ from simloop.trace.entries import (
 from simloop.trace.facts import Facts, Reply
 
 
-def _goes_on(facts: Facts) -> bool:
+def goes_on(facts: Facts) -> bool:
     """Return whether the newest main request has all messages of the one before it.
 
     A note at the end of a request, which only that request has, is not missed.
@@ -44,30 +43,6 @@ def _goes_on(facts: Facts) -> bool:
 
 def _is_note(message: Message) -> bool:
     return type(message) is AssistantMessage and not message.calls
-
-
-@invariant(
-    "A message leaves the context only by a compaction that the trace records.",
-    "BUGS.md B10, D9, D12",
-    sees=[Compaction, Request],
-    needs=[Need.MACHINE],
-)
-def nothing_lost(subject: Subject) -> Watch:
-    """A request extends the one before it, also over prompts, retries and stops."""
-    facts, compacted = subject.facts, False
-    while True:
-        entry = yield
-        if type(entry) is Compaction:
-            compacted = True
-        elif entry.purpose == "main":
-            before = facts.before
-            if not compacted and before is not None and not _goes_on(facts):
-                return (
-                    f"request {entry.number} has the first {facts.kept} of the "
-                    f"{len(before.messages)} messages of request {before.number}, "
-                    "and no compaction came between"
-                )
-            compacted = False
 
 
 @invariant(
@@ -94,7 +69,7 @@ def newest_user_message(subject: Subject) -> Watch:
         elif entry.purpose == "main":
             request = facts.request
             assert request is not None
-            held = _goes_on(facts) and not is_first
+            held = goes_on(facts) and not is_first
             held = held or any(_holds(request, text, exact=exact) for text in newest)
             if not held and (exact or not _is_apart(facts)):
                 return f"request {entry.number} does not hold the user's message {newest[0]!r:.80}"
@@ -143,7 +118,7 @@ def replies_are_kept(subject: Subject) -> Watch:
             continue
         before = facts.before
         reply = None if before is None else facts.replies.get(before.number)
-        if reply is None or reply.finish is None or not reply.calls or not _goes_on(facts):
+        if reply is None or reply.finish is None or not reply.calls or not goes_on(facts):
             continue
         if not any(call.id in ran for call in reply.calls):
             continue
@@ -210,28 +185,28 @@ def no_half_replies(subject: Subject) -> Watch:
 
 
 @invariant(
-    "A reply in the context is one of the model's.",
-    "BUGS.md B6, D6",
+    "A reply in the context has the text of one reply, and not that of an earlier one before it.",
+    "BUGS.md C13, D6",
     sees=[Request],
-    needs=[Need.MACHINE],
+    needs=[Need.AGENT],
 )
-def no_invented_replies(subject: Subject) -> Watch:
-    """A loop may add a note at the end of a request, which only that request has."""
-    facts, settings = subject.facts, subject.settings
-    said = {""}
-    said.update(message.text for message in (settings.history if settings else ()))
+def no_piled_up_replies(subject: Subject) -> Watch:
+    """Text that is collected from a stream must not stay for the next one."""
+    facts = subject.facts
+    said: list[str] = []
     reply: Reply | None = None
     while True:
         entry = yield
-        if reply is not None:
-            said.add(reply.text)
-        reply = facts.replies[entry.number]
-        added = facts.added if entry.purpose == "main" else ()
-        for message in added:
-            if type(message) is not AssistantMessage or message.text in said:
+        newest = "" if reply is None else reply.text
+        for message in facts.added if entry.purpose == "main" and newest else ():
+            text = message.text
+            if type(message) is not AssistantMessage or text == newest or text in said:
                 continue
-            if message is not added[-1] or message.calls:
-                return f"request {entry.number} has {message.text!r:.80}, which no reply said"
+            if text.endswith(newest) and text.startswith(tuple(said)) and said:
+                return f"request {entry.number} has {text!r:.80}, and the model said {newest!r:.80}"
+        if newest:
+            said.append(newest)
+        reply = facts.replies[entry.number]
 
 
 @invariant(
@@ -262,7 +237,7 @@ def results_as_returned(subject: Subject) -> Watch:
         elif kind is Answered:
             answers[entry.call_id] = entry
             result = returned.get(entry.call_id)
-            if entry.ran and result is not None and not hooked and entry.text != result.text:
+            if entry.ran and result is not None and not hooked and _differ(entry, result):
                 return (
                     f"call {entry.call_id!r} is answered {entry.text!r:.80}, "
                     f"and its tool returned {result.text!r:.80}"
@@ -284,6 +259,10 @@ def results_as_returned(subject: Subject) -> Watch:
                         return f"request {entry.number}: {why}"
 
 
+def _differ(answer: Answered, result: ToolResult) -> bool:
+    return (answer.text, answer.is_error) != (result.text, result.is_error)
+
+
 _LONG = 1_000
 """The characters from which an agent may cut a result."""
 
@@ -294,7 +273,7 @@ def _changed(
     """Return how a result in a request differs from the one that arrived, or an empty text."""
     result = results.get(message.call_id)
     if result is None or message.text == result.text:
-        if exact and result is not None and message.is_error is not result.is_error:
+        if result is not None and message.is_error is not result.is_error:
             return f"whether the result of call {message.call_id!r} is an error has changed"
         return ""
     if not exact and (result.text in message.text or len(result.text) > _LONG):
@@ -346,32 +325,6 @@ def _words(message: Message) -> tuple[type, str]:
     """Return the text of a message with its role; replies with calls are known by their ids."""
     called = type(message) is AssistantMessage and message.calls
     return type(message), "" if called or type(message) is ToolMessage else message.text
-
-
-@invariant(
-    "A message of the user in the context was sent by the user.",
-    "BUGS.md B6, B13",
-    sees=[Prompt, Queued, Compaction, Request],
-    needs=[Need.MACHINE],
-)
-def no_invented_messages(subject: Subject) -> Watch:
-    """Only a compaction may add words with which the model is to go on."""
-    facts = subject.facts
-    history = () if subject.settings is None else subject.settings.history
-    said = {message.text for message in history}
-    compacted = False
-    while True:
-        entry = yield
-        kind = type(entry)
-        if kind is Compaction:
-            compacted = True
-        elif kind is not Request:
-            said.add(entry.text)
-        elif entry.purpose == "main":
-            for message in () if compacted else facts.added:
-                if type(message) is UserMessage and message.text not in said:
-                    return f"request {entry.number} has {message.text!r:.80}, which nobody said"
-            compacted = False
 
 
 @invariant(

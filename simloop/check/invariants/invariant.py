@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any, TypeAlias
 
 from simloop.check.invariants.subject import Subject
-from simloop.trace.entries import AnyEntry
+from simloop.trace.entries import AnyEntry, Footer
 
 Watch: TypeAlias = Generator[None, Any, str]
 """A generator that is sent entries, and returns the description of the first violation."""
@@ -20,6 +20,7 @@ class Need(StrEnum):
     """An input without which an invariant cannot be judged. Every invariant needs a trace."""
 
     MACHINE = "machine"  # a loop machine, whose engine leaves transitions, hooks and counters
+    AGENT = "agent"  # an agent of the user's own, which leaves entries of the boundary alone
     LIMITS = "limits"  # declared limits: those of a machine, or `limits` of an agent
     RETRY = "retry"  # a declared retry policy: that of a machine, or `retry` of an agent
     SCENARIO = "scenario"  # the scenario of the run: its tools, hooks and replies
@@ -36,19 +37,23 @@ class Invariant:
     name: str
     sentence: str
     source: str
-    sees: tuple[type[AnyEntry], ...]
+    sees: tuple[type[AnyEntry | Footer], ...]
     needs: frozenset[Need]
     watch: Callable[[Subject], Watch]
 
     def unjudged(self, subject: Subject) -> str:
         """Return the reason why a run of `subject` is not judged, or an empty text."""
         missing = [need.value for need in Need if need in self.needs and not _has(subject, need)]
+        if Need.AGENT.value in missing:
+            return "this loop is a machine"
         if missing:
             return f"this loop has no {' and no '.join(missing)}"
         return subject.deviations.get(self.name, "")
 
 
 def _has(subject: Subject, need: Need) -> bool:
+    if need is Need.AGENT:
+        return subject.machine is None
     return getattr(subject, need.value) is not None
 
 
@@ -56,7 +61,7 @@ def invariant(
     sentence: str,
     source: str,
     *,
-    sees: Iterable[type[AnyEntry]],
+    sees: Iterable[type[AnyEntry | Footer]],
     needs: Iterable[Need] = (),
 ) -> Callable[[Callable[[Subject], Watch]], Invariant]:
     """Make an invariant from a generator function, under the function's name with hyphens.
@@ -69,7 +74,9 @@ def invariant(
             return f"the tool of call {entry.call_id!r} started twice"
 
     The function gets the `Subject` of the run. It is sent the entries of the kinds in `sees`, each
-    after `subject.facts` has read it, and returns the description of the first violation.
+    after `subject.facts` has read it, and returns the description of the first violation. It is
+    sent a `Footer` when the conversation is over. One that returns before its first `yield` has
+    nothing to judge in this run.
     """
 
     def make(watch: Callable[[Subject], Watch]) -> Invariant:

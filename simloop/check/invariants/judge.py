@@ -12,7 +12,7 @@ from msgspec import Struct
 from simloop.check.invariants.catalog import all_invariants
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.subject import Subject
-from simloop.trace.entries import AnyEntry
+from simloop.trace.entries import AnyEntry, Footer
 
 
 class Violation(Struct, frozen=True):
@@ -75,7 +75,8 @@ class Judge:
 
     def _begin(self, each: Invariant) -> None:
         watch = each.watch(self.subject)
-        next(watch)
+        if next(watch, watch) is watch:
+            return  # it has nothing to judge
         for kind in each.sees:
             self._watches.setdefault(kind, []).append((each, watch.send))
 
@@ -84,17 +85,24 @@ class Judge:
         self._read(entry)
         if self._follow is not None:
             self._follow(entry)
-        watches = self._watches.get(type(entry))
-        if watches is None:
-            return
+        if type(entry) in self._watches:
+            self._send(entry, entry)
+
+    def _send(self, what: AnyEntry | Footer, entry: AnyEntry) -> None:
         found: list[Invariant] = []
-        for each, send in watches:
+        for each, send in self._watches[type(what)]:
             try:
-                send(entry)
+                send(what)
             except StopIteration as violated:
                 found.append(self._find(each, violated.value, entry))
         for each in found:
             self._drop(each)
+
+    def end(self) -> None:
+        """Judge that the conversation is over: no prompt and no message follows."""
+        record = self.subject.facts.entry
+        if record is not None and Footer in self._watches:
+            self._send(Footer(record.seq + 1, record.at_ns), record)
 
     def _find(self, violated: Invariant, text: str, entry: AnyEntry) -> Invariant:
         violation = Violation(violated, text, entry.seq, entry.at_ns)
@@ -116,4 +124,5 @@ def judge(
     made = Judge(subject, invariants)
     for entry in record:
         made(entry)
+    made.end()
     return made

@@ -9,16 +9,16 @@ from simloop.check.invariants.course import Course
 from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.machine import course_of
 from simloop.check.invariants.subject import Subject
+from simloop.check.invariants.waits import asked_ns, wait_range
 from simloop.kernel import effects, signals
 from simloop.kernel.errorclass import ErrorClass
-from simloop.kernel.retry import ExponentialBackoff, RetryPolicy, StatusRetry, retry_after_ns
+from simloop.kernel.retry import ExponentialBackoff, RetryPolicy, StatusRetry
 from simloop.kernel.states import ClosingStep, Finished
 from simloop.messages import Fault, FinishReason, Outcome
 from simloop.trace.entries import Backoff, Classified, Compaction, Hook, Prompt, Request, Transition
 from simloop.virtual.border import EPOCH_NS
 
 _NS_PER_MS = 1_000_000
-_MOST_DRAW = 1 - 2**-53
 
 
 @invariant(
@@ -43,13 +43,13 @@ def waits_follow_the_policy(subject: Subject) -> Watch:
         else:
             fault = _fault(judged, course)
             now_ns = EPOCH_NS + settings.clock_skew_ns + entry.at_ns
-            least, most = _waits(settings.retry, entry.failures, fault, now_ns)
+            least, most = wait_range(settings.retry, entry.failures, fault, now_ns)
             if not least <= entry.delay_ns <= most:
                 span = _ms(least) if least == most else f"{_ms(least)} to {_ms(most)}"
                 return (
                     f"the wait after failure {entry.failures} is {_ms(entry.delay_ns)}, not {span}"
                 )
-            asked = fault is not None and retry_after_ns(fault, now_ns) is not None
+            asked = fault is not None and asked_ns(fault, now_ns) is not None
             policy = settings.retry
             asked = asked and (not isinstance(policy, StatusRetry) or policy.honours_retry_after)
             if entry.retry_after is not asked:
@@ -62,22 +62,6 @@ def _fault(judged: Classified | None, course: Course) -> Fault | None:
         return None
     reply = course.facts.reply
     return judged.fault or (None if reply is None else reply.fault)
-
-
-def _waits(policy: RetryPolicy, failures: int, fault: Fault | None, now_ns: int) -> tuple[int, int]:
-    """Return the least and the greatest wait that the policy allows."""
-    if isinstance(policy, ExponentialBackoff):  # by its settings, not by its own word
-        asked = None if fault is None else retry_after_ns(fault, now_ns)
-        if asked is not None:
-            wait = min(asked, policy.max_retry_after_ms * _NS_PER_MS)
-            return wait, wait
-        doubled = policy.initial_delay_ms * 2 ** min(failures - 1, 64)
-        wait = min(doubled, policy.max_delay_ms) * _NS_PER_MS
-        return int(wait * (1 - policy.jitter)), wait
-    both = [
-        policy.delay_ns(failures, fault, now_ns=now_ns, draw=draw) for draw in (0.0, _MOST_DRAW)
-    ]
-    return min(both), max(both)
 
 
 def _ms(ns: int) -> str:

@@ -5,12 +5,14 @@ the id of its call, or, for an agent that renames calls, by its name and argumen
 """
 
 from collections import Counter
+from collections.abc import Mapping
 
 import msgspec
 
 from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
-from simloop.kernel.policies import Conversion, ToolStart
+from simloop.escape import writable
+from simloop.kernel.policies import Conversion, ToolOrder, ToolStart
 from simloop.messages import FinishReason, ToolMessage
 from simloop.trace.entries import (
     Answered,
@@ -18,10 +20,13 @@ from simloop.trace.entries import (
     Ended,
     Prompt,
     Request,
+    StopRequested,
     ToolCall,
     ToolResult,
     ToolStarted,
 )
+from simloop.trace.facts import Reply
+from simloop.world.tools import Tool
 
 _CUT = frozenset({FinishReason.LENGTH, FinishReason.ERROR, FinishReason.INTERRUPTED})
 _NO_OBJECT = "its arguments are no JSON object"
@@ -184,7 +189,8 @@ def tools_end(subject: Subject) -> Watch:
                 return f"the tool of call {entry.call_id!r} ends after {answered[entry.call_id]}"
             running.pop(entry.call_id, None)
         elif kind is Answered:
-            running.pop(entry.call_id, None)
+            if running.pop(entry.call_id, None) is not None:
+                answered[entry.call_id] = "its call was answered"
         elif kind is Prompt:
             answered.clear()
         elif running and (kind is Ended or entry.purpose == "main"):
@@ -212,9 +218,9 @@ def tool_timeouts(subject: Subject) -> Watch:
     settings = subject.settings or scenario
     policy = settings.tool_execution.timeout_ms if settings.tool_execution else None
     timeouts: dict[str, tuple[int | None, int]] = {}
-    for name, tool in scenario.tools.items():
-        own = None if tool.timeout is None else tool.timeout // 1_000_000
-        timeouts[name] = own or policy, tool.outlives_cancel or 0
+    for name, tool in subject.tools.items():
+        scripted = scenario.tools.get(name)
+        timeouts[name] = tool.timeout_ms or policy, scripted.outlives_cancel if scripted else 0
     started: dict[str, int] = {}
     while True:
         entry = yield
@@ -228,7 +234,137 @@ def tool_timeouts(subject: Subject) -> Watch:
         took_ns = entry.at_ns - start
         what = f"the tool of call {entry.call_id!r}"
         is_late = timeout_ms is not None and took_ns >= timeout_ms * 1_000_000
-        if entry.is_error and entry.text.startswith("Error: timed out after ") and not is_late:
+        if entry.is_error and entry.text.startswith(_TIMED_OUT) and not is_late:
             return f"{what} timed out after {took_ns} ns, and its timeout is {timeout_ms} ms"
-        if timeout_ms is not None and took_ns > timeout_ms * 1_000_000 + longer_ns:
+        over_ns = 0 if timeout_ms is None else took_ns - timeout_ms * 1_000_000
+        if over_ns > longer_ns or (over_ns > 0 and not entry.is_error):
             return f"{what} took {took_ns} ns, and its timeout is {timeout_ms} ms"
+
+
+@invariant(
+    "A fake tool returns what its scenario says, and fails where its scenario says so.",
+    "BUGS.md D4, D20",
+    sees=[ToolStarted, ToolResult],
+    needs=[Need.SCENARIO],
+)
+def scripted_results(subject: Subject) -> Watch:
+    """Faults of chance, and tools that a hook puts in the place of others, may say otherwise."""
+    scenario, settings = subject.scenario, subject.settings
+    assert scenario is not None
+    if scenario.faults is not None or (settings and settings.hooks.before_llm_call):
+        return ""
+    started: set[str] = set()
+    while True:
+        entry = yield
+        if type(entry) is ToolStarted:
+            started.add(entry.call_id)
+            continue
+        tool = scenario.tools.get(entry.name) if entry.call_id in started else None
+        started.discard(entry.call_id)
+        if tool is None or (entry.is_error and entry.text.startswith(_TIMED_OUT)):
+            continue
+        fails = tool.raises is not None or tool.cancels
+        if entry.is_error is not fails:
+            return (
+                f"the tool of call {entry.call_id!r} returns {entry.text!r:.80} as "
+                f"{'an error' if entry.is_error else 'no error'}"
+            )
+        expected = tool.returns
+        says = not fails and tool.returns_chars is None and isinstance(expected, str)
+        if says and entry.text != writable(expected):
+            return f"the tool of call {entry.call_id!r} returns {entry.text!r:.80}"
+
+
+_TIMED_OUT = "Error: timed out after "
+
+
+@invariant(
+    "Tools that run one after the other do not run at the same time.",
+    "ARCHITECTURE.md",
+    sees=[Prompt, ToolStarted, ToolResult, Answered],
+    needs=[Need.MACHINE],
+)
+def tools_in_sequence(subject: Subject) -> Watch:
+    """By the policy of the run, or because a tool of the batch asks for it."""
+    settings, tools, facts = subject.settings, subject.tools, subject.facts
+    assert settings is not None
+    parallel = settings.tool_execution.order is ToolOrder.PARALLEL
+    early = settings.tool_execution.start is ToolStart.WHEN_CALLED  # the batch is not known yet
+    running: dict[str, str] = {}
+    while True:
+        entry = yield
+        kind = type(entry)
+        if kind is Prompt:
+            running.clear()
+        elif kind is not ToolStarted:
+            running.pop(entry.call_id, None)
+        else:
+            if running and (not parallel or (not early and _asks_for_sequence(facts.reply, tools))):
+                return f"{_described(entry)} runs beside that of {next(iter(running))!r}"
+            running[entry.call_id] = entry.name
+
+
+def _asks_for_sequence(reply: Reply | None, tools: Mapping[str, Tool]) -> bool:
+    called = () if reply is None else reply.calls
+    return any(call.name in tools and tools[call.name].sequential for call in called)
+
+
+@invariant(
+    "A call is answered as run exactly if its tool ran.",
+    "BUGS.md C10, D9, D20",
+    sees=[ToolStarted, ToolResult, Answered],
+    needs=[Need.MACHINE],
+)
+def answers_tell_what_ran(subject: Subject) -> Watch:  # noqa: ARG001 - it needs no declaration
+    """A tool that was stopped before it returned counts as not run."""
+    started: set[str] = set()
+    returned: set[str] = set()
+    while True:
+        entry = yield
+        kind = type(entry)
+        if kind is ToolStarted:
+            started.add(entry.call_id)
+        elif kind is ToolResult:
+            returned.add(entry.call_id)
+        elif entry.ran and entry.call_id not in started:
+            return f"call {entry.call_id!r} is answered as run, and its tool did not start"
+        elif not entry.ran and entry.call_id in returned:
+            return f"call {entry.call_id!r} is answered as not run, and its tool returned"
+
+
+@invariant(
+    "A tool is not ended because another one of its batch has.",
+    "BUGS.md D3, D4, D15",
+    sees=[Prompt, StopRequested, ToolStarted, ToolResult, Request],
+)
+def siblings_run_on(subject: Subject) -> Watch:
+    """Proved by time: the request follows at the moment of the other's end, after a few seconds.
+
+    An agent may have timeouts of its own, which are longer.
+    """
+    facts = subject.facts
+    running: dict[str, ToolStarted] = {}
+    ended_ns, stopped = -1, False
+    while True:
+        entry = yield
+        kind = type(entry)
+        if kind is ToolStarted:
+            running[entry.call_id] = entry
+        elif kind is ToolResult:
+            running.pop(entry.call_id, None)
+            ended_ns = entry.at_ns
+        elif kind is Request:
+            if entry.purpose != "main":
+                continue
+            answered = {one.call_id for one in facts.added if type(one) is ToolMessage}
+            for call_id, start in () if stopped else running.items():
+                if call_id in answered and start.at_ns <= ended_ns == entry.at_ns < (
+                    start.at_ns + _SOON_NS
+                ):
+                    return f"{_described(start)} was ended when another tool of its batch ended"
+            running = {each: start for each, start in running.items() if each not in answered}
+        else:
+            running, stopped = {}, kind is StopRequested
+
+
+_SOON_NS = 10 * 1_000_000_000

@@ -1,16 +1,20 @@
 import pytest
 from recording import Recording, of_machine, returned, said
 
-from simloop import Scenario, ScriptedTool
+from simloop import Scenario, ScriptedTool, Simulation
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.subject import Subject
 from simloop.check.invariants.tool_runs import (
+    answers_tell_what_ran,
     exactly_once_tools,
     no_cut_off_calls,
     only_called_tools,
     only_offered_tools,
+    scripted_results,
+    siblings_run_on,
     tool_timeouts,
     tools_end,
+    tools_in_sequence,
     valid_arguments,
 )
 from simloop.messages import FinishReason, UserMessage
@@ -32,8 +36,19 @@ def ran(*ids: str) -> Recording:
 
 
 def with_tool(**options: object) -> Subject:
-    tool = ScriptedTool.model_validate(options)
-    return Subject(scenario=Scenario(prompt="Go.", tools={"look": tool}))
+    tool = ScriptedTool.model_validate({"returns": "seen", **options})
+    simulation = Simulation(Scenario(prompt="Go.", tools={"look": tool}))
+    return Subject(scenario=simulation.prepared.scenario, tools=simulation.prepared.tools)
+
+
+def in_order(order: str, *, sequential: bool = False) -> Subject:
+    """The reference loop, which runs the tool `look` in this order."""
+    execution = {"order": order}
+    tool = {"returns": "seen", "sequential": sequential}
+    scenario = Scenario.model_validate(
+        {"prompt": "Go.", "tools": {"look": tool}, "tool_execution": execution}
+    )
+    return Subject.of(Simulation(scenario).prepared)
 
 
 BAD: list[tuple[Invariant, Recording, Subject, str]] = [
@@ -102,7 +117,53 @@ BAD: list[tuple[Invariant, Recording, Subject, str]] = [
         with_tool(),
         "its timeout is None",
     ),
-]
+    (
+        tool_timeouts,
+        asked("a").started("a").after(3).result("a"),
+        with_tool(timeout="2s", outlives_cancel="5s"),
+        "took 3000000000 ns",
+    ),
+    (
+        tools_end,
+        asked("a").started("a").answered("a", "aborted").result("a"),
+        of_machine(),
+        "ends after its call was answered",
+    ),
+    (scripted_results, ran("a"), with_tool(returns="blue"), "returns 'seen'"),
+    (scripted_results, ran("a"), with_tool(returns="", raises="no"), "returns 'seen' as no error"),
+    (
+        scripted_results,
+        asked("a").started("a").result("a", "Error: no", is_error=True),
+        with_tool(),
+        "as an error",
+    ),
+    (
+        tools_in_sequence,
+        asked("a", "b").started("a").started("b"),
+        in_order("sequential"),
+        "of call 'b' with {} runs beside that of 'a'",
+    ),
+    (
+        tools_in_sequence,
+        asked("a", "b").started("a").started("b"),
+        in_order("parallel", sequential=True),
+        "beside that of 'a'",
+    ),
+    (answers_tell_what_ran, asked("a").answered("a"), of_machine(), "and its tool did not start"),
+    (
+        answers_tell_what_ran,
+        ran("a").answered("a", "aborted", ran=False),
+        of_machine(),
+        "is answered as not run",
+    ),
+    (
+        siblings_run_on,
+        asked("a", "b").started("a").started("b").after(1).result("a")
+        .request([GO, said("", "a", "b"), returned("a"), returned("b", "stopped")]),
+        Subject(),
+        "of call 'b' with {} was ended when another tool of its batch ended",
+    ),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("invariant", "run", "subject", "why"), BAD)
@@ -134,10 +195,33 @@ GOOD: list[tuple[Invariant, Recording, Subject]] = [
     (tool_timeouts, asked("a").started("a").after(2).result("a"), with_tool(timeout="2s")),
     (
         tool_timeouts,
-        asked("a").started("a").after(3).result("a"),
+        asked("a").started("a").after(3).result("a", "Error: timed out after 2 s", is_error=True),
         with_tool(timeout="2s", outlives_cancel="1s"),
     ),
-]
+    (scripted_results, ran("a"), with_tool()),
+    (
+        scripted_results,
+        asked("a").started("a").result("a", "Error: no", is_error=True),
+        with_tool(returns="", raises="no"),
+    ),
+    (scripted_results, asked("a").result("a", "Error: no", is_error=True), with_tool()),
+    (tools_in_sequence, ran("a", "b"), in_order("sequential")),
+    (tools_in_sequence, asked("a", "b").started("a").started("b"), in_order("parallel")),
+    (answers_tell_what_ran, ran("a").answered("a"), of_machine()),
+    (answers_tell_what_ran, asked("a").started("a").answered("a", ran=False), of_machine()),
+    (
+        siblings_run_on,
+        asked("a", "b").started("a").started("b").after(1).result("a").after(30)
+        .request([GO, said("", "a", "b"), returned("a"), returned("b", "timed out")]),
+        Subject(),
+    ),
+    (
+        siblings_run_on,
+        asked("a", "b").started("a").started("b").after(1).result("a").stop().ended().prompt()
+        .request([GO, said("", "a", "b"), returned("a"), returned("b", "stopped"), GO]),
+        Subject(),
+    ),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("invariant", "run", "subject"), GOOD)

@@ -1,0 +1,303 @@
+"""Invariants on agents of the user's own, which leave no entries but those of the boundary.
+
+An agent declares `limits` and `retry`, or simloop asks no more of it than any agent must do. Not
+here: machines, which counters.py and retry.py judge by their transitions. The rule to keep: a
+request counts as a retry only if it goes on from the request whose reply failed, because an agent
+may have several conversations at once.
+"""
+
+from simloop.check.invariants.context import goes_on
+from simloop.check.invariants.invariant import Need, Watch, invariant
+from simloop.check.invariants.subject import Subject
+from simloop.check.invariants.waits import NS_PER_MS, asked_ns, wait_range
+from simloop.messages import Fault, FinishReason, Outcome
+from simloop.trace.entries import Ended, Prompt, Request
+from simloop.trace.facts import Facts, Reply
+from simloop.virtual.border import EPOCH_NS
+
+_STRAY_NS = 1_000
+"""Agents compute waits in seconds as floating-point numbers."""
+_ANSWERS = frozenset({FinishReason.STOP, FinishReason.TOOL_CALLS, FinishReason.OTHER})
+
+
+def is_useless(reply: Reply) -> bool:
+    """Return whether a reply has failed, or has neither text nor the calls that it announces."""
+    if reply.finish is None or reply.finish is FinishReason.INTERRUPTED:
+        return reply.is_closed
+    if reply.calls or reply.finish not in _ANSWERS:
+        return False
+    return reply.finish is FinishReason.TOOL_CALLS or not reply.text.strip()
+
+
+def _before(facts: Facts) -> Reply | None:
+    """Return the reply to the main request before the newest one of the run."""
+    return None if facts.previous is None else facts.replies.get(facts.previous.number)
+
+
+def _skew_ns(subject: Subject) -> int:
+    scenario = subject.scenario
+    return 0 if scenario is None else scenario.clock.ahead - scenario.clock.behind
+
+
+@invariant(
+    "An agent waits before a retry as its declared policy says: for this failure, and no other.",
+    "BUGS.md C1, C2, C3",
+    sees=[Prompt, Request],
+    needs=[Need.AGENT, Need.RETRY],
+)
+def agents_wait_as_declared(subject: Subject) -> Watch:
+    """A policy may count the failures of the run, or those since the last useful reply."""
+    facts, policy = subject.facts, subject.retry
+    assert policy is not None
+    epoch_ns = EPOCH_NS + _skew_ns(subject)
+    in_run = in_row = 0
+    while True:
+        entry = yield
+        if type(entry) is Prompt:
+            in_run = in_row = 0
+        if type(entry) is Prompt or entry.purpose != "main":
+            continue
+        reply = _before(facts)
+        if reply is None or not is_useless(reply):
+            in_row = 0
+            continue
+        in_run, in_row = in_run + 1, in_row + 1
+        if not goes_on(facts):
+            continue
+        waited = entry.at_ns - reply.at_ns
+        now_ns = epoch_ns + reply.at_ns
+        spans = [wait_range(policy, count, reply.fault, now_ns) for count in (in_run, in_row)]
+        if not any(least - _STRAY_NS <= waited <= most + _STRAY_NS for least, most in spans):
+            least, most = spans[0]
+            span = (
+                f"{least / NS_PER_MS:g}"
+                if least == most
+                else (f"{least / NS_PER_MS:g} to {most / NS_PER_MS:g}")
+            )
+            return (
+                f"request {entry.number} is sent {waited / NS_PER_MS:g} ms after failure {in_run} "
+                f"of the run, not {span} ms"
+            )
+
+
+@invariant(
+    "An agent does not ask again before the time that the provider asked for.",
+    "BUGS.md C1, C3",
+    sees=[Request],
+    needs=[Need.AGENT],
+)
+def agents_heed_retry_after(subject: Subject) -> Watch:
+    """The Retry-After of the failure itself; a wait of over a minute may be cut."""
+    if subject.retry is not None:
+        return ""  # its waits are judged exactly
+    facts = subject.facts
+    epoch_ns = EPOCH_NS + _skew_ns(subject)
+    while True:
+        entry = yield
+        reply = _before(facts) if entry.purpose == "main" else None
+        if reply is None or reply.fault is None or not reply.fault.headers or not goes_on(facts):
+            continue
+        asked = asked_ns(reply.fault, epoch_ns + reply.at_ns)
+        waited = entry.at_ns - reply.at_ns
+        if asked is not None and waited + _STRAY_NS < asked <= _MINUTE_NS:
+            return (
+                f"request {entry.number} is sent {waited / NS_PER_MS:g} ms after a failure that "
+                f"asked for {asked / NS_PER_MS:g} ms"
+            )
+
+
+_MINUTE_NS = 60_000 * NS_PER_MS
+_AT_ONCE = 3
+
+
+@invariant(
+    "An agent does not ask again and again at once while the provider fails.",
+    "BUGS.md C1, A11",
+    sees=[Prompt, Request],
+    needs=[Need.AGENT],
+)
+def agents_back_off(subject: Subject) -> Watch:
+    """Two retries at once may help against a lost connection; three in a row are a storm."""
+    facts, at_once = subject.facts, 0
+    while True:
+        entry = yield
+        if type(entry) is Prompt or entry.purpose != "main":
+            continue
+        reply = _before(facts)
+        is_retry = reply is not None and reply.fault is not None and goes_on(facts)
+        if not is_retry or reply is None or entry.at_ns > reply.at_ns:
+            at_once = 0
+        else:
+            at_once += 1
+            if at_once >= _AT_ONCE:
+                return f"request {entry.number} is retry {at_once} in a row without a wait"
+
+
+_HOPELESS = frozenset({400, 401, 403, 404, 413, 422})
+
+
+@invariant(
+    "An agent does not repeat a request that failed for good.",
+    "BUGS.md C7, B15, C1",
+    sees=[Request],
+    needs=[Need.AGENT],
+)
+def agents_do_not_insist(subject: Subject) -> Watch:
+    """A bad request or a wrong key fails again. A declared policy says which failures do."""
+    facts, policy = subject.facts, subject.retry
+
+    def is_hopeless(fault: Fault) -> bool:
+        if policy is not None:
+            return not policy.retryable(policy.classify(fault))
+        return fault.status in _HOPELESS
+
+    while True:
+        entry = yield
+        reply = _before(facts) if entry.purpose == "main" else None
+        before, request = facts.previous, facts.request
+        if reply is None or reply.fault is None or before is None or request is None:
+            continue
+        same = facts.kept == len(before.messages) == len(request.messages)
+        same = same and (before.system_prompt, before.tools) == (
+            request.system_prompt, request.tools,
+        )  # fmt: skip
+        if same and reply.fault.code != "interrupted" and is_hopeless(reply.fault):
+            return (
+                f"request {entry.number} repeats one that failed for good: "
+                f"{reply.fault.message!r:.80} (status {reply.fault.status})"
+            )
+
+
+class _Spent:
+    """The steps and the errors of the run so far, counted as the limits define them."""
+
+    def __init__(self, subject: Subject) -> None:
+        assert subject.limits is not None
+        self.limits = subject.limits
+        self.steps = self.errors = 0
+
+    def add(self, reply: Reply | None) -> None:
+        """Count a reply of the run."""
+        if reply is not None and reply.is_closed:
+            self.steps += reply.finish is not None
+            self.errors += is_useless(reply)
+
+    @property
+    def limit(self) -> str:
+        """Return the limit that is reached, or an empty text."""
+        if self.errors >= self.limits.max_error_count:
+            return f"max_error_count={self.limits.max_error_count}"
+        if self.steps >= self.limits.max_steps:
+            return f"max_steps={self.limits.max_steps}"
+        return ""
+
+
+@invariant(
+    "An agent makes no model call once it has reached a limit that it declares.",
+    "BUGS.md A1, A11, A13, C1, E1",
+    sees=[Prompt, Request],
+    needs=[Need.AGENT, Need.LIMITS],
+)
+def agents_keep_their_limits(subject: Subject) -> Watch:
+    """Each reply is a step, and each failed or useless one an error, whatever came between."""
+    facts, spent = subject.facts, _Spent(subject)
+    while True:
+        entry = yield
+        if type(entry) is Prompt:
+            spent = _Spent(subject)
+        elif entry.purpose == "main":
+            spent.add(_before(facts))
+            if spent.limit:
+                return (
+                    f"request {entry.number} is sent after {spent.steps} steps and "
+                    f"{spent.errors} errors; the agent declares {spent.limit}"
+                )
+
+
+@invariant(
+    "An agent that has limits and retries uses them before it fails.",
+    "BUGS.md C4, C6, E6, E9",
+    sees=[Prompt, Request, Ended],
+    needs=[Need.AGENT, Need.LIMITS, Need.RETRY],
+)
+def agents_use_their_retries(subject: Subject) -> Watch:
+    """A second run begins like the first: with no failure and no step."""
+    facts, policy, spent = subject.facts, subject.retry, _Spent(subject)
+    assert policy is not None
+    while True:
+        entry = yield
+        if type(entry) is Prompt:
+            spent = _Spent(subject)
+        elif type(entry) is Request:
+            if entry.purpose == "main":
+                spent.add(_before(facts))
+        elif entry.outcome is Outcome.FAILED and facts.stop is None:
+            reply = facts.reply
+            spent.add(reply)
+            fault = None if reply is None else reply.fault
+            if fault is None or spent.limit:
+                continue
+            if policy.retryable(policy.classify(fault)):
+                return (
+                    f"the run fails after {spent.errors} errors, of which the last can be retried; "
+                    f"the agent declares max_error_count={spent.limits.max_error_count}"
+                )
+
+
+@invariant(
+    "An agent does not fail when the model has answered.",
+    "BUGS.md D16, D17, E4",
+    sees=[Ended],
+    needs=[Need.AGENT],
+)
+def agents_take_an_answer(subject: Subject) -> Watch:
+    """A reply with text and without calls, which ended by itself, is an answer."""
+    facts = subject.facts
+    while True:
+        entry = yield
+        reply = facts.reply
+        if entry.outcome is not Outcome.FAILED or facts.stop is not None or reply is None:
+            continue
+        if reply.finish is FinishReason.STOP and reply.text.strip() and not reply.calls:
+            return f"the run fails ({entry.message!r:.80}), and the model has answered"
+
+
+_STALE = 50
+_FAILING = 25
+
+
+@invariant(
+    "An agent without limits does not go on when nothing new comes of it.",
+    "BUGS.md A1, A2, A7, A10, A13, A15, C1",
+    sees=[Prompt, Request],
+    needs=[Need.AGENT],
+)
+def agents_come_to_an_end(subject: Subject) -> Watch:
+    """25 failures in a row, or 50 replies that all came before with results that came before."""
+    if subject.limits is not None:
+        return ""
+    facts = subject.facts
+    known: set[object] = set()
+    stale = failing = 0
+    while True:
+        entry = yield
+        if type(entry) is Prompt:
+            known.clear()
+            stale = failing = 0
+            continue
+        reply = _before(facts) if entry.purpose == "main" else None
+        if reply is None:
+            continue
+        calls = tuple((call.name, call.arguments) for call in reply.calls)
+        fault = reply.fault
+        news: set[object] = {
+            (reply.text, calls, reply.finish, fault and (fault.status, fault.code))
+        }
+        news.update(message.text for message in facts.added)
+        stale = stale + 1 if news <= known else 0
+        failing = failing + 1 if is_useless(reply) else 0
+        known |= news
+        if failing >= _FAILING:
+            return f"request {entry.number} is sent after {failing} useless replies in a row"
+        if stale >= _STALE:
+            return f"request {entry.number} is sent after {stale} replies that brought nothing new"

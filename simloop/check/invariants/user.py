@@ -1,0 +1,143 @@
+"""Invariants on the messages that the user sends during a run, and on the next prompt.
+
+Not here: the queue of a machine, which takes messages by effects (machine.py, conservation.py). The
+rules to keep: a message counts as delivered when a request holds its text, alone or in a longer
+message; and one that an agent has left in the queue is the next prompt.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+
+from simloop.check.invariants.invariant import Need, Watch, invariant
+from simloop.check.invariants.subject import Subject
+from simloop.messages import Message, Outcome, Queue, UserMessage
+from simloop.trace.entries import Ended, Footer, Prompt, Queued, Request
+
+
+class _Waiting:
+    """The messages of each queue that no request has held, in the order of sending."""
+
+    def __init__(self) -> None:
+        self._queues: dict[Queue, deque[str]] = {queue: deque() for queue in Queue}
+
+    def add(self, entry: Queued) -> None:
+        """Add a message that the user sends."""
+        self._queues[entry.queue].append(entry.text)
+
+    def deliver(self, text: str) -> str:
+        """Take out what the message `text` delivers. Return a message that it passes over."""
+        queues = [queue for queue in self._queues.values() if queue]
+        first = [queue[0] for queue in queues]
+        if text not in first:
+            for queue in queues:
+                if text in queue:
+                    return queue[0]
+        for queue in queues:
+            while queue and queue[0] in text:
+                queue.popleft()
+        return ""
+
+    @property
+    def texts(self) -> list[str]:
+        """Return the messages that wait."""
+        return [text for queue in self._queues.values() for text in queue]
+
+
+def _of_user(messages: Sequence[Message]) -> list[str]:
+    return [message.text for message in messages if type(message) is UserMessage]
+
+
+@invariant(
+    "The messages of a queue are delivered in the order in which the user sent them.",
+    "BUGS.md B12, D5",
+    sees=[Prompt, Queued, Request],
+    needs=[Need.AGENT],
+)
+def queued_in_order(subject: Subject) -> Watch:
+    """A message that is passed over is lost, or comes too late."""
+    facts, waiting = subject.facts, _Waiting()
+    while True:
+        entry = yield
+        kind = type(entry)
+        if kind is Queued:
+            waiting.add(entry)
+            continue
+        texts = [entry.text] if kind is Prompt else _of_user(facts.added)
+        if kind is Request and entry.purpose != "main":
+            continue
+        for text in texts:
+            passed = waiting.deliver(text)
+            if passed:
+                return f"{text!r:.80} is delivered before {passed!r:.80}, which was sent earlier"
+
+
+@invariant(
+    "A message that an agent takes from the queue is in the next request.",
+    "BUGS.md B12, E9",
+    sees=[Prompt, Queued, Request, Ended, Footer],
+    needs=[Need.AGENT],
+)
+def queued_are_delivered(subject: Subject) -> Watch:
+    """A message that was there when a run ended, and is not the next prompt, has been taken."""
+    facts, waiting = subject.facts, _Waiting()
+    taken: list[str] = []
+    completed = False
+    while True:
+        entry = yield
+        kind = type(entry)
+        if kind is Queued:
+            waiting.add(entry)
+        elif kind is Ended:
+            completed = entry.outcome is Outcome.COMPLETED
+        elif kind is Footer:
+            if completed and waiting.texts:
+                return f"{waiting.texts[0]!r:.80} was taken from the queue, and no request has it"
+        elif kind is Prompt:
+            left = entry.text in waiting.texts
+            waiting.deliver(entry.text)
+            taken = [] if left else waiting.texts
+            completed = False
+        elif entry.purpose == "main":
+            for text in _of_user(facts.added):
+                waiting.deliver(text)
+            lost = [text for text in taken if text in waiting.texts]
+            if lost:
+                return (
+                    f"{lost[0]!r:.80} was taken from the queue, and request {entry.number} lacks it"
+                )
+            taken = []
+
+
+@invariant(
+    "An agent that keeps a conversation from one prompt to the next keeps it after every run.",
+    "BUGS.md E4, E9",
+    sees=[Prompt, Request],
+    needs=[Need.AGENT],
+)
+def conversations_go_on(subject: Subject) -> Watch:
+    """Whatever the outcome of the run was. An agent that begins anew each time may do so."""
+    facts, is_first = subject.facts, False
+    kept: int | None = None
+    forgot: int | None = None
+    while True:
+        entry = yield
+        if type(entry) is Prompt:
+            is_first = True
+        elif entry.purpose == "main" and is_first:
+            is_first = False
+            before, request = facts.before, facts.request
+            if before is None or request is None:
+                continue
+            own = {UserMessage(text) for text in _of_user(request.messages[-1:])}
+            old = set(before.messages) - own
+            if not old:
+                continue
+            if old.isdisjoint(request.messages):
+                forgot = entry.number
+            else:
+                kept = entry.number
+            if kept is not None and forgot is not None:
+                return (
+                    f"request {kept} goes on with the conversation before its prompt, "
+                    f"and request {forgot} has forgotten it"
+                )

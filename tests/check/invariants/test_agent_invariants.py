@@ -1,0 +1,159 @@
+import pytest
+from recording import Recording, said
+
+from simloop import ExponentialBackoff, Limits
+from simloop.check.invariants.agents import (
+    agents_back_off,
+    agents_come_to_an_end,
+    agents_do_not_insist,
+    agents_heed_retry_after,
+    agents_keep_their_limits,
+    agents_take_an_answer,
+    agents_use_their_retries,
+    agents_wait_as_declared,
+)
+from simloop.check.invariants.invariant import Invariant
+from simloop.check.invariants.judge import choose
+from simloop.check.invariants.subject import Subject
+from simloop.kernel.machine import Machine
+from simloop.loops.reference import ReferenceLoop
+from simloop.messages import FinishReason, Message, Outcome, UserMessage
+
+GO = UserMessage("Go.")
+FAILED = Outcome.FAILED
+
+
+def asked() -> Recording:
+    return Recording().prompt().request([GO])
+
+
+def declaring() -> Subject:
+    retry = ExponentialBackoff(initial_delay_ms=1_000, max_delay_ms=3_000)
+    return Subject(limits=Limits(max_steps=2, max_error_count=3), retry=retry)
+
+
+def failing(times: int, wait_s: float) -> Recording:
+    run = asked()
+    for _ in range(times):
+        run.failed().after(wait_s).request([GO])
+    return run
+
+
+def looking(times: int, *, text: str = "seen") -> Recording:
+    """A run that calls its tool so often, each time with the result `text` and the number."""
+    run = asked()
+    messages: list[Message] = [GO]
+    for number in range(times):
+        result = text.format(number)
+        run.replied("", f"{number}").started(f"{number}").result(f"{number}", result)
+        messages = [*messages, said("", f"{number}"), UserMessage(result)]
+        run.request(messages)
+    return run
+
+
+DECLARED: list[tuple[Invariant, Recording, str]] = [
+    (agents_wait_as_declared, failing(1, 0.5), "500 ms after failure 1 of the run, not 1000 ms"),
+    (agents_wait_as_declared, failing(2, 1), "1000 ms after failure 2 of the run, not 2000 ms"),
+    (
+        agents_wait_as_declared,
+        asked().failed(retry_after="9").after(9).request([GO]).finish().after(9).request([GO]),
+        "9000 ms after failure 2 of the run, not 2000 ms",
+    ),
+    (
+        agents_do_not_insist,
+        asked().failed(402).after(1).request([GO]),
+        "repeats one that failed for good",
+    ),
+    (agents_keep_their_limits, failing(3, 1), "0 steps and 3 errors; the agent declares max_err"),
+    (agents_keep_their_limits, looking(2), "2 steps and 0 errors; the agent declares max_steps=2"),
+    (
+        agents_use_their_retries,
+        asked().failed().ended(FAILED),
+        "after 1 errors, of which the last can be retried",
+    ),
+    (
+        agents_use_their_retries,
+        failing(2, 1).failed().ended(FAILED).prompt().request([GO]).failed().ended(FAILED),
+        "after 1 errors",
+    ),
+]
+
+
+@pytest.mark.parametrize(("invariant", "run", "why"), DECLARED)
+def test_an_agent_that_does_not_do_as_it_declares_is_found(
+    invariant: Invariant, run: Recording, why: str
+) -> None:
+    (found,) = run.found(invariant, declaring())
+    assert why in found
+
+
+BAD: list[tuple[Invariant, Recording, str]] = [
+    (
+        agents_heed_retry_after,
+        asked().failed(429, retry_after="9").after(8).request([GO]),
+        "8000 ms after a failure that asked for 9000 ms",
+    ),
+    (
+        agents_heed_retry_after,
+        asked().failed(429, retry_after="Thu, 01 Jan 2026 00:00:30 GMT").after(1).request([GO]),
+        "asked for 30000 ms",
+    ),
+    (agents_back_off, failing(3, 0), "is retry 3 in a row without a wait"),
+    (agents_do_not_insist, asked().failed(401).after(9).request([GO]), "(status 401)"),
+    (agents_take_an_answer, asked().replied("Done.").ended(FAILED), "the model has answered"),
+    (agents_come_to_an_end, failing(25, 30), "after 25 useless replies in a row"),
+    (agents_come_to_an_end, looking(51), "after 50 replies that brought nothing new"),
+]
+
+
+@pytest.mark.parametrize(("invariant", "run", "why"), BAD)
+def test_an_agent_that_does_what_no_agent_should_is_found(
+    invariant: Invariant, run: Recording, why: str
+) -> None:
+    (found,) = run.found(invariant)
+    assert why in found
+
+
+GOOD = [
+    asked()
+    .failed()
+    .after(1)
+    .request([GO])
+    .failed()
+    .after(2)
+    .request([GO])
+    .replied("Done.")
+    .ended(),
+    asked().failed(retry_after="9").after(9).request([GO]).replied("Done.").ended(text="Done."),
+    asked().failed(401).ended(FAILED),
+    asked().failed(401).after(1).request([GO, UserMessage("Go on.")]).replied("Done.").ended(),
+    looking(1).replied("Done.").ended(),
+    asked().text("Half").finish(FinishReason.LENGTH).ended(FAILED),
+    failing(1, 1).failed().after(2).request([GO]).failed().ended(FAILED),
+]
+
+
+@pytest.mark.parametrize(
+    "invariant",
+    [*dict.fromkeys(each for each, _, _ in (*DECLARED, *BAD))],
+    ids=lambda each: each.name,
+)
+@pytest.mark.parametrize("run", GOOD)
+def test_an_agent_that_does_as_it_should_is_not_found(invariant: Invariant, run: Recording) -> None:
+    assert run.found(invariant, declaring()) == []
+
+
+def test_an_agent_without_limits_may_look_as_long_as_it_finds_something_new() -> None:
+    assert looking(80, text="seen {}").found(agents_come_to_an_end) == []
+
+
+def test_a_request_of_another_conversation_is_no_retry() -> None:
+    run = asked().failed(429, retry_after="9").request([UserMessage("A task.")])
+    for each in (agents_heed_retry_after, agents_back_off, agents_do_not_insist):
+        assert run.found(each) == []
+
+
+def test_a_machine_is_not_judged_as_an_agent() -> None:
+    machine: Machine = ReferenceLoop()
+    reasons = choose(Subject(machine=machine), [agents_back_off]).unjudged
+    assert reasons == {"agents-back-off": "this loop is a machine"}

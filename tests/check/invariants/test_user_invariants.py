@@ -1,0 +1,127 @@
+import pytest
+from recording import Recording, said
+
+from simloop.check.invariants.invariant import Invariant
+from simloop.check.invariants.user import (
+    conversations_go_on,
+    queued_are_delivered,
+    queued_in_order,
+)
+from simloop.messages import Outcome, Queue, UserMessage
+
+GO, ONE, TWO = UserMessage("Go."), UserMessage("One?"), UserMessage("Two?")
+NEXT, LAST = UserMessage("Next."), UserMessage("Last.")
+
+
+def asked() -> Recording:
+    return Recording().prompt().request([GO])
+
+
+def queued() -> Recording:
+    return asked().queued("One?").queued("Two?").replied("Yes.")
+
+
+YES = said("Yes.")
+BAD: list[tuple[Invariant, Recording, str]] = [
+    (queued_in_order, queued().request([GO, YES, TWO, ONE]), "'Two?' is delivered before 'One?'"),
+    (queued_in_order, queued().request([GO, YES, TWO]), "'Two?' is delivered before 'One?'"),
+    (queued_in_order, queued().ended().prompt("Two?"), "'Two?' is delivered before 'One?'"),
+    (queued_are_delivered, queued().ended(), "'One?' was taken from the queue, and no request has"),
+    (
+        queued_are_delivered,
+        queued().request([GO, YES, ONE]).replied("Yes.").ended(),
+        "'Two?' was taken",
+    ),
+    (
+        queued_are_delivered,
+        queued().ended(Outcome.ABORTED).prompt("Next.").request([GO, YES, NEXT]),
+        "'One?' was taken from the queue, and request 2 lacks it",
+    ),
+    (
+        conversations_go_on,
+        asked()
+        .replied("Yes.")
+        .ended()
+        .prompt("Next.")
+        .request([GO, YES, NEXT])
+        .failed()
+        .ended(Outcome.FAILED)
+        .prompt("Last.")
+        .request([LAST]),
+        "and request 3 has forgotten it",
+    ),
+    (
+        conversations_go_on,
+        asked()
+        .failed()
+        .ended(Outcome.FAILED)
+        .prompt("Next.")
+        .request([NEXT])
+        .replied("Yes.")
+        .ended()
+        .prompt("Last.")
+        .request([NEXT, YES, LAST]),
+        "and request 2 has forgotten it",
+    ),
+]
+
+
+@pytest.mark.parametrize(("invariant", "run", "why"), BAD)
+def test_a_message_that_is_lost_or_late_is_found(
+    invariant: Invariant, run: Recording, why: str
+) -> None:
+    (found,) = run.found(invariant)
+    assert why in found
+
+
+@pytest.mark.parametrize("invariant", [queued_in_order, queued_are_delivered, conversations_go_on])
+@pytest.mark.parametrize(
+    "run",
+    [
+        queued().request([GO, YES, ONE, TWO]).replied("Yes.").ended(),
+        queued().request([GO, YES, UserMessage("One?\n\nTwo?")]).replied("Yes.").ended(),
+        queued()
+        .request([GO, YES, ONE])
+        .replied("Yes.")
+        .request([GO, YES, ONE, YES, TWO])
+        .replied("Yes.")
+        .ended(),
+        queued()
+        .ended()
+        .prompt("One?")
+        .request([ONE])
+        .replied("Yes.")
+        .ended()
+        .prompt("Two?")
+        .request([TWO])
+        .replied("Yes.")
+        .ended(),
+        asked()
+        .queued("Two?", Queue.FOLLOW_UP)
+        .queued("One?")
+        .replied("Yes.")
+        .request([GO, YES, ONE, TWO])
+        .replied("Yes.")
+        .ended(),
+        asked().queued("One?").stop().ended(Outcome.ABORTED),
+        asked()
+        .replied("Yes.")
+        .ended()
+        .prompt("Next.")
+        .request([NEXT])
+        .replied("Yes.")
+        .ended()
+        .prompt("Last.")
+        .request([LAST])
+        .replied("Yes.")
+        .ended(),
+        queued()
+        .ended(Outcome.ABORTED)
+        .prompt("Next.")
+        .request([GO, YES, ONE, TWO, NEXT])
+        .replied("Yes.")
+        .ended(),
+    ],
+)
+def test_a_message_that_arrives_is_not_found(invariant: Invariant, run: Recording) -> None:
+    assert run.found(invariant) == []
