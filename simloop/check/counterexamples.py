@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from simloop.errors import ScenarioError
+from simloop.errors import Deadlock, RunawayRun, ScenarioError, ScriptExhausted
 from simloop.kernel import effects, signals
+from simloop.kernel.durations import format_duration
 from simloop.kernel.effects import Effect
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.limits import Limits
@@ -21,11 +22,14 @@ from simloop.kernel.retry import RETRYABLE
 from simloop.kernel.states import Finished
 from simloop.messages import FinishReason, Outcome
 from simloop.prove.graph import Lasso
+from simloop.prove.likeness import Difference
 from simloop.prove.visited import Step, Violation
+from simloop.runs.simulation import Simulation
 from simloop.scenario.designs import LoopOptions
 from simloop.scenario.expect import Expect
 from simloop.scenario.replies import Http, Reply, StreamFault
 from simloop.scenario.schema import Context, Queued, Scenario, ScriptedHook, ScriptedTool, Trigger
+from simloop.trace import entries
 
 T = TypeVar("T")
 
@@ -112,6 +116,49 @@ def scenario_of_violation(
         loops=options,
         max_transitions=len(violation.counterexample),
         expect=_expected_in(state),
+    )
+
+
+def scenario_of_difference(
+    difference: Difference, *, loop: str, against: str, limits: Limits, options: LoopOptions
+) -> Scenario:
+    """Return a scenario that leads both loops to `difference`, and expects what each does there.
+
+    Raises ScenarioError if no scripted world can lead there, or if both runs look alike in it.
+    """
+    if not difference.steps or not difference.others:
+        raise ScenarioError("a loop fails there, so its run has no end to expect")
+    script = _Script()
+    script.play(difference.steps)
+    script.say_more()
+    made = script.scenario(
+        title=f"{loop} and {against} differ {difference.what}",
+        loop=loop,
+        limits=limits,
+        loops=options,
+    )
+    ends = [_as_it_ends(made, each) for each in (loop, against)]
+    if ends[0] == ends[1]:
+        raise ScenarioError("the difference shows in no request and no end of this run")
+    return made.model_copy(update={"expect": ends[0], "expect_on": {against: ends[1]}})
+
+
+def _as_it_ends(scenario: Scenario, loop: str) -> Expect:
+    """Return the expectations that a run of the scenario meets."""
+    anyhow = Expect(outcomes=[...], unused=1)
+    simulation = Simulation(scenario.model_copy(update={"expect": anyhow}), loop=loop)
+    try:
+        result = simulation.run()
+    except (ScriptExhausted, RunawayRun, Deadlock) as error:
+        sent = sum(isinstance(entry, entries.Request) for entry in simulation.trace.entries)
+        return Expect.model_validate({"error": type(error).__name__, "requests": sent})
+    return Expect(
+        outcome=result.outcome,
+        limit=result.limit,
+        requests=len(result.requests),
+        tools_run=[call.name for call in result.calls],
+        elapsed=format_duration(result.elapsed_ns),
+        unused=result.unused or None,
     )
 
 

@@ -21,6 +21,7 @@ from simloop.check.counterexamples import (
     scenario_of_violation,
 )
 from simloop.cli.completion import loop_names
+from simloop.cli.likeness_text import Both, print_likeness
 from simloop.cli.options import read_options
 from simloop.cli.progress import StatusLine
 from simloop.cli.proof_text import file_stem, proof_json, proof_lines, proof_mermaid
@@ -32,6 +33,7 @@ from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Machine
 from simloop.prove.estimate import estimate
 from simloop.prove.explore import MAX_NODES
+from simloop.prove.likeness import compare
 from simloop.prove.proof import Proof, prove
 from simloop.runs.own_loop import check_limits, found, is_made, is_own
 from simloop.runs.registry import machine_for
@@ -92,12 +94,19 @@ def _limit(name: str, least: int) -> Decorator:
     help='Show the shortest lasso with a signal of these words, such as "model-replied other".',
 )
 @click.option(
+    "--against",
+    default="",
+    metavar="NAME",
+    shell_complete=loop_names,
+    help="Compare the loop with this one instead: prove that both do the same, or show where not.",
+)
+@click.option(
     "--write",
     "folder",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="FOLDER",
-    help="Write the lasso, the shortest run to each outcome, and each counterexample to FOLDER, "
-    "as scenario files.",
+    help="Write the lasso, the shortest run to each outcome, and each counterexample, or each "
+    "difference, to FOLDER, as scenario files.",
 )
 @click.option(
     "--format",
@@ -108,9 +117,11 @@ def _limit(name: str, least: int) -> Decorator:
     help="The format of the output.",
 )
 def command(
+    *,
     loop: str,
     options: tuple[str, ...],
     through: str,
+    against: str,
     folder: Path | None,
     output_format: str,
     **limits_given: int,
@@ -121,13 +132,25 @@ def command(
     length of the shortest run to it, the edges of the map that no run takes, and, if a run may
     never end, the shortest cycle. The exit code is 1 if a run may never end and the machine does
     not declare that (`endless`), or if the machine breaks a rule.
+
+    With --against, two loops get the same signals, in every order that can be. They are alike if
+    they ask the world for the same, and end alike; their states may have other names. The exit code
+    is 1 if they differ.
     """
     limits = Limits(**limits_given)
     chosen = _options(loop, options)
-    machine = machine_for(loop, limits, chosen)
-    if is_own(loop):
-        check_limits(machine, loop, limits, made=is_made(found(loop)))
-    _check_size(loop, limits, chosen)
+    machine = _machine(loop, limits, chosen)
+    if against:
+        if through or output_format == "mermaid":
+            raise click.UsageError("--against takes no --through, and has no mermaid format")
+        other = _machine(against, limits, chosen)
+        with StatusLine(sys.stderr) as status:
+            likeness = compare(machine, other, limits, status.say)
+        both = Both(loop, against, limits, chosen)
+        print_likeness(likeness, both, as_json=output_format == "json")
+        if folder is not None:
+            _write(folder, both.scenarios(likeness))
+        return 0 if likeness.alike else 1
     with StatusLine(sys.stderr) as status:
         proof = prove(machine, limits, loop=loop, through=through, say=status.say)
     if output_format == "json":
@@ -137,8 +160,17 @@ def command(
     else:
         out_lines(plain(line) for line in proof_lines(proof, limits, chosen_in(machine)))
     if folder is not None:
-        _write(folder, proof, limits, chosen)
+        _write(folder, _scenarios(proof, limits, chosen))
     return 0 if proof.holds else 1
+
+
+def _machine(loop: str, limits: Limits, options: LoopOptions) -> Machine:
+    """Return the machine to explore. Raises ScenarioError for limits that it would not keep."""
+    machine = machine_for(loop, limits, options)
+    if is_own(loop):
+        check_limits(machine, loop, limits, made=is_made(found(loop)))
+    _check_size(loop, limits, options)
+    return machine
 
 
 def _check_size(loop: str, limits: Limits, options: LoopOptions) -> None:
@@ -200,12 +232,9 @@ def _options(loop: str, given: tuple[str, ...]) -> LoopOptions:
         raise ScenarioError(message, key=f"--option {place}", hint=hint) from error
 
 
-def _write(folder: Path, proof: Proof, limits: Limits, options: LoopOptions) -> None:
-    """Write all of the files, or none if one of them exists."""
-    texts = {
-        folder / f"{stem}{SUFFIX}": scenario_text(scenario)
-        for stem, scenario in _scenarios(proof, limits, options)
-    }
+def _write(folder: Path, made: Iterator[tuple[str, Callable[[], Scenario]]]) -> None:
+    """Write all of the files, or none if one of them exists; print what no scenario can show."""
+    texts = {folder / f"{stem}{SUFFIX}": scenario_text(scenario) for stem, scenario in _shown(made)}
     for file in texts:
         if file.exists():
             hint = "choose another folder, or delete it first"
@@ -220,18 +249,22 @@ def _write(folder: Path, proof: Proof, limits: Limits, options: LoopOptions) -> 
 
 def _scenarios(
     proof: Proof, limits: Limits, options: LoopOptions
+) -> Iterator[tuple[str, Callable[[], Scenario]]]:
+    """Yield the name of each scenario, and what makes it."""
+    given: Any = {"loop": proof.loop, "limits": limits, "options": options}
+    for state, steps in proof.endings.items():
+        yield file_stem(state), partial(scenario_of_ending, steps, **given)
+    if proof.lasso is not None:
+        yield "lasso", partial(scenario_of_lasso, proof.lasso, **given)
+    for number, violation in enumerate(proof.violations, start=1):
+        yield f"wrong-{number}", partial(scenario_of_violation, violation, **given)
+
+
+def _shown(
+    made: Iterator[tuple[str, Callable[[], Scenario]]],
 ) -> Iterator[tuple[str, Scenario]]:
     """Yield the scenarios that the simulator can show; print the others to stderr."""
-    given: Any = {"loop": proof.loop, "limits": limits, "options": options}
-    made: dict[str, Callable[[], Scenario]] = {
-        file_stem(state): partial(scenario_of_ending, steps, **given)
-        for state, steps in proof.endings.items()
-    }
-    if proof.lasso is not None:
-        made["lasso"] = partial(scenario_of_lasso, proof.lasso, **given)
-    for number, violation in enumerate(proof.violations, start=1):
-        made[f"wrong-{number}"] = partial(scenario_of_violation, violation, **given)
-    for stem, make in made.items():
+    for stem, make in made:
         try:
             yield stem, make()
         except ScenarioError as error:

@@ -23,7 +23,7 @@ from simloop.prove.graph import Lasso
 from simloop.prove.proof import Longest, Proof
 from simloop.prove.visited import Step
 
-_EXPLORED = ("max_steps", "max_steps_per_round", "max_error_count", "max_compaction_attempts")
+EXPLORED = ("max_steps", "max_steps_per_round", "max_error_count", "max_compaction_attempts")
 _SHOWN = 12
 """The number of transitions of an example that the text shows; JSON has all of them."""
 
@@ -32,7 +32,7 @@ def proof_lines(proof: Proof, limits: Limits, options: Mapping[str, Any]) -> Ite
     """Return the proof as text; it lists the options that are not the default."""
     visited = f"{proof.states:,} states and {proof.transitions:,} transitions visited"
     yield f"{proof.loop}: {_whether_it_ends(proof)} ({visited})"
-    yield f"limits       {', '.join(f'{name} {getattr(limits, name)}' for name in _EXPLORED)}"
+    yield f"limits       {', '.join(f'{name} {getattr(limits, name)}' for name in EXPLORED)}"
     yield f"bounds       {', '.join(proof.bounds) or 'none'}"
     if proof.endless:
         yield f"endless      {proof.endless}"
@@ -51,7 +51,7 @@ def proof_lines(proof: Proof, limits: Limits, options: Mapping[str, Any]) -> Ite
         yield from _lasso_lines(proof.lasso)
     for violation in proof.violations:
         yield f"WRONG        {violation.what}"
-        yield from _step_lines(violation.counterexample)
+        yield from step_lines(violation.counterexample)
 
 
 def _whether_it_ends(proof: Proof) -> str:
@@ -83,12 +83,13 @@ def _outcome_lines(proof: Proof) -> Iterator[str]:
 
 def _lasso_lines(lasso: Lasso) -> Iterator[str]:
     yield f"lasso        after {_count(lasso.prefix)}, then endlessly in {_count(lasso.cycle)}"
-    yield from _step_lines(lasso.prefix)
+    yield from step_lines(lasso.prefix)
     yield "             round:"
-    yield from _step_lines(lasso.cycle)
+    yield from step_lines(lasso.cycle)
 
 
-def _step_lines(steps: Sequence[Step]) -> Iterator[str]:
+def step_lines(steps: Sequence[Step]) -> Iterator[str]:
+    """Yield the last transitions of an example, one on a line."""
     skipped = len(steps) - _SHOWN
     if skipped > 1:
         yield f"             ... {_count(steps[:skipped])} before"
@@ -113,7 +114,7 @@ def proof_json(proof: Proof, limits: Limits, options: dict[str, Any]) -> str:
         "format_version": FORMAT_VERSION,
         "status": status_for(0 if proof.holds else 1),
         "loop": proof.loop,
-        "limits": {name: getattr(limits, name) for name in _EXPLORED},
+        "limits": {name: getattr(limits, name) for name in EXPLORED},
         "bounds": list(proof.bounds),
         "undeclared": list(proof.undeclared),
         "options": options,
@@ -123,23 +124,24 @@ def proof_json(proof: Proof, limits: Limits, options: dict[str, Any]) -> str:
         "transitions": proof.transitions,
         "longest_run": None if proof.longest is None else asdict(proof.longest),
         "outcomes": [
-            {"outcome": state.outcome, "limit": state.limit, "example": _steps_json(steps)}
+            {"outcome": state.outcome, "limit": state.limit, "example": steps_json(steps)}
             for state, steps in proof.endings.items()
         ],
-        "lasso": lasso and {"prefix": _steps_json(lasso.prefix), "cycle": _steps_json(lasso.cycle)},
+        "lasso": lasso and {"prefix": steps_json(lasso.prefix), "cycle": steps_json(lasso.cycle)},
         "edges": proof.edges,
         "untaken": [
             {**_edge_json(edge), "reason": reason} for edge, reason in proof.untaken.items()
         ],
         "violations": [
-            {"what": violation.what, "counterexample": _steps_json(violation.counterexample)}
+            {"what": violation.what, "counterexample": steps_json(violation.counterexample)}
             for violation in proof.violations
         ],
     }
     return json.dumps(document, indent=2)
 
 
-def _steps_json(steps: Iterable[Step]) -> list[dict[str, str]]:
+def steps_json(steps: Iterable[Step]) -> list[dict[str, str]]:
+    """Return all transitions of an example."""
     return [{"signal": describe(step.signal), "state": describe(step.run.state)} for step in steps]
 
 

@@ -174,20 +174,12 @@ class _Explorer:
         asked = self._graph.asked[node]
         arrivals = self._arrivals.get(asked)
         if arrivals is None:
-            found = [*(signal for effect in asked for signal in self._answers(effect)), *ENDINGS]
+            found = arrivals_at(asked, self._most_steps)
             arrivals = tuple(
                 signal for signal in found if not why_impossible(self._machine, signal)
             )
             self._arrivals[asked] = arrivals
         return arrivals
-
-    def _answers(self, effect: Effect) -> Iterator[Signal]:
-        """Yield the answers, with replies of the most steps by which a counter may rise at once."""
-        if not isinstance(effect, Effect):
-            return  # found already
-        yield from answers(effect, self._most_steps + 1)
-        if isinstance(effect, effects.CallModel) and not effect.aborted and self._most_steps > 1:
-            yield from replies(self._most_steps)
 
     def _off_the_map(self, node: int, run: Run, signal: Signal, given: Any) -> Transition:
         """Add a violation for a transition that the map lacks, and return the transition."""
@@ -235,6 +227,22 @@ class _Explorer:
         """Record the first violation of each `same`, which has the shortest counterexample."""
         if (same or what) not in self._violations:
             self._violations[same or what] = Violation(what, self._graph.way_to(node))
+
+
+def arrivals_at(asked: Iterable[Effect], most_steps: int) -> tuple[Signal, ...]:
+    """Return the signals that can arrive after these effects at a design that lacks no feature.
+
+    There are replies of `most_steps`, the most by which a counter may rise at once, and of more.
+    """
+    return (*(signal for effect in asked for signal in _answers(effect, most_steps)), *ENDINGS)
+
+
+def _answers(effect: Effect, most_steps: int) -> Iterator[Signal]:
+    if not isinstance(effect, Effect):
+        return  # found already
+    yield from answers(effect, most_steps + 1)
+    if isinstance(effect, effects.CallModel) and not effect.aborted and most_steps > 1:
+        yield from replies(most_steps)
 
 
 def _runaway(graph: Graph) -> RunawayRun:
