@@ -3,6 +3,7 @@
 import of_context
 import of_designs
 import of_hooks
+import of_limits
 import of_managed
 import of_model_calls
 import of_parallel
@@ -19,6 +20,7 @@ FAULTS = (
     *of_model_calls.FAULTS,
     *of_context.FAULTS,
     *of_runs.FAULTS,
+    *of_limits.FAULTS,
     *of_tools.FAULTS,
     *of_hooks.FAULTS,
     *of_sequential.FAULTS,

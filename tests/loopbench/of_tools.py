@@ -262,4 +262,28 @@ FAULTS = (
         right="{tools_run: [roll, roll]}",
         wrong="{tools_run: [roll]}",
     ),
+    Fault(
+        name="stopped-tools-are-not-waited-for",
+        says="A tool that an abort stops runs on beside the next run.",
+        bug="F5",
+        target=f"{_RUNNING}.stop",
+        replace="await asyncio.gather(*self.tasks, return_exceptions=True)",
+        by="await asyncio.sleep(0)",
+        circumstances=(
+            "a tool that started when called",
+            "an abort while it runs",
+            "a tool that outlives its cancellation",
+        ),
+        unusual="tool_execution.start: when-called",
+        witness="""
+            prompt: Go.
+            then: [Again.]
+            abort: {at: 1s}
+            tool_execution: {start: when-called}
+            tools: {pay: {returns: paid, takes: 10s, outlives_cancel: 200ms}}
+            model: [{call: {pay: {}}}, {say: Done.}]
+        """,
+        right="{outcomes: [aborted, completed], elapsed: 1200ms}",
+        wrong="{outcomes: [aborted, completed], elapsed: 1s}",
+    ),
 )
