@@ -403,7 +403,7 @@ class Counting(Own):
 
     def start(self) -> Run:
         self.runs += 1
-        return super().start().__class__(super().start().state, error_count=self.runs % 2)
+        return super().start().__class__(super().start().state, error_count=self.runs)
 
 
 @pytest.mark.parametrize("loop", [Own, own, OWN, f"{HERE}:Own"])
