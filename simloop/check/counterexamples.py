@@ -77,6 +77,18 @@ def scenario_of_ending(
     )
 
 
+def scenario_of_way(
+    steps: Sequence[Step], *, loop: str, limits: Limits, options: LoopOptions
+) -> Scenario:
+    """Return a scenario that goes through `steps`, wherever they lead, and expects nothing.
+
+    Raises ScenarioError if no scripted world can lead to these steps.
+    """
+    script = _Script()
+    script.play(steps)
+    return script.scenario(loop=loop, limits=limits, loops=options)
+
+
 def scenario_of_lasso(lasso: Lasso, *, loop: str, limits: Limits, options: LoopOptions) -> Scenario:
     """Return a scenario that enters `lasso`, repeats it until it is a runaway, and expects that.
 

@@ -7,8 +7,9 @@ by a clock.
 
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import Any
 
 from simloop.check.invariants.invariant import Invariant
@@ -17,8 +18,11 @@ from simloop.fuzz.choices import Choices, SeededChoices
 from simloop.fuzz.coverage import Coverage
 from simloop.fuzz.failures import Finding, Findings
 from simloop.fuzz.families import Family, new_settings
+from simloop.fuzz.library import bundled_scenarios, world_of
+from simloop.fuzz.paths import worlds_of_paths
 from simloop.fuzz.play import Breach, chosen_for, play
-from simloop.fuzz.settings import Abilities
+from simloop.fuzz.scripts import weights_of_family
+from simloop.fuzz.settings import Abilities, with_one_changed
 from simloop.fuzz.swarm import Arm
 from simloop.runs.chosen_loop import choose_loop
 from simloop.runs.options import RunOptions
@@ -28,6 +32,9 @@ from simloop.scenario.schema import Scenario
 from simloop.virtual.border import kept_border
 
 _RUNS_OF_FAMILY = 24
+_RUNS_OF_CHANGED = 8
+_GIVEN = 12
+"""The given worlds that are played between two new families."""
 _TWICE = 20
 """One run in so many is made twice, and the runs compared."""
 _CORPUS = 400
@@ -57,7 +64,8 @@ class Search:
             print(finding.name, finding.breach.text)
 
     `runs` and `cpu_s` say how much has been done so far. `run` may be called again, and goes on.
-    `invariants` replace those of the catalogue. Raises ScenarioError for a loop that is none.
+    `scenarios` replace the bundled ones, whose worlds are played and changed, too. `invariants`
+    replace those of the catalogue. Raises ScenarioError for a loop that is none.
     """
 
     def __init__(
@@ -66,12 +74,15 @@ class Search:
         *,
         seed: int = 0,
         arm: Arm | str = Arm.STEERED,
+        scenarios: Iterable[Scenario] | None = None,
         invariants: Sequence[Invariant] | None = None,
         **given: Any,
     ) -> None:
         self.loop, self.seed, self.arm = loop, seed, Arm(arm)
         self._given: RunOptions = {"loop": loop, **given}  # type: ignore[typeddict-item]
         self._invariants = invariants
+        self._scenarios = scenarios
+        self._named = loop if isinstance(loop, str) else "reference"
         chosen = choose_loop(Scenario(prompt="Do the work."), self._given)
         self.name = chosen.name
         self._abilities = Abilities.of(chosen.design)
@@ -153,26 +164,54 @@ class Search:
 
     def _all_worlds(self) -> Iterator[tuple[Family, Scenario]]:
         """Yield worlds without an end: new ones, and in the steered arm changed ones in turn."""
-        choices = self._choices
+        given = self._given_worlds()
         while True:
-            family = self._new_family()
-            for _ in range(_RUNS_OF_FAMILY):
-                yield family, family.world(choices)
-            if self.arm is Arm.STEERED and self._corpus:
-                for _ in range(_RUNS_OF_FAMILY):
-                    yield self._changed()
+            yield from self._worlds_of(self._new_family())
+            if self.arm is Arm.STEERED:
+                yield from islice(given, _GIVEN)
+                yield from self._changed_worlds()
 
-    def _changed(self) -> tuple[Family, Scenario]:
-        """Return a world of the corpus with a change; newer ones are more probable."""
+    def _worlds_of(self, family: Family) -> Iterator[tuple[Family, Scenario]]:
+        for _ in range(_RUNS_OF_FAMILY):
+            yield family, family.world(self._choices)
+
+    def _changed_worlds(self) -> Iterator[tuple[Family, Scenario]]:
+        """Yield worlds of the corpus with changes, and some in settings that are changed, too."""
+        choices = self._choices
+        for _ in range(_RUNS_OF_FAMILY):
+            if not self._corpus:
+                return
+            family, world = self._from_corpus()
+            yield family, family.changed(choices, world, self._from_corpus()[1])
+        family, world = self._from_corpus()
+        settings = with_one_changed(choices, self._abilities, world)
+        with contextlib.suppress(ScenarioError):
+            family = self._family(settings, family.weights)
+            world = settings
+            for _ in range(_RUNS_OF_CHANGED):
+                yield family, world
+                world = family.changed(choices, settings, self._from_corpus()[1])
+
+    def _from_corpus(self) -> tuple[Family, Scenario]:
+        """Return a world that reached something new; newer ones are more probable."""
         choices, last = self._choices, len(self._corpus) - 1
-        family, world = self._corpus[max(choices.integer(0, last), choices.integer(0, last))]
-        other = self._corpus[choices.integer(0, last)][1]
-        return family, family.changed(choices, world, other)
+        return self._corpus[max(choices.integer(0, last), choices.integer(0, last))]
+
+    def _given_worlds(self) -> Iterator[tuple[Family, Scenario]]:
+        """Yield the ways through the explored graph, and the given scenarios, each as a world."""
+        paths = worlds_of_paths(self.loop, self._given) if self._abilities.has_engine else ()
+        library = bundled_scenarios() if self._scenarios is None else self._scenarios
+        for scenario in chain(paths, library):
+            world = world_of(scenario, self._abilities, self._named)
+            if world is None:
+                continue
+            weights = weights_of_family(self._choices, self._abilities, self.arm)
+            with contextlib.suppress(ScenarioError):
+                yield self._family(world, weights), world
 
     def _new_family(self) -> Family:
         while True:
-            loop = self.loop if isinstance(self.loop, str) else "reference"
-            settings, weights = new_settings(self._choices, self._abilities, self.arm, loop)
+            settings, weights = new_settings(self._choices, self._abilities, self.arm, self._named)
             with contextlib.suppress(ScenarioError):
                 return self._family(settings, weights)
 

@@ -28,12 +28,14 @@ class Abilities(NamedTuple):
     """What a loop can be given: `lacks` has the features that it does not have.
 
     `has_engine` is false for an agent. `ends` is true if the loop declares that it ends whatever
-    the model does: then a model that never comes to an end is worth a try.
+    the model does: then a model that never comes to an end is worth a try. `hook_timeout_ms` is
+    what its own policy gives a hook.
     """
 
     lacks: Collection[Feature] = ()
     has_engine: bool = True
     ends: bool = True
+    hook_timeout_ms: int | None = None
 
     @classmethod
     def of(cls, design: Design) -> "Abilities":
@@ -44,7 +46,8 @@ class Abilities(NamedTuple):
             return cls(frozenset(design.unsupported), False, declared.limits is not None)  # noqa: FBT003
         bounded = "max_steps" in machine.bounds or "max_rounds" in machine.bounds
         endless = bool(getattr(machine, "endless", "")) or not bounded
-        return cls(frozenset(design.unsupported), True, not endless)  # noqa: FBT003
+        timeout_ms = design.policies.hook_isolation.timeout_ms
+        return cls(frozenset(design.unsupported), True, not endless, timeout_ms)  # noqa: FBT003
 
 
 _OF_POLICIES = ("limits", "timeouts", "wall clock", "retry", "compaction", "context", "tool order",
@@ -75,22 +78,34 @@ def _one_of(choices: Choices, values: Sequence[Any]) -> Any:
     return values[choices.integer(0, len(values) - 1)]
 
 
+_LIMITS: Mapping[str, Mapping[str, Sequence[int | None]]] = {
+    "limits": {
+        "max_steps": (100, 1, 2, 3, 4, 6, 20),
+        "max_steps_per_round": (20, 1, 2, 5),
+        "max_error_count": (3, 1, 2, 4, 6, 12),
+        "max_compaction_attempts": (2, 0, 1, 3, 6),
+    },
+    "timeouts": {
+        "first_part_timeout_ms": (180_000, 1, 1_000, 1_500, 29_999),
+        "model_call_timeout_ms": (600_000, 1, 1_000, 2_500, 30_000),
+    },
+    "wall clock": {"max_wall_clock_ms": (None, 1, 100, 2_000, 5_000, 60_000)},
+}
+"""The values of the limits, by the feature of a family that draws them."""
+
+
+def _drawn(choices: Choices, feature: str) -> dict[str, Any]:
+    return {name: _one_of(choices, values) for name, values in _LIMITS[feature].items()}
+
+
 def limits_for(choices: Choices) -> dict[str, int]:
     """Draw the bounds on steps, errors and compactions."""
-    return {
-        "max_steps": _one_of(choices, (100, 1, 2, 3, 4, 6, 20)),
-        "max_steps_per_round": _one_of(choices, (20, 1, 2, 5)),
-        "max_error_count": _one_of(choices, (3, 1, 2, 4, 6, 12)),
-        "max_compaction_attempts": _one_of(choices, (2, 0, 1, 3, 6)),
-    }
+    return _drawn(choices, "limits")
 
 
 def timeouts_for(choices: Choices) -> dict[str, int]:
     """Draw the time limits of a model call."""
-    return {
-        "first_part_timeout_ms": _one_of(choices, (180_000, 1, 1_000, 1_500, 29_999)),
-        "model_call_timeout_ms": _one_of(choices, (600_000, 1, 1_000, 2_500, 30_000)),
-    }
+    return _drawn(choices, "timeouts")
 
 
 def retry_for(choices: Choices) -> ExponentialBackoff:
@@ -239,11 +254,9 @@ def settings_of(choices: Choices, abilities: Abilities, arm: Arm, loop: str) -> 
     """Return a scenario without a script: the settings of a family of worlds."""
     on = features_on(choices, possible(abilities, arm), arm)
     keys: dict[str, Any] = {"tools": {name: tool_for(choices, name, on) for name in TOOLS}}
-    limits = (limits_for(choices) if "limits" in on else {}) | (
-        timeouts_for(choices) if "timeouts" in on else {}
-    )
-    if "wall clock" in on:
-        limits["max_wall_clock_ms"] = _one_of(choices, (None, 1, 100, 2_000, 5_000, 60_000))
+    limits: dict[str, Any] = {}
+    for feature in _LIMITS:
+        limits |= _drawn(choices, feature) if feature in on else {}
     keys["limits"] = Limits(**limits)
     if "retry" in on:
         keys["retry"] = retry_for(choices)
@@ -255,29 +268,109 @@ def settings_of(choices: Choices, abilities: Abilities, arm: Arm, loop: str) -> 
         keys["tool_execution"] = tool_execution_for(choices, on)
     if "hooks" in on:
         keys["hooks"] = [hook_for(choices) for _ in range(choices.integer(0, 4))]
-    keys["hook_isolation"] = _isolation(choices, on, keys.get("hooks", ()))
+    isolation = hook_isolation_for(choices) if "hook isolation" in on else None
+    keys["hook_isolation"] = _bounded(keys.get("hooks", ()), isolation)
     if "history" in on:
-        keys["history"] = [PastMessage(**each) for each in _one_of(choices, _HISTORIES)]
+        keys["history"] = _history(choices)
     if "system prompt" in on:
         keys["system_prompt"] = "You are a tool for tests."
     if "clock" in on:
-        keys["clock"] = ClockSkew(**_one_of(choices, ({}, {"ahead": "10s"}, {"behind": "10s"})))
+        keys["clock"] = _clock(choices)
     return Scenario(
-        loop=loop, prompt="Do the work.", max_transitions=_transitions(abilities), **keys
+        loop=loop, prompt="Do the work.", max_transitions=transitions_of(abilities), **keys
     )
 
 
-def _isolation(
-    choices: Choices, on: Collection[str], hooks: Sequence[ScriptedHook]
+def _bounded(
+    hooks: Sequence[ScriptedHook], isolation: HookIsolation | None
 ) -> HookIsolation | None:
     """Return the policy of hooks; it has a limit if a hook hangs, which the loop's may not have."""
-    chosen = hook_isolation_for(choices) if "hook isolation" in on else None
     if not any(hook.hangs for hook in hooks):
-        return chosen
-    chosen = chosen or HookIsolation()
-    return chosen if chosen.timeout_ms is not None else replace(chosen, timeout_ms=_WAIT_MS)
+        return isolation
+    isolation = isolation or HookIsolation()
+    return isolation if isolation.timeout_ms else replace(isolation, timeout_ms=_WAIT_MS)
 
 
-def _transitions(abilities: Abilities) -> int:
+def transitions_of(abilities: Abilities) -> int:
     """Return the bound past which a run is a runaway: no world needs half of it."""
     return 3_000 if abilities.has_engine else 300
+
+
+def with_one_changed(choices: Choices, abilities: Abilities, settings: Scenario) -> Scenario:
+    """Return settings with one of them drawn again."""
+    features = possible(abilities, Arm.LIMITS)
+    feature = _one_of(choices, features)
+    update: dict[str, Any]
+    if feature in _LIMITS:
+        name, values = _one_of(choices, list(_LIMITS[feature].items()))
+        update = {"limits": replace(settings.limits, **{name: _one_of(choices, values)})}
+    else:
+        update = _CHANGES[feature](choices, settings)
+    changed = settings.model_copy(update=update)
+    isolation = _bounded(changed.hooks, changed.hook_isolation)
+    changed = changed.model_copy(update={"hook_isolation": isolation})
+    return settings if waits_for_ever(changed, abilities) else changed
+
+
+def _again(choices: Choices, settings: Scenario, feature: str, field: str) -> dict[str, Any]:
+    """Draw one setting of how tools run again."""
+    drawn = tool_execution_for(choices, (feature,))
+    policy = settings.tool_execution or ToolExecution()
+    return {"tool_execution": replace(policy, **{field: getattr(drawn, field)})}
+
+
+def _changed_tool(choices: Choices, settings: Scenario) -> dict[str, Any]:
+    name = _one_of(choices, list(settings.tools) or TOOLS)
+    tool = tool_for(choices, name, ("tools", "slow tools"))
+    return {"tools": {**settings.tools, name: tool}}
+
+
+def _changed_hooks(choices: Choices, settings: Scenario) -> dict[str, Any]:
+    hooks = list(settings.hooks)
+    if hooks and choices.boolean(0.4):
+        del hooks[choices.integer(0, len(hooks) - 1)]
+    else:
+        hooks.insert(choices.integer(0, len(hooks)), hook_for(choices))
+    return {"hooks": hooks}
+
+
+def _history(choices: Choices) -> list[PastMessage]:
+    return [PastMessage(**each) for each in _one_of(choices, _HISTORIES)]
+
+
+def _clock(choices: Choices) -> ClockSkew:
+    return ClockSkew(**_one_of(choices, ({}, {"ahead": "10s"}, {"behind": "10s"})))
+
+
+_CHANGES: Mapping[str, Callable[[Choices, Scenario], dict[str, Any]]] = {
+    "retry": lambda choices, _: {"retry": retry_for(choices)},
+    "compaction": lambda choices, _: {"compaction": compaction_for(choices)},
+    "context": lambda choices, _: {"context": context_for(choices)},
+    "tool order": lambda choices, settings: _again(choices, settings, "tool order", "order"),
+    "tool start": lambda choices, settings: _again(choices, settings, "tool start", "start"),
+    "tool timeout": lambda choices, own: _again(choices, own, "tool timeout", "timeout_ms"),
+    "hook isolation": lambda choices, _: {"hook_isolation": hook_isolation_for(choices)},
+    "clock": lambda choices, _: {"clock": _clock(choices)},
+    "hooks": _changed_hooks,
+    "tools": _changed_tool,
+    "slow tools": _changed_tool,
+    "history": lambda choices, _: {"history": _history(choices)},
+    "system prompt": lambda *_: {"system_prompt": "Another tool for tests."},
+}
+"""The draws of one setting, by its feature; the limits have values of their own."""
+
+
+def waits_for_ever(scenario: Scenario, abilities: Abilities) -> bool:
+    """Return whether nothing but the user ends the wait for a tool, a hook or a reply."""
+    if scenario.limits.max_wall_clock_ms is not None:
+        return False
+    policy = scenario.tool_execution
+    tools = [*scenario.tools.values(), *(t for h in scenario.hooks for t in h.add_tools.values())]
+    unbounded = policy is None or policy.timeout_ms is None
+    if unbounded and any(tool.hangs and tool.timeout is None for tool in tools):
+        return True
+    isolation = scenario.hook_isolation or HookIsolation(timeout_ms=abilities.hook_timeout_ms)
+    if isolation.timeout_ms is None and any(hook.hangs for hook in scenario.hooks):
+        return True
+    stalls = any(each.stall for each in (*scenario.model, *scenario.summaries))
+    return not abilities.has_engine and (stalls or scenario.faults is not None)

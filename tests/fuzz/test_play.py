@@ -1,4 +1,3 @@
-import gc
 from typing import Any
 
 import pytest
@@ -76,16 +75,3 @@ def test_a_request_that_is_none_is_a_breach_of_the_loop() -> None:
     assert found is not None
     assert found.name == "ScenarioError"
     assert "str is no message" in found.text
-
-
-def test_a_run_with_a_judge_leaves_nothing_to_the_garbage_collector() -> None:
-    plan = Plan(FINE, {})
-    chosen = chosen_for(plan, [bounded_model_calls])
-    play(plan, chosen)
-    gc.collect()
-    gc.disable()
-    try:
-        play(plan.playing(FINE), chosen)
-        assert gc.collect() == 0
-    finally:
-        gc.enable()

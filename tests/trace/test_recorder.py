@@ -1,5 +1,7 @@
 """The recorder numbers and dates entries, bounds a trace, and tells its listeners."""
 
+import gc
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from simloop.kernel.errorclass import ErrorClass
 from simloop.messages import Queue
 from simloop.trace import entries, recorder
 from simloop.trace.entries import AnyEntry
+from simloop.trace.facts import Facts
 from simloop.trace.recorder import Recorder
 
 
@@ -111,3 +114,21 @@ def test_the_first_error_that_an_agent_gets_is_kept() -> None:
     record.keep(first)
     record.keep(ScenarioError("second"))
     assert record.error is first
+
+
+def recorder_that_notifies() -> Recorder:
+    made = recording()
+    made.listen(lambda _: None)
+    return made
+
+
+@pytest.mark.parametrize("make", [recorder_that_notifies, Facts])
+def test_it_refers_not_to_itself(make: Callable[[], object]) -> None:
+    # A search makes thousands of runs in a row, each with a judge that listens.
+    gc.collect()
+    gc.disable()
+    try:
+        make()
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

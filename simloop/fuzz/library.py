@@ -1,0 +1,71 @@
+"""Given scenarios as worlds: those of the bundled library, or those that the user names.
+
+Not here: their changes (families.py). The rules to keep: what a scenario expects does not count
+here, because its world is changed; and a scenario is left out if its loop has to be stopped in it,
+or if something in it waits for ever, because a change may take the stop away.
+"""
+
+from collections.abc import Iterator
+
+from simloop.errors import ScenarioError
+from simloop.fuzz.replies import LAST, LAST_SUMMARY, TOOLS
+from simloop.fuzz.settings import Abilities, transitions_of, waits_for_ever
+from simloop.kernel.machine import Feature
+from simloop.scenario.catalog import SUFFIX, bundled_folder
+from simloop.scenario.expect import Expect
+from simloop.scenario.loader import load_scenario
+from simloop.scenario.replies import Reply
+from simloop.scenario.schema import Scenario, ScriptedTool
+
+_OF_SCRIPTS = frozenset({"ScriptExhausted", "ScriptUnused"})
+_TIMES = 3
+"""How often a reply is played that its scenario plays for ever, to a loop that may not end."""
+
+
+def bundled_scenarios() -> Iterator[Scenario]:
+    """Yield the bundled scenarios, each read when it is asked for."""
+    for path in sorted(bundled_folder().rglob(f"*{SUFFIX}")):
+        try:
+            yield load_scenario(path)
+        except ScenarioError:
+            continue  # for an installation with fewer extras
+
+
+def world_of(scenario: Scenario, abilities: Abilities, loop: str) -> Scenario | None:
+    """Return a scenario as a world for `loop`; None if it is left out."""
+    expected = scenario.expected_of(loop)
+    if expected.broken_pairs or (expected.error and expected.error not in _OF_SCRIPTS):
+        return None
+    if waits_for_ever(scenario, abilities):
+        return None
+    plain = {name: ScriptedTool(returns=f"what {name} found") for name in TOOLS}
+    replies = [_bounded(each, abilities) for each in scenario.model]
+    summaries = list(scenario.summaries)
+    if Feature.COMPACTION not in abilities.lacks and not _repeats(summaries):
+        summaries.append(LAST_SUMMARY)
+    return scenario.model_copy(
+        update={
+            "title": "",
+            "bugs": [],
+            "loop": loop,
+            "judge_as": "",
+            "tools": {**plain, **scenario.tools},
+            "model": replies if _repeats(replies) else [*replies, LAST],
+            "summaries": summaries,
+            "max_transitions": transitions_of(abilities),
+            "expect": Expect(),
+            "expect_on": {},
+        }
+    ).read_from("")
+
+
+def _repeats(replies: list[Reply]) -> bool:
+    return any(each.times == "always" and each.when is None for each in replies)
+
+
+def _bounded(reply: Reply, abilities: Abilities) -> Reply:
+    """Return a reply that plays a few times, if it plays for ever and the loop might as well."""
+    for_ever = reply.times == "always" or (reply.when is not None and reply.times is None)
+    if abilities.ends or not for_ever:
+        return reply
+    return reply.model_copy(update={"times": _TIMES})
