@@ -23,7 +23,11 @@ from simloop.runs.options import RunOptions
 from simloop.runs.plan import Plan
 from simloop.runs.prepared import PreparedRun
 from simloop.scenario.schema import Scenario
+from simloop.trace.entries import Compaction
 from simloop.world.user_errors import describe
+
+_TAIL = 60
+"""The last entries of a runaway, which show what it does: some rounds."""
 
 FINISHES = "finishes"
 """The name of the rule that a run comes to an end once the faults have stopped."""
@@ -94,7 +98,20 @@ def _breach(
     if found:
         return Breach.of_violation(found[0])
     cause = prepared.error or error
-    return None if cause is None else Breach.of_error(cause)
+    if cause is None or (isinstance(cause, RunawayRun) and _compacts_by_design(prepared)):
+        return None
+    return Breach.of_error(cause)
+
+
+def _compacts_by_design(prepared: PreparedRun) -> bool:
+    """Return whether a run only shortens its context again and again, and nothing bounds that.
+
+    Some loops do so by design, however well the model answers: bug B1.
+    """
+    machine = prepared.loop.design.declared.machine
+    if machine is None or "max_compaction_attempts" in machine.bounds:
+        return False
+    return any(type(entry) is Compaction for entry in prepared.trace.entries[-_TAIL:])
 
 
 def chosen_for(plan: Plan, invariants: Sequence[Invariant] | None = None) -> Chosen:

@@ -124,7 +124,7 @@ def model_for(choices: Choices, weights: Weights) -> list[Reply]:
     """Draw the replies of a run; the last one is `LAST`, or a storm that never ends."""
     length = choices.integer(0, weights.length)
     replies = [reply_for(choices, weights, number) for number in range(length)]
-    if "storm" in weights.on and choices.boolean(0.05):
+    if "storm" in weights.on and choices.boolean(0.1):
         storm = reply_for(choices, weights, length)
         return [*replies, storm.model_copy(update={"times": "always"})]
     return [*replies, LAST]

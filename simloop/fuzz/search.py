@@ -8,7 +8,7 @@ by a clock.
 import contextlib
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Any
 
@@ -20,20 +20,22 @@ from simloop.fuzz.failures import Finding, Findings
 from simloop.fuzz.families import Family, new_settings
 from simloop.fuzz.library import bundled_scenarios, world_of
 from simloop.fuzz.paths import worlds_of_paths
-from simloop.fuzz.play import Breach, chosen_for, play
-from simloop.fuzz.scripts import weights_of_family
+from simloop.fuzz.play import Breach, Played, chosen_for, play
+from simloop.fuzz.scripts import Weights, weights_of_family
 from simloop.fuzz.settings import Abilities, with_one_changed
 from simloop.fuzz.swarm import Arm
+from simloop.kernel.limits import Limits
 from simloop.runs.chosen_loop import choose_loop
 from simloop.runs.options import RunOptions
-from simloop.runs.own_loop import GivenLoop
+from simloop.runs.own_loop import GivenLoop, is_made, kept_limits
 from simloop.runs.plan import Plan
 from simloop.scenario.schema import Scenario
 from simloop.virtual.border import kept_border
 
 _RUNS_OF_FAMILY = 24
 _RUNS_OF_CHANGED = 8
-_GIVEN = 12
+_CHANGES_OF_GIVEN = 2
+_GIVEN = 24
 """The given worlds that are played between two new families."""
 _TWICE = 20
 """One run in so many is made twice, and the runs compared."""
@@ -83,8 +85,10 @@ class Search:
         self._invariants = invariants
         self._scenarios = scenarios
         self._named = loop if isinstance(loop, str) else "reference"
-        chosen = choose_loop(Scenario(prompt="Do the work."), self._given)
+        chosen = choose_loop(_with_limits_of(loop), self._given)
         self.name = chosen.name
+        machine = chosen.design.declared.machine
+        self._kept: dict[str, Any] = kept_limits(machine) if is_made(loop) and machine else {}
         self._abilities = Abilities.of(chosen.design)
         self._choices: Choices = SeededChoices(seed)
         self.coverage = Coverage(has_engine=self._abilities.has_engine)
@@ -141,7 +145,7 @@ class Search:
         if breach is None and self.runs % _TWICE == 0:
             breach = _difference(record, play(plan, family.chosen).prepared.trace.entries)
         is_new = self.coverage.add(record)
-        if is_new and breach is None and self.arm is Arm.STEERED:
+        if is_new and breach is None and self.arm is Arm.STEERED and _has_ended(played):
             self._keep(family, world)
         self.cpu_s += time.process_time() - start_s
         if breach is None:
@@ -187,10 +191,10 @@ class Search:
         settings = with_one_changed(choices, self._abilities, world)
         with contextlib.suppress(ScenarioError):
             family = self._family(settings, family.weights)
-            world = settings
+            world = family.settings
             for _ in range(_RUNS_OF_CHANGED):
                 yield family, world
-                world = family.changed(choices, settings, self._from_corpus()[1])
+                world = family.changed(choices, family.settings, self._from_corpus()[1])
 
     def _from_corpus(self) -> tuple[Family, Scenario]:
         """Return a world that reached something new; newer ones are more probable."""
@@ -207,7 +211,11 @@ class Search:
                 continue
             weights = weights_of_family(self._choices, self._abilities, self.arm)
             with contextlib.suppress(ScenarioError):
-                yield self._family(world, weights), world
+                family = self._family(world, weights)
+                world = family.settings
+                yield family, world
+                for _ in range(_CHANGES_OF_GIVEN):
+                    yield family, family.changed(self._choices, world, world)
 
     def _new_family(self) -> Family:
         while True:
@@ -215,9 +223,23 @@ class Search:
             with contextlib.suppress(ScenarioError):
                 return self._family(settings, weights)
 
-    def _family(self, settings: Scenario, weights: Any) -> Family:
+    def _family(self, settings: Scenario, weights: Weights) -> Family:
+        if self._kept:  # of a machine that is made already: it takes no others
+            limits = replace(settings.limits, **self._kept)
+            settings = settings.model_copy(update={"limits": limits})
         plan = Plan(settings, self._given)
         return Family(settings, weights, plan, chosen_for(plan, self._invariants))
+
+
+def _with_limits_of(loop: GivenLoop) -> Scenario:
+    """Return a scenario that a loop can run: with the limits of a machine that is made already."""
+    limits: dict[str, Any] = kept_limits(loop) if is_made(loop) else {}  # type: ignore[arg-type]
+    return Scenario(prompt="Do the work.", limits=Limits(**limits))
+
+
+def _has_ended(played: Played) -> bool:
+    """Return whether a run came to its end; to follow a runaway only makes more of them."""
+    return len(played.prepared.endings) > len(played.prepared.scenario.then)
 
 
 def _difference(record: Sequence[Any], again: Sequence[Any]) -> Breach | None:

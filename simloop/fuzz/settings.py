@@ -293,7 +293,9 @@ def _bounded(
 
 def transitions_of(abilities: Abilities) -> int:
     """Return the bound past which a run is a runaway: no world needs half of it."""
-    return 3_000 if abilities.has_engine else 300
+    if not abilities.has_engine:
+        return 300
+    return 3_000 if abilities.ends else 600
 
 
 def with_one_changed(choices: Choices, abilities: Abilities, settings: Scenario) -> Scenario:

@@ -1,13 +1,16 @@
 import pytest
 
-from simloop import ScenarioError, UserMessage, World
+from simloop import Reply, Scenario, ScenarioError, UserMessage, World
+from simloop.check.invariants.invariant import Watch, invariant
 from simloop.check.invariants.model_calls import bounded_model_calls
+from simloop.check.invariants.subject import Subject
 from simloop.fuzz.search import Search
 from simloop.fuzz.swarm import Arm
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Run, Transition
 from simloop.kernel.signals import ModelFailed, Signal
 from simloop.loops.reference import ReferenceLoop
+from simloop.trace.entries import Prompt
 
 RUNS = 400
 BOUND = [bounded_model_calls]
@@ -42,9 +45,8 @@ class Retries:
 
 
 def test_a_faulty_machine_is_found_by_the_name_of_the_invariant() -> None:
-    search = Search(CountsNoFailure, seed=1, invariants=BOUND)
-    names = {finding.name for finding in search.run(runs=RUNS)}
-    assert "bounded-model-calls" in names
+    search = Search(CountsNoFailure, seed=1)
+    assert "each-try-costs" in {finding.name for finding in search.run(runs=RUNS)}
 
 
 def test_a_faulty_agent_is_found_by_the_name_of_the_invariant() -> None:
@@ -83,3 +85,32 @@ def test_a_search_goes_on_where_it_stopped() -> None:
 def test_an_unknown_loop_is_refused_before_anything_is_run() -> None:
     with pytest.raises(ScenarioError, match="there is no loop"):
         Search("referense")
+
+
+def test_the_steered_arm_takes_more_edges_than_blind_ones() -> None:
+    def edges(arm: Arm) -> int:
+        search = Search("reference", seed=1, arm=arm, invariants=[], scenarios=[])
+        list(search.run(runs=300))
+        return search.report().edges
+
+    assert edges(Arm.STEERED) > max(edges(Arm.UNIFORM), edges(Arm.SWARM), edges(Arm.LIMITS))
+
+
+def test_given_scenarios_are_played_and_changed() -> None:
+    odd = Scenario(prompt="An odd prompt.", model=[Reply(say="Done.")])
+    seen: list[str] = []
+
+    @invariant("A prompt is seen.", "a test", sees=[Prompt])
+    def sees_prompts(_: Subject) -> Watch:
+        while True:
+            entry = yield
+            seen.append(entry.text)
+
+    list(Search("react", seed=1, scenarios=[odd], invariants=[sees_prompts]).run(runs=300))
+    assert seen.count("An odd prompt.") > 1
+
+
+def test_a_machine_that_is_made_already_is_played_with_its_own_limits() -> None:
+    search = Search(ReferenceLoop(Limits(max_steps=7)), seed=1, invariants=BOUND)
+    assert list(search.run(runs=100)) == []
+    assert search.report().edges > 10
