@@ -1,0 +1,75 @@
+"""How often generated worlds meet the circumstances of a fault, and how often it is then reported.
+
+    python tests/loopbench/triggered.py [--worlds 1000] [--jobs 2] [NAME...]
+
+plays worlds on the correct and on the faulty loop. A fault is triggered by a world in which the
+boundary differs, and detected if a rule is broken as well. So a fault that is seldom triggered
+lacks circumstances, and one that is triggered and not detected lacks a rule.
+"""
+
+import argparse
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any, NamedTuple
+
+from every import FAULTS
+from fault import applied
+
+from simloop.fuzz.play import play
+from simloop.fuzz.search import Search
+from simloop.fuzz.swarm import Arm
+from simloop.trace.entries import Boundary
+from simloop.virtual.border import kept_border
+
+
+class Triggered(NamedTuple):
+    """The worlds of one fault: played, with another boundary, and reported."""
+
+    fault: str
+    worlds: int
+    differ: int
+    detected: int
+
+
+def triggered(name: str, worlds: int) -> Triggered:
+    """Play worlds on the correct and on the faulty loop."""
+    (fault,) = (each for each in FAULTS if each.name == name)
+    drawn = Search(fault.given_loop(), seed=1, arm=Arm.LIMITS)._worlds
+    differ = detected = 0
+    with kept_border():
+        for _ in range(worlds):
+            family, world = next(drawn)
+            plan = family.plan.playing(world)
+            right = _boundary(play(plan, family.chosen))
+            with applied(fault):
+                played = play(plan, family.chosen)
+            if played.breach is not None or _boundary(played) != right:
+                differ += 1
+                detected += played.breach is not None
+    return Triggered(name, worlds, differ, detected)
+
+
+def _boundary(played: Any) -> list[object]:
+    """What every agent leaves, without its places in the trace."""
+    record = played.prepared.trace.entries
+    return [(type(e), e.at_ns, _told(e)) for e in record if isinstance(e, Boundary)]
+
+
+def _told(entry: Any) -> tuple[object, ...]:
+    return tuple(getattr(entry, name) for name in entry.__struct_fields__ if name != "seq")
+
+
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--worlds", type=int, default=1_000)
+    parser.add_argument("--jobs", type=int, default=2)
+    options = parser.parse_args(arguments)
+    names = [fault.name for fault in FAULTS if not options.names or fault.name in options.names]
+    with ProcessPoolExecutor(options.jobs) as pool:
+        for found in pool.map(triggered, names, [options.worlds] * len(names)):
+            print(f"{found.fault}: triggered {found.differ}, detected {found.detected}", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
