@@ -36,7 +36,7 @@ FEATURES = ("abort", "queue", "prompts", "pace", "usage", "steps", "shuffle", "s
 _TIMES = ("0s", "1ns", "50ms", "1s", "1001ms", "2s", "2500ms", "5s", "31s", "200s")
 _AT_BOUNDARY = ("request", "part", "text-delta", "tool-call", "finish", "error", "tool-started",
                 "tool-result", "reasoning-delta", "tool-call-delta", "stream-cut")  # fmt: skip
-_IN_ENGINE = ("backoff", "compaction", "hook", "transition")
+IN_ENGINE = ("backoff", "compaction", "hook", "transition")
 _KINDS = 8
 """The most variants of one axis that are on in a family, besides the benign one."""
 _OF_HTTP = frozenset(n for n, name in enumerate(END_NAMES) if name.startswith("http"))
@@ -85,7 +85,7 @@ def weights_of_family(choices: Choices, abilities: Abilities, arm: Arm) -> Weigh
     if not abilities.has_engine:  # nothing but the agent's own code bounds a stream that stalls
         for stalled in _ENDLESS:
             ends[stalled] = 0
-    in_engine = () if Feature.TRIGGERS in lacks else _IN_ENGINE
+    in_engine = () if Feature.TRIGGERS in lacks else IN_ENGINE
     return Weights(
         on=on,
         contents=weights_of(choices, len(CONTENTS), arm, most=_KINDS),
@@ -139,23 +139,28 @@ def summaries_for(choices: Choices, weights: Weights) -> list[Reply]:
     return [*(summary_of(kind, n) for n, kind in enumerate(kinds)), LAST_SUMMARY]
 
 
-def _trigger(choices: Choices, weights: Weights) -> tuple[int, str, int]:
+def _when(choices: Choices, weights: Weights) -> tuple[int, str, int]:
     if choices.boolean(0.6):
         entry = weights.entries[choices.integer(0, len(weights.entries) - 1)]
         return 0, entry, choices.integer(1, 4)
     return choices.integer(0, len(_TIMES) - 1), "", 1
 
 
+def trigger_for(choices: Choices, weights: Weights) -> Trigger:
+    """Draw a trigger: a time, or an entry of the trace."""
+    return trigger_of(*_when(choices, weights))
+
+
 def abort_for(choices: Choices, weights: Weights) -> Trigger | None:
     """Draw an abort, or none."""
     if "abort" not in weights.on or not choices.boolean(0.5):
         return None
-    return trigger_of(*_trigger(choices, weights))
+    return trigger_for(choices, weights)
 
 
 def message_for(choices: Choices, weights: Weights, number: int) -> Queued:
     """Draw a message of the user."""
-    return queued_of(*_trigger(choices, weights), number, choices.boolean(0.3))
+    return queued_of(*_when(choices, weights), number, choices.boolean(0.3))
 
 
 def queue_for(choices: Choices, weights: Weights) -> list[Queued]:

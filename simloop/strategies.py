@@ -1,0 +1,303 @@
+"""Hypothesis strategies for scenarios and their parts, and a state machine for a user's own loop.
+
+    from hypothesis import given
+    from simloop import strategies as sim
+
+    @given(sim.scenarios("mypackage:agent"))
+    def test_the_agent_keeps_every_invariant(scenario):
+        sim.check(scenario)
+
+Importing this module registers the strategies: `from_type(simloop.Reply)` works afterwards.
+
+Not here: the values that are drawn (fuzz). The rule to keep: every strategy shrinks towards the
+plain scenario, which has no fault, no latency and the default limits.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from inspect import getattr_static
+from typing import Any, ClassVar, TypeVar, cast
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from simloop.check.invariants.invariant import Invariant
+from simloop.errors import InvariantViolated, RunawayRun
+from simloop.fuzz import scripts, settings
+from simloop.fuzz.choices import Choices, RecordedChoices
+from simloop.fuzz.families import new_settings
+from simloop.fuzz.play import FINISHES, Played, chosen_for, play
+from simloop.fuzz.replies import LAST
+from simloop.fuzz.scripts import FEATURES, Weights
+from simloop.fuzz.settings import Abilities
+from simloop.fuzz.swarm import Arm
+from simloop.kernel.limits import Limits
+from simloop.kernel.machine import Feature
+from simloop.kernel.policies import Compaction, HookIsolation, ToolExecution
+from simloop.kernel.retry import ExponentialBackoff
+from simloop.runs.chosen_loop import choose_loop
+from simloop.runs.own_loop import GivenLoop
+from simloop.runs.plan import Plan
+from simloop.scenario.replies import Reply
+from simloop.scenario.schema import Queued, Scenario, ScriptedHook, ScriptedTool, Trigger
+from simloop.scenario.writing import scenario_text
+
+T = TypeVar("T")
+
+
+class HypothesisChoices:
+    """Choices that Hypothesis makes and shrinks: see `simloop.fuzz.choices.Choices`."""
+
+    def __init__(self, draw: st.DrawFn) -> None:
+        self._draw = draw
+
+    def boolean(self, p: float) -> bool:
+        """Return a boolean that shrinks to False; `p` matters only if it is 0 or 1."""
+        return p > 0 and (p >= 1 or self._draw(st.booleans()))
+
+    def integer(self, low: int, high: int) -> int:
+        """Return an integer from `low` to `high` that shrinks to `low`."""
+        return low + self._draw(st.integers(0, high - low))
+
+    def weighted(self, weights: Sequence[int]) -> int:
+        """Return an index whose weight is not 0, which shrinks to the first."""
+        possible = [index for index, weight in enumerate(weights) if weight]
+        return self._draw(st.sampled_from(possible)) if possible else 0
+
+
+def _drawn(make: Callable[[Choices], T]) -> st.SearchStrategy[T]:
+    """Return the strategy of the values that `make` draws."""
+
+    @st.composite
+    def draw_one(draw: st.DrawFn) -> T:
+        return make(HypothesisChoices(draw))
+
+    return draw_one()
+
+
+def _all_on() -> Weights:
+    """Return weights that exclude nothing."""
+    weights = scripts.weights_of_family(RecordedChoices(()), Abilities(), Arm.UNIFORM)
+    return weights._replace(on=frozenset(FEATURES))
+
+
+_ANY = _all_on()
+_FAILING = _ANY._replace(ends=[0, *_ANY.ends[1:]])
+_SETTINGS = frozenset(settings.FEATURES)
+
+
+def replies() -> st.SearchStrategy[Reply]:
+    """Return the strategy of the replies of a model: texts, calls, failures, any pace."""
+    return _drawn(lambda choices: scripts.reply_for(choices, _ANY, choices.integer(0, 9)))
+
+
+def faults() -> st.SearchStrategy[Reply]:
+    """Return the strategy of the replies that fail, or that end in an unusual way."""
+    return _drawn(lambda choices: scripts.reply_for(choices, _FAILING, choices.integer(0, 9)))
+
+
+def tools(name: str = "read") -> st.SearchStrategy[ScriptedTool]:
+    """Return the strategy of fake tools: they return, raise, hang or take their time."""
+    return _drawn(lambda choices: settings.tool_for(choices, name, _SETTINGS))
+
+
+def hooks() -> st.SearchStrategy[ScriptedHook]:
+    """Return the strategy of fake hooks at any point."""
+    return _drawn(settings.hook_for)
+
+
+def limits() -> st.SearchStrategy[Limits]:
+    """Return the strategy of limits, small ones and the default ones."""
+    return _drawn(
+        lambda choices: Limits(**settings.limits_for(choices), **settings.timeouts_for(choices))
+    )
+
+
+def retry_policies() -> st.SearchStrategy[ExponentialBackoff]:
+    """Return the strategy of retry policies."""
+    return _drawn(settings.retry_for)
+
+
+def compactions() -> st.SearchStrategy[Compaction]:
+    """Return the strategy of compaction policies, small windows and the default one."""
+    return _drawn(settings.compaction_for)
+
+
+def tool_executions() -> st.SearchStrategy[ToolExecution]:
+    """Return the strategy of tool execution policies."""
+    return _drawn(lambda choices: settings.tool_execution_for(choices, _SETTINGS))
+
+
+def hook_isolations() -> st.SearchStrategy[HookIsolation]:
+    """Return the strategy of hook isolation policies."""
+    return _drawn(settings.hook_isolation_for)
+
+
+def aborts() -> st.SearchStrategy[Trigger]:
+    """Return the strategy of aborts, at a time or after an entry of the trace."""
+    return _drawn(lambda choices: scripts.trigger_for(choices, _ANY))
+
+
+def queued_messages() -> st.SearchStrategy[Queued]:
+    """Return the strategy of messages that the user sends during a run."""
+    return _drawn(lambda choices: scripts.message_for(choices, _ANY, choices.integer(0, 9)))
+
+
+def scenarios(loop: GivenLoop = "reference", **options: Any) -> st.SearchStrategy[Scenario]:
+    """Return the strategy of whole scenarios for `loop`: settings, replies and a user.
+
+    `options` are those of `simloop.run`. A scenario asks for nothing that the loop lacks. Its last
+    reply is benign and can be used again and again, so a loop that is right comes to an end. Raises
+    ScenarioError for a loop that is none.
+    """
+    given: Any = {"loop": loop, **options}
+    abilities = Abilities.of(choose_loop(Scenario(prompt="Do the work."), given).design)
+    name = loop if isinstance(loop, str) else "reference"
+
+    def draw(choices: Choices) -> Scenario:
+        common, weights = new_settings(choices, abilities, Arm.LIMITS, name)
+        return scripts.world_for(choices, common, weights)
+
+    return _drawn(draw)
+
+
+def conversations(loop: GivenLoop = "reference", **options: Any) -> st.SearchStrategy[Scenario]:
+    """Return the strategy of scenarios with two or three prompts."""
+    further = st.lists(st.sampled_from(["And then?", "Thanks."]), min_size=1, max_size=2)
+    return st.builds(
+        lambda scenario, then: scenario.model_copy(update={"then": then}),
+        scenarios(loop, **options),
+        further,
+    )
+
+
+def check(
+    scenario: Scenario,
+    *,
+    invariants: Sequence[Invariant] | None = None,
+    **options: Any,
+) -> Played:
+    """Play `scenario` and judge it. `options` are those of `simloop.run`.
+
+    Unlike `simloop.run` it takes no account of unused replies. `invariants` replace those of the
+    catalogue. Raises InvariantViolated, or the error that ended the run, with the scenario as a
+    file in the message.
+    """
+    given: Any = options
+    plan = Plan(scenario, given)
+    played = play(plan, chosen_for(plan, invariants))
+    if played.breach is not None:
+        name, text, sentence = played.breach
+        kind = RunawayRun if name == FINISHES else InvariantViolated
+        raise kind(f"{name}: {text}\n{sentence}\n{scenario_text(scenario)}")
+    return played
+
+
+class LoopStateMachine(RuleBasedStateMachine):
+    """A state machine whose rules are the replies of the model and the actions of the user.
+
+        class MyAgent(LoopStateMachine):
+            loop = "mypackage:agent"
+            tools = {"read": ScriptedTool(returns="text")}
+
+        TestMyAgent = MyAgent.TestCase
+
+    After each rule the whole conversation is played from its start, on the virtual clock, and
+    judged; replies that are all benign follow the newest one. `options` are those of `simloop.run`.
+    A subclass may add rules that change `replies`, `prompts`, `queue` or `abort` and call `replay`,
+    and may look at the trace: `self.played.prepared.trace`.
+    """
+
+    loop: ClassVar[Any] = "reference"
+    tools: ClassVar[Mapping[str, ScriptedTool]] = {}
+    options: ClassVar[Mapping[str, Any]] = {}
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.replies: list[Reply] = []
+        self.prompts = ["Do the work."]
+        self.queue: list[Queued] = []
+        self.abort: Trigger | None = None
+        self.played: Played | None = None
+        first = Scenario(prompt=self.prompts[0])
+        lacks = choose_loop(first, cast("Any", self._given)).design.unsupported
+        self._can_abort = Feature.ABORT not in lacks
+        self._has_triggers = Feature.TRIGGERS not in lacks
+
+    @property
+    def _given(self) -> dict[str, Any]:
+        # A function that is an attribute of a class would be bound to the instance.
+        loop = getattr_static(self, "loop")
+        loop = loop.__func__ if isinstance(loop, staticmethod) else loop
+        return {"loop": loop, **self.options}
+
+    @property
+    def scenario(self) -> Scenario:
+        """Return the conversation so far as a scenario."""
+        loop = self._given["loop"]
+        return Scenario(
+            loop=loop if isinstance(loop, str) else "reference",
+            prompt=self.prompts[0],
+            then=self.prompts[1:],
+            model=[*self.replies, LAST],
+            tools=dict(self.tools),
+            queue=self.queue,
+            abort=self.abort,
+        )
+
+    def replay(self) -> None:
+        """Play the conversation so far. Raises the errors of `check`."""
+        self.played = check(self.scenario, **self._given)
+
+    @initialize()
+    def begin(self) -> None:
+        """Play a conversation of one prompt and one benign reply."""
+        self.replay()
+
+    @rule(reply=replies())
+    def reply(self, reply: Reply) -> None:
+        """Let the model give one more reply."""
+        self.replies.append(reply)
+        self.replay()
+
+    @precondition(lambda self: len(self.prompts) < _MOST_PROMPTS)
+    @rule()
+    def prompt(self) -> None:
+        """Let the user send one more prompt after the run."""
+        self.prompts.append("And then?")
+        self.replay()
+
+    @rule(message=queued_messages())
+    def queue_message(self, message: Queued) -> None:
+        """Let the user send a message during a run."""
+        if self._can_wait_for(message):
+            self.queue.append(message)
+            self.replay()
+
+    @precondition(lambda self: self._can_abort and self.abort is None)
+    @rule(trigger=aborts())
+    def abort_run(self, trigger: Trigger) -> None:
+        """Let the user abort a run."""
+        if self._can_wait_for(trigger):
+            self.abort = trigger
+            self.replay()
+
+    def _can_wait_for(self, trigger: Trigger) -> bool:
+        return self._has_triggers or trigger.after not in scripts.IN_ENGINE
+
+
+_MOST_PROMPTS = 4
+
+for kind, strategy in {
+    Reply: replies(),
+    ScriptedTool: tools(),
+    ScriptedHook: hooks(),
+    Limits: limits(),
+    ExponentialBackoff: retry_policies(),
+    Compaction: compactions(),
+    ToolExecution: tool_executions(),
+    HookIsolation: hook_isolations(),
+    Trigger: aborts(),
+    Queued: queued_messages(),
+    Scenario: scenarios(),
+}.items():
+    st.register_type_strategy(kind, strategy)

@@ -1,0 +1,144 @@
+from typing import Any, ClassVar
+
+import pytest
+from hypothesis import HealthCheck, find, given, settings
+from hypothesis import strategies as st
+
+import simloop
+from simloop import Reply, Scenario, ToolMessage, UserMessage
+from simloop import strategies as sim
+from simloop.errors import InvariantViolated, RunawayRun, SimloopError
+from simloop.runs.plan import Plan
+from simloop.scenario.loader import parse_scenario
+from simloop.scenario.writing import scenario_text
+from simloop.world.model_port import ModelCallFailed
+from simloop.world.world import World
+
+PARTS = (
+    simloop.Reply,
+    simloop.ScriptedTool,
+    simloop.ScriptedHook,
+    simloop.Limits,
+    simloop.ExponentialBackoff,
+    simloop.Compaction,
+    simloop.ToolExecution,
+    simloop.HookIsolation,
+    simloop.Trigger,
+    simloop.Queued,
+)
+
+
+@pytest.mark.parametrize("kind", PARTS)
+def test_a_type_has_its_strategy(kind: type) -> None:
+    @given(st.from_type(kind))
+    def drawn(value: Any) -> None:
+        assert isinstance(value, kind)
+
+    drawn()
+
+
+@given(sim.scenarios())
+def test_a_scenario_is_what_its_file_says(scenario: Scenario) -> None:
+    read = parse_scenario(scenario_text(scenario))
+    assert read.model_dump() == scenario.model_dump()
+
+
+@pytest.mark.parametrize("loop", ["reference", "pi", "react", "opencode"])
+def test_a_scenario_asks_for_nothing_that_its_loop_lacks(loop: str) -> None:
+    @given(sim.scenarios(loop))
+    def drawn(scenario: Scenario) -> None:
+        Plan(scenario, {})
+
+    drawn()
+
+
+def test_the_plainest_scenario_has_no_fault_no_latency_and_the_default_settings() -> None:
+    plainest = find(sim.scenarios(), lambda _: True)
+    usual = Scenario(prompt="")
+    same = ("limits", "retry", "compaction", "hooks", "abort", "queue", "then", "history", "faults")
+    assert [getattr(plainest, name) for name in same] == [getattr(usual, name) for name in same]
+    assert [(reply.say, reply.http) for reply in plainest.model] == [("All is done.", None)]
+    assert sim.check(plainest).prepared.trace.elapsed_ns == 0
+
+
+def test_a_fault_shrinks_alone() -> None:
+    """A scenario with a rate limit has that one fault when it is shrunk."""
+
+    def has_a_rate_limit(scenario: Scenario) -> bool:
+        return any(reply.http and reply.http.status == 429 for reply in scenario.model)
+
+    shrunk = find(sim.scenarios(), has_a_rate_limit, settings=settings(max_examples=2_000))
+    failed = [reply for reply in shrunk.model if reply.http is not None]
+    assert (len(shrunk.model), len(failed)) == (2, 1)
+    assert (shrunk.hooks, shrunk.abort, shrunk.queue, shrunk.then) == ([], None, [], [])
+
+
+@given(sim.faults())
+def test_a_fault_is_no_reply_that_ends_well(reply: Reply) -> None:
+    usual = Reply(say="All is done.")
+    ends = ("finish", "http", "error", "lost", "stall", "unfinished", "raises")
+    assert any(getattr(reply, end) != getattr(usual, end) for end in ends)
+
+
+@given(sim.conversations())
+def test_a_conversation_has_several_prompts(scenario: Scenario) -> None:
+    assert scenario.then
+
+
+async def spins(prompt: str, world: World) -> str:
+    """An agent that asks again, without a wait, until a call succeeds."""
+    while True:
+        try:
+            return (await world.model.reply([UserMessage(prompt)])).message.text
+        except ModelCallFailed:
+            continue
+
+
+def test_a_faulty_agent_is_found_with_a_scenario_that_shows_it() -> None:
+    @settings(max_examples=300, suppress_health_check=list(HealthCheck))
+    @given(sim.scenarios(spins))
+    def keeps_every_invariant(scenario: Scenario) -> None:
+        sim.check(scenario, loop=spins)
+
+    with pytest.raises(SimloopError) as found:
+        keeps_every_invariant()
+    assert "model:" in str(found.value)
+
+
+def test_checking_takes_no_account_of_unused_replies() -> None:
+    sim.check(Scenario(prompt="Go.", model=[Reply(say="Done."), Reply(say="Unused.")]))
+
+
+def test_checking_says_which_invariant_was_violated_and_shows_the_file() -> None:
+    async def orphans(prompt: str, world: World) -> str:
+        stray = ToolMessage("no-such-call", "a result")
+        return (await world.model.reply([UserMessage(prompt), stray])).message.text
+
+    scenario = Scenario(prompt="Go.", model=[Reply(say="Done.")])
+    with pytest.raises(InvariantViolated, match=r"(?s)no-such-call.*prompt: Go\."):
+        sim.check(scenario, loop=orphans)
+
+
+def test_checking_says_that_a_run_does_not_end() -> None:
+    scenario = Scenario(prompt="Go.", model=[Reply(http={"status": 500}, times="always")])
+    with pytest.raises(RunawayRun, match="finishes"):
+        sim.check(scenario.model_copy(update={"max_transitions": 300}), loop=spins, invariants=[])
+
+
+class ReferenceMachine(sim.LoopStateMachine):
+    loop = "reference"
+    tools: ClassVar = {"read": simloop.ScriptedTool(returns="text")}
+
+
+ReferenceMachine.TestCase.settings = settings(max_examples=20, stateful_step_count=8)
+TestReference = ReferenceMachine.TestCase
+
+
+class SpinningMachine(sim.LoopStateMachine):
+    loop = spins
+
+
+def test_a_state_machine_finds_a_faulty_agent() -> None:
+    SpinningMachine.TestCase.settings = settings(max_examples=200, stateful_step_count=8)
+    with pytest.raises(SimloopError):
+        SpinningMachine.TestCase("runTest").runTest()
