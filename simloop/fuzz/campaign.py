@@ -44,8 +44,8 @@ class CampaignSettings(Struct, frozen=True):
     corpus: tuple[str, ...] = ()
 
 
-class Failure(Struct, frozen=True):
-    """A failure that a search found: the smallest scenario of its group.
+class FailureGroup(Struct, frozen=True):
+    """The failures of one group that a search found, with the smallest scenario.
 
     `name` is the violated invariant or the class of the error, `shape` the text without numbers and
     ids, `text` the text of this run. `run` counts the runs of its chunk from 1, and `cpu_ns` is the
@@ -72,7 +72,7 @@ class ChunkResult(Struct, frozen=True):
     virtual_ns: int
     goals: dict[str, int] = {}
     edges: dict[str, int] = {}
-    failures: tuple[Failure, ...] = ()
+    failures: tuple[FailureGroup, ...] = ()
 
 
 _ENCODE = msgspec.json.Encoder(order="sorted").encode
@@ -192,7 +192,7 @@ class Totals(Struct):
     virtual_ns: int = 0
     goals: dict[str, int] = {}
     edges: dict[str, int] = {}
-    failures: dict[tuple[str, str], Failure] = {}
+    failures: dict[tuple[str, str], FailureGroup] = {}
     first: dict[tuple[str, str], tuple[int, int]] = {}
 
     def add(self, result: ChunkResult) -> None:
@@ -206,7 +206,7 @@ class Totals(Struct):
         self.cpu_ns += result.cpu_ns
         self.virtual_ns += result.virtual_ns
 
-    def _add_failure(self, failure: Failure) -> None:
+    def _add_failure(self, failure: FailureGroup) -> None:
         group = failure.name, failure.shape
         known = self.failures.get(group)
         self.first.setdefault(group, (self.runs + failure.run, self.cpu_ns + failure.cpu_ns))

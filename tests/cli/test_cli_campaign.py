@@ -5,10 +5,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from simloop.cli import main
-from simloop.fuzz.campaign import Campaign, CampaignSettings, ChunkResult, Failure
+from simloop.fuzz.campaign import Campaign, CampaignSettings, ChunkResult, FailureGroup
 
 SETTINGS = CampaignSettings("reference", seed=7)
-FAILURE = Failure(
+FAILURE = FailureGroup(
     name="pairing",
     shape="call N has no result",
     text="call \x1b[2J3 has no result",

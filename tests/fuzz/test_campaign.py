@@ -10,19 +10,19 @@ from simloop.fuzz.campaign import (
     Campaign,
     CampaignSettings,
     ChunkResult,
-    Failure,
+    FailureGroup,
     totals,
 )
 
 SETTINGS = CampaignSettings("reference", seed=7)
 
 
-def chunk(number: int, *failures: Failure) -> ChunkResult:
+def chunk(number: int, *failures: FailureGroup) -> ChunkResult:
     return ChunkResult(number, 10, 1_000, 5_000, {"compacts": 2}, {"a > b": 3}, failures)
 
 
-def failure(scenario: str = "prompt: Go.", run: int = 4, name: str = "pairing") -> Failure:
-    return Failure(name, "call N", "call 3", "Pairs.", scenario, seed=1, run=run, cpu_ns=100)
+def failure(scenario: str = "prompt: Go.", run: int = 4, name: str = "pairing") -> FailureGroup:
+    return FailureGroup(name, "call N", "call 3", "Pairs.", scenario, seed=1, run=run, cpu_ns=100)
 
 
 def test_a_campaign_is_resumed_with_its_finished_chunks(tmp_path: Path) -> None:
