@@ -144,11 +144,11 @@ class ReferenceLoop:
         self.limits = limits or Limits()
         self.options = options or ReferenceOptions()
         self._stopped = (effects.EndRun(keep=self.options.keep_stopped_step),)
-        self._ended = (effects.EndRun(text_first=not self.options.tell_early_end),)
+        self._ended = (effects.EndRun(text_first=not self.options.report_early_end),)
         self.policies = self.options.policies()
         self.legal = LEGAL if self.options.abort_in_backoff else _LEGAL_WITH_HALTING
         self.unsupported: Mapping[Feature, str] = (
-            {} if self.options.hear_queue else {Feature.QUEUE: "reference@documented has no queue"}
+            {} if self.options.take_queue else {Feature.QUEUE: "reference@documented has no queue"}
         )
         # A limit that is tested on some ways only, or counted only sometimes, bounds nothing.
         kept = {
@@ -186,7 +186,7 @@ class ReferenceLoop:
             closing = Run(state, run.error_count, run.total_steps, run.compaction_attempts)
             return closing, _DROP if self._is_broken(reply.finish) else _KEEP
         if type(signal) is StepClosed:
-            queued = (signal.steering or signal.follow_up) and self.options.hear_queue
+            queued = (signal.steering or signal.follow_up) and self.options.take_queue
             return self._follow(run, reply_of(run), queued=queued)
         return self._decide_rarely(run, signal)
 
@@ -205,7 +205,7 @@ class ReferenceLoop:
 
     def _measure(self, run: Run) -> Transition:
         measuring = Run(_MEASURING, run.error_count, run.total_steps, run.compaction_attempts)
-        return measuring, _MEASURE if self.options.hear_queue else _MEASURE[1:]
+        return measuring, _MEASURE if self.options.take_queue else _MEASURE[1:]
 
     def _stop(self, run: Run, signal: Signal) -> Transition:
         waits = type(run.state) is BackingOff and not self.options.abort_in_backoff

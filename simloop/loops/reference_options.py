@@ -63,11 +63,11 @@ class ReferenceOptions:
     keep_stopped_step: bool = True
     """A step that is stopped stays in the context, with its calls answered. Without: nothing of it
     stays."""
-    hear_queue: bool = True
+    take_queue: bool = True
     """A message that the user queues is sent with the next request. Without: as the next prompt."""
     report_failed_tools: bool = True
     """`after_tool_call` hooks and `on_tool_result` receive failed calls. Without: they do not."""
-    tell_early_end: bool = True
+    report_early_end: bool = True
     """The user gets a message that a run has ended early, and why. Without: the user gets the text
     of the last reply, if it has any. The documents print "fallback text"; their program takes it
     for that."""
@@ -123,7 +123,7 @@ class ReferenceOptions:
                 "a finish word for a lost provider completes the run",
             ),
             (
-                not self.tell_early_end,
+                not self.report_early_end,
                 "true-message",
                 "a run whose last reply has no text ends with a text of the loop",
             ),

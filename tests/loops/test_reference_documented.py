@@ -248,7 +248,7 @@ def test_without_its_mend_nothing_of_an_aborted_step_stays_in_the_context(mend: 
     assert (roles(result), result.text) == ("user", "I look.")
 
 
-@both("hear_queue")
+@both("take_queue")
 def test_without_its_mend_a_queued_message_is_the_next_prompt(mend: str) -> None:
     queue = [Queued(after="request", say="And?")]
     assert without("", LOOK, DONE, queue=queue).outcomes == (Outcome.COMPLETED,)
@@ -279,7 +279,7 @@ def test_the_documented_loop_reports_a_tool_that_succeeds() -> None:
     assert heard == ["call-1"]
 
 
-@both("tell_early_end")
+@both("report_early_end")
 @pytest.mark.parametrize(
     ("finish", "words", "without_text"),
     [
