@@ -84,6 +84,23 @@ class OpencodeOptions:
         return deviating(
             (True, "bounded-model-calls", "nothing bounds the steps, or the retries of all steps"),
             (True, "bursts-end-runs", "a reply is one step, whatever it reports"),
+            (True, "cut-replies-make-room", "a reply that was cut off ends the run"),
+            (
+                True,
+                "answers-are-not-asked-again",
+                "a context that an answer has filled is compacted, and the run goes on",
+            ),
+            (
+                not self.compact_on_overflow,
+                "overflows-make-room",
+                "a request that is too long ends the run",
+            ),
+            (True, "compactions-are-bounded", "the steps bound the compactions, if anything does"),
+            (
+                self.compact_without_progress,
+                "vain-compactions-end-runs",
+                "a compaction that gains nothing does not end the run",
+            ),
             (True, "useless-replies-cost", "the loop asks again after a finish that is unknown"),
             (True, "last-message", "a note at the step limit, and a reply that goes on, are last"),
             (

@@ -88,6 +88,9 @@ class PiOptions:
             (True, "bounded-model-calls", "a run goes on for as long as the model calls tools"),
             (True, "retryable-failures-are-retried", "the loop itself has no retry"),
             (True, "bursts-end-runs", "the loop counts no steps"),
+            (True, "cut-replies-make-room", "a reply that was cut off is one like any other"),
+            (True, "overflows-make-room", "a request that is too long ends the run"),
+            (True, "compactions-are-bounded", "nothing bounds the compactions of a run"),
             (
                 not self.refuse_cut_calls,
                 "no-cut-off-calls",

@@ -117,6 +117,8 @@ class ReactOptions:
                 "the loop has a limit of its own, max_rounds",
             ),
             (True, "retryable-failures-are-retried", "the loop has no retry"),
+            (True, "cut-replies-make-room", "the loop never shortens its history"),
+            (True, "overflows-make-room", "the loop never shortens its history"),
             (True, "bursts-end-runs", "the loop counts rounds, and not the steps of a reply"),
             (True, "no-cut-off-calls", document),
             (True, "completed-by-a-reply", document),

@@ -133,6 +133,16 @@ class ReferenceOptions:
                 "a reply of no use ends the run, or is asked for again as a step",
             ),
             (
+                not self.overflow_compacts,
+                "overflows-make-room",
+                "an overflow is an error like any other",
+            ),
+            (
+                not self.count_tries,
+                "compactions-are-bounded",
+                "a compaction counts only if it helps",
+            ),
+            (
                 not self.bound_bursts,
                 "bursts-end-runs",
                 "nothing bounds the steps that one reply reports",

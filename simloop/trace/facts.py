@@ -26,8 +26,8 @@ class Reply:
     """
 
     __slots__ = (
-        "at_ns", "calls", "fault", "finish", "is_closed", "is_stopped", "pieces", "purpose",
-        "sent_ns", "steps",
+        "at_ns", "calls", "fault", "finish", "first_ns", "is_closed", "is_stopped", "pieces",
+        "purpose", "sent_ns", "steps",
     )  # fmt: skip
 
     def __init__(self, purpose: str, sent_ns: int) -> None:
@@ -37,6 +37,7 @@ class Reply:
         self.calls: list[ToolCall] = []
         self.finish: FinishReason | None = None
         self.fault: Fault | None = None
+        self.first_ns: int | None = None  # of the first part
         self.steps = 1
         self.is_closed = self.is_stopped = False
 
@@ -146,12 +147,21 @@ class Facts:
         if reply is not None:
             reply.pieces.append(entry.text)
             reply.at_ns = entry.at_ns
+            if reply.first_ns is None:
+                reply.first_ns = entry.at_ns
+
+    def _think(self, entry: entries.ReasoningDelta | entries.ToolCallDelta) -> None:
+        reply = self.replies.get(entry.request)
+        if reply is not None and reply.first_ns is None:
+            reply.first_ns = entry.at_ns
 
     def _call(self, entry: entries.ToolCall) -> None:
         reply = self.replies.get(entry.request)
         if reply is not None:
             reply.calls.append(ToolCall(entry.call_id, entry.name, entry.arguments))
             reply.at_ns = entry.at_ns
+            if reply.first_ns is None:
+                reply.first_ns = entry.at_ns
 
     def _finish(self, entry: entries.Finish) -> None:
         self._close(entry, finish=entry.reason, steps=entry.steps)
@@ -195,6 +205,8 @@ _READERS: dict[type, Callable[[Facts, Any], None]] = {
     entries.Ended: Facts._end,  # noqa: SLF001
     entries.Request: Facts._send,  # noqa: SLF001
     entries.TextDelta: Facts._say,  # noqa: SLF001
+    entries.ReasoningDelta: Facts._think,  # noqa: SLF001
+    entries.ToolCallDelta: Facts._think,  # noqa: SLF001
     entries.ToolCall: Facts._call,  # noqa: SLF001
     entries.Finish: Facts._finish,  # noqa: SLF001
     entries.Error: Facts._fail,  # noqa: SLF001

@@ -38,7 +38,8 @@ def faulty(broken: Part) -> Iterator[None]:
         method = inspect.getattr_static(method, name)
     method = getattr(method, "fget", method)
     whole = method.__code__
-    method.__code__ = edited(method, *broken.texts).__code__  # in every place that has it
+    made = edited(method, *broken.texts)
+    method.__code__ = getattr(made, "fget", made).__code__  # in every place that has it
     try:
         yield
     finally:

@@ -10,10 +10,15 @@ from types import ModuleType
 
 from simloop.check.invariants import (
     agents,
+    compaction,
     conservation,
     context,
     counters,
+    decisions,
     grammar,
+    hook_changes,
+    hooks,
+    limits,
     machine,
     model_calls,
     outcome,
@@ -38,8 +43,13 @@ _MODULES: tuple[ModuleType, ...] = (
     grammar,
     machine,
     conservation,
+    decisions,
     counters,
+    limits,
     retry,
+    compaction,
+    hooks,
+    hook_changes,
 )
 
 ENTRY_POINTS = "simloop.invariants"

@@ -5,10 +5,9 @@ Not here: the context that the effects lead to (ledger.py), and judging (the inv
 to keep: an abort that the engine only notes is not delivered, so the machine does not get it.
 """
 
-from collections.abc import Callable
 from typing import Any
 
-from simloop.check.invariants.ledger import Ledger
+from simloop.check.invariants.ledger import TABLE, Ledger
 from simloop.engine.settings import EngineSettings
 from simloop.kernel.effects import Effect, TakeQueued
 from simloop.kernel.machine import Machine, Run, checked_transition
@@ -46,7 +45,6 @@ class Course:
         self.since: dict[object, int] = {}
         self._counts: dict[object, int] = {}
         self._flags_abort = settings.on_abort is not OnAbort.END_RUN
-        self._account: dict[type, Callable[[Any], None]] = self.ledger.table
 
     def read(self, entry: AnyEntry) -> None:
         """Add the next entry, after the facts have read it."""
@@ -60,9 +58,9 @@ class Course:
             kind = "summary"
         counts = self._counts
         counts[kind] = counts.get(kind, 0) + 1
-        account = self._account.get(type(entry))
+        account = TABLE.get(type(entry))
         if account is not None:
-            account(entry)
+            account(self.ledger, entry)
 
     def counted(self, kind: object) -> int:
         """Return the number of entries of a kind since the last transition."""

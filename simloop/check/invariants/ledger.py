@@ -6,9 +6,10 @@ with each request as it was sent. Not here: judging what a compaction takes away
 The rule to keep: a message costs its own size, and a request the messages that are new in it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from simloop.check.invariants.shortened import Shortened, difference, tokens_of
 from simloop.engine.context import utf8_bytes_over_4
 from simloop.engine.settings import EngineSettings
 from simloop.kernel import effects, signals
@@ -30,41 +31,27 @@ from simloop.trace.facts import Facts, Reply
 _MANY = 1_000_000
 
 
-class Shortened:
-    """A context before and after the compactions between two requests.
-
-    `before` had the messages, of which `after` is left. `compactions` are the entries, and
-    `summary` has the messages and the reply of the last request for a summary.
-    """
-
-    __slots__ = ("after", "before", "compactions", "removed", "summary")
-
-    def __init__(self, before: Sequence[Message]) -> None:
-        self.before = before
-        self.after: Sequence[Message] = ()
-        self.compactions: list[entries.Compaction] = []
-        self.removed = 0
-        self.summary: tuple[Sequence[Message], Reply] | None = None
-
-
 class Ledger:
     """The context of a conversation as the trace accounts for it.
 
     `messages`, `count` and `tokens` describe the context; after a compaction the messages are not
     known before the next request, which then has `shortened`. `measured` are the count and the
     tokens when the context was measured last. `wrong` is the difference between the newest request
-    and the ledger. `waiting` are the messages of the user that no effect has taken. `is_sure` is
-    false while it cannot be known whether an effect was carried out before an end from outside.
+    and the ledger. `waiting` are the messages of the user that no effect has taken, and `unsent`
+    says that one was taken since the newest request. `is_sure` is false while it cannot be known
+    whether an effect was carried out before an end from outside.
     """
 
     def __init__(self, machine: Machine, settings: EngineSettings, facts: Facts) -> None:
         self._facts = facts
         self._settings = settings
+        self._sends_thoughts = settings.sent_back.reasoning
         self.estimates = settings.estimate_tokens is utf8_bytes_over_4
         self._has_queue = Feature.QUEUE not in machine.unsupported
         self.messages: list[Message] = []
         self.count = self.tokens = 0
         self.measured = (0, 0)
+        self.unsent = False
         self.is_sure = True
         self.wrong = ""
         self.wrong_tokens = ""
@@ -93,24 +80,21 @@ class Ledger:
         self._summary: tuple[Sequence[Message], Reply] | None = None
         for message in settings.history:
             self._add(message)
-        self.table: dict[type, Callable[[Any], None]] = {
-            entries.Prompt: self._begin,
-            entries.Queued: self._queue,
-            entries.Request: self._send,
-            entries.ToolCall: self._call,
-            entries.CallRenamed: self._rename,
-            entries.Answered: self._answer,
-            entries.Classified: self._classify,
-            entries.Compaction: self._shorten,
-            entries.Ended: self._finish,
-        }
-        if settings.sent_back.reasoning:
-            self.table[entries.ReasoningDelta] = self._think
 
     @property
     def is_known(self) -> bool:
         """Return whether all messages of the context are known."""
         return self._open is None and self.is_sure and not self._maybe
+
+    @property
+    def is_late(self) -> bool:
+        """Return whether messages came that an effect may have taken or not."""
+        return bool(self._maybe)
+
+    @property
+    def restarts(self) -> bool:
+        """Return whether the compaction that is under way writes the whole context anew."""
+        return self._compact is not None and bool(self._compact.marker)
 
     def may_shrink(self, keep_turns: int) -> bool:
         """Return whether a normal compaction may remove a message that is worth removing.
@@ -137,6 +121,8 @@ class Ledger:
         if not self._has_queue and self.waiting and self.waiting[0].text == entry.text:
             del self.waiting[0]
         self.tries, self._reply, self._end = [], None, None
+        self.unsent = False
+        self.is_sure = self.is_sure and not self._maybe
         self._taking, self._maybe = None, []
         self._add(UserMessage(entry.text))
 
@@ -155,7 +141,7 @@ class Ledger:
             calls[-1] = ToolCall(entry.to_id, entry.to_name, calls[-1].arguments)
 
     def _think(self, entry: entries.ReasoningDelta) -> None:
-        if self._facts.replies[entry.request] is self._reply:
+        if self._sends_thoughts and self._facts.replies[entry.request] is self._reply:
             self._thoughts.append(entry.text)
 
     def _answer(self, entry: entries.Answered) -> None:
@@ -224,6 +210,7 @@ class Ledger:
             self._deliver(each)
 
     def _deliver(self, queued: entries.Queued) -> None:
+        self.unsent = True
         self.waiting.remove(queued)
         self._add(UserMessage(queued.text))
 
@@ -265,7 +252,7 @@ class Ledger:
     def _add(self, message: Message) -> None:
         self.count += 1
         if self.estimates:
-            self.tokens += _tokens(message)
+            self.tokens += tokens_of(message)
         (self.messages if self._open is None else self._added).append(message)
 
     # ------------------------------------------------------------------ compaction
@@ -273,16 +260,30 @@ class Ledger:
     def _shorten(self, entry: entries.Compaction) -> None:
         effect = self._compact
         shrunk = entry.tokens_after < entry.tokens_before
+        self.measured = (self.count, self.tokens)
+        self.is_sure = self.is_sure and not self._maybe
         if self._settings.context is None:
-            self._cut(entry, effect)
+            if effect is not None and effect.marker:
+                self._restart(entry, effect)
+            else:
+                self._cut(entry)
         says = effect is not None and (self._settings.context is not None or not effect.marker)
         if says and shrunk and effect.then_say:  # type: ignore[union-attr]
             self._add(UserMessage(effect.then_say))  # type: ignore[union-attr]
 
-    def _cut(self, entry: entries.Compaction, effect: effects.Compact | None) -> None:
-        if effect is not None and effect.marker:
-            self.is_sure = False  # the loop writes the whole context anew
+    def _restart(self, entry: entries.Compaction, effect: effects.Compact) -> None:
+        """Put the marker, the summary and the newest message of the user in the context."""
+        if entry.detail or self._summary is None or not self.is_known:
+            self.is_sure = False
             return
+        users = [m for m in self.messages if type(m) is UserMessage and m.text != effect.marker]
+        newest = users[-1] if len(users) > 1 else UserMessage(effect.then_say)
+        said = AssistantMessage(self._summary[1].text.strip())
+        self.messages, self.count, self.tokens = [], 0, 0
+        for message in (UserMessage(effect.marker), said, newest):
+            self._add(message)
+
+    def _cut(self, entry: entries.Compaction) -> None:
         opened = self._open or Shortened(self.messages)
         if self._open is None:
             self._open, self._added = opened, []
@@ -310,7 +311,7 @@ class Ledger:
         self.wrong = self.wrong_tokens = ""
         self.shortened = None
         self._compare(entry, request.messages)
-        self._sent, self._verified = entry.number, len(self.messages)
+        self._sent, self._verified, self.unsent = entry.number, len(self.messages), False
 
     def _compare(self, entry: entries.Request, sent: Any) -> None:
         """Compare the request with the ledger, and correct the ledger by it."""
@@ -324,12 +325,13 @@ class Ledger:
         elif opened is not None:
             self.shortened, self._open = opened, None
             opened.after = sent[: max(length - len(self._added), 0)]
+            opened.tokens = sum(map(tokens_of, opened.after))
             if list(sent[len(opened.after) :]) != [*self._added, *self.tail]:
-                self.wrong = _difference(self._added, sent[len(opened.after) :], self.tail)
-            self._check_tokens(entry)
+                self.wrong = difference(self._added, sent[len(opened.after) :], self.tail)
             self._take_over(sent[:length])
+            self._check_tokens(entry)
         elif extra or not self._is_as_expected(entry, sent, length):
-            self.wrong = _difference(self.messages, sent, self.tail)
+            self.wrong = difference(self.messages, sent, self.tail)
             self._take_over(sent[:length])
         else:
             self._check_tokens(entry)
@@ -369,34 +371,17 @@ class Ledger:
         self.waiting = [each for each in self.waiting if each.text not in texts[-8:]]
 
 
-def _tokens(message: Message) -> int:
-    """Return the size of a message: a quarter of the bytes of each text, and 4 for its frame."""
-    text = message.text
-    if type(message) is not AssistantMessage:
-        return 4 + ((len(text) + 3) >> 2 if text.isascii() else _quarter(text))
-    tokens = 4 + _quarter(text) + _quarter(message.reasoning)
-    for call in message.calls:
-        tokens += _quarter(call.name) + _quarter(call.arguments)
-    return tokens
-
-
-def _quarter(text: str) -> int:
-    size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
-    return (size + 3) >> 2
-
-
-def _difference(expected: Sequence[Message], sent: Sequence[Message], tail: Any) -> str:
-    """Return the first message in which a request differs from the ledger, in words."""
-    wanted = [*expected, *tail]
-    for place, (one, other) in enumerate(zip(wanted, sent, strict=False)):
-        if one != other:
-            return f"message {place} is {_short(other)}, and must be {_short(one)}"
-    if len(sent) > len(wanted):
-        return f"message {len(wanted)} is {_short(sent[len(wanted)])}, and must not be there"
-    return f"message {len(sent)} is missing: {_short(wanted[len(sent)])}"
-
-
-def _short(message: Message) -> str:
-    role = type(message).__name__.removesuffix("Message").lower()
-    calls = f" with {len(message.calls)} calls" if isinstance(message, AssistantMessage) else ""
-    return f"{role}{calls} {message.text[:40]!r}"
+TABLE: Mapping[type, Callable[[Ledger, Any], None]] = {
+    entries.Prompt: Ledger._begin,  # noqa: SLF001
+    entries.Queued: Ledger._queue,  # noqa: SLF001
+    entries.Request: Ledger._send,  # noqa: SLF001
+    entries.ReasoningDelta: Ledger._think,  # noqa: SLF001
+    entries.ToolCall: Ledger._call,  # noqa: SLF001
+    entries.CallRenamed: Ledger._rename,  # noqa: SLF001
+    entries.Answered: Ledger._answer,  # noqa: SLF001
+    entries.Classified: Ledger._classify,  # noqa: SLF001
+    entries.Compaction: Ledger._shorten,  # noqa: SLF001
+    entries.Ended: Ledger._finish,  # noqa: SLF001
+}
+"""The method for each kind of entry. One for all ledgers: a table of bound methods would leave each
+ledger to the garbage collector."""

@@ -202,7 +202,7 @@ def contexts_are_told_truly(subject: Subject) -> Watch:
             continue
         count, tokens = ledger.measured
         over = _is_over(policy, tokens, count)
-        if not ledger.is_sure or (not over and not signal.over):
+        if not ledger.is_sure or ledger.is_late or (not over and not signal.over):
             continue
         if signal.over and not over:
             return f"the context of {tokens} tokens in {count} messages is said to be over"
@@ -224,18 +224,20 @@ def _is_over(policy: Compaction, tokens: int, count: int) -> bool:
     needs=[Need.MACHINE],
 )
 def waiting_messages_are_told(subject: Subject) -> Watch:
-    """A message that comes at the very time of the end of a step may wait for the next one."""
+    """A message that comes while the step ends, at that very time, may wait for the next one."""
     ledger = course_of(subject).ledger
+    begun = 0
     while True:
         entry = yield
         signal = entry.signal
         if type(signal) is not signals.StepClosed:
+            begun = entry.seq
             continue
         for queue, said in ((Queue.STEERING, signal.steering), (_FOLLOW_UP, signal.follow_up)):
-            waits = [each.at_ns for each in ledger.waited if each.queue is queue]
+            waits = [each for each in ledger.waited if each.queue is queue]
             if said and not waits:
                 return f"the machine is told of a {queue} message, and none waits"
-            if not said and waits and waits[0] < entry.at_ns:
+            if not said and waits and (waits[0].at_ns < entry.at_ns or waits[0].seq < begun):
                 return f"a {queue} message waits, and the machine is not told"
 
 

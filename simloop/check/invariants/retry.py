@@ -5,6 +5,8 @@ the least and the greatest draw. Not here: the cost of a failure (counters.py). 
 each wait is judged by the failure right before it, and by no earlier one.
 """
 
+import re
+
 from simloop.check.invariants.course import Course
 from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.machine import course_of
@@ -197,9 +199,9 @@ def _misjudged(policy: RetryPolicy, fault: Fault, entry: Classified) -> str:
             f"the failure {fault.message[:40]!r} is {error}, and is judged as {entry.error_class}"
         )
     if isinstance(policy, ExponentialBackoff):
-        known = _BY_STATUS.get(fault.status if isinstance(fault.status, int) else 0)
+        known = _classes(fault)
         if known is not None and error not in known:
-            return f"status {fault.status} is judged as {error}"
+            return f"the failure {fault.status} {fault.code} is judged as {error}"
         heals = error in _HEALS
     else:
         heals = policy.retryable(error)
@@ -208,6 +210,24 @@ def _misjudged(policy: RetryPolicy, fault: Fault, entry: Classified) -> str:
     return ""
 
 
+def _classes(fault: Fault) -> tuple[ErrorClass, ...] | None:
+    """Return the classes that a failure may have, or None if nothing is known of it."""
+    by_code = _BY_CODE.get(fault.code)
+    if by_code is not None:
+        return (by_code,)
+    known = _BY_STATUS.get(fault.status if isinstance(fault.status, int) else 0)
+    if known is not None and _THROTTLED.search(fault.message):
+        return tuple(each for each in known if each is not ErrorClass.OVERFLOW)
+    return known
+
+
+_BY_CODE = {
+    "insufficient_quota": ErrorClass.QUOTA,
+    "billing_error": ErrorClass.QUOTA,
+    "context_length_exceeded": ErrorClass.OVERFLOW,
+}
+"""The codes that tell the class whatever the status is."""
+_THROTTLED = re.compile(r"rate limit|too many requests|per minute", re.IGNORECASE)
 _LIMITED = (ErrorClass.RATE_LIMIT, ErrorClass.QUOTA, ErrorClass.OVERFLOW)
 _DOWN = (ErrorClass.SERVER, ErrorClass.QUOTA, ErrorClass.OVERFLOW)
 _BUSY = (ErrorClass.OVERLOADED, ErrorClass.QUOTA, ErrorClass.OVERFLOW)

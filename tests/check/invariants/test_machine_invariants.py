@@ -15,7 +15,7 @@ TWO = {"say": "I look twice.", "call": [{"look": {}}, {"look": {}}]}
 CASES = [
     (
         "machine-repeats-itself",
-        part(f"{AGENT}._record_transition", "NAMES[type(state)]", "'ready'"),
+        part(f"{AGENT}._drive_on", "NAMES[type(state)]", "'ready'"),
         scenario(DONE),
     ),
     (

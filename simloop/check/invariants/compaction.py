@@ -1,0 +1,337 @@
+"""Invariants on compactions: why they are tried, what they take away, and what they gain.
+
+The context after a compaction is known from the next request. Not here: the messages that are added
+besides (conservation.py). The rule to keep: a scripted context has sizes of its own, so only its
+reasons are judged.
+"""
+
+from collections.abc import Sequence
+
+from simloop.check.invariants.course import Course
+from simloop.check.invariants.invariant import Need, Watch, invariant
+from simloop.check.invariants.ledger import Ledger
+from simloop.check.invariants.machine import course_of
+from simloop.check.invariants.shortened import Shortened
+from simloop.check.invariants.subject import Subject
+from simloop.kernel import effects, signals
+from simloop.kernel.errorclass import ErrorClass
+from simloop.kernel.policies import CompactionStrategy
+from simloop.kernel.states import ClosingStep, Compacting, Finished
+from simloop.messages import (
+    AssistantMessage,
+    FinishReason,
+    Message,
+    SummaryMessage,
+    ToolMessage,
+    UserMessage,
+)
+from simloop.trace.entries import Compaction, Prompt, Request, Transition
+
+_USABLE = (FinishReason.STOP, FinishReason.OTHER)
+
+
+@invariant(
+    "A compaction says truly how large the context was, and whether it is smaller now.",
+    "BUGS.md B4, B5, B15",
+    sees=[Compaction, Transition],
+    needs=[Need.MACHINE],
+)
+def compactions_tell_their_gain(subject: Subject) -> Watch:
+    """One that removes nothing, or makes the context no smaller, has not helped."""
+    course = course_of(subject)
+    ledger, last = course.ledger, None
+    while True:
+        entry = yield
+        if type(entry) is Compaction:
+            last = entry
+            wrong = _wrong_sizes(entry, ledger)
+            if wrong:
+                return wrong
+        elif type(entry.signal) is signals.ContextCompacted and last is not None:
+            gained = last.tokens_after < last.tokens_before
+            if entry.signal.shrunk is not gained:
+                sizes = f"from {last.tokens_before} to {last.tokens_after} tokens"
+                return f"the machine is told otherwise than that the context goes {sizes}"
+
+
+def _wrong_sizes(entry: Compaction, ledger: Ledger) -> str:
+    _, tokens = ledger.measured
+    if ledger.estimates and ledger.is_sure and not ledger.is_late and entry.tokens_before != tokens:
+        return f"a compaction begins with {tokens} tokens, and says {entry.tokens_before}"
+    if entry.strategy and entry.tokens_after >= entry.tokens_before and not ledger.restarts:
+        return (
+            f"{entry.strategy} leaves {entry.tokens_after} tokens of {entry.tokens_before}, "
+            "and counts as a compaction"
+        )
+    if not entry.strategy and entry.tokens_after != entry.tokens_before:
+        return "a compaction changes the context, and names no strategy"
+    return ""
+
+
+@invariant(
+    "A compaction takes away exactly the messages that it counts; the others stay as they were, in "
+    "order.",
+    "BUGS.md B10, B12",
+    sees=[Request],
+    needs=[Need.MACHINE],
+)
+def compactions_keep_the_rest(subject: Subject) -> Watch:
+    """A new summary stands in the place of the messages that are gone."""
+    ledger = course_of(subject).ledger
+    while True:
+        entry = yield
+        shortened = ledger.shortened
+        if shortened is None or entry.purpose != "main":
+            continue
+        before, after = len(shortened.before), len(shortened.after)
+        if before - shortened.removed != after:
+            gone = f"{shortened.removed} of {before} messages"
+            return f"{gone} are said to be gone, and {after} are left"
+        rest = _new_messages(shortened)
+        if len(rest) > _summaries(shortened) or any(type(m) is not SummaryMessage for m in rest):
+            return f"a message is new, changed or in another place: {rest[0]!r:.80}"
+        size = shortened.compactions[-1].tokens_after
+        if ledger.estimates and shortened.tokens != size:
+            return f"a compaction leaves {shortened.tokens} tokens, and says {size}"
+
+
+def _new_messages(shortened: Shortened) -> list[Message]:
+    """Return the messages of `after` that do not follow one another in `before`."""
+    before = iter(shortened.before)
+
+    def follows(message: Message) -> bool:
+        if type(message) is SummaryMessage and message not in shortened.before:
+            return False
+        return any(other == message for other in before)
+
+    return [message for message in shortened.after if not follows(message)]
+
+
+def _summaries(shortened: Shortened) -> int:
+    return sum(each.strategy == CompactionStrategy.SUMMARISE for each in shortened.compactions)
+
+
+@invariant(
+    "A compaction never takes away the newest message of the user.",
+    "BUGS.md B10, B13",
+    sees=[Request],
+    needs=[Need.MACHINE],
+)
+def compactions_keep_the_question(subject: Subject) -> Watch:
+    """A model that does not see the question answers another one."""
+    ledger = course_of(subject).ledger
+    while True:
+        entry = yield
+        shortened = ledger.shortened
+        if shortened is None or entry.purpose != "main":
+            continue
+        newest = _newest_user(shortened.before)
+        if newest is not None and _newest_user(shortened.after) != newest:
+            return f"the newest message of the user is gone: {newest.text[:60]!r}"
+
+
+def _newest_user(messages: Sequence[Message]) -> UserMessage | None:
+    for message in reversed(messages):
+        if type(message) is UserMessage:
+            return message
+    return None
+
+
+@invariant(
+    "A compaction takes a call and its results away together.",
+    "BUGS.md B19, D22",
+    sees=[Request],
+    needs=[Need.MACHINE],
+)
+def compactions_keep_pairs(subject: Subject) -> Watch:
+    """A provider refuses a request with one of them."""
+    ledger = course_of(subject).ledger
+    while True:
+        entry = yield
+        shortened = ledger.shortened
+        if shortened is None or entry.purpose != "main":
+            continue
+        answered = {m.call_id for m in shortened.before if type(m) is ToolMessage}
+        calls: set[str] = set()
+        results: set[str] = set()
+        for message in shortened.after:
+            if type(message) is AssistantMessage:
+                calls.update(call.id for call in message.calls if call.id in answered)
+            elif type(message) is ToolMessage:
+                results.add(message.call_id)
+        if calls != results:
+            return f"a call and its result are parted: {min(calls ^ results)!r}"
+
+
+@invariant(
+    "A summary in the context is the model's own, whole, and of the messages in whose place it is.",
+    "BUGS.md B6, B10, B11",
+    sees=[Request],
+    needs=[Need.MACHINE],
+)
+def summaries_are_the_models(subject: Subject) -> Watch:
+    """A summary goes only into a newer one. One that was cut off, empty or failed is none."""
+    ledger = course_of(subject).ledger
+    while True:
+        entry = yield
+        shortened = ledger.shortened
+        if shortened is None or entry.purpose != "main":
+            continue
+        wrong = _wrong_summary(shortened)
+        if wrong:
+            return wrong
+
+
+def _wrong_summary(shortened: Shortened) -> str:
+    new = [m for m in _new_messages(shortened) if type(m) is SummaryMessage]
+    gone = [m for m in shortened.before if type(m) is SummaryMessage and m not in shortened.after]
+    if not new:
+        return "an earlier summary is gone, and no newer one has it" if gone else ""
+    if shortened.summary is None:
+        return "a summary is in the context, and the model was not asked for one"
+    asked, reply = shortened.summary
+    if reply.text.strip() != new[-1].text:
+        return f"the summary is {new[-1].text[:40]!r}, and the model said {reply.text[:40]!r}"
+    if reply.finish not in _USABLE or not new[-1].text:
+        return f"a summary of {len(reply.text)} characters that ended with {reply.finish} is used"
+    if _summaries(shortened) == 1 == len(shortened.compactions):
+        kept = list(shortened.after)
+        removed = [m for m in shortened.before if m not in kept]
+        if any(m not in asked for m in removed):
+            return "a message is gone that the model was not asked to summarise"
+    return ""
+
+
+@invariant(
+    "A compaction is tried only when the context is over its trigger, or, forced, after a reply "
+    "that was cut off or a request that was too long.",
+    "BUGS.md B2, B3, B8, C5",
+    sees=[Transition],
+    needs=[Need.MACHINE],
+)
+def compactions_have_a_reason(subject: Subject) -> Watch:
+    """A context that is small enough is left as it is."""
+    course = course_of(subject)
+    while True:
+        entry = yield
+        asked = course.asked[-1] if course.asked else None
+        if type(asked) is not effects.Compact or course.noted:
+            continue
+        signal = entry.signal
+        if not asked.forced:
+            if not (type(signal) is signals.ContextMeasured and signal.over):
+                return "a compaction is tried, and the context is not over its trigger"
+        elif not _has_overflowed(course):
+            return "a compaction is forced, and no reply was cut off and no request too long"
+
+
+def _has_overflowed(course: Course) -> bool:
+    signal = course.signal
+    if type(signal) is signals.ModelFailed:
+        return signal.error is ErrorClass.OVERFLOW
+    state = None if course.before is None else course.before.state
+    cut = type(state) is ClosingStep and state.reply.finish is FinishReason.LENGTH
+    return type(signal) is signals.StepClosed and cut
+
+
+@invariant(
+    "A context that is over its trigger is compacted while an attempt is left.",
+    "BUGS.md B7, B9",
+    sees=[Transition],
+    needs=[Need.MACHINE],
+)
+def full_contexts_are_compacted(subject: Subject) -> Watch:
+    """Before the next request, and not after the provider has refused it."""
+    course = course_of(subject)
+    while True:
+        entry = yield
+        signal = entry.signal
+        if type(signal) is not signals.ContextMeasured or not signal.over or course.run is None:
+            continue
+        asked = course.asked[-1] if course.asked else None
+        if type(asked) is not effects.Compact and not _is_spent(course):
+            return "the context is over its trigger, an attempt is left, and none is made"
+
+
+def _is_spent(course: Course) -> bool:
+    """Return whether a bound or a threshold of the machine is reached."""
+    run, machine = course.run, course.machine
+    given = [*machine.bounds.values(), *getattr(machine, "thresholds", {}).values()]
+    return any(getattr(run, bound.counter) >= bound.at for bound in given)
+
+
+@invariant(
+    "A reply that was cut off forces a compaction while an attempt is left.",
+    "BUGS.md A9, B1",
+    sees=[Transition],
+    needs=[Need.MACHINE],
+)
+def cut_replies_make_room(subject: Subject) -> Watch:
+    """The model has no room for a whole reply."""
+    return _makes_room(subject, signals.StepClosed)
+
+
+@invariant(
+    "A request that is too long forces a compaction while an attempt is left.",
+    "BUGS.md B1, B17",
+    sees=[Transition],
+    needs=[Need.MACHINE],
+)
+def overflows_make_room(subject: Subject) -> Watch:
+    """The provider says that the context is too long."""
+    return _makes_room(subject, signals.ModelFailed)
+
+
+def _makes_room(subject: Subject, after: type[signals.Signal]) -> Watch:
+    course = course_of(subject)
+    while True:
+        entry = yield
+        if type(entry.signal) is not after or not _has_overflowed(course) or course.run is None:
+            continue
+        asked = course.asked[-1] if course.asked else None
+        state = course.run.state
+        ended = type(state) is Finished and bool(state.limit)
+        if type(asked) is not effects.Compact and not ended:
+            return "the context is too long, an attempt is left, and none is made"
+
+
+@invariant(
+    "A run tries no more compactions than max_compaction_attempts.",
+    "BUGS.md B1, B17, B18, A14",
+    sees=[Prompt, Transition],
+    needs=[Need.MACHINE],
+)
+def compactions_are_bounded(subject: Subject) -> Watch:
+    """Normal and forced ones together, whether or not they help."""
+    course = course_of(subject)
+    most = course.settings.limits.max_compaction_attempts
+    tried = 0
+    while True:
+        entry = yield
+        if type(entry) is Prompt:
+            tried = 0
+        elif type(entry.signal) is signals.ContextCompacted:
+            tried += 1
+            if tried > most:
+                return f"compaction {tried} of a run is tried; {most} are allowed"
+
+
+@invariant(
+    "After a forced compaction that gained nothing the run ends.",
+    "BUGS.md B1, B5, B15",
+    sees=[Transition],
+    needs=[Need.MACHINE],
+)
+def vain_compactions_end_runs(subject: Subject) -> Watch:
+    """The same request would be refused again."""
+    course = course_of(subject)
+    while True:
+        entry = yield
+        if entry.signal != _IN_VAIN or course.before is None or course.run is None:
+            continue
+        state = course.before.state
+        if type(state) is Compacting and state.forced and type(course.run.state) is not Finished:
+            return "the run goes on after a forced compaction that gained nothing"
+
+
+_IN_VAIN = signals.ContextCompacted(shrunk=False)

@@ -1,0 +1,172 @@
+"""Invariants on the decisions of a machine after a reply: whether the run goes on, and with what.
+
+Not here: what a failure leads to (retry.py, compaction.py) and what bounds a run (counters.py). The
+rule to keep: each decision is judged by the reply and by the messages that wait, as a user sees it.
+"""
+
+from simloop.check.invariants.course import Course
+from simloop.check.invariants.invariant import Need, Watch, invariant
+from simloop.check.invariants.machine import course_of
+from simloop.check.invariants.subject import Subject
+from simloop.kernel import effects, signals
+from simloop.kernel.machine import Feature
+from simloop.kernel.states import ClosingStep, Finished, ReplyFacts
+from simloop.messages import FinishReason, Outcome, Queue
+from simloop.trace.entries import Ended, Prompt, Queued, Request, Transition
+
+
+def _closed(course: Course) -> ReplyFacts | None:
+    """Return the reply of the step that the newest transition closes."""
+    state = None if course.before is None else course.before.state
+    closes = type(course.signal) is signals.StepClosed and not course.noted
+    return state.reply if closes and type(state) is ClosingStep else None
+
+
+def _is_answer(reply: ReplyFacts) -> bool:
+    return reply.finish is FinishReason.STOP and reply.text and not reply.calls
+
+
+@invariant(
+    "A whole answer of the model, with nothing left to do, ends its run as completed.",
+    "BUGS.md A3, E2",
+    sees=[Transition],
+    needs=[Need.MACHINE],
+)
+def answers_complete_runs(subject: Subject) -> Watch:
+    """A limit that the answer reaches does not make it an early end."""
+    course = course_of(subject)
+    while True:
+        entry = yield
+        reply = _closed(course)
+        if reply is None or not _is_answer(reply) or course.run is None:
+            continue
+        if entry.signal != signals.StepClosed():
+            continue  # the user has said something more
+        state = course.run.state
+        if type(state) is Finished and state.outcome is not Outcome.COMPLETED:
+            return f"the run ends as {state.outcome} after a whole answer"
+
+
+@invariant(
+    "After a whole answer the model is asked again only if the user has said something.",
+    "BUGS.md A3, B13",
+    sees=[Prompt, Queued, Transition, Request],
+    needs=[Need.MACHINE],
+)
+def answers_are_not_asked_again(subject: Subject) -> Watch:
+    """Nobody waits for a second answer."""
+    course = course_of(subject)
+    answered = False
+    while True:
+        entry = yield
+        kind = type(entry)
+        if kind is Request:
+            if answered and entry.purpose == "main":
+                return f"request {entry.number} is sent after a whole answer"
+        elif kind is not Transition:
+            answered = False
+        elif not answered:
+            reply = _closed(course)
+            answered = reply is not None and _is_answer(reply) and not course.ledger.waited
+
+
+@invariant(
+    "A run is not completed while a message of the user waits for it.",
+    "BUGS.md B12",
+    sees=[Transition],
+    needs=[Need.MACHINE],
+)
+def waiting_messages_prolong_runs(subject: Subject) -> Watch:
+    """In a design without a queue the message is the next prompt."""
+    course = course_of(subject)
+    has_queue = Feature.QUEUE not in course.machine.unsupported
+    waits = False
+    while True:
+        entry = yield
+        signal = entry.signal
+        if type(signal) is signals.StepClosed:
+            waits = signal.steering or signal.follow_up
+        elif course.asked and type(course.asked[-1]) is effects.CallModel:
+            waits = False
+        if waits and has_queue and course.run is not None:
+            state = course.run.state
+            if type(state) is Finished and state.outcome is Outcome.COMPLETED:
+                return "the run is completed, and a message of the user waits"
+
+
+@invariant(
+    "A message of the user that is taken into a run is sent to the model in that run.",
+    "BUGS.md B12",
+    sees=[Prompt, Transition, Request, Ended],
+    needs=[Need.MACHINE],
+)
+def taken_messages_are_sent(subject: Subject) -> Watch:
+    """A message that no request has is answered by nobody."""
+    ledger = course_of(subject).ledger
+    while True:
+        entry = yield
+        if type(entry) is Ended and entry.outcome is Outcome.COMPLETED and ledger.unsent:
+            return "the run is completed, and a message of the user was taken and not sent"
+
+
+@invariant(
+    "A follow-up is taken only when the run would otherwise end.",
+    "BUGS.md B12, D21",
+    sees=[Transition],
+    needs=[Need.MACHINE],
+)
+def follow_ups_wait(subject: Subject) -> Watch:
+    """Not between the calls of a reply and their results."""
+    course = course_of(subject)
+    while True:
+        yield
+        reply = _closed(course)
+        if reply is None or not reply.calls:
+            continue
+        for effect in course.asked:
+            if type(effect) is effects.TakeQueued and effect.queue is Queue.FOLLOW_UP:
+                return "a follow-up is taken while the model works with its tools"
+
+
+@invariant(
+    "Each model call costs a step, an error or a compaction of those that bound the run.",
+    "BUGS.md A11, A12, A2",
+    sees=[Prompt, Transition],
+    needs=[Need.MACHINE],
+)
+def every_call_costs(subject: Subject) -> Watch:
+    """A way round that costs nothing can be taken without end."""
+    course = course_of(subject)
+    machine = course.machine
+    given = [*machine.bounds.values(), *getattr(machine, "thresholds", {}).values()]
+    counters = [bound.counter for bound in given]
+    ends = any(not bound.resets for bound in given)
+    last: list[int] = []
+    while True:
+        entry = yield
+        if type(entry) is Prompt:
+            last = []
+        elif course.asked and type(course.asked[-1]) is effects.CallModel and not course.noted:
+            run = course.run
+            spent = [getattr(run, counter) for counter in counters]
+            if ends and spent == last:
+                return "a model call follows another one, and nothing was spent between them"
+            last = spent
+
+
+@invariant(
+    "A counter that is said to reset is zero after each whole reply.",
+    "BUGS.md E6",
+    sees=[Transition],
+    needs=[Need.MACHINE],
+)
+def counters_reset(subject: Subject) -> Watch:
+    """The failures of one step do not count in the next one."""
+    course = course_of(subject)
+    names = [bound.counter for bound in course.machine.bounds.values() if bound.resets]
+    while True:
+        entry = yield
+        if names and type(entry.signal) is signals.ModelReplied:
+            for name in names:
+                if getattr(course.run, name):
+                    return f"{name} is {getattr(course.run, name)} after a whole reply"

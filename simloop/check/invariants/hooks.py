@@ -1,0 +1,288 @@
+"""Invariants on the runs of hooks: which run, how often, in which order and for how long.
+
+Not here: what they change (hook_changes.py). The rule to keep: an end from outside may come before
+any hook, so nothing is missing in a run that is stopped.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from simloop.check.invariants.invariant import Need, Watch, invariant
+from simloop.check.invariants.machine import course_of
+from simloop.check.invariants.subject import Subject
+from simloop.engine.hooks import (
+    AFTER_LLM_CALL,
+    AFTER_TOOL_CALL,
+    BEFORE_LLM_CALL,
+    BEFORE_TOOL_CALL,
+    Hooks,
+)
+from simloop.kernel import effects, signals
+from simloop.kernel.policies import OnHookFailure, ToolOrder
+from simloop.trace.entries import (
+    Answered,
+    CallBegun,
+    Hook,
+    Prompt,
+    Request,
+    StopRequested,
+    ToolResult,
+    ToolStarted,
+    Transition,
+)
+from simloop.world.user_function import UserFunction
+
+_NS_PER_MS = 1_000_000
+_POINTS = (BEFORE_LLM_CALL, AFTER_LLM_CALL, BEFORE_TOOL_CALL, AFTER_TOOL_CALL)
+
+
+def hooks_of(subject: Subject) -> Mapping[str, tuple[UserFunction, ...]]:
+    """Return the hooks of each point."""
+    settings = course_of(subject).settings
+    hooks: Hooks = settings.hooks
+    return {point: getattr(hooks, point) for point in _POINTS}
+
+
+class _Chain:
+    """The hooks of one point, of which the one at `place` runs next; `ended` after a veto."""
+
+    __slots__ = ("ended", "names", "place")
+
+    def __init__(self, hooks: tuple[UserFunction, ...]) -> None:
+        self.names = [hook.name for hook in hooks]
+        self.place = 0
+        self.ended = False
+
+    def begin(self) -> None:
+        self.place, self.ended = 0, False
+
+    @property
+    def missing(self) -> str:
+        """Return the name of a hook that has not run, or an empty text."""
+        return "" if self.ended or self.place >= len(self.names) else self.names[self.place]
+
+    def run(self, hook: Hook, *, ends: bool) -> str:
+        """Return why `hook` must not run now, or an empty text."""
+        if not self.missing:
+            return f"the hook {hook.hook} runs at {hook.point}, and none may run any more"
+        if self.missing != hook.hook:
+            return f"the hook {hook.hook} runs at {hook.point} before {self.missing}"
+        self.place += 1
+        self.ended = ends
+        return ""
+
+
+def _ends_the_chain(hook: Hook, on_failure: str) -> bool:
+    """Return whether no later hook of the point runs: after a veto, and after some failures."""
+    if hook.result == "blocked":
+        return True
+    if hook.result == "ok":
+        return False
+    if on_failure == OnHookFailure.BLOCK_CALL:
+        return hook.point in (BEFORE_LLM_CALL, BEFORE_TOOL_CALL)
+    tools = hook.point in (BEFORE_TOOL_CALL, AFTER_TOOL_CALL)
+    return on_failure == OnHookFailure.ERROR_RESULT and tools
+
+
+@invariant(
+    "The hooks of a model call run in their order, each once: before its request, and after its "
+    "step.",
+    "BUGS.md D15, D16",
+    sees=[Hook, Request, Transition],
+    needs=[Need.MACHINE],
+)
+def hooks_of_calls_run_in_order(subject: Subject) -> Watch:
+    """A veto ends the chain. A call that is made after an abort has no hooks."""
+    course, hooks = course_of(subject), hooks_of(subject)
+    on_failure = course.settings.hook_isolation.on_failure
+    chains = {point: _Chain(hooks[point]) for point in (BEFORE_LLM_CALL, AFTER_LLM_CALL)}
+    before, after = chains[BEFORE_LLM_CALL], chains[AFTER_LLM_CALL]
+    while True:
+        entry = yield
+        kind = type(entry)
+        if kind is Hook:
+            chain = chains.get(entry.point)
+            if chain is not None:
+                wrong = chain.run(entry, ends=_ends_the_chain(entry, on_failure))
+                if wrong:
+                    return wrong
+        elif kind is Request:
+            aborted = course.asked and getattr(course.asked[-1], "aborted", False)
+            if (
+                before.missing
+                and entry.purpose == "main"
+                and not aborted
+                and not subject.facts.stop
+            ):
+                return f"request {entry.number} is sent without the hook {before.missing}"
+        elif not course.noted:
+            if (
+                after.missing
+                and type(entry.signal) is signals.StepClosed
+                and not subject.facts.stop
+            ):
+                return f"a step ends without the hook {after.missing}"
+            before.begin()
+            after.begin()
+            asked = type(course.asked[-1]) if course.asked else None
+            before.ended = asked is not effects.CallModel
+            after.ended = asked is not effects.CloseStep
+
+
+@invariant(
+    "The hooks of a tool call run in their order, each once: before the tool starts, and after it "
+    "has ended.",
+    "BUGS.md D15, D16",
+    sees=[Prompt, CallBegun, Hook, ToolStarted, ToolResult, Answered],
+    needs=[Need.MACHINE],
+)
+def hooks_of_tools_run_in_order(subject: Subject) -> Watch:
+    """A call that a hook forbids does not run. Of tools that run at once the hooks are counted."""
+    course, hooks, facts = course_of(subject), hooks_of(subject), subject.facts
+    settings = course.settings
+    before, after = _Chain(hooks[BEFORE_TOOL_CALL]), _Chain(hooks[AFTER_TOOL_CALL])
+    at_once = settings.tool_execution.order is ToolOrder.PARALLEL
+    guards, reports = bool(before.names) and not at_once, bool(after.names) and not at_once
+    before.ended = after.ended = True
+    begun = vetoed = ""
+    on_failure = settings.hook_isolation.on_failure
+    while True:
+        entry = yield
+        kind = type(entry)
+        if kind is Prompt:
+            before.ended = after.ended = True
+        elif kind is CallBegun:
+            before.begin()
+            begun, vetoed = entry.call_id, ""
+        elif kind is Hook:
+            chain = {BEFORE_TOOL_CALL: before, AFTER_TOOL_CALL: after}.get(entry.point)
+            if chain is None or at_once:
+                continue
+            ends = _ends_the_chain(entry, on_failure)
+            wrong = chain.run(entry, ends=ends)
+            if wrong:
+                return wrong
+            if ends and chain is before:
+                vetoed = begun
+        elif kind is ToolStarted:
+            if guards and (before.missing or begun != entry.call_id):
+                return f"the tool of call {entry.call_id!r} starts without its hooks"
+            if vetoed and vetoed == entry.call_id:
+                return f"the tool of call {entry.call_id!r} starts, and a hook forbade it"
+            before.ended = True
+        elif kind is ToolResult:
+            if reports and (settings.report_failed_tools or not entry.is_error):
+                after.begin()
+        elif facts.stop is None:
+            if entry.ran and reports and after.missing and not _is_failing(course.settings):
+                return f"call {entry.call_id!r} is answered without the hook {after.missing}"
+            if entry.ran and vetoed == entry.call_id:
+                return f"call {entry.call_id!r} is said to have run, and a hook forbade it"
+            after.ended = before.ended = True
+
+
+def _is_failing(settings: Any) -> bool:
+    return bool(settings.hook_isolation.on_failure == OnHookFailure.FAIL_RUN)
+
+
+@invariant(
+    "Each hook runs as often as there are calls at its point, also where tools run at once.",
+    "BUGS.md D15, D20",
+    sees=[CallBegun, ToolResult, Hook, StopRequested, Prompt, Transition],
+    needs=[Need.MACHINE],
+)
+def hooks_run_for_each_call(subject: Subject) -> Watch:
+    """After a veto the later hooks of that call do not run."""
+    course, hooks = course_of(subject), hooks_of(subject)
+    settings = course.settings
+    on_failure = settings.hook_isolation.on_failure
+    firsts = {point: hooks[point][0].name for point in _TOOL_POINTS if hooks[point]}
+    places = {
+        (point, hook.name): i for point in _TOOL_POINTS for i, hook in enumerate(hooks[point])
+    }
+    names = {
+        point: len({hook.name for hook in hooks[point]}) == len(hooks[point]) for point in hooks
+    }
+    calls = dict.fromkeys(_TOOL_POINTS, 0)
+    runs: dict[tuple[str, int], int] = {}
+    ended: dict[tuple[str, int], int] = {}
+    while True:
+        entry = yield
+        kind = type(entry)
+        if not firsts:
+            continue
+        if kind is CallBegun:
+            calls[BEFORE_TOOL_CALL] += 1
+        elif kind is ToolResult:
+            if settings.report_failed_tools or not entry.is_error:
+                calls[AFTER_TOOL_CALL] += 1
+        elif kind is Hook:
+            place = places.get((entry.point, entry.hook))
+            if place is not None:
+                key = entry.point, place
+                runs[key] = runs.get(key, 0) + 1
+                if _ends_the_chain(entry, on_failure):
+                    ended[key] = ended.get(key, 0) + 1
+        elif kind is Transition and _returned(entry) and not subject.facts.stop:
+            for point in firsts:
+                given = point, hooks[point], calls[point], runs, ended
+                wrong = _miscounted(*given) if names[point] else ""
+                if wrong:
+                    return wrong
+        if kind is Prompt or (kind is Transition and not course.noted and _ends_step(entry)):
+            calls = dict.fromkeys(_TOOL_POINTS, 0)
+            runs, ended = {}, {}
+
+
+_TOOL_POINTS = (BEFORE_TOOL_CALL, AFTER_TOOL_CALL)
+
+
+def _returned(entry: Transition) -> bool:
+    return type(entry.signal) is signals.ToolsReturned
+
+
+def _ends_step(entry: Transition) -> bool:
+    return type(entry.signal) is not signals.ModelReplied
+
+
+def _miscounted(
+    point: str,
+    hooks: tuple[UserFunction, ...],
+    calls: int,
+    runs: Mapping[tuple[str, int], int],
+    ended: Mapping[tuple[str, int], int],
+) -> str:
+    """Return the hook that has not run for each call, in words."""
+    expected = calls
+    for place, hook in enumerate(hooks):
+        count = runs.get((point, place), 0)
+        if count != expected:
+            return (
+                f"the hook {hook.name} ran {count} times at {point}, and must run {expected} times"
+            )
+        expected -= ended.get((point, place), 0)
+    return ""
+
+
+@invariant(
+    "A hook takes no longer than its limit, is not given up before it, and is waited for.",
+    "BUGS.md D15, C12",
+    sees=[CallBegun, ToolResult, Hook],
+    needs=[Need.MACHINE],
+)
+def hooks_keep_their_limit(subject: Subject) -> Watch:
+    """The limit binds async hooks. A hook of a scenario takes the time that it states."""
+    course = course_of(subject)
+    limit_ms = course.settings.hook_isolation.timeout_ms
+    limit_ns = None if limit_ms is None else limit_ms * _NS_PER_MS
+    waits = {(p, h.name) for p, hooks in hooks_of(subject).items() for h in hooks if h.is_async}
+    while True:
+        entry = yield
+        if type(entry) is not Hook:
+            continue
+        took, what = entry.took_ns, f"the hook {entry.hook}"
+        if entry.result == "timed-out":
+            if limit_ns is None or took < limit_ns:
+                return f"{what} is given up after {took} ns, and its limit is {limit_ns} ns"
+        elif limit_ns is not None and took > limit_ns and (entry.point, entry.hook) in waits:
+            return f"{what} takes {took} ns, and its limit is {limit_ns} ns"

@@ -1,0 +1,97 @@
+"""Invariants on limits in time: nothing takes longer than its limit, or is ended before it.
+
+Not here: the limits of tools (tool_runs.py) and of hooks (hooks.py), and those that count
+(counters.py). The rule to keep: each limit counts from the begin of what it bounds, so that no
+progress moves it.
+"""
+
+from simloop.check.invariants.invariant import Need, Watch, invariant
+from simloop.check.invariants.machine import course_of
+from simloop.check.invariants.subject import Subject
+from simloop.kernel.policies import ToolStart
+from simloop.messages import StopCause
+from simloop.trace.entries import (
+    Classified,
+    Compaction,
+    Ended,
+    Error,
+    Finish,
+    Prompt,
+    Request,
+    StopRequested,
+    StreamCut,
+)
+
+_NS_PER_MS = 1_000_000
+
+
+@invariant(
+    "A model call is ended at its limits, for the first part and for the whole, and not before.",
+    "BUGS.md C12, B16",
+    sees=[Request, Finish, Error, StreamCut, Classified, Compaction],
+    needs=[Need.MACHINE],
+)
+def model_calls_keep_their_limits(subject: Subject) -> Watch:
+    """A callback, and a tool that starts when called, may take time of their own."""
+    course, facts = course_of(subject), subject.facts
+    settings = course.settings
+    limits, callbacks = settings.limits, settings.callbacks
+    whole_ns = limits.model_call_timeout_ms * _NS_PER_MS
+    first_ns = min(limits.first_part_timeout_ms * _NS_PER_MS, whole_ns)
+    exact = settings.tool_execution.start is not ToolStart.WHEN_CALLED
+    exact = exact and not any((callbacks.on_chunk, callbacks.on_text, callbacks.on_tool_call))
+    number = 0
+    while True:
+        entry = yield
+        kind = type(entry)
+        if kind is Request:
+            number = entry.number
+            continue
+        reply = facts.replies.get(number)
+        if reply is None:
+            continue
+        took_ns = entry.at_ns - reply.sent_ns
+        if kind is Classified or kind is Compaction:
+            timed_out = kind is Classified and entry.fault is not None
+            timed_out = timed_out and entry.fault.code == "timeout"
+            if not timed_out:
+                continue
+            limit_ns = first_ns if reply.first_ns is None else whole_ns
+            if took_ns < limit_ns or (exact and took_ns > limit_ns):
+                return (
+                    f"request {number} is given up after {took_ns} ns, and may take {limit_ns} ns"
+                )
+        elif took_ns > whole_ns:
+            return f"the reply to request {number} takes {took_ns} ns, and may take {whole_ns} ns"
+        elif reply.first_ns is not None and reply.first_ns - reply.sent_ns > first_ns:
+            waited = reply.first_ns - reply.sent_ns
+            return f"reply {number} begins after {waited} ns, and must begin within {first_ns} ns"
+
+
+@invariant(
+    "A run is stopped when its max_wall_clock is over, and not before.",
+    "BUGS.md A14, C1",
+    sees=[Prompt, StopRequested, Ended],
+    needs=[Need.LIMITS],
+)
+def runs_keep_their_wall_clock(subject: Subject) -> Watch:
+    """Counted from the prompt, whatever the run waits for."""
+    limits = subject.limits
+    assert limits is not None
+    most_ms = limits.max_wall_clock_ms
+    begun_ns, is_stopped = 0, False
+    while True:
+        entry = yield
+        kind = type(entry)
+        if kind is Prompt:
+            begun_ns, is_stopped = entry.at_ns, False
+            continue
+        took_ns = entry.at_ns - begun_ns
+        if kind is StopRequested:
+            is_stopped = True
+            if entry.cause is StopCause.WALL_CLOCK and (
+                most_ms is None or took_ns < most_ms * _NS_PER_MS
+            ):
+                return f"the run is stopped after {took_ns} ns, and may take {most_ms} ms"
+        elif most_ms is not None and took_ns > most_ms * _NS_PER_MS and not is_stopped:
+            return f"the run takes {took_ns} ns, and may take {most_ms} ms"

@@ -1,0 +1,90 @@
+"""Each invariant on hooks is violated by an engine that is broken in one line."""
+
+import pytest
+from faultyparts import DONE, LOOK, Part, faulty, part, scenario, violated
+
+from simloop import Scenario
+
+HANDLERS = "engine.handlers:EffectHandlers"
+CALLS = "engine.tool_calls:ToolCalls"
+CODE = "engine.user_code:UserCode"
+BEFORE = [{"at": "before_llm_call", "name": "one"}, {"at": "before_llm_call", "name": "two"}]
+TOOL = [{"at": "before_tool_call", "name": "one"}, {"at": "before_tool_call", "name": "two"}]
+AFTER = [{"at": "after_tool_call", "name": "one"}, {"at": "after_tool_call", "name": "two"}]
+READS = {"look": {"returns": "seen", "parameters": {"path": "string?"}}}
+FAILS = [{"at": "before_tool_call", "arguments": {"path": "b"}, "hangs": True, "waits": "after"}]
+TWICE = {"call": [LOOK.call, LOOK.call]}
+
+CASES = [
+    (
+        "hooks-of-calls-run-in-order",
+        part(f"{CODE}.fire", "for hook in hooks:", "for hook in hooks[::-1]:"),
+        scenario(DONE, hooks=BEFORE),
+    ),
+    (
+        "hooks-of-calls-run-in-order",
+        part(f"{HANDLERS}._report_step", "if hooks.after_llm_call:", "if False:"),
+        scenario(DONE, hooks=[{"at": "after_llm_call"}]),
+    ),
+    (
+        "hooks-of-tools-run-in-order",
+        part(f"{CODE}.fire", "for hook in hooks:", "for hook in hooks[::-1]:"),
+        scenario(LOOK, DONE, hooks=TOOL),
+    ),
+    (
+        "hooks-of-tools-run-in-order",
+        part(f"{CODE}.fire", "for hook in hooks:", "for hook in hooks[1:]:"),
+        scenario(LOOK, DONE, hooks=AFTER),
+    ),
+    (
+        "hooks-run-for-each-call",
+        part(f"{CODE}.fire", "for hook in hooks:", "for hook in hooks[:1]:"),
+        scenario(TWICE, DONE, hooks=AFTER, tool_execution={"order": "parallel"}),
+    ),
+    (
+        "hooks-keep-their-limit",
+        part(f"{CODE}._wait", "self._isolation.timeout_ms", "2 * self._isolation.timeout_ms"),
+        scenario(DONE, hooks=[{"at": "before_llm_call", "takes": "7s"}]),
+    ),
+    (
+        "hooks-keep-their-limit",
+        part(f"{CODE}._wait", "self._isolation.timeout_ms", "1_000"),
+        scenario(DONE, hooks=[{"at": "before_llm_call", "takes": "3s"}]),
+    ),
+    (
+        "changes-last-for-one-call",
+        part("engine.hooks:BeforeLLMCall.restore", "self.system_prompt, self.tools", "_, _"),
+        scenario(
+            DONE,
+            hooks=[
+                {
+                    "at": "before_llm_call",
+                    "system_prompt": "Mine.",
+                    "hangs": True,
+                    "waits": "after",
+                }
+            ],
+        ),
+    ),
+    (
+        "changes-of-tool-calls-hold",
+        part(f"{CODE}.fire", "given.restore()", "pass"),
+        scenario(LOOK, DONE, hooks=FAILS, tools=READS),
+    ),
+    (
+        "changes-of-tool-calls-hold",
+        part(
+            f"{CALLS}._put",
+            "call = self._calls[index]",
+            "call, result = self._calls[index], result.__class__('other')",
+        ),
+        scenario(LOOK, DONE),
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "broken", "played"), CASES)
+def test_a_broken_hook_is_found(name: str, broken: Part, played: Scenario) -> None:
+    assert not violated(played)
+    with faulty(broken):
+        assert name in violated(played)
