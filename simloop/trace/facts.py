@@ -8,7 +8,7 @@ the trace.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from simloop.messages import Fault, FinishReason, Message, Request, ToolCall
+from simloop.messages import AssistantMessage, Fault, FinishReason, Message, Request, ToolCall
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 from simloop.trace.requests import View, view
@@ -52,10 +52,13 @@ class Facts:
 
     `request` is the newest main request and `previous` the one before it in the same run, both as
     sent. `before` is the main request before it in the conversation, whatever run made it, and
-    `kept` counts the first messages that both share. `sent` has the last requests and `replies`
-    their replies, by number. `prompt` is that of the run that is under way, and `prompts` counts
-    them. `stop` and `ended` are entries of this run, or None. `running` are the tools that have
-    started and not returned, by the id of the call.
+    `kept` counts the first messages that both share, `added` are those after them, and `goes_on`
+    says that nothing but a note at the end of `before` is missing. `sent` has the last requests and
+    `replies` their replies, by number. `prompt` is that of the run that is under way, and `prompts`
+    counts them. `stop` and `ended` are entries of this run, or None. `running` are the tools that
+    have started and not returned, by the id of the call. `asked` has the number of the request in
+    whose reply a call came, by the id under which it runs. `stray` is the first part that came when
+    its reply had ended.
     """
 
     def __init__(self) -> None:
@@ -68,7 +71,11 @@ class Facts:
         self.previous: Request | None = None
         self.before: Request | None = None
         self.kept = 0
+        self.added: Sequence[Message] = ()
+        self.goes_on = False
         self.replies: dict[int, Reply] = {}
+        self.asked: dict[str, int] = {}
+        self.stray: AnyEntry | None = None
         self.running: dict[str, list[entries.ToolStarted]] = {}
         self._newest: Request | None = None
         self.sent: dict[int, Request] = {}
@@ -106,30 +113,21 @@ class Facts:
         if entry.purpose == "main":
             self.previous, self.request = self.request, request
             self.before, self._newest = self._newest, request
-            self.kept = self._shared(entry, self.before)
+            self._compare(entry, request)
 
-    def _shared(self, entry: entries.Request, before: Request | None) -> int:
-        """Return the number of first messages that the request of `entry` shares with `before`."""
+    def _compare(self, entry: entries.Request, request: Request) -> None:
+        """Compare the new main request with the one before it."""
+        before = self.before
         if before is None:
-            return 0
+            self.kept, self.added, self.goes_on = 0, request.messages, False
+            return
         if entry.base == before.number:
-            return entry.kept
-        messages = self.sent[entry.number].messages
-        pairs = zip(messages, before.messages, strict=False)
-        return next(
-            (i for i, (a, b) in enumerate(pairs) if a is not b and a != b),
-            min(len(messages), len(before.messages)),
-        )
-
-    @property
-    def added(self) -> Sequence[Message]:
-        """Return the messages of the newest main request after those that it shares."""
-        request, entry = self.request, self.entry
-        if request is None:
-            return ()
-        if type(entry) is entries.Request and self.before and entry.base == self.before.number:
-            return entry.added
-        return request.messages[self.kept :]
+            self.kept, self.added = entry.kept, entry.added
+        else:
+            self.kept = _shared(before.messages, request.messages)
+            self.added = request.messages[self.kept :]
+        missing = len(before.messages) - self.kept
+        self.goes_on = not missing or (missing == 1 and _is_note(before.messages[-1]))
 
     def _whole(self, entry: entries.Request) -> Request:
         """Return the request of `entry`, as it was sent."""
@@ -145,6 +143,8 @@ class Facts:
     def _say(self, entry: entries.TextDelta) -> None:
         reply = self.replies.get(entry.request)
         if reply is not None:
+            if reply.is_closed and self.stray is None:
+                self.stray = entry
             reply.pieces.append(entry.text)
             reply.at_ns = entry.at_ns
             if reply.first_ns is None:
@@ -156,12 +156,18 @@ class Facts:
             reply.first_ns = entry.at_ns
 
     def _call(self, entry: entries.ToolCall) -> None:
+        self.asked[entry.call_id] = entry.request
         reply = self.replies.get(entry.request)
         if reply is not None:
+            if reply.is_closed and self.stray is None:
+                self.stray = entry
             reply.calls.append(ToolCall(entry.call_id, entry.name, entry.arguments))
             reply.at_ns = entry.at_ns
             if reply.first_ns is None:
                 reply.first_ns = entry.at_ns
+
+    def _rename(self, entry: entries.CallRenamed) -> None:
+        self.asked[entry.to_id] = self.asked.get(entry.call_id, 0)
 
     def _finish(self, entry: entries.Finish) -> None:
         self._close(entry, finish=entry.reason, steps=entry.steps)
@@ -182,6 +188,8 @@ class Facts:
     ) -> None:
         reply = self.replies.get(entry.request)
         if reply is not None:
+            if reply.is_closed and self.stray is None:
+                self.stray = entry
             reply.finish, reply.fault, reply.is_closed = finish, fault, True
             reply.steps = steps
             reply.at_ns = entry.at_ns
@@ -208,12 +216,24 @@ _READERS: dict[type, Callable[[Facts, Any], None]] = {
     entries.ReasoningDelta: Facts._think,  # noqa: SLF001
     entries.ToolCallDelta: Facts._think,  # noqa: SLF001
     entries.ToolCall: Facts._call,  # noqa: SLF001
+    entries.CallRenamed: Facts._rename,  # noqa: SLF001
     entries.Finish: Facts._finish,  # noqa: SLF001
     entries.Error: Facts._fail,  # noqa: SLF001
     entries.StreamCut: Facts._cut,  # noqa: SLF001
     entries.ToolStarted: Facts._start,  # noqa: SLF001
     entries.ToolResult: Facts._return,  # noqa: SLF001
 }
+
+
+def _shared(one: Sequence[Message], other: Sequence[Message]) -> int:
+    """Return the number of equal messages at the start of both."""
+    pairs = zip(one, other, strict=False)
+    shorter = min(len(one), len(other))
+    return next((i for i, (a, b) in enumerate(pairs) if a is not b and a != b), shorter)
+
+
+def _is_note(message: Message) -> bool:
+    return type(message) is AssistantMessage and not message.calls
 
 
 def _extended(

@@ -6,7 +6,6 @@ request counts as a retry only if it goes on from the request whose reply failed
 may have several conversations at once.
 """
 
-from simloop.check.invariants.context import goes_on
 from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
 from simloop.check.invariants.waits import NS_PER_MS, asked_ns, wait_range
@@ -62,7 +61,7 @@ def agents_wait_as_declared(subject: Subject) -> Watch:
             in_row = 0
             continue
         in_run, in_row = in_run + 1, in_row + 1
-        if not goes_on(facts):
+        if not facts.goes_on:
             continue
         waited = entry.at_ns - reply.at_ns
         now_ns = epoch_ns + reply.at_ns
@@ -95,7 +94,7 @@ def agents_heed_retry_after(subject: Subject) -> Watch:
     while True:
         entry = yield
         reply = _before(facts) if entry.purpose == "main" else None
-        if reply is None or reply.fault is None or not reply.fault.headers or not goes_on(facts):
+        if reply is None or reply.fault is None or not reply.fault.headers or not facts.goes_on:
             continue
         asked = asked_ns(reply.fault, epoch_ns + reply.at_ns)
         waited = entry.at_ns - reply.at_ns
@@ -124,7 +123,7 @@ def agents_back_off(subject: Subject) -> Watch:
         if type(entry) is Prompt or entry.purpose != "main":
             continue
         reply = _before(facts)
-        is_retry = reply is not None and reply.fault is not None and goes_on(facts)
+        is_retry = reply is not None and reply.fault is not None and facts.goes_on
         if not is_retry or reply is None or entry.at_ns > reply.at_ns:
             at_once = 0
         else:

@@ -17,7 +17,6 @@ from simloop.messages import AssistantMessage, Message, ToolCall, ToolMessage, U
 from simloop.messages import Request as SentRequest
 from simloop.trace.entries import (
     Answered,
-    CallRenamed,
     Prompt,
     Queued,
     Request,
@@ -26,23 +25,6 @@ from simloop.trace.entries import (
     ToolStarted,
 )
 from simloop.trace.facts import Facts, Reply
-
-
-def goes_on(facts: Facts) -> bool:
-    """Return whether the newest main request has all messages of the one before it.
-
-    A note at the end of a request, which only that request has, is not missed.
-    """
-    before = facts.before
-    if before is None:
-        return False
-    messages = before.messages
-    missing = len(messages) - facts.kept
-    return not missing or (missing == 1 and _is_note(messages[-1]))
-
-
-def _is_note(message: Message) -> bool:
-    return type(message) is AssistantMessage and not message.calls
 
 
 @invariant(
@@ -69,7 +51,7 @@ def newest_user_message(subject: Subject) -> Watch:
         elif entry.purpose == "main":
             request = facts.request
             assert request is not None
-            held = goes_on(facts) and not is_first
+            held = facts.goes_on and not is_first
             held = held or any(_holds(request, text, exact=exact) for text in newest)
             if not held and (exact or not _is_apart(facts)):
                 return f"request {entry.number} does not hold the user's message {newest[0]!r:.80}"
@@ -118,7 +100,7 @@ def replies_are_kept(subject: Subject) -> Watch:
             continue
         before = facts.before
         reply = None if before is None else facts.replies.get(before.number)
-        if reply is None or reply.finish is None or not reply.calls or not goes_on(facts):
+        if reply is None or reply.finish is None or not reply.calls or not facts.goes_on:
             continue
         if not any(call.id in ran for call in reply.calls):
             continue
@@ -210,19 +192,44 @@ def no_piled_up_replies(subject: Subject) -> Watch:
 
 
 @invariant(
-    "A result is sent as the tool returned it, or as the hooks left it.",
+    "A call is answered as its tool returned, unless hooks change the result.",
     "BUGS.md D8, D9, D20",
-    sees=[CallRenamed, Answered, ToolResult, ToolStarted, StopRequested, Prompt, Request],
+    sees=[ToolResult, Answered],
+    needs=[Need.MACHINE],
+)
+def answers_as_returned(subject: Subject) -> Watch:
+    """Byte for byte, and as an error exactly if it is one."""
+    if subject.settings is not None and subject.settings.hooks.after_tool_call:
+        return ""
+    returned: dict[str, ToolResult] = {}
+    while True:
+        entry = yield
+        if type(entry) is ToolResult:
+            returned[entry.call_id] = entry
+            continue
+        result = returned.get(entry.call_id) if entry.ran else None
+        if result is None:
+            continue
+        if entry.text != result.text or entry.is_error is not result.is_error:
+            return (
+                f"call {entry.call_id!r} is answered {entry.text!r:.80}, "
+                f"and its tool returned {result.text!r:.80}"
+            )
+
+
+@invariant(
+    "A result is sent as the tool returned it.",
+    "BUGS.md D8, D9, D20",
+    sees=[ToolResult, ToolStarted, StopRequested, Prompt, Request],
+    needs=[Need.AGENT],
 )
 def results_as_returned(subject: Subject) -> Watch:
-    """Byte for byte by an engine. An agent may put words around a text, and cut a long one.
+    """An agent may put words around a text, and cut a long one.
 
     A result that came when the run was to stop may not have reached the agent.
     """
-    facts, machine = subject.facts, subject.machine is not None
-    hooked = subject.settings is not None and bool(subject.settings.hooks.after_tool_call)
+    facts = subject.facts
     returned: dict[str, ToolResult] = {}
-    answers: dict[str, Answered] = {}
     fresh: list[str] = []
     stopped = False
     while True:
@@ -232,51 +239,33 @@ def results_as_returned(subject: Subject) -> Watch:
             if not stopped:
                 returned[entry.call_id] = entry
                 fresh.append(entry.call_id)
-        elif kind is ToolStarted:
-            fresh.clear()
-        elif kind is Answered:
-            answers[entry.call_id] = entry
-            result = returned.get(entry.call_id)
-            if entry.ran and result is not None and not hooked and _differ(entry, result):
-                return (
-                    f"call {entry.call_id!r} is answered {entry.text!r:.80}, "
-                    f"and its tool returned {result.text!r:.80}"
-                )
         elif kind is StopRequested:
-            stopped = not machine
-            if stopped:
-                for call_id in fresh:
-                    returned.pop(call_id, None)
-        elif kind is Prompt:
-            stopped = False
+            stopped = True
+            for call_id in fresh:
+                returned.pop(call_id, None)
+        else:
             fresh.clear()
-        elif kind is Request and entry.purpose == "main":
-            fresh.clear()
-            for message in facts.added:
-                if type(message) is ToolMessage:
-                    why = _changed(message, answers if machine else returned, exact=machine)
+            if kind is Prompt:
+                stopped = False
+            elif kind is Request and entry.purpose == "main":
+                for message in facts.added:
+                    why = _changed(message, returned) if type(message) is ToolMessage else ""
                     if why:
                         return f"request {entry.number}: {why}"
-
-
-def _differ(answer: Answered, result: ToolResult) -> bool:
-    return (answer.text, answer.is_error) != (result.text, result.is_error)
 
 
 _LONG = 1_000
 """The characters from which an agent may cut a result."""
 
 
-def _changed(
-    message: ToolMessage, results: "dict[str, Answered] | dict[str, ToolResult]", *, exact: bool
-) -> str:
+def _changed(message: ToolMessage, results: dict[str, ToolResult]) -> str:
     """Return how a result in a request differs from the one that arrived, or an empty text."""
     result = results.get(message.call_id)
-    if result is None or message.text == result.text:
-        if result is not None and message.is_error is not result.is_error:
-            return f"whether the result of call {message.call_id!r} is an error has changed"
+    if result is None or (message.text == result.text and message.is_error is result.is_error):
         return ""
-    if not exact and (result.text in message.text or len(result.text) > _LONG):
+    if message.text == result.text:
+        return f"whether the result of call {message.call_id!r} is an error has changed"
+    if result.text in message.text or len(result.text) > _LONG:
         return ""
     return (
         f"the result of call {message.call_id!r} is {message.text!r:.80}, "
@@ -288,23 +277,21 @@ def _changed(
     "A message that was said once is in a request once.",
     "BUGS.md B6, C13, D22",
     sees=[Prompt, Queued, Request],
+    needs=[Need.AGENT],
 )
 def nothing_sent_twice(subject: Subject) -> Watch:
     """The user's messages and the model's replies; equal ones as often as they were said."""
-    facts, settings = subject.facts, subject.settings
-    keeps = settings is not None and settings.replies.keep_failed is not KeepFailed.NOTHING
+    facts = subject.facts
     said: Counter[tuple[type, str]] = Counter()
     reply: Reply | None = None
     sent: Counter[tuple[type, str]] = Counter()
-    if settings is not None:
-        said.update(map(_words, settings.history))
     while True:
         entry = yield
         kind = type(entry)
         if kind is not Request:
             said[UserMessage, entry.text] += 1
             continue
-        if reply is not None and (reply.fault is None or keeps):
+        if reply is not None and reply.fault is None:
             said[AssistantMessage, reply.text] += 1
         reply = facts.replies[entry.number]
         if entry.purpose != "main" or facts.request is None:

@@ -35,18 +35,25 @@ class Violation(Struct, frozen=True):
 class Chosen(NamedTuple):
     """The invariants that are judged, and the reason for each that is not.
 
-    All runs of one plan have the same ones, so a search chooses them once for many runs.
+    All runs of one plan have the same ones, so a search chooses them once for many runs. `places`
+    has, for each kind of entries, the places in `judged` of the invariants that see it.
     """
 
     judged: tuple[Invariant, ...]
     unjudged: Mapping[str, str]
+    places: Mapping[type, tuple[int, ...]]
 
 
 def choose(subject: Subject, invariants: Sequence[Invariant] | None = None) -> Chosen:
     """Return which of `invariants`, by default all, are judged in a run of `subject`."""
     each = all_invariants() if invariants is None else invariants
     reasons = {one.name: reason for one in each if (reason := one.unjudged(subject))}
-    return Chosen(tuple(one for one in each if one.name not in reasons), reasons)
+    judged = tuple(one for one in each if one.name not in reasons)
+    kinds = dict.fromkeys(kind for one in judged for kind in one.sees)
+    places = {
+        kind: tuple(place for place, one in enumerate(judged) if kind in one.sees) for kind in kinds
+    }
+    return Chosen(judged, reasons, places)
 
 
 class Judge:
@@ -69,52 +76,50 @@ class Judge:
         self.tell = tell
         self._read = subject.facts.read
         self._follow = None if subject.course is None else subject.course.read
-        self._watches: dict[type, list[tuple[Invariant, Any]]] = {}
-        for each in chosen.judged:
-            self._begin(each)
-
-    def _begin(self, each: Invariant) -> None:
-        watch = each.watch(self.subject)
-        if next(watch, watch) is watch:
-            return  # it has nothing to judge
-        for kind in each.sees:
-            self._watches.setdefault(kind, []).append((each, watch.send))
+        self._judged = chosen.judged
+        # Each invariant, and nothing in the place of one that has nothing to judge.
+        watches: list[Any] = [each.watch(subject) for each in chosen.judged]
+        self._sends = [None if next(watch, watch) is watch else watch.send for watch in watches]
+        sends = self._sends
+        self._watches: dict[type, list[Any]] = {
+            kind: [send for place in places if (send := sends[place]) is not None]
+            for kind, places in chosen.places.items()
+        }
 
     def __call__(self, entry: AnyEntry) -> None:
         """Judge the next entry."""
         self._read(entry)
         if self._follow is not None:
             self._follow(entry)
-        if type(entry) in self._watches:
-            self._send(entry, entry)
+        sends = self._watches.get(type(entry))
+        if sends is not None:
+            self._send(sends, entry, entry)
 
-    def _send(self, what: AnyEntry | Footer, entry: AnyEntry) -> None:
-        found: list[Invariant] = []
-        for each, send in self._watches[type(what)]:
-            try:
+    def _send(self, sends: Sequence[Any], what: AnyEntry | Footer, entry: AnyEntry) -> None:
+        send: Any = None
+        try:
+            for send in sends:
                 send(what)
-            except StopIteration as violated:
-                found.append(self._find(each, violated.value, entry))
-        for each in found:
-            self._drop(each)
+        except StopIteration as violated:
+            left = sends[sends.index(send) + 1 :]
+            self._find(send, violated.value, entry)
+            self._send(left, what, entry)
 
     def end(self) -> None:
         """Judge that the conversation is over: no prompt and no message follows."""
-        record = self.subject.facts.entry
-        if record is not None and Footer in self._watches:
-            self._send(Footer(record.seq + 1, record.at_ns), record)
+        last = self.subject.facts.entry
+        if last is not None and Footer in self._watches:
+            self._send(self._watches[Footer], Footer(last.seq + 1, last.at_ns), last)
 
-    def _find(self, violated: Invariant, text: str, entry: AnyEntry) -> Invariant:
-        violation = Violation(violated, text, entry.seq, entry.at_ns)
+    def _find(self, send: Any, text: str, entry: AnyEntry) -> None:
+        """Note a violation, and send nothing more to the invariant that found it."""
+        invariant = self._judged[self._sends.index(send)]
+        for kind in invariant.sees:
+            self._watches[kind] = [each for each in self._watches[kind] if each != send]
+        violation = Violation(invariant, text, entry.seq, entry.at_ns)
         self.violations.append(violation)
         if self.tell is not None:
             self.tell(violation)
-        return violated
-
-    def _drop(self, found: Invariant) -> None:
-        """Send nothing more to an invariant that is violated."""
-        for kind in found.sees:
-            self._watches[kind] = [watch for watch in self._watches[kind] if watch[0] is not found]
 
 
 def judge(

@@ -23,14 +23,14 @@ def _broken(subject: Subject, *whys: str) -> Watch:
 @invariant(
     "Every call has exactly one result before the next request is sent.",
     "BUGS.md D1, D2, D3, D4, D8, D16",
-    sees=pairs.Pairing.SEES,
+    sees=[Request],
 )
 def answered_calls(subject: Subject) -> Watch:
-    """Each call in the messages of a request, and each call of a reply that an engine answers."""
+    """Also one that failed, timed out or was stopped."""
     return _broken(subject, pairs.NO_RESULT, pairs.MORE_RESULTS)
 
 
-@invariant("No two calls share an id.", "BUGS.md D14", sees=pairs.Pairing.SEES)
+@invariant("No two calls share an id.", "BUGS.md D14", sees=[Request])
 def unique_call_ids(subject: Subject) -> Watch:
     """A provider refuses a request in which they do."""
     return _broken(subject, pairs.SHARED)
@@ -39,11 +39,11 @@ def unique_call_ids(subject: Subject) -> Watch:
 @invariant(
     "A result follows the message that has its call; nothing stands between but other results.",
     "BUGS.md D2, D5, D6, D22",
-    sees=pairs.Pairing.SEES,
+    sees=[Request],
 )
 def adjacent_results(subject: Subject) -> Watch:
     """A result whose call is gone, or stands elsewhere, is refused by a provider."""
-    return _broken(subject, pairs.NOT_BEHIND, pairs.NOT_CALLED, pairs.NEVER_CALLED)
+    return _broken(subject, pairs.NOT_BEHIND, pairs.NOT_CALLED)
 
 
 @invariant(
@@ -78,7 +78,7 @@ def last_message(subject: Subject) -> Watch:
     sent = subject.facts.sent
     while True:
         entry = yield
-        messages = sent[entry.number].messages
+        messages = entry.added or sent[entry.number].messages
         if not messages:
             return f"request {entry.number} has no messages"
         if type(messages[-1]) is AssistantMessage:

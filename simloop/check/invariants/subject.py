@@ -44,7 +44,7 @@ class Subject:
 
     def __post_init__(self) -> None:
         """Begin with an empty run."""
-        self.pairing = Pairing(self.facts, has_engine=self.machine is not None)
+        self.pairing = Pairing(self.facts)
         if self.machine is not None and self.settings is not None:
             self.course = Course(self.machine, self.settings, self.facts)
 

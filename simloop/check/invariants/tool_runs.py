@@ -116,53 +116,42 @@ def valid_arguments(subject: Subject) -> Watch:  # noqa: ARG001 - it needs no de
 @invariant(
     "The calls of a reply that was cut off or has failed are not run.",
     "BUGS.md D10, D11",
-    sees=[ToolCall, CallRenamed, ToolStarted],
+    sees=[ToolStarted],
 )
 def no_cut_off_calls(subject: Subject) -> Watch:
     """A tool that starts while the reply goes on is a choice; one that starts after it is not."""
     facts, settings = subject.facts, subject.settings
-    early = settings is not None and settings.tool_execution.start is ToolStart.WHEN_CALLED
-    numbers: dict[str, int] = {}
+    if settings is not None and settings.tool_execution.start is ToolStart.WHEN_CALLED:
+        return ""
     while True:
         entry = yield
-        if type(entry) is ToolCall:
-            numbers[entry.call_id] = entry.request
-        elif type(entry) is CallRenamed:
-            numbers[entry.to_id] = numbers.get(entry.call_id, 0)
-        elif not early:
-            reply = facts.replies.get(numbers.get(entry.call_id, 0))
-            if (
-                reply is not None
-                and reply.is_closed
-                and (reply.finish is None or reply.finish in _CUT)
-            ):
-                why = "failed" if reply.finish is None else f"ended with {reply.finish}"
-                return f"{_described(entry)} runs, and its reply {why}"
+        reply = facts.replies.get(facts.asked.get(entry.call_id, 0))
+        if reply is None or not reply.is_closed:
+            continue
+        if reply.finish is None or reply.finish in _CUT:
+            why = "failed" if reply.finish is None else f"ended with {reply.finish}"
+            return f"{_described(entry)} runs, and its reply {why}"
 
 
 @invariant(
     "A tool runs only if the request that its call answers offered it.",
     "BUGS.md D9, A5",
-    sees=[ToolCall, CallRenamed, ToolStarted],
+    sees=[ToolStarted],
 )
 def only_offered_tools(subject: Subject) -> Watch:
     """An agent may describe its tools in other ways; then its requests offer none at all."""
-    facts = subject.facts
-    numbers: dict[str, int] = {}
+    facts, machine = subject.facts, subject.machine is not None
     while True:
         entry = yield
-        if type(entry) is ToolCall:
-            numbers[entry.call_id] = entry.request
-        elif type(entry) is CallRenamed:
-            numbers[entry.to_id] = numbers.get(entry.call_id, 0)
+        request = facts.sent.get(facts.asked.get(entry.call_id, 0))
+        if request is None or not (request.tools or machine):
+            continue
+        name = entry.name
+        for tool in request.tools:
+            if tool.name == name:
+                break
         else:
-            request = facts.sent.get(numbers.get(entry.call_id, 0))
-            if (
-                request is not None
-                and (request.tools or subject.machine is not None)
-                and not any(tool.name == entry.name for tool in request.tools)
-            ):
-                return f"{_described(entry)} runs, and request {request.number} did not offer it"
+            return f"{_described(entry)} runs, and request {request.number} did not offer it"
 
 
 @invariant(
@@ -217,10 +206,6 @@ def tool_timeouts(subject: Subject) -> Watch:
     assert scenario is not None
     settings = subject.settings or scenario
     policy = settings.tool_execution.timeout_ms if settings.tool_execution else None
-    timeouts: dict[str, tuple[int | None, int]] = {}
-    for name, tool in subject.tools.items():
-        scripted = scenario.tools.get(name)
-        timeouts[name] = tool.timeout_ms or policy, scripted.outlives_cancel if scripted else 0
     started: dict[str, int] = {}
     while True:
         entry = yield
@@ -228,9 +213,14 @@ def tool_timeouts(subject: Subject) -> Watch:
             started[entry.call_id] = entry.at_ns
             continue
         start = started.pop(entry.call_id, None)
-        if start is None or entry.name not in timeouts:
+        tool = subject.tools.get(entry.name)
+        if start is None or tool is None:
             continue
-        timeout_ms, longer_ns = timeouts[entry.name]
+        timeout_ms = tool.timeout_ms or policy
+        if timeout_ms is None and not entry.is_error:
+            continue
+        scripted = scenario.tools.get(entry.name)
+        longer_ns = scripted.outlives_cancel if scripted else 0
         took_ns = entry.at_ns - start
         what = f"the tool of call {entry.call_id!r}"
         is_late = timeout_ms is not None and took_ns >= timeout_ms * 1_000_000

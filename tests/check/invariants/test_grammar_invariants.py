@@ -21,7 +21,7 @@ def asked() -> Recording:
 
 
 def misplaced(seq: int, at_ns: int) -> Recording:
-    run = asked().after(1).started("a")
+    run = Recording().prompt().after(1).request([GO])
     run.entries.append(entries.ToolResult(seq, at_ns, "a", "look", "seen"))
     return run
 
@@ -29,15 +29,19 @@ def misplaced(seq: int, at_ns: int) -> Recording:
 @pytest.mark.parametrize(
     ("invariant", "run", "why"),
     [
-        (entries_in_order, misplaced(2, 1_000_000_000), "entry 2 comes after entry 2"),
+        (entries_in_order, misplaced(1, 1_000_000_000), "entry 1 comes after entry 1"),
         (entries_in_order, misplaced(3, 5), "the time goes back"),
         (runs_begin_and_end, Recording().request([GO]), "a Request entry comes between two runs"),
         (runs_begin_and_end, asked().prompt(), "a prompt comes before the run"),
         (runs_begin_and_end, asked().ended().ended(), "a Ended entry comes between two runs"),
         (runs_begin_and_end, asked().ended().result("a"), "a ToolResult entry comes between"),
-        (parts_of_open_requests, asked().replied("Yes.").text("No."), "which is not open"),
-        (parts_of_open_requests, asked().failed().cut(), "a StreamCut entry arrives"),
-        (parts_of_open_requests, Recording().prompt().text("Yes."), "request 0"),
+        (
+            parts_of_open_requests,
+            asked().replied("Yes.").text("No.").ended(),
+            "a TextDelta entry (entry 4) arrives after the reply's end",
+        ),
+        (parts_of_open_requests, asked().failed().cut().request([GO]), "a StreamCut entry"),
+        (parts_of_open_requests, asked().cut().call("a").ended(), "a ToolCall entry"),
         (results_of_started_tools, asked().result("a"), "no tool of it runs"),
         (results_of_started_tools, asked().started("a").result("a").result("a"), "no tool of it"),
         (

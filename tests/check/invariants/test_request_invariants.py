@@ -1,5 +1,5 @@
 import pytest
-from recording import Recording, of_machine, returned, said
+from recording import Recording, returned, said
 
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.requests import (
@@ -73,12 +73,6 @@ def test_a_request_that_a_provider_takes_is_not_found(
     invariant: Invariant, messages: list[Message]
 ) -> None:
     assert Recording().prompt().request(messages).found(invariant) == []
-
-
-def test_a_call_that_an_engine_does_not_answer_is_found_though_no_request_shows_it() -> None:
-    run = Recording().prompt().request([GO]).replied("", "a")
-    assert run.ended().found(answered_calls, of_machine()) == ["request 1: call 'a' has no result"]
-    assert run.found(answered_calls) == [], "an agent answers in its next request alone"
 
 
 def test_a_broken_pair_that_the_scenario_expects_is_no_violation() -> None:
