@@ -44,7 +44,7 @@ class Managed:
 
     async def __call__(self, prompt: str, world: World) -> str:
         self.messages.append(UserMessage(prompt))
-        for _ in range(self.limits.max_steps):
+        for left in reversed(range(self.limits.max_steps)):
             self.shorten()
             message = await self.ask(world)
             if message.calls:
@@ -52,6 +52,8 @@ class Managed:
                 waiting = world.user.take(Queue.STEERING)
             else:
                 self.messages.append(message)
+                if not left:
+                    return message.text
                 waiting = world.user.take(Queue.STEERING)
                 waiting = waiting or world.user.take(Queue.FOLLOW_UP, one=True)
                 if not waiting:
@@ -82,6 +84,8 @@ class Managed:
             raise Failed("the model took too long") from None
         if finish not in _WHOLE or (finish is FinishReason.TOOL_CALLS and not calls):
             raise Failed(f"the reply ended with {finish}")
+        if not (calls or self.partial.strip()):
+            raise Failed("the reply is empty")
         return AssistantMessage(self.partial, tuple(calls))
 
     def unique(self, call: ToolCall) -> ToolCall:

@@ -121,9 +121,10 @@ FAULTS = (
         bug="A7",
         loop=_AGENT,
         target=f"{_AGENT}.__call__",
-        replace="for _ in range(self.limits.max_steps):",
-        by="for _ in iter(lambda: sum(type(m) is ToolMessage and not m.is_error"
-        " for m in self.messages) < self.limits.max_steps, 0):",
+        replace="for left in reversed(range(self.limits.max_steps)):",
+        by="left = 1\n    while self.limits.max_steps > sum(\n"
+        "        isinstance(each, ToolMessage) and not each.is_error for each in self.messages\n"
+        "    ):",
         circumstances=("a tool that fails", "a model that goes on calling it"),
         witness="""
             prompt: Go.

@@ -80,6 +80,8 @@ class Sequential:
         """Return whether the reply says or asks something. Raises GaveUp for a broken one."""
         if reply.finish in _BROKEN:
             raise GaveUp(reply.finish)
+        if reply.finish is FinishReason.INTERRUPTED:
+            return False
         if reply.message.calls:
             return True
         return bool(reply.message.text.strip()) and reply.finish is not FinishReason.TOOL_CALLS
