@@ -6,7 +6,7 @@ all the report but its times are the same on every machine; and Ctrl-C ends with
 
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import click
@@ -14,10 +14,14 @@ import click
 from simloop.cli.completion import loop_names
 from simloop.cli.options import check_loop_exists
 from simloop.cli.progress import StatusLine
+from simloop.cli.scenario_files import create_schema
 from simloop.cli.terminal import json_text, note, out, out_exactly, out_lines, plain
 from simloop.errors import ScenarioError
+from simloop.fuzz.difference import SENTENCES as DIFFERENCES
 from simloop.fuzz.failures import Finding
+from simloop.fuzz.play import Breach
 from simloop.fuzz.search import FuzzReport, Search
+from simloop.fuzz.shrink import smallest
 from simloop.fuzz.swarm import Arm
 from simloop.scenario.catalog import SUFFIX
 from simloop.scenario.writing import scenario_text
@@ -36,6 +40,12 @@ _BETWEEN = 100
     metavar="NAME",
     shell_complete=loop_names,
     help="The loop to test: a design, a version of one, or module:attribute for your own.",
+)
+@click.option(
+    "--against",
+    metavar="NAME",
+    shell_complete=loop_names,
+    help="Another loop that must do the same in each world: requests, tools, ends, times.",
 )
 @click.option(
     "--seconds",
@@ -72,6 +82,7 @@ _BETWEEN = 100
 def command(
     *,
     loop: str,
+    against: str | None,
     seconds: float | None,
     runs: int | None,
     seed: int,
@@ -82,17 +93,20 @@ def command(
     """Search generated worlds for runs in which a loop breaks a rule.
 
     The rules are those of `simloop invariants`, and that every run comes to an end once the model
-    answers well. The exit code is 1 if a failure was found.
+    answers well; with --against also that another loop does the same. The exit code is 1 if a
+    failure was found.
     """
     check_loop_exists(loop)
+    if against is not None:
+        check_loop_exists(against)
     if seconds is None and runs is None:
         seconds = _SECONDS
     if folder is not None:
         create_folder(folder)
-    search = Search(loop, seed=seed, arm=arm)
+    search = Search(loop, seed=seed, arm=arm, against=against)
     _search(search, runs, seconds, as_text=output_format == "text")
     report = search.report()
-    written = {} if folder is None else dict(_write(report, folder))
+    written = {} if folder is None else dict(_write(report, folder, against))
     if output_format == "json":
         out_exactly(_json(report, written))
     else:
@@ -128,29 +142,51 @@ def _found(finding: Finding) -> str:
     return f"FAILED {finding.name} in run {finding.run}: {plain(finding.breach.text)}"
 
 
-def _write(report: FuzzReport, folder: Path) -> Iterator[tuple[int, str]]:
-    """Write each finding; yield its number and the name of the file."""
-    for number, finding in enumerate(report.findings):
-        same = [each for each in report.findings[:number] if each.name == finding.name]
-        name = f"{finding.name}-{len(same) + 1}" if same else finding.name
-        path = folder / f"{name.lower()}{SUFFIX}"
-        try:
-            text = scenario_text(finding.scenario, _comment(report, finding, path))
-        except ScenarioError as error:
-            note(f"{path}: {error}")
-            continue
-        write_file(path, text.encode())
-        yield number, str(path)
+def _write(report: FuzzReport, folder: Path, against: str | None) -> Iterator[tuple[int, str]]:
+    """Write each finding, made as small as possible; yield its number and the name of the file.
+
+    Findings that shrink to one scenario are one fault, and get one file.
+    """
+    files: dict[str, Path] = {}
+    with StatusLine(sys.stderr) as status:
+        for number, finding in enumerate(report.findings):
+            status.say(f"makes failure {number + 1} of {len(report.findings)} smaller")
+            scenario, breach = smallest(finding, {"loop": report.loop}, against)
+            try:
+                text = scenario_text(scenario)
+            except ScenarioError as error:
+                status.clear()
+                note(f"{finding.name} is not written: {error}")
+                continue
+            if text not in files:
+                files[text] = path = _free(folder, breach.name, files.values())
+                comment = _comment(report, finding, breach, path, against)
+                write_file(path, scenario_text(scenario, comment).encode())
+            yield number, str(files[text])
+    if files:
+        create_schema(folder)
 
 
-def _comment(report: FuzzReport, finding: Finding, path: Path) -> str:
+def _free(folder: Path, name: str, taken: Iterable[Path]) -> Path:
+    """Return a name that no other failure has."""
+    path, number = folder / f"{name.lower()}{SUFFIX}", 1
+    while path in taken:
+        number += 1
+        path = folder / f"{name.lower()}-{number}{SUFFIX}"
+    return path
+
+
+def _comment(
+    report: FuzzReport, finding: Finding, breach: Breach, path: Path, against: str | None
+) -> str:
     loop = shlex.quote(report.loop)
-    return (
-        f"{finding.name}: {finding.breach.sentence}\n"
-        f"{finding.breach.text}\n"
-        f"found by: simloop fuzz --loop {loop} --seed {report.seed} --runs {finding.run}\n"
-        f"pytest: def test_it(simloop_run): simloop_run({path.name!r}, loop={report.loop!r})"
-    )
+    other = f" --against {shlex.quote(against)}" if against is not None else ""
+    found = f"simloop fuzz --loop {loop}{other} --seed {report.seed} --runs {finding.run}"
+    if breach.name in DIFFERENCES:
+        again = f"reproduce: simloop shrink {shlex.quote(str(path))}{other}"
+    else:
+        again = f"pytest: def test_it(simloop_run): simloop_run({path.name!r})"
+    return f"{breach.name}: {breach.sentence}\n{breach.text}\nfound by: {found}\n{again}"
 
 
 def _lines(report: FuzzReport, written: dict[int, str]) -> Iterator[str]:

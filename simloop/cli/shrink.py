@@ -12,13 +12,15 @@ from typing import Any
 import click
 
 from simloop.check.replay import recorded_run
-from simloop.cli.completion import scenarios_and_files
+from simloop.cli.completion import loop_names, scenarios_and_files
 from simloop.cli.interrupts import postponed_interrupts
-from simloop.cli.options import run_settings
+from simloop.cli.options import check_loop_exists, run_settings
 from simloop.cli.progress import StatusLine
 from simloop.cli.scenario_files import create, create_schema
 from simloop.cli.terminal import note, out, out_exactly, plain
 from simloop.errors import CheckFailed, ScenarioError
+from simloop.fuzz.difference import SENTENCES as DIFFERENCES
+from simloop.fuzz.difference import judged_against
 from simloop.fuzz.play import Breach
 from simloop.fuzz.shrink import MAX_SECONDS, Progress, Shrunk, shrink
 from simloop.runs.options import RunOptions
@@ -36,6 +38,12 @@ _INTERRUPTED = 130
 @click.command("shrink")
 @click.argument("source", metavar="SCENARIO|TRACE", shell_complete=scenarios_and_files)
 @run_settings
+@click.option(
+    "--against",
+    metavar="NAME",
+    shell_complete=loop_names,
+    help="The failure is that this other loop does not do the same in the same world.",
+)
 @click.option(
     "--out",
     "file",
@@ -59,6 +67,7 @@ def command(
     judge_as: str,
     loop_options: dict[str, Any],
     expect_on: Expectations | None,
+    against: str | None,
     file: Path | None,
     seconds: float,
 ) -> int:
@@ -74,11 +83,14 @@ def command(
         "seed": seed, "loop": loop, "judge_as": judge_as, "loop_options": loop_options,
         "expect_on": expect_on,
     }  # fmt: skip
+    if against is not None:
+        check_loop_exists(against)
     scenario, given = _read(source, given)
     with postponed_interrupts() as stopped, StatusLine(sys.stderr) as status:
         shrunk = shrink(
             scenario,
             given,
+            judge=None if against is None else judged_against(against),
             seconds=seconds,
             say=lambda progress: status.say(_progress(progress)),
             stopped=stopped,
@@ -87,7 +99,9 @@ def command(
     if shrunk is None:
         out(f"{plain(source)} does not fail: there is nothing to shrink")
         return 0
-    _print(source, scenario, shrunk, _write(source, shrunk, file))
+    again = "check" if against is None else f"shrink --against {shlex.quote(against)}"
+    path = _write(source, shrunk, file, again)
+    _print(source, scenario, shrunk, path, again)
     return _INTERRUPTED if interrupted else CheckFailed.exit_code
 
 
@@ -111,10 +125,12 @@ def _progress(progress: Progress) -> str:
     return f"{progress.runs} runs: {progress.replies} replies, {progress.chars} characters"
 
 
-def _write(source: str, shrunk: Shrunk, file: Path | None) -> Path:
+def _write(source: str, shrunk: Shrunk, file: Path | None, again: str) -> Path:
     """Write the scenario to a new file. Raises ScenarioError if it exists."""
     path = file or _free(Path(source).name)
-    comment = f"Shrunk from {source}.\n{_judged(shrunk.failure)}\nreproduce: {_command(path)}"
+    comment = (
+        f"Shrunk from {source}.\n{_judged(shrunk.failure)}\nreproduce: {_command(path, again)}"
+    )
     if not create(path, scenario_text(shrunk.scenario, comment)):
         hint = "choose another name, or delete it first"
         raise ScenarioError("this file exists already", path=path, hint=hint)
@@ -132,8 +148,8 @@ def _free(name: str) -> Path:
     return path
 
 
-def _command(path: Path) -> str:
-    return f"simloop check {shlex.quote(str(path))}"
+def _command(path: Path, again: str) -> str:
+    return f"simloop {again} {shlex.quote(str(path))}"
 
 
 def _judged(failure: Breach) -> str:
@@ -141,7 +157,7 @@ def _judged(failure: Breach) -> str:
     return f"{failure.name}: {failure.sentence}\n  {failure.text}"
 
 
-def _print(source: str, scenario: Scenario, shrunk: Shrunk, path: Path) -> None:
+def _print(source: str, scenario: Scenario, shrunk: Shrunk, path: Path, again: str) -> None:
     """Print the scenario, then the failure, its size and how to see it again."""
     out_exactly(scenario_text(shrunk.scenario).rstrip("\n"))
     for line in _judged(shrunk.failure).split("\n"):
@@ -149,8 +165,9 @@ def _print(source: str, scenario: Scenario, shrunk: Shrunk, path: Path) -> None:
     before, after = _size(scenario), _size(shrunk.scenario)
     out(plain(f"{source} has {before}; this has {after}, found in {shrunk.runs} runs"))
     out(plain(f"written to {path}"))
-    out(plain(f"reproduce: {_command(path)}"))
-    out(plain(f"as a test: python -m pytest {shlex.quote(str(path))}"))
+    out(plain(f"reproduce: {_command(path, again)}"))
+    if shrunk.failure.name not in DIFFERENCES:  # which no single run shows
+        out(plain(f"as a test: python -m pytest {shlex.quote(str(path))}"))
     if shrunk.unfinished:
         note(plain(f"it may not be the smallest: {shrunk.unfinished}"))
 

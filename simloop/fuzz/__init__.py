@@ -12,6 +12,7 @@ and a script (replies, faults, an abort, queued messages, further prompts; drawn
 - `failures.py` groups the failures and writes each as a scenario.
 - `failing.py` says how a scenario fails, `reductions.py` has the passes that make it smaller, and
   `shrink.py` applies them.
+- `difference.py` compares two loops in one world, by what both leave at the boundary.
 
 After the faults of a script the model answers every request well, and the loop must come to an end:
 a run that does not breaks the rule `finishes`.

@@ -20,12 +20,16 @@ from simloop.scenario.schema import Scenario
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Worlds with equal settings. `plan` is made of `settings`; its runs are judged by `chosen`."""
+    """Worlds with equal settings. `plan` is made of `settings`; its runs are judged by `chosen`.
+
+    `against` is the plan of another loop that must do the same.
+    """
 
     settings: Scenario
     weights: Weights
     plan: Plan
     chosen: Chosen
+    against: Plan | None = None
 
     def world(self, choices: Choices) -> Scenario:
         """Draw a world."""

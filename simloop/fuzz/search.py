@@ -16,6 +16,7 @@ from simloop.check.invariants.invariant import Invariant
 from simloop.errors import ReplayDiverged, ScenarioError
 from simloop.fuzz.choices import Choices, SeededChoices
 from simloop.fuzz.coverage import Coverage
+from simloop.fuzz.difference import difference_of
 from simloop.fuzz.failures import Finding, Findings
 from simloop.fuzz.families import Family, new_settings
 from simloop.fuzz.library import bundled_scenarios, world_of
@@ -67,7 +68,8 @@ class Search:
 
     `runs` and `cpu_s` say how much has been done so far. `run` may be called again, and goes on.
     `scenarios` replace the bundled ones, whose worlds are played and changed, too. `invariants`
-    replace those of the catalogue. Raises ScenarioError for a loop that is none.
+    replace those of the catalogue. `against` is another loop: a world in which both do not do the
+    same is a finding, too. Raises ScenarioError for a loop that is none.
     """
 
     def __init__(
@@ -78,11 +80,13 @@ class Search:
         arm: Arm | str = Arm.STEERED,
         scenarios: Iterable[Scenario] | None = None,
         invariants: Sequence[Invariant] | None = None,
+        against: GivenLoop | None = None,
         **given: Any,
     ) -> None:
         self.loop, self.seed, self.arm = loop, seed, Arm(arm)
         self._given: RunOptions = {"loop": loop, **given}  # type: ignore[typeddict-item]
         self._invariants = invariants
+        self._against: RunOptions = {**self._given, "loop": against}
         self._scenarios = scenarios
         self._named = loop if isinstance(loop, str) else "reference"
         chosen = choose_loop(_with_limits_of(loop), self._given)
@@ -144,6 +148,8 @@ class Search:
             self.virtual_ns += record[-1].at_ns
         if breach is None and self.runs % _TWICE == 0:
             breach = _difference(record, play(plan, family.chosen).prepared.trace.entries)
+        if breach is None and family.against is not None:
+            breach = difference_of(played, family.against.playing(world))
         is_new = self.coverage.add(record)
         if is_new and breach is None and self.arm is Arm.STEERED and _has_ended(played):
             self._keep(family, world)
@@ -158,7 +164,10 @@ class Search:
     def _confirm(self, finding: Finding) -> None:
         """Run the scenario of a finding alone, as its file will be."""
         plan = Plan(finding.scenario, self._given)
-        again = play(plan, chosen_for(plan, self._invariants)).breach
+        played = play(plan, chosen_for(plan, self._invariants))
+        again = played.breach
+        if again is None and self._against["loop"] is not None:
+            again = difference_of(played, Plan(finding.scenario, self._against))
         finding.reproduced = again is not None and again.name == finding.name
 
     def _keep(self, family: Family, world: Scenario) -> None:
@@ -228,7 +237,8 @@ class Search:
             limits = replace(settings.limits, **self._kept)
             settings = settings.model_copy(update={"limits": limits})
         plan = Plan(settings, self._given)
-        return Family(settings, weights, plan, chosen_for(plan, self._invariants))
+        against = None if self._against["loop"] is None else Plan(settings, self._against)
+        return Family(settings, weights, plan, chosen_for(plan, self._invariants), against)
 
 
 def _with_limits_of(loop: GivenLoop) -> Scenario:

@@ -7,16 +7,22 @@ to keep: the same scenario shrinks to the same one, unless the time runs out or 
 import json
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from functools import partial
+from typing import NamedTuple, TypeAlias, cast
 
 from pydantic import ValidationError
 
 from simloop.errors import ReplayDiverged, ScenarioError
+from simloop.fuzz.difference import SENTENCES as DIFFERENCES
+from simloop.fuzz.difference import judged_against
 from simloop.fuzz.failing import EXPECTATION, failure_of, identity_of
-from simloop.fuzz.play import FINISHES, Breach
+from simloop.fuzz.failures import Finding
+from simloop.fuzz.play import FINISHES, Breach, chosen_for, play
 from simloop.fuzz.reductions import PASSES, Pass, Tree, bounds, cost
 from simloop.runs.options import RunOptions
+from simloop.runs.own_loop import GivenLoop
 from simloop.runs.plan import Plan
 from simloop.scenario.expect import Expect
 from simloop.scenario.schema import Scenario
@@ -25,6 +31,9 @@ from simloop.virtual.border import kept_border
 
 MAX_RUNS = 3_000
 MAX_SECONDS = 2.0
+
+
+Judge: TypeAlias = Callable[[Plan], Breach | None]
 
 
 class Progress(NamedTuple):
@@ -54,6 +63,7 @@ def shrink(
     scenario: Scenario,
     given: RunOptions | None = None,
     *,
+    judge: Judge | None = None,
     runs: int = MAX_RUNS,
     seconds: float = MAX_SECONDS,
     say: Callable[[Progress], None] = lambda _: None,
@@ -61,22 +71,49 @@ def shrink(
 ) -> Shrunk | None:
     """Reduce a failing scenario to a smallest one with the same failure; None if it does not fail.
 
-    `given` holds the arguments of `simloop.run` besides the scenario. `say` is called with the
+    `given` holds the arguments of `simloop.run` besides the scenario. `judge` runs a plan and
+    returns its failure; by default that is a violated invariant, an error of the run, a second run
+    that differs, or an expectation that does not hold. `say` is called with the
     progress after each smaller scenario. `stopped` is asked after each run, and Ctrl-C ends the
     work as well: the smallest scenario so far is returned. Raises ScenarioError if the scenario
     cannot be run.
     """
     plan = Plan(scenario, given or {})
     with kept_border():
-        failure = failure_of(plan, twice=True)
+        failure = failure_of(plan, twice=True) if judge is None else judge(plan)
         if failure is None:
             return None
-        search = _Search(_by_itself(plan), _of_the_caller(plan), failure, runs, seconds)
+        twice = failure.name == ReplayDiverged.__name__
+        judge = judge or partial(failure_of, twice=twice)
+        search = _Search(
+            _by_itself(plan), _of_the_caller(plan), judge, failure, runs=runs, seconds=seconds
+        )
         search.say, search.stopped = say, stopped
         search.accept_any_end()
         unfinished = search.run()
         found = search.failure
     return Shrunk(search.scenario(), found, search.runs, unfinished)
+
+
+def smallest(
+    finding: Finding, given: RunOptions, against: GivenLoop | None = None
+) -> tuple[Scenario, Breach]:
+    """Return the shrunk scenario of a finding and how that fails.
+
+    A scenario that alone does not fail in this way is returned as it is.
+    """
+    judge: Judge = _breach_of
+    if against is not None and finding.name in DIFFERENCES:
+        judge = judged_against(against)
+    with suppress(ScenarioError):
+        shrunk = shrink(finding.scenario, given, judge=judge)
+        if shrunk is not None and shrunk.failure.name == finding.name:
+            return shrunk.scenario, shrunk.failure
+    return finding.scenario, finding.breach
+
+
+def _breach_of(plan: Plan) -> Breach | None:
+    return play(plan, chosen_for(plan)).breach
 
 
 def _by_itself(plan: Plan) -> Scenario:
@@ -101,8 +138,16 @@ class _Search:
     """The smallest tree so far, and the trees that have been tried."""
 
     def __init__(
-        self, scenario: Scenario, given: RunOptions, failure: Breach, runs: int, seconds: float
+        self,
+        scenario: Scenario,
+        given: RunOptions,
+        judge: Judge,
+        failure: Breach,
+        *,
+        runs: int,
+        seconds: float,
     ) -> None:
+        self._judge = judge
         self.failure = failure
         self.runs = 0
         self.say: Callable[[Progress], None] = lambda _: None
@@ -183,7 +228,7 @@ class _Search:
             scenario = _read({**tree, **self._fixed})
             plan = Plan(scenario, self._given)
             self.runs += 1
-            return failure_of(plan, twice=self.failure.name == ReplayDiverged.__name__)
+            return self._judge(plan)
         except (ScenarioError, ValidationError):
             return None
 

@@ -10,6 +10,8 @@ from simloop.fuzz.play import breach_of
 from simloop.scenario.loader import load_scenario
 
 ENDLESS = """
+import asyncio
+
 from simloop import Limits, UserMessage, World
 
 class Agent:
@@ -20,7 +22,7 @@ class Agent:
             try:
                 return (await world.model.reply([UserMessage(prompt)])).message.text
             except Exception:
-                pass
+                await asyncio.sleep(600)
 """
 
 
@@ -49,14 +51,14 @@ def test_a_loop_that_keeps_the_rules_ends_with_0() -> None:
 def test_a_failure_is_written_as_a_scenario_that_fails(agent: str, tmp_path: Path) -> None:
     result = fuzz("--runs", "200", "--loop", agent, "--out", str(tmp_path / "found"))
     assert result.exit_code == 1, result.output
-    assert "FAILED bounded-model-calls in run" in result.stdout
-    (file,) = (tmp_path / "found").glob("bounded-model-calls*.yaml")
+    assert "FAILED agents-keep-their-limits in run" in result.stdout
+    (file,) = (tmp_path / "found").glob("agents-keep-their-limits*.yaml")
     text = file.read_text()
     assert "# found by: simloop fuzz --loop own_agent_that_retries:Agent --seed 0 --runs" in text
-    assert "# pytest: def test_it(simloop_run): simloop_run('bounded-model-calls" in text
+    assert "# pytest: def test_it(simloop_run): simloop_run('agents-keep-their-limits" in text
     breach = breach_of(load_scenario(file), {"loop": agent})
     assert breach is not None
-    assert breach.name == "bounded-model-calls"
+    assert breach.name == "agents-keep-their-limits"
 
 
 def test_equal_seeds_give_equal_reports_but_for_the_times(agent: str) -> None:
@@ -70,8 +72,26 @@ def test_the_report_can_be_json(agent: str) -> None:
     report = json.loads(result.stdout)
     assert (report["runs"], report["loop"]) == (100, agent)
     failures = {each["rule"]: each for each in report["failures"]}
-    assert failures["bounded-model-calls"]["reproduced"]
+    assert failures["agents-keep-their-limits"]["reproduced"]
 
 
 def test_an_unknown_loop_is_a_wrong_use() -> None:
     assert fuzz("--loop", "referense").exit_code == 2
+
+
+def test_another_loop_that_does_not_do_the_same_is_a_failure(tmp_path: Path) -> None:
+    loops = ("--loop", "differing:Plain", "--against", "differing:Lazy")
+    result = fuzz("--runs", "100", *loops, "--out", str(tmp_path / "found"))
+    assert result.exit_code == 1
+    (file,) = (tmp_path / "found").glob("same-course.simloop.yaml")
+    text = file.read_text()
+    assert f"# found by: simloop fuzz {' '.join(loops)} --seed 0 --runs" in text
+    assert f"# reproduce: simloop shrink {file} --against differing:Lazy" in text
+    assert len(load_scenario(file).model) <= 2
+
+
+def test_findings_that_shrink_to_one_scenario_have_one_file(tmp_path: Path) -> None:
+    loops = ("--loop", "differing:Plain", "--against", "differing:Polite")
+    result = fuzz("--runs", "100", *loops, "--out", str(tmp_path / "found"))
+    written = re.findall(r"written to (.*)", result.stdout)
+    assert len(set(written)) == len(list((tmp_path / "found").glob("*.simloop.yaml")))
