@@ -9,7 +9,8 @@ that a loop that was written anew is alike if its user sees no difference.
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from simloop.check.invariants.judge import Chosen
+from simloop.check.invariants.judge import choose
+from simloop.check.invariants.subject import Subject
 from simloop.escape import escape
 from simloop.fuzz.play import Breach, Played, play
 from simloop.kernel.durations import format_duration
@@ -22,7 +23,7 @@ from simloop.trace import entries
 from simloop.trace.requests import requests
 
 _SHOWN = 200
-_UNJUDGED = Chosen((), {})
+_UNJUDGED = choose(Subject(), ())
 
 COURSE, REQUESTS, TOOLS, ENDS, TIMES = (
     "same-course",

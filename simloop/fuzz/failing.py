@@ -6,7 +6,7 @@ smaller scenario, so that shrinking never ends with another fault than it began 
 
 import asyncio
 
-from simloop.check.invariants.judge import Judge, Violation
+from simloop.check.invariants.judge import Judge
 from simloop.check.invariants.subject import Subject
 from simloop.check.replay import check_determinism
 from simloop.errors import (
@@ -37,17 +37,14 @@ def failure_of(plan: Plan, *, twice: bool = False) -> Breach | None:
     Raises ScenarioError if it cannot run.
     """
     simulation = Simulation(plan)
-    found: list[Violation] = []
     prepared = simulation.prepared
-
-    def tell(violation: Violation) -> None:
-        found.append(violation)
-        prepared.end(InvariantViolated(str(violation)))
-
-    prepared.listen(Judge(Subject.of(prepared), tell=tell))
+    judge = Judge(Subject.of(prepared))
+    judge.tell = lambda violation: prepared.end(InvariantViolated(str(violation)))
+    prepared.listen(judge)
     failure = _failure_at_the_end(simulation)
-    if found:
-        return Breach.of_violation(found[0])
+    judge.tell = None  # so that nothing of the run refers to itself
+    if judge.violations:
+        return Breach.of_violation(judge.violations[0])
     if failure is None and twice:
         try:
             check_determinism(simulation.trace, plan)

@@ -88,7 +88,7 @@ def test_a_world_that_one_of_the_loops_cannot_have_is_the_authors_mistake() -> N
 def test_a_search_finds_worlds_in_which_two_loops_differ_and_confirms_them() -> None:
     search = Search(Plain, against=Lazy, invariants=())
     findings = list(search.run(runs=200))
-    assert {finding.name for finding in findings} == {COURSE}
+    assert COURSE in {finding.name for finding in findings}
     assert all(finding.reproduced for finding in findings)
 
 

@@ -5,9 +5,8 @@ import pytest
 from shrinking import LARGE, asks_for_ever, breaks_at_boom, runs_twice
 
 from simloop import Reply, Scenario, ScenarioError, parse_scenario
-from simloop.check.invariants.judge import Chosen
 from simloop.fuzz.failing import failure_of
-from simloop.fuzz.play import FINISHES, Breach, play
+from simloop.fuzz.play import FINISHES, Breach, chosen_for, play
 from simloop.fuzz.shrink import Judge, Progress, Shrunk, shrink
 from simloop.runs.plan import Plan
 from simloop.scenario.writing import content, scenario_text
@@ -15,7 +14,7 @@ from simloop.scenario.writing import content, scenario_text
 
 def unjudged(plan: Plan) -> Breach | None:
     """The error of a run, and no invariant."""
-    return play(plan, Chosen((), {})).breach
+    return play(plan, chosen_for(plan, ())).breach
 
 
 def shrunk(scenario: Scenario, judge: Judge | None = None, **given: Any) -> Shrunk:
