@@ -14,13 +14,16 @@ from typing import NamedTuple, TypeAlias, cast
 
 from pydantic import ValidationError
 
-from simloop.errors import ReplayDiverged, ScenarioError
+from simloop.check.invariants.judge import choose
+from simloop.check.invariants.subject import Subject
+from simloop.errors import ReplayDiverged, ScenarioError, ScriptExhausted
 from simloop.fuzz.difference import SENTENCES as DIFFERENCES
 from simloop.fuzz.difference import judged_against
 from simloop.fuzz.failing import EXPECTATION, failure_of, identity_of
 from simloop.fuzz.failures import Finding
 from simloop.fuzz.play import FINISHES, Breach, chosen_for, play
 from simloop.fuzz.reductions import PASSES, Pass, Tree, bounds, cost
+from simloop.fuzz.replies import LAST, LAST_SUMMARY
 from simloop.runs.options import RunOptions
 from simloop.runs.own_loop import GivenLoop
 from simloop.runs.plan import Plan
@@ -32,6 +35,13 @@ from simloop.virtual.border import kept_border
 MAX_RUNS = 3_000
 MAX_SECONDS = 2.0
 
+
+_AFTERWARDS = 200
+"""The transitions after which a run that has failed is not followed to its end."""
+_LAST = {
+    key: last.model_dump(mode="json", exclude_defaults=True)
+    for key, last in (("model", LAST), ("summaries", LAST_SUMMARY))
+}
 
 Judge: TypeAlias = Callable[[Plan], Breach | None]
 
@@ -91,6 +101,8 @@ def shrink(
         search.say, search.stopped = say, stopped
         search.accept_any_end()
         unfinished = search.run()
+        if not unfinished:
+            search.let_it_end()
         found = search.failure
     return Shrunk(search.scenario(), found, search.runs, unfinished)
 
@@ -181,6 +193,21 @@ class _Search:
         self._text = json.dumps(self._best)
         self._tried = {self._text}
 
+    def let_it_end(self) -> None:
+        """Add good replies if the run goes on after the failure and finds none.
+
+        A loop without the fault goes on as well, and so can come to its end in this scenario.
+        """
+        for _ in _LAST:
+            scenario = self.scenario().model_copy(update={"max_transitions": _AFTERWARDS})
+            with suppress(ScenarioError):
+                ended = play(Plan(scenario, self._given), choose(Subject(), ())).breach
+                key = ended.text.partition(":")[0] if ended is not None else ""
+                if ended is None or ended.name != ScriptExhausted.__name__ or key not in _LAST:
+                    return
+                replies = [*self._best.get(key, ()), _LAST[key]]
+                self._accept({**self._best, key: replies})
+
     def run(self) -> str:
         """Run the passes until none finds anything smaller; return why it ended before that."""
         try:
@@ -216,11 +243,17 @@ class _Search:
         if text in self._tried or cost(text) >= cost(self._text):
             return False
         self._tried.add(text)
+        if not self._accept(tree):
+            return False
+        self.say(Progress(self.runs, len(tree.get("model", ())), len(text)))
+        return True
+
+    def _accept(self, tree: Tree) -> bool:
+        """Keep the tree if it fails in the same way."""
         failure = self._failure(tree)
         if failure is None or identity_of(failure) != identity_of(self.failure):
             return False
-        self._best, self._text, self.failure = tree, text, failure
-        self.say(Progress(self.runs, len(tree.get("model", ())), len(text)))
+        self._best, self._text, self.failure = tree, json.dumps(tree), failure
         return True
 
     def _failure(self, tree: Tree) -> Breach | None:

@@ -39,7 +39,7 @@ def test_it_prints_the_scenario_the_invariant_and_how_to_see_it_again() -> None:
     assert judged == f"exactly-once-tools: {sentence}"
     assert how.startswith("  the tool of call ")
     assert size.startswith("large.simloop.yaml has 6 replies in ")
-    assert "; this has 1 reply in " in size
+    assert "; this has 2 replies in " in size
     assert written == "written to large.shrunk.simloop.yaml"
     assert reproduce == "reproduce: simloop check large.shrunk.simloop.yaml"
     assert test == "as a test: python -m pytest large.shrunk.simloop.yaml"

@@ -5,6 +5,7 @@ from differing import Backwards, Lazy, Loud, Plain, Polite, Slow, written_anew
 
 from simloop import Scenario, ScenarioError, parse_scenario
 from simloop.fuzz.difference import COURSE, ENDS, REQUESTS, TIMES, TOOLS, difference, judged_against
+from simloop.fuzz.replies import LAST
 from simloop.fuzz.search import Search
 from simloop.fuzz.shrink import shrink
 from simloop.scenario.catalog import bundled_names, find_bundled
@@ -97,5 +98,5 @@ def test_a_difference_is_shrunk_to_what_it_needs() -> None:
     assert found is not None
     assert found.failure.name == TOOLS
     assert found.scenario.then == []
-    assert len(found.scenario.model) == 1
+    assert found.scenario.model[1:] == [LAST]
     assert difference(found.scenario, Plain, Backwards) == found.failure

@@ -2,9 +2,10 @@ import itertools
 from typing import Any
 
 import pytest
+from differing import Plain
 from shrinking import LARGE, asks_for_ever, breaks_at_boom, runs_twice
 
-from simloop import Reply, Scenario, ScenarioError, parse_scenario
+from simloop import Reply, Scenario, ScenarioError, parse_scenario, run
 from simloop.fuzz.failing import failure_of
 from simloop.fuzz.play import FINISHES, Breach, chosen_for, play
 from simloop.fuzz.shrink import Judge, Progress, Shrunk, shrink
@@ -31,7 +32,7 @@ def test_a_violated_invariant_is_all_that_is_left_of_a_long_scenario() -> None:
         "title": found.failure.sentence,
         "prompt": "Go.",
         "tools": {"list": {}},
-        "model": [{"call": {"list": {}}}],
+        "model": [{"call": {"list": {}}}, {"say": "All is done.", "times": "always"}],
         "expect": {"outcomes": ["..."]},
     }
 
@@ -40,6 +41,13 @@ def test_what_is_shrunk_fails_in_the_same_way_when_it_is_read_from_its_file() ->
     found = shrunk(LARGE, loop=runs_twice)
     again = failure_of(Plan(parse_scenario(scenario_text(found.scenario)), {"loop": runs_twice}))
     assert again == found.failure
+
+
+def test_a_loop_without_the_fault_passes_what_is_shrunk() -> None:
+    """It goes on after the place of the failure, and finds a reply there."""
+    found = shrunk(LARGE, loop=runs_twice)
+    assert run(found.scenario, loop=Plain).ok
+    assert failure_of(Plan(found.scenario, {"loop": Plain})) is None
 
 
 def test_shrinking_twice_gives_the_same_bytes_after_the_same_number_of_runs() -> None:
@@ -136,7 +144,7 @@ def test_the_progress_goes_down_to_the_size_of_what_is_found() -> None:
     assert found is not None
     assert len(steps) > 5
     assert all(before.runs < after.runs for before, after in itertools.pairwise(steps))
-    assert steps[-1].replies == len(found.scenario.model)
+    assert steps[-1].replies == len(found.scenario.model) - 1  # without the one after the failure
     assert steps[-1].runs <= found.runs
 
 
