@@ -7,7 +7,7 @@ by a clock.
 
 import contextlib
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Any
@@ -19,6 +19,8 @@ from simloop.fuzz.coverage import Coverage
 from simloop.fuzz.difference import difference_of
 from simloop.fuzz.failures import Finding, Findings
 from simloop.fuzz.families import Family, new_settings
+from simloop.fuzz.goal_list import GOALS
+from simloop.fuzz.goals import Goals
 from simloop.fuzz.library import bundled_scenarios, world_of
 from simloop.fuzz.paths import worlds_of_paths
 from simloop.fuzz.play import Breach, Played, chosen_for, play
@@ -40,13 +42,15 @@ _GIVEN = 24
 """The given worlds that are played between two new families."""
 _TWICE = 20
 """One run in so many is made twice, and the runs compared."""
+_LOOKED_AT = 8
+"""Goals are counted in each run that reached something new, and in one of so many others."""
 _CORPUS = 400
 """The worlds that are kept because they reached something new."""
 
 
 @dataclass(frozen=True, slots=True)
 class FuzzReport:
-    """What a search has done so far."""
+    """What a search has done so far. `goals` are counted in `looked_at` of its runs."""
 
     loop: str
     seed: int
@@ -56,6 +60,8 @@ class FuzzReport:
     virtual_s: float
     edges: int
     reached: int
+    goals: Mapping[str, int]
+    looked_at: int
     findings: tuple[Finding, ...]
 
 
@@ -97,6 +103,7 @@ class Search:
         self._choices: Choices = SeededChoices(seed)
         self.coverage = Coverage(has_engine=self._abilities.has_engine)
         self.findings = Findings()
+        self.goals = Goals(GOALS, self._abilities)
         self.runs = 0
         self.cpu_s = 0.0
         self.virtual_ns = 0
@@ -132,6 +139,8 @@ class Search:
             virtual_s=self.virtual_ns / 1e9,
             edges=len(self.coverage.edges),
             reached=len(self.coverage.reached),
+            goals=self.goals.counts,
+            looked_at=self.goals.looked_at,
             findings=tuple(self.findings),
         )
 
@@ -151,6 +160,8 @@ class Search:
         if breach is None and family.against is not None:
             breach = difference_of(played, family.against.playing(world))
         is_new = self.coverage.add(record)
+        if is_new or self.runs % _LOOKED_AT == 0:
+            self.goals.add(record)
         if is_new and breach is None and self.arm is Arm.STEERED and _has_ended(played):
             self._keep(family, world)
         self.cpu_s += time.process_time() - start_s

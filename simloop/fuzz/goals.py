@@ -1,0 +1,81 @@
+"""Goals: rare situations that a search must reach sometimes, or it proves little.
+
+A goal is a generator function, as an invariant is: it is sent the entries of a run of the kinds in
+`sees`, and returns when the run has reached it. The goals themselves are in goal_list.py.
+
+The rule to keep: a goal looks at entries alone, so it holds for any loop; one that needs an entry
+that a loop cannot leave is left out for that loop, and not counted as never reached.
+"""
+
+from collections.abc import Callable, Generator, Iterable, Sequence
+from typing import Any, NamedTuple, TypeAlias, get_args
+
+from simloop.fuzz.settings import Abilities
+from simloop.kernel.machine import Feature
+from simloop.trace.entries import AnyEntry, Boundary
+
+Watch: TypeAlias = Generator[None, Any, None]
+"""A generator that is sent entries, and returns when the goal is reached."""
+
+_AT_BOUNDARY = frozenset(get_args(Boundary))
+
+
+class Goal(NamedTuple):
+    """A situation that a search must reach sometimes. `needs` are features of the loop."""
+
+    name: str
+    sentence: str
+    sees: tuple[type[AnyEntry], ...]
+    needs: frozenset[Feature]
+    watch: Callable[[], Watch]
+
+    def can_be_reached(self, abilities: Abilities) -> bool:
+        """Return whether runs of a loop may reach this goal."""
+        if self.needs.intersection(abilities.lacks):
+            return False
+        return abilities.has_engine or _AT_BOUNDARY.issuperset(self.sees)
+
+
+def goal(
+    sentence: str, *, sees: Iterable[type[AnyEntry]], needs: Iterable[Feature] = ()
+) -> Callable[[Callable[[], Watch]], Goal]:
+    """Make a goal from a generator function, under the function's name with hyphens."""
+
+    def make(watch: Callable[[], Watch]) -> Goal:
+        name = watch.__name__.replace("_", "-")
+        return Goal(name, sentence, tuple(sees), frozenset(needs), watch)
+
+    return make
+
+
+class Goals:
+    """Counts the runs that reached each goal. `looked_at` is the number of runs that were read."""
+
+    def __init__(self, goals: Sequence[Goal], abilities: Abilities) -> None:
+        self._goals = [each for each in goals if each.can_be_reached(abilities)]
+        self.counts = dict.fromkeys((each.name for each in self._goals), 0)
+        self.looked_at = 0
+
+    def add(self, record: Iterable[AnyEntry]) -> None:
+        """Count the goals that a run has reached."""
+        self.looked_at += 1
+        watches: dict[type, list[tuple[str, Any]]] = {}
+        for each in self._goals:
+            watch = each.watch()
+            next(watch)
+            for kind in each.sees:
+                watches.setdefault(kind, []).append((each.name, watch.send))
+        reached: set[str] = set()
+        for entry in record:
+            for name, send in watches.get(type(entry), ()):
+                if name not in reached:
+                    try:
+                        send(entry)
+                    except StopIteration:
+                        reached.add(name)
+                        self.counts[name] += 1
+
+    @property
+    def never(self) -> tuple[str, ...]:
+        """Return the names of the goals that no run has reached."""
+        return tuple(name for name, count in self.counts.items() if not count)
