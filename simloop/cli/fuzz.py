@@ -1,21 +1,25 @@
 """`simloop fuzz`: search generated worlds for runs in which a loop breaks a rule.
 
-Not here: the search (fuzz/search.py). The rule to keep: with `--runs` and `--seed` the findings and
-all the report but its times are the same on every machine; and Ctrl-C ends with the report so far.
+Not here: the search (fuzz/search.py) and its report (fuzz_report.py). The rule to keep: with
+`--runs` and `--seed` the findings and all the report but its times are the same on every machine;
+and Ctrl-C ends with the report so far.
 """
 
 import shlex
 import sys
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 
 import click
 
-from simloop.cli.completion import loop_names
+from simloop.cli.completion import loop_names, scenarios_and_files
+from simloop.cli.fuzz_report import progress_line, report_json, report_lines
 from simloop.cli.options import check_loop_exists
 from simloop.cli.progress import StatusLine
+from simloop.cli.scenario_arguments import targets_of
 from simloop.cli.scenario_files import create_schema
-from simloop.cli.terminal import json_text, note, out, out_exactly, out_lines, plain
+from simloop.cli.terminal import note, out, out_exactly, out_lines, plain
 from simloop.errors import ScenarioError
 from simloop.fuzz.difference import SENTENCES as DIFFERENCES
 from simloop.fuzz.failures import Finding
@@ -23,7 +27,10 @@ from simloop.fuzz.play import Breach
 from simloop.fuzz.search import FuzzReport, Search
 from simloop.fuzz.shrink import smallest
 from simloop.fuzz.swarm import Arm
+from simloop.fuzz.twin import Twin
 from simloop.scenario.catalog import SUFFIX
+from simloop.scenario.loader import load_scenario
+from simloop.scenario.schema import Scenario
 from simloop.scenario.writing import scenario_text
 from simloop.trace.storage import create_folder, write_file
 
@@ -65,6 +72,14 @@ _BETWEEN = 100
     help="The way to search; each has what the one before it has.",
 )
 @click.option(
+    "--from",
+    "sources",
+    multiple=True,
+    metavar="PATH|NAME",
+    shell_complete=scenarios_and_files,
+    help="A scenario whose changes are played, too; may be repeated. By default all bundled ones.",
+)
+@click.option(
     "--out",
     "folder",
     type=click.Path(path_type=Path, file_okay=False),
@@ -87,6 +102,7 @@ def command(
     runs: int | None,
     seed: int,
     arm: str,
+    sources: tuple[str, ...],
     folder: Path | None,
     output_format: str,
 ) -> int:
@@ -103,43 +119,42 @@ def command(
         seconds = _SECONDS
     if folder is not None:
         create_folder(folder)
-    search = Search(loop, seed=seed, arm=arm, against=against)
+    search = Search(
+        loop, seed=seed, arm=arm, against=against, scenarios=_read(sources) if sources else None
+    )
+    search.twin = Twin(loop)
     _search(search, runs, seconds, as_text=output_format == "text")
     report = search.report()
     written = {} if folder is None else dict(_write(report, folder, against))
     if output_format == "json":
-        out_exactly(_json(report, written))
+        out_exactly(report_json(report, written))
     else:
-        out_lines(_lines(report, written))
+        out_lines(report_lines(report, written))
     return 1 if report.findings else 0
+
+
+def _read(sources: tuple[str, ...]) -> list[Scenario]:
+    """Return the scenarios that PATH|NAME select. Raises ScenarioError."""
+    found = []
+    for target in targets_of(sources):
+        if isinstance(target.file, ScenarioError):
+            raise target.file
+        found.append(load_scenario(target.file))
+    return found
 
 
 def _search(search: Search, runs: int | None, seconds: float | None, *, as_text: bool) -> None:
     """Search to the end, or to Ctrl-C; print each finding when it is found."""
     try:
         with StatusLine(sys.stderr) as status:
-            for finding in search.steps(runs=runs, seconds=seconds):
+            for finding in chain(search.steps(runs=runs, seconds=seconds), search.finish()):
                 if search.runs % _BETWEEN == 0:
-                    status.say(_progress(search))
+                    status.say(progress_line(search.report()))
                 if finding is not None and as_text:
                     status.clear()
-                    out(_found(finding))
+                    out(f"FAILED {finding.name} in run {finding.run}: {plain(finding.breach.text)}")
     except KeyboardInterrupt:
         note("interrupted: this is what was found so far")
-
-
-def _progress(search: Search) -> str:
-    report = search.report()
-    pace = report.runs / report.cpu_s if report.cpu_s else 0
-    hours = report.virtual_s / 3600
-    return (
-        f"{report.runs:,} runs, {pace:,.0f} a second, {hours:,.0f} h of virtual time, "
-        f"{report.edges} edges, {report.reached} situations, {len(report.findings)} failures"
-    )
-
-
-def _found(finding: Finding) -> str:
-    return f"FAILED {finding.name} in run {finding.run}: {plain(finding.breach.text)}"
 
 
 def _write(report: FuzzReport, folder: Path, against: str | None) -> Iterator[tuple[int, str]]:
@@ -187,49 +202,3 @@ def _comment(
     else:
         again = f"pytest: def test_it(simloop_run): simloop_run({path.name!r})"
     return f"{breach.name}: {breach.sentence}\n{breach.text}\nfound by: {found}\n{again}"
-
-
-def _lines(report: FuzzReport, written: dict[int, str]) -> Iterator[str]:
-    for number, finding in enumerate(report.findings):
-        yield ""
-        yield f"{finding.name}: {finding.breach.sentence}"
-        yield f"  {plain(finding.breach.text)}"
-        yield f"  first in run {finding.run}, in {finding.count} runs in all"
-        if not finding.reproduced:
-            yield "  a run of the scenario alone does not fail: the loop keeps something for it"
-        if number in written:
-            yield f"  written to {plain(written[number])}"
-    yield ""
-    found = len(report.findings)
-    yield (
-        f"{report.runs:,} runs of {plain(report.loop)}, {report.edges} edges, "
-        f"{report.reached} situations: {found or 'no'} failure{'s' * (found != 1)}"
-    )
-    yield f"{report.cpu_s:.1f} s of computing, {report.virtual_s / 3600:,.0f} h of virtual time"
-
-
-def _json(report: FuzzReport, written: dict[int, str]) -> str:
-    return json_text(
-        {
-            "loop": report.loop,
-            "seed": report.seed,
-            "arm": report.arm,
-            "runs": report.runs,
-            "cpu_s": report.cpu_s,
-            "virtual_s": report.virtual_s,
-            "edges": report.edges,
-            "situations": report.reached,
-            "failures": [
-                {
-                    "rule": finding.name,
-                    "sentence": finding.breach.sentence,
-                    "text": plain(finding.breach.text),
-                    "run": finding.run,
-                    "count": finding.count,
-                    "reproduced": finding.reproduced,
-                    "file": written.get(number),
-                }
-                for number, finding in enumerate(report.findings)
-            ],
-        }
-    )

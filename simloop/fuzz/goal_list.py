@@ -95,10 +95,6 @@ def _forced(entry: Any) -> bool:
     return type(entry) is Compaction and entry.forced
 
 
-def _retries(entry: Any) -> bool:
-    return type(entry) is Classified and entry.retryable
-
-
 def _late_tool(entry: Any) -> bool:
     return type(entry) is ToolResult and entry.is_error and _TIMED_OUT in entry.text
 
@@ -157,9 +153,28 @@ def parallel_batch_with_one_timeout() -> Watch:
     running, both = 0, False
     while True:
         entry = yield
-        running += 1 if type(entry) is ToolStarted else -1
-        both = running > 1 or (both and running > 0)
-        if both and _late_tool(entry):
+        if type(entry) is ToolStarted:
+            running += 1
+            both = both or running > 1
+        elif both and _late_tool(entry):
+            return
+        else:
+            running -= 1
+            both = both and running > 0
+
+
+@goal("A context is compacted between a failure and its retry.",
+      sees=[Classified, Compaction, Request], needs=[Feature.COMPACTION])  # fmt: skip
+def compaction_while_retrying() -> Watch:
+    """The retry sends another request than the one that failed."""
+    retries = False
+    while True:
+        entry = yield
+        if type(entry) is Classified:
+            retries = entry.retryable
+        elif _main(entry):
+            retries = False
+        elif retries and _shortened(entry):
             return
 
 
@@ -244,8 +259,6 @@ _NEEDS_ABORT = Feature.ABORT
 _COMPACTS = Feature.COMPACTION
 
 GOALS: tuple[Goal, ...] = (
-    _pair("compaction-while-retrying", "A context is compacted between a failure and its retry.",
-          _retries, _shortened, (Classified, Compaction, Finish), _COMPACTS),
     _pair("abort-in-a-backoff", "The user aborts during the wait before a retry.",
           _a(Backoff), _aborts, (Backoff, StopRequested, Request), _NEEDS_ABORT),
     _course("abort-in-a-backoff-after-forced-compaction",
@@ -325,7 +338,7 @@ GOALS: tuple[Goal, ...] = (
     _one("burst-of-steps", "A reply reports several steps.", lambda e: e.steps > 1, (Finish,)),
     _pair("overflow-then-compaction", "A context overflow leads to a compaction.",
           lambda e: type(e) is Classified and e.error_class is ErrorClass.OVERFLOW, _forced,
-          (Classified, Compaction, Finish), _COMPACTS),
+          (Classified, Compaction, Backoff), _COMPACTS),
     _course("overflow-after-a-compaction", "The context overflows after it was compacted.",
             (_shortened, lambda e: type(e) is Classified and e.error_class is ErrorClass.OVERFLOW),
             (Compaction, Classified), _COMPACTS),
@@ -358,6 +371,7 @@ GOALS: tuple[Goal, ...] = (
     third_run,
     step_limit_at_the_compaction_bound,
     two_compactions_in_a_row,
+    compaction_while_retrying,
     message_during_compaction,
 )  # fmt: skip
 """All goals, in the order of a report."""

@@ -27,6 +27,7 @@ from simloop.fuzz.play import Breach, Played, chosen_for, play
 from simloop.fuzz.scripts import Weights, weights_of_family
 from simloop.fuzz.settings import Abilities, with_one_changed
 from simloop.fuzz.swarm import Arm
+from simloop.fuzz.twin import Twin
 from simloop.kernel.limits import Limits
 from simloop.runs.chosen_loop import choose_loop
 from simloop.runs.options import RunOptions
@@ -44,6 +45,8 @@ _TWICE = 20
 """One run in so many is made twice, and the runs compared."""
 _LOOKED_AT = 8
 """Goals are counted in each run that reached something new, and in one of so many others."""
+_ELSEWHERE = 100
+"""One run in so many is made in another process as well, if the search is given one."""
 _CORPUS = 400
 """The worlds that are kept because they reached something new."""
 
@@ -103,6 +106,8 @@ class Search:
         self._choices: Choices = SeededChoices(seed)
         self.coverage = Coverage(has_engine=self._abilities.has_engine)
         self.findings = Findings()
+        self.twin: Twin | None = None
+        """Another process for the worlds, or None; `finish` ends it."""
         self.goals = Goals(GOALS, self._abilities)
         self.runs = 0
         self.cpu_s = 0.0
@@ -152,11 +157,13 @@ class Search:
         plan = family.plan.playing(world)
         played = play(plan, family.chosen)
         record = played.prepared.trace.entries
-        breach = played.breach
+        breach, elsewhere = played.breach, None
         if record:
             self.virtual_ns += record[-1].at_ns
         if breach is None and self.runs % _TWICE == 0:
             breach = _difference(record, play(plan, family.chosen).prepared.trace.entries)
+            if self.twin is not None and self.runs % _ELSEWHERE == 0:
+                elsewhere = self._found_elsewhere(self.twin.send(world, record))
         if breach is None and family.against is not None:
             breach = difference_of(played, family.against.playing(world))
         is_new = self.coverage.add(record)
@@ -166,11 +173,25 @@ class Search:
             self._keep(family, world)
         self.cpu_s += time.process_time() - start_s
         if breach is None:
-            return None
+            return elsewhere
         finding = self.findings.add(breach, world, self.runs, self.cpu_s)
         if finding is not None:
             self._confirm(finding)
         return finding
+
+    def finish(self) -> Iterator[Finding]:
+        """End the other process; yield the findings of its last run."""
+        if self.twin is not None:
+            finding = self._found_elsewhere(self.twin.finish())
+            if finding is not None:
+                yield finding
+
+    def _found_elsewhere(self, world: Scenario | None) -> Finding | None:
+        """Add the finding of a run that differs in another process; return it if it is new."""
+        if world is None:
+            return None
+        error = ReplayDiverged("a run in another process, with another PYTHONHASHSEED, differs")
+        return self.findings.add(Breach.of_error(error), world, self.runs, self.cpu_s)
 
     def _confirm(self, finding: Finding) -> None:
         """Run the scenario of a finding alone, as its file will be."""

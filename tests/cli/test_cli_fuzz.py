@@ -51,14 +51,14 @@ def test_a_loop_that_keeps_the_rules_ends_with_0() -> None:
 def test_a_failure_is_written_as_a_scenario_that_fails(agent: str, tmp_path: Path) -> None:
     result = fuzz("--runs", "200", "--loop", agent, "--out", str(tmp_path / "found"))
     assert result.exit_code == 1, result.output
-    assert "FAILED agents-keep-their-limits in run" in result.stdout
-    (file,) = (tmp_path / "found").glob("agents-keep-their-limits*.yaml")
+    rule = re.findall(r"FAILED (\S+) in run", result.stdout)[0]
+    file = tmp_path / "found" / f"{rule}.simloop.yaml"
     text = file.read_text()
     assert "# found by: simloop fuzz --loop own_agent_that_retries:Agent --seed 0 --runs" in text
-    assert "# pytest: def test_it(simloop_run): simloop_run('agents-keep-their-limits" in text
+    assert "# pytest: def test_it(simloop_run): simloop_run('" in text
     breach = breach_of(load_scenario(file), {"loop": agent})
     assert breach is not None
-    assert breach.name == "agents-keep-their-limits"
+    assert breach.name == rule
 
 
 def test_equal_seeds_give_equal_reports_but_for_the_times(agent: str) -> None:
@@ -71,8 +71,8 @@ def test_the_report_can_be_json(agent: str) -> None:
     result = fuzz("--runs", "100", "--loop", agent, "--format", "json")
     report = json.loads(result.stdout)
     assert (report["runs"], report["loop"]) == (100, agent)
-    failures = {each["rule"]: each for each in report["failures"]}
-    assert failures["agents-keep-their-limits"]["reproduced"]
+    assert report["failures"][0]["reproduced"]
+    assert report["failures"][0]["sentence"]
 
 
 def test_an_unknown_loop_is_a_wrong_use() -> None:
@@ -95,3 +95,24 @@ def test_findings_that_shrink_to_one_scenario_have_one_file(tmp_path: Path) -> N
     result = fuzz("--runs", "100", *loops, "--out", str(tmp_path / "found"))
     written = re.findall(r"written to (.*)", result.stdout)
     assert len(set(written)) == len(list((tmp_path / "found").glob("*.simloop.yaml")))
+
+
+def test_the_report_has_the_goals_and_names_those_that_were_never_reached() -> None:
+    result = fuzz("--runs", "60", "--loop", "react", "--arm", "uniform")
+    assert re.search(r"[1-9]\d* of \d+ goals reached, in the \d+ runs", result.stdout)
+    assert "never reached: " in result.stdout
+    assert "hook-fails" not in result.stdout, "react has no hooks"
+
+
+def test_the_scenarios_to_begin_with_can_be_named(tmp_path: Path) -> None:
+    assert fuzz("--from", str(tmp_path / "no.simloop.yaml")).exit_code == 2
+    result = fuzz("--runs", "60", "--loop", "react", "--from", "start/quickstart")
+    assert "60 runs of react" in result.stdout
+
+
+def test_a_failure_is_shrunk_before_it_is_written(agent: str, tmp_path: Path) -> None:
+    fuzz("--runs", "100", "--loop", agent, "--out", str(tmp_path))
+    found = [load_scenario(file) for file in tmp_path.glob("*.simloop.yaml")]
+    assert found
+    assert all(len(scenario.model) <= 4 for scenario in found)
+    assert all(scenario.loop == agent for scenario in found)

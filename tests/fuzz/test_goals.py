@@ -1,0 +1,108 @@
+from simloop import Reply, Scenario, Trigger, run
+from simloop.fuzz.goal_list import GOALS
+from simloop.fuzz.goals import Goals, Watch, goal
+from simloop.fuzz.play import chosen_for, play
+from simloop.fuzz.settings import Abilities
+from simloop.kernel.machine import Feature
+from simloop.runs.plan import Plan
+from simloop.trace.entries import AnyEntry, Finish, Hook, Request
+
+
+@goal("A run has two requests.", sees=[Request])
+def two_requests() -> Watch:
+    yield
+    yield
+
+
+@goal("A hook runs.", sees=[Hook])
+def a_hook() -> Watch:
+    yield
+
+
+@goal("A reply ends.", sees=[Finish], needs=[Feature.QUEUE])
+def a_reply() -> Watch:
+    yield
+
+
+OWN = (two_requests, a_hook, a_reply)
+AGAIN = [Reply(call={"look": {}}), Reply(say="Done.")]
+
+
+def counted(*goals: str) -> Goals:
+    found = Goals([each for each in GOALS if each.name in goals], Abilities())
+    assert len(found.counts) == len(goals), "each is a goal"
+    return found
+
+
+def test_a_goal_is_counted_once_for_each_run_that_reaches_it() -> None:
+    goals = Goals(OWN, Abilities())
+    for replies in (AGAIN, AGAIN, AGAIN[1:]):
+        scenario = Scenario(prompt="Go.", model=replies, tools={"look": {"returns": "x"}})
+        goals.add(run(scenario).trace.entries)
+    assert goals.counts == {"two-requests": 2, "a-hook": 0, "a-reply": 3}
+    assert (goals.looked_at, goals.never) == (3, ("a-hook",))
+
+
+def test_a_goal_that_a_loop_cannot_reach_is_left_out() -> None:
+    assert list(Goals(OWN, Abilities(has_engine=False)).counts) == ["two-requests", "a-reply"]
+    assert list(Goals(OWN, Abilities({Feature.QUEUE})).counts) == ["two-requests", "a-hook"]
+
+
+def test_there_are_more_than_forty_goals_with_names_of_their_own() -> None:
+    assert len({each.name for each in GOALS}) == len(GOALS) > 40
+    assert all(each.sentence.endswith(".") for each in GOALS)
+
+
+def test_an_abort_in_a_backoff_after_a_forced_compaction_is_reached_by_that_alone() -> None:
+    name = "abort-in-a-backoff-after-forced-compaction"
+    goals = counted(name, "abort-in-a-backoff", "overflow-then-compaction")
+    overflow = Reply(http={"status": 413, "message": "prompt is too long"})
+    scenario = Scenario(
+        prompt="Go.",
+        history=[{"user": "Before."}, {"assistant": "words " * 200}, {"user": "x"},
+                 {"assistant": "y"}],
+        model=[overflow, Reply(http={"status": 500}), Reply(say="Done.", times="always")],
+        summaries=[Reply(say="Short.")],
+        abort=Trigger(after="backoff"),
+        expect={"outcome": "aborted"},
+    )  # fmt: skip
+    without = scenario.model_copy(update={"model": scenario.model[1:]})
+    goals.add(played(without))
+    assert goals.counts == {name: 0, "abort-in-a-backoff": 1, "overflow-then-compaction": 0}
+    goals.add(played(scenario))
+    assert goals.counts == {name: 1, "abort-in-a-backoff": 2, "overflow-then-compaction": 1}
+
+
+def played(scenario: Scenario) -> list[AnyEntry]:
+    plan = Plan(scenario, {})
+    return play(plan, chosen_for(plan, ())).prepared.trace.entries
+
+
+def test_a_parallel_batch_with_one_timeout_is_reached() -> None:
+    goals = counted("parallel-batch-with-one-timeout", "tool-timeout", "results-out-of-order")
+    scenario = Scenario(
+        prompt="Go.",
+        tools={"slow": {"hangs": True, "timeout": "1s"}, "fast": {"takes": "10ms"}},
+        tool_execution={"order": "parallel"},
+        model=[Reply(call={"slow": {}, "fast": {}}), Reply(say="Done.")],
+    )
+    goals.add(played(scenario))
+    assert set(goals.counts.values()) == {1}
+    alone = scenario.model_copy(update={"model": [Reply(call={"slow": {}}), Reply(say="Done.")]})
+    goals.add(played(alone))
+    assert goals.counts == {
+        "parallel-batch-with-one-timeout": 1, "tool-timeout": 2, "results-out-of-order": 1,
+    }  # fmt: skip
+
+
+def test_two_failures_must_ask_for_different_waits() -> None:
+    goals = counted("two-different-retry-afters", "success-after-two-failures")
+
+    def waits(*seconds: int) -> None:
+        fails = [Reply(http={"status": 429, "retry_after": f"{each}s"}) for each in seconds]
+        goals.add(played(Scenario(prompt="Go.", model=[*fails, Reply(say="Done.")])))
+
+    waits(3, 3)
+    assert goals.counts == {"two-different-retry-afters": 0, "success-after-two-failures": 1}
+    waits(3, 7)
+    assert goals.counts == {"two-different-retry-afters": 1, "success-after-two-failures": 2}
