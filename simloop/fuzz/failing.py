@@ -42,6 +42,8 @@ def failure_of(plan: Plan, *, twice: bool = False) -> Breach | None:
     judge.tell = lambda violation: prepared.end(InvariantViolated(str(violation)))
     prepared.listen(judge)
     failure = _failure_at_the_end(simulation)
+    if simulation.trace.footer is not None:
+        judge.end()
     judge.tell = None  # so that nothing of the run refers to itself
     if judge.violations:
         return Breach.of_violation(judge.violations[0])

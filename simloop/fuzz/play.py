@@ -88,6 +88,8 @@ def play(plan: Plan, invariants: Chosen, seed: int | None = None) -> Played:
         error = raised  # what the loop gave to its world is wrong, and not the world
     except (SimloopError, Exception, asyncio.CancelledError, SystemExit) as raised:  # noqa: BLE001 - a loop is somebody's code
         error = raised
+    else:
+        judge.end()
     judge.tell = None  # so that nothing of the run refers to itself
     return Played(prepared, _breach(judge.violations, prepared, error))
 

@@ -108,6 +108,8 @@ class OpencodeOptions:
                 "nothing-starts-after-a-stop",
                 "an abort is found before the next step, not wherever the run waits",
             ),
+            (waits, "stopped-runs-say-so", "a run may end before it finds that it was aborted"),
+            (True, "no-cut-off-calls", "the calls of a reply are run, whatever its finish"),
             (waits, "stops-in-time", "an abort waits for the reply, the tools or the backoff"),
             (
                 True,

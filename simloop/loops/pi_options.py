@@ -97,6 +97,11 @@ class PiOptions:
                 "the calls of a reply that ended with length are run",
             ),
             (
+                bool(self.resend_failed),
+                "no-half-replies",
+                "a reply that ended without a finish goes into later requests",
+            ),
+            (
                 True,
                 "completed-by-a-whole-reply",
                 "a reply without calls completes the run, also one that was cut off",

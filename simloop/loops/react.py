@@ -121,6 +121,7 @@ class ReactOptions:
             (True, "overflows-make-room", "the loop never shortens its history"),
             (True, "bursts-end-runs", "the loop counts rounds, and not the steps of a reply"),
             (True, "no-cut-off-calls", document),
+            (True, "no-half-replies", document),
             (True, "completed-by-a-reply", document),
             (True, "completed-by-a-whole-reply", document),
             (not self.all_calls, "replies-are-kept", "of several calls the first is kept"),

@@ -98,6 +98,11 @@ class ReferenceOptions:
                 "an abort in a backoff is found by the next model call",
             ),
             (
+                not self.abort_in_backoff,
+                "stopped-runs-say-so",
+                "a run may end before it finds that it was aborted in a backoff",
+            ),
+            (
                 not (self.abort_in_backoff and self.isolate_hooks),
                 "stops-in-time",
                 "an abort waits for the end of a backoff",

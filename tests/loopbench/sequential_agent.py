@@ -22,7 +22,12 @@ from simloop import (
     World,
 )
 
-_BROKEN = (FinishReason.LENGTH, FinishReason.CONTENT_FILTER, FinishReason.ERROR)
+_BROKEN = (
+    FinishReason.LENGTH,
+    FinishReason.CONTENT_FILTER,
+    FinishReason.ERROR,
+    FinishReason.INTERRUPTED,
+)
 
 
 class GaveUp(Exception):  # noqa: N818 - the end of a run, which need not be an error

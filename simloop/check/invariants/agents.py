@@ -61,7 +61,7 @@ def agents_wait_as_declared(subject: Subject) -> Watch:
             in_row = 0
             continue
         in_run, in_row = in_run + 1, in_row + 1
-        if not facts.goes_on:
+        if not facts.goes_on or facts.added:
             continue
         waited = entry.at_ns - reply.at_ns
         now_ns = epoch_ns + reply.at_ns
@@ -175,11 +175,11 @@ class _Spent:
         self.limits = subject.limits
         self.steps = self.errors = 0
 
-    def add(self, reply: Reply | None) -> None:
-        """Count a reply of the run."""
+    def add(self, reply: Reply | None, *, retried: bool) -> None:
+        """Count a reply of the run. An empty one may also be an answer."""
         if reply is not None and reply.is_closed:
             self.steps += reply.finish is not None
-            self.errors += is_useless(reply)
+            self.errors += is_useless(reply) and (retried or reply.finish is None)
 
     @property
     def limit(self) -> str:
@@ -205,7 +205,7 @@ def agents_keep_their_limits(subject: Subject) -> Watch:
         if type(entry) is Prompt:
             spent = _Spent(subject)
         elif entry.purpose == "main":
-            spent.add(_before(facts))
+            spent.add(_before(facts), retried=not facts.added)
             if spent.limit:
                 return (
                     f"request {entry.number} is sent after {spent.steps} steps and "
@@ -229,10 +229,10 @@ def agents_use_their_retries(subject: Subject) -> Watch:
             spent = _Spent(subject)
         elif type(entry) is Request:
             if entry.purpose == "main":
-                spent.add(_before(facts))
+                spent.add(_before(facts), retried=not facts.added)
         elif entry.outcome is Outcome.FAILED and facts.stop is None:
             reply = facts.reply
-            spent.add(reply)
+            spent.add(reply, retried=True)
             fault = None if reply is None else reply.fault
             if fault is None or spent.limit:
                 continue

@@ -39,26 +39,29 @@ def newest_user_message(subject: Subject) -> Watch:
     request of an agent's run is held to it, and each that goes on from there.
     """
     facts, exact = subject.facts, subject.machine is not None
-    newest: list[str] = []  # the newest message that a request has had, and those sent after it
+    waiting: list[str] = []  # the messages of the queue that no request has had
+    newest = ""
     is_first = False
     while True:
         entry = yield
         kind = type(entry)
         if kind is Prompt:
-            newest, is_first = [entry.text], True
+            newest, is_first = entry.text, True
         elif kind is Queued:
-            newest.append(entry.text)
+            waiting.append(entry.text)
         elif entry.purpose == "main":
             request = facts.request
             assert request is not None
-            held = facts.goes_on and not is_first
-            held = held or any(_holds(request, text, exact=exact) for text in newest)
+            held = (facts.goes_on and not is_first) or any(
+                _holds(request, text, exact=exact) for text in (newest, *waiting)
+            )
             if not held and (exact or not _is_apart(facts)):
-                return f"request {entry.number} does not hold the user's message {newest[0]!r:.80}"
+                return f"request {entry.number} does not hold the user's message {newest!r:.80}"
             is_first = False
-            for message in entry.added:
-                if type(message) is UserMessage and message.text in newest:
-                    newest = newest[newest.index(message.text) :]
+            for message in entry.added if waiting else ():
+                if type(message) is UserMessage and message.text in waiting:
+                    newest = message.text
+                    waiting.remove(newest)
 
 
 def _holds(request: SentRequest, text: str, *, exact: bool) -> bool:

@@ -65,16 +65,25 @@ def stops_in_time(subject: Subject) -> Watch:
 @invariant(
     "The outcome of a run that was stopped from outside says so, and no other does.",
     "BUGS.md C9, D9",
-    sees=[Ended],
+    sees=[Prompt, StopRequested, Ended],
 )
 def stopped_runs_say_so(subject: Subject) -> Watch:
-    """An abort gives aborted, the end of the time gives timed-out."""
+    """An abort gives aborted, the end of the time gives timed-out.
+
+    A failure of the model call may say that the request was aborted, with the same outcome.
+    """
     facts = subject.facts
+    stops: list[StopRequested] = []
     while True:
         entry = yield
-        stop = facts.stop
-        if stop is None:
-            if entry.outcome in _CAUSES:
+        kind = type(entry)
+        if kind is not Ended:
+            stops = [*stops, entry] if kind is StopRequested else []
+        elif not stops:
+            reply = facts.reply
+            if entry.outcome in _CAUSES and (reply is None or reply.fault is None):
                 return f"the run ends as {entry.outcome}, and nobody asked it to stop"
-        elif _ends_the_run(subject, stop) and entry.outcome is not _STOPPED[stop.cause]:
-            return f"the run was to stop ({stop.cause}), and ends as {entry.outcome}"
+        elif _ends_the_run(subject, stops[0]) and entry.outcome not in {
+            _STOPPED[stop.cause] for stop in stops
+        }:
+            return f"the run was to stop ({stops[0].cause}), and ends as {entry.outcome}"

@@ -80,7 +80,8 @@ def queued_in_order(subject: Subject) -> Watch:
 def queued_are_delivered(subject: Subject) -> Watch:
     """A message that was there when a run ended, and is not the next prompt, has been taken."""
     facts, waiting = subject.facts, _Waiting()
-    taken: list[str] = []
+    taken: list[str] = []  # that waited at the end of the run before, and are not the prompt
+    there: list[str] = []  # at the end of the newest run
     completed = False
     while True:
         entry = yield
@@ -89,13 +90,13 @@ def queued_are_delivered(subject: Subject) -> Watch:
             waiting.add(entry)
         elif kind is Ended:
             completed = entry.outcome is Outcome.COMPLETED
+            there = waiting.texts
         elif kind is Footer:
-            if completed and waiting.texts:
-                return f"{waiting.texts[0]!r:.80} was taken from the queue, and no request has it"
+            if completed and there:
+                return f"{there[0]!r:.80} was taken from the queue, and no request has it"
         elif kind is Prompt:
-            left = entry.text in waiting.texts
+            taken = [] if entry.text in waiting.texts else there
             waiting.deliver(entry.text)
-            taken = [] if left else waiting.texts
             completed = False
         elif entry.purpose == "main":
             for text in _of_user(facts.added):
