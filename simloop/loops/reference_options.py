@@ -119,6 +119,11 @@ class ReferenceOptions:
             ),
             (
                 not self.unfinished_fails,
+                "no-half-replies",
+                "a stream that ends without a finish completes the run, and its text stays",
+            ),
+            (
+                not self.unfinished_fails,
                 "completed-by-a-reply",
                 "a stream that ends without a finish completes the run",
             ),

@@ -13,7 +13,14 @@ from collections.abc import Callable, Sequence
 from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
 from simloop.kernel.replies import KeepFailed
-from simloop.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+from simloop.messages import (
+    AssistantMessage,
+    FinishReason,
+    Message,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
 from simloop.messages import Request as SentRequest
 from simloop.trace.entries import (
     Answered,
@@ -85,13 +92,19 @@ def _same(made: Sequence[ToolCall], sent: Sequence[ToolCall]) -> bool:
     return [call.arguments for call in made] == [call.arguments for call in sent]
 
 
+_WHOLE = (FinishReason.STOP, FinishReason.TOOL_CALLS, FinishReason.OTHER)
+
+
 @invariant(
     "A reply whose tools ran is in the next request, with its text and its calls as they came.",
     "BUGS.md C10, C13, D9, D13",
     sees=[ToolStarted, Request],
 )
 def replies_are_kept(subject: Subject) -> Watch:
-    """Otherwise the model does not know what its tools have done, and asks for it again."""
+    """Otherwise the model does not know what its tools have done, and asks for it again.
+
+    A tool that starts when called cannot be taken back when its reply is cut off.
+    """
     facts = subject.facts
     ran: set[str] = set()
     while True:
@@ -103,7 +116,7 @@ def replies_are_kept(subject: Subject) -> Watch:
             continue
         before = facts.before
         reply = None if before is None else facts.replies.get(before.number)
-        if reply is None or reply.finish is None or not reply.calls or not facts.goes_on:
+        if reply is None or reply.finish not in _WHOLE or not reply.calls or not facts.goes_on:
             continue
         if not any(call.id in ran for call in reply.calls):
             continue

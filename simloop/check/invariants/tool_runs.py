@@ -227,7 +227,8 @@ def tool_timeouts(subject: Subject) -> Watch:
         if entry.is_error and entry.text.startswith(_TIMED_OUT) and not is_late:
             return f"{what} timed out after {took_ns} ns, and its timeout is {timeout_ms} ms"
         over_ns = 0 if timeout_ms is None else took_ns - timeout_ms * 1_000_000
-        if over_ns > longer_ns or (over_ns > 0 and not entry.is_error):
+        is_taken = over_ns > 0 and not entry.is_error and subject.facts.stop is None
+        if over_ns > longer_ns or is_taken:
             return f"{what} took {took_ns} ns, and its timeout is {timeout_ms} ms"
 
 

@@ -129,6 +129,7 @@ GOOD = [
     asked().failed(401).after(1).request([GO, UserMessage("Go on.")]).replied("Done.").ended(),
     looking(1).replied("Done.").ended(),
     asked().text("Half").finish(FinishReason.LENGTH).ended(FAILED),
+    asked().finish().request([GO, UserMessage("And?")]).replied("Done.").ended(text="Done."),
     failing(1, 1).failed().after(2).request([GO]).failed().ended(FAILED),
 ]
 

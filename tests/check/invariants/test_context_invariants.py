@@ -17,7 +17,7 @@ from simloop.check.invariants.context import (
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.subject import Subject
 from simloop.kernel.replies import KeepFailed, ReplyReading
-from simloop.messages import Message, SummaryMessage, ToolMessage, UserMessage
+from simloop.messages import FinishReason, Message, SummaryMessage, ToolMessage, UserMessage
 from simloop.trace import entries
 
 GO, MORE = UserMessage("Go."), UserMessage("And?")
@@ -142,6 +142,13 @@ def test_a_context_that_is_not_what_was_said_is_found(
 
 
 GOOD = [
+    asked().call("a").started("a").result("a").finish(FinishReason.INTERRUPTED).answered("a")
+    .request([GO]),
+    asked().queued("And?").replied("Yes.").ended().prompt("So?")
+    .request([GO, said("Yes."), UserMessage("So?")]).replied("No.")
+    .request([GO, said("Yes."), UserMessage("So?"), said("No."), MORE]).replied("So.")
+    .add(entries.Compaction, strategy="", forced=True, tokens_before=9, tokens_after=1)
+    .request([said("No."), MORE]),
     looked().request(LOOKED).replied("Done.").ended().prompt("And?")
     .request([*LOOKED, said("Done."), MORE]),
     asked().text("Half").failed().request([GO]).replied("Half").queued("And?")

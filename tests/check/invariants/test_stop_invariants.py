@@ -81,3 +81,13 @@ def test_a_tool_may_outlive_its_cancellation_as_long_as_it_says() -> None:
     slow = ScriptedTool.model_validate({"outlives_cancel": "2s"})
     assert late.found(stops_in_time, Subject(scenario=Scenario(prompt="", tools={"a": slow}))) == []
     assert late.found(stops_in_time)
+
+
+def test_of_two_stops_either_may_be_the_outcome() -> None:
+    both = stopped().stop(StopCause.WALL_CLOCK)
+    assert both.ended(Outcome.TIMED_OUT).found(stopped_runs_say_so) == []
+
+
+def test_a_model_call_that_comes_back_as_aborted_needs_no_stop() -> None:
+    run = Recording().prompt().request([GO]).failed(499).ended(Outcome.ABORTED)
+    assert run.found(stopped_runs_say_so) == []

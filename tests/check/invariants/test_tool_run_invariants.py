@@ -198,6 +198,11 @@ GOOD: list[tuple[Invariant, Recording, Subject]] = [
         asked("a").started("a").after(3).result("a", "Error: timed out after 2 s", is_error=True),
         with_tool(timeout="2s", outlives_cancel="1s"),
     ),
+    (
+        tool_timeouts,
+        asked("a").started("a").stop().after(3).result("a"),
+        with_tool(timeout="2s", outlives_cancel="1s"),
+    ),
     (scripted_results, ran("a"), with_tool()),
     (
         scripted_results,

@@ -104,6 +104,17 @@ def test_a_message_that_is_lost_or_late_is_found(
         .replied("Yes.")
         .ended(),
         asked().queued("One?").stop().ended(Outcome.ABORTED),
+        asked().replied("Yes.").ended().queued("One?"),
+        asked()
+        .replied("Yes.")
+        .ended()
+        .queued("One?")
+        .prompt("Next.")
+        .request([GO, YES, NEXT])
+        .replied("Yes.")
+        .request([GO, YES, NEXT, YES, ONE])
+        .replied("Yes.")
+        .ended(),
         asked()
         .replied("Yes.")
         .ended()
