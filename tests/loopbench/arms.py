@@ -10,8 +10,10 @@ from functools import cache
 from pathlib import Path
 
 from fault import Fault, applied
+from hypothesis import HealthCheck, Phase, given, seed, settings
 from msgspec import Struct
 
+from simloop import Scenario
 from simloop.check.invariants.judge import judge
 from simloop.check.invariants.subject import Subject
 from simloop.check.verify import Verdict
@@ -26,6 +28,7 @@ from simloop.runs.options import RunOptions
 from simloop.runs.registry import machine_for
 from simloop.runs.simulation import Simulation
 from simloop.scenario.loader import load_scenario
+from simloop.strategies import scenarios
 
 _BUNDLED = Path(__file__).parent.parent.parent / "scenarios"
 
@@ -48,11 +51,11 @@ class Trial(Struct):
 def searched(arm: Arm) -> Callable[[Fault, int, float], Trial]:
     """The arm that searches generated worlds, for so many seconds of computing."""
 
-    def look(fault: Fault, seed: int, seconds: float) -> Trial:
+    def look(fault: Fault, number: int, seconds: float) -> Trial:
         loop = fault.given_loop()
-        given: RunOptions = {"loop": loop}
+        alone: RunOptions = {"loop": loop}
         with applied(fault):
-            search = Search(loop, seed=seed, arm=arm)
+            search = Search(loop, seed=number, arm=arm)
             steps = search.steps()
         alarms: list[str] = []
         while search.cpu_s < seconds:
@@ -61,15 +64,15 @@ def searched(arm: Arm) -> Callable[[Fault, int, float], Trial]:
             if finding is None:
                 continue
             world = finding.scenario
-            clean = breach_of(world, given)
+            clean = breach_of(world, alone)
             if clean is not None and clean.name == finding.name:
                 alarms.append(finding.name)
                 continue
             trial = Trial(search.runs, search.cpu_s, finding.name, alarms=tuple(alarms))
-            if arm is Arm.STEERED and seed == 0:  # the costs of one are enough
+            if arm is Arm.STEERED and number == 0:  # the costs of one are enough
                 start_s = time.process_time()
                 with applied(fault):
-                    shrunk = shrink(world, given)
+                    shrunk = shrink(world, alone)
                 trial.shrink_s = time.process_time() - start_s
                 trial.replies = -1 if shrunk is None else len(shrunk.scenario.model)
             return trial
@@ -78,9 +81,45 @@ def searched(arm: Arm) -> Callable[[Fault, int, float], Trial]:
     return look
 
 
-def bundled(fault: Fault, seed: int, seconds: float) -> Trial:
+class _Over(BaseException):
+    """Ends Hypothesis at once: it handles no exception of this kind."""
+
+
+def examples(fault: Fault, number: int, seconds: float) -> Trial:
+    """The arm that draws whole scenarios with Hypothesis, which shrinks nothing here."""
+    alone: RunOptions = {"loop": fault.given_loop()}
+    trial = Trial(0, 0.0)
+    start_s = time.process_time()
+
+    @seed(number)
+    @settings(
+        max_examples=1_000_000,
+        database=None,
+        deadline=None,
+        phases=(Phase.generate,),
+        suppress_health_check=tuple(HealthCheck),
+    )
+    @given(scenarios(fault.given_loop()))
+    def look(world: Scenario) -> None:
+        trial.runs += 1
+        trial.cpu_s = time.process_time() - start_s
+        with applied(fault):
+            breach = breach_of(world, alone)
+        clean = None if breach is None else breach_of(world, alone)
+        if breach is not None and (clean is None or clean.name != breach.name):
+            trial.rule = breach.name
+            raise _Over
+        if trial.cpu_s > seconds:
+            raise _Over
+
+    with suppress(_Over):
+        look()
+    return trial
+
+
+def bundled(fault: Fault, number: int, seconds: float) -> Trial:
     """The arm that runs the bundled scenarios, in the order of their names."""
-    del seed, seconds  # it does not depend on chance
+    del number, seconds  # it does not depend on chance
     right = _verdicts(fault.loop, fault.given_loop())
     start_s = time.process_time()
     with applied(fault):
@@ -123,9 +162,9 @@ def _wrong(path: Path, loop: object, verdict: Verdict) -> str:
     return found[0].name if found else ""
 
 
-def explored(fault: Fault, seed: int, seconds: float) -> Trial:
+def explored(fault: Fault, number: int, seconds: float) -> Trial:
     """The arm that explores the machine; an agent has none."""
-    del seed, seconds
+    del number, seconds
     if ":" in fault.loop:
         return Trial(0, 0.0)
     start_s = time.process_time()
@@ -146,8 +185,9 @@ ARMS: dict[str, Callable[[Fault, int, float], Trial]] = {
     "scenarios": bundled,
     "explore": explored,
     **{str(arm): searched(arm) for arm in Arm},
+    "hypothesis": examples,
 }
 """By name, in the order of the table."""
 
-BY_CHANCE = frozenset(map(str, Arm))
+BY_CHANCE = frozenset((*map(str, Arm), "hypothesis"))
 """The arms whose trials differ by their seeds."""
