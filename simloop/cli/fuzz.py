@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 
 from simloop.cli.completion import loop_names, scenarios_and_files
+from simloop.cli.fuzz_jobs import Jobs, search_in_chunks
 from simloop.cli.fuzz_report import progress_line, report_json, report_lines
 from simloop.cli.options import check_loop_exists
 from simloop.cli.progress import StatusLine
@@ -21,6 +22,7 @@ from simloop.cli.scenario_arguments import targets_of
 from simloop.cli.scenario_files import create_schema
 from simloop.cli.terminal import note, out, out_exactly, out_lines, plain
 from simloop.errors import ScenarioError
+from simloop.fuzz.campaign import CampaignSettings
 from simloop.fuzz.difference import SENTENCES as DIFFERENCES
 from simloop.fuzz.failures import Finding
 from simloop.fuzz.play import Breach
@@ -37,6 +39,14 @@ from simloop.trace.storage import create_folder, write_file
 _SECONDS = 30.0
 _BETWEEN = 100
 """The runs between two looks at the clock of the status line."""
+
+
+def _shard(_: click.Context, __: click.Parameter, given: str) -> tuple[int, int]:
+    """Return the share of this machine, counted from 0, and the number of shares."""
+    number, slash, count = given.partition("/")
+    if not (slash and number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
+        raise click.BadParameter(f"{plain(given)} is not a share: write 1/2 for the first of two")
+    return int(number) - 1, int(count)
 
 
 @click.command("fuzz")
@@ -87,6 +97,25 @@ _BETWEEN = 100
     help="Write each failure to FOLDER, as a scenario file.",
 )
 @click.option(
+    "--jobs", type=click.IntRange(1), default=1, show_default=True,
+    help="How many processes search.",
+)  # fmt: skip
+@click.option(
+    "--dask", default="", metavar="ADDRESS",
+    help="Search on the Dask cluster whose scheduler is at ADDRESS; needs the extra `dask`.",
+)  # fmt: skip
+@click.option(
+    "--campaign",
+    "file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Keep the results in FILE; the same command resumes the search: see simloop campaign.",
+)
+@click.option(
+    "--shard", default="1/1", metavar="K/N", callback=_shard,
+    help="Search the share K of N, where several machines search for one campaign.",
+)  # fmt: skip
+@click.option(
     "--format",
     "output_format",
     type=click.Choice(["text", "json"]),
@@ -104,6 +133,10 @@ def command(
     arm: str,
     sources: tuple[str, ...],
     folder: Path | None,
+    jobs: int,
+    dask: str,
+    file: Path | None,
+    shard: tuple[int, int],
     output_format: str,
 ) -> int:
     """Search generated worlds for runs in which a loop breaks a rule.
@@ -119,12 +152,17 @@ def command(
         seconds = _SECONDS
     if folder is not None:
         create_folder(folder)
-    search = Search(
-        loop, seed=seed, arm=arm, against=against, scenarios=_read(sources) if sources else None
-    )
-    search.twin = Twin(loop)
-    _search(search, runs, seconds, as_text=output_format == "text")
-    report = search.report()
+    scenarios = _read(sources) if sources else None
+    many = Jobs(jobs, dask, file, *shard)
+    if many.are_asked_for:
+        corpus = tuple(scenario_text(scenario) for scenario in scenarios or ())
+        settings = CampaignSettings(loop, seed, arm, against=against or "", corpus=corpus)
+        report = search_in_chunks(settings, many, runs, seconds)
+    else:
+        search = Search(loop, seed=seed, arm=arm, against=against, scenarios=scenarios)
+        search.twin = Twin(loop)
+        _search(search, runs, seconds, as_text=output_format == "text")
+        report = search.report()
     written = {} if folder is None else dict(_write(report, folder, against))
     if output_format == "json":
         out_exactly(report_json(report, written))
@@ -195,8 +233,9 @@ def _comment(
     report: FuzzReport, finding: Finding, breach: Breach, path: Path, against: str | None
 ) -> str:
     loop = shlex.quote(report.loop)
+    seed = report.seed if finding.seed is None else finding.seed
     other = f" --against {shlex.quote(against)}" if against is not None else ""
-    found = f"simloop fuzz --loop {loop}{other} --seed {report.seed} --runs {finding.run}"
+    found = f"simloop fuzz --loop {loop}{other} --seed {seed} --runs {finding.run}"
     if breach.name in DIFFERENCES:
         again = f"reproduce: simloop shrink {shlex.quote(str(path))}{other}"
     else:

@@ -43,7 +43,8 @@ def _finding(finding: Finding, file: str | None) -> Iterator[str]:
     yield f"{finding.name}: {plain(finding.breach.sentence)}"
     yield f"  {plain(finding.breach.text)}"
     runs = "1 run" if finding.count == 1 else f"{finding.count} runs"
-    yield f"  first in run {finding.run}, in {runs} in all"
+    seed = "" if finding.seed is None else f" of seed {finding.seed}"
+    yield f"  in run {finding.run}{seed}, in {runs} in all"
     if not finding.reproduced:
         yield "  a run of the scenario alone does not fail: the loop keeps something for it"
     if file is not None:

@@ -39,7 +39,7 @@ class CampaignSettings(Struct, frozen=True):
     loop: str
     seed: int = 0
     arm: str = "steered"
-    runs_per_chunk: int = 1_000
+    runs_per_chunk: int = 2_000
     against: str = ""
     corpus: tuple[str, ...] = ()
 
@@ -50,6 +50,7 @@ class FailureGroup(Struct, frozen=True):
     `name` is the violated invariant or the class of the error, `shape` the text without numbers and
     ids, `text` the text of this run. `run` counts the runs of its chunk from 1, and `cpu_ns` is the
     processor time of the chunk until then. `count` is the number of failing runs of the group.
+    `reproduced` is false if a run of the scenario alone did not fail.
     """
 
     name: str
@@ -61,17 +62,24 @@ class FailureGroup(Struct, frozen=True):
     run: int
     cpu_ns: int = 0
     count: int = 1
+    reproduced: bool = True
 
 
 class ChunkResult(Struct, frozen=True):
-    """The result of one chunk. `goals` and `edges` say how many runs reached each."""
+    """The result of one chunk.
+
+    `goals` says how many of the `looked_at` runs reached each goal. `edges` and `situations` name
+    what its runs have reached.
+    """
 
     number: int
     runs: int
     cpu_ns: int
     virtual_ns: int
     goals: dict[str, int] = {}
-    edges: dict[str, int] = {}
+    looked_at: int = 0
+    edges: tuple[str, ...] = ()
+    situations: tuple[str, ...] = ()
     failures: tuple[FailureGroup, ...] = ()
 
 
@@ -183,23 +191,31 @@ def _settings(path: Path, data: sqlite3.Connection) -> CampaignSettings:
 class Totals(Struct):
     """The sums over the finished chunks of a campaign.
 
-    `failures` has the smallest scenario of each group, by name and shape; `first` has the runs and
-    the processor time that the campaign had taken when the group was first found.
+    `edges` and `situations` count the chunks that reached each. `failures` has the smallest
+    scenario of each group, by name and shape; `first` has the runs and the processor time that the
+    campaign had taken when the group was first found.
     """
 
     runs: int = 0
     cpu_ns: int = 0
     virtual_ns: int = 0
     goals: dict[str, int] = {}
+    looked_at: int = 0
     edges: dict[str, int] = {}
+    situations: dict[str, int] = {}
     failures: dict[tuple[str, str], FailureGroup] = {}
     first: dict[tuple[str, str], tuple[int, int]] = {}
 
     def add(self, result: ChunkResult) -> None:
         """Add the result of the next chunk."""
-        for counts, more in ((self.goals, result.goals), (self.edges, result.edges)):
-            for name, reached in more.items():
-                counts[name] = counts.get(name, 0) + reached
+        for name, runs in result.goals.items():
+            self.goals[name] = self.goals.get(name, 0) + runs
+        for counts, names in (
+            (self.edges, result.edges), (self.situations, result.situations)
+        ):  # fmt: skip
+            for name in names:
+                counts[name] = counts.get(name, 0) + 1
+        self.looked_at += result.looked_at
         for failure in result.failures:
             self._add_failure(failure)
         self.runs += result.runs

@@ -79,3 +79,13 @@ class Coverage:
             if token != last:  # words of one text are one event
                 reached.add((last, token))
                 last = token
+
+    def names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the names of the edges and of all that was reached, equal in every process."""
+        return tuple(sorted(map(_name, self.edges))), tuple(sorted(map(_name, self.reached)))
+
+
+def _name(reached: object) -> str:
+    if isinstance(reached, tuple):
+        return f"({' '.join(map(_name, reached))})"
+    return reached.__name__ if isinstance(reached, type) else str(reached)

@@ -29,7 +29,8 @@ class Finding:
 
     `run` is the number of the run that found it, after `cpu_s` seconds of computing. `count` is the
     number of runs that failed so. `reproduced` is false if a run of the scenario alone does not
-    fail: then the loop keeps something from one run for the next.
+    fail: then the loop keeps something from one run for the next. `seed` is that of the search, if
+    the report is of several.
     """
 
     breach: Breach
@@ -38,6 +39,7 @@ class Finding:
     cpu_s: float
     count: int = 1
     reproduced: bool = True
+    seed: int | None = None
 
     @property
     def name(self) -> str:

@@ -28,7 +28,7 @@ RUNS = (
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "search.sqlite"
     with Campaign.create(path, SETTINGS) as campaign:
-        campaign.store(ChunkResult(0, 100, 10**9, 10**13, {"compacts": 3, "waits": 0}, {"a": 1}))
+        campaign.store(ChunkResult(0, 100, 10**9, 10**13, {"compacts": 3, "waits": 0}, 9, ("a",)))
         campaign.store(ChunkResult(1, 100, 10**9, 10**13, failures=(FAILURE,)))
     return path
 

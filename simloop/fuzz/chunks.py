@@ -1,0 +1,105 @@
+"""A chunk of a campaign: a search of its own, whose seed follows from that of the campaign.
+
+Not here: which chunks are played where (workers.py). The rule to keep: a chunk is a pure function
+of the settings and its number, except for the times that it took.
+"""
+
+from collections.abc import Iterator
+from itertools import chain
+
+from simloop.errors import ScenarioError
+from simloop.fuzz.campaign import CampaignSettings, ChunkResult, FailureGroup, Totals
+from simloop.fuzz.failures import Finding, shape_of
+from simloop.fuzz.play import Breach
+from simloop.fuzz.search import FuzzReport, Search
+from simloop.fuzz.swarm import Arm
+from simloop.fuzz.twin import Twin
+from simloop.scenario.loader import parse_scenario
+from simloop.scenario.writing import scenario_text
+from simloop.virtual.seeds import Seeds
+
+_NS_PER_S = 1_000_000_000
+
+
+def seed_of(settings: CampaignSettings, number: int) -> int:
+    """Return the seed of the search of one chunk."""
+    return Seeds(settings.seed).number(f"chunk {number}") >> 1
+
+
+def play_chunk(settings: CampaignSettings, number: int) -> ChunkResult:
+    """Search for `settings.runs_per_chunk` runs and return what they have found."""
+    search = Search(
+        settings.loop,
+        seed=seed_of(settings, number),
+        arm=settings.arm,
+        scenarios=[parse_scenario(text) for text in settings.corpus] or None,
+        against=settings.against or None,
+    )
+    search.twin = Twin(settings.loop)
+    for _ in chain(search.steps(runs=settings.runs_per_chunk), search.finish()):
+        pass
+    report = search.report()
+    edges, situations = search.coverage.names()
+    return ChunkResult(
+        number,
+        report.runs,
+        int(report.cpu_s * _NS_PER_S),
+        int(report.virtual_s * _NS_PER_S),
+        goals=dict(report.goals),
+        looked_at=report.looked_at,
+        edges=edges,
+        situations=situations,
+        failures=tuple(_group(finding, search.seed) for finding in report.findings),
+    )
+
+
+def _group(finding: Finding, seed: int) -> FailureGroup:
+    return FailureGroup(
+        name=finding.name,
+        shape=shape_of(finding.breach.text),
+        text=finding.breach.text,
+        sentence=finding.breach.sentence,
+        scenario=_text(finding),
+        seed=seed,
+        run=finding.run,
+        cpu_ns=int(finding.cpu_s * _NS_PER_S),
+        count=finding.count,
+        reproduced=finding.reproduced,
+    )
+
+
+def _text(finding: Finding) -> str:
+    try:
+        return scenario_text(finding.scenario)
+    except ScenarioError:  # half of a surrogate pair, which no file can hold
+        return ""
+
+
+def report_of(settings: CampaignSettings, sums: Totals) -> FuzzReport:
+    """Return the report on a campaign, in the form of that on a search in one process."""
+    return FuzzReport(
+        loop=settings.loop,
+        seed=settings.seed,
+        arm=Arm(settings.arm),
+        runs=sums.runs,
+        cpu_s=sums.cpu_ns / _NS_PER_S,
+        virtual_s=sums.virtual_ns / _NS_PER_S,
+        edges=len(sums.edges),
+        reached=len(sums.situations),
+        goals=sums.goals,
+        looked_at=sums.looked_at,
+        findings=tuple(_findings(sums)),
+    )
+
+
+def _findings(sums: Totals) -> Iterator[Finding]:
+    for failure in sums.failures.values():
+        yield Finding(
+            Breach(failure.name, failure.text, failure.sentence),
+            parse_scenario(failure.scenario or "prompt: the scenario cannot be written"),
+            failure.run,
+            failure.cpu_ns / _NS_PER_S,
+            failure.count,
+            failure.reproduced,
+            failure.seed,
+        )

@@ -1,0 +1,90 @@
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from simloop.cli import main
+from simloop.cli.fuzz_jobs import Jobs, search_in_chunks
+from simloop.fuzz.campaign import Campaign, CampaignSettings
+from simloop.fuzz.chunks import play_chunk
+from simloop.messages import UserMessage
+from simloop.scenario.loader import load_scenario
+from simloop.world.model_port import ModelCallFailed
+from simloop.world.world import World
+
+HERE = "test_cli_fuzz_jobs"
+
+
+async def spins(prompt: str, world: World) -> str:
+    """Ask again, at once, whenever a call fails."""
+    while True:
+        try:
+            return (await world.model.reply([UserMessage(prompt)])).message.text
+        except ModelCallFailed:
+            continue
+
+
+SETTINGS = CampaignSettings(f"{HERE}:spins", seed=3, runs_per_chunk=40)
+
+
+def fuzz(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, ["fuzz", *map(str, arguments)])
+
+
+def test_a_chunk_finds_the_same_each_time_but_for_its_times() -> None:
+    def found(number: int) -> object:
+        result = play_chunk(SETTINGS, number)
+        failures = [(each.name, each.shape, each.run, each.scenario) for each in result.failures]
+        return failures, result.goals, result.situations
+
+    assert found(1) == found(1)
+    assert found(1) != found(2)
+
+
+def test_a_search_is_resumed_where_it_ended(tmp_path: Path) -> None:
+    jobs = Jobs(file=tmp_path / "c.sqlite")
+    first = search_in_chunks(SETTINGS, jobs, 40, None)
+    assert first.runs == 40
+    both = search_in_chunks(SETTINGS, jobs, 80, None)
+    assert both.runs == 80
+    assert search_in_chunks(SETTINGS, jobs, 80, None) == both
+    at_once = search_in_chunks(SETTINGS, Jobs(file=tmp_path / "d.sqlite"), 80, None)
+    assert [each.breach for each in at_once.findings] == [each.breach for each in both.findings]
+    with Campaign.open(tmp_path / "c.sqlite") as campaign:
+        assert campaign.finished == {0, 1}
+
+
+def test_the_failures_of_chunks_are_written_with_the_command_that_finds_them(
+    tmp_path: Path,
+) -> None:
+    (finding, *_) = search_in_chunks(SETTINGS, Jobs(), 40, None).findings
+    command = ["--loop", SETTINGS.loop, "--seed", str(finding.seed), "--runs", str(finding.run)]
+    shown = fuzz(*command, "--out", tmp_path, "--format", "json")
+    assert finding.name in [each["rule"] for each in json.loads(shown.stdout)["failures"]]
+    assert [load_scenario(path) for path in tmp_path.glob("*.yaml")]
+
+
+@pytest.mark.parametrize("share", ["2", "0/2", "3/2", "a/b", "1/0"])
+def test_a_share_that_is_none_is_refused(share: str) -> None:
+    shown = fuzz("--shard", share, "--runs", "1")
+    assert shown.exit_code == 2
+    assert "write 1/2 for the first of two" in shown.stderr
+
+
+@pytest.mark.slow
+def test_processes_find_what_one_process_finds() -> None:
+    def found(jobs: int) -> object:
+        report = search_in_chunks(SETTINGS, Jobs(jobs), 160, None)
+        return report.runs, report.goals, [(each.breach, each.run) for each in report.findings]
+
+    assert found(1) == found(2)
+
+
+def test_the_options_of_a_search_in_chunks_are_taken(tmp_path: Path) -> None:
+    file = tmp_path / "search.sqlite"
+    options = ("--loop", SETTINGS.loop, "--seconds", "0.01", "--format", "json")
+    shown = fuzz(*options, "--campaign", file, "--shard", "2/3")
+    assert (shown.exit_code, json.loads(shown.stdout)["runs"]) == (1, 2_000)
+    with Campaign.open(file) as campaign:
+        assert campaign.finished == {1}
