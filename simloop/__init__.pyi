@@ -1,5 +1,9 @@
 # The public names of simloop, each with its module: the only list of them.
 
+from simloop.check.invariants.invariant import Need as Need
+from simloop.check.invariants.invariant import Watch as Watch
+from simloop.check.invariants.invariant import invariant as invariant
+from simloop.check.invariants.subject import Subject as Subject
 from simloop.engine.hooks import AfterLLMCall as AfterLLMCall
 from simloop.engine.hooks import AfterToolCall as AfterToolCall
 from simloop.engine.hooks import BeforeLLMCall as BeforeLLMCall

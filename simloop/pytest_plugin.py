@@ -181,7 +181,9 @@ def simloop_run(request: pytest.FixtureRequest) -> "SimloopRun":
     of the marker, and the arguments of the call override all of them. Returns the Result, or None
     if the scenario expects an error in the place of an outcome and got it.
     """
-    from simloop.check.pairing import check_pairing  # noqa: PLC0415 - see the module docstring
+    from simloop.check.invariants.subject import Subject  # noqa: PLC0415 - see the docstring
+    from simloop.check.judged import check_invariants  # noqa: PLC0415
+    from simloop.check.pairing import check_pairing  # noqa: PLC0415
     from simloop.errors import CheckFailed, SimloopError  # noqa: PLC0415
     from simloop.runs.account import account  # noqa: PLC0415
     from simloop.runs.simulation import Simulation  # noqa: PLC0415 - see the module docstring
@@ -195,6 +197,7 @@ def simloop_run(request: pytest.FixtureRequest) -> "SimloopRun":
         if isinstance(scenario, str | Path):
             scenario = _load(request.path.parent / scenario)
         simulation = Simulation(scenario, **{**settings, **given})
+        subject = Subject.of(simulation.prepared)
         command = "" if simulation.is_reproduced_by_its_file else _command(request.node)
         played.last = lambda: simulation.account(command)
         try:
@@ -207,7 +210,9 @@ def simloop_run(request: pytest.FixtureRequest) -> "SimloopRun":
                     raise
             if check:
                 result.check()
-                check_pairing(result.trace, simulation.expected.broken_pairs)
+                expected, record = simulation.expected, result.trace.entries
+                check_pairing(result.trace, expected.broken_pairs)
+                check_invariants(subject, record, expected.violates or {})
         except CheckFailed as error:
             error.account = error.account or account(simulation.trace, (), simulation.exceptions)
             error.reproduce = command or error.reproduce

@@ -1,14 +1,18 @@
-"""Running a scenario and judging the run: its expectations, its pairing and its determinism.
+"""Running a scenario and judging the run: its expectations, all invariants and its determinism.
 
 Not here: the text of a verdict (cli/report.py). The rule to keep: every result and every error of a
 scenario is stored in its verdict, so that one bad file never keeps the others from being checked.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Unpack
 
 from msgspec import Struct, field
 
+from simloop.check.invariants.invariant import Invariant
+from simloop.check.invariants.subject import Subject
+from simloop.check.judged import check_invariants
 from simloop.check.pairing import check_pairing
 from simloop.check.replay import check_determinism, reproduce
 from simloop.errors import (
@@ -35,7 +39,8 @@ class Verdict(Struct):
     `errors` are the errors that prevented the next stage, or that it found. `ended_by` is the error
     that the scenario expects in the place of an outcome, with the expectations `unmet` all the
     same. `expected` are the expectations of the loop that was run. `deterministic` is None if there
-    was no second run. `given` holds the caller's arguments besides the scenario.
+    was no second run. `given` holds the caller's arguments besides the scenario, and `invariants`
+    those of the caller, which are judged besides all others.
     """
 
     scenario: Scenario | None = None
@@ -47,6 +52,8 @@ class Verdict(Struct):
     unmet: tuple[Mismatch, ...] = ()
     given: RunOptions = field(default_factory=RunOptions)
     plan: Plan | None = None
+    invariants: tuple[Invariant, ...] = ()
+    subject: Subject | None = None
     expected: Expect = field(default_factory=Expect)
 
     @property
@@ -84,21 +91,45 @@ class Verdict(Struct):
             simulation = Simulation(self.plan)
             self.trace = simulation.trace
             self.expected = simulation.expected
+            self.subject = Subject.of(simulation.prepared)
             self.result = simulation.run()
         except SimloopError as error:
             if isinstance(error, ScenarioError) and error.path is None:
                 error.path = source if isinstance(source, Path) else source.path or None
             self._judge(error)
         if self.scenario is not None and self.trace is not None:
-            self._judge_pairing(self.scenario, self.trace)
+            self._judge_invariants(self.scenario, self.trace)
 
-    def _judge_pairing(self, scenario: Scenario, trace: LoopTrace) -> None:
-        """Check that the run pairs its calls and results, however it ended."""
+    def _judge_invariants(self, scenario: Scenario, trace: LoopTrace) -> None:
+        """Check what every run must have, however this one ended."""
+        found: list[SimloopError] = []
         try:
             check_pairing(trace, self.expected.broken_pairs)
         except InvariantViolated as error:
-            error.reproduce = reproduce(scenario, trace.header.seed, self.given)
-            self.errors.append(error)
+            found.append(error)
+        if self.subject is not None and not self._is_broken:
+            try:
+                check_invariants(
+                    self.subject,
+                    trace.entries,
+                    self.expected.violates or {},
+                    self.invariants,
+                    pairs_are_broken=bool(found),
+                )
+            except (InvariantViolated, ScenarioError) as error:
+                found.append(error)
+        for each in found:
+            if isinstance(each, InvariantViolated):
+                each.reproduce = reproduce(scenario, trace.header.seed, self.given)
+            elif isinstance(each, ScenarioError):
+                each.path = each.path or scenario.path or None
+        self.errors += found
+
+    @property
+    def _is_broken(self) -> bool:
+        """Return whether simloop is at fault, which is reported once, or nothing was run."""
+        faults = any(isinstance(error, InternalError) for error in self.errors)
+        return faults or self.trace is None or not self.trace.entries
 
     def _judge(self, error: SimloopError) -> None:
         """Judge the run; an error that the scenario expects is a success."""
@@ -125,15 +156,19 @@ class Verdict(Struct):
             self.deterministic = True
 
 
-def verify(source: Scenario | Path, **given: Unpack[RunOptions]) -> Verdict:
-    """Read and run a scenario, judge its expectations, and run it again to compare the runs.
+def verify(
+    source: Scenario | Path, *, invariants: Sequence[Invariant] = (), **given: Unpack[RunOptions]
+) -> Verdict:
+    """Read and run a scenario, judge the run, and run it again to compare the runs.
+
+    The run is judged by its expectations and by all invariants, the caller's `invariants` included.
 
     `given` holds arguments of `simloop.run`, and both runs get it. A machine that is given as an
     object is driven twice, so that one that carries something into its next run is found; a class
     or a function makes a machine for each run. Raises nothing for errors of the scenario or the
     loop: see `Verdict.errors`.
     """
-    verdict = Verdict()
+    verdict = Verdict(invariants=tuple(invariants))
     verdict.play(source, **given)
     verdict.play_again()
     return verdict

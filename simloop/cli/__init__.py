@@ -33,6 +33,7 @@ VERBS = {
         "check",
         "Run scenarios twice, check expectations and compare the runs.",
     ),
+    "invariants": ("invariants", "List the invariants: the properties that every run must have."),
     "fuzz": ("fuzz", "Search generated worlds for runs in which a loop breaks a rule."),
     "shrink": ("shrink", "Reduce a failing scenario to a smallest one with the same failure."),
     "record": ("record", "Write the traces of scenarios to files."),

@@ -14,6 +14,8 @@ import click
 from msgspec import field
 
 from simloop.check.compare import Row
+from simloop.check.invariants.catalog import own_invariants
+from simloop.check.invariants.invariant import Invariant
 from simloop.check.verify import verify
 from simloop.cli.compare_text import reasons, word_of
 from simloop.cli.folding import cells, padded
@@ -85,8 +87,21 @@ class _Count(Tally):
         return f"{Tally.__str__(self)}{cannot}"
 
 
+def own(_: click.Context, __: click.Parameter, names: tuple[str, ...]) -> tuple[Invariant, ...]:
+    """Return the invariants of the user's own with these names."""
+    return tuple(each for name in names for each in own_invariants(name))
+
+
 @click.command("check")
 @scenario_settings_or_all
+@click.option(
+    "--invariant",
+    "invariants",
+    multiple=True,
+    metavar="MODULE:NAME",
+    callback=own,
+    help="Also judge this invariant of your own; may be repeated.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="List the scenarios that pass, too.")
 @click.option(
     "--format",
@@ -104,6 +119,7 @@ def command(
     judge_as: str,
     loop_options: dict[str, Any],
     expect_on: Expectations | None,
+    invariants: tuple[Invariant, ...],
     verbose: bool,
     output_format: str,
 ) -> int:
@@ -113,7 +129,8 @@ def command(
     that of a bundled scenario (see: simloop list), `theme/`, or `all`. The command prints the
     scenarios that fail; the exit code is the worst of all. With `--loop all` each scenario is
     checked on every loop. A scenario that the requested loop cannot express is no failure; the
-    reason is printed before the count. All times on stdout are virtual,
+    reason is printed before the count. Each run is also judged by the invariants that
+    `simloop invariants` lists. All times on stdout are virtual,
     `time` in JUnit too, so equal scenarios give equal bytes.
     """
     given: RunOptions = {
@@ -124,7 +141,9 @@ def command(
     found = list(targets_of(targets))
     with Progress(len(found), sys.stderr) as progress:
         reports = (
-            report for target in progress.through(found) for report in _verify(target, given)
+            report
+            for target in progress.through(found)
+            for report in _verify(target, given, invariants)
         )
         if output_format == "json":
             return _print_json(reports, progress)
@@ -136,22 +155,27 @@ def command(
         return _print_text(reports, progress, width, verbose=verbose)
 
 
-def _verify(target: Target, given: RunOptions) -> Iterator[Report]:
+def _verify(
+    target: Target, given: RunOptions, invariants: tuple[Invariant, ...]
+) -> Iterator[Report]:
     """Return a report; one for each loop, if all loops are requested and the file can be read."""
     loop = given.get("loop")
     if loop == ALL_LOOPS and not isinstance(target.file, ScenarioError):
-        yield from _verify_on_all(target, target.file, given.get("seed"))
+        yield from _verify_on_all(target, target.file, given.get("seed"), invariants)
         return
     report = Report.on(target)
     if report.path is not None:
-        report.verdict = verify(report.path, **given)
+        report.verdict = verify(report.path, invariants=invariants, **given)
     yield report if not isinstance(loop, str) else OnLoop.of(report.name, loop, report)
 
 
-def _verify_on_all(target: Target, path: Path, seed: int | None) -> Iterator[Report]:
+def _verify_on_all(
+    target: Target, path: Path, seed: int | None, invariants: tuple[Invariant, ...]
+) -> Iterator[Report]:
     source: Scenario | Path = path
     for loop in DESIGNS:
-        report = Report(target.name, path, verify(source, seed=seed, loop=loop))
+        verdict = verify(source, invariants=invariants, seed=seed, loop=loop)
+        report = Report(target.name, path, verdict)
         if report.verdict.scenario is None:
             yield report
             return

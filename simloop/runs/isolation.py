@@ -1,4 +1,4 @@
-"""The import of the user's own loop and the calls of its code, which cannot end the command.
+"""The import of the user's own code and the calls of it, which cannot end the command.
 
 Not here: which objects are machines (registry.py). The rules to keep: a scenario or the command
 line names the module to import, and a trace never does; the imported code can end only its own
@@ -26,7 +26,7 @@ def imported(name: str) -> Any:
 
 
 @contextmanager
-def isolated(message: str, hint: str) -> Iterator[None]:
+def isolated(message: str, hint: str, key: str = "loop") -> Iterator[None]:
     """Raise ScenarioError, with `message` and the reason, for any exception of the code inside.
 
     That includes SystemExit and a KeyboardInterrupt that the code raises. A Ctrl-C of the user
@@ -38,7 +38,7 @@ def isolated(message: str, hint: str) -> Iterator[None]:
         except BaseException as error:
             if pressed and isinstance(error, KeyboardInterrupt):
                 raise
-            raise ScenarioError(f"{message}: {describe(error)}", key="loop", hint=hint) from error
+            raise ScenarioError(f"{message}: {describe(error)}", key=key, hint=hint) from error
 
 
 @contextmanager

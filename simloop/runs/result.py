@@ -92,9 +92,10 @@ class Result:
         Raises ExpectationFailed, with one line for each expectation that does not hold, and
         ScenarioError for an invalid expectation.
         """
-        if "broken_pairs" in expected:
-            hint = "write it in the scenario; simloop check and simloop_run judge it"
-            raise ScenarioError("a result does not judge pairing", key="broken_pairs", hint=hint)
+        for key, what in (("broken_pairs", "pairing"), ("violates", "invariants")):
+            if key in expected:
+                hint = "write it in the scenario; simloop check and simloop_run judge it"
+                raise ScenarioError(f"a result does not judge {what}", key=key, hint=hint)
         return self._judged(mismatches(loader.expected(expected), self))
 
     def check(self) -> Self:

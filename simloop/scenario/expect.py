@@ -218,6 +218,11 @@ class Expect(Strict):
         description="The calls without exactly one result that this loop is known to send, each in "
         "the words in which `simloop check` reports it; by default there may be none.",
     )
+    violates: dict[str, str] | None = Field(
+        default=None,
+        description="The invariants that this loop is known to violate in this scenario, each with "
+        "the reason; by default there may be none. `simloop invariants` lists the names.",
+    )
 
     @model_validator(mode="after")
     def _one_end(self) -> Self:

@@ -6,6 +6,7 @@ Not here: what it does in each bundled scenario (native.expect.yaml).
 import asyncio
 import re
 from pathlib import Path
+from typing import ClassVar
 
 from simloop import Completion, Message, ModelCallFailed, UserMessage, World
 from simloop.scenario.expectations import load_expectations
@@ -15,6 +16,10 @@ class Native:
     """A conversation. A 429 or a 5xx is retried, after Retry-After where the provider says so."""
 
     expect_on = load_expectations(Path(__file__).with_name("native.expect.yaml"))
+    deviations: ClassVar = {
+        "no-cut-off-calls": "the agent runs the calls of every reply",
+        "completed-by-a-whole-reply": "the agent takes every reply without calls for the answer",
+    }
 
     def __init__(self) -> None:
         self.messages: list[Message] = []

@@ -101,7 +101,12 @@ def test_an_agent_may_answer_a_call_itself_and_need_not_answer_the_last() -> Non
     assert verdict.errors == []
     assert verdict.trace is not None
     assert broken_pairs(verdict.trace) == []
-    last = Scenario(prompt="Go.", tools=CALLS.tools, model=[Reply(say="Done.", call={"work": {}})])
+    last = Scenario(
+        prompt="Go.",
+        tools=CALLS.tools,
+        model=[Reply(say="Done.", call={"work": {}})],
+        expect=Expect(violates={"completed-without-open-calls": "the agent ignores this call"}),
+    )
     assert verify(last, loop=answers).exit_code == 0
 
 

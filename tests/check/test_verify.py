@@ -9,6 +9,7 @@ from simloop.errors import (
     CannotExpress,
     Deadlock,
     InternalError,
+    InvariantViolated,
     ReplayDiverged,
     RunawayRun,
     ScenarioError,
@@ -211,7 +212,7 @@ class TestARunThatIsNotTheSameTwice:
     def test_fails_though_what_it_expects_is_so(self) -> None:
         verdict = verify(parse_scenario(PASSES))
         assert (verdict.failures, verdict.deterministic) == ((), False)
-        assert (types(verdict), verdict.exit_code) == ([ReplayDiverged], 1)
+        assert (types(verdict), verdict.exit_code) == ([InvariantViolated, ReplayDiverged], 1)
 
     def test_keeps_the_trace_and_the_result_of_the_first(self) -> None:
         verdict = verify(parse_scenario(PASSES))

@@ -239,7 +239,9 @@ class TestWrite:
         assert explore("--loop", f"{own}:Boundless", *SMALL, "--write", "out").exit_code == 1
         wrong = load_scenario(folder / "out" / "wrong-1.simloop.yaml")
         assert "though max_rounds is 2, and reached" in wrong.title
-        assert CliRunner().invoke(main, ["check", "out"]).exit_code == 0
+        checked = CliRunner().invoke(main, ["check", "out"])
+        assert "invariant limits-end-runs: " in checked.stderr
+        assert "though max_rounds is 2, and reached" in checked.stderr
 
     def test_what_the_simulator_cannot_show_is_named_and_the_rest_is_written(
         self, folder: Path

@@ -5,6 +5,7 @@ names of entry points, so that a report does not depend on the order of imports.
 """
 
 from functools import cache
+from importlib import import_module
 from importlib.metadata import entry_points
 from types import ModuleType
 
@@ -30,6 +31,7 @@ from simloop.check.invariants import (
 )
 from simloop.check.invariants.invariant import Invariant
 from simloop.errors import ScenarioError
+from simloop.runs.isolation import imported, isolated
 
 _MODULES: tuple[ModuleType, ...] = (
     requests,
@@ -58,7 +60,8 @@ ENTRY_POINTS = "simloop.invariants"
 
 def in_module(module: object) -> tuple[Invariant, ...]:
     """Return the invariants of a module, in the order of their definitions."""
-    return tuple(value for value in vars(module).values() if isinstance(value, Invariant))
+    given = getattr(module, "__dict__", {})
+    return tuple(value for value in given.values() if isinstance(value, Invariant))
 
 
 @cache
@@ -66,13 +69,38 @@ def all_invariants() -> tuple[Invariant, ...]:
     """Return all invariants. Raises ScenarioError for an entry point that names none."""
     found = [each for module in _MODULES for each in in_module(module)]
     for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda point: point.name):
-        loaded = point.load()
+        with isolated(
+            f"the entry point `{point.name}` of {ENTRY_POINTS} fails", _HINT, point.value
+        ):
+            loaded = point.load()
         own = (loaded,) if isinstance(loaded, Invariant) else in_module(loaded)
         if not own:
             raise ScenarioError(
                 f"the entry point `{point.name}` of {ENTRY_POINTS} has no invariant",
                 key=point.value,
-                hint="name an invariant, or a module that has some",
+                hint=_HINT,
             )
         found += own
     return tuple(found)
+
+
+_HINT = "name an invariant, or a module that has some"
+
+
+def own_invariants(name: str) -> tuple[Invariant, ...]:
+    """Return the invariants that `module:name` names: one, or those of an object such as a module.
+
+    Raises ScenarioError if it names none.
+    """
+    with isolated(f"the invariant `{name}` cannot be loaded", _WRITTEN, "--invariant"):
+        found = imported(name) if ":" in name else import_module(name)
+    own = (found,) if isinstance(found, Invariant) else in_module(found)
+    if not own:
+        raise ScenarioError(f"`{name}` is no invariant", key="--invariant", hint=_WRITTEN)
+    return own
+
+
+_WRITTEN = (
+    "write module:name for a function with the decorator `simloop.invariant`; the module is looked "
+    "up in the current folder and among the installed packages"
+)

@@ -5,6 +5,7 @@ entry costs only the invariants that look at its kind, because a judge listens t
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from traceback import extract_tb
 from typing import Any, NamedTuple
 
 from msgspec import Struct
@@ -12,7 +13,9 @@ from msgspec import Struct
 from simloop.check.invariants.catalog import all_invariants
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.subject import Subject
+from simloop.errors import InternalError, ScenarioError, SimloopError
 from simloop.trace.entries import AnyEntry, Footer
+from simloop.world.user_errors import describe
 
 
 class Violation(Struct, frozen=True):
@@ -78,8 +81,7 @@ class Judge:
         self._follow = None if subject.course is None else subject.course.read
         self._judged = chosen.judged
         # Each invariant, and nothing in the place of one that has nothing to judge.
-        watches: list[Any] = [each.watch(subject) for each in chosen.judged]
-        self._sends = [None if next(watch, watch) is watch else watch.send for watch in watches]
+        self._sends = [_begun(each, subject) for each in chosen.judged]
         sends = self._sends
         self._watches: dict[type, list[Any]] = {
             kind: [send for place in places if (send := sends[place]) is not None]
@@ -104,6 +106,8 @@ class Judge:
             left = sends[sends.index(send) + 1 :]
             self._find(send, violated.value, entry)
             self._send(left, what, entry)
+        except Exception as error:
+            raise _blamed(self._judged[self._sends.index(send)], error) from error
 
     def end(self) -> None:
         """Judge that the conversation is over: no prompt and no message follows."""
@@ -120,6 +124,33 @@ class Judge:
         self.violations.append(violation)
         if self.tell is not None:
             self.tell(violation)
+
+
+def _begun(each: Invariant, subject: Subject) -> Any:
+    """Return the function that sends entries to an invariant; None if it has nothing to judge."""
+    try:
+        watch: Any = each.watch(subject)
+        return None if next(watch, watch) is watch else watch.send
+    except Exception as error:
+        raise _blamed(each, error) from error
+
+
+def _blamed(each: Invariant, error: Exception) -> SimloopError:
+    """Return the error of an invariant that failed: of its author, with the place in their file."""
+    if isinstance(error, SimloopError):
+        return error
+    if each.watch.__module__.partition(".")[0] == "simloop":
+        return InternalError(f"the invariant `{each.name}` is broken: {describe(error)}")
+    code = getattr(each.watch, "__code__", None)
+    frames = [frame for frame in extract_tb(error.__traceback__) if frame.filename != __file__]
+    line = frames[-1].lineno if frames else getattr(code, "co_firstlineno", None)
+    place = frames[-1].filename if frames else getattr(code, "co_filename", None)
+    return ScenarioError(
+        f"the invariant `{each.name}` fails: {describe(error)}",
+        path=place,
+        line=line,
+        hint="an invariant is a generator function that returns the text of the first violation",
+    )
 
 
 def judge(

@@ -13,10 +13,11 @@ from simloop.trace.entries import Request
 
 def _broken(subject: Subject, *whys: str) -> Watch:
     """Return the first broken pair that is broken in one of these ways and not expected."""
-    read, known = subject.pairing.read, subject.broken_pairs
+    read = subject.pairing.read
+    known = {line.partition(": ")[2] for line in subject.broken_pairs}  # of any request
     while True:
         for found in read((yield)):
-            if found.why in whys and str(found) not in known:
+            if found.why in whys and str(found).partition(": ")[2] not in known:
                 return str(found)
 
 

@@ -1,0 +1,84 @@
+"""`simloop invariants`: the properties that every run must have, with their sources.
+
+Not here: judging them (check/invariants). The rule to keep: a loop is made and not run, so that its
+own list of deviations and what it declares decide what is judged.
+"""
+
+from typing import Any
+
+import click
+
+from simloop.check.invariants.catalog import all_invariants
+from simloop.check.invariants.invariant import Invariant
+from simloop.check.invariants.subject import Subject
+from simloop.cli.completion import loop_names
+from simloop.cli.options import check_loop_exists
+from simloop.cli.terminal import json_text, out, out_exactly, out_lines, plain
+from simloop.runs.plan import Plan
+from simloop.runs.prepared import PreparedRun
+from simloop.scenario.schema import Scenario
+
+
+@click.command("invariants")
+@click.option(
+    "--loop",
+    metavar="NAME",
+    shell_complete=loop_names,
+    help="Also say what is not judged of this loop, and why: a design, a version of one, or "
+    "module:attribute for your own.",
+)
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="The format of the output.",
+)
+def command(*, loop: str | None, output_format: str) -> None:
+    """List the invariants: the properties that every run must have.
+
+    `simloop check` and `simloop fuzz` judge each run by all of them, if the loop has what they
+    need. A scenario lists those that its loop is known to violate under `violates`.
+    """
+    invariants = all_invariants()
+    reasons = {} if loop is None else _unjudged(loop, invariants)
+    if output_format == "json":
+        rows = [_row(each, reasons.get(each.name), of_loop=loop is not None) for each in invariants]
+        out_exactly(json_text(rows, indent=2))
+        return
+    for each in invariants:
+        out_lines(_lines(each, reasons.get(each.name, "")))
+    judged = len(invariants) - len(reasons)
+    count = f"{len(invariants)} invariants"
+    out(count if loop is None else f"{count}, {judged} of them judged of {plain(loop)}")
+
+
+def _unjudged(loop: str, invariants: tuple[Invariant, ...]) -> dict[str, str]:
+    """Return the invariants that are not judged of a loop, each with the reason."""
+    check_loop_exists(loop)
+    subject = Subject.of(PreparedRun(Plan(Scenario(prompt="Go.", model=[]), {"loop": loop})))
+    reasons = {each.name: each.unjudged(subject) for each in invariants}
+    return {name: reason for name, reason in reasons.items() if reason}
+
+
+def _lines(each: Invariant, unjudged: str) -> list[str]:
+    needs = f"; needs {_needs(each)}" if each.needs else ""
+    lines = [f"{each.name}: {each.sentence}", f"    {each.source}{needs}"]
+    if unjudged:
+        lines.append(f"    not judged: {unjudged}")
+    return [plain(line) for line in lines]
+
+
+def _needs(each: Invariant) -> str:
+    return ", ".join(sorted(each.needs))
+
+
+def _row(each: Invariant, unjudged: str | None, *, of_loop: bool) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "name": each.name,
+        "sentence": each.sentence,
+        "source": each.source,
+        "needs": sorted(each.needs),
+    }
+    return {**row, "not_judged": unjudged} if of_loop else row

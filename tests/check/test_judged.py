@@ -1,0 +1,196 @@
+"""The check judges each run by all invariants, those of the user included."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from faultyparts import DONE, LOOK, faulty, part, scenario
+
+from simloop import InvariantViolated, Scenario, ScenarioError
+from simloop.check.invariants.catalog import all_invariants
+from simloop.check.verify import verify
+from simloop.cli import main
+from simloop.scenario.loader import load_scenario
+
+TWICE = part(
+    "engine.handlers:EffectHandlers._call_model",
+    "stream = self._send(system_prompt, tools, effect.note)",
+    "stream = self._send(system_prompt, tools, effect.note) and "
+    "self._send(system_prompt, tools, effect.note)",
+)
+OWN = """
+import simloop
+from simloop.trace.entries import Request
+
+@simloop.invariant("A run makes one request.", "a budget", sees=[Request])
+def one_request(subject: simloop.Subject) -> simloop.Watch:
+    yield
+    yield
+    return "a second request was sent"
+
+@simloop.invariant("This one is broken.", "a mistake", sees=[Request])
+def broken(subject):
+    entry = yield
+    entry.no_such_field
+
+"""
+FILE = """
+prompt: Go.
+tools: {look: {returns: seen}}
+model: [{call: {look: {}}}, {say: Done.}]
+expect: {outcome: completed}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "ours.py").write_text(OWN, "utf-8")
+    (tmp_path / "a.simloop.yaml").write_text(FILE, "utf-8")
+    all_invariants.cache_clear()
+    yield tmp_path
+    all_invariants.cache_clear()
+
+
+def simloop(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments)
+
+
+def expecting(violates: dict[str, str]) -> Scenario:
+    return scenario(DONE, expect={"outcome": "completed", "violates": violates})
+
+
+def test_a_violation_fails_the_check_with_its_name_and_its_place() -> None:
+    with faulty(TWICE):
+        verdict = verify(expecting({}))
+    (error,) = verdict.errors
+    assert isinstance(error, InvariantViolated)
+    assert "invariant effects-happen-once: a request came 2 times" in error.message
+    assert "(entry " in error.message
+    assert verdict.exit_code == 1
+    assert "seed=0" in str(error)
+
+
+def test_a_violation_that_is_expected_is_none() -> None:
+    with faulty(TWICE):
+        found = {
+            line.split()[1].rstrip(":")
+            for line in str(verify(expecting({})).errors[0]).split("\n")
+            if line.startswith("invariant ")
+        }
+        assert verify(expecting(dict.fromkeys(found, "sent twice"))).exit_code == 0
+
+
+def test_a_violation_that_is_expected_and_does_not_happen_fails_the_check() -> None:
+    (error,) = verify(expecting({"effects-happen-once": "it does not"})).errors
+    assert "listed in expect.violates, but the run does not violate it" in str(error)
+
+
+def test_an_invariant_that_is_not_judged_cannot_be_violated() -> None:
+    played = scenario(
+        DONE,
+        expect={"outcome": "completed", "violates": {"bursts-end-runs": "no limit"}},
+        loop="pi",
+    )
+    (error,) = verify(played).errors
+    assert "but it is not judged: the loop counts no steps" in str(error)
+
+
+def test_a_name_that_no_invariant_has_is_the_authors_error() -> None:
+    (error,) = verify(expecting({"effects-hapen-once": "typo"})).errors
+    assert isinstance(error, ScenarioError)
+    assert "did you mean `effects-happen-once`?" in str(error)
+
+
+def test_expected_violations_hold_for_the_loop_that_is_run(folder: Path) -> None:
+    file = folder / "a.simloop.yaml"
+    known = "expect_on: {pi: {outcome: completed, violates: {one-request: two are needed}}}\n"
+    file.write_text(FILE + known, "utf-8")
+    option = ("--invariant", "ours:one_request")
+    assert simloop("check", str(file), "--loop", "pi", *option).exit_code == 0
+    assert simloop("check", str(file), *option).exit_code == 1
+
+
+def test_an_invariant_of_the_user_is_judged_by_its_name(folder: Path) -> None:
+    assert simloop("check", "a.simloop.yaml").exit_code == 0
+    judged = simloop("check", "a.simloop.yaml", "--invariant", "ours:one_request")
+    assert judged.exit_code == 1
+    assert "invariant one-request: a second request was sent (entry " in judged.stderr
+    assert "reproduce: simloop check a.simloop.yaml --seed 0" in judged.stderr
+
+
+def test_an_invariant_of_the_user_that_fails_is_reported_with_its_place(folder: Path) -> None:
+    judged = simloop("check", "a.simloop.yaml", "--invariant", "ours:broken")
+    line = OWN.split("\n").index("    entry.no_such_field") + 1
+    assert judged.exit_code == 2
+    assert f"ours.py:{line}: the invariant `broken` fails: AttributeError" in judged.stderr
+
+
+@pytest.mark.parametrize("name", ["ours:nothing", "nowhere:one", "json:dumps"])
+def test_a_name_without_an_invariant_is_an_error_before_anything_runs(
+    folder: Path, name: str
+) -> None:
+    judged = simloop("check", "a.simloop.yaml", "--invariant", name)
+    assert (judged.exit_code, judged.stdout) == (2, "")
+    assert "--invariant" in judged.stderr
+
+
+def test_an_entry_point_of_an_installed_package_is_judged(folder: Path) -> None:
+    package = folder / "ours-1.0.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: ours\nVersion: 1.0\n", "utf-8")
+    (package / "entry_points.txt").write_text(
+        "[simloop.invariants]\nour_budget = ours:one_request\n", "utf-8"
+    )
+    judged = simloop("check", "a.simloop.yaml")
+    assert judged.exit_code == 1
+    assert "invariant one-request: a second request was sent" in judged.stderr
+    assert "one-request: A run makes one request." in simloop("invariants").stdout
+
+
+def test_the_list_names_sentence_source_and_needs() -> None:
+    listed = simloop("invariants").stdout
+    assert "exactly-once-tools: The tool of a call runs at most once." in listed
+    assert "BUGS.md" in listed
+    assert "needs machine" in listed
+    rows = json.loads(simloop("invariants", "--format", "json").stdout)
+    assert {row["name"] for row in rows} == {each.name for each in all_invariants()}
+    assert all(set(row) == {"name", "sentence", "source", "needs"} for row in rows)
+
+
+def test_the_list_of_a_loop_says_what_is_not_judged_and_why() -> None:
+    listed = simloop("invariants", "--loop", "react").stdout
+    assert "not judged: the loop has no retry" in listed
+    rows = json.loads(simloop("invariants", "--loop", "react", "--format", "json").stdout)
+    reasons = {row["name"]: row["not_judged"] for row in rows}
+    assert reasons["retryable-failures-are-retried"] == "the loop has no retry"
+    assert reasons["exactly-once-tools"] is None
+
+
+def test_each_name_is_unique_and_each_deviation_names_an_invariant() -> None:
+    names = [each.name for each in all_invariants()]
+    assert len(set(names)) == len(names)
+    for loop in (
+        "reference@documented",
+        "pi",
+        "pi@0.73.1",
+        "pi@0.87.1",
+        "react",
+        "opencode",
+        "opencode@1.1.11",
+        "opencode@1.2.27",
+        "opencode@1.18.33",
+    ):
+        played = scenario(LOOK, DONE, loop=loop)
+        verdict = verify(played)
+        assert verdict.subject is not None
+        assert set(verdict.subject.deviations) <= set(names), loop
+
+
+def test_a_file_may_expect_violations(folder: Path) -> None:
+    file = folder / "a.simloop.yaml"
+    file.write_text(FILE.replace("completed}", "completed, violates: {one-request: two}}"), "utf-8")
+    assert load_scenario(file).expect.violates == {"one-request": "two"}
