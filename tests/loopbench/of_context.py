@@ -14,6 +14,7 @@ FAULTS = (
         replace="if index != newest_user and not lasting:",
         by="if not lasting:",
         circumstances=("a compaction", "many turns since the user spoke"),
+        violates=("newest-user-message",),
         witness="""
             prompt: Go.
             compaction: {window: 60, keep_turns: 1}
@@ -32,6 +33,7 @@ FAULTS = (
         replace="if index != newest_user and not lasting:",
         by="if index != newest_user:",
         circumstances=("a compaction by a summary", "another one without"),
+        violates=("summaries-are-the-models",),
         witness="""
             prompt: Go.
             compaction: {window: 60, keep_turns: 1, trigger_percent: 60, target_percent: 10}
@@ -50,6 +52,7 @@ FAULTS = (
         replace="if isinstance(message, ToolMessage) and turns:",
         by="if isinstance(message, ToolMessage) and turns and len(turns[-1]) < 2:",
         circumstances=("two calls in a reply", "a compaction between their results"),
+        violates=("adjacent-results",),
         witness="""
             prompt: Go.
             compaction: {window: 90, target_percent: 60, keep_turns: 1, strategy: drop-oldest}
@@ -67,6 +70,7 @@ FAULTS = (
         replace="self.tokens_after < self.tokens_before",
         by="self.tokens_after <= self.tokens_before",
         circumstances=("a forced compaction", "nothing to remove"),
+        violates=("compactions-tell-their-gain",),
         witness="""
             prompt: Go.
             model: [{say: The, finish: length}, {say: Done., times: always}]
@@ -82,6 +86,7 @@ FAULTS = (
         replace="if shorter.tokens >= history.tokens:",
         by="if not shorter.messages:",
         circumstances=("a compaction", "a long summary"),
+        violates=("compactions-tell-their-gain",),
         witness="""
             prompt: Go.
             compaction: {window: 60, keep_turns: 1}
@@ -102,6 +107,7 @@ FAULTS = (
         replace="reply.finish not in (FinishReason.STOP, FinishReason.OTHER) or not text",
         by="not text",
         circumstances=("a compaction", "a summary that is cut off"),
+        violates=("summaries-are-the-models",),
         witness="""
             prompt: Go.
             compaction: {window: 60, keep_turns: 1}
@@ -121,6 +127,7 @@ FAULTS = (
         replace="self.tokens = 0",
         by='self.tokens = getattr(self, "tokens", 0)',
         circumstances=("a compaction", "a measurement after it"),
+        violates=("compactions-tell-their-gain",),
         witness="""
             prompt: Go.
             compaction: {window: 60, keep_turns: 1, strategy: drop-oldest}
@@ -141,6 +148,7 @@ FAULTS = (
         replace="if again else UserMessage(otherwise)",
         by="if len(users) > 2 else UserMessage(otherwise)",
         circumstances=("an overflow", "exactly two messages of the user"),
+        violates=("context-is-conserved",),
         witness="""
             prompt: Go.
             then: [And then?]
@@ -162,6 +170,7 @@ FAULTS = (
         replace="self._user.take(effect.queue, one=effect.one)",
         by="self._user.take(effect.queue, one=effect.one)[-1:]",
         circumstances=("a queued message", "another one in the same step"),
+        violates=("context-is-conserved",),
         witness="""
             prompt: Go.
             queue: [{after: tool-call, say: One.}, {after: finish, say: Two.}]
@@ -179,6 +188,7 @@ FAULTS = (
         target=f"{_HANDLERS}._step_closed",
         replace="user.has(Queue.FOLLOW_UP)",
         by="user.has(Queue.FOLLOW_UP) and user.has(Queue.STEERING)",
+        violates=("waiting-messages-are-told",),
         witness="""
             prompt: Go.
             queue: [{after: finish, say: And then?, follow_up: true}]
@@ -194,6 +204,7 @@ FAULTS = (
         replace="sorted(message for each in queues for message in each)",
         by="[message for each in queues for message in each]",
         circumstances=("a follow-up", "a message to steer by after it"),
+        violates=("context-is-conserved",),
         witness="""
             prompt: Go.
             queue:

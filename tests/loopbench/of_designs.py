@@ -16,6 +16,7 @@ FAULTS = (
         by="if (reply.calls and not follow_up) or steering:",
         circumstances=("a reply with calls", "a follow-up that waits"),
         bug="B12",
+        violates=("follow-ups-wait",),
         witness="""
             prompt: Go.
             tools: {look: {returns: ok}}
@@ -34,6 +35,7 @@ FAULTS = (
         replace="cut = reply.finish is FinishReason.LENGTH and",
         by="cut = reply.finish is FinishReason.LENGTH and not reply.text and",
         circumstances=("a finish of length", "calls", "text"),
+        violates=("no-cut-off-calls",),
         witness="""
             prompt: Go.
             tools: {pay: {returns: paid}}
@@ -50,6 +52,7 @@ FAULTS = (
         target=f"{_PI}.advance",
         replace="Outcome.ABORTED if aborted else Outcome.FAILED",
         by="Outcome.ABORTED if aborted else Outcome.COMPLETED",
+        violates=("completed-by-a-reply",),
         witness="""
             prompt: Go.
             model: [{say: So, lost: mid-output}]
@@ -66,6 +69,7 @@ FAULTS = (
         replace="run.total_steps >= self.max_rounds",
         by="run.total_steps > self.max_rounds",
         unusual="max_steps: 2",
+        violates=("limits-end-runs",),
         witness="""
             prompt: Go.
             limits: {max_steps: 2}
@@ -85,6 +89,7 @@ FAULTS = (
         by="total_steps=run.total_steps + 1 + (reply.text and reply.calls))",
         circumstances=("text beside a call", "a limit that is near"),
         unusual="max_steps: 2",
+        violates=("counters-never-fall",),
         witness="""
             prompt: Go.
             limits: {max_steps: 2}
@@ -103,6 +108,7 @@ FAULTS = (
         replace="return Run(run.state, total_steps=steps)",
         by="return Run(run.state, run.error_count, steps)",
         circumstances=("a failed call in one step", "another one in a later step"),
+        violates=("counters-reset",),
         witness="""
             prompt: Go.
             tools: {look: {returns: ok}}
@@ -143,6 +149,7 @@ FAULTS = (
         replace="answered=not goes_on and not queued",
         by="answered=not goes_on",
         circumstances=("the last reply", "a queued message"),
+        violates=("waiting-messages-prolong-runs",),
         witness="""
             prompt: Go.
             queue: [{after: finish, say: And then?}]
@@ -179,6 +186,7 @@ FAULTS = (
         by="failed.error_count >= most",
         unusual="max_retries: 1",
         bug="C3",
+        violates=("limits-end-no-run-early",),
         witness="""
             prompt: Go.
             loops: {opencode: {max_retries: 1}}
@@ -197,6 +205,7 @@ FAULTS = (
         by="failed = Run(run.state, errors, min(run.total_steps + 1, self.max_steps))",
         circumstances=("a failed call", "a limit that is near"),
         unusual="max_steps: 2, enforced",
+        violates=("each-try-costs",),
         witness="""
             prompt: Go.
             limits: {max_steps: 2}

@@ -12,6 +12,7 @@ FAULTS = (
         circumstances=("a run that takes time", "another one with the same limit"),
         unusual="max_wall_clock: 5s",
         bug="E5",
+        violates=("runs-keep-their-wall-clock",),
         witness="""
             prompt: Go.
             then: [Again.]
@@ -95,6 +96,7 @@ FAULTS = (
         by="messages >= self.max_messages",
         unusual="max_messages: 3",
         bug="B3",
+        violates=("contexts-are-told-truly",),
         witness="""
             prompt: Go.
             compaction: {max_messages: 3, keep_turns: 1, strategy: drop-oldest}
@@ -113,6 +115,7 @@ FAULTS = (
         replace="self._failed_tries: list[Message] = []",
         by='self._failed_tries = getattr(self, "_failed_tries", [])',
         circumstances=("a half reply", "the end of the run before its retry", "another prompt"),
+        violates=("context-is-conserved",),
         witness="""
             prompt: Go.
             then: [Again., And again.]
@@ -131,6 +134,7 @@ FAULTS = (
         "    return stop(run, ended)[0], self._stopped",
         unusual="max_wall_clock: 1s",
         circumstances=("a wait before a retry", "a time limit that ends in it"),
+        violates=("stopped-runs-say-so",),
         witness="""
             prompt: Go.
             limits: {max_wall_clock: 1s}

@@ -14,6 +14,7 @@ FAULTS = (
         replace="while end < len(self.messages) and isinstance",
         by="if end < len(self.messages) and isinstance",
         circumstances=("a reply with two calls", "a long conversation"),
+        violates=("adjacent-results",),
         witness="""
             prompt: Go.
             tools: {look: {returns: ok}}
@@ -40,6 +41,7 @@ FAULTS = (
             ),
         ),
         circumstances=("a long conversation", "many turns since the user spoke"),
+        violates=("newest-user-message",),
         witness="""
             prompt: Go.
             tools: {look: {returns: ok}}
@@ -75,6 +77,7 @@ FAULTS = (
         by="self.messages.append(AssistantMessage(self.partial))\n"
         "                        raise Failed(part.fault.message)",
         circumstances=("a failure after some text", "another prompt"),
+        violates=("no-failed-replies",),
         witness="""
             prompt: Go.
             then: [Again.]
@@ -91,6 +94,7 @@ FAULTS = (
         target=f"{_AGENT}.ask",
         replace="finish not in _WHOLE",
         by="finish not in (*_WHOLE, None)",
+        violates=("completed-by-a-reply",),
         witness="""
             prompt: Go.
             model: [{say: First you take, unfinished: true}]
@@ -107,6 +111,7 @@ FAULTS = (
         replace="waiting = waiting or world",
         by="waiting = world",
         circumstances=("the last reply", "a message to steer by"),
+        violates=("queued-are-delivered",),
         witness="""
             prompt: Go.
             queue: [{after: text-delta, say: And then?}]
@@ -126,6 +131,7 @@ FAULTS = (
         "        isinstance(each, ToolMessage) and not each.is_error for each in self.messages\n"
         "    ):",
         circumstances=("a tool that fails", "a model that goes on calling it"),
+        violates=("agents-keep-their-limits",),
         witness="""
             prompt: Go.
             tools: {look: {raises: broken}}
@@ -144,6 +150,7 @@ FAULTS = (
         by="results[call.name] =",
         more=(Edit(f"{_AGENT}.act", "results.get(call.id, stopped)", "results.get(call.name)"),),
         circumstances=("two calls of one tool in a reply",),
+        violates=("answered-calls",),
         witness="""
             prompt: Go.
             tools: {look: {returns: ok}}
@@ -162,6 +169,7 @@ FAULTS = (
         replace='self.partial = ""',
         by='self.partial = ""\n    self.known.clear()',
         circumstances=("a call", "a call with the same id in a later reply"),
+        violates=("unique-call-ids",),
         witness="""
             prompt: Go.
             tools: {look: {returns: ok}}
@@ -179,6 +187,7 @@ FAULTS = (
         replace="return AssistantMessage(self.partial, tuple(calls))",
         by='return AssistantMessage("" if calls else self.partial, tuple(calls))',
         circumstances=("text", "a call in the same reply"),
+        violates=("replies-are-kept",),
         witness="""
             prompt: Go.
             tools: {look: {returns: ok}}
@@ -197,6 +206,7 @@ FAULTS = (
         by="return AssistantMessage(\n        self.partial,"
         " tuple(calls) if finish is FinishReason.TOOL_CALLS else ())",
         circumstances=("a finish of stop", "a call"),
+        violates=("completed-without-open-calls",),
         witness="""
             prompt: Go.
             tools: {look: {returns: ok}}

@@ -15,6 +15,7 @@ FAULTS = (
         circumstances=("a slow stream", "a limit between its parts and its whole"),
         unusual="model_call_timeout: 5s",
         bug="C12",
+        violates=("model-calls-keep-their-limits",),
         witness="""
             prompt: Go.
             limits: {model_call_timeout: 5s, max_error_count: 1}
@@ -32,6 +33,7 @@ FAULTS = (
         circumstances=("a pause after the first part", "a shorter limit on the first"),
         unusual="first_part_timeout: 2s",
         bug="C12",
+        violates=("model-calls-keep-their-limits",),
         witness="""
             prompt: Go.
             limits: {first_part_timeout: 2s}
@@ -68,6 +70,7 @@ FAULTS = (
         unusual="max_steps: 2",
         circumstances=("replies that report no step", "a step limit"),
         bug="E1",
+        violates=("replies-are-told-truly",),
         witness="""
             prompt: Go.
             limits: {max_steps: 2}
@@ -85,6 +88,7 @@ FAULTS = (
         replace="{call.id: 1 for call in message.calls}",
         by="{call.id: 1 for call in message.calls if not call.id}",
         circumstances=("a history with calls", "a repeated id"),
+        violates=("unique-call-ids",),
         witness="""
             prompt: Go.
             tools: {look: {returns: ok}}
@@ -101,6 +105,7 @@ FAULTS = (
         target=f"{_CALLS}._unique",
         replace="while not unique or unique in self._call_ids:",
         by="while unique in self._call_ids:",
+        violates=("hooks-of-tools-run-in-order",),
         witness="""
             prompt: Go.
             tools: {look: {returns: ok}}
@@ -118,6 +123,7 @@ FAULTS = (
         by="self._reply = None\n    if reply.text:\n"
         "        self.transcript.add(AssistantMessage(reply.text))",
         circumstances=("some text", "a failure after it"),
+        violates=("last-message",),
         witness="""
             prompt: Go.
             model: [{say: I would, lost: mid-output}, {say: Done.}]
@@ -133,6 +139,7 @@ FAULTS = (
         replace="self._reply = None",
         by="pass",
         circumstances=("a failure after some text", "an abort before the retry", "another prompt"),
+        violates=("no-failed-replies",),
         witness="""
             prompt: Go.
             then: [Again.]

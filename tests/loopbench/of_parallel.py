@@ -34,6 +34,7 @@ FAULTS = (
             ),
         ),
         circumstances=("two calls in a reply", "the first one takes longer"),
+        violates=("results-in-call-order",),
         witness="""
             prompt: Go.
             tools: {slow: {returns: a, takes: 2s}, fast: {returns: b}}
@@ -51,6 +52,7 @@ FAULTS = (
         replace="asyncio.wait(tasks)",
         by="asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)",
         circumstances=("two calls in a reply", "one takes longer"),
+        violates=("siblings-run-on",),
         witness="""
             prompt: Go.
             tools: {slow: {returns: a, takes: 2s}, fast: {returns: b}}
@@ -86,6 +88,7 @@ FAULTS = (
         target=f"{_AGENT}.ask",
         replace="(1 - 0.5 * random.random())",
         by="(1.5 - 0.5 * random.random())",
+        violates=("agents-wait-as-declared",),
         witness="""
             prompt: Go.
             model: [{http: {status: 500}}, {say: Done.}]
@@ -101,6 +104,7 @@ FAULTS = (
         target=f"{_AGENT}.ask",
         replace="(asked_ns or delay_ns) / 1e9",
         by="min(asked_ns or delay_ns, 4_000_000_000) / 1e9",
+        violates=("agents-wait-as-declared",),
         witness="""
             prompt: Go.
             model: [{http: {status: 429, retry_after: 45s}}, {say: Done.}]
@@ -116,6 +120,7 @@ FAULTS = (
         target=f"{_AGENT}.ask",
         replace="failures >= self.limits.max_error_count",
         by="failures > self.limits.max_error_count",
+        violates=("agents-keep-their-limits",),
         witness="""
             prompt: Go.
             model: [{http: {status: 500}, times: 3}, {say: Done., times: always}]
@@ -132,6 +137,7 @@ FAULTS = (
         replace="self.numbered(reply.message), failures",
         by="self.numbered(reply.message), 0",
         circumstances=("failures", "a reply with calls", "more failures"),
+        violates=("agents-keep-their-limits",),
         witness="""
             prompt: Go.
             tools: {look: {returns: ok}}
@@ -152,6 +158,7 @@ FAULTS = (
         target=f"{_AGENT}.ask",
         replace="raise UselessReply(reply.finish)",
         by="continue",
+        violates=("agents-wait-as-declared",),
         witness="""
             prompt: Go.
             model: [{finish: stop, times: 10}, {say: Done., times: always}]
@@ -167,6 +174,7 @@ FAULTS = (
         target=f"{_AGENT}.__call__",
         replace="for _ in range(self.limits.max_steps):",
         by="for _ in range(self.limits.max_steps + 1):",
+        violates=("agents-keep-their-limits",),
         witness="""
             prompt: Go.
             tools: {look: {returns: ok}}
@@ -184,6 +192,7 @@ FAULTS = (
         replace="failures = 0",
         by="failures = self.calls = 0",
         circumstances=("a call in one run", "one with the same id in the next"),
+        violates=("exactly-once-tools",),
         witness="""
             prompt: Go.
             then: [Again.]
@@ -205,6 +214,7 @@ FAULTS = (
         target=f"{_AGENT}.run",
         replace="except TimeoutError:\n        return",
         by="except TimeoutError:\n        return await world.tools.run(call) or",
+        violates=("exactly-once-tools",),
         witness="""
             prompt: Go.
             tools: {pay: {returns: paid, takes: 30s}}
@@ -222,6 +232,7 @@ FAULTS = (
         replace="return await asyncio.wait_for(world.tools.run(call), TOOL_TIMEOUT_S)",
         by="done = await asyncio.wait_for(world.tools.run(call), TOOL_TIMEOUT_S)\n"
         "        return ToolMessage(done.call_id, done.text)",
+        violates=("results-as-returned",),
         witness="""
             prompt: Go.
             tools: {look: {raises: broken}}
@@ -239,6 +250,7 @@ FAULTS = (
         replace="world.tools.run(call), TOOL",
         by="asyncio.shield(world.tools.run(call)), TOOL",
         circumstances=("a tool that takes too long", "a run that goes on"),
+        violates=("tools-end",),
         witness="""
             prompt: Go.
             tools: {pay: {returns: paid, takes: 30s}}
@@ -256,6 +268,7 @@ FAULTS = (
         replace='self.messages.append(ToolMessage(call.id, "Error: stopped", is_error=True))',
         by="pass",
         circumstances=("a batch of which a part has ended", "an abort", "another prompt"),
+        violates=("answered-calls",),
         witness="""
             prompt: Go.
             then: [Again.]
@@ -275,6 +288,7 @@ FAULTS = (
         target=f"{_AGENT}.ask",
         replace="not passing or failures",
         by="not passing and failures",
+        violates=("agents-keep-their-limits",),
         witness="""
             prompt: Go.
             model: [{http: {status: 500}, times: 5}, {say: Done., times: always}]
@@ -290,6 +304,7 @@ FAULTS = (
         replace="for text in world.user.take()]",
         by="for text in reversed(world.user.take())]",
         circumstances=("a queued message", "another one in the same step"),
+        violates=("queued-in-order",),
         witness="""
             prompt: Go.
             queue: [{after: tool-call, say: One.}, {after: finish, say: Two.}]

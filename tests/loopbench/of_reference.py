@@ -13,6 +13,7 @@ FAULTS = (
         replace="tools = Run(RunningTools(reply), run.error_count,",
         by="tools = Run(RunningTools(reply), 0,",
         circumstances=("a failed call", "a reply with calls", "more failures"),
+        violates=("counters-never-fall",),
         witness="""
             prompt: Go.
             tools: {look: {returns: ok}}
@@ -35,6 +36,7 @@ FAULTS = (
         "        return self._exceeded(run) or self._measure(run)\n"
         "    if not (reply.text or reply.calls) and self.options.empty_reply_fails:",
         circumstances=("two steps with calls", "an empty reply"),
+        violates=("useless-replies-cost",),
         witness="""
             prompt: Go.
             tools: {look: {returns: ok}}
@@ -53,6 +55,7 @@ FAULTS = (
         replace="failed.error_count >= self.limits.max_error_count",
         by="failed.error_count > self.limits.max_error_count",
         bug="C1",
+        violates=("limits-end-runs",),
         witness="""
             prompt: Go.
             limits: {max_error_count: 2}
@@ -70,6 +73,7 @@ FAULTS = (
         by="(not shrunk)",
         circumstances=("a compaction that helps", "another one"),
         unusual="max_compaction_attempts: 1",
+        violates=("each-try-costs",),
         witness="""
             prompt: Go.
             limits: {max_compaction_attempts: 1}
@@ -87,6 +91,7 @@ FAULTS = (
         replace="Run(run.state, run.error_count, run.total_steps, attempts)",
         by="Run(run.state, 0 if shrunk else run.error_count, run.total_steps, attempts)",
         circumstances=("a failed call", "a compaction that helps", "more failures"),
+        violates=("counters-never-fall",),
         witness="""
             prompt: Go.
             context: {over: [false, true, false], shrunk: [true]}
@@ -103,6 +108,7 @@ FAULTS = (
         replace="if forced:",
         by="if forced and attempts >= self.limits.max_compaction_attempts:",
         circumstances=("a forced compaction", "nothing gained", "an attempt left"),
+        violates=("vain-compactions-end-runs",),
         witness="""
             prompt: Go.
             context: {over: [false], shrunk: [false]}
@@ -120,6 +126,7 @@ FAULTS = (
         circumstances=("the last step", "a queued message"),
         unusual="max_steps: 1",
         bug="E1",
+        violates=("limits-end-runs",),
         witness="""
             prompt: Go.
             limits: {max_steps: 1}
@@ -138,6 +145,7 @@ FAULTS = (
         circumstances=("many steps reported at once", "a useless reply"),
         unusual="max_steps_per_round: 2",
         bug="E2",
+        violates=("bursts-end-runs",),
         witness="""
             prompt: Go.
             limits: {max_steps_per_round: 2}
@@ -154,6 +162,7 @@ FAULTS = (
         replace="return self._finish(run, Outcome.COMPLETED)",
         by="return self._exceeded(run) or self._finish(run, Outcome.COMPLETED)",
         unusual="max_steps: 1",
+        violates=("answers-complete-runs",),
         witness="""
             prompt: Go.
             limits: {max_steps: 1}
@@ -169,6 +178,7 @@ FAULTS = (
         replace="if reason is _CONTENT_FILTER:",
         by="if reason is _CONTENT_FILTER and not reply.text:",
         circumstances=("a content filter", "some text"),
+        violates=("completed-by-a-whole-reply",),
         witness="""
             prompt: Go.
             model: [{say: First you take, finish: content-filter}]
@@ -184,6 +194,7 @@ FAULTS = (
         replace="if signal.finish in _RUNS_ITS_CALLS or",
         by="if signal.finish in _RUNS_ITS_CALLS or signal.finish is _INTERRUPTED or",
         circumstances=("a whole call", "a stream without a finish"),
+        violates=("no-cut-off-calls",),
         witness="""
             prompt: Go.
             tools: {pay: {returns: paid}}
@@ -200,6 +211,7 @@ FAULTS = (
         replace="run.compaction_attempts >= self.limits.max_compaction_attempts",
         by="run.compaction_attempts > self.limits.max_compaction_attempts",
         unusual="max_compaction_attempts: 0",
+        violates=("limits-end-runs",),
         witness="""
             prompt: Go.
             limits: {max_compaction_attempts: 0}
@@ -218,6 +230,7 @@ FAULTS = (
         circumstances=("the last step", "a useless reply"),
         unusual="max_steps: 1",
         bug="A11",
+        violates=("limits-end-runs",),
         witness="""
             prompt: Go.
             limits: {max_steps: 1}
@@ -236,6 +249,7 @@ FAULTS = (
         "        return self._finish(run, Outcome.COMPLETED)\n"
         "    waits = type",
         circumstances=("a hook after the reply", "an abort in it"),
+        violates=("stopped-runs-say-so",),
         witness="""
             prompt: Go.
             tools: {look: {returns: ok}}

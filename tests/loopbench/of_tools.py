@@ -15,6 +15,7 @@ FAULTS = (
         by="self._timeout_ms or tool.timeout_ms",
         circumstances=("a timeout of the policy", "another one of the tool"),
         unusual="tool_execution.timeout: 1s",
+        violates=("tool-timeouts",),
         witness="""
             prompt: Go.
             tool_execution: {timeout: 1s}
@@ -31,6 +32,7 @@ FAULTS = (
         replace="if timeout.expired:",
         by="if timeout.expired and result is None:",
         circumstances=("a timeout", "a tool that outlives its cancellation"),
+        violates=("tool-timeouts",),
         witness="""
             prompt: Go.
             tools: {build: {returns: built, takes: 30s, timeout: 1s, outlives_cancel: 200ms}}
@@ -47,6 +49,7 @@ FAULTS = (
         replace="if timeouts.task.cancelling():\n                raise",
         by="if timeouts.task is not None:\n                raise",
         circumstances=("a tool that waits", "it cancels itself"),
+        violates=("CancelledError",),
         witness="""
             prompt: Go.
             tools: {look: {takes: 1s, cancels: true}}
@@ -64,6 +67,7 @@ FAULTS = (
         by="self.answers[self.answers.index(None)] = ToolMessage",
         circumstances=("calls in parallel", "the first one takes longer"),
         unusual="tool_execution.order: parallel",
+        violates=("results-in-call-order",),
         witness="""
             prompt: Go.
             tool_execution: {order: parallel}
@@ -90,6 +94,7 @@ FAULTS = (
         ),
         circumstances=("calls in parallel", "one takes longer"),
         unusual="tool_execution.order: parallel",
+        violates=("siblings-run-on",),
         witness="""
             prompt: Go.
             tool_execution: {order: parallel}
@@ -107,6 +112,7 @@ FAULTS = (
         replace="self._put(index, result, ran=True)  # the run ends",
         by="pass  # the run ends",
         circumstances=("a hook after a tool", "an abort in it"),
+        violates=("answers-tell-what-ran",),
         witness="""
             prompt: Go.
             then: [Again.]
@@ -168,6 +174,7 @@ FAULTS = (
         by="not all(",
         circumstances=("a sequential tool", "another tool in the same reply"),
         unusual="tool_execution.order: parallel",
+        violates=("tools-in-sequence",),
         witness="""
             prompt: Go.
             tool_execution: {order: parallel}
@@ -185,6 +192,7 @@ FAULTS = (
         replace="self.tasks[-1] if self.tasks",
         by="self.tasks[0] if self.tasks",
         circumstances=("three calls in a reply", "tools that wait"),
+        violates=("tools-in-sequence",),
         witness="""
             prompt: Go.
             tools: {look: {takes: 2s}}
@@ -218,6 +226,7 @@ FAULTS = (
         by="pass",
         circumstances=("a tool that started when called", "a failure of the reply"),
         unusual="tool_execution.start: when-called",
+        violates=("tools-end",),
         witness="""
             prompt: Go.
             tool_execution: {start: when-called}
@@ -235,6 +244,7 @@ FAULTS = (
         replace="result = self._failure(tool, error)",
         by="result = ToolResult(self._failure(tool, error).text)",
         circumstances=("a tool that waits", "it raises"),
+        violates=("scripted-results",),
         witness="""
             prompt: Go.
             tools: {look: {takes: 1s, raises: broken}}
