@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from simloop.fuzz.play import Breach
 from simloop.scenario.schema import Scenario
 
-_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`")
+# A quote behind a letter is an apostrophe.
+_QUOTED = re.compile(r"(?<!\w)'.*?'(?!\w)|\"[^\"]*\"|`[^`]*`")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _SHAPE_CHARS = 160
 

@@ -10,7 +10,7 @@ than playing it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 from simloop.scenario.replies import Http, Pace, Reply, StreamFault, TokenUsage
@@ -67,7 +67,6 @@ CONTENTS: Mapping[str, Callable[[int], _Keys]] = {
 }  # fmt: skip
 """The contents of a reply; each takes a number, so that texts and arguments differ."""
 
-_SILENT = frozenset({"nothing"})
 
 _WORDS = (
     "stop", "tool_calls", "length", "content_filter", "error", "weird_reason", "network_error", "",
@@ -161,6 +160,7 @@ STEPS = (1, 0, 2, 3, 5, 19, 20, 21, 100)
 """The steps that a reply reports."""
 
 CONTENT_NAMES, END_NAMES = tuple(CONTENTS), tuple(ENDS)
+_NOTHING = CONTENT_NAMES.index("nothing")
 _CONTENT_LIST, _END_LIST = tuple(CONTENTS.values()), tuple(ENDS.values())
 
 
@@ -180,31 +180,50 @@ class Recipe(NamedTuple):
     number: int = 0
 
 
-@lru_cache(maxsize=50_000)
+@lru_cache(maxsize=20_000)
 def reply_of(recipe: Recipe) -> Reply:
     """Return the reply of a recipe; equal recipes share it.
 
-    Where two choices contradict each other, the end decides: a failed call has no content.
+    Where two choices contradict each other, the end decides: a failed call has no content. A reply
+    is a copy of one that is validated, with values that are: a new one for each combination takes
+    as long as a run.
     """
     end = _END_LIST[recipe.end]
-    keys: dict[str, Any] = {}
+    update: dict[str, Any] = {"pace": _paces()[recipe.pace]}
     where = end.get("lost") or end.get("stall")
     if "status" in end:
-        http = {**end, **WAITS[recipe.wait], **BODIES[recipe.body]}
-        return Reply(http=Http(**http), pace=Pace(**PACES[recipe.pace]))
+        update |= {"finish": None, "http": _http_of(recipe.end, recipe.wait, recipe.body)}
+        return _content_of(_NOTHING, 0).model_copy(update=update)
     if "raises" in end or where in _BEFORE:
-        return Reply(**end, pace=Pace(**PACES[recipe.pace]))
-    content = CONTENT_NAMES[recipe.content]
-    silent = content in _SILENT
-    keys |= _CONTENT_LIST[0 if silent and where == _MID else recipe.content](recipe.number)
-    keys |= end
-    if not end and silent:
-        keys["finish"] = "stop"
+        return _content_of(_NOTHING, 0).model_copy(update={**update, "finish": None, **end})
+    silent = recipe.content == _NOTHING
+    content = _content_of(0 if silent and where == _MID else recipe.content, recipe.number)
     if not end or "finish" in end:
-        usage = USAGES[recipe.usage]
-        keys["usage"] = None if usage is None else TokenUsage(**usage)
-        keys["steps"] = STEPS[recipe.steps]
-    return Reply(**keys, pace=Pace(**PACES[recipe.pace]))
+        update |= {"usage": _usages()[recipe.usage], "steps": STEPS[recipe.steps], **end}
+    else:
+        update |= {"finish": None, **end}
+    return content.model_copy(update=update)
+
+
+@lru_cache(maxsize=1_000)
+def _content_of(content: int, number: int) -> Reply:
+    keys = _CONTENT_LIST[content](number)
+    return Reply(**keys) if keys else Reply(finish="stop")
+
+
+@lru_cache(maxsize=5_000)
+def _http_of(end: int, wait: int, body: int) -> Http:
+    return Http(**{**_END_LIST[end], **WAITS[wait], **BODIES[body]})
+
+
+@cache
+def _paces() -> tuple[Pace, ...]:
+    return tuple(Pace(**keys) for keys in PACES)
+
+
+@cache
+def _usages() -> tuple[TokenUsage | None, ...]:
+    return tuple(None if keys is None else TokenUsage(**keys) for keys in USAGES)
 
 
 LAST = Reply(say="All is done.", times="always")

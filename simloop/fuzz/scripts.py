@@ -37,6 +37,8 @@ _TIMES = ("0s", "1ns", "50ms", "1s", "1001ms", "2s", "2500ms", "5s", "31s", "200
 _AT_BOUNDARY = ("request", "part", "text-delta", "tool-call", "finish", "error", "tool-started",
                 "tool-result", "reasoning-delta", "tool-call-delta", "stream-cut")  # fmt: skip
 IN_ENGINE = ("backoff", "compaction", "hook", "transition")
+_NUMBERS = 8
+"""The texts of one kind that differ; more of them would leave fewer replies that are made."""
 _KINDS = 8
 """The most variants of one axis that are on in a family, besides the benign one."""
 _OF_HTTP = frozenset(n for n, name in enumerate(END_NAMES) if name.startswith("http"))
@@ -115,7 +117,7 @@ def reply_for(choices: Choices, weights: Weights, number: int) -> Reply:
             choices.weighted(weights.paces) if "pace" in on and choices.boolean(0.5) else 0,
             choices.weighted(weights.usages) if "usage" in on else 0,
             choices.weighted(weights.steps) if "steps" in on and choices.boolean(0.5) else 0,
-            number,
+            number % _NUMBERS,
         )
     )
 

@@ -6,13 +6,15 @@ by a clock.
 """
 
 import contextlib
+import gc
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import islice
 from typing import Any
 
 from simloop.check.invariants.invariant import Invariant
+from simloop.check.invariants.judge import Chosen
 from simloop.errors import ReplayDiverged, ScenarioError
 from simloop.fuzz.choices import Choices, SeededChoices
 from simloop.fuzz.coverage import Coverage
@@ -39,12 +41,16 @@ from simloop.virtual.border import kept_border
 _RUNS_OF_FAMILY = 24
 _RUNS_OF_CHANGED = 8
 _CHANGES_OF_GIVEN = 2
-_GIVEN = 24
-"""The given worlds that are played between two new families."""
+_PATHS, _GIVEN = 30, 6
+"""The worlds between two new families: of ways through the graph, and of given scenarios.
+
+To read a scenario takes as long as ten runs.
+"""
 _TWICE = 20
 """One run in so many is made twice, and the runs compared."""
 _LOOKED_AT = 8
 """Goals are counted in each run that reached something new, and in one of so many others."""
+_OBJECTS = 50_000
 _ELSEWHERE = 100
 """One run in so many is made in another process as well, if the search is given one."""
 _CORPUS = 400
@@ -95,6 +101,7 @@ class Search:
         self.loop, self.seed, self.arm = loop, seed, Arm(arm)
         self._given: RunOptions = {"loop": loop, **given}  # type: ignore[typeddict-item]
         self._invariants = invariants
+        self._chosen: Chosen | None = None
         self._against: RunOptions = {**self._given, "loop": against}
         self._scenarios = scenarios
         self._named = loop if isinstance(loop, str) else "reference"
@@ -127,7 +134,7 @@ class Search:
         """Search as `run` does; yield after each run the new finding, or None."""
         until = None if runs is None else self.runs + runs
         end_s = None if seconds is None else time.monotonic() + seconds
-        with kept_border():
+        with kept_border(), _rare_collections():
             while (until is None or self.runs < until) and (
                 end_s is None or time.monotonic() < end_s
             ):
@@ -209,12 +216,21 @@ class Search:
 
     def _all_worlds(self) -> Iterator[tuple[Family, Scenario]]:
         """Yield worlds without an end: new ones, and in the steered arm changed ones in turn."""
-        given = self._given_worlds()
+        paths = self._given_worlds(self._ways())
+        library = self._given_worlds(
+            bundled_scenarios() if self._scenarios is None else self._scenarios
+        )
         while True:
             yield from self._worlds_of(self._new_family())
             if self.arm is Arm.STEERED:
-                yield from islice(given, _GIVEN)
+                yield from islice(paths, _PATHS)
+                yield from islice(library, _GIVEN)
                 yield from self._changed_worlds()
+
+    def _ways(self) -> Iterator[Scenario]:
+        """Yield the ways through the explored graph, if there is one."""
+        if self._abilities.has_engine:
+            yield from worlds_of_paths(self.loop, self._given)
 
     def _worlds_of(self, family: Family) -> Iterator[tuple[Family, Scenario]]:
         for _ in range(_RUNS_OF_FAMILY):
@@ -242,11 +258,9 @@ class Search:
         choices, last = self._choices, len(self._corpus) - 1
         return self._corpus[max(choices.integer(0, last), choices.integer(0, last))]
 
-    def _given_worlds(self) -> Iterator[tuple[Family, Scenario]]:
-        """Yield the ways through the explored graph, and the given scenarios, each as a world."""
-        paths = worlds_of_paths(self.loop, self._given) if self._abilities.has_engine else ()
-        library = bundled_scenarios() if self._scenarios is None else self._scenarios
-        for scenario in chain(paths, library):
+    def _given_worlds(self, scenarios: Iterable[Scenario]) -> Iterator[tuple[Family, Scenario]]:
+        """Yield each scenario as a world, and then with changes."""
+        for scenario in scenarios:
             world = world_of(scenario, self._abilities, self._named)
             if world is None:
                 continue
@@ -270,7 +284,20 @@ class Search:
             settings = settings.model_copy(update={"limits": limits})
         plan = Plan(settings, self._given)
         against = None if self._against["loop"] is None else Plan(settings, self._against)
-        return Family(settings, weights, plan, chosen_for(plan, self._invariants), against)
+        if self._chosen is None:  # it depends on the loop and its declarations alone
+            self._chosen = chosen_for(plan, self._invariants)
+        return Family(settings, weights, plan, self._chosen, against)
+
+
+@contextlib.contextmanager
+def _rare_collections() -> Iterator[None]:
+    """Collect garbage less often: a run makes many objects, which are gone when it has ended."""
+    before = gc.get_threshold()
+    gc.set_threshold(_OBJECTS, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def _with_limits_of(loop: GivenLoop) -> Scenario:

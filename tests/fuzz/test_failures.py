@@ -10,6 +10,8 @@ def test_the_shape_of_a_text_has_no_numbers_and_no_names() -> None:
     one = "the tool of call 'call-1' started 2 times after 1.5 s"
     other = "the tool of call 'call-77' started 31 times after 12 s"
     assert shape_of(one) == shape_of(other)
+    one = "request 5 does not hold the user's message 'And then?'"
+    assert shape_of(one) == shape_of("request 4 does not hold the user's message 'Message 2.'")
     assert shape_of(one) != shape_of("the tool of call 'call-1' never started")
 
 

@@ -32,7 +32,9 @@ def test_the_benign_recipe_is_a_short_text_that_ends_well() -> None:
 @pytest.mark.parametrize("end", range(len(ENDS)), ids=END_NAMES)
 def test_every_content_makes_a_reply_with_every_end(end: int) -> None:
     for content in range(len(CONTENTS)):
-        parts = reply_of(Recipe(content, end)).play(1)
+        reply = reply_of(Recipe(content, end, wait=1, body=1, pace=1, usage=2, steps=2))
+        assert Reply.model_validate_json(reply.model_dump_json(exclude_defaults=True)) == reply
+        parts = reply.play(1)
         assert parts or (CONTENT_NAMES[content], END_NAMES[end]) == ("nothing", "unfinished")
 
 
