@@ -25,7 +25,7 @@ from simloop.messages import (
     ToolMessage,
     UserMessage,
 )
-from simloop.trace.entries import Compaction, Prompt, Request, Transition
+from simloop.trace.entries import Compaction, Prompt
 
 _USABLE = (FinishReason.STOP, FinishReason.OTHER)
 
@@ -33,7 +33,7 @@ _USABLE = (FinishReason.STOP, FinishReason.OTHER)
 @invariant(
     "A compaction says truly how large the context was, and whether it is smaller now.",
     "BUGS.md B4, B5, B15",
-    sees=[Compaction, Transition],
+    sees=[Compaction, signals.ContextCompacted],
     needs=[Need.MACHINE],
 )
 def compactions_tell_their_gain(subject: Subject) -> Watch:
@@ -47,7 +47,7 @@ def compactions_tell_their_gain(subject: Subject) -> Watch:
             wrong = _wrong_sizes(entry, ledger)
             if wrong:
                 return wrong
-        elif type(entry.signal) is signals.ContextCompacted and last is not None:
+        elif last is not None:
             gained = last.tokens_after < last.tokens_before
             if entry.signal.shrunk is not gained:
                 sizes = f"from {last.tokens_before} to {last.tokens_after} tokens"
@@ -72,17 +72,16 @@ def _wrong_sizes(entry: Compaction, ledger: Ledger) -> str:
     "A compaction takes away exactly the messages that it counts; the others stay as they were, in "
     "order.",
     "BUGS.md B10, B12",
-    sees=[Request],
+    sees=[Shortened],
     needs=[Need.MACHINE],
 )
 def compactions_keep_the_rest(subject: Subject) -> Watch:
     """A new summary stands in the place of the messages that are gone."""
     ledger = course_of(subject).ledger
     while True:
-        entry = yield
+        yield
         shortened = ledger.shortened
-        if shortened is None or entry.purpose != "main":
-            continue
+        assert shortened is not None
         before, after = len(shortened.before), len(shortened.after)
         if before - shortened.removed != after:
             gone = f"{shortened.removed} of {before} messages"
@@ -114,17 +113,16 @@ def _summaries(shortened: Shortened) -> int:
 @invariant(
     "A compaction never takes away the newest message of the user.",
     "BUGS.md B10, B13",
-    sees=[Request],
+    sees=[Shortened],
     needs=[Need.MACHINE],
 )
 def compactions_keep_the_question(subject: Subject) -> Watch:
     """A model that does not see the question answers another one."""
     ledger = course_of(subject).ledger
     while True:
-        entry = yield
+        yield
         shortened = ledger.shortened
-        if shortened is None or entry.purpose != "main":
-            continue
+        assert shortened is not None
         newest = _newest_user(shortened.before)
         if newest is not None and _newest_user(shortened.after) != newest:
             return f"the newest message of the user is gone: {newest.text[:60]!r}"
@@ -140,17 +138,16 @@ def _newest_user(messages: Sequence[Message]) -> UserMessage | None:
 @invariant(
     "A compaction takes a call and its results away together.",
     "BUGS.md B19, D22",
-    sees=[Request],
+    sees=[Shortened],
     needs=[Need.MACHINE],
 )
 def compactions_keep_pairs(subject: Subject) -> Watch:
     """A provider refuses a request with one of them."""
     ledger = course_of(subject).ledger
     while True:
-        entry = yield
+        yield
         shortened = ledger.shortened
-        if shortened is None or entry.purpose != "main":
-            continue
+        assert shortened is not None
         answered = {m.call_id for m in shortened.before if type(m) is ToolMessage}
         calls: set[str] = set()
         results: set[str] = set()
@@ -166,17 +163,16 @@ def compactions_keep_pairs(subject: Subject) -> Watch:
 @invariant(
     "A summary in the context is the model's own, whole, and of the messages in whose place it is.",
     "BUGS.md B6, B10, B11",
-    sees=[Request],
+    sees=[Shortened],
     needs=[Need.MACHINE],
 )
 def summaries_are_the_models(subject: Subject) -> Watch:
     """A summary goes only into a newer one. One that was cut off, empty or failed is none."""
     ledger = course_of(subject).ledger
     while True:
-        entry = yield
+        yield
         shortened = ledger.shortened
-        if shortened is None or entry.purpose != "main":
-            continue
+        assert shortened is not None
         wrong = _wrong_summary(shortened)
         if wrong:
             return wrong
@@ -206,7 +202,7 @@ def _wrong_summary(shortened: Shortened) -> str:
     "A compaction is tried only when the context is over its trigger, or, forced, after a reply "
     "that was cut off or a request that was too long.",
     "BUGS.md B2, B3, B8, C5",
-    sees=[Transition],
+    sees=[effects.Compact],
     needs=[Need.MACHINE],
 )
 def compactions_have_a_reason(subject: Subject) -> Watch:
@@ -214,11 +210,8 @@ def compactions_have_a_reason(subject: Subject) -> Watch:
     course = course_of(subject)
     while True:
         entry = yield
-        asked = course.asked[-1] if course.asked else None
-        if type(asked) is not effects.Compact or course.noted:
-            continue
-        signal = entry.signal
-        if not asked.forced:
+        asked, signal = course.asked[-1], entry.signal
+        if not getattr(asked, "forced", False):
             if not (type(signal) is signals.ContextMeasured and signal.over):
                 return "a compaction is tried, and the context is not over its trigger"
         elif not _has_overflowed(course):
@@ -237,7 +230,7 @@ def _has_overflowed(course: Course) -> bool:
 @invariant(
     "A context that is over its trigger is compacted while an attempt is left.",
     "BUGS.md B7, B9",
-    sees=[Transition],
+    sees=[signals.ContextMeasured],
     needs=[Need.MACHINE],
 )
 def full_contexts_are_compacted(subject: Subject) -> Watch:
@@ -246,7 +239,7 @@ def full_contexts_are_compacted(subject: Subject) -> Watch:
     while True:
         entry = yield
         signal = entry.signal
-        if type(signal) is not signals.ContextMeasured or not signal.over or course.run is None:
+        if not signal.over or course.run is None:
             continue
         asked = course.asked[-1] if course.asked else None
         if type(asked) is not effects.Compact and not _is_spent(course):
@@ -263,30 +256,30 @@ def _is_spent(course: Course) -> bool:
 @invariant(
     "A reply that was cut off forces a compaction while an attempt is left.",
     "BUGS.md A9, B1",
-    sees=[Transition],
+    sees=[signals.StepClosed],
     needs=[Need.MACHINE],
 )
 def cut_replies_make_room(subject: Subject) -> Watch:
     """The model has no room for a whole reply."""
-    return _makes_room(subject, signals.StepClosed)
+    return _makes_room(subject)
 
 
 @invariant(
     "A request that is too long forces a compaction while an attempt is left.",
     "BUGS.md B1, B17",
-    sees=[Transition],
+    sees=[signals.ModelFailed],
     needs=[Need.MACHINE],
 )
 def overflows_make_room(subject: Subject) -> Watch:
     """The provider says that the context is too long."""
-    return _makes_room(subject, signals.ModelFailed)
+    return _makes_room(subject)
 
 
-def _makes_room(subject: Subject, after: type[signals.Signal]) -> Watch:
+def _makes_room(subject: Subject) -> Watch:
     course = course_of(subject)
     while True:
-        entry = yield
-        if type(entry.signal) is not after or not _has_overflowed(course) or course.run is None:
+        yield
+        if not _has_overflowed(course) or course.run is None:
             continue
         asked = course.asked[-1] if course.asked else None
         state = course.run.state
@@ -298,7 +291,7 @@ def _makes_room(subject: Subject, after: type[signals.Signal]) -> Watch:
 @invariant(
     "A run tries no more compactions than max_compaction_attempts.",
     "BUGS.md B1, B17, B18, A14",
-    sees=[Prompt, Transition],
+    sees=[Prompt, signals.ContextCompacted],
     needs=[Need.MACHINE],
 )
 def compactions_are_bounded(subject: Subject) -> Watch:
@@ -310,7 +303,7 @@ def compactions_are_bounded(subject: Subject) -> Watch:
         entry = yield
         if type(entry) is Prompt:
             tried = 0
-        elif type(entry.signal) is signals.ContextCompacted:
+        else:
             tried += 1
             if tried > most:
                 return f"compaction {tried} of a run is tried; {most} are allowed"
@@ -319,7 +312,7 @@ def compactions_are_bounded(subject: Subject) -> Watch:
 @invariant(
     "After a forced compaction that gained nothing the run ends.",
     "BUGS.md B1, B5, B15",
-    sees=[Transition],
+    sees=[signals.ContextCompacted],
     needs=[Need.MACHINE],
 )
 def vain_compactions_end_runs(subject: Subject) -> Watch:

@@ -65,7 +65,7 @@ def _told(counters: Counters | None) -> str:
 @invariant(
     "Each run begins with its counters at zero, as the first one does.",
     "BUGS.md E6, E9",
-    sees=[Transition],
+    sees=[signals.Began],
     needs=[Need.MACHINE],
 )
 def runs_begin_alike(subject: Subject) -> Watch:
@@ -73,8 +73,6 @@ def runs_begin_alike(subject: Subject) -> Watch:
     course = course_of(subject)
     while True:
         entry = yield
-        if type(entry.signal) is not signals.Began:
-            continue
         run = course.before
         if entry.counters != _ZERO or run is None or _counts(run) != (0, 0, 0):
             return f"a run begins with {_told(entry.counters)}"
@@ -152,20 +150,21 @@ def each_try_costs(subject: Subject) -> Watch:
     "A reply of no use costs an error: one without text and calls, without the calls that it "
     "announces, or without an end.",
     "BUGS.md A2, A11, A12, C6",
-    sees=[Transition],
+    sees=[signals.StepClosed],
     needs=[Need.MACHINE],
 )
 def useless_replies_cost(subject: Subject) -> Watch:
     """Without a cost a model that says nothing keeps the loop going."""
     course = course_of(subject)
-    counted = [b for b in course.machine.bounds.values() if b.counter == "error_count"]
+    if not any(bound.counter == "error_count" for bound in course.machine.bounds.values()):
+        return ""
     while True:
-        entry = yield
+        yield
         before, run = course.before, course.run
-        if type(entry.signal) is not signals.StepClosed or before is None or run is None:
+        if before is None or run is None:
             continue
         state = before.state
-        if not counted or type(state) is not ClosingStep or not _is_useless(state.reply):
+        if type(state) is not ClosingStep or not _is_useless(state.reply):
             continue
         if run.error_count != before.error_count + 1:
             return f"a reply that {_why(state.reply)} costs no error"
@@ -227,7 +226,7 @@ def _wrong_bounds(course: Course) -> str:
 @invariant(
     "A limit ends a run only when it is reached, and the run names that limit.",
     "BUGS.md E1, E8",
-    sees=[Transition],
+    sees=[Finished],
     needs=[Need.MACHINE],
 )
 def limits_end_no_run_early(subject: Subject) -> Watch:
@@ -272,7 +271,7 @@ def _unnamed(run: Run, course: Course, bounds: Mapping[str, Bound]) -> str:
 @invariant(
     "A reply that reports more steps than one round may have is the last one of its run.",
     "BUGS.md E3",
-    sees=[Transition],
+    sees=[signals.StepClosed],
     needs=[Need.MACHINE],
 )
 def bursts_end_runs(subject: Subject) -> Watch:
@@ -280,8 +279,8 @@ def bursts_end_runs(subject: Subject) -> Watch:
     course = course_of(subject)
     most = course.settings.limits.max_steps_per_round
     while True:
-        entry = yield
-        if type(entry.signal) is not signals.StepClosed or course.run is None:
+        yield
+        if course.run is None:
             continue
         reply = subject.facts.reply
         if reply is not None and reply.steps > most and type(course.run.state) is not Finished:

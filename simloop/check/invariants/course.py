@@ -8,6 +8,7 @@ to keep: an abort that the engine only notes is not delivered, so the machine do
 from typing import Any
 
 from simloop.check.invariants.ledger import TABLE, Ledger
+from simloop.check.invariants.shortened import Shortened
 from simloop.engine.settings import EngineSettings
 from simloop.kernel.effects import Effect, TakeQueued
 from simloop.kernel.machine import Machine, Run, checked_transition
@@ -25,8 +26,8 @@ class Course:
 
     At a transition, `before` and `pending` are the run and the effect that `signal` answers, and
     `run` and `asked` those after it. `noted` says that the transition is only a note. `since`
-    counts the entries between the two transitions by kind, and a request for a summary as
-    `summary`. `wrong` says that the machine does not accept the signal.
+    counts the entries that effects leave between the two transitions, by kind, and a request for a
+    summary as `summary`. `wrong` says that the machine does not accept the signal.
     """
 
     def __init__(self, machine: Machine, settings: EngineSettings, facts: Facts) -> None:
@@ -46,32 +47,44 @@ class Course:
         self._counts: dict[object, int] = {}
         self._flags_abort = settings.on_abort is not OnAbort.END_RUN
 
-    def read(self, entry: AnyEntry) -> None:
-        """Add the next entry, after the facts have read it."""
-        kind: object = type(entry)
+    def read(self, entry: AnyEntry) -> object:
+        """Add the next entry, after the facts have read it; return its kind or its moment.
+
+        A moment is a tuple of what an invariant can see: for a transition its signal, the last
+        effect and the state to which it leads, by type.
+        """
+        kind = type(entry)
         if kind is entries.Transition:
-            self._move(entry)
-            return
-        if kind is entries.Prompt:
-            self.run, self.asked, self._counts = None, (), {}
-        elif kind is entries.Request and entry.purpose != "main":  # type: ignore[union-attr]
-            kind = "summary"
-        counts = self._counts
-        counts[kind] = counts.get(kind, 0) + 1
-        account = TABLE.get(type(entry))
+            return self._move(entry)
+        account = TABLE.get(kind)
         if account is not None:
             account(self.ledger, entry)
+        if kind is entries.Prompt:
+            self.run, self.asked, self._counts = None, (), {}
+        elif kind is entries.Request:
+            if entry.purpose != "main":  # type: ignore[union-attr]
+                self._count("summary")
+            else:
+                self._count(kind)
+                if self.ledger.shortened is not None:
+                    return _AFTER_COMPACTION
+        elif kind in _COUNTED:
+            self._count(kind)
+        return kind
+
+    def _count(self, kind: object) -> None:
+        self._counts[kind] = self._counts.get(kind, 0) + 1
 
     def counted(self, kind: object) -> int:
         """Return the number of entries of a kind since the last transition."""
         return self._counts.get(kind, 0)
 
-    def _move(self, entry: Any) -> None:
+    def _move(self, entry: Any) -> object:
         signal = entry.signal
         kind = type(signal)
         self.noted = self._flags_abort and kind is AbortRequested
         if self.noted:
-            return
+            return _NOTED
         self.since, self._counts = self._counts, {}
         self.signal, asked = signal, self.asked
         self.pending = asked[-1] if asked and type(asked[-1]) is not TakeQueued else None
@@ -87,3 +100,11 @@ class Course:
             self.before = self.run = self.run or self.machine.start()
             self.asked = ()
         self.ledger.follow(signal, self.asked, stopped=self.stopped)
+        effect = type(self.asked[-1]) if self.asked else None
+        return entries.Transition, kind, effect, type(self.run.state)
+
+
+_AFTER_COMPACTION = (entries.Request, Shortened)
+_NOTED = (entries.Transition, AbortRequested)
+_COUNTED = frozenset({entries.Compaction, entries.Backoff, entries.Classified})
+"""The entries that leave the trace of an effect, besides requests."""

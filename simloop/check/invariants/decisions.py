@@ -29,7 +29,7 @@ def _is_answer(reply: ReplyFacts) -> bool:
 @invariant(
     "A whole answer of the model, with nothing left to do, ends its run as completed.",
     "BUGS.md A3, E2",
-    sees=[Transition],
+    sees=[signals.StepClosed],
     needs=[Need.MACHINE],
 )
 def answers_complete_runs(subject: Subject) -> Watch:
@@ -50,7 +50,7 @@ def answers_complete_runs(subject: Subject) -> Watch:
 @invariant(
     "After a whole answer the model is asked again only if the user has said something.",
     "BUGS.md A3, B13",
-    sees=[Prompt, Queued, Transition, Request],
+    sees=[Prompt, Queued, signals.StepClosed, Request],
     needs=[Need.MACHINE],
 )
 def answers_are_not_asked_again(subject: Subject) -> Watch:
@@ -73,7 +73,7 @@ def answers_are_not_asked_again(subject: Subject) -> Watch:
 @invariant(
     "A run is not completed while a message of the user waits for it.",
     "BUGS.md B12",
-    sees=[Transition],
+    sees=[signals.StepClosed, effects.CallModel, Finished],
     needs=[Need.MACHINE],
 )
 def waiting_messages_prolong_runs(subject: Subject) -> Watch:
@@ -97,7 +97,7 @@ def waiting_messages_prolong_runs(subject: Subject) -> Watch:
 @invariant(
     "A message of the user that is taken into a run is sent to the model in that run.",
     "BUGS.md B12",
-    sees=[Prompt, Transition, Request, Ended],
+    sees=[Ended],
     needs=[Need.MACHINE],
 )
 def taken_messages_are_sent(subject: Subject) -> Watch:
@@ -105,14 +105,14 @@ def taken_messages_are_sent(subject: Subject) -> Watch:
     ledger = course_of(subject).ledger
     while True:
         entry = yield
-        if type(entry) is Ended and entry.outcome is Outcome.COMPLETED and ledger.unsent:
+        if entry.outcome is Outcome.COMPLETED and ledger.unsent:
             return "the run is completed, and a message of the user was taken and not sent"
 
 
 @invariant(
     "A follow-up is taken only when the run would otherwise end.",
     "BUGS.md B12, D21",
-    sees=[Transition],
+    sees=[signals.StepClosed],
     needs=[Need.MACHINE],
 )
 def follow_ups_wait(subject: Subject) -> Watch:
@@ -131,7 +131,7 @@ def follow_ups_wait(subject: Subject) -> Watch:
 @invariant(
     "Each model call costs a step, an error or a compaction of those that bound the run.",
     "BUGS.md A11, A12, A2",
-    sees=[Prompt, Transition],
+    sees=[Prompt, effects.CallModel],
     needs=[Need.MACHINE],
 )
 def every_call_costs(subject: Subject) -> Watch:
@@ -146,7 +146,7 @@ def every_call_costs(subject: Subject) -> Watch:
         entry = yield
         if type(entry) is Prompt:
             last = []
-        elif course.asked and type(course.asked[-1]) is effects.CallModel and not course.noted:
+        else:
             run = course.run
             spent = [getattr(run, counter) for counter in counters]
             if ends and spent == last:
@@ -157,16 +157,16 @@ def every_call_costs(subject: Subject) -> Watch:
 @invariant(
     "A counter that is said to reset is zero after each whole reply.",
     "BUGS.md E6",
-    sees=[Transition],
+    sees=[signals.ModelReplied],
     needs=[Need.MACHINE],
 )
 def counters_reset(subject: Subject) -> Watch:
     """The failures of one step do not count in the next one."""
     course = course_of(subject)
     names = [bound.counter for bound in course.machine.bounds.values() if bound.resets]
-    while True:
-        entry = yield
-        if names and type(entry.signal) is signals.ModelReplied:
-            for name in names:
-                if getattr(course.run, name):
-                    return f"{name} is {getattr(course.run, name)} after a whole reply"
+    while names:
+        yield
+        for name in names:
+            if getattr(course.run, name):
+                return f"{name} is {getattr(course.run, name)} after a whole reply"
+    return ""

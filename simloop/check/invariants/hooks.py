@@ -267,7 +267,7 @@ def _miscounted(
 @invariant(
     "A hook takes no longer than its limit, is not given up before it, and is waited for.",
     "BUGS.md D15, C12",
-    sees=[CallBegun, ToolResult, Hook],
+    sees=[Hook],
     needs=[Need.MACHINE],
 )
 def hooks_keep_their_limit(subject: Subject) -> Watch:
@@ -278,8 +278,6 @@ def hooks_keep_their_limit(subject: Subject) -> Watch:
     waits = {(p, h.name) for p, hooks in hooks_of(subject).items() for h in hooks if h.is_async}
     while True:
         entry = yield
-        if type(entry) is not Hook:
-            continue
         took, what = entry.took_ns, f"the hook {entry.hook}"
         if entry.result == "timed-out":
             if limit_ns is None or took < limit_ns:

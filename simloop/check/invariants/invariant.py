@@ -4,12 +4,16 @@ Not here: giving it the entries of a run (judge.py). The rule to keep: an invari
 entry after the other and keeps its own state, so that a run can be stopped at the first violation.
 """
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Collection, Generator, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeAlias
 
+from simloop.check.invariants.shortened import Shortened
 from simloop.check.invariants.subject import Subject
+from simloop.kernel.effects import Effect
+from simloop.kernel.signals import Signal
+from simloop.kernel.states import State
 from simloop.trace.entries import AnyEntry, Footer
 
 Watch: TypeAlias = Generator[None, Any, str]
@@ -26,29 +30,51 @@ class Need(StrEnum):
     SCENARIO = "scenario"  # the scenario of the run: its tools, hooks and replies
 
 
-@dataclass(frozen=True, slots=True)
+Kind: TypeAlias = type[AnyEntry | Footer | Signal | Effect | State | Shortened]
+"""What an invariant sees.
+
+A kind of entries; or, of the transitions, those on a signal, those whose last effect is of a type,
+or those that lead to a state; or the main requests that have a shortened context.
+"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Invariant:
     """A property that every run must have.
 
     `sentence` states it. `source` names the rule, the bug or the document that it comes from.
-    `sees` are the kinds of entries that `watch` is sent; it is called once for each conversation.
+    `sees` are the kinds of entries that `watch` is sent; it is called once for each conversation,
+    when the first of them comes. `narrow` returns those of them that matter in a run of a subject.
     """
 
     name: str
     sentence: str
     source: str
-    sees: tuple[type[AnyEntry | Footer], ...]
+    sees: frozenset[Kind]
     needs: frozenset[Need]
     watch: Callable[[Subject], Watch]
+    narrow: Callable[[Subject], Iterable[Kind]] | None = None
 
-    def unjudged(self, subject: Subject) -> str:
-        """Return the reason why a run of `subject` is not judged, or an empty text."""
-        missing = [need.value for need in Need if need in self.needs and not _has(subject, need)]
-        if Need.AGENT.value in missing:
+    def unjudged(self, subject: Subject, given: Collection[Need]) -> str:
+        """Return the reason why a run of `subject` is not judged, or an empty text.
+
+        `given` are the needs that the subject has.
+        """
+        if self.needs.issubset(given):
+            return subject.deviations.get(self.name, "")
+        if Need.AGENT in self.needs and Need.AGENT not in given:
             return "this loop is a machine"
-        if missing:
-            return f"this loop has no {' and no '.join(missing)}"
-        return subject.deviations.get(self.name, "")
+        missing = [need.value for need in Need if need in self.needs and need not in given]
+        return f"this loop has no {' and no '.join(missing)}"
+
+    def seen_in(self, subject: Subject) -> frozenset[Kind]:
+        """Return what this invariant sees in a run of `subject`."""
+        return self.sees if self.narrow is None else self.sees.intersection(self.narrow(subject))
+
+
+def needs_of(subject: Subject) -> frozenset[Need]:
+    """Return the inputs that a subject has."""
+    return frozenset(need for need in Need if _has(subject, need))
 
 
 def _has(subject: Subject, need: Need) -> bool:
@@ -61,8 +87,9 @@ def invariant(
     sentence: str,
     source: str,
     *,
-    sees: Iterable[type[AnyEntry | Footer]],
+    sees: Iterable[Kind],
     needs: Iterable[Need] = (),
+    narrow: Callable[[Subject], Iterable[Kind]] | None = None,
 ) -> Callable[[Callable[[Subject], Watch]], Invariant]:
     """Make an invariant from a generator function, under the function's name with hyphens.
 
@@ -76,11 +103,13 @@ def invariant(
     The function gets the `Subject` of the run. It is sent the entries of the kinds in `sees`, each
     after `subject.facts` has read it, and returns the description of the first violation. It is
     sent a `Footer` when the conversation is over. One that returns before its first `yield` has
-    nothing to judge in this run.
+    nothing to judge in this run. It begins at the first entry that it is sent; a run without one
+    costs nothing. So name signals, effects and states rather than all transitions, and give
+    `narrow` where the settings tell what can matter.
     """
 
     def make(watch: Callable[[Subject], Watch]) -> Invariant:
         name = watch.__name__.replace("_", "-")
-        return Invariant(name, sentence, source, tuple(sees), frozenset(needs), watch)
+        return Invariant(name, sentence, source, frozenset(sees), frozenset(needs), watch, narrow)
 
     return make

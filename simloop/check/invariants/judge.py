@@ -5,13 +5,14 @@ entry costs only the invariants that look at its kind, because a judge listens t
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from traceback import extract_tb
 from typing import Any, NamedTuple
 
 from msgspec import Struct
 
 from simloop.check.invariants.catalog import all_invariants
-from simloop.check.invariants.invariant import Invariant
+from simloop.check.invariants.invariant import Invariant, needs_of
 from simloop.check.invariants.subject import Subject
 from simloop.errors import InternalError, ScenarioError, SimloopError
 from simloop.trace.entries import AnyEntry, Footer
@@ -35,6 +36,23 @@ class Violation(Struct, frozen=True):
         return f"{self.name}: {self.text} (entry {self.seq})"
 
 
+class Places(dict[object, tuple[int, ...]]):
+    """The places of the invariants that see an entry, for each kind or moment of entries.
+
+    What one run asks for is kept for the next one.
+    """
+
+    def __init__(self, seen: Sequence[frozenset[object]]) -> None:
+        super().__init__()
+        self._seen = seen
+
+    def __missing__(self, moment: object) -> tuple[int, ...]:
+        kinds = moment if type(moment) is tuple else (moment,)
+        places = enumerate(self._seen)
+        found = self[moment] = tuple(n for n, seen in places if not seen.isdisjoint(kinds))
+        return found
+
+
 class Chosen(NamedTuple):
     """The invariants that are judged, and the reason for each that is not.
 
@@ -44,19 +62,21 @@ class Chosen(NamedTuple):
 
     judged: tuple[Invariant, ...]
     unjudged: Mapping[str, str]
-    places: Mapping[type, tuple[int, ...]]
+    places: Places
 
 
 def choose(subject: Subject, invariants: Sequence[Invariant] | None = None) -> Chosen:
     """Return which of `invariants`, by default all, are judged in a run of `subject`."""
     each = all_invariants() if invariants is None else invariants
-    reasons = {one.name: reason for one in each if (reason := one.unjudged(subject))}
+    given = needs_of(subject)
+    reasons = {one.name: reason for one in each if (reason := one.unjudged(subject, given))}
     judged = tuple(one for one in each if one.name not in reasons)
-    kinds = dict.fromkeys(kind for one in judged for kind in one.sees)
-    places = {
-        kind: tuple(place for place, one in enumerate(judged) if kind in one.sees) for kind in kinds
-    }
-    return Chosen(judged, reasons, places)
+    return Chosen(judged, reasons, _places(tuple(one.seen_in(subject) for one in judged)))
+
+
+@lru_cache(maxsize=64)
+def _places(seen: tuple[frozenset[object], ...]) -> Places:
+    return Places(seen)
 
 
 class Judge:
@@ -78,61 +98,58 @@ class Judge:
         self.unjudged = chosen.unjudged
         self.tell = tell
         self._read = subject.facts.read
-        self._follow = None if subject.course is None else subject.course.read
+        self._course = subject.course
         self._judged = chosen.judged
-        # Each invariant, and nothing in the place of one that has nothing to judge.
-        self._sends = [_begun(each, subject) for each in chosen.judged]
-        sends = self._sends
-        self._watches: dict[type, list[Any]] = {
-            kind: [send for place in places if (send := sends[place]) is not None]
-            for kind, places in chosen.places.items()
-        }
+        self._places = chosen.places
+        # One for each invariant. Most see nothing in most runs, and those are not begun.
+        self._sends: list[Callable[[Any], object] | None] = [None] * len(chosen.judged)
 
     def __call__(self, entry: AnyEntry) -> None:
         """Judge the next entry."""
         self._read(entry)
-        if self._follow is not None:
-            self._follow(entry)
-        sends = self._watches.get(type(entry))
-        if sends is not None:
-            self._send(sends, entry, entry)
+        course = self._course
+        places = self._places[type(entry) if course is None else course.read(entry)]
+        if places:
+            self._send(places, entry, entry)
 
-    def _send(self, sends: Sequence[Any], what: AnyEntry | Footer, entry: AnyEntry) -> None:
-        send: Any = None
+    def _send(self, places: Iterable[int], what: AnyEntry | Footer, entry: AnyEntry) -> None:
+        sends, place = self._sends, 0
+        left = iter(places)
         try:
-            for send in sends:
+            for place in left:
+                send = sends[place]
+                if send is None:
+                    send = self._begin(place)
                 send(what)
         except StopIteration as violated:
-            left = sends[sends.index(send) + 1 :]
-            self._find(send, violated.value, entry)
+            self._find(place, violated.value, entry)
             self._send(left, what, entry)
         except Exception as error:
-            raise _blamed(self._judged[self._sends.index(send)], error) from error
+            raise _blamed(self._judged[place], error) from error
+
+    def _begin(self, place: int) -> Callable[[Any], object]:
+        """Begin to judge an invariant; nothing is sent to one that has nothing to judge."""
+        watch = self._judged[place].watch(self.subject)
+        send = self._sends[place] = watch.send if next(watch, watch) is not watch else _ignore
+        return send
 
     def end(self) -> None:
         """Judge that the conversation is over: no prompt and no message follows."""
         last = self.subject.facts.entry
-        if last is not None and Footer in self._watches:
-            self._send(self._watches[Footer], Footer(last.seq + 1, last.at_ns), last)
+        if last is not None:
+            self._send(self._places[Footer], Footer(last.seq + 1, last.at_ns), last)
 
-    def _find(self, send: Any, text: str, entry: AnyEntry) -> None:
+    def _find(self, place: int, text: str, entry: AnyEntry) -> None:
         """Note a violation, and send nothing more to the invariant that found it."""
-        invariant = self._judged[self._sends.index(send)]
-        for kind in invariant.sees:
-            self._watches[kind] = [each for each in self._watches[kind] if each != send]
-        violation = Violation(invariant, text, entry.seq, entry.at_ns)
+        self._sends[place] = _ignore
+        violation = Violation(self._judged[place], text, entry.seq, entry.at_ns)
         self.violations.append(violation)
         if self.tell is not None:
             self.tell(violation)
 
 
-def _begun(each: Invariant, subject: Subject) -> Any:
-    """Return the function that sends entries to an invariant; None if it has nothing to judge."""
-    try:
-        watch: Any = each.watch(subject)
-        return None if next(watch, watch) is watch else watch.send
-    except Exception as error:
-        raise _blamed(each, error) from error
+def _ignore(_: object) -> None:
+    """Take an entry that is not judged."""
 
 
 def _blamed(each: Invariant, error: Exception) -> SimloopError:

@@ -18,7 +18,6 @@ from simloop.kernel.states import Finished
 from simloop.messages import FinishReason, Outcome, Queue, StopCause
 from simloop.trace import entries
 from simloop.trace.entries import (
-    Answered,
     Ended,
     Hook,
     Prompt,
@@ -129,7 +128,7 @@ def _missing(signal: type[Signal], since: Mapping[object, int]) -> str:
 @invariant(
     "Tools run only when the machine asks for it, and every call of the reply is answered.",
     "BUGS.md D3, D11, D20",
-    sees=[Transition, Answered, ToolStarted],
+    sees=[ToolStarted, signals.ToolsReturned],
     needs=[Need.MACHINE],
 )
 def batches_are_answered(subject: Subject) -> Watch:
@@ -147,7 +146,7 @@ def batches_are_answered(subject: Subject) -> Watch:
                 return (
                     f"the tool of call {entry.call_id!r} starts while the machine asks for {what}"
                 )
-        elif type(entry) is Transition and type(entry.signal) is signals.ToolsReturned:
+        else:
             for call in ledger.calls:
                 if call.id not in ledger.answers:
                     return f"call {call.id!r} of the reply has no answer"
@@ -156,7 +155,7 @@ def batches_are_answered(subject: Subject) -> Watch:
 @invariant(
     "The machine is told of a reply what the model said: finish, text, calls and steps.",
     "BUGS.md C6, C4",
-    sees=[Transition],
+    sees=[signals.ModelReplied],
     needs=[Need.MACHINE],
 )
 def replies_are_told_truly(subject: Subject) -> Watch:
@@ -167,8 +166,6 @@ def replies_are_told_truly(subject: Subject) -> Watch:
     while True:
         entry = yield
         signal = entry.signal
-        if type(signal) is not _REPLIED:
-            continue
         reply = facts.reply
         if reply is None or reply.fault is not None or not reply.is_closed:
             return "the machine is told of a reply that did not come to its end"
@@ -188,18 +185,18 @@ def replies_are_told_truly(subject: Subject) -> Watch:
 @invariant(
     "The machine is told the size of the context and the gain of a compaction as they are.",
     "BUGS.md B7, B8, B5",
-    sees=[Transition],
+    sees=[signals.ContextMeasured],
     needs=[Need.MACHINE],
 )
 def contexts_are_told_truly(subject: Subject) -> Watch:
     """Over means: at the trigger, and something may be taken away."""
     course, ledger = course_of(subject), course_of(subject).ledger
-    policy, scripted = course.settings.compaction, course.settings.context is not None
+    policy = course.settings.compaction
+    if course.settings.context is not None or not ledger.estimates:
+        return ""
     while True:
         entry = yield
         signal = entry.signal
-        if scripted or type(signal) is not signals.ContextMeasured or not ledger.estimates:
-            continue
         count, tokens = ledger.measured
         over = _is_over(policy, tokens, count)
         if not ledger.is_sure or ledger.is_late or (not over and not signal.over):
@@ -220,7 +217,7 @@ def _is_over(policy: Compaction, tokens: int, count: int) -> bool:
 @invariant(
     "At the end of a step the machine is told whether messages of the user wait.",
     "BUGS.md B12",
-    sees=[Transition],
+    sees=[effects.CloseStep, signals.AbortRequested, signals.StepClosed],
     needs=[Need.MACHINE],
 )
 def waiting_messages_are_told(subject: Subject) -> Watch:
@@ -300,7 +297,7 @@ def _consequences(hook: Hook, on_failure: str) -> tuple[str, ...]:
 @invariant(
     "A run ends once, as the last state of its machine says: outcome, limit and message.",
     "BUGS.md E8, D19",
-    sees=[Transition, Ended, Prompt],
+    sees=[Prompt, signals.Began, Finished, Ended],
     needs=[Need.MACHINE],
 )
 def ends_as_the_machine_says(subject: Subject) -> Watch:

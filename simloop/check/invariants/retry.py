@@ -21,6 +21,7 @@ from simloop.trace.entries import Backoff, Classified, Compaction, Hook, Prompt,
 from simloop.virtual.border import EPOCH_NS
 
 _NS_PER_MS = 1_000_000
+_ENDS = (signals.AbortRequested, signals.WallClockExpired, signals.HookFailed)
 
 
 @invariant(
@@ -73,7 +74,7 @@ def _ms(ns: int) -> str:
 @invariant(
     "A wait lasts as long as it is said to, and the retry follows at once.",
     "BUGS.md C8, C9",
-    sees=[Backoff, Transition, Hook, Compaction, Request],
+    sees=[Backoff, signals.BackoffElapsed, *_ENDS, Hook, Compaction, Request],
     needs=[Need.MACHINE],
 )
 def waits_last_as_said(subject: Subject) -> Watch:  # noqa: ARG001 - it needs no declaration
@@ -107,13 +108,10 @@ def waits_last_as_said(subject: Subject) -> Watch:  # noqa: ARG001 - it needs no
             until_ns = None
 
 
-_ENDS = (signals.AbortRequested, signals.WallClockExpired, signals.HookFailed)
-
-
 @invariant(
     "The number of a failure counts up from one, and each wait names the failure before it.",
     "BUGS.md C3",
-    sees=[Prompt, Transition, Classified, Request, Backoff],
+    sees=[Prompt, signals.ModelReplied, signals.StepClosed, Classified, Request, Backoff],
     needs=[Need.MACHINE],
 )
 def failures_are_numbered(subject: Subject) -> Watch:
@@ -166,7 +164,7 @@ def _useless(course: Course) -> ErrorClass | None:
 @invariant(
     "A failed call gets the class that the declared policy gives it, and the machine is told so.",
     "BUGS.md C4, C5, C7",
-    sees=[Classified, Transition],
+    sees=[Classified, signals.ModelFailed],
     needs=[Need.MACHINE],
 )
 def failures_are_judged_by_the_policy(subject: Subject) -> Watch:
@@ -184,7 +182,7 @@ def failures_are_judged_by_the_policy(subject: Subject) -> Watch:
             wrong = _misjudged(policy, fault, entry)
             if wrong:
                 return wrong
-        elif type(entry.signal) is signals.ModelFailed and judged is not None:
+        elif judged is not None:
             signal = entry.signal
             if (signal.error, signal.retryable) != (judged.error_class, judged.retryable):
                 return (
@@ -259,7 +257,7 @@ _HEALS = frozenset(
     "A call is tried again only after a failure that the policy calls retryable, or a reply of no "
     "use.",
     "BUGS.md C7, C13, B15",
-    sees=[Transition],
+    sees=[effects.Backoff],
     needs=[Need.MACHINE],
 )
 def only_retryable_failures_are_retried(subject: Subject) -> Watch:
@@ -267,8 +265,6 @@ def only_retryable_failures_are_retried(subject: Subject) -> Watch:
     course = course_of(subject)
     while True:
         entry = yield
-        if not course.asked or type(course.asked[-1]) is not effects.Backoff or course.noted:
-            continue
         signal = entry.signal
         if type(signal) is signals.ModelFailed:
             if not signal.retryable:
@@ -282,7 +278,7 @@ def only_retryable_failures_are_retried(subject: Subject) -> Watch:
 @invariant(
     "A retryable failure is tried again while a retry is left.",
     "BUGS.md C4, C6",
-    sees=[Transition],
+    sees=[signals.ModelFailed],
     needs=[Need.MACHINE],
 )
 def retryable_failures_are_retried(subject: Subject) -> Watch:
@@ -291,7 +287,7 @@ def retryable_failures_are_retried(subject: Subject) -> Watch:
     while True:
         entry = yield
         signal = entry.signal
-        if type(signal) is not signals.ModelFailed or not signal.retryable or course.run is None:
+        if not signal.retryable or course.run is None:
             continue
         state = course.run.state
         if type(state) is Finished and not state.limit and state.outcome is not Outcome.ABORTED:
