@@ -4,12 +4,14 @@ Not here: judging them (check/invariants). The rule to keep: a loop is made and 
 own list of deviations and what it declares decide what is judged.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
 from simloop.check.invariants.catalog import all_invariants
 from simloop.check.invariants.invariant import Invariant
+from simloop.check.invariants.judge import choose
 from simloop.check.invariants.subject import Subject
 from simloop.cli.completion import loop_names
 from simloop.cli.options import check_loop_exists
@@ -42,7 +44,7 @@ def command(*, loop: str | None, output_format: str) -> None:
     need. A scenario lists those that its loop is known to violate under `violates`.
     """
     invariants = all_invariants()
-    reasons = {} if loop is None else _unjudged(loop, invariants)
+    reasons: Mapping[str, str] = {} if loop is None else _unjudged(loop, invariants)
     if output_format == "json":
         rows = [_row(each, reasons.get(each.name), of_loop=loop is not None) for each in invariants]
         out_exactly(json_text(rows, indent=2))
@@ -54,12 +56,11 @@ def command(*, loop: str | None, output_format: str) -> None:
     out(count if loop is None else f"{count}, {judged} of them judged of {plain(loop)}")
 
 
-def _unjudged(loop: str, invariants: tuple[Invariant, ...]) -> dict[str, str]:
+def _unjudged(loop: str, invariants: tuple[Invariant, ...]) -> Mapping[str, str]:
     """Return the invariants that are not judged of a loop, each with the reason."""
     check_loop_exists(loop)
     subject = Subject.of(PreparedRun(Plan(Scenario(prompt="Go.", model=[]), {"loop": loop})))
-    reasons = {each.name: each.unjudged(subject) for each in invariants}
-    return {name: reason for name, reason in reasons.items() if reason}
+    return choose(subject, invariants).unjudged
 
 
 def _lines(each: Invariant, unjudged: str) -> list[str]:

@@ -1,8 +1,13 @@
+from typing import Any
+
 from simloop import Limits, Reply, Scenario, Simulation
-from simloop.check.invariants.invariant import Need, Watch, invariant
+from simloop.check.invariants.invariant import Kind, Need, Watch, invariant
 from simloop.check.invariants.judge import judge
 from simloop.check.invariants.subject import Subject
-from simloop.trace.entries import Finish, Request
+from simloop.kernel import effects, signals
+from simloop.kernel.names import NAMES
+from simloop.kernel.states import Finished
+from simloop.trace.entries import Ended, Finish, Request, StopRequested, ToolStarted
 
 
 def look() -> str:
@@ -61,3 +66,35 @@ def test_a_deviation_of_the_loop_is_not_judged() -> None:
     subject = Subject(limits=Limits(), deviations={"no-calls": "by design"})
     judged = judge(subject, played().trace.entries, [no_calls])
     assert judged.unjudged == {"no-calls": "by design"}
+
+
+def seen(*sees: Kind, **given: Any) -> list[str]:
+    """Return the entries of a run that an invariant with these `sees` is sent, in words."""
+    simulation = played()
+    sent: list[str] = []
+
+    @invariant("A test.", "a test", sees=sees, **given)
+    def listener(subject: Subject) -> Watch:
+        assert subject.facts.entry is not None
+        sent.append("begun")
+        while True:
+            entry = yield
+            sent.append(NAMES[type(getattr(entry, "signal", entry))])
+
+    judge(Subject.of(simulation.prepared), simulation.trace.entries, [listener])
+    return sent
+
+
+def test_an_invariant_begins_with_the_first_entry_that_it_sees() -> None:
+    assert seen(StopRequested) == []
+    assert seen(ToolStarted) == ["begun", "tool-started"]
+
+
+def test_an_invariant_sees_transitions_by_signal_by_effect_and_by_state() -> None:
+    assert seen(signals.ToolsReturned) == ["begun", "tools-returned"]
+    assert seen(effects.RunTools) == ["begun", "model-replied"]
+    assert seen(Finished, Ended) == ["begun", "step-closed", "ended"]
+
+
+def test_an_invariant_sees_only_what_matters_to_the_subject() -> None:
+    assert seen(Ended, ToolStarted, narrow=lambda _: [Ended]) == ["begun", "ended"]
