@@ -79,7 +79,8 @@ def seen(*sees: Kind, **given: Any) -> list[str]:
         sent.append("begun")
         while True:
             entry = yield
-            sent.append(NAMES[type(getattr(entry, "signal", entry))])
+            what: Any = getattr(entry, "signal", entry)
+            sent.append(NAMES[type(what)])
 
     judge(Subject.of(simulation.prepared), simulation.trace.entries, [listener])
     return sent
