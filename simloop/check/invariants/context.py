@@ -236,17 +236,16 @@ def answers_as_returned(subject: Subject) -> Watch:
 @invariant(
     "A result is sent as the tool returned it.",
     "BUGS.md D8, D9, D20",
-    sees=[ToolResult, ToolStarted, StopRequested, Prompt, Request],
+    sees=[ToolStarted, ToolResult, StopRequested, Prompt, Request],
     needs=[Need.AGENT],
 )
 def results_as_returned(subject: Subject) -> Watch:
     """An agent may put words around a text, and cut a long one.
 
-    A result that came when the run was to stop may not have reached the agent.
+    A result that came at the moment of a stop, or after it, may not have reached the agent.
     """
     facts = subject.facts
     returned: dict[str, ToolResult] = {}
-    fresh: list[str] = []
     stopped = False
     while True:
         entry = yield
@@ -254,20 +253,18 @@ def results_as_returned(subject: Subject) -> Watch:
         if kind is ToolResult:
             if not stopped:
                 returned[entry.call_id] = entry
-                fresh.append(entry.call_id)
+        elif kind is ToolStarted:  # perhaps under an id of an earlier conversation
+            returned.pop(entry.call_id, None)
         elif kind is StopRequested:
-            stopped = True
-            for call_id in fresh:
-                returned.pop(call_id, None)
-        else:
-            fresh.clear()
-            if kind is Prompt:
-                stopped = False
-            elif kind is Request and entry.purpose == "main":
-                for message in facts.added:
-                    why = _changed(message, returned) if type(message) is ToolMessage else ""
-                    if why:
-                        return f"request {entry.number}: {why}"
+            stopped, now_ns = True, entry.at_ns
+            returned = {call_id: one for call_id, one in returned.items() if one.at_ns < now_ns}
+        elif kind is Prompt:
+            stopped = False
+        elif entry.purpose == "main":
+            for message in facts.added:
+                why = _changed(message, returned) if type(message) is ToolMessage else ""
+                if why:
+                    return f"request {entry.number}: {why}"
 
 
 _LONG = 1_000

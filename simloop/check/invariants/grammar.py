@@ -73,13 +73,16 @@ def parts_of_open_requests(subject: Subject) -> Watch:
 @invariant(
     "A tool that starts has at most one result, and a result without a start is an error.",
     "BUGS.md D19, D20",
-    sees=[ToolStarted, ToolResult],
+    sees=[Prompt, ToolStarted, ToolResult],
 )
 def results_of_started_tools(subject: Subject) -> Watch:  # noqa: ARG001 - it needs no declaration
     """A call of an unknown tool, or with wrong arguments, has an error result and no start."""
     running: dict[str, int] = {}
     while True:
         entry = yield
+        if type(entry) is Prompt:
+            running.clear()
+            continue
         count = running.get(entry.call_id, 0)
         if type(entry) is ToolStarted:
             running[entry.call_id] = count + 1

@@ -72,13 +72,13 @@ def model_calls_keep_their_limits(subject: Subject) -> Watch:
     "A run is stopped when its max_wall_clock is over, and not before.",
     "BUGS.md A14, C1",
     sees=[Prompt, StopRequested, Ended],
-    needs=[Need.LIMITS],
+    needs=[Need.SCENARIO],
 )
 def runs_keep_their_wall_clock(subject: Subject) -> Watch:
-    """Counted from the prompt, whatever the run waits for."""
-    limits = subject.limits
-    assert limits is not None
-    most_ms = limits.max_wall_clock_ms
+    """Counted from the prompt, whatever the run waits for. The limit is the scenario's."""
+    scenario = subject.scenario
+    assert scenario is not None
+    most_ms = scenario.limits.max_wall_clock_ms
     begun_ns, is_stopped = 0, False
     while True:
         entry = yield

@@ -35,15 +35,23 @@ _NO_OBJECT = "its arguments are no JSON object"
 @invariant(
     "The tool of a call runs at most once.",
     "BUGS.md C10, C13, D9, D14",
-    sees=[ToolCall, ToolStarted],
+    sees=[Prompt, ToolCall, ToolStarted],
 )
 def exactly_once_tools(subject: Subject) -> Watch:
-    """Retries and repeated ids must not run a tool again. Only an engine makes ids unique."""
+    """Retries and repeated ids must not run a tool again.
+
+    Only an engine makes ids unique. An agent may begin a new conversation with each prompt.
+    """
     machine = subject.machine is not None
     called: Counter[str] = Counter()
     started: Counter[str] = Counter()
     while True:
         entry = yield
+        if type(entry) is Prompt:
+            if not machine:
+                called.clear()
+                started.clear()
+            continue
         call_id = entry.call_id
         if type(entry) is ToolCall:
             called[call_id] += 1
@@ -173,6 +181,7 @@ def tools_end(subject: Subject) -> Watch:
         kind = type(entry)
         if kind is ToolStarted:
             running[entry.call_id] = entry
+            answered.pop(entry.call_id, None)
         elif kind is ToolResult:
             if entry.call_id in answered:
                 return f"the tool of call {entry.call_id!r} ends after {answered[entry.call_id]}"
@@ -182,6 +191,7 @@ def tools_end(subject: Subject) -> Watch:
                 answered[entry.call_id] = "its call was answered"
         elif kind is Prompt:
             answered.clear()
+            running.clear()
         elif running and (kind is Ended or entry.purpose == "main"):
             where = "the end of the run" if kind is Ended else f"request {entry.number}"
             if machine:
@@ -197,7 +207,7 @@ def tools_end(subject: Subject) -> Watch:
 @invariant(
     "A tool is ended at its timeout, and not before.",
     "BUGS.md B16, C12",
-    sees=[ToolStarted, ToolResult],
+    sees=[Prompt, ToolStarted, ToolResult],
     needs=[Need.SCENARIO],
 )
 def tool_timeouts(subject: Subject) -> Watch:
@@ -209,8 +219,11 @@ def tool_timeouts(subject: Subject) -> Watch:
     started: dict[str, int] = {}
     while True:
         entry = yield
-        if type(entry) is ToolStarted:
-            started[entry.call_id] = entry.at_ns
+        if type(entry) is not ToolResult:
+            if type(entry) is Prompt:
+                started.clear()
+            else:
+                started[entry.call_id] = entry.at_ns
             continue
         start = started.pop(entry.call_id, None)
         tool = subject.tools.get(entry.name)
@@ -235,7 +248,7 @@ def tool_timeouts(subject: Subject) -> Watch:
 @invariant(
     "A fake tool returns what its scenario says, and fails where its scenario says so.",
     "BUGS.md D4, D20",
-    sees=[ToolStarted, ToolResult],
+    sees=[Prompt, ToolStarted, ToolResult],
     needs=[Need.SCENARIO],
 )
 def scripted_results(subject: Subject) -> Watch:
@@ -247,8 +260,11 @@ def scripted_results(subject: Subject) -> Watch:
     started: set[str] = set()
     while True:
         entry = yield
-        if type(entry) is ToolStarted:
-            started.add(entry.call_id)
+        if type(entry) is not ToolResult:
+            if type(entry) is Prompt:
+                started.clear()
+            else:
+                started.add(entry.call_id)
             continue
         tool = scenario.tools.get(entry.name) if entry.call_id in started else None
         started.discard(entry.call_id)

@@ -116,7 +116,10 @@ def queued_are_delivered(subject: Subject) -> Watch:
     needs=[Need.AGENT],
 )
 def conversations_go_on(subject: Subject) -> Watch:
-    """Whatever the outcome of the run was. An agent that begins anew each time may do so."""
+    """Whatever the outcome of the run was. An agent that begins anew each time may do so.
+
+    A long conversation may be shortened, so only short ones are looked at.
+    """
     facts, is_first = subject.facts, False
     kept: int | None = None
     forgot: int | None = None
@@ -127,7 +130,7 @@ def conversations_go_on(subject: Subject) -> Watch:
         elif entry.purpose == "main" and is_first:
             is_first = False
             before, request = facts.before, facts.request
-            if before is None or request is None:
+            if before is None or request is None or len(before.messages) > _SHORT:
                 continue
             own = {UserMessage(text) for text in _of_user(request.messages[-1:])}
             old = set(before.messages) - own
@@ -142,3 +145,7 @@ def conversations_go_on(subject: Subject) -> Watch:
                     f"request {kept} goes on with the conversation before its prompt, "
                     f"and request {forgot} has forgotten it"
                 )
+
+
+_SHORT = 4
+"""The most messages of a conversation that no agent needs to shorten."""

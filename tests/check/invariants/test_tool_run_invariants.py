@@ -243,3 +243,10 @@ def test_a_call_that_the_engine_has_renamed_runs_under_its_new_id() -> None:
     for each in (exactly_once_tools, only_called_tools, only_offered_tools):
         assert run.found(each, of_machine()) == []
     assert run.started("a#2", '{"x":2}').found(exactly_once_tools, of_machine())
+
+
+def test_an_agent_that_begins_anew_with_each_prompt_may_use_its_ids_again() -> None:
+    run = asked("a").started("a").ended().prompt().request([GO]).replied("", "a")
+    run.result("a", "Error: Invalid parameters", is_error=True).started("a").after(9).result("a")
+    for each in (exactly_once_tools, tool_timeouts, tools_end, scripted_results):
+        assert run.found(each, with_tool(timeout="20s")) == []

@@ -1,0 +1,81 @@
+"""Correct agents that declare nothing, under all invariants."""
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from gathering import gathering
+from windowed import Windowed
+
+from simloop import Limits, Scenario, Simulation, World, parse_scenario
+from simloop.check.invariants.judge import Judge, judge
+from simloop.check.invariants.subject import Subject
+from simloop.errors import SimloopError
+from simloop.messages import ToolMessage
+from simloop.runs.plan import Plan
+from simloop.scenario.catalog import bundled
+from simloop.scenario.loader import load_scenario
+
+
+def judged(simulation: Simulation) -> Judge:
+    with suppress(SimloopError):  # the script was written for another loop
+        simulation.run()
+    return judge(Subject.of(simulation.prepared), simulation.trace.entries)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("agent", [gathering, Windowed])
+def test_a_correct_agent_violates_nothing_in_any_bundled_scenario(agent: Any) -> None:
+    played, found = 0, []
+    for listed in bundled():
+        try:
+            simulation = Simulation(Plan(load_scenario(listed.path), {"loop": agent}))
+        except SimloopError:
+            continue  # it needs what only a machine has
+        played += 1
+        found += [(listed.name, str(each)) for each in judged(simulation).violations]
+    assert played > 100
+    assert found == []
+
+
+class Lossy(Windowed):
+    """It forgets what a tool returned if the user stops it."""
+
+    async def act(self, reply: Any, world: World) -> None:
+        try:
+            await super().act(reply, world)
+        except asyncio.CancelledError:
+            stopped = [ToolMessage(call.id, "Stopped.", is_error=True) for call in reply.calls]
+            self.turns[-1] = [reply, *stopped]
+            raise
+
+
+STOPPED = """
+prompt: Go.
+then: ["And?"]
+tools: {look: {returns: seen}, wait: {takes: 1m}}
+abort: {at: 1s}
+model: [{call: [{look: {}}, {wait: {}}]}, {say: Done.}]
+"""
+
+
+@pytest.mark.parametrize(("agent", "names"), [(Windowed, []), (Lossy, ["results-as-returned"])])
+def test_an_agent_that_loses_a_result_at_a_stop_is_found_and_its_correct_twin_is_not(
+    agent: Any, names: list[str]
+) -> None:
+    found = judged(Simulation(parse_scenario(STOPPED), loop=agent)).violations
+    assert [each.name for each in found] == names
+
+
+class Waiting:
+    limits = Limits()
+
+    async def __call__(self, prompt: str) -> None:
+        await asyncio.sleep(60)
+
+
+def test_the_wall_clock_of_an_agent_is_that_of_the_scenario() -> None:
+    scenario = Scenario(prompt="Go.", limits={"max_wall_clock": "5s"}, model=[])
+    found = judged(Simulation(scenario, loop=Waiting)).violations
+    assert [each.name for each in found if each.name == "runs-keep-their-wall-clock"] == []
