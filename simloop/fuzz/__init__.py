@@ -10,8 +10,8 @@ and a script (replies, faults, an abort, queued messages, further prompts; drawn
 - `families.py` makes the worlds, new or from given scenarios; `play.py` plays and judges one.
 - `coverage.py` says what a run reached, and `search.py` is the loop that steers by it.
 - `failures.py` groups the failures and writes each as a scenario.
-- `failing.py` says how a scenario fails, `reductions.py` has the passes that make it smaller, and
-  `shrink.py` applies them.
+- `failing.py` says how a scenario fails, `reductions.py` has the passes that make it smaller,
+  `planned.py` replaces faults of chance, and `shrink.py` applies them.
 - `difference.py` compares two loops in one world, by what both leave at the boundary.
 
 After the faults of a script the model answers every request well, and the loop must come to an end:

@@ -7,6 +7,7 @@ that a loop that was written anew is alike if its user sees no difference.
 """
 
 from collections.abc import Callable, Iterator
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from simloop.check.invariants.judge import choose
@@ -75,21 +76,17 @@ def judged_against(against: GivenLoop) -> Callable[[Plan], Breach | None]:
 def difference_of(played: Played, against: Plan) -> Breach | None:
     """Return the first difference between a run that was made and a run of another plan."""
     one, other = list(_seen(played)), list(_seen(play(against, _UNJUDGED)))
-    for number, (first, second) in enumerate(zip(one, other, strict=False)):
+    for number, (first, second) in enumerate(zip_longest(one, other)):
         if first == second:
             continue
-        if first.rule != second.rule:
+        if first is None or second is None or first.rule != second.rule:
             return _breach(COURSE, f"{_named(one, number)}, and the other {_named(other, number)}")
         if first.what == second.what:
             times = format_duration(first.at_ns), format_duration(second.at_ns)
             text = f"{_named(one, number)} after {times[0]}, and the other after {times[1]}"
             return _breach(TIMES, text)
         return _breach(first.rule, f"{_named(one, number)}: {_unlike(first.what, second.what)}")
-    if len(one) == len(other):
-        return None
-    shorter = min(len(one), len(other))
-    words = [_named(each, shorter) if len(each) > shorter else "nothing" for each in (one, other)]
-    return _breach(COURSE, f"{words[0]}, and the other {words[1]}")
+    return None
 
 
 def _breach(rule: str, text: str) -> Breach:
@@ -114,6 +111,8 @@ def _seen(played: Played) -> Iterator[_Seen]:
 
 def _named(seen: list[_Seen], place: int) -> str:
     """Return the words for one thing: the third request, a tool by its name, an end."""
+    if place >= len(seen):
+        return "nothing more"
     rule, what, _ = seen[place]
     number = sum(each.rule == rule for each in seen[: place + 1])
     if rule == REQUESTS:

@@ -122,20 +122,28 @@ def pairs(tree: Tree) -> Pass:
 
 
 def repetitions(tree: Tree) -> Pass:
-    """Let one reply stand for all after it, or for the equal ones beside it."""
+    """Let one reply stand for all after it, or for its neighbour as well."""
     for key in ("model", "summaries"):
-        for index in range(len(tree.get(key, ()))):
-            if index >= len(tree[key]):
-                break
+        index = 0
+        while index + 1 < len(tree.get(key, ())):
             before, reply, after = tree[key][:index], tree[key][index], tree[key][index + 1 :]
-            equal = next((n for n, each in enumerate(after) if each != reply), len(after))
-            several = [*before, {**reply, "times": equal + 1}, *after[equal:]]
-            endless = [*before, {**reply, "times": "always"}]
-            for shorter in ([endless] if after else []) + ([several] if equal else []):
-                if (yield {**tree, key: shorter}):
-                    tree = {**tree, key: shorter}
+            merged = [*_merged(reply, after[0]), *_merged(after[0], reply)]
+            for fewer in (
+                [*before, {**reply, "times": "always"}],
+                *([*before, each, *after[1:]] for each in merged),
+            ):
+                if (yield {**tree, key: fewer}):
+                    tree = {**tree, key: fewer}
                     break
+            else:
+                index += 1
     return tree
+
+
+def _merged(reply: Tree, other: Tree) -> list[Tree]:
+    """Return the first reply as often as both come, if each comes a number of times."""
+    times = [each.get("times", 1) for each in (reply, other)]
+    return [{**reply, "times": sum(times)}] if all(type(n) is int for n in times) else []
 
 
 def earlier(tree: Tree) -> Pass:

@@ -21,6 +21,7 @@ from simloop.fuzz.difference import SENTENCES as DIFFERENCES
 from simloop.fuzz.difference import judged_against
 from simloop.fuzz.failing import EXPECTATION, failure_of, identity_of
 from simloop.fuzz.failures import Finding
+from simloop.fuzz.planned import with_planned_faults
 from simloop.fuzz.play import FINISHES, Breach, chosen_for, play
 from simloop.fuzz.reductions import PASSES, Pass, Tree, bounds, cost
 from simloop.fuzz.replies import LAST, LAST_SUMMARY
@@ -100,6 +101,7 @@ def shrink(
         )
         search.say, search.stopped = say, stopped
         search.accept_any_end()
+        search.plan_faults()
         unfinished = search.run()
         if not unfinished:
             search.let_it_end()
@@ -192,6 +194,14 @@ class _Search:
         del self._fixed["prompt"]
         self._text = json.dumps(self._best)
         self._tried = {self._text}
+
+    def plan_faults(self) -> None:
+        """Replace faults of chance by the planned ones that the run recorded, if that fails so."""
+        if "faults" not in self._best:
+            return
+        with suppress(ScenarioError):
+            played = play(Plan(self.scenario(), self._given), choose(Subject(), ()))
+            self._accept(with_planned_faults(self._best, played.prepared.trace.entries))
 
     def let_it_end(self) -> None:
         """Add good replies if the run goes on after the failure and finds none.

@@ -8,7 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simloop.fuzz.reductions import PASSES, Pass, Tree, cost, earlier, pairs, removed, values
+from simloop.fuzz.reductions import (
+    PASSES,
+    Pass,
+    Tree,
+    cost,
+    earlier,
+    pairs,
+    removed,
+    repetitions,
+    values,
+)
 
 trees = st.recursive(
     st.booleans() | st.integers(0, 50) | st.sampled_from(["5s", "a b c", "word", "", "1m"]),
@@ -116,3 +126,32 @@ def test_no_pass_gives_what_was_not_accepted_and_each_comes_to_an_end(
         assert tried < 2_000
         assert "prompt" in best
         tree = best
+
+
+@pytest.mark.parametrize(
+    ("model", "left"),
+    [
+        ([{"a": 1}, {"a": 1}, {"a": 1}], [{"a": 1, "times": 3}]),
+        ([{"a": 1, "times": 4}, {"a": 1}, {"b": 2}], [{"b": 2, "times": 6}]),
+        ([{"b": 1}, {"a": 1}, {"a": 1}], [{"a": 1, "times": 3}]),
+        ([{"a": 1, "times": "always"}, {"a": 1}], [{"a": 1, "times": "always"}, {"a": 1}]),
+    ],
+)
+def test_neighbours_are_merged_if_the_number_of_replies_matters(
+    model: list[Any], left: list[Any]
+) -> None:
+    def often(replies: list[Any]) -> list[Any]:
+        times = [each.get("times", 1) for each in replies]
+        return sorted(times, key=str) if "always" in times else [sum(times)]
+
+    def fails(tree: Tree) -> bool:
+        same = often(tree["model"]) == often(model)
+        return same and ("b" in str(tree["model"][-1])) == ("b" in str(model[-1]))
+
+    assert driven(repetitions({"model": model}), fails) == {"model": left}
+
+
+def test_one_reply_stands_for_all_if_their_number_does_not_matter() -> None:
+    tree = {"model": [{"a": 1}, {"a": 2}, {"a": 3}]}
+    left = driven(repetitions(tree), lambda _: True)
+    assert left == {"model": [{"a": 1, "times": "always"}]}

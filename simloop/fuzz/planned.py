@@ -1,0 +1,94 @@
+"""Faults of chance as planned ones: the replies of a run, as its trace shows them.
+
+A draw cannot be made smaller: another reply or another seed gives other faults. Not here: the
+decision whether the planned faults fail in the same way (shrink.py). The rule to keep: what was
+recorded is written; what a scenario cannot say so is said as nearly as it can.
+"""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from simloop.messages import Fault
+from simloop.trace import entries
+from simloop.trace.entries import AnyEntry
+
+_LOST_TOOL = "the tool lost its connection"
+_SCRIPTS = {"main": "model", "summary": "summaries"}
+
+
+def with_planned_faults(tree: dict[str, Any], record: Iterable[AnyEntry]) -> dict[str, Any]:
+    """Return a scenario, as data, whose script has the faults that a run of it has recorded."""
+    replies: dict[int, dict[str, Any]] = {}
+    scripts: dict[str, list[dict[str, Any]]] = {"model": [], "summaries": []}
+    tools = dict(tree.get("tools", {}))
+    for entry in record:
+        if type(entry) is entries.Request:
+            reply = replies[entry.number] = {}
+            scripts[_SCRIPTS[entry.purpose]].append(reply)
+        elif type(entry) is entries.ToolResult and _LOST_TOOL in entry.text:
+            tools[entry.name] = {**_without_result(tools.get(entry.name, {})), "raises": _LOST_TOOL}
+        else:
+            _add(replies, entry)
+    for each in replies.values():
+        _end(each)
+    planned = {key: value for key, value in tree.items() if key != "faults"}
+    return {**planned, **scripts, "tools": tools}
+
+
+def _without_result(tool: dict[str, Any]) -> dict[str, Any]:
+    ways = ("returns", "returns_chars", "raises", "cancels", "hangs")
+    return {key: value for key, value in tool.items() if key not in ways}
+
+
+def _add(replies: dict[int, dict[str, Any]], entry: AnyEntry) -> None:
+    """Add a part to the reply that it belongs to."""
+    match entry:
+        case entries.TextDelta(request=request, text=text):
+            replies[request].setdefault("say", []).append(text)
+        case entries.ReasoningDelta(request=request, text=text):
+            replies[request].setdefault("think", []).append(text)
+        case entries.ToolCall(request=request, call_id=call_id, name=name, arguments=arguments):
+            replies[request].setdefault("call", []).append({name: _arguments(arguments)})
+            replies[request].setdefault("ids", []).append(call_id)
+        case entries.Finish(request=request):
+            replies[request]["finish"] = entry.raw
+            if entry.usage is not None:
+                given, made = entry.usage.input_tokens, entry.usage.output_tokens
+                replies[request]["usage"] = {"input": given, "output": made}
+            if entry.steps != 1:
+                replies[request]["steps"] = entry.steps
+        case entries.Error(request=request, fault=fault):
+            replies[request].update(_failure(fault, began=bool(replies[request])))
+        case entries.StreamCut(request=request):
+            replies[request]["unfinished"] = True
+
+
+def _arguments(text: str) -> Any:
+    """Return the arguments of a call as a mapping, or the text if they are none."""
+    try:
+        read = json.loads(text)
+    except ValueError:
+        return text
+    return read if isinstance(read, dict) else text
+
+
+def _failure(fault: Fault, *, began: bool) -> dict[str, Any]:
+    """Return how a reply ends that failed, after some output or before any."""
+    if fault.code == "timeout":
+        return {"stall": "mid-output" if began else "after-headers"}
+    if fault.code == "connection":
+        return {"lost": "mid-output" if began else "before-headers"}
+    if not fault.status or began:
+        return {"error": {"message": fault.message, "code": fault.code}}
+    http = {"status": fault.status, "message": fault.message, "code": fault.code}
+    return {"http": {**http, "headers": dict(fault.headers)}}
+
+
+_ENDS = frozenset({"finish", "stall", "lost", "error", "http", "unfinished"})
+
+
+def _end(reply: dict[str, Any]) -> None:
+    """End a reply that the run did not wait for."""
+    if not _ENDS & reply.keys():
+        reply["stall"] = "mid-output" if reply else "after-headers"
