@@ -6,8 +6,10 @@ smaller scenario, so that shrinking never ends with another fault than it began 
 
 import asyncio
 
+from simloop.check.invariants.catalog import all_invariants
 from simloop.check.invariants.judge import Judge
 from simloop.check.invariants.subject import Subject
+from simloop.check.judged import OF_PAIRS
 from simloop.check.replay import check_determinism
 from simloop.errors import (
     InvariantViolated,
@@ -19,6 +21,7 @@ from simloop.errors import (
 from simloop.fuzz.play import Breach
 from simloop.runs.plan import Plan
 from simloop.runs.simulation import Simulation
+from simloop.scenario.expect import Expect
 
 EXPECTATION = "expectation"
 """The name of the failure of a run that does not end as its scenario expects."""
@@ -31,6 +34,11 @@ def identity_of(failure: Breach) -> str:
     return failure.text if failure.name == EXPECTATION else failure.name
 
 
+def known_violations(expected: Expect) -> frozenset[str]:
+    """Return the invariants that a run is expected to violate; those are no failures."""
+    return frozenset(expected.violates or ()) | (OF_PAIRS if expected.broken_pairs else frozenset())
+
+
 def failure_of(plan: Plan, *, twice: bool = False) -> Breach | None:
     """Run a scenario once, to its first violation; `twice`: once more if nothing is wrong.
 
@@ -38,7 +46,9 @@ def failure_of(plan: Plan, *, twice: bool = False) -> Breach | None:
     """
     simulation = Simulation(plan)
     prepared = simulation.prepared
-    judge = Judge(Subject.of(prepared))
+    known = known_violations(simulation.expected)
+    invariants = [each for each in all_invariants() if each.name not in known]
+    judge = Judge(Subject.of(prepared), invariants)
     judge.tell = lambda violation: prepared.end(InvariantViolated(str(violation)))
     prepared.listen(judge)
     failure = _failure_at_the_end(simulation)

@@ -28,7 +28,7 @@ from simloop.fuzz.replies import LAST, LAST_SUMMARY
 from simloop.runs.options import RunOptions
 from simloop.runs.own_loop import GivenLoop
 from simloop.runs.plan import Plan
-from simloop.scenario.expect import Expect
+from simloop.scenario.expect import REST
 from simloop.scenario.schema import Scenario
 from simloop.scenario.writing import content
 from simloop.virtual.border import kept_border
@@ -185,13 +185,15 @@ class _Search:
     def accept_any_end(self) -> None:
         """Let the run end as it may, unless it is the expectation that fails.
 
-        What a larger scenario expects of its end does not hold for a smaller one.
+        What a larger scenario expects of its end does not hold for a smaller one. The violations
+        that it expects are still no failures.
         """
         if self.failure.name == EXPECTATION:
             return
-        self._best = {k: v for k, v in self._best.items() if k not in ("expect", "expect_on")}
-        self._fixed = content(Scenario(prompt="", expect=Expect(outcomes=[...])))
-        del self._fixed["prompt"]
+        expect = self._best.get("expect", {})
+        self._best = {key: each for key, each in self._best.items() if key != "expect"}
+        known = {name: expect[name] for name in ("violates", "broken_pairs") if name in expect}
+        self._fixed = {"expect": {"outcomes": [REST], **known}}
         self._text = json.dumps(self._best)
         self._tried = {self._text}
 

@@ -181,3 +181,19 @@ def test_ctrl_c_gives_the_smallest_so_far() -> None:
     assert found is not None
     assert found.unfinished == "it was interrupted"
     assert failure_of(Plan(found.scenario, {"loop": runs_twice})) == found.failure
+
+
+def test_a_violation_that_the_scenario_expects_is_no_failure_and_stays_so() -> None:
+    known = {"exactly-once-tools": "known", "only-called-tools": "known, too"}
+    replies = [Reply(call={"look": {}}), Reply(say="Done.")]
+    scenario = Scenario(
+        prompt="Go.", tools={"look": {}}, model=replies, expect={"violates": known, "text": "no"}
+    )
+    met = scenario.model_copy(update={"expect": scenario.expect.model_copy(update={"text": None})})
+    assert failure_of(Plan(met, {"loop": runs_twice})) is None
+    assert shrunk(scenario, loop=runs_twice).failure.text.startswith("expect.text: expected 'no'")
+    one = {"exactly-once-tools": "known"}
+    other = met.model_copy(update={"expect": met.expect.model_copy(update={"violates": one})})
+    found = shrunk(other, loop=runs_twice)
+    assert found.failure.name == "only-called-tools"
+    assert found.scenario.expect.violates == one
