@@ -134,8 +134,8 @@ def command(
     not declare that (`endless`), or if the machine breaks a rule.
 
     With --against, two loops get the same signals, in every order that can be. They are alike if
-    they ask the world for the same, and end alike; their states may have other names. The exit code
-    is 1 if they differ.
+    they ask the world for the same, and end alike; their states may have other names. An --option
+    is one of --loop alone. The exit code is 1 if they differ.
     """
     limits = Limits(**limits_given)
     chosen = _options(loop, options)
@@ -143,7 +143,7 @@ def command(
     if against:
         if through or output_format == "mermaid":
             raise click.UsageError("--against takes no --through, and has no mermaid format")
-        other = _machine(against, limits, chosen)
+        other = _machine(against, limits, LoopOptions())
         with StatusLine(sys.stderr) as status:
             likeness = compare(machine, other, limits, status.say)
         both = Both(loop, against, limits, chosen)

@@ -74,3 +74,27 @@ def test_what_is_about_one_loop_is_refused(other: tuple[str, str]) -> None:
 
 def test_an_unknown_loop_is_wrong_usage() -> None:
     assert explore("--loop", "pi", "--against", "nothing").exit_code == 2
+
+
+def test_an_option_is_one_of_the_first_loop_alone() -> None:
+    both = ("--loop", "opencode", "--against", "opencode", *SMALL)
+    assert explore(*both).exit_code == 0
+    result = explore(*both, "--option", "max_retries=1")
+    assert result.exit_code == 1
+    assert "and the other asks for backoff: 2 failures" in result.stdout
+
+
+def test_a_machine_of_the_users_own_is_compared_with_the_one_it_replaces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = "from simloop.loops.react import ReactLoop\nclass Mine(ReactLoop):\n    name = 'mine'\n"
+    (tmp_path / "replaced_react.py").write_text(own)
+    monkeypatch.syspath_prepend(tmp_path)
+    result = explore("--loop", "replaced_react:Mine", "--against", "react", *SMALL)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("replaced_react:Mine against react: alike (")
+
+
+def test_an_agent_has_no_machine_to_compare() -> None:
+    result = explore("--loop", "react", "--against", "differing:Plain")
+    assert result.exit_code == 2
