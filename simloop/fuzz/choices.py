@@ -6,7 +6,9 @@ a list of choices that is cut, or in which a number is made smaller, draws a pla
 """
 
 import _random
+from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Protocol
 
 from simloop.virtual.seeds import Seeds
@@ -50,12 +52,9 @@ class SeededChoices:
 
     def weighted(self, weights: Sequence[int]) -> int:
         """Return an index, each as probable as its weight."""
-        left = self._draw() * sum(weights)
-        for index, weight in enumerate(weights):
-            left -= weight
-            if left < 0:
-                return index
-        return 0
+        bounds = list(accumulate(weights))
+        index = bisect_right(bounds, self._draw() * bounds[-1])
+        return index if index < len(bounds) else 0
 
 
 class RecordedChoices:

@@ -53,29 +53,35 @@ class Goals:
 
     def __init__(self, goals: Sequence[Goal], abilities: Abilities) -> None:
         self._goals = [each for each in goals if each.can_be_reached(abilities)]
+        self._seeing: dict[type, list[int]] = {}
+        for place, each in enumerate(self._goals):
+            for kind in each.sees:
+                self._seeing.setdefault(kind, []).append(place)
         self.counts = dict.fromkeys((each.name for each in self._goals), 0)
         self.looked_at = 0
 
     def add(self, record: Iterable[AnyEntry]) -> None:
         """Count the goals that a run has reached."""
         self.looked_at += 1
-        watches: dict[type, list[tuple[str, Any]]] = {}
-        for each in self._goals:
-            watch = each.watch()
-            next(watch)
-            for kind in each.sees:
-                watches.setdefault(kind, []).append((each.name, watch.send))
-        reached: set[str] = set()
+        sends: list[Callable[[Any], object] | None] = [None] * len(self._goals)
         for entry in record:
-            for name, send in watches.get(type(entry), ()):
-                if name not in reached:
-                    try:
-                        send(entry)
-                    except StopIteration:
-                        reached.add(name)
-                        self.counts[name] += 1
+            for place in self._seeing.get(type(entry), ()):
+                send = sends[place]
+                if send is None:
+                    watch = self._goals[place].watch()
+                    next(watch)
+                    send = sends[place] = watch.send
+                try:
+                    send(entry)
+                except StopIteration:
+                    sends[place] = _ignore
+                    self.counts[self._goals[place].name] += 1
 
     @property
     def never(self) -> tuple[str, ...]:
         """Return the names of the goals that no run has reached."""
         return tuple(name for name, count in self.counts.items() if not count)
+
+
+def _ignore(_: object) -> None:
+    """Take an entry of a run that has reached the goal."""

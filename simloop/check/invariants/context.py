@@ -337,8 +337,7 @@ def steady_system_prompt(subject: Subject) -> Watch:
     """The tools are all offered, or none are: a loop may withhold them at its last step."""
     facts, settings = subject.facts, subject.settings
     if settings is None or settings.hooks.before_llm_call:
-        while True:
-            yield
+        return ""
     tools = None
     while True:
         entry = yield

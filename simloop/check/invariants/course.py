@@ -13,7 +13,14 @@ from simloop.engine.settings import EngineSettings
 from simloop.kernel.effects import Effect, TakeQueued
 from simloop.kernel.machine import Machine, Run, checked_transition
 from simloop.kernel.policies import OnAbort
-from simloop.kernel.signals import AbortRequested, Began, HookFailed, Signal, WallClockExpired
+from simloop.kernel.signals import (
+    AbortRequested,
+    Began,
+    HookFailed,
+    ModelReplied,
+    Signal,
+    WallClockExpired,
+)
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 from simloop.trace.facts import Facts
@@ -25,9 +32,10 @@ class Course:
     """The course of the runs of one conversation, after the entries that `read` has been given.
 
     At a transition, `before` and `pending` are the run and the effect that `signal` answers, and
-    `run` and `asked` those after it. `noted` says that the transition is only a note. `since`
-    counts the entries that effects leave between the two transitions, by kind, and a request for a
-    summary as `summary`. `wrong` says that the machine does not accept the signal.
+    `run` and `asked` those after it. `noted` says that the transition is only a note. `moves`
+    counts the transitions but those on a reply, the notes too. `since` counts the entries that
+    effects leave between the two transitions, by kind, and a request for a summary as `summary`.
+    `wrong` says that the machine does not accept the signal.
     """
 
     def __init__(self, machine: Machine, settings: EngineSettings, facts: Facts) -> None:
@@ -43,6 +51,7 @@ class Course:
         self.noted = False
         self.stopped = False
         self.wrong = ""
+        self.moves = 0
         self.since: dict[object, int] = {}
         self._counts: dict[object, int] = {}
         self._flags_abort = settings.on_abort is not OnAbort.END_RUN
@@ -82,6 +91,8 @@ class Course:
     def _move(self, entry: Any) -> object:
         signal = entry.signal
         kind = type(signal)
+        if kind is not ModelReplied:
+            self.moves += 1
         self.noted = self._flags_abort and kind is AbortRequested
         if self.noted:
             return _NOTED

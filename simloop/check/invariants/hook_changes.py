@@ -5,13 +5,13 @@ Not here: which hooks run (hooks.py). The rule to keep: a change is predicted fo
 prediction begins anew with the next one.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
-from simloop.check.invariants.hooks import hooks_of
-from simloop.check.invariants.invariant import Need, Watch, invariant
+from simloop.check.invariants.hooks import has_tool_hooks, hooks_of
+from simloop.check.invariants.invariant import Kind, Need, Watch, invariant
 from simloop.check.invariants.machine import course_of
 from simloop.check.invariants.subject import Subject
 from simloop.engine.hooks import AFTER_TOOL_CALL, BEFORE_LLM_CALL, BEFORE_TOOL_CALL
@@ -64,12 +64,25 @@ class _Script:
         return hook if hook.nth in (None, self.asked[place]) else None
 
 
+def _seen_of_calls(subject: Subject) -> Iterable[Kind]:
+    has_some = hooks_of(subject)[BEFORE_LLM_CALL]
+    return (Hook, Request, Transition) if has_some else (Request,)
+
+
+def _seen_of_tools(subject: Subject) -> Iterable[Kind]:
+    """Without hooks of tools an answer is that of the tool."""
+    if not has_tool_hooks(subject):
+        return ToolResult, Answered
+    return ToolCall, CallRenamed, CallBegun, Hook, ToolStarted, ToolResult, Answered
+
+
 @invariant(
     "A request has the system prompt and the tools that its own hooks leave: a change for one call "
     "is gone in the next, and a hook that failed has changed nothing.",
     "BUGS.md D15, A5",
     sees=[Hook, Request, Transition],
     needs=[Need.MACHINE],
+    narrow=_seen_of_calls,
 )
 def changes_last_for_one_call(subject: Subject) -> Watch:
     """Predicted where all hooks are those of a scenario, or have failed."""
@@ -135,6 +148,7 @@ def _wrong_tools(
     "BUGS.md D15, D20",
     sees=[ToolCall, CallRenamed, CallBegun, Hook, ToolStarted, ToolResult, Answered],
     needs=[Need.MACHINE],
+    narrow=_seen_of_tools,
 )
 def changes_of_tool_calls_hold(subject: Subject) -> Watch:
     """Predicted where all hooks are those of a scenario, and tools run one after the other."""

@@ -4,10 +4,10 @@ Not here: what they change (hook_changes.py). The rule to keep: an end from outs
 any hook, so nothing is missing in a run that is stopped.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from simloop.check.invariants.invariant import Need, Watch, invariant
+from simloop.check.invariants.invariant import Kind, Need, Watch, invariant
 from simloop.check.invariants.machine import course_of
 from simloop.check.invariants.subject import Subject
 from simloop.engine.hooks import (
@@ -41,6 +41,31 @@ def hooks_of(subject: Subject) -> Mapping[str, tuple[UserFunction, ...]]:
     settings = course_of(subject).settings
     hooks: Hooks = settings.hooks
     return {point: getattr(hooks, point) for point in _POINTS}
+
+
+def _seen_of_calls(subject: Subject) -> Iterable[Kind]:
+    """Without hooks of model calls it is wrong that one runs, and nothing can be missing."""
+    hooks = hooks_of(subject)
+    has_some = hooks[BEFORE_LLM_CALL] or hooks[AFTER_LLM_CALL]
+    return (Hook, Request, Transition) if has_some else (Hook,)
+
+
+def _seen_of_tools(subject: Subject) -> Iterable[Kind]:
+    if not has_tool_hooks(subject):
+        return (Hook,)
+    return Prompt, CallBegun, Hook, ToolStarted, ToolResult, Answered
+
+
+def _seen_of_each_call(subject: Subject) -> Iterable[Kind]:
+    if not has_tool_hooks(subject):
+        return ()
+    return CallBegun, ToolResult, Hook, StopRequested, Prompt, Transition
+
+
+def has_tool_hooks(subject: Subject) -> bool:
+    """Return whether there are hooks of tool calls."""
+    hooks = hooks_of(subject)
+    return bool(hooks[BEFORE_TOOL_CALL] or hooks[AFTER_TOOL_CALL])
 
 
 class _Chain:
@@ -90,6 +115,7 @@ def _ends_the_chain(hook: Hook, on_failure: str) -> bool:
     "BUGS.md D15, D16",
     sees=[Hook, Request, Transition],
     needs=[Need.MACHINE],
+    narrow=_seen_of_calls,
 )
 def hooks_of_calls_run_in_order(subject: Subject) -> Watch:
     """A veto ends the chain. A call that is made after an abort has no hooks."""
@@ -135,6 +161,7 @@ def hooks_of_calls_run_in_order(subject: Subject) -> Watch:
     "BUGS.md D15, D16",
     sees=[Prompt, CallBegun, Hook, ToolStarted, ToolResult, Answered],
     needs=[Need.MACHINE],
+    narrow=_seen_of_tools,
 )
 def hooks_of_tools_run_in_order(subject: Subject) -> Watch:
     """A call that a hook forbids does not run. Of tools that run at once the hooks are counted."""
@@ -190,6 +217,7 @@ def _is_failing(settings: Any) -> bool:
     "BUGS.md D15, D20",
     sees=[CallBegun, ToolResult, Hook, StopRequested, Prompt, Transition],
     needs=[Need.MACHINE],
+    narrow=_seen_of_each_call,
 )
 def hooks_run_for_each_call(subject: Subject) -> Watch:
     """After a veto the later hooks of that call do not run."""
@@ -209,8 +237,6 @@ def hooks_run_for_each_call(subject: Subject) -> Watch:
     while True:
         entry = yield
         kind = type(entry)
-        if not firsts:
-            continue
         if kind is CallBegun:
             calls[BEFORE_TOOL_CALL] += 1
         elif kind is ToolResult:

@@ -96,14 +96,20 @@ def effects_happen_once(subject: Subject) -> Watch:
         if signal not in _ANSWERS.get(pending, ()) and signal not in _FROM_OUTSIDE:
             return f"{NAMES[signal]} answers {'nothing' if pending is None else NAMES[pending]}"
         since = course.since
-        for kind, (effect, name) in _TRACES.items():
-            count = since.get(kind, 0)
-            if count and (effect is not pending or count > 1):
+        for kind, count in since.items():
+            effect, name = _TRACES[kind]
+            if effect is not pending or count > 1:
                 asked = "nothing" if pending is None else NAMES[pending]
                 return f"{name} came {count} times while the machine asked for {asked}"
-        missing = _missing(signal, since)
-        if missing:
-            return f"{NAMES[signal]} came without {missing}"
+        if signal in _LEAVE_A_TRACE:
+            missing = _missing(signal, since)
+            if missing:
+                return f"{NAMES[signal]} came without {missing}"
+
+
+_LEAVE_A_TRACE = frozenset(
+    {_REPLIED, _FAILED, signals.CallBlocked, signals.ContextCompacted, signals.BackoffElapsed}
+)
 
 
 def _missing(signal: type[Signal], since: Mapping[object, int]) -> str:
@@ -120,9 +126,7 @@ def _missing(signal: type[Signal], since: Mapping[object, int]) -> str:
         return "the call being blocked: a request was sent" if entries.Request in since else ""
     if signal is signals.ContextCompacted:
         return "" if entries.Compaction in since else "a compaction"
-    if signal is signals.BackoffElapsed:
-        return "" if entries.Backoff in since else "a wait"
-    return ""
+    return "" if entries.Backoff in since else "a wait"
 
 
 @invariant(
@@ -244,35 +248,49 @@ _FOLLOW_UP = Queue.FOLLOW_UP
 @invariant(
     "The machine is told of stops, blocked calls and failed hooks exactly when there are some.",
     "BUGS.md D7, C9",
-    sees=[Prompt, StopRequested, Hook, Transition],
+    sees=[
+        Prompt,
+        StopRequested,
+        Hook,
+        signals.AbortRequested,
+        signals.WallClockExpired,
+        signals.HookFailed,
+        signals.CallBlocked,
+        signals.ToolsReturned,
+    ],
     needs=[Need.MACHINE],
 )
 def stops_are_told_truly(subject: Subject) -> Watch:
-    """A failed hook blocks a call, or ends the run, only if the policy says so."""
+    """A failed hook blocks a call, or ends the run, only if the policy says so.
+
+    What a hook has done holds until the next transition; a call that starts early is part of the
+    step of its reply.
+    """
     course = course_of(subject)
-    happened: set[object] = set()
+    stops: set[object] = set()
+    done: dict[object, int] = {}
     while True:
         entry = yield
         kind = type(entry)
         if kind is Prompt:
-            happened.clear()
+            stops.clear()
+            done.clear()
         elif kind is StopRequested:
-            happened.add(entry.cause)
+            stops.add(entry.cause)
         elif kind is Hook:
-            happened.update(_consequences(entry, course.settings.hook_isolation.on_failure))
+            on_failure = course.settings.hook_isolation.on_failure
+            done.update(dict.fromkeys(_consequences(entry, on_failure), course.moves))
         else:
-            told = type(entry.signal)
+            told, before = type(entry.signal), course.moves - 1
             cause, name = _CAUSES.get(told, (None, ""))
-            if cause is not None and cause not in happened:
+            if cause is not None and cause not in stops and done.get(cause) != before:
                 return f"the machine is told of {name}, and there is none"
             if told is signals.ToolsReturned and type(course.pending) is effects.RunTools:
-                was = "before_tool_call" in happened
-                if entry.signal.blocked is not was and StopCause.ABORT not in happened:
+                was = done.get("before_tool_call") == before
+                if entry.signal.blocked is not was and StopCause.ABORT not in stops:
                     return (
                         f"a call was {'' if was else 'not '}blocked: the machine is told otherwise"
                     )
-            if told is not _REPLIED:  # calls that start early are part of the same step
-                happened -= {"before_llm_call", "before_tool_call", "hook"}
 
 
 _CAUSES: Mapping[type[Signal], tuple[object, str]] = {
