@@ -143,8 +143,8 @@ def _by_itself(plan: Plan) -> Scenario:
 
 def _of_the_caller(plan: Plan) -> RunOptions:
     """Return the options that the scenario by itself does not have."""
-    gone = {"seed", "loop_options", "judge_as", "expect_on"}
-    gone |= {"loop"} if plan.loop.has_name else set()
+    gone = {"seed", "expect_on"}
+    gone |= {"loop", "loop_options", "judge_as"} if plan.loop.has_name else set()
     return cast("RunOptions", {k: v for k, v in plan.given.items() if k not in gone})
 
 

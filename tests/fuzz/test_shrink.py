@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 from differing import Plain
-from shrinking import LARGE, asks_for_ever, breaks_at_boom, runs_twice
+from shrinking import LARGE, RunsAgain, asks_for_ever, breaks_at_boom, runs_twice
 
 from simloop import Reply, Scenario, ScenarioError, parse_scenario, run
 from simloop.fuzz.failing import failure_of
@@ -122,6 +122,12 @@ def test_it_names_its_loop_its_options_and_its_seed_by_itself() -> None:
     found = shrunk(scenario, loop="opencode", loop_options={"max_retries": 1}, seed=5)
     assert found.scenario.loop == "opencode"
     assert shrink(found.scenario) is not None
+
+
+def test_a_loop_without_a_name_keeps_its_options() -> None:
+    found = shrunk(LARGE, loop=RunsAgain, loop_options={"again": True})
+    assert found.failure.name == "exactly-once-tools"
+    assert len(found.scenario.model) == 2
 
 
 def test_numbers_are_brought_down_and_times_are_rounded() -> None:

@@ -1,5 +1,7 @@
 """Faulty agents and large scenarios for the shrinker."""
 
+from differing import Plain
+
 from simloop import Message, Scenario, UserMessage, World, parse_scenario
 
 
@@ -14,6 +16,16 @@ async def runs_twice(prompt: str, world: World) -> str:
         for call in reply.message.calls:
             await world.tools.run(call)
             messages.append(await world.tools.run(call))
+
+
+class RunsAgain:
+    """An agent that has the fault of `runs_twice` by an option."""
+
+    def __init__(self, *, again: bool = False) -> None:
+        self.runs = runs_twice if again else Plain()
+
+    async def __call__(self, prompt: str, world: World) -> str:
+        return await self.runs(prompt, world)
 
 
 async def breaks_at_boom(prompt: str, world: World) -> str:
