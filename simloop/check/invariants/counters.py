@@ -270,7 +270,7 @@ def _unnamed(run: Run, course: Course, bounds: Mapping[str, Bound]) -> str:
         if outcome is not Outcome.TIMED_OUT:
             return f"{limit} ends the run as {outcome}"
     elif limit:
-        if limit not in bounds:
+        if bounds and limit not in bounds:
             return f"{limit} ends the run, and is no limit of the machine"
     elif outcome in (Outcome.MAX_STEPS, Outcome.TOO_MANY_ERRORS, Outcome.TIMED_OUT):
         return f"the run ends as {outcome} without the limit"

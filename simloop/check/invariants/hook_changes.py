@@ -25,6 +25,7 @@ from simloop.trace.entries import (
     CallRenamed,
     Hook,
     Request,
+    StopRequested,
     ToolCall,
     ToolResult,
     ToolStarted,
@@ -42,11 +43,17 @@ class _Script:
         self.count = len(hooks_of(subject)[point])
         self.asked = [0] * len(own)
         self._place = 0
+        self._is_lost = False
+        self._may_be_lost = any(h.nth is not None and (h.takes or h.hangs) for h in own)
 
     @property
     def is_known(self) -> bool:
-        """Return whether all hooks of the point are those of the scenario."""
-        return len(self.hooks) == self.count
+        """Return whether all hooks of the point are those of the scenario, with known counts."""
+        return len(self.hooks) == self.count and not self._is_lost
+
+    def stop(self) -> None:
+        """Note that a run was stopped: a hook that was cut off has left no entry, and counts."""
+        self._is_lost = self._is_lost or self._may_be_lost
 
     def begin(self) -> None:
         """Begin a call."""
@@ -69,11 +76,16 @@ def _seen_of_calls(subject: Subject) -> Iterable[Kind]:
     return (Hook, Request, Transition) if has_some else (Request,)
 
 
-def _seen_of_tools(subject: Subject) -> Iterable[Kind]:
-    """Without hooks of tools an answer is that of the tool."""
+def _seen_of_arguments(subject: Subject) -> Iterable[Kind]:
     if not has_tool_hooks(subject):
-        return ToolResult, Answered
-    return ToolCall, CallRenamed, CallBegun, Hook, ToolStarted, ToolResult, Answered
+        return ()
+    return ToolCall, CallRenamed, CallBegun, Hook, ToolStarted, StopRequested
+
+
+def _seen_of_results(subject: Subject) -> Iterable[Kind]:
+    """Without hooks of tools an answer is that of the tool."""
+    has_some = has_tool_hooks(subject)
+    return (Hook, ToolResult, Answered, StopRequested) if has_some else (ToolResult, Answered)
 
 
 @invariant(
@@ -99,6 +111,8 @@ def changes_last_for_one_call(subject: Subject) -> Watch:
         if kind is Transition:
             ok, unknown = [], False
             script.begin()
+            if course.stopped:
+                script.stop()
         elif kind is Hook:
             if entry.point == BEFORE_LLM_CALL:
                 acting = script.run()
@@ -144,24 +158,21 @@ def _wrong_tools(
 
 
 @invariant(
-    "A tool gets the arguments, and the model the result, that the hooks of the call leave.",
-    "BUGS.md D15, D20",
-    sees=[ToolCall, CallRenamed, CallBegun, Hook, ToolStarted, ToolResult, Answered],
+    "A tool gets the arguments that the call has, with the changes of its hooks.",
+    "BUGS.md D15, D11",
+    sees=[ToolCall, CallRenamed, CallBegun, Hook, ToolStarted, StopRequested],
     needs=[Need.MACHINE],
-    narrow=_seen_of_tools,
+    narrow=_seen_of_arguments,
 )
-def changes_of_tool_calls_hold(subject: Subject) -> Watch:
+def changes_of_arguments_hold(subject: Subject) -> Watch:
     """Predicted where all hooks are those of a scenario, and tools run one after the other."""
-    course = course_of(subject)
-    settings = course.settings
-    before, after = _Script(subject, BEFORE_TOOL_CALL), _Script(subject, AFTER_TOOL_CALL)
-    plain = settings.tool_execution.order is not ToolOrder.PARALLEL
-    reads = plain and before.is_known and settings.tool_rules.conversion is Conversion.NONE
-    tells = after.is_known and (plain or not after.count)
-    fails = settings.hook_isolation.on_failure == OnHookFailure.ERROR_RESULT
+    settings = course_of(subject).settings
+    script = _Script(subject, BEFORE_TOOL_CALL)
+    at_once = settings.tool_execution.order is ToolOrder.PARALLEL
+    if not script.count or at_once or settings.tool_rules.conversion is not Conversion.NONE:
+        return ""
     called: dict[str, tuple[str, str]] = {}
     changes: dict[str, Any] = {}
-    results: dict[str, str] = {}
     call_id = ""
     while True:
         entry = yield
@@ -172,31 +183,55 @@ def changes_of_tool_calls_hold(subject: Subject) -> Watch:
             called[entry.to_id] = entry.to_name, called.get(entry.call_id, ("", ""))[1]
         elif kind is CallBegun:
             call_id, changes = entry.call_id, {}
-            before.begin()
+            script.begin()
+        elif kind is StopRequested:
+            script.stop()
         elif kind is Hook:
-            name = called.get(call_id, ("", ""))[0]
             if entry.point == BEFORE_TOOL_CALL:
-                acting = before.run(name)
+                acting = script.run(called.get(call_id, ("", ""))[0])
                 if acting is not None and entry.result == "ok":
                     changes.update(acting.arguments)
-            elif entry.point == AFTER_TOOL_CALL:
-                acting = after.run(name)
-                if acting is not None and entry.result == "ok" and acting.result is not None:
-                    results[call_id] = acting.result
-        elif kind is ToolStarted:
-            if reads and before.count and entry.call_id == call_id:
-                wrong = _wrong_arguments(entry, called.get(call_id, ("", "{}"))[1], changes)
-                if wrong:
-                    return wrong
-        elif kind is ToolResult:
-            call_id = entry.call_id
+        elif script.is_known and entry.call_id == call_id:
+            wrong = _wrong_arguments(entry, called.get(call_id, ("", "{}"))[1], changes)
+            if wrong:
+                return wrong
+
+
+@invariant(
+    "A call that has run is answered with the result of its tool, with the changes of its hooks.",
+    "BUGS.md D15, D20",
+    sees=[Hook, ToolResult, Answered, StopRequested],
+    needs=[Need.MACHINE],
+    narrow=_seen_of_results,
+)
+def changes_of_results_hold(subject: Subject) -> Watch:
+    """Predicted where all hooks are those of a scenario, and tools run one after the other."""
+    settings = course_of(subject).settings
+    script = _Script(subject, AFTER_TOOL_CALL)
+    at_once = settings.tool_execution.order is ToolOrder.PARALLEL
+    answers = settings.hook_isolation.on_failure == OnHookFailure.ERROR_RESULT
+    if script.count and (at_once or answers):
+        return ""
+    results: dict[str, str] = {}
+    call_id = name = ""
+    while True:
+        entry = yield
+        kind = type(entry)
+        if kind is ToolResult:
+            call_id, name = entry.call_id, entry.name
             results[call_id] = entry.text
-            after.begin()
-        elif entry.ran and tells and not fails:
-            wanted = results.get(entry.call_id)
-            if wanted is not None and entry.text != wanted:
+            script.begin()
+        elif kind is Answered:
+            wanted = results.pop(entry.call_id, entry.text)
+            if entry.ran and script.is_known and entry.text != wanted:
                 told = f"{entry.text[:40]!r}, not {wanted[:40]!r}"
                 return f"call {entry.call_id!r} is answered with {told}"
+        elif kind is StopRequested:
+            script.stop()
+        elif entry.point == AFTER_TOOL_CALL:
+            acting = script.run(name)
+            if acting is not None and entry.result == "ok" and acting.result is not None:
+                results[call_id] = acting.result
 
 
 def _wrong_arguments(started: ToolStarted, given: str, changes: Mapping[str, Any]) -> str:

@@ -18,7 +18,7 @@ from simloop.engine.hooks import (
     Hooks,
 )
 from simloop.kernel import effects, signals
-from simloop.kernel.policies import OnHookFailure, ToolOrder
+from simloop.kernel.policies import OnAbort, OnHookFailure, ToolOrder
 from simloop.trace.entries import (
     Answered,
     CallBegun,
@@ -172,6 +172,8 @@ def hooks_of_tools_run_in_order(subject: Subject) -> Watch:
     guards, reports = bool(before.names) and not at_once, bool(after.names) and not at_once
     before.ended = after.ended = True
     begun = vetoed = ""
+    flags_abort = settings.on_abort is not OnAbort.END_RUN
+    chains = {} if at_once else {BEFORE_TOOL_CALL: before, AFTER_TOOL_CALL: after}
     on_failure = settings.hook_isolation.on_failure
     while True:
         entry = yield
@@ -182,9 +184,9 @@ def hooks_of_tools_run_in_order(subject: Subject) -> Watch:
             before.begin()
             begun, vetoed = entry.call_id, ""
         elif kind is Hook:
-            chain = {BEFORE_TOOL_CALL: before, AFTER_TOOL_CALL: after}.get(entry.point)
-            if chain is None or at_once:
-                continue
+            chain = chains.get(entry.point)
+            if chain is None or (flags_abort and facts.stop is not None):
+                continue  # a tool that an abort breaks off has no result of its own
             ends = _ends_the_chain(entry, on_failure)
             wrong = chain.run(entry, ends=ends)
             if wrong:
@@ -201,10 +203,9 @@ def hooks_of_tools_run_in_order(subject: Subject) -> Watch:
             if reports and (settings.report_failed_tools or not entry.is_error):
                 after.begin()
         elif facts.stop is None:
-            if entry.ran and reports and after.missing and not _is_failing(course.settings):
-                return f"call {entry.call_id!r} is answered without the hook {after.missing}"
-            if entry.ran and vetoed == entry.call_id:
-                return f"call {entry.call_id!r} is said to have run, and a hook forbade it"
+            missing = reports and not _is_failing(course.settings) and after.missing
+            if entry.ran and missing:
+                return f"call {entry.call_id!r} is answered without the hook {missing}"
             after.ended = before.ended = True
 
 

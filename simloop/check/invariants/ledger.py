@@ -153,9 +153,9 @@ class Ledger:
     def _finish(self, _: entries.Ended) -> None:
         """Commit a reply that the end of the run keeps."""
         reply, end = self._reply, self._end
-        if reply is None or end is None or reply.fault is not None:
+        if reply is None or end is None:
             return
-        has_ended = reply.is_closed
+        has_ended = reply.is_closed and reply.fault is None
         if (has_ended or self._settings.sent_back.failed) and end.keep:
             text = reply.text
             if text or self.calls:

@@ -111,7 +111,15 @@ def waits_last_as_said(subject: Subject) -> Watch:  # noqa: ARG001 - it needs no
 @invariant(
     "The number of a failure counts up from one, and each wait names the failure before it.",
     "BUGS.md C3",
-    sees=[Prompt, signals.ModelReplied, signals.StepClosed, Classified, Request, Backoff],
+    sees=[
+        Prompt,
+        signals.ModelReplied,
+        signals.StepClosed,
+        signals.ContextCompacted,
+        Classified,
+        Request,
+        Backoff,
+    ],
     needs=[Need.MACHINE],
 )
 def failures_are_numbered(subject: Subject) -> Watch:

@@ -38,7 +38,7 @@ CASES = [
     ),
     (
         "taken-messages-are-sent",
-        part(f"{OPENCODE}._judge", "not goes_on and not queued", "not goes_on"),
+        part(f"{OPENCODE}._judge", "if goes_on or queued:", "if goes_on:", "_TURN[1:]", "_TURN"),
         scenario(DONE, DONE, queue=MORE, loop="opencode"),
     ),
     (

@@ -67,12 +67,12 @@ CASES = [
         ),
     ),
     (
-        "changes-of-tool-calls-hold",
+        "changes-of-arguments-hold",
         part(f"{CODE}.fire", "given.restore()", "pass"),
         scenario(LOOK, DONE, hooks=FAILS, tools=READS),
     ),
     (
-        "changes-of-tool-calls-hold",
+        "changes-of-results-hold",
         part(
             f"{CALLS}._put",
             "call = self._calls[index]",
