@@ -22,7 +22,7 @@ from simloop.errors import CheckFailed, ScenarioError
 from simloop.fuzz.difference import SENTENCES as DIFFERENCES
 from simloop.fuzz.difference import judged_against
 from simloop.fuzz.play import Breach
-from simloop.fuzz.shrink import MAX_SECONDS, Progress, Shrunk, shrink
+from simloop.fuzz.shrink import MAX_SECONDS, ShrinkProgress, Shrunk, shrink
 from simloop.runs.options import RunOptions
 from simloop.scenario.catalog import SUFFIX, find
 from simloop.scenario.expectations import Expectations
@@ -121,7 +121,7 @@ def _read(source: str, given: RunOptions) -> tuple[Scenario, RunOptions]:
     return scenario, {**recorded, **chosen}
 
 
-def _progress(progress: Progress) -> str:
+def _progress(progress: ShrinkProgress) -> str:
     return f"{progress.runs} runs: {progress.replies} replies, {progress.chars} characters"
 
 

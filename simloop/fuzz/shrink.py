@@ -44,10 +44,11 @@ _LAST = {
     for key, last in (("model", LAST), ("summaries", LAST_SUMMARY))
 }
 
-Judge: TypeAlias = Callable[[Plan], Breach | None]
+Fails: TypeAlias = Callable[[Plan], Breach | None]
+"""A function that runs a plan and returns how it fails."""
 
 
-class Progress(NamedTuple):
+class ShrinkProgress(NamedTuple):
     """How far it has come: the runs so far, and the replies and characters of the scenario."""
 
     runs: int
@@ -74,10 +75,10 @@ def shrink(
     scenario: Scenario,
     given: RunOptions | None = None,
     *,
-    judge: Judge | None = None,
+    judge: Fails | None = None,
     runs: int = MAX_RUNS,
     seconds: float = MAX_SECONDS,
-    say: Callable[[Progress], None] = lambda _: None,
+    say: Callable[[ShrinkProgress], None] = lambda _: None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Shrunk | None:
     """Reduce a failing scenario to a smallest one with the same failure; None if it does not fail.
@@ -116,7 +117,7 @@ def smallest(
 
     A scenario that alone does not fail in this way is returned as it is.
     """
-    judge: Judge = _breach_of
+    judge: Fails = _breach_of
     if against is not None and finding.name in DIFFERENCES:
         judge = judged_against(against)
     with suppress(ScenarioError):
@@ -155,7 +156,7 @@ class _Search:
         self,
         scenario: Scenario,
         given: RunOptions,
-        judge: Judge,
+        judge: Fails,
         failure: Breach,
         *,
         runs: int,
@@ -164,7 +165,7 @@ class _Search:
         self._judge = judge
         self.failure = failure
         self.runs = 0
-        self.say: Callable[[Progress], None] = lambda _: None
+        self.say: Callable[[ShrinkProgress], None] = lambda _: None
         self.stopped: Callable[[], bool] = lambda: False
         self._given = given
         self._most = runs
@@ -257,7 +258,7 @@ class _Search:
         self._tried.add(text)
         if not self._accept(tree):
             return False
-        self.say(Progress(self.runs, len(tree.get("model", ())), len(text)))
+        self.say(ShrinkProgress(self.runs, len(tree.get("model", ())), len(text)))
         return True
 
     def _accept(self, tree: Tree) -> bool:

@@ -65,7 +65,7 @@ class TestAReplay:
     def test_of_a_loop_that_does_not_come_with_simloop_says_why_it_needs_the_loop(self) -> None:
         result = simloop("replay", trace_of("marks:loop"))
         assert (result.exit_code, result.stdout) == (2, "ERROR   a.jsonl  not replayed\n")
-        assert "imports no module that only the trace names" in result.stderr
+        assert "no module is imported that only the trace names" in result.stderr
         assert result.stderr.endswith("(if you trust it, add: --loop marks:loop)\n")
 
     def test_imports_the_loop_that_the_user_names(self) -> None:

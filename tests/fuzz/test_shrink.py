@@ -8,7 +8,7 @@ from shrinking import LARGE, RunsAgain, asks_for_ever, breaks_at_boom, runs_twic
 from simloop import Reply, Scenario, ScenarioError, parse_scenario, run
 from simloop.fuzz.failing import failure_of
 from simloop.fuzz.play import FINISHES, Breach, chosen_for, play
-from simloop.fuzz.shrink import Judge, Progress, Shrunk, shrink
+from simloop.fuzz.shrink import Fails, ShrinkProgress, Shrunk, shrink
 from simloop.runs.plan import Plan
 from simloop.scenario.writing import content, scenario_text
 
@@ -18,7 +18,7 @@ def unjudged(plan: Plan) -> Breach | None:
     return play(plan, chosen_for(plan, ())).breach
 
 
-def shrunk(scenario: Scenario, judge: Judge | None = None, **given: Any) -> Shrunk:
+def shrunk(scenario: Scenario, judge: Fails | None = None, **given: Any) -> Shrunk:
     found = shrink(scenario, given, judge=judge)  # type: ignore[arg-type]
     assert found is not None
     return found
@@ -145,7 +145,7 @@ expect: {outcome: aborted}
 
 
 def test_the_progress_goes_down_to_the_size_of_what_is_found() -> None:
-    steps: list[Progress] = []
+    steps: list[ShrinkProgress] = []
     found = shrink(LARGE, {"loop": runs_twice}, say=steps.append)
     assert found is not None
     assert len(steps) > 5
@@ -179,7 +179,7 @@ def test_whoever_stops_it_gets_the_smallest_so_far() -> None:
 
 
 def test_ctrl_c_gives_the_smallest_so_far() -> None:
-    def interrupt(progress: Progress) -> None:
+    def interrupt(progress: ShrinkProgress) -> None:
         if progress.runs > 5:
             raise KeyboardInterrupt
 
