@@ -24,6 +24,7 @@ from simloop.messages import (
 from simloop.messages import Request as SentRequest
 from simloop.trace.entries import (
     Answered,
+    Backoff,
     Prompt,
     Queued,
     Request,
@@ -135,19 +136,26 @@ def replies_are_kept(subject: Subject) -> Watch:
 def _told(subject: Subject, why: Callable[[Reply], bool]) -> Watch:
     """Return the first reply in a request that `why` forbids, and that no other reply said, too.
 
-    A reply that the stop of its run cut off may stay.
+    A reply that the stop of its run cut off may stay, and so may one whose failure the loop had not
+    dealt with: an engine then waits for its retry, and an agent has had the time to.
     """
     facts, settings = subject.facts, subject.settings
     keeps = settings is not None and settings.replies.keep_failed is not KeepFailed.NOTHING
+    machine, waits = subject.machine is not None, False
     allowed: set[str] = set()
     forbidden: set[str] = set()
     reply: Reply | None = None
     while True:
         entry = yield
-        if type(entry) is StopRequested:
-            if reply is not None and not reply.is_closed:
-                reply.is_stopped = True
+        if type(entry) is Backoff:
+            waits = True
             continue
+        if type(entry) is StopRequested:
+            if reply is not None and not waits:
+                late = machine or not reply.is_closed or reply.at_ns == entry.at_ns
+                reply.is_stopped = reply.is_stopped or late
+            continue
+        waits = False
         if reply is not None and reply.text:
             (forbidden if why(reply) and not reply.is_stopped else allowed).add(reply.text)
         reply = facts.replies[entry.number]
@@ -165,7 +173,7 @@ def _told(subject: Subject, why: Callable[[Reply], bool]) -> Watch:
 @invariant(
     "The context holds no reply to a model call that failed.",
     "BUGS.md C13, D6",
-    sees=[StopRequested, Request],
+    sees=[StopRequested, Backoff, Request],
 )
 def no_failed_replies(subject: Subject) -> Watch:
     """A retry begins anew: its reply takes the place of what had come before the failure."""
@@ -175,7 +183,7 @@ def no_failed_replies(subject: Subject) -> Watch:
 @invariant(
     "The context holds no reply whose stream has not ended, or ended without a finish.",
     "BUGS.md C6, D6",
-    sees=[StopRequested, Request],
+    sees=[StopRequested, Backoff, Request],
 )
 def no_half_replies(subject: Subject) -> Watch:
     """A stream that breaks off is no complete reply."""

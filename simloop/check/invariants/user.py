@@ -132,6 +132,9 @@ def conversations_go_on(subject: Subject) -> Watch:
             before, request = facts.before, facts.request
             if before is None or request is None or len(before.messages) > _SHORT:
                 continue
+            reply = facts.replies.get(before.number)
+            if reply is not None and len(reply.calls) > _SHORT:
+                continue
             own = {UserMessage(text) for text in _of_user(request.messages[-1:])}
             old = set(before.messages) - own
             if not old:
@@ -148,4 +151,4 @@ def conversations_go_on(subject: Subject) -> Watch:
 
 
 _SHORT = 4
-"""The most messages of a conversation that no agent needs to shorten."""
+"""The most messages and calls of a conversation that no agent needs to shorten."""

@@ -16,8 +16,16 @@ from simloop.check.invariants.context import (
 )
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.subject import Subject
+from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.replies import KeepFailed, ReplyReading
-from simloop.messages import FinishReason, Message, SummaryMessage, ToolMessage, UserMessage
+from simloop.messages import (
+    FinishReason,
+    Message,
+    Outcome,
+    SummaryMessage,
+    ToolMessage,
+    UserMessage,
+)
 from simloop.trace import entries
 
 GO, MORE = UserMessage("Go."), UserMessage("And?")
@@ -225,3 +233,17 @@ def test_an_error_that_is_sent_as_none_is_found() -> None:
     assert run.request(sent).found(results_as_returned) == [
         "request 2: whether the result of call 'a' is an error has changed"
     ]
+
+
+def test_a_failed_reply_may_stay_if_the_run_was_to_stop_before_the_loop_dealt_with_it() -> None:
+    def run(seconds: float, *, waits: bool = False) -> Recording:
+        made = asked().text("Half").failed()
+        if waits:
+            made.add(entries.Backoff, 1, 9, ErrorClass.SERVER)
+        made.after(seconds).stop().ended(Outcome.ABORTED).prompt("And?")
+        return made.request([GO, said("Half"), MORE])
+
+    assert run(0).found(no_failed_replies) == []
+    assert run(1).found(no_failed_replies)
+    assert run(1).found(no_failed_replies, of_machine()) == []
+    assert run(1, waits=True).found(no_failed_replies, of_machine())
