@@ -30,7 +30,7 @@ def simloop(*arguments: str) -> Result:
 
 
 def test_it_prints_the_scenario_the_invariant_and_how_to_see_it_again() -> None:
-    result = simloop("shrink", "large.simloop.yaml", "--loop", LOOP)
+    result = simloop("shrink", "large.simloop.yaml", "--loop", LOOP, "--seconds", "600")
     assert result.exit_code == 1
     sentence = "The tool of a call runs at most once."
     *scenario, judged, how, size, written, reproduce, test = result.stdout.splitlines()
@@ -124,7 +124,7 @@ def test_a_difference_of_two_loops_is_shrunk_as_well() -> None:
     text = f"prompt: Look.\ntools: {{look: {{takes: 3s}}}}\nmodel: [{calls}, {{say: Done.}}]\n"
     Path("same.simloop.yaml").write_text(text)
     loops = ("--loop", "differing:Plain", "--against", "differing:Loud")
-    result = simloop("shrink", "same.simloop.yaml", *loops)
+    result = simloop("shrink", "same.simloop.yaml", *loops, "--seconds", "600")
     assert result.exit_code == 1, result.output
     *_, written, again = result.stdout.splitlines()
     assert written == "written to same.shrunk.simloop.yaml"

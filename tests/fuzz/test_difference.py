@@ -94,7 +94,7 @@ def test_a_search_finds_worlds_in_which_two_loops_differ_and_confirms_them() -> 
 
 
 def test_a_difference_is_shrunk_to_what_it_needs() -> None:
-    found = shrink(LONG, {"loop": Plain}, judge=judged_against(Backwards))
+    found = shrink(LONG, {"loop": Plain}, judge=judged_against(Backwards), seconds=600)
     assert found is not None
     assert found.failure.name == TOOLS
     assert found.scenario.then == []

@@ -89,7 +89,7 @@ limits: {max_error_count: 9}
 
 def test_a_failure_by_chance_is_shrunk_to_planned_faults() -> None:
     storm = with_content(content(STORM), counters={"error_count": 0})
-    found = shrink(storm, seconds=60)
+    found = shrink(storm, seconds=600)
     assert found is not None
     assert found.scenario.faults is None
     assert found.failure.text == "expect.counters.error_count: expected 0, got 19"

@@ -12,6 +12,9 @@ from simloop.fuzz.shrink import Fails, ShrinkProgress, Shrunk, shrink
 from simloop.runs.plan import Plan
 from simloop.scenario.writing import content, scenario_text
 
+LONG = 600.0
+"""Seconds: a busy machine must not end the work before its end."""
+
 
 def unjudged(plan: Plan) -> Breach | None:
     """The error of a run, and no invariant."""
@@ -19,7 +22,7 @@ def unjudged(plan: Plan) -> Breach | None:
 
 
 def shrunk(scenario: Scenario, judge: Fails | None = None, **given: Any) -> Shrunk:
-    found = shrink(scenario, given, judge=judge)  # type: ignore[arg-type]
+    found = shrink(scenario, given, judge=judge, seconds=LONG)  # type: ignore[arg-type]
     assert found is not None
     return found
 
@@ -146,7 +149,7 @@ expect: {outcome: aborted}
 
 def test_the_progress_goes_down_to_the_size_of_what_is_found() -> None:
     steps: list[ShrinkProgress] = []
-    found = shrink(LARGE, {"loop": runs_twice}, say=steps.append)
+    found = shrink(LARGE, {"loop": runs_twice}, say=steps.append, seconds=LONG)
     assert found is not None
     assert len(steps) > 5
     assert all(before.runs < after.runs for before, after in itertools.pairwise(steps))
@@ -156,7 +159,7 @@ def test_the_progress_goes_down_to_the_size_of_what_is_found() -> None:
 
 @pytest.mark.parametrize("runs", [0, 1, 5, 20])
 def test_a_bound_on_runs_keeps_the_smallest_so_far(runs: int) -> None:
-    found = shrink(LARGE, {"loop": runs_twice}, runs=runs)
+    found = shrink(LARGE, {"loop": runs_twice}, runs=runs, seconds=LONG)
     assert found is not None
     assert found.runs <= runs
     assert found.unfinished == f"it made {runs} runs"
