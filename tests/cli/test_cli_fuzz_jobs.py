@@ -81,6 +81,7 @@ def test_processes_find_what_one_process_finds() -> None:
     assert found(1) == found(2)
 
 
+@pytest.mark.slow
 def test_the_options_of_a_search_in_chunks_are_taken(tmp_path: Path) -> None:
     file = tmp_path / "search.sqlite"
     options = ("--loop", SETTINGS.loop, "--seconds", "0.01", "--format", "json")
