@@ -130,6 +130,7 @@ WRITING, LOOPS = TOP / "scenarios" / "WRITING.md", TOP / "simloop" / "loops" / "
 PAGES = (
     *(README, WRITING, LOOPS),
     *(TOP / "simloop" / "README.md", TOP / "simloop" / "check" / "README.md"),
+    TOP / "simloop" / "fuzz" / "README.md",
 )
 """The README and the pages that it leads to, with examples."""
 

@@ -33,7 +33,9 @@ def test_the_python_blocks_run_in_pytest(project: pytest.Pytester) -> None:
     python = [block for block in blocks("python") if not block.startswith(FAILING_TEST)]
     project.makepyfile(**{f"test_{number}": block for number, block in enumerate(python)})
     (project.path / "retry.simloop.yaml").write_text("prompt: Hi\nmodel: [{say: Hello.}]\n")
-    tests = sum(len(re.findall(r"^def test_", block, re.MULTILINE)) for block in python)
+    tests = sum(
+        len(re.findall(r"^(?:def test_|Test\w+ = )", block, re.MULTILINE)) for block in python
+    )
     files = [f"test_{number}.py" for number in range(len(python))]
     project.runpytest("--snapshot-update", *files).assert_outcomes(passed=tests)
 

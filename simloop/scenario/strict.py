@@ -5,7 +5,7 @@ type checker without plugins accepts exactly the values that the models accept.
 """
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
@@ -108,6 +108,15 @@ class Strict(BaseModel):  # noqa: PLW1641 - pydantic adds `__hash__` to a frozen
     def __eq__(self, other: object) -> bool:
         """Return whether the content is equal."""
         return self is other or super().__eq__(other)
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """Yield what the text of the model shows: the fields that differ from their defaults.
+
+        A failed test of pytest or Hypothesis prints this text.
+        """
+        for name, value in super().__repr_args__():
+            if name is None or differs(self, name):
+                yield name, value
 
     if not TYPE_CHECKING:  # type checkers read the arguments from the fields
 

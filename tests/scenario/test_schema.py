@@ -285,3 +285,8 @@ def test_what_was_changed_unchecked_is_checked_in_a_scenario(given: dict[str, An
 def test_a_shell_that_waits_for_no_time_is_refused() -> None:
     with pytest.raises(ScenarioError, match="shell_timeout: a command needs at least 1ms"):
         Scenario(prompt="x", shell_timeout="1us")
+
+
+def test_the_text_of_a_model_shows_what_differs_from_the_defaults() -> None:
+    scenario = Scenario(prompt="Go.", model=[Reply(say="Done.", times=2)])
+    assert repr(scenario) == "Scenario(prompt='Go.', model=[Reply(say='Done.', times=2)])"
