@@ -192,7 +192,7 @@ FAULTS = (
         replace="failures = 0",
         by="failures = self.calls = 0",
         circumstances=("a call in one run", "one with the same id in the next"),
-        violates=("exactly-once-tools",),
+        violates=("unique-call-ids",),
         witness="""
             prompt: Go.
             then: [Again.]

@@ -253,38 +253,46 @@ def results_as_returned(subject: Subject) -> Watch:
     A result that came at the moment of a stop, or after it, may not have reached the agent.
     """
     facts = subject.facts
-    returned: dict[str, ToolResult] = {}
+    returned: dict[str, list[ToolResult]] = {}  # several, if the model gave an id several times
+    earlier: set[str] = set()  # the ids of runs before
     stopped = False
     while True:
         entry = yield
         kind = type(entry)
         if kind is ToolResult:
             if not stopped:
-                returned[entry.call_id] = entry
-        elif kind is ToolStarted:  # perhaps under an id of an earlier conversation
-            returned.pop(entry.call_id, None)
+                returned.setdefault(entry.call_id, []).append(entry)
+        elif kind is ToolStarted:
+            if entry.call_id in earlier:  # a conversation that begins anew may use ids again
+                earlier.discard(entry.call_id)
+                returned.pop(entry.call_id, None)
         elif kind is StopRequested:
-            stopped, now_ns = True, entry.at_ns
-            returned = {call_id: one for call_id, one in returned.items() if one.at_ns < now_ns}
+            stopped = True
+            for results in returned.values():
+                if results[-1].at_ns >= entry.at_ns:
+                    results.clear()
+            returned = {call_id: results for call_id, results in returned.items() if results}
         elif kind is Prompt:
             stopped = False
+            earlier = set(returned)
         elif entry.purpose == "main":
             for message in facts.added:
-                why = _changed(message, returned) if type(message) is ToolMessage else ""
-                if why:
-                    return f"request {entry.number}: {why}"
+                if type(message) is not ToolMessage:
+                    continue
+                whys = [_changed(message, each) for each in returned.get(message.call_id, ())]
+                if whys and all(whys):
+                    return f"request {entry.number}: {whys[0]}"
 
 
 _LONG = 1_000
 """The characters from which an agent may cut a result."""
 
 
-def _changed(message: ToolMessage, results: dict[str, ToolResult]) -> str:
+def _changed(message: ToolMessage, result: ToolResult) -> str:
     """Return how a result in a request differs from the one that arrived, or an empty text."""
-    result = results.get(message.call_id)
-    if result is None or (message.text == result.text and message.is_error is result.is_error):
-        return ""
     if message.text == result.text:
+        if message.is_error is result.is_error:
+            return ""
         return f"whether the result of call {message.call_id!r} is an error has changed"
     if result.text in message.text or len(result.text) > _LONG:
         return ""

@@ -247,3 +247,10 @@ def test_a_failed_reply_may_stay_if_the_run_was_to_stop_before_the_loop_dealt_wi
     assert run(1).found(no_failed_replies)
     assert run(1).found(no_failed_replies, of_machine()) == []
     assert run(1, waits=True).found(no_failed_replies, of_machine())
+
+
+def test_an_id_that_the_model_gave_twice_has_two_results() -> None:
+    run = asked().replied("", "a", "a").started("a").result("a", "one").started("a")
+    run.result("a", "two")
+    sent: list[Message] = [GO, said("", "a", "a"), returned("a", "one"), returned("a", "two")]
+    assert run.request(sent).found(results_as_returned) == []
