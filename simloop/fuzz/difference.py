@@ -10,10 +10,8 @@ from collections.abc import Callable, Iterator
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
-from simloop.check.invariants.judge import choose
-from simloop.check.invariants.subject import Subject
 from simloop.escape import escape
-from simloop.fuzz.play import Breach, Played, play
+from simloop.fuzz.play import UNJUDGED, Breach, Played, play
 from simloop.kernel.durations import format_duration
 from simloop.messages import Message, Request
 from simloop.runs.options import RunOptions
@@ -24,7 +22,6 @@ from simloop.trace import entries
 from simloop.trace.requests import requests
 
 _SHOWN = 200
-_UNJUDGED = choose(Subject(), ())
 
 COURSE, REQUESTS, TOOLS, ENDS, TIMES = (
     "same-course",
@@ -68,14 +65,14 @@ def judged_against(against: GivenLoop) -> Callable[[Plan], Breach | None]:
 
     def judge(plan: Plan) -> Breach | None:
         other: RunOptions = {**plan.given, "loop": against, "loop_options": {}, "judge_as": ""}
-        return difference_of(play(plan, _UNJUDGED), Plan(plan.source, other))
+        return difference_of(play(plan, UNJUDGED), Plan(plan.source, other))
 
     return judge
 
 
 def difference_of(played: Played, against: Plan) -> Breach | None:
     """Return the first difference between a run that was made and a run of another plan."""
-    one, other = list(_seen(played)), list(_seen(play(against, _UNJUDGED)))
+    one, other = list(_seen(played)), list(_seen(play(against, UNJUDGED)))
     for number, (first, second) in enumerate(zip_longest(one, other)):
         if first == second:
             continue

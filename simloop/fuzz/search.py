@@ -25,7 +25,7 @@ from simloop.fuzz.goal_list import GOALS
 from simloop.fuzz.goals import Goals
 from simloop.fuzz.library import bundled_scenarios, world_of
 from simloop.fuzz.paths import worlds_of_paths
-from simloop.fuzz.play import Breach, Played, chosen_for, play
+from simloop.fuzz.play import UNJUDGED, Breach, Played, chosen_for, play
 from simloop.fuzz.scripts import Weights, weights_of_family
 from simloop.fuzz.settings import Abilities, with_one_changed
 from simloop.fuzz.swarm import Arm
@@ -168,7 +168,7 @@ class Search:
         if record:
             self.virtual_ns += record[-1].at_ns
         if breach is None and self.runs % _TWICE == 0:
-            breach = _difference(record, play(plan, family.chosen).prepared.trace.entries)
+            breach = _difference(record, play(plan, UNJUDGED).prepared.trace.entries)
             if self.twin is not None and self.runs % _ELSEWHERE == 0:
                 elsewhere = self._found_elsewhere(self.twin.send(world, record))
         if breach is None and family.against is not None:

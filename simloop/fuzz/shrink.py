@@ -14,15 +14,13 @@ from typing import NamedTuple, TypeAlias, cast
 
 from pydantic import ValidationError
 
-from simloop.check.invariants.judge import choose
-from simloop.check.invariants.subject import Subject
 from simloop.errors import ReplayDiverged, ScenarioError, ScriptExhausted
 from simloop.fuzz.difference import SENTENCES as DIFFERENCES
 from simloop.fuzz.difference import judged_against
 from simloop.fuzz.failing import EXPECTATION, failure_of, identity_of
 from simloop.fuzz.failures import Finding
 from simloop.fuzz.planned import with_planned_faults
-from simloop.fuzz.play import FINISHES, Breach, chosen_for, play
+from simloop.fuzz.play import FINISHES, UNJUDGED, Breach, chosen_for, play
 from simloop.fuzz.reductions import PASSES, Pass, Tree, bounds, cost
 from simloop.fuzz.replies import LAST, LAST_SUMMARY
 from simloop.runs.options import RunOptions
@@ -203,7 +201,7 @@ class _Search:
         if "faults" not in self._best:
             return
         with suppress(ScenarioError):
-            played = play(Plan(self.scenario(), self._given), choose(Subject(), ()))
+            played = play(Plan(self.scenario(), self._given), UNJUDGED)
             self._accept(with_planned_faults(self._best, played.prepared.trace.entries))
 
     def let_it_end(self) -> None:
@@ -214,7 +212,7 @@ class _Search:
         for _ in _LAST:
             scenario = self.scenario().model_copy(update={"max_transitions": _AFTERWARDS})
             with suppress(ScenarioError):
-                ended = play(Plan(scenario, self._given), choose(Subject(), ())).breach
+                ended = play(Plan(scenario, self._given), UNJUDGED).breach
                 key = ended.text.partition(":")[0] if ended is not None else ""
                 if ended is None or ended.name != ScriptExhausted.__name__ or key not in _LAST:
                     return

@@ -25,7 +25,8 @@ from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 from simloop.trace.facts import Facts
 
-_ENDS_FROM_OUTSIDE = (AbortRequested, WallClockExpired, HookFailed)
+ENDS_FROM_OUTSIDE = (AbortRequested, WallClockExpired, HookFailed)
+"""The signals that end a run wherever it is."""
 
 
 class Course:
@@ -33,8 +34,9 @@ class Course:
 
     At a transition, `before` and `pending` are the run and the effect that `signal` answers, and
     `run` and `asked` those after it. `noted` says that the transition is only a note. `moves`
-    counts the transitions but those on a reply, the notes too. `since` counts the entries that
-    effects leave between the two transitions, by kind, and a request for a summary as `summary`.
+    counts the other transitions, and `rounds` those of them that are not on a reply. `since` counts
+    the entries that effects leave between the two transitions, by kind, and a request for a summary
+    as `summary`.
     `wrong` says that the machine does not accept the signal.
     """
 
@@ -51,7 +53,7 @@ class Course:
         self.noted = False
         self.stopped = False
         self.wrong = ""
-        self.moves = 0
+        self.moves = self.rounds = 0
         self.since: dict[object, int] = {}
         self._counts: dict[object, int] = {}
         self._flags_abort = settings.on_abort is not OnAbort.END_RUN
@@ -91,15 +93,16 @@ class Course:
     def _move(self, entry: Any) -> object:
         signal = entry.signal
         kind = type(signal)
-        if kind is not ModelReplied:
-            self.moves += 1
         self.noted = self._flags_abort and kind is AbortRequested
         if self.noted:
             return _NOTED
+        self.moves += 1
+        if kind is not ModelReplied:
+            self.rounds += 1
         self.since, self._counts = self._counts, {}
         self.signal, asked = signal, self.asked
         self.pending = asked[-1] if asked and type(asked[-1]) is not TakeQueued else None
-        self.stopped = kind in _ENDS_FROM_OUTSIDE
+        self.stopped = kind in ENDS_FROM_OUTSIDE
         try:
             before = self.machine.start() if kind is Began else self.run
             if before is None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from simloop.check.invariants.course import ENDS_FROM_OUTSIDE
 from simloop.check.invariants.hooks import has_tool_hooks, hooks_of
 from simloop.check.invariants.invariant import Kind, Need, Watch, invariant
 from simloop.check.invariants.machine import course_of
@@ -73,7 +74,7 @@ class _Script:
 
 def _seen_of_calls(subject: Subject) -> Iterable[Kind]:
     has_some = hooks_of(subject)[BEFORE_LLM_CALL]
-    return (Hook, Request, Transition) if has_some else (Request,)
+    return (Hook, Request, *ENDS_FROM_OUTSIDE) if has_some else (Request,)
 
 
 def _seen_of_arguments(subject: Subject) -> Iterable[Kind]:
@@ -92,7 +93,7 @@ def _seen_of_results(subject: Subject) -> Iterable[Kind]:
     "A request has the system prompt and the tools that its own hooks leave: a change for one call "
     "is gone in the next, and a hook that failed has changed nothing.",
     "BUGS.md D15, A5",
-    sees=[Hook, Request, Transition],
+    sees=[Hook, Request, *ENDS_FROM_OUTSIDE],
     needs=[Need.MACHINE],
     narrow=_seen_of_calls,
 )
@@ -104,13 +105,14 @@ def changes_last_for_one_call(subject: Subject) -> Watch:
     all_offered, checked = tuple(offered.values()), None
     prompt = course.settings.system_prompt
     ok: list[ScriptedHook] = []
-    unknown = False
+    unknown, begun = False, -1
     while True:
         entry = yield
         kind = type(entry)
-        if kind is Transition:
-            ok, unknown = [], False
+        if begun != course.moves:
+            begun, ok, unknown = course.moves, [], False
             script.begin()
+        if kind is Transition:
             if course.stopped:
                 script.stop()
         elif kind is Hook:

@@ -18,6 +18,7 @@ from simloop.engine.hooks import (
     Hooks,
 )
 from simloop.kernel import effects, signals
+from simloop.kernel.effects import Effect
 from simloop.kernel.policies import OnAbort, OnHookFailure, ToolOrder
 from simloop.trace.entries import (
     Answered,
@@ -25,7 +26,6 @@ from simloop.trace.entries import (
     Hook,
     Prompt,
     Request,
-    StopRequested,
     ToolResult,
     ToolStarted,
     Transition,
@@ -47,7 +47,7 @@ def _seen_of_calls(subject: Subject) -> Iterable[Kind]:
     """Without hooks of model calls it is wrong that one runs, and nothing can be missing."""
     hooks = hooks_of(subject)
     has_some = hooks[BEFORE_LLM_CALL] or hooks[AFTER_LLM_CALL]
-    return (Hook, Request, Transition) if has_some else (Hook,)
+    return (Hook, Request, signals.StepClosed) if has_some else (Hook,)
 
 
 def _seen_of_tools(subject: Subject) -> Iterable[Kind]:
@@ -59,7 +59,7 @@ def _seen_of_tools(subject: Subject) -> Iterable[Kind]:
 def _seen_of_each_call(subject: Subject) -> Iterable[Kind]:
     if not has_tool_hooks(subject):
         return ()
-    return CallBegun, ToolResult, Hook, StopRequested, Prompt, Transition
+    return CallBegun, ToolResult, Hook, Prompt, signals.ToolsReturned
 
 
 def has_tool_hooks(subject: Subject) -> bool:
@@ -113,7 +113,7 @@ def _ends_the_chain(hook: Hook, on_failure: str) -> bool:
     "The hooks of a model call run in their order, each once: before its request, and after its "
     "step.",
     "BUGS.md D15, D16",
-    sees=[Hook, Request, Transition],
+    sees=[Hook, Request, signals.StepClosed],
     needs=[Need.MACHINE],
     narrow=_seen_of_calls,
 )
@@ -123,9 +123,21 @@ def hooks_of_calls_run_in_order(subject: Subject) -> Watch:
     on_failure = course.settings.hook_isolation.on_failure
     chains = {point: _Chain(hooks[point]) for point in (BEFORE_LLM_CALL, AFTER_LLM_CALL)}
     before, after = chains[BEFORE_LLM_CALL], chains[AFTER_LLM_CALL]
+    begun = -1  # the transition with which the chains begin
     while True:
         entry = yield
         kind = type(entry)
+        asked: Effect | None
+        if kind is Transition:  # it ends the step: what was pending counts
+            move, asked = course.moves - 1, course.pending
+        else:
+            move, asked = course.moves, course.asked[-1] if course.asked else None
+        if begun != move:
+            begun = move
+            before.begin()
+            after.begin()
+            before.ended = type(asked) is not effects.CallModel
+            after.ended = type(asked) is not effects.CloseStep
         if kind is Hook:
             chain = chains.get(entry.point)
             if chain is not None:
@@ -133,26 +145,15 @@ def hooks_of_calls_run_in_order(subject: Subject) -> Watch:
                 if wrong:
                     return wrong
         elif kind is Request:
-            aborted = course.asked and getattr(course.asked[-1], "aborted", False)
             if (
                 before.missing
                 and entry.purpose == "main"
-                and not aborted
+                and not getattr(asked, "aborted", False)
                 and not subject.facts.stop
             ):
                 return f"request {entry.number} is sent without the hook {before.missing}"
-        elif not course.noted:
-            if (
-                after.missing
-                and type(entry.signal) is signals.StepClosed
-                and not subject.facts.stop
-            ):
-                return f"a step ends without the hook {after.missing}"
-            before.begin()
-            after.begin()
-            asked = type(course.asked[-1]) if course.asked else None
-            before.ended = asked is not effects.CallModel
-            after.ended = asked is not effects.CloseStep
+        elif after.missing and not subject.facts.stop:
+            return f"a step ends without the hook {after.missing}"
 
 
 @invariant(
@@ -216,7 +217,7 @@ def _is_failing(settings: Any) -> bool:
 @invariant(
     "Each hook runs as often as there are calls at its point, also where tools run at once.",
     "BUGS.md D15, D20",
-    sees=[CallBegun, ToolResult, Hook, StopRequested, Prompt, Transition],
+    sees=[CallBegun, ToolResult, Hook, Prompt, signals.ToolsReturned],
     needs=[Need.MACHINE],
     narrow=_seen_of_each_call,
 )
@@ -235,9 +236,15 @@ def hooks_run_for_each_call(subject: Subject) -> Watch:
     calls = dict.fromkeys(_TOOL_POINTS, 0)
     runs: dict[tuple[str, int], int] = {}
     ended: dict[tuple[str, int], int] = {}
+    begun = -1  # the round that is counted
     while True:
         entry = yield
         kind = type(entry)
+        now = course.rounds - 1 if kind is Transition else course.rounds
+        if kind is Prompt or begun != now:
+            begun = now
+            calls = dict.fromkeys(_TOOL_POINTS, 0)
+            runs, ended = {}, {}
         if kind is CallBegun:
             calls[BEFORE_TOOL_CALL] += 1
         elif kind is ToolResult:
@@ -250,26 +257,15 @@ def hooks_run_for_each_call(subject: Subject) -> Watch:
                 runs[key] = runs.get(key, 0) + 1
                 if _ends_the_chain(entry, on_failure):
                     ended[key] = ended.get(key, 0) + 1
-        elif kind is Transition and _returned(entry) and not subject.facts.stop:
+        elif kind is Transition and not subject.facts.stop:
             for point in firsts:
                 given = point, hooks[point], calls[point], runs, ended
                 wrong = _miscounted(*given) if names[point] else ""
                 if wrong:
                     return wrong
-        if kind is Prompt or (kind is Transition and not course.noted and _ends_step(entry)):
-            calls = dict.fromkeys(_TOOL_POINTS, 0)
-            runs, ended = {}, {}
 
 
 _TOOL_POINTS = (BEFORE_TOOL_CALL, AFTER_TOOL_CALL)
-
-
-def _returned(entry: Transition) -> bool:
-    return type(entry.signal) is signals.ToolsReturned
-
-
-def _ends_step(entry: Transition) -> bool:
-    return type(entry.signal) is not signals.ModelReplied
 
 
 def _miscounted(

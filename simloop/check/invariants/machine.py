@@ -279,9 +279,9 @@ def stops_are_told_truly(subject: Subject) -> Watch:
             stops.add(entry.cause)
         elif kind is Hook:
             on_failure = course.settings.hook_isolation.on_failure
-            done.update(dict.fromkeys(_consequences(entry, on_failure), course.moves))
+            done.update(dict.fromkeys(_consequences(entry, on_failure), course.rounds))
         else:
-            told, before = type(entry.signal), course.moves - 1
+            told, before = type(entry.signal), course.rounds - 1
             cause, name = _CAUSES.get(told, (None, ""))
             if cause is not None and cause not in stops and done.get(cause) != before:
                 return f"the machine is told of {name}, and there is none"

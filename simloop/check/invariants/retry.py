@@ -7,7 +7,7 @@ each wait is judged by the failure right before it, and by no earlier one.
 
 import re
 
-from simloop.check.invariants.course import Course
+from simloop.check.invariants.course import ENDS_FROM_OUTSIDE, Course
 from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.machine import course_of
 from simloop.check.invariants.subject import Subject
@@ -21,7 +21,6 @@ from simloop.trace.entries import Backoff, Classified, Compaction, Hook, Prompt,
 from simloop.virtual.border import EPOCH_NS
 
 _NS_PER_MS = 1_000_000
-_ENDS = (signals.AbortRequested, signals.WallClockExpired, signals.HookFailed)
 
 
 @invariant(
@@ -74,7 +73,7 @@ def _ms(ns: int) -> str:
 @invariant(
     "A wait lasts as long as it is said to, and the retry follows at once.",
     "BUGS.md C8, C9",
-    sees=[Backoff, signals.BackoffElapsed, *_ENDS, Hook, Compaction, Request],
+    sees=[Backoff, signals.BackoffElapsed, *ENDS_FROM_OUTSIDE, Hook, Compaction, Request],
     needs=[Need.MACHINE],
 )
 def waits_last_as_said(subject: Subject) -> Watch:  # noqa: ARG001 - it needs no declaration
@@ -94,7 +93,7 @@ def waits_last_as_said(subject: Subject) -> Watch:  # noqa: ARG001 - it needs no
                 if entry.at_ns != until_ns:
                     return f"a wait ends {_ms(entry.at_ns - until_ns)} later than it is said to"
                 elapsed = True
-            elif signal in _ENDS:
+            elif signal in ENDS_FROM_OUTSIDE:
                 until_ns = None
         elif kind is Request:
             if not elapsed:
