@@ -14,7 +14,6 @@ from itertools import islice
 from typing import Any
 
 from simloop.check.invariants.invariant import Invariant
-from simloop.check.invariants.judge import Chosen
 from simloop.errors import ReplayDiverged, ScenarioError
 from simloop.fuzz.choices import Choices, SeededChoices
 from simloop.fuzz.coverage import Coverage
@@ -101,7 +100,6 @@ class Search:
         self.loop, self.seed, self.arm = loop, seed, Arm(arm)
         self._given: RunOptions = {"loop": loop, **given}  # type: ignore[typeddict-item]
         self._invariants = invariants
-        self._chosen: Chosen | None = None
         self._against: RunOptions = {**self._given, "loop": against}
         self._scenarios = scenarios
         self._named = loop if isinstance(loop, str) else "reference"
@@ -284,9 +282,7 @@ class Search:
             settings = settings.model_copy(update={"limits": limits})
         plan = Plan(settings, self._given)
         against = None if self._against["loop"] is None else Plan(settings, self._against)
-        if self._chosen is None:  # it depends on the loop and its declarations alone
-            self._chosen = chosen_for(plan, self._invariants)
-        return Family(settings, weights, plan, self._chosen, against)
+        return Family(settings, weights, plan, chosen_for(plan, self._invariants), against)
 
 
 @contextlib.contextmanager

@@ -146,8 +146,8 @@ FAULTS = (
         bug="B12",
         loop="opencode",
         target=f"{_OPENCODE}._judge",
-        replace="answered=not goes_on and not queued",
-        by="answered=not goes_on",
+        replace="if goes_on or queued:",
+        by="if goes_on:",
         circumstances=("the last reply", "a queued message"),
         violates=("waiting-messages-prolong-runs",),
         witness="""

@@ -71,6 +71,7 @@ class Ledger:
         self._maybe: list[entries.Queued] = []
         self._most = 0
         self._fault: Fault | None = None
+        self._is_judged = False
         self._end: effects.EndRun | None = None
         self._compact: effects.Compact | None = None
         self._first_only = False
@@ -148,14 +149,17 @@ class Ledger:
         self.answers[entry.call_id] = ToolMessage(entry.call_id, entry.text, entry.is_error)
 
     def _classify(self, entry: entries.Classified) -> None:
-        self._fault = entry.fault
+        self._fault, self._is_judged = entry.fault, True
 
     def _finish(self, _: entries.Ended) -> None:
         """Commit a reply that the end of the run keeps."""
         reply, end = self._reply, self._end
         if reply is None or end is None:
             return
-        has_ended = reply.is_closed and reply.fault is None
+        if self._is_judged:  # as failed: the end may have come before the engine dropped it
+            self.is_sure = False
+            return
+        has_ended = reply.is_closed
         if (has_ended or self._settings.sent_back.failed) and end.keep:
             text = reply.text
             if text or self.calls:
@@ -307,6 +311,7 @@ class Ledger:
         assert request is not None
         self._reply = reply
         self.calls, self.answers = [], {}
+        self._is_judged = False
         self._thoughts, self._first_only = [], False
         self.wrong = self.wrong_tokens = ""
         self.shortened = None

@@ -51,6 +51,8 @@ _TRACES: Mapping[object, tuple[type[Effect], str]] = {
 }
 """The entries of which each leaves the trace of one effect, at most once."""
 _REPLIED, _FAILED = signals.ModelReplied, signals.ModelFailed
+_REPLIES = (_REPLIED, _FAILED)
+_GOING_ON = (*_REPLIES, signals.ToolsReturned)
 
 
 def course_of(subject: Subject) -> Course:
@@ -257,6 +259,7 @@ _FOLLOW_UP = Queue.FOLLOW_UP
         signals.HookFailed,
         signals.CallBlocked,
         signals.ToolsReturned,
+        *_REPLIES,
     ],
     needs=[Need.MACHINE],
 )
@@ -285,6 +288,10 @@ def stops_are_told_truly(subject: Subject) -> Watch:
             cause, name = _CAUSES.get(told, (None, ""))
             if cause is not None and cause not in stops and done.get(cause) != before:
                 return f"the machine is told of {name}, and there is none"
+            last = course.moves if told is _REPLIED else before  # a reply is no move of its own
+            forbids = done.get("before_llm_call") == last and told in _REPLIES
+            if (forbids or done.get("hook") == last) and told in _GOING_ON:
+                return f"a hook forbade to go on, and the machine is told {NAMES[told]}"
             if told is signals.ToolsReturned and type(course.pending) is effects.RunTools:
                 was = done.get("before_tool_call") == before
                 if entry.signal.blocked is not was and StopCause.ABORT not in stops:

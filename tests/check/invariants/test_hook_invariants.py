@@ -52,6 +52,11 @@ CASES = [
         scenario(DONE, hooks=[{"at": "before_llm_call", "takes": "3s"}]),
     ),
     (
+        "hooks-keep-their-limit",
+        part(f"{CODE}._wait", "self._isolation.timeout_ms", "2 * self._isolation.timeout_ms"),
+        scenario(DONE, hooks=[{"at": "before_llm_call", "hangs": True}]),
+    ),
+    (
         "changes-last-for-one-call",
         part("engine.hooks:BeforeLLMCall.restore", "self.system_prompt, self.tools", "_, _"),
         scenario(

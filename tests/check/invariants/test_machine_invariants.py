@@ -93,6 +93,19 @@ CASES = [
         scenario(DONE, hooks=[{"at": "before_llm_call", "name": "watch"}]),
     ),
     (
+        "stops-are-told-truly",
+        part(
+            "engine.user_code:UserCode._apply_isolation",
+            "self._cancellation.end_run(HookFailed())",
+            "pass",
+        ),
+        scenario(
+            DONE,
+            hooks=[{"at": "before_llm_call", "raises": "no"}],
+            hook_isolation={"on_failure": "fail-run"},
+        ),
+    ),
+    (
         "ends-as-the-machine-says",
         part(f"{AGENT}._ended", "Ending(state.outcome, state.limit", "Ending(state.outcome, ''"),
         scenario(LOOK, DONE, limits={"max_steps": 1}),
