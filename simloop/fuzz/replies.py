@@ -56,6 +56,7 @@ CONTENTS: Mapping[str, Callable[[int], _Keys]] = {
     "good and malformed": lambda n: {"call": {"read": _path(n), "write": "{"}},
     "duplicate ids": lambda n: {"call": {"read": _path(n), "write": _path(n)}, "ids": ["a", "a"]},
     "earlier id": lambda n: {"call": {"read": _path(n)}, "ids": ["call-1"]},
+    "id of the history": lambda n: {"call": {"read": _path(n)}, "ids": ["past-1"]},
     "empty id": lambda n: {"call": {"read": _path(n)}, "ids": [""]},
     "pieces": lambda n: {"call": {"read": _path(n)}, "fragments": 3},
     "interleaved": lambda n: {
@@ -129,6 +130,7 @@ BODIES: Sequence[_Keys] = (
     {"body": {"error": {"status": "RESOURCE_EXHAUSTED", "message": "Too many tokens per minute"}}},
     {"body": {"error": {"message": "input is too long for requested model"}}},
     {"message": "Throttling: too many tokens, please wait"},
+    {"message": "The prompt is too long for your tokens per minute."},
     {"message": "the 500 files exceed nothing"},
     {"body": "<html>Bad Gateway</html>"},
     {"code": "overloaded_error"},
@@ -232,6 +234,10 @@ LAST = Reply(say="All is done.", times="always")
 SUMMARIES: Mapping[str, Callable[[int], Reply]] = {
     "good": lambda n: Reply(say=f"Summary {n}."),
     "long": lambda n: Reply(say=[f"Summary {n}: " + "as long as everything " * 400]),
+    "of four words": lambda _: Reply(say="They said hello. Twice."),
+    "of ten words": lambda _: Reply(say="one two three four five six seven eight nine ten"),
+    "of some words": lambda n: Reply(say=["words " * (3 * n + 5)]),
+    "of more words": lambda n: Reply(say=["more words " * (5 * n + 9)]),
     "empty": lambda _: Reply(finish="stop"),
     "http 500": lambda _: Reply(http=Http(status=500)),
     "http 429": lambda _: Reply(http=Http(status=429, retry_after="2s")),

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from simloop.fuzz.choices import Choices
 from simloop.fuzz.replies import (
     BODIES,
+    CONTENT_NAMES,
     CONTENTS,
     END_NAMES,
     ENDS,
@@ -39,9 +40,17 @@ _AT_BOUNDARY = ("request", "part", "text-delta", "tool-call", "finish", "error",
 IN_ENGINE = ("backoff", "compaction", "hook", "transition")
 _NUMBERS = 8
 """The texts of one kind that differ; more of them would leave fewer replies that are made."""
-_KINDS = 8
+_KINDS = 10
 """The most variants of one axis that are on in a family, besides the benign one."""
 _OF_HTTP = frozenset(n for n, name in enumerate(END_NAMES) if name.startswith("http"))
+_CALLS = tuple(
+    CONTENT_NAMES.index(name)
+    for name in ("call", "two calls", "text and call", "all tools", "equal calls", "writing call")
+)
+_TROUBLE = tuple(
+    END_NAMES.index(name)
+    for name in ("http 429", "http 500", "finish length", "lost mid-output", "unfinished")
+)
 _ENDLESS = [n for n, name in enumerate(END_NAMES) if name.startswith("stalled")]
 
 
@@ -83,14 +92,17 @@ def weights_of_family(choices: Choices, abilities: Abilities, arm: Arm) -> Weigh
     if arm in (Arm.UNIFORM, Arm.SWARM):
         left_out |= {"steps"}
     on = features_on(choices, [each for each in FEATURES if each not in left_out], arm)
+    contents = weights_of(choices, len(CONTENTS), arm, most=_KINDS)
     ends = weights_of(choices, len(ENDS), arm, most=_KINDS)
+    if arm is not Arm.UNIFORM:
+        _add_usual(choices, contents, ends)
     if not abilities.has_engine:  # nothing but the agent's own code bounds a stream that stalls
         for stalled in _ENDLESS:
             ends[stalled] = 0
     in_engine = () if Feature.TRIGGERS in lacks else IN_ENGINE
     return Weights(
         on=on,
-        contents=weights_of(choices, len(CONTENTS), arm, most=_KINDS),
+        contents=contents,
         ends=ends,
         waits=weights_of(choices, len(WAITS), arm),
         bodies=weights_of(choices, len(BODIES), arm),
@@ -98,9 +110,24 @@ def weights_of_family(choices: Choices, abilities: Abilities, arm: Arm) -> Weigh
         usages=weights_of(choices, len(USAGES), arm),
         steps=weights_of(choices, len(STEPS), arm),
         summaries=() if Feature.COMPACTION in lacks else weights_of(choices, len(SUMMARIES), arm),
-        length=(3, 6, 1, 10)[choices.integer(0, 3)],
+        length=(4, 6, 2, 10)[choices.integer(0, 3)],
         entries=(*_AT_BOUNDARY, *in_engine),
     )
+
+
+def _add_usual(choices: Choices, contents: list[int], ends: list[int]) -> None:
+    """Switch on, in most families, what happens every day: calls that fit, and a usual failure.
+
+    Rare variants show little in a run that never calls a tool, or in which nothing ends well.
+    """
+    if choices.boolean(0.8):
+        for _ in range(2):
+            place = _CALLS[choices.integer(0, len(_CALLS) - 1)]
+            contents[place] = max(contents[place], sum(contents) // choices.integer(1, 4))
+    if choices.boolean(0.5):
+        place = _TROUBLE[choices.integer(0, len(_TROUBLE) - 1)]
+        ends[place] = ends[place] or choices.integer(1, 30)
+    ends[0] = max(ends[0], sum(ends) // choices.integer(1, 3))
 
 
 def reply_for(choices: Choices, weights: Weights, number: int) -> Reply:
@@ -114,7 +141,7 @@ def reply_for(choices: Choices, weights: Weights, number: int) -> Reply:
             end,
             choices.weighted(weights.waits) if failed else 0,
             choices.weighted(weights.bodies) if failed and choices.boolean(0.4) else 0,
-            choices.weighted(weights.paces) if "pace" in on and choices.boolean(0.5) else 0,
+            choices.weighted(weights.paces) if "pace" in on and choices.boolean(0.7) else 0,
             choices.weighted(weights.usages) if "usage" in on else 0,
             choices.weighted(weights.steps) if "steps" in on and choices.boolean(0.5) else 0,
             number % _NUMBERS,

@@ -34,13 +34,16 @@ from simloop.runs.chosen_loop import choose_loop
 from simloop.runs.options import RunOptions
 from simloop.runs.own_loop import GivenLoop, is_made, kept_limits
 from simloop.runs.plan import Plan
+from simloop.scenario.designs import LoopOptions
 from simloop.scenario.schema import Scenario
 from simloop.virtual.border import kept_border
 
-_RUNS_OF_FAMILY = 24
-_RUNS_OF_CHANGED = 8
+_RUNS_OF_FAMILY = 10
+"""Of a new family: it costs as much as one run, and brings more that is new than ten runs."""
+_RUNS_OF_CHANGED = 6
 _CHANGES_OF_GIVEN = 2
-_PATHS, _GIVEN = 30, 6
+_CHANGED = 8
+_PATHS, _GIVEN = 15, 3
 """The worlds between two new families: of ways through the graph, and of given scenarios.
 
 To read a scenario takes as long as ten runs.
@@ -237,7 +240,7 @@ class Search:
     def _changed_worlds(self) -> Iterator[tuple[Family, Scenario]]:
         """Yield worlds of the corpus with changes, and some in settings that are changed, too."""
         choices = self._choices
-        for _ in range(_RUNS_OF_FAMILY):
+        for _ in range(_CHANGED):
             if not self._corpus:
                 return
             family, world = self._from_corpus()

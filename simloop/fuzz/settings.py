@@ -51,7 +51,14 @@ class Abilities(NamedTuple):
 
 
 _OF_POLICIES = ("limits", "timeouts", "wall clock", "retry", "compaction", "context", "tool order",
-                "tool start", "tool timeout", "hook isolation", "clock")  # fmt: skip
+                "tool start", "tool timeout", "hook isolation", "clock", "options")  # fmt: skip
+_OPTIONS: Mapping[str, Sequence[Mapping[str, Any]]] = {
+    "opencode": ({}, {"steps": "enforce"}, {"max_retries": 1}, {"max_retries": 0}),
+    "pi": ({}, {"steering": "all"}, {"follow_up": "all"}, {"parallel": True}),
+    "react": ({}, {"max_rounds": 1}, {"max_rounds": 2}),
+}
+"""Options of the bundled designs that change what a run does, and not which rules it keeps."""
+
 FEATURES = (*_OF_POLICIES, "hooks", "tools", "slow tools", "history", "system prompt")
 """The features of settings; a family has some of them."""
 
@@ -157,6 +164,7 @@ _ENDINGS: Sequence[Callable[[str], Mapping[str, Any]]] = (
     lambda _: {"hangs": True, "timeout": "3s"},
     lambda _: {"cancels": True},
     lambda _: {"hangs": True, "timeout": "1s", "outlives_cancel": "2s"},
+    lambda _: {"takes": "30s", "timeout": "1s", "outlives_cancel": "200ms"},
     lambda name: {"returns": f"the end of {name}", "terminate": True},
     lambda name: {"returns": f"{name} with details", "details": {"of": name}},
     lambda _: {"returns_chars": 60_000},
@@ -178,9 +186,9 @@ def tool_for(choices: Choices, name: str, on: Collection[str]) -> ScriptedTool:
     keys |= _ENDINGS[choices.integer(0, len(_ENDINGS) - 1) if "tools" in on else 0](name)
     keys |= _one_of(choices, _SCHEMAS) if "tools" in on else _SCHEMAS[0]
     if "tools" in on:
-        keys["sequential"] = choices.boolean(0.1)
+        keys["sequential"] = choices.boolean(0.3)
     if "slow tools" in on:
-        keys["takes"] = _one_of(choices, _TAKES)
+        keys.setdefault("takes", _one_of(choices, _TAKES))
         keys.setdefault("timeout", _one_of(choices, _TIMEOUTS))
     return ScriptedTool(**keys)
 
@@ -276,6 +284,8 @@ def settings_of(choices: Choices, abilities: Abilities, arm: Arm, loop: str) -> 
         keys["system_prompt"] = "You are a tool for tests."
     if "clock" in on:
         keys["clock"] = _clock(choices)
+    if "options" in on and loop in _OPTIONS:
+        keys["loops"] = {loop: _one_of(choices, _OPTIONS[loop])}
     return Scenario(
         loop=loop, prompt="Do the work.", max_transitions=transitions_of(abilities), **keys
     )
@@ -357,6 +367,7 @@ _CHANGES: Mapping[str, Callable[[Choices, Scenario], dict[str, Any]]] = {
     "tools": _changed_tool,
     "slow tools": _changed_tool,
     "history": lambda choices, _: {"history": _history(choices)},
+    "options": lambda *_: {},  # the machine of a world is made for its family
     "system prompt": lambda *_: {"system_prompt": "Another tool for tests."},
 }
 """The draws of one setting, by its feature; the limits have values of their own."""
