@@ -34,7 +34,6 @@ from simloop.runs.chosen_loop import choose_loop
 from simloop.runs.options import RunOptions
 from simloop.runs.own_loop import GivenLoop, is_made, kept_limits
 from simloop.runs.plan import Plan
-from simloop.scenario.designs import LoopOptions
 from simloop.scenario.schema import Scenario
 from simloop.virtual.border import kept_border
 
