@@ -1,0 +1,40 @@
+from pathlib import Path
+
+from arms import ARMS, Trial
+from every import FAULTS
+from measure import Line, Results, load
+from results import chart, markdown
+
+HERE = Path(__file__).parent
+
+
+def test_the_report_is_made_of_the_results() -> None:
+    results = load()
+    assert (HERE / "RESULTS.md").read_text(encoding="utf-8") == markdown(results, FAULTS)
+    assert (HERE / "buckets.svg").read_text(encoding="utf-8") == chart(results)
+
+
+def test_a_fault_is_solved_only_if_every_trial_finds_it() -> None:
+    found, lost = Trial(5, 0.1, "a-rule"), Trial(900, 1.0)
+    name = FAULTS[0].name
+    solved = Results(1, 2, [Line(name, "swarm", [found, found])])
+    partly = Results(1, 2, [Line(name, "swarm", [found, lost])])
+    assert "| swarm | 1 of 1 | 0 | 5 | 100 | 0.1 |" in markdown(solved, FAULTS)
+    assert "| swarm | 0 of 1 | 1 | 5 | 100 | 0.1 |" in markdown(partly, FAULTS)
+    assert "| 1/2 |" in markdown(partly, FAULTS)
+
+
+def test_the_bar_of_an_arm_has_a_part_for_each_bucket() -> None:
+    lines = [
+        Line(fault.name, "swarm", [Trial(runs, 0.1, rule)])
+        for fault, runs, rule in zip(
+            FAULTS, (10, 11, 9_000, 20_000, 5), ("r", "r", "r", "r", ""), strict=False
+        )
+    ]
+    drawn = chart(Results(1, 1, lines))
+    assert drawn.count(">1</text>") == 5
+
+
+def test_the_arms_are_those_of_the_table() -> None:
+    assert list(ARMS)[:2] == ["scenarios", "explore"]
+    assert "steered" in ARMS
