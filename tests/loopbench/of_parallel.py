@@ -71,6 +71,7 @@ FAULTS = (
         "        done = await asyncio.gather(*tasks, return_exceptions=True)",
         by="        done = [task.result() if task.done() else None for task in tasks]",
         circumstances=("a tool that waits", "an abort"),
+        violates=("results-of-started-tools",),
         witness="""
             prompt: Go.
             then: [Again.]
