@@ -33,7 +33,7 @@ from simloop.strategies import scenarios
 _BUNDLED = Path(__file__).parent.parent.parent / "scenarios"
 
 
-class Trial(Struct):
+class Trial(Struct, array_like=True):
     """One search for one fault. `rule` is what reported it, or empty.
 
     `replies` are those of the shrunk scenario, -1 if it was not shrunk. `alarms` are the rules that

@@ -92,8 +92,13 @@ def save(results: Results) -> None:
         (line for line in results.lines if line.fault in places),
         key=lambda line: (places[line.fault], arms.index(line.arm)),
     )
-    text = msgspec.json.format(msgspec.json.encode(results), indent=1)
-    RESULTS.write_bytes(text + b"\n")
+    for line in results.lines:
+        for trial in line.trials:
+            trial.cpu_s, trial.shrink_s = round(trial.cpu_s, 3), round(trial.shrink_s, 3)
+    text = msgspec.json.encode(results)
+    RESULTS.write_bytes(
+        text.replace(b'{"fault"', b'\n{"fault"').replace(b'{"loop"', b'\n{"loop"') + b"\n"
+    )
 
 
 def _measured(chosen: list[Fault], arms: list[str], options: argparse.Namespace) -> Iterator[Line]:
