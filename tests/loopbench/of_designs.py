@@ -142,7 +142,7 @@ FAULTS = (
     ),
     Fault(
         name="late-message-is-not-answered",
-        says="A message that comes with the last reply is taken, and the run ends without a reply.",
+        says="A message that comes with the last reply does not prolong the run.",
         bug="B12",
         loop="opencode",
         target=f"{_OPENCODE}._judge",

@@ -72,7 +72,7 @@ FAULTS = (
         replace="self.arguments = msgspec.json.decode(self._kept)",
         by="pass",
         circumstances=("a hook that changes something", "its failure"),
-        violates=("changes-of-tool-calls-hold",),
+        violates=("changes-of-arguments-hold",),
         witness="""
             prompt: Go.
             tools: {pay: {parameters: {sum: integer}, returns: paid}}

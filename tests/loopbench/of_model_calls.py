@@ -105,7 +105,6 @@ FAULTS = (
         target=f"{_CALLS}._unique",
         replace="while not unique or unique in self._call_ids:",
         by="while unique in self._call_ids:",
-        violates=("hooks-of-tools-run-in-order",),
         witness="""
             prompt: Go.
             tools: {look: {returns: ok}}
