@@ -288,7 +288,7 @@ def stops_are_told_truly(subject: Subject) -> Watch:
             cause, name = _CAUSES.get(told, (None, ""))
             if cause is not None and cause not in stops and done.get(cause) != before:
                 return f"the machine is told of {name}, and there is none"
-            last = course.moves if told is _REPLIED else before  # a reply is no move of its own
+            last = course.rounds if told is _REPLIED else before  # a reply begins no round
             forbids = done.get("before_llm_call") == last and told in _REPLIES
             if (forbids or done.get("hook") == last) and told in _GOING_ON:
                 return f"a hook forbade to go on, and the machine is told {NAMES[told]}"
