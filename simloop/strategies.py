@@ -25,7 +25,7 @@ from simloop.errors import InvariantViolated, RunawayRun
 from simloop.fuzz import scripts, settings
 from simloop.fuzz.choices import Choices, RecordedChoices
 from simloop.fuzz.families import new_settings
-from simloop.fuzz.play import FINISHES, Played, chosen_for, play
+from simloop.fuzz.play import FINISHES, PlayedWorld, chosen_for, play
 from simloop.fuzz.replies import LAST
 from simloop.fuzz.scripts import FEATURES, Weights
 from simloop.fuzz.settings import Abilities
@@ -175,7 +175,7 @@ def check(
     *,
     invariants: Sequence[Invariant] | None = None,
     **options: Any,
-) -> Played:
+) -> PlayedWorld:
     """Play `scenario` and judge it. `options` are those of `simloop.run`.
 
     Unlike `simloop.run` it takes no account of unused replies. `invariants` replace those of the
@@ -217,7 +217,7 @@ class LoopStateMachine(RuleBasedStateMachine):
         self.prompts = ["Do the work."]
         self.queue: list[Queued] = []
         self.abort: Trigger | None = None
-        self.played: Played | None = None
+        self.played: PlayedWorld | None = None
         first = Scenario(prompt=self.prompts[0])
         lacks = choose_loop(first, cast("Any", self._given)).design.unsupported
         self._can_abort = Feature.ABORT not in lacks

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 
-Edge: TypeAlias = tuple[str, type, str]
+TakenEdge: TypeAlias = tuple[str, type, str]
 """An edge of a machine's map: the state, the signal and the next state."""
 
 _START = ""
@@ -43,7 +43,7 @@ class Coverage:
     def __init__(self, *, has_engine: bool) -> None:
         self._read = self._pairs_of_edges if has_engine else self._pairs_of_entries
         self.reached: set[object] = set()
-        self.edges: set[Edge] = set()
+        self.edges: set[TakenEdge] = set()
 
     def add(self, record: Iterable[AnyEntry]) -> bool:
         """Add a run, and return whether it reached something new."""
@@ -55,7 +55,7 @@ class Coverage:
         reached, edges = self.reached, self.edges
         site: object = None
         state = _START
-        last: Edge | None = None
+        last: TakenEdge | None = None
         for entry in record:
             if type(entry) is entries.Transition:
                 edge = (state, type(entry.signal), entry.state)

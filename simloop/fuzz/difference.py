@@ -11,7 +11,7 @@ from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from simloop.escape import escape
-from simloop.fuzz.play import UNJUDGED, Breach, Played, play
+from simloop.fuzz.play import UNJUDGED, Breach, PlayedWorld, play
 from simloop.kernel.durations import format_duration
 from simloop.messages import Message, Request
 from simloop.runs.options import RunOptions
@@ -70,7 +70,7 @@ def judged_against(against: GivenLoop) -> Callable[[Plan], Breach | None]:
     return judge
 
 
-def difference_of(played: Played, against: Plan) -> Breach | None:
+def difference_of(played: PlayedWorld, against: Plan) -> Breach | None:
     """Return the first difference between a run that was made and a run of another plan."""
     one, other = list(_seen(played)), list(_seen(play(against, UNJUDGED)))
     for number, (first, second) in enumerate(zip_longest(one, other)):
@@ -90,7 +90,7 @@ def _breach(rule: str, text: str) -> Breach:
     return Breach(rule, text, SENTENCES[rule])
 
 
-def _seen(played: Played) -> Iterator[_Seen]:
+def _seen(played: PlayedWorld) -> Iterator[_Seen]:
     """Yield what a run leaves at the boundary, in order."""
     record = played.prepared.trace.entries
     sent = requests(record)

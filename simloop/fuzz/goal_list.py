@@ -7,7 +7,7 @@ kinds in `sees`, and returns at the one that reaches it.
 from collections.abc import Callable
 from typing import Any
 
-from simloop.fuzz.goals import Goal, Watch, goal
+from simloop.fuzz.goals import Goal, GoalWatch, goal
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.machine import Feature
 from simloop.messages import FinishReason, Outcome, Queue, StopCause
@@ -37,7 +37,7 @@ _MANY_CALLS, _MANY_FAILURES, _THREE = 5, 3, 3
 _TIMED_OUT = "timed out"
 
 
-def _until(fits: Callable[[Any], bool]) -> Watch:
+def _until(fits: Callable[[Any], bool]) -> GoalWatch:
     """Wait for an entry that fits."""
     while not fits((yield)):
         pass
@@ -55,7 +55,7 @@ def _expires(entry: Any) -> bool:
     return type(entry) is StopRequested and entry.cause is StopCause.WALL_CLOCK
 
 
-def _directly(first: Callable[[Any], bool], then: Callable[[Any], bool]) -> Watch:
+def _directly(first: Callable[[Any], bool], then: Callable[[Any], bool]) -> GoalWatch:
     """Wait for an entry that fits `then`, directly after one that fits `first`."""
     entry = yield
     while True:
@@ -64,7 +64,7 @@ def _directly(first: Callable[[Any], bool], then: Callable[[Any], bool]) -> Watc
             return
 
 
-def _in_order(*steps: Callable[[Any], bool]) -> Watch:
+def _in_order(*steps: Callable[[Any], bool]) -> GoalWatch:
     """Wait for an entry for each step, in this order, all in one run."""
     left = list(steps)
     while left:
@@ -105,7 +105,7 @@ def _ends_as(outcome: Outcome, limit: str | None = None) -> Callable[[Any], bool
     )
 
 
-def _make(name: str, sentence: str, steps: Callable[[], Watch], sees: Any, *needs: Any) -> Goal:
+def _make(name: str, sentence: str, steps: Callable[[], GoalWatch], sees: Any, *needs: Any) -> Goal:
     made = goal(sentence, sees=sees, needs=needs)(steps)
     return made._replace(name=name)
 
@@ -126,7 +126,7 @@ def _one(name: str, sentence: str, fits: Callable[[Any], bool], sees: Any, *need
 
 
 @goal("Two failures in a row ask for different waits.", sees=[Backoff, Prompt])
-def two_different_retry_afters() -> Watch:
+def two_different_retry_afters() -> GoalWatch:
     """A wait that is kept from the first one would be wrong."""
     last = None
     while True:
@@ -140,7 +140,7 @@ def two_different_retry_afters() -> Watch:
 
 
 @goal("Three model calls fail in a row.", sees=[Classified, Finish, Prompt])
-def three_failures_in_a_row() -> Watch:
+def three_failures_in_a_row() -> GoalWatch:
     """The delays double, and the counter nears its limit."""
     failures = 0
     while failures < _MANY_FAILURES:
@@ -148,7 +148,7 @@ def three_failures_in_a_row() -> Watch:
 
 
 @goal("Two tools run at once, and one of them takes too long.", sees=[ToolStarted, ToolResult])
-def parallel_batch_with_one_timeout() -> Watch:
+def parallel_batch_with_one_timeout() -> GoalWatch:
     """The other result must not be lost."""
     running, both = 0, False
     while True:
@@ -165,7 +165,7 @@ def parallel_batch_with_one_timeout() -> Watch:
 
 @goal("A context is compacted between a failure and its retry.",
       sees=[Classified, Compaction, Request], needs=[Feature.COMPACTION])  # fmt: skip
-def compaction_while_retrying() -> Watch:
+def compaction_while_retrying() -> GoalWatch:
     """The retry sends another request than the one that failed."""
     retries = False
     while True:
@@ -179,7 +179,7 @@ def compaction_while_retrying() -> Watch:
 
 
 @goal("Two tools run at once, and the later one returns first.", sees=[ToolStarted, ToolResult])
-def results_out_of_order() -> Watch:
+def results_out_of_order() -> GoalWatch:
     """The results are sent in the order of the calls all the same."""
     started: list[str] = []
     while True:
@@ -193,7 +193,7 @@ def results_out_of_order() -> Watch:
 
 
 @goal("One reply has five calls or more.", sees=[ToolCall, Finish])
-def many_calls_in_one_reply() -> Watch:
+def many_calls_in_one_reply() -> GoalWatch:
     """A batch has no bound but the model's."""
     calls = 0
     while calls < _MANY_CALLS:
@@ -201,7 +201,7 @@ def many_calls_in_one_reply() -> Watch:
 
 
 @goal("A tool fails, and then returns in a later call.", sees=[ToolResult])
-def tool_fails_then_returns() -> Watch:
+def tool_fails_then_returns() -> GoalWatch:
     """What failed once is not broken for ever."""
     failed: set[str] = set()
     while True:
@@ -213,7 +213,7 @@ def tool_fails_then_returns() -> Watch:
 
 
 @goal("Three messages of the user wait at once.", sees=[Queued, Request])
-def three_messages_wait() -> Watch:
+def three_messages_wait() -> GoalWatch:
     """Their order, and how many are taken at once, matter then."""
     waiting = 0
     while waiting < _THREE:
@@ -221,7 +221,7 @@ def three_messages_wait() -> Watch:
 
 
 @goal("A conversation has three runs.", sees=[Ended])
-def third_run() -> Watch:
+def third_run() -> GoalWatch:
     """What a run leaves behind is there in the next."""
     for _ in range(_THREE):
         yield
@@ -229,7 +229,7 @@ def third_run() -> Watch:
 
 @goal("A run ends at its step limit after two compactions.", sees=[Ended],
       needs=[Feature.COMPACTION])  # fmt: skip
-def step_limit_at_the_compaction_bound() -> Watch:
+def step_limit_at_the_compaction_bound() -> GoalWatch:
     """Two limits are reached at once."""
     while True:
         entry = yield
@@ -239,7 +239,7 @@ def step_limit_at_the_compaction_bound() -> Watch:
 
 @goal("The context is compacted twice without a reply between.", sees=[Compaction, Finish],
       needs=[Feature.COMPACTION])  # fmt: skip
-def two_compactions_in_a_row() -> Watch:
+def two_compactions_in_a_row() -> GoalWatch:
     """The second one shortens what the first one left."""
     in_a_row = 0
     while in_a_row < 2:  # noqa: PLR2004 - two of them
@@ -249,7 +249,7 @@ def two_compactions_in_a_row() -> Watch:
 @goal("The user sends a message while the context is compacted.",
       sees=[Request, Queued, Compaction],
       needs=[Feature.COMPACTION, Feature.QUEUE])  # fmt: skip
-def message_during_compaction() -> Watch:
+def message_during_compaction() -> GoalWatch:
     """It is neither lost nor summarised."""
     yield from _directly(_summary, _a(Queued))
 

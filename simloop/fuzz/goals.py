@@ -14,7 +14,7 @@ from simloop.fuzz.settings import Abilities
 from simloop.kernel.machine import Feature
 from simloop.trace.entries import AnyEntry, Boundary
 
-Watch: TypeAlias = Generator[None, Any, None]
+GoalWatch: TypeAlias = Generator[None, Any, None]
 """A generator that is sent entries, and returns when the goal is reached."""
 
 _AT_BOUNDARY = frozenset(get_args(Boundary))
@@ -27,7 +27,7 @@ class Goal(NamedTuple):
     sentence: str
     sees: tuple[type[AnyEntry], ...]
     needs: frozenset[Feature]
-    watch: Callable[[], Watch]
+    watch: Callable[[], GoalWatch]
 
     def can_be_reached(self, abilities: Abilities) -> bool:
         """Return whether runs of a loop may reach this goal."""
@@ -38,10 +38,10 @@ class Goal(NamedTuple):
 
 def goal(
     sentence: str, *, sees: Iterable[type[AnyEntry]], needs: Iterable[Feature] = ()
-) -> Callable[[Callable[[], Watch]], Goal]:
+) -> Callable[[Callable[[], GoalWatch]], Goal]:
     """Make a goal from a generator function, under the function's name with hyphens."""
 
-    def make(watch: Callable[[], Watch]) -> Goal:
+    def make(watch: Callable[[], GoalWatch]) -> Goal:
         name = watch.__name__.replace("_", "-")
         return Goal(name, sentence, tuple(sees), frozenset(needs), watch)
 

@@ -63,7 +63,7 @@ class Breach(NamedTuple):
         return cls(name, text, SENTENCES.get(name, "A run raises no error."))
 
 
-class Played(NamedTuple):
+class PlayedWorld(NamedTuple):
     """A run that was made, and the breach that it showed."""
 
     prepared: PreparedRun
@@ -74,7 +74,7 @@ UNJUDGED = choose(Subject(), ())
 """No invariants: such a run shows only the errors that it raises."""
 
 
-def play(plan: Plan, invariants: Chosen, seed: int | None = None) -> Played:
+def play(plan: Plan, invariants: Chosen, seed: int | None = None) -> PlayedWorld:
     """Play a world, and end its run at the first violation of an invariant.
 
     Raises ScenarioError for a world that cannot be played.
@@ -96,7 +96,7 @@ def play(plan: Plan, invariants: Chosen, seed: int | None = None) -> Played:
     else:
         judge.end()
     judge.tell = None  # so that nothing of the run refers to itself
-    return Played(prepared, _breach(judge.violations, prepared, error))
+    return PlayedWorld(prepared, _breach(judge.violations, prepared, error))
 
 
 def _breach(

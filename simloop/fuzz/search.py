@@ -24,7 +24,7 @@ from simloop.fuzz.goal_list import GOALS
 from simloop.fuzz.goals import Goals
 from simloop.fuzz.library import bundled_scenarios, world_of
 from simloop.fuzz.paths import worlds_of_paths
-from simloop.fuzz.play import UNJUDGED, Breach, Played, chosen_for, play
+from simloop.fuzz.play import UNJUDGED, Breach, PlayedWorld, chosen_for, play
 from simloop.fuzz.scripts import Weights, weights_of_family
 from simloop.fuzz.settings import Abilities, with_one_changed
 from simloop.fuzz.swarm import Arm
@@ -304,7 +304,7 @@ def _with_limits_of(loop: GivenLoop) -> Scenario:
     return Scenario(prompt="Do the work.", limits=Limits(**limits))
 
 
-def _has_ended(played: Played) -> bool:
+def _has_ended(played: PlayedWorld) -> bool:
     """Return whether a run came to its end; to follow a runaway only makes more of them."""
     return len(played.prepared.endings) > len(played.prepared.scenario.then)
 

@@ -1,6 +1,6 @@
 from simloop import Reply, Scenario, Trigger, run
 from simloop.fuzz.goal_list import GOALS
-from simloop.fuzz.goals import Goals, Watch, goal
+from simloop.fuzz.goals import Goals, GoalWatch, goal
 from simloop.fuzz.play import chosen_for, play
 from simloop.fuzz.settings import Abilities
 from simloop.kernel.machine import Feature
@@ -9,18 +9,18 @@ from simloop.trace.entries import AnyEntry, Finish, Hook, Request
 
 
 @goal("A run has two requests.", sees=[Request])
-def two_requests() -> Watch:
+def two_requests() -> GoalWatch:
     yield
     yield
 
 
 @goal("A hook runs.", sees=[Hook])
-def a_hook() -> Watch:
+def a_hook() -> GoalWatch:
     yield
 
 
 @goal("A reply ends.", sees=[Finish], needs=[Feature.QUEUE])
-def a_reply() -> Watch:
+def a_reply() -> GoalWatch:
     yield
 
 
