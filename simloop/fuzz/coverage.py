@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 from simloop.trace import entries
-from simloop.trace.entries import AnyEntry
+from simloop.trace.entries import AnyEntry, Prompt, Transition
 
 TakenEdge: TypeAlias = tuple[str, type, str]
 """An edge of a machine's map: the state, the signal and the next state."""
@@ -57,17 +57,15 @@ class Coverage:
         state = _START
         last: TakenEdge | None = None
         for entry in record:
-            if type(entry) is entries.Transition:
+            if type(entry) is Transition:
                 edge = (state, type(entry.signal), entry.state)
                 reached.add((last, edge, site))
                 edges.add(edge)
                 state, last = entry.state, edge
-            elif type(entry) is entries.Prompt:
+            elif type(entry) in _SITES:
+                site = _SITES[type(entry)](entry)
+            elif type(entry) is Prompt:
                 state, last = _START, None
-            else:
-                found = _SITES.get(type(entry))
-                if found is not None:
-                    site = found(entry)
 
     def _pairs_of_entries(self, record: Iterable[AnyEntry]) -> None:
         reached = self.reached

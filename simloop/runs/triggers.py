@@ -16,16 +16,29 @@ _PARTS = frozenset(
 )
 
 
+class _Names(dict[type[AnyEntry], tuple[str, ...]]):
+    """The names by which a trigger may await an entry, by its kind; made on first use."""
+
+    def __missing__(self, kind: type[AnyEntry]) -> tuple[str, ...]:
+        name = str(kind.__struct_config__.tag)
+        self[kind] = (name, "part") if name in _PARTS else (name,)
+        return self[kind]
+
+
+_NAMES = _Names()
+
+
 class Triggers:
     """A listener of a recorder, which schedules an action when an awaited entry is recorded."""
 
     def __init__(self, loop: VirtualLoop) -> None:
         self._loop = loop
         self._set: dict[tuple[str, int], list[Callable[[], None]]] = {}
-        self._seen: dict[str, int] = {}
+        self._seen: dict[str, int] = {}  # of the awaited entries
 
     def set(self, trigger: Trigger, act: Callable[[], None]) -> None:
         """Schedule `act` after the entry that `trigger` names."""
+        self._seen.setdefault(str(trigger.after), 0)
         self._set.setdefault((str(trigger.after), trigger.nth), []).append(act)
 
     def has_shown(self, trigger: Trigger) -> bool:
@@ -34,8 +47,9 @@ class Triggers:
 
     def __call__(self, entry: AnyEntry) -> None:
         """Count the entry, and schedule the actions that wait for it."""
-        kind = str(type(entry).__struct_config__.tag)
-        for name in (kind, "part") if kind in _PARTS else (kind,):
-            seen = self._seen[name] = self._seen.get(name, 0) + 1
-            for act in self._set.get((name, seen), ()):
-                self._loop.call_soon(act)
+        seen = self._seen
+        for name in _NAMES[type(entry)]:
+            if name in seen:
+                seen[name] += 1
+                for act in self._set.get((name, seen[name]), ()):
+                    self._loop.call_soon(act)

@@ -26,7 +26,7 @@ _ZERO = Counters(0, 0, 0)
 @invariant(
     "The counters of a run are those of its trace: steps of replies, compactions and errors.",
     "BUGS.md E1, E2",
-    sees=[Prompt, Transition, Ended],
+    sees=[Prompt, signals.ModelReplied, signals.ContextCompacted, Counters, Ended],
     needs=[Need.MACHINE],
 )
 def counters_tell_the_trace(subject: Subject) -> Watch:
@@ -91,7 +91,7 @@ def _values(names: Sequence[str]) -> Callable[[object], Any]:
 @invariant(
     "A counter that bounds a run never falls, and rises by one or by the steps of a reply.",
     "BUGS.md E1, B17, C1",
-    sees=[Transition],
+    sees=[Counters],
     needs=[Need.MACHINE],
 )
 def counters_never_fall(subject: Subject) -> Watch:
@@ -125,7 +125,7 @@ def _declared(machine: Machine) -> dict[str, Bound]:
 @invariant(
     "Each failure before a retry, each step and each compaction costs one, whatever came between.",
     "BUGS.md A11, A12, B17",
-    sees=[Transition],
+    sees=[effects.Backoff, Counters],
     needs=[Need.MACHINE],
 )
 def each_try_costs(subject: Subject) -> Watch:

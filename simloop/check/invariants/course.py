@@ -5,6 +5,7 @@ Not here: the context that the effects lead to (ledger.py), and judging (the inv
 to keep: an abort that the engine only notes is not delivered, so the machine does not get it.
 """
 
+from operator import attrgetter
 from typing import Any
 
 from simloop.check.invariants.ledger import TABLE, Ledger
@@ -21,6 +22,7 @@ from simloop.kernel.signals import (
     Signal,
     WallClockExpired,
 )
+from simloop.messages import Counters
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 from simloop.trace.facts import Facts
@@ -56,13 +58,17 @@ class Course:
         self.moves = self.rounds = 0
         self.since: dict[object, int] = {}
         self._counts: dict[object, int] = {}
+        given = [*machine.bounds.values(), *getattr(machine, "thresholds", {}).values()]
+        self._values = attrgetter(*_COUNTERS, *(bound.counter for bound in given))
+        self._last_values: tuple[int, ...] | None = None
+        self._last_counters: Counters | None = None
         self._flags_abort = settings.on_abort is not OnAbort.END_RUN
 
     def read(self, entry: AnyEntry) -> object:
         """Add the next entry, after the facts have read it; return its kind or its moment.
 
         A moment is a tuple of what an invariant can see: for a transition its signal, the last
-        effect and the state to which it leads, by type.
+        effect and the state to which it leads, by type, and `Counters` if counters have changed.
         """
         kind = type(entry)
         if kind is entries.Transition:
@@ -115,9 +121,14 @@ class Course:
             self.asked = ()
         self.ledger.follow(signal, self.asked, stopped=self.stopped)
         effect = type(self.asked[-1]) if self.asked else None
-        return entries.Transition, kind, effect, type(self.run.state)
+        values, counters = self._values(self.run), entry.counters
+        if values == self._last_values and counters is self._last_counters:
+            return entries.Transition, kind, effect, type(self.run.state)
+        self._last_values, self._last_counters = values, counters
+        return entries.Transition, kind, effect, type(self.run.state), Counters
 
 
+_COUNTERS = "error_count", "total_steps", "compaction_attempts"
 _AFTER_COMPACTION = (entries.Request, Shortened)
 _NOTED = (entries.Transition, AbortRequested)
 _COUNTED = frozenset({entries.Compaction, entries.Backoff, entries.Classified})

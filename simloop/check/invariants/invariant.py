@@ -14,6 +14,7 @@ from simloop.check.invariants.subject import Subject
 from simloop.kernel.effects import Effect
 from simloop.kernel.signals import Signal
 from simloop.kernel.states import State
+from simloop.messages import Counters
 from simloop.trace.entries import AnyEntry, Footer
 
 Watch: TypeAlias = Generator[None, Any, str]
@@ -30,11 +31,12 @@ class Need(StrEnum):
     SCENARIO = "scenario"  # the scenario of the run: its tools, hooks and replies
 
 
-Kind: TypeAlias = type[AnyEntry | Footer | Signal | Effect | State | Shortened]
+Kind: TypeAlias = type[AnyEntry | Footer | Signal | Effect | State | Shortened | Counters]
 """What an invariant sees.
 
 A kind of entries; or, of the transitions, those on a signal, those whose last effect is of a type,
-or those that lead to a state; or the main requests that have a shortened context.
+those that lead to a state, or those that change counters; or the main requests that have a
+shortened context.
 """
 
 
