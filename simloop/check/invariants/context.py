@@ -48,13 +48,14 @@ def newest_user_message(subject: Subject) -> Watch:
     """
     facts, exact = subject.facts, subject.machine is not None
     waiting: list[str] = []  # the messages of the queue that no request has had
-    newest = ""
+    prompt = newest = ""
     is_first = False
     while True:
         entry = yield
         kind = type(entry)
         if kind is Prompt:
-            newest, is_first = entry.text, True
+            prompt = newest = entry.text
+            is_first = True
         elif kind is Queued:
             waiting.append(entry.text)
         elif entry.purpose == "main":
@@ -67,9 +68,11 @@ def newest_user_message(subject: Subject) -> Watch:
                 return f"request {entry.number} does not hold the user's message {newest!r:.80}"
             is_first = False
             for message in entry.added if waiting else ():
-                if type(message) is UserMessage and message.text in waiting:
+                # A message that came in the run before stands before the prompt.
+                if type(message) is UserMessage and message.text in (prompt, *waiting):
                     newest = message.text
-                    waiting.remove(newest)
+                    if newest in waiting:
+                        waiting.remove(newest)
 
 
 def _holds(request: SentRequest, text: str, *, exact: bool) -> bool:

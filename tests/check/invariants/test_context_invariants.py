@@ -157,6 +157,8 @@ GOOD = [
     .request([GO, said("Yes."), UserMessage("So?"), said("No."), MORE]).replied("So.")
     .add(entries.Compaction, strategy="", forced=True, tokens_before=9, tokens_after=1)
     .request([said("No."), MORE]),
+    compacted(Recording().prompt().queued("And?").stop().ended().prompt("So?")
+              .request([GO, MORE, UserMessage("So?")]).failed()).request([UserMessage("So?")]),
     looked().request(LOOKED).replied("Done.").ended().prompt("And?")
     .request([*LOOKED, said("Done."), MORE]),
     asked().text("Half").failed().request([GO]).replied("Half").queued("And?")
