@@ -1,6 +1,7 @@
 """The arms of the benchmark: the ways to look for a fault, each with its cost.
 
-A rule that the correct loop breaks too, in the same scenario, is a false alarm and finds nothing.
+A finding is a false alarm if the correct loop breaks the rule too, in the same scenario, or if the
+faulty loop does not break it in a run of the scenario alone.
 """
 
 import asyncio
@@ -66,7 +67,7 @@ def searched(arm: Arm) -> Callable[[Fault, int, float], Trial]:
                 continue
             world = finding.scenario
             clean = breach_of(world, alone)
-            if clean is not None and clean.name == finding.name:
+            if not finding.reproduced or (clean is not None and clean.name == finding.name):
                 alarms.append(finding.name)
                 continue
             trial = Trial(search.runs, search.cpu_s, finding.name, alarms=tuple(alarms))
