@@ -23,7 +23,7 @@ from simloop.kernel.states import Finished
 from simloop.messages import FinishReason, Outcome
 from simloop.prove.graph import Lasso
 from simloop.prove.likeness import Difference
-from simloop.prove.visited import Step, Violation
+from simloop.prove.visited import RuleViolation, Step
 from simloop.runs.simulation import Simulation
 from simloop.scenario.designs import LoopOptions
 from simloop.scenario.expect import Expect
@@ -108,7 +108,7 @@ def scenario_of_lasso(lasso: Lasso, *, loop: str, limits: Limits, options: LoopO
 
 
 def scenario_of_violation(
-    violation: Violation, *, loop: str, limits: Limits, options: LoopOptions
+    violation: RuleViolation, *, loop: str, limits: Limits, options: LoopOptions
 ) -> Scenario:
     """Return a scenario that leads to `violation`; a run that has not ended there is cut off.
 

@@ -33,7 +33,7 @@ from simloop.kernel.names import NAMES
 from simloop.kernel.policies import OnAbort
 from simloop.kernel.signals import Signal
 from simloop.prove import bursts, counting, rules, stopping
-from simloop.prove.visited import Graph, Violation
+from simloop.prove.visited import Graph, RuleViolation
 
 MAX_NODES = 1_000_000
 """The exploration stops after this many nodes, about a gigabyte, as for an unbounded counter."""
@@ -59,7 +59,7 @@ def without_collections() -> Iterator[None]:
 @without_collections()
 def explore(
     machine: Machine, limits: Limits, say: Say = lambda _: None
-) -> tuple[Graph, list[Violation], set[Edge]]:
+) -> tuple[Graph, list[RuleViolation], set[Edge]]:
     """Visit every run of `machine`; return the graph, the violations and the edges taken.
 
     Raises RunawayRun past `MAX_NODES`: then the machine counts something that has no bound.
@@ -82,11 +82,11 @@ class _Explorer:
         self._numbers: dict[tuple[Run, tuple[Effect, ...]], int] = {}
         self._arrivals: dict[tuple[Effect, ...], tuple[Signal, ...]] = {}
         self._graph = Graph()
-        self._violations: dict[str | tuple[type, ...], Violation] = {}
+        self._violations: dict[str | tuple[type, ...], RuleViolation] = {}
         self._taken: set[Edge] = set()
         self._judged: set[tuple[Struct, tuple[Effect, ...]]] = set()
 
-    def explore(self) -> tuple[Graph, list[Violation], set[Edge]]:
+    def explore(self) -> tuple[Graph, list[RuleViolation], set[Edge]]:
         graph = self._graph
         if not self._visit_all(MAX_NODES):
             raise _runaway(graph)
@@ -221,12 +221,12 @@ class _Explorer:
     def _find_all(self, wrong: Iterable[rules.Wrong]) -> None:
         for node, what, then in wrong:
             if what not in self._violations:
-                self._violations[what] = Violation(what, self._graph.way_to(node, then))
+                self._violations[what] = RuleViolation(what, self._graph.way_to(node, then))
 
     def _find(self, node: int, what: str, same: tuple[type, ...] = ()) -> None:
         """Record the first violation of each `same`, which has the shortest counterexample."""
         if (same or what) not in self._violations:
-            self._violations[same or what] = Violation(what, self._graph.way_to(node))
+            self._violations[same or what] = RuleViolation(what, self._graph.way_to(node))
 
 
 def arrivals_at(asked: Iterable[Effect], most_steps: int) -> tuple[Signal, ...]:

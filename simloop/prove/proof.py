@@ -26,7 +26,7 @@ from simloop.prove.graph import (
     shortest_lasso,
     trapped,
 )
-from simloop.prove.visited import Graph, Step, Violation
+from simloop.prove.visited import Graph, RuleViolation, Step
 
 # Limits that the simulator heeds, or whose rule is one of its own (rules.mistakes_bursts).
 _OF_THE_WORLD = ("max_wall_clock", "max_steps_per_round")
@@ -67,7 +67,7 @@ class Proof:
     endings: Mapping[Finished, tuple[Step, ...]]
     untaken: Mapping[Edge, str]
     edges: int
-    violations: tuple[Violation, ...]
+    violations: tuple[RuleViolation, ...]
     followed: bool = True
     endless: str = ""
 
@@ -136,18 +136,18 @@ def _endless(machine: Machine) -> str:
 
 def _wrongly_endless(
     machine: Machine, graph: Graph, order: Mapping[int, list[int]] | None
-) -> Iterator[Violation]:
+) -> Iterator[RuleViolation]:
     """Yield a violation for an untrue `endless`, which would hide a later endless run."""
     if _endless(machine) and order is not None and not graph.cut:
-        yield Violation("every run ends, though the machine is declared `endless`", ())
+        yield RuleViolation("every run ends, though the machine is declared `endless`", ())
 
 
-def _traps(graph: Graph) -> Iterator[Violation]:
+def _traps(graph: Graph) -> Iterator[RuleViolation]:
     """Yield a violation for the first state that has ways out, but none to an end."""
     node = trapped(graph)
     if node is not None:
         state = NAMES[type(graph.runs[node].state)]
-        yield Violation(f"{state} has no way to an end but from outside", graph.way_to(node))
+        yield RuleViolation(f"{state} has no way to an end but from outside", graph.way_to(node))
 
 
 def _lasso(graph: Graph, through: str, *, ends: bool) -> Lasso | None:

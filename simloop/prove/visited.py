@@ -24,7 +24,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Violation:
+class RuleViolation:
     """Something wrong with a machine, and the shortest way there."""
 
     what: str

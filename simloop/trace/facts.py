@@ -17,7 +17,7 @@ _REMEMBERED = 16
 """The number of earlier requests that are kept; one of the last 8 is the base of the next."""
 
 
-class Reply:
+class ReceivedReply:
     """The reply to one request, as far as it has arrived.
 
     `is_closed` is set by a finish, an error or the end of the stream. `fault` is the failure as it
@@ -73,7 +73,7 @@ class Facts:
         self.kept = 0
         self.added: Sequence[Message] = ()
         self.goes_on = False
-        self.replies: dict[int, Reply] = {}
+        self.replies: dict[int, ReceivedReply] = {}
         self.asked: dict[str, int] = {}
         self.stray: AnyEntry | None = None
         self.running: dict[str, list[entries.ToolStarted]] = {}
@@ -81,7 +81,7 @@ class Facts:
         self.sent: dict[int, Request] = {}
 
     @property
-    def reply(self) -> Reply | None:
+    def reply(self) -> ReceivedReply | None:
         """Return the reply to the newest main request, or None before the first one of a run."""
         return None if self.request is None else self.replies.get(self.request.number)
 
@@ -106,7 +106,7 @@ class Facts:
     def _send(self, entry: entries.Request) -> None:
         request = self._whole(entry)
         self.sent[entry.number] = request
-        self.replies[entry.number] = Reply(entry.purpose, entry.at_ns)
+        self.replies[entry.number] = ReceivedReply(entry.purpose, entry.at_ns)
         for kept in (self.sent, self.replies):
             if len(kept) > _REMEMBERED:
                 del kept[next(iter(kept))]

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from simloop.errors import RunawayRun
-from simloop.virtual.memory import Memory, State
+from simloop.virtual.memory import GeneratorState, Memory
 from simloop.virtual.seeds import Seeds
 from simloop.virtual.waiting import callers_place
 
@@ -245,13 +245,13 @@ class SharedDraws:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._memory = Memory(_GLOBAL_RANDOM)
-        self._saved: State | None = None
+        self._saved: GeneratorState | None = None
         self._outside: random.Random | None = None
-        self._baseline: State | None = None
+        self._baseline: GeneratorState | None = None
         self._mixed = False
         # Most simulations have the seed of the one before them, and seeding takes longer than this.
         self._seed: int | None = None
-        self._seeded: State | None = None
+        self._seeded: GeneratorState | None = None
 
     def begin(self, seeds: Seeds) -> None:
         """Seed the generator for a simulation while no other runs."""

@@ -32,7 +32,7 @@ def addresses(objects: tuple[Any, ...]) -> bytes:
     return ctypes.string_at(id(objects) + tuple.__basicsize__, size)
 
 
-class State(NamedTuple):
+class GeneratorState(NamedTuple):
     """The state of a generator: its numbers, and the half of a pair that `gauss` has kept."""
 
     numbers: bytes
@@ -46,10 +46,10 @@ class Memory:
         self._generator: Any = generator
         self._numbers = (ctypes.c_char * _SIZE).from_address(id(generator) + _HEAD)
 
-    def read(self) -> State:
+    def read(self) -> GeneratorState:
         """Return the state."""
-        return State(self._numbers.raw, self._generator.gauss_next)
+        return GeneratorState(self._numbers.raw, self._generator.gauss_next)
 
-    def write(self, state: State) -> None:
+    def write(self, state: GeneratorState) -> None:
         """Replace the state."""
         self._numbers.raw, self._generator.gauss_next = state

@@ -27,7 +27,7 @@ from simloop.loops.opencode_options import OpencodeOptions, Steps
 from simloop.messages import FinishReason, Outcome
 from simloop.prove.graph import Lasso
 from simloop.prove.proof import Proof, prove
-from simloop.prove.visited import Step, Violation
+from simloop.prove.visited import RuleViolation, Step
 from simloop.runs.registry import machine_for
 from simloop.scenario.designs import LoopOptions, names
 from simloop.scenario.loader import parse_scenario
@@ -314,13 +314,13 @@ def test_the_way_to_what_is_wrong_runs_as_it_is_written(broken: Change) -> None:
 
 
 def test_what_is_wrong_from_the_start_needs_no_scenario() -> None:
-    violation = Violation("ready cannot be left", ())
+    violation = RuleViolation("ready cannot be left", ())
     with pytest.raises(ScenarioError, match="before anything has happened"):
         scenario_of_violation(violation, loop="pi", limits=SMALL, options=OPTIONS)
 
 
 def test_an_end_that_no_run_can_have_is_refused() -> None:
     state = Finished(cast("Outcome", "great"))
-    violation = Violation("no outcome", (Step(signals.Began(), Run(state), ()),))
+    violation = RuleViolation("no outcome", (Step(signals.Began(), Run(state), ()),))
     with pytest.raises(ScenarioError, match="no run can end as 'great'"):
         scenario_of_violation(violation, loop="pi", limits=SMALL, options=OPTIONS)

@@ -8,7 +8,7 @@ from simloop.cli.proof_text import proof_lines
 from simloop.kernel.limits import Limits
 from simloop.loops.react import ReactLoop
 from simloop.prove.proof import prove
-from simloop.prove.visited import Violation
+from simloop.prove.visited import RuleViolation
 
 
 def counterexample_shown(length: int) -> list[str]:
@@ -17,7 +17,7 @@ def counterexample_shown(length: int) -> list[str]:
     proof = prove(ReactLoop(limits), limits)
     steps = max(proof.endings.values(), key=len)[:length]
     assert len(steps) == length
-    told = list(proof_lines(replace(proof, violations=(Violation("It.", steps),)), limits, {}))
+    told = list(proof_lines(replace(proof, violations=(RuleViolation("It.", steps),)), limits, {}))
     return [line.strip() for line in told[told.index("WRONG        It.") + 1 :]]
 
 

@@ -28,7 +28,7 @@ from simloop.kernel.effects import Effect
 from simloop.kernel.machine import IllegalSignal
 from simloop.kernel.names import NAMES
 from simloop.kernel.signals import Signal
-from simloop.prove.visited import Violation
+from simloop.prove.visited import RuleViolation
 from simloop.runs.registry import machine_for
 from simloop.scenario.designs import names
 
@@ -160,7 +160,7 @@ def named(broken: Change) -> str:
     return f"{broken.loop}: {broken.name}"
 
 
-def violation(found: Sequence[Violation], *words: str) -> Violation:
+def violation(found: Sequence[RuleViolation], *words: str) -> RuleViolation:
     """The violation that has all these words."""
     fitting = [one for one in found if set(words) <= set(one.what.replace(",", " ").split())]
     assert fitting, f"nothing about {words} in {[one.what for one in found]}"

@@ -8,13 +8,13 @@ from faulty import WIDE, Fault, Twisted, keep
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import AbortRule, Machine
 from simloop.prove.explore import explore
-from simloop.prove.visited import Violation
+from simloop.prove.visited import RuleViolation
 from simloop.runs.registry import machine_for
 
 FOUND = [fault for fault in FAULTS if not fault.spec]
 
 
-def violations(machine: Machine, limits: Limits = WIDE) -> list[Violation]:
+def violations(machine: Machine, limits: Limits = WIDE) -> list[RuleViolation]:
     return explore(machine, limits)[1]
 
 

@@ -11,7 +11,7 @@ from simloop.check.invariants.subject import Subject
 from simloop.check.invariants.waits import NS_PER_MS, asked_ns, wait_range
 from simloop.messages import Fault, FinishReason, Outcome
 from simloop.trace.entries import Ended, Prompt, Request
-from simloop.trace.facts import Facts, Reply
+from simloop.trace.facts import Facts, ReceivedReply
 from simloop.virtual.border import EPOCH_NS
 
 _STRAY_NS = 1_000
@@ -19,7 +19,7 @@ _STRAY_NS = 1_000
 _ANSWERS = frozenset({FinishReason.STOP, FinishReason.TOOL_CALLS, FinishReason.OTHER})
 
 
-def is_useless(reply: Reply) -> bool:
+def is_useless(reply: ReceivedReply) -> bool:
     """Return whether a reply has failed, or has neither text nor the calls that it announces."""
     if reply.finish is None or reply.finish is FinishReason.INTERRUPTED:
         return reply.is_closed
@@ -28,7 +28,7 @@ def is_useless(reply: Reply) -> bool:
     return reply.finish is FinishReason.TOOL_CALLS or not reply.text.strip()
 
 
-def _before(facts: Facts) -> Reply | None:
+def _before(facts: Facts) -> ReceivedReply | None:
     """Return the reply to the main request before the newest one of the run."""
     return None if facts.previous is None else facts.replies.get(facts.previous.number)
 
@@ -175,7 +175,7 @@ class _Spent:
         self.limits = subject.limits
         self.steps = self.errors = 0
 
-    def add(self, reply: Reply | None, *, retried: bool) -> None:
+    def add(self, reply: ReceivedReply | None, *, retried: bool) -> None:
         """Count a reply of the run. An empty one may also be an answer."""
         if reply is not None and reply.is_closed:
             self.steps += reply.finish is not None

@@ -32,7 +32,7 @@ from simloop.trace.entries import (
     ToolResult,
     ToolStarted,
 )
-from simloop.trace.facts import Facts, Reply
+from simloop.trace.facts import Facts, ReceivedReply
 
 
 @invariant(
@@ -136,7 +136,7 @@ def replies_are_kept(subject: Subject) -> Watch:
             return f"{where} has the reply {texts[0]!r:.80}, and the model said {reply.text!r:.80}"
 
 
-def _told(subject: Subject, why: Callable[[Reply], bool]) -> Watch:
+def _told(subject: Subject, why: Callable[[ReceivedReply], bool]) -> Watch:
     """Return the first reply in a request that `why` forbids, and that no other reply said, too.
 
     A reply that the stop of its run cut off may stay, and so may one whose failure the loop had not
@@ -147,7 +147,7 @@ def _told(subject: Subject, why: Callable[[Reply], bool]) -> Watch:
     machine, waits = subject.machine is not None, False
     allowed: set[str] = set()
     forbidden: set[str] = set()
-    reply: Reply | None = None
+    reply: ReceivedReply | None = None
     while True:
         entry = yield
         if type(entry) is Backoff:
@@ -203,7 +203,7 @@ def no_piled_up_replies(subject: Subject) -> Watch:
     """Text that is collected from a stream must not stay for the next one."""
     facts = subject.facts
     said: list[str] = []
-    reply: Reply | None = None
+    reply: ReceivedReply | None = None
     while True:
         entry = yield
         newest = "" if reply is None else reply.text
@@ -315,7 +315,7 @@ def nothing_sent_twice(subject: Subject) -> Watch:
     """The user's messages and the model's replies; equal ones as often as they were said."""
     facts = subject.facts
     said: Counter[tuple[type, str]] = Counter()
-    reply: Reply | None = None
+    reply: ReceivedReply | None = None
     sent: Counter[tuple[type, str]] = Counter()
     while True:
         entry = yield

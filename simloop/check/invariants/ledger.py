@@ -26,7 +26,7 @@ from simloop.messages import (
     UserMessage,
 )
 from simloop.trace import entries
-from simloop.trace.facts import Facts, Reply
+from simloop.trace.facts import Facts, ReceivedReply
 
 _MANY = 1_000_000
 
@@ -64,7 +64,7 @@ class Ledger:
         self._open: Shortened | None = None
         self._added: list[Message] = []
         self.waited: tuple[entries.Queued, ...] = ()
-        self._reply: Reply | None = None
+        self._reply: ReceivedReply | None = None
         self._thoughts: list[str] = []
         self.tries: list[Message] = []
         self._taking: effects.TakeQueued | None = None
@@ -78,7 +78,7 @@ class Ledger:
         self._closed_as: bool | None = None
         self._said = False
         self._sent, self._verified = 0, 0
-        self._summary: tuple[Sequence[Message], Reply] | None = None
+        self._summary: tuple[Sequence[Message], ReceivedReply] | None = None
         for message in settings.history:
             self._add(message)
 

@@ -11,7 +11,7 @@ from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
 from simloop.messages import FinishReason, Outcome
 from simloop.trace.entries import Ended, Prompt, Request
-from simloop.trace.facts import Reply
+from simloop.trace.facts import ReceivedReply
 
 _CUT = frozenset(
     {
@@ -23,11 +23,11 @@ _CUT = frozenset(
 )
 
 
-def _is_the_models(text: str, replies: dict[int, Reply]) -> bool:
+def _is_the_models(text: str, replies: dict[int, ReceivedReply]) -> bool:
     return not text or any(reply.text == text for reply in replies.values())
 
 
-def _completed(subject: Subject, flaw: Callable[[Reply | None], str]) -> Watch:
+def _completed(subject: Subject, flaw: Callable[[ReceivedReply | None], str]) -> Watch:
     """Return why a run is completed all the same, by its last reply.
 
     An agent that ends with other words than the model's has said how it ended.
@@ -50,7 +50,7 @@ def _completed(subject: Subject, flaw: Callable[[Reply | None], str]) -> Watch:
 def completed_by_a_reply(subject: Subject) -> Watch:
     """A call that failed, a stream that ended without a finish, and no call at all are no end."""
 
-    def flaw(reply: Reply | None) -> str:
+    def flaw(reply: ReceivedReply | None) -> str:
         if reply is None:
             return "no request was sent in it"
         if reply.finish is not None:
@@ -68,7 +68,7 @@ def completed_by_a_reply(subject: Subject) -> Watch:
 def completed_by_a_whole_reply(subject: Subject) -> Watch:
     """The finish reason says so: length, content-filter, error, or a word for a lost provider."""
 
-    def flaw(reply: Reply | None) -> str:
+    def flaw(reply: ReceivedReply | None) -> str:
         cut = reply is not None and reply.finish in _CUT
         return f"its last reply ended with {reply.finish}" if reply and cut else ""
 
@@ -97,7 +97,7 @@ def last_words(subject: Subject) -> Watch:
     facts = subject.facts
     machine = subject.machine is not None
     older: list[str] = []
-    replies: list[Reply] = []
+    replies: list[ReceivedReply] = []
     while True:
         entry = yield
         kind = type(entry)

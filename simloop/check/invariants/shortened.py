@@ -9,7 +9,7 @@ from typing import Any
 
 from simloop.messages import AssistantMessage, Message
 from simloop.trace import entries
-from simloop.trace.facts import Reply
+from simloop.trace.facts import ReceivedReply
 
 
 class Shortened:
@@ -27,7 +27,7 @@ class Shortened:
         self.after: Sequence[Message] = ()
         self.compactions: list[entries.Compaction] = []
         self.removed = self.tokens = 0
-        self.summary: tuple[Sequence[Message], Reply] | None = None
+        self.summary: tuple[Sequence[Message], ReceivedReply] | None = None
 
 
 def tokens_of(message: Message) -> int:

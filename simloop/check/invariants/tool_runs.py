@@ -25,7 +25,7 @@ from simloop.trace.entries import (
     ToolResult,
     ToolStarted,
 )
-from simloop.trace.facts import Reply
+from simloop.trace.facts import ReceivedReply
 from simloop.world.tools import Tool
 
 _CUT = frozenset({FinishReason.LENGTH, FinishReason.ERROR, FinishReason.INTERRUPTED})
@@ -311,7 +311,7 @@ def tools_in_sequence(subject: Subject) -> Watch:
             running[entry.call_id] = entry.name
 
 
-def _asks_for_sequence(reply: Reply | None, tools: Mapping[str, Tool]) -> bool:
+def _asks_for_sequence(reply: ReceivedReply | None, tools: Mapping[str, Tool]) -> bool:
     called = () if reply is None else reply.calls
     return any(call.name in tools and tools[call.name].sequential for call in called)
 
