@@ -137,10 +137,12 @@ def canonical_json(value: Any) -> bytes:
     Raises TypeError or ValueError for values that JSON cannot express: objects, NaN, lone
     surrogates, cycles.
     """
-    text = json.dumps(
-        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    )
-    return text.encode()
+    return _CANONICAL.encode(value).encode()
+
+
+_CANONICAL = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+)
 
 
 def _first_line(function: Callable[..., Any]) -> str:
