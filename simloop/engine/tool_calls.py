@@ -329,7 +329,8 @@ class ToolCalls:
                 hooks = self._hooks.after_tool_call
                 await self._user_code.fire(AFTER_TOOL_CALL, hooks, done, timeouts)
             except asyncio.CancelledError:
-                self._put(index, result, ran=True)  # the run ends, and the tool did run
+                done.restore()  # what the last hook has begun; the changes before it stand
+                self._put(index, done.result, ran=True)  # the run ends, and the tool did run
                 raise
             result = failed(done.failure) if done.failure else done.result
         self._put(index, result, ran=True)

@@ -4,9 +4,21 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from pacing import nap
 from toolcalling import EVERY_ORDER, INVALID, answer, fail, result_of, results, square, started
 
-from simloop import Callbacks, Hooks, Outcome, Reply, Scenario, ToolExecution, ToolResult
+from simloop import (
+    Callbacks,
+    HookIsolation,
+    Hooks,
+    Limits,
+    Outcome,
+    Reply,
+    Scenario,
+    ToolExecution,
+    ToolResult,
+)
+from simloop.kernel.policies import OnHookFailure
 from simloop.messages import ToolMessage
 from simloop.runs.simulation import Simulation
 from simloop.trace import entries
@@ -147,6 +159,30 @@ def test_a_result_that_a_hook_replaces_is_what_the_callback_is_told() -> None:
     callbacks = Callbacks(on_tool_result=lambda _, result: told.append(result.text))
     result_of(square, {"n": 3}, hooks=after(hook), callbacks=callbacks)
     assert told == ["masked"]
+
+
+@pytest.mark.parametrize("limit", [None, 1_000])
+def test_a_result_that_a_hook_replaces_stays_if_a_later_hook_ends_the_run_or_is_stopped(
+    limit: int | None,
+) -> None:
+    def mask(given: Any) -> None:
+        given.result = ToolResult("masked")
+
+    async def spoil(given: Any) -> None:
+        given.result = ToolResult("spoilt")
+        await nap(5)
+        raise ValueError
+
+    scenario = Scenario(
+        prompt="Go.",
+        model=[Reply(call={"square": {"n": 3}})],
+        limits=Limits(max_wall_clock_ms=limit),
+        hook_isolation=HookIsolation(on_failure=OnHookFailure.FAIL_RUN),
+    )
+    hooks = Hooks(after_tool_call=[mask, spoil])
+    run = Simulation(scenario, tools=[square], hooks=hooks).run()
+    told = [e.text for e in run.trace.entries if isinstance(e, entries.Answered)]
+    assert (run.outcome is Outcome.COMPLETED, told) == (False, ["masked"])
 
 
 @pytest.mark.parametrize("wrong", ["masked", None, 5, ToolResult(5)])  # type: ignore[arg-type]
