@@ -75,12 +75,19 @@ def parts_of_open_requests(subject: Subject) -> Watch:
     "BUGS.md D19, D20",
     sees=[Prompt, ToolStarted, ToolResult],
 )
-def results_of_started_tools(subject: Subject) -> Watch:  # noqa: ARG001 - it needs no declaration
-    """A call of an unknown tool, or with wrong arguments, has an error result and no start."""
+def results_of_started_tools(subject: Subject) -> Watch:
+    """A call of an unknown tool, or with wrong arguments, has an error result and no start.
+
+    A tool of an agent may go on after the run, and return in the next one.
+    """
+    keeps = subject.machine is None
     running: dict[str, int] = {}
+    left: dict[str, int] = {}  # by the runs before
     while True:
         entry = yield
         if type(entry) is Prompt:
+            for call_id, count in running.items() if keeps else ():
+                left[call_id] = left.get(call_id, 0) + count
             running.clear()
             continue
         count = running.get(entry.call_id, 0)
@@ -88,6 +95,8 @@ def results_of_started_tools(subject: Subject) -> Watch:  # noqa: ARG001 - it ne
             running[entry.call_id] = count + 1
         elif count:
             running[entry.call_id] = count - 1
+        elif left.get(entry.call_id):
+            left[entry.call_id] -= 1
         elif not entry.is_error:
             return f"a result of call {entry.call_id!r} arrives, and no tool of it runs"
 

@@ -1,5 +1,5 @@
 import pytest
-from recording import Recording
+from recording import Recording, of_machine
 
 from simloop.check.invariants.grammar import (
     elapsed_time,
@@ -73,3 +73,16 @@ def test_a_trace_in_the_right_order_is_not_found(invariant: Invariant) -> None:
     run.request([GO]).text("Ha").failed().after(2).request([GO]).replied("Done.")
     run.ended(text="Done.").queued("Next.").after(1).prompt("Next.").request([GO]).cut()
     assert run.stop().ended(Outcome.ABORTED).found(invariant) == []
+
+
+def test_a_tool_of_an_agent_may_return_once_in_a_later_run() -> None:
+    def run(results: int) -> Recording:
+        made = asked().replied("", "a").started("a").stop().ended(Outcome.ABORTED).prompt()
+        made.request([GO]).replied("", "a").started("a").result("a")
+        for _ in range(results - 1):
+            made.result("a")
+        return made
+
+    assert run(2).found(results_of_started_tools) == []
+    assert run(3).found(results_of_started_tools)
+    assert run(2).found(results_of_started_tools, of_machine())
