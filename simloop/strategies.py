@@ -26,7 +26,7 @@ from simloop.fuzz import scripts, settings
 from simloop.fuzz.choices import Choices, RecordedChoices
 from simloop.fuzz.families import new_settings
 from simloop.fuzz.play import FINISHES, PlayedWorld, chosen_for, play
-from simloop.fuzz.replies import LAST
+from simloop.fuzz.replies import LAST, LAST_SUMMARY
 from simloop.fuzz.scripts import FEATURES, Weights
 from simloop.fuzz.settings import Abilities
 from simloop.fuzz.swarm import Arm
@@ -221,6 +221,7 @@ class LoopStateMachine(RuleBasedStateMachine):
         first = Scenario(prompt=self.prompts[0])
         lacks = choose_loop(first, cast("Any", self._given)).design.unsupported
         self._can_abort = Feature.ABORT not in lacks
+        self._can_compact = Feature.COMPACTION not in lacks
         self._has_triggers = Feature.TRIGGERS not in lacks
 
     @property
@@ -239,6 +240,7 @@ class LoopStateMachine(RuleBasedStateMachine):
             prompt=self.prompts[0],
             then=self.prompts[1:],
             model=[*self.replies, LAST],
+            summaries=[LAST_SUMMARY] if self._can_compact else [],
             tools=dict(self.tools),
             queue=self.queue,
             abort=self.abort,

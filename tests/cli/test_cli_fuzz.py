@@ -61,6 +61,7 @@ def test_a_failure_is_written_as_a_scenario_that_fails(agent: str, tmp_path: Pat
     assert breach.name == rule
 
 
+@pytest.mark.slow
 def test_equal_seeds_give_equal_reports_but_for_the_times(agent: str) -> None:
     reports = [fuzz("--runs", "150", "--seed", "7", "--loop", agent).stdout for _ in range(2)]
     assert timeless(reports[0]) == timeless(reports[1])
@@ -79,6 +80,7 @@ def test_an_unknown_loop_is_a_wrong_use() -> None:
     assert fuzz("--loop", "referense").exit_code == 2
 
 
+@pytest.mark.slow
 def test_another_loop_that_does_not_do_the_same_is_a_failure(tmp_path: Path) -> None:
     loops = ("--loop", "differing:Plain", "--against", "differing:Lazy")
     result = fuzz("--runs", "100", *loops, "--out", str(tmp_path / "found"))
@@ -90,6 +92,7 @@ def test_another_loop_that_does_not_do_the_same_is_a_failure(tmp_path: Path) -> 
     assert len(load_scenario(file).model) <= 2
 
 
+@pytest.mark.slow
 def test_findings_that_shrink_to_one_scenario_have_one_file(tmp_path: Path) -> None:
     loops = ("--loop", "differing:Plain", "--against", "differing:Polite")
     result = fuzz("--runs", "100", *loops, "--out", str(tmp_path / "found"))
@@ -110,6 +113,7 @@ def test_the_scenarios_to_begin_with_can_be_named(tmp_path: Path) -> None:
     assert "60 runs of react" in result.stdout
 
 
+@pytest.mark.slow
 def test_a_failure_is_shrunk_before_it_is_written(agent: str, tmp_path: Path) -> None:
     fuzz("--runs", "100", "--loop", agent, "--out", str(tmp_path))
     found = [load_scenario(file) for file in tmp_path.glob("*.simloop.yaml")]

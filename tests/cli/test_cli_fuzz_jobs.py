@@ -42,6 +42,7 @@ def test_a_chunk_finds_the_same_each_time_but_for_its_times() -> None:
     assert found(1) != found(2)
 
 
+@pytest.mark.slow
 def test_a_search_is_resumed_where_it_ended(tmp_path: Path) -> None:
     jobs = Jobs(file=tmp_path / "c.sqlite")
     first = search_in_chunks(SETTINGS, jobs, 40, None)

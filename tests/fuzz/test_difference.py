@@ -32,6 +32,7 @@ def test_an_agent_that_is_written_anew_does_the_same() -> None:
     assert difference(LONG, Plain, written_anew) is None
 
 
+@pytest.mark.slow
 def test_it_does_the_same_in_generated_worlds() -> None:
     search = Search(Plain, against=written_anew, invariants=())
     assert [finding.breach for finding in search.run(runs=300)] == []
@@ -86,6 +87,7 @@ def test_a_world_that_one_of_the_loops_cannot_have_is_the_authors_mistake() -> N
         difference(scenario, "reference", Plain)
 
 
+@pytest.mark.slow
 def test_a_search_finds_worlds_in_which_two_loops_differ_and_confirms_them() -> None:
     search = Search(Plain, against=Lazy, invariants=())
     findings = list(search.run(runs=200))

@@ -1,3 +1,5 @@
+import pytest
+
 from simloop import Limits, Reply, Scenario
 from simloop.fuzz.library import bundled_scenarios, world_of
 from simloop.fuzz.replies import LAST, LAST_SUMMARY, TOOLS
@@ -7,6 +9,7 @@ from simloop.runs.design import UNSUPPORTED_BY_AGENTS
 AGENT = Abilities(UNSUPPORTED_BY_AGENTS, has_engine=False, ends=False)
 
 
+@pytest.mark.slow
 def test_most_bundled_scenarios_are_worlds_of_the_reference_loop() -> None:
     scenarios = list(bundled_scenarios())
     worlds = [world_of(each, Abilities(), "reference") for each in scenarios]

@@ -87,6 +87,7 @@ limits: {max_error_count: 9}
     ]
 
 
+@pytest.mark.slow
 def test_a_failure_by_chance_is_shrunk_to_planned_faults() -> None:
     storm = with_content(content(STORM), counters={"error_count": 0})
     found = shrink(storm, seconds=600)

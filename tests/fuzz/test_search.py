@@ -54,6 +54,7 @@ def test_a_faulty_agent_is_found_by_the_name_of_the_invariant() -> None:
     assert "bounded-model-calls" in names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arm", Arm)
 def test_nothing_is_found_in_the_reference_loop(arm: Arm) -> None:
     search = Search("reference", seed=3, arm=arm, invariants=BOUND)
@@ -64,6 +65,7 @@ def test_nothing_is_found_in_the_reference_loop(arm: Arm) -> None:
     assert report.virtual_s > 0
 
 
+@pytest.mark.slow
 def test_a_search_is_a_function_of_its_seed() -> None:
     def found(seed: int) -> list[tuple[str, int, str]]:
         search = Search(CountsNoFailure, seed=seed)
@@ -87,6 +89,7 @@ def test_an_unknown_loop_is_refused_before_anything_is_run() -> None:
         Search("referense")
 
 
+@pytest.mark.slow
 def test_the_steered_arm_takes_more_edges_than_blind_ones() -> None:
     def edges(arm: Arm) -> int:
         search = Search("reference", seed=1, arm=arm, invariants=[], scenarios=[])
@@ -96,6 +99,7 @@ def test_the_steered_arm_takes_more_edges_than_blind_ones() -> None:
     assert edges(Arm.STEERED) > max(edges(Arm.UNIFORM), edges(Arm.SWARM), edges(Arm.LIMITS))
 
 
+@pytest.mark.slow
 def test_given_scenarios_are_played_and_changed() -> None:
     odd = Scenario(prompt="An odd prompt.", model=[Reply(say="Done.")])
     seen: list[str] = []
@@ -110,6 +114,7 @@ def test_given_scenarios_are_played_and_changed() -> None:
     assert seen.count("An odd prompt.") > 1
 
 
+@pytest.mark.slow
 def test_a_machine_that_is_made_already_is_played_with_its_own_limits() -> None:
     search = Search(ReferenceLoop(Limits(max_steps=7)), seed=1, invariants=BOUND)
     assert list(search.run(runs=100)) == []

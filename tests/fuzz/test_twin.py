@@ -32,6 +32,7 @@ def record(world: Scenario, loop: str) -> list[AnyEntry]:
     return play(plan, chosen_for(plan, ())).prepared.trace.entries
 
 
+@pytest.mark.slow
 def test_a_run_that_depends_on_no_hash_is_the_same_elsewhere() -> None:
     twin = Twin("reference")
     assert twin.send(WORLD, record(WORLD, "reference")) is None
@@ -45,6 +46,7 @@ def test_a_run_that_depends_on_a_hash_differs_elsewhere(hashing: str) -> None:
     assert twin.finish() is WORLD
 
 
+@pytest.mark.slow
 def test_a_search_finds_a_loop_that_depends_on_a_hash(hashing: str) -> None:
     search = Search(hashing, seed=1, invariants=(), scenarios=())
     search.twin = Twin(hashing)

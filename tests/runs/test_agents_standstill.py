@@ -43,6 +43,7 @@ def test_what_an_agent_says_to_its_world_is_progress() -> None:
     assert run(SCENARIO, loop=agent).text == "done"
 
 
+@pytest.mark.slow
 def test_a_conversation_with_a_machine_that_goes_on_is_progress() -> None:
     model = [Reply(call={"look": {}}, times=ROUNDS), Reply(say="Done.")]
     scenario = SCENARIO.model_copy(update={"loop": "opencode", "model": model})
