@@ -4,6 +4,7 @@ Not here: which world is played next (search.py). The rule to keep: making a fam
 settings once; a new script in it validates nothing.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from simloop.check.invariants.judge import Chosen
@@ -50,10 +51,27 @@ def new_settings(
     return settings, scripts.weights_of_family(choices, abilities, arm)
 
 
+_MOST = 60
+"""The replies that come again in one world: more of them would pass the bound of a runaway."""
+
+
 def _with(world: Scenario, replies: list[Reply]) -> Scenario:
+    replies = [*_shortened(replies)]
     if not replies or replies[-1].times != "always":
-        replies = [*replies, LAST]
+        replies.append(LAST)
     return world.model_copy(update={"model": replies})
+
+
+def _shortened(replies: list[Reply]) -> Iterator[Reply]:
+    """Yield the replies; of those that come several times, no more than `_MOST` in all."""
+    left = _MOST
+    for reply in replies:
+        times = reply.times
+        if type(times) is not int or times == 1:
+            yield reply
+        elif left:
+            yield reply if times <= left else reply.model_copy(update={"times": left})
+            left = max(left - times, 0)
 
 
 def _change_reply(choices: Choices, weights: Weights, world: Scenario, _: Scenario) -> Scenario:

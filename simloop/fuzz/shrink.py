@@ -173,6 +173,7 @@ class _Search:
         self._tried: set[str] = {self._text}
         self._fixed: Tree = {}
         self._passes = PASSES if failure.name == FINISHES else (bounds, *PASSES)
+        self._answers = failure.name == FINISHES and scenario.model[-1:] == [LAST]
 
     def scenario(self) -> Scenario:
         """Return the smallest scenario, under the sentence that must hold."""
@@ -260,7 +261,12 @@ class _Search:
         return True
 
     def _accept(self, tree: Tree) -> bool:
-        """Keep the tree if it fails in the same way."""
+        """Keep the tree if it fails in the same way.
+
+        A run that does not come to its end keeps the good answer with which it must.
+        """
+        if self._answers and tree.get("model", [])[-1:] != [_LAST["model"]]:
+            return False
         failure = self._failure(tree)
         if failure is None or identity_of(failure) != identity_of(self.failure):
             return False

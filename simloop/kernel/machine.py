@@ -81,12 +81,14 @@ class Bound(NamedTuple):
 
     Count completed calls only, not calls in flight: a counter that includes the call under way
     passes its bound one call early. The counter goes up by one, or by the steps of a reply, and
-    never down unless it `resets`.
+    never down unless it `resets`. If it counts steps `of_turns`, a reply is one, whatever it
+    reports, and so is a compaction.
     """
 
     counter: str
     at: int
     resets: bool = False
+    of_turns: bool = False
 
 
 class AbortRule(NamedTuple):

@@ -206,7 +206,7 @@ class OpencodeLoop:
         if self.options.max_retries is not None:
             bounds["max_retries"] = Bound("error_count", self.options.max_retries + 1, resets=True)
         if self.options.steps is Steps.ENFORCE:
-            bounds["max_steps"] = Bound("total_steps", self.max_steps)
+            bounds["max_steps"] = Bound("total_steps", self.max_steps, of_turns=True)
         self.bounds: Mapping[str, Bound] = bounds
         # The wait before a retry swallows an abort, and the next try finds it.
         last_try: set[type[Effect]] = set() if self.options.abort_at_once else {effects.CallModel}

@@ -111,6 +111,23 @@ def test_a_runaway_stays_a_runaway_and_one_reply_stands_for_all() -> None:
     assert content(found.scenario)["model"] == [{"say": "More.", "times": "always"}]
 
 
+def test_a_run_that_must_end_once_the_model_answers_well_keeps_the_good_answer() -> None:
+    scenario = parse_scenario("""
+loop: pi
+prompt: Go.
+max_transitions: 40
+tools: {look: {}}
+model:
+  - {call: {look: {}}, times: 15}
+  - {call: {look: {}}, times: 15}
+  - {say: All is done., times: always}
+""")
+    found = shrunk(scenario, unjudged)
+    assert found.failure.name == FINISHES
+    times = [reply.times for reply in found.scenario.model]
+    assert times == [10, "always"], "a model that never answers is no reason to come to an end"
+
+
 def test_a_bound_is_not_lowered_because_any_run_passes_a_low_one() -> None:
     found = shrunk(
         Scenario(prompt="Go.", max_transitions=90, model=[Reply(say="More.", times="always")]),

@@ -56,6 +56,7 @@ from simloop.scenario.schema import Context, Queued
 OVERFLOW = ModelFailed(ErrorClass.OVERFLOW, retryable=False)
 TOO_LONG = Http(status=400, message="prompt is too long")
 RETRIES = Bound("error_count", 6, resets=True)
+STEPS = Bound("total_steps", 100, of_turns=True)
 VERSION = pytest.mark.parametrize("version", VERSIONS)
 
 # The machine: one test for each option
@@ -155,9 +156,9 @@ def test_an_abort_is_looked_for_or_seen_at_once() -> None:
         ({}, {"max_retries": RETRIES}),
         (
             {"steps": Steps.ENFORCE},
-            {"max_retries": RETRIES, "max_steps": Bound("total_steps", 100)},
+            {"max_retries": RETRIES, "max_steps": STEPS},
         ),
-        ({"steps": Steps.ENFORCE, "max_retries": None}, {"max_steps": Bound("total_steps", 100)}),
+        ({"steps": Steps.ENFORCE, "max_retries": None}, {"max_steps": STEPS}),
         ({"steps": Steps.UNLIMITED, "max_retries": None}, {}),
     ],
     ids=["the-document", "enforced-steps", "unlimited-retries", "none"],

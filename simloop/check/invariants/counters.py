@@ -104,7 +104,7 @@ def counters_never_fall(subject: Subject) -> Watch:
         before, run = course.before, course.run
         if before is run or before is None or run is None or values(before) == values(run):
             continue
-        for counter, _, resets in judged:
+        for counter, _, resets, _ in judged:
             old, new = getattr(before, counter), getattr(run, counter)
             if new == old:
                 continue
@@ -134,6 +134,7 @@ def each_try_costs(subject: Subject) -> Watch:
     bounds: Mapping[str, Bound] = course.machine.bounds
     errors = any(bound.counter == "error_count" for bound in bounds.values())
     values = _values([name for limit, name in _COUNTED.items() if limit in bounds])
+    of_turns = any(bound.of_turns for bound in bounds.values())
     while True:
         entry = yield
         before, run = course.before, course.run
@@ -147,7 +148,11 @@ def each_try_costs(subject: Subject) -> Watch:
             elif cost > 0 and type(run.state) is not Finished:
                 return f"{NAMES[type(entry.signal)]} costs an error, and no retry follows"
         counters = entry.counters
-        if values(run) != values(counters):
+        if of_turns:
+            steps, turn = run.total_steps - before.total_steps, type(entry.signal) in _TURNS
+            if steps != turn and before.total_steps < bounds["max_steps"].at:
+                return f"{NAMES[type(entry.signal)]} costs {steps} steps"
+        elif values(run) != values(counters):
             if "max_steps" in bounds and run.total_steps != counters.total_steps:
                 steps = run.total_steps
                 return f"the machine counts {steps} steps, the replies {counters.total_steps}"
@@ -155,6 +160,7 @@ def each_try_costs(subject: Subject) -> Watch:
             return f"the machine counts {run.compaction_attempts} compactions of {tried}"
 
 
+_TURNS = (signals.ModelReplied, signals.ContextCompacted)
 _COUNTED = {"max_steps": "total_steps", "max_compaction_attempts": "compaction_attempts"}
 
 

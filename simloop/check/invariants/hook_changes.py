@@ -174,15 +174,20 @@ def changes_of_arguments_hold(subject: Subject) -> Watch:
     if not script.count or at_once or settings.tool_rules.conversion is not Conversion.NONE:
         return ""
     called: dict[str, tuple[str, str]] = {}
+    first: tuple[str, str] | None = None  # the call that had the id of the newest one before it
     changes: dict[str, Any] = {}
     call_id = ""
     while True:
         entry = yield
         kind = type(entry)
         if kind is ToolCall:
+            first = called.get(entry.call_id)
             called[entry.call_id] = entry.name, entry.arguments
         elif kind is CallRenamed:
-            called[entry.to_id] = entry.to_name, called.get(entry.call_id, ("", ""))[1]
+            renamed = entry.to_name, called.get(entry.call_id, ("", ""))[1]
+            if first is not None:
+                called[entry.call_id] = first
+            called[entry.to_id] = renamed
         elif kind is CallBegun:
             call_id, changes = entry.call_id, {}
             script.begin()

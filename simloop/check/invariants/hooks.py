@@ -186,7 +186,7 @@ def hooks_of_tools_run_in_order(subject: Subject) -> Watch:
             begun, vetoed = entry.call_id, ""
         elif kind is Hook:
             chain = chains.get(entry.point)
-            if chain is None or (flags_abort and facts.stop is not None):
+            if chain is None or (chain is after and flags_abort and facts.stop is not None):
                 continue  # a tool that an abort breaks off has no result of its own
             ends = _ends_the_chain(entry, on_failure)
             wrong = chain.run(entry, ends=ends)

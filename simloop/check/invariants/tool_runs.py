@@ -25,7 +25,7 @@ from simloop.trace.entries import (
     ToolResult,
     ToolStarted,
 )
-from simloop.trace.facts import ReceivedReply
+from simloop.trace.facts import Facts
 from simloop.world.tools import Tool
 
 _CUT = frozenset({FinishReason.LENGTH, FinishReason.ERROR, FinishReason.INTERRUPTED})
@@ -306,14 +306,25 @@ def tools_in_sequence(subject: Subject) -> Watch:
         elif kind is not ToolStarted:
             running.pop(entry.call_id, None)
         else:
-            if running and (not parallel or (not early and _asks_for_sequence(facts.reply, tools))):
+            if running and (not parallel or (not early and _asks_for_sequence(facts, tools))):
                 return f"{_described(entry)} runs beside that of {next(iter(running))!r}"
             running[entry.call_id] = entry.name
 
 
-def _asks_for_sequence(reply: ReceivedReply | None, tools: Mapping[str, Tool]) -> bool:
-    called = () if reply is None else reply.calls
-    return any(call.name in tools and tools[call.name].sequential for call in called)
+def _asks_for_sequence(facts: Facts, tools: Mapping[str, Tool]) -> bool:
+    """Return whether the newest reply calls a sequential tool that its request offered.
+
+    A hook may have hidden a tool, or put another one in its place.
+    """
+    reply, request = facts.reply, facts.request
+    if reply is None or request is None:
+        return False
+    called = {call.name for call in reply.calls}
+    return any(
+        spec.name in called and spec == tools[spec.name].spec and tools[spec.name].sequential
+        for spec in request.tools
+        if spec.name in tools
+    )
 
 
 @invariant(

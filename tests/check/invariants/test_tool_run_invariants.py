@@ -44,7 +44,7 @@ def with_tool(**options: object) -> Subject:
 def in_order(order: str, *, sequential: bool = False) -> Subject:
     """The reference loop, which runs the tool `look` in this order."""
     execution = {"order": order}
-    tool = {"returns": "seen", "sequential": sequential}
+    tool = {"returns": "seen", "sequential": sequential, "json_schema": {}}
     scenario = Scenario.model_validate(
         {"prompt": "Go.", "tools": {"look": tool}, "tool_execution": execution}
     )

@@ -1,0 +1,18 @@
+from simloop import Reply, Scenario
+from simloop.fuzz.choices import SeededChoices
+from simloop.fuzz.families import new_settings
+from simloop.fuzz.search import Search
+from simloop.fuzz.settings import Abilities
+from simloop.fuzz.swarm import Arm
+
+
+def test_a_changed_world_stays_so_short_that_a_loop_without_a_bound_comes_to_its_end() -> None:
+    choices, abilities = SeededChoices(1), Abilities(ends=False)
+    _, weights = new_settings(choices, abilities, Arm.STEERED, "pi")
+    world = Scenario(prompt="Go.", model=[Reply(call={"look": {}}, times=50)])
+    family = Search("pi")._family(world, weights)
+    for _ in range(200):
+        world = family.changed(choices, world, world)
+        times = [reply.times for reply in world.model]
+        assert sum(each for each in times if type(each) is int and each > 1) <= 60
+        assert times[-1] == "always"
