@@ -16,7 +16,7 @@ from simloop.kernel import effects, signals
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.retry import ExponentialBackoff, RetryPolicy, StatusRetry
 from simloop.kernel.states import ClosingStep, Finished
-from simloop.messages import Fault, FinishReason, Outcome
+from simloop.messages import Counters, Fault, FinishReason, Outcome
 from simloop.trace.entries import Backoff, Classified, Compaction, Hook, Prompt, Request, Transition
 from simloop.virtual.border import EPOCH_NS
 
@@ -110,15 +110,7 @@ def waits_last_as_said(subject: Subject) -> Watch:  # noqa: ARG001 - it needs no
 @invariant(
     "The number of a failure counts up from one, and each wait names the failure before it.",
     "BUGS.md C3",
-    sees=[
-        Prompt,
-        signals.ModelReplied,
-        signals.StepClosed,
-        signals.ContextCompacted,
-        Classified,
-        Request,
-        Backoff,
-    ],
+    sees=[Prompt, Counters, Classified, Request, Backoff],
     needs=[Need.MACHINE],
 )
 def failures_are_numbered(subject: Subject) -> Watch:

@@ -7,6 +7,7 @@ from simloop.check.invariants.subject import Subject
 from simloop.kernel import effects, signals
 from simloop.kernel.names import NAMES
 from simloop.kernel.states import Finished
+from simloop.messages import Counters
 from simloop.trace.entries import Ended, Finish, Request, StopRequested, ToolStarted
 
 
@@ -99,3 +100,7 @@ def test_an_invariant_sees_transitions_by_signal_by_effect_and_by_state() -> Non
 
 def test_an_invariant_sees_only_what_matters_to_the_subject() -> None:
     assert seen(Ended, ToolStarted, narrow=lambda _: [Ended]) == ["begun", "ended"]
+
+
+def test_an_invariant_sees_the_transitions_that_change_counters() -> None:
+    assert seen(Counters) == ["begun", "began", "model-replied", "model-replied"]
