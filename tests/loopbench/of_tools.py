@@ -109,7 +109,7 @@ FAULTS = (
         says="A tool that has run is answered as stopped if an abort comes in a hook after it.",
         bug="D9",
         target=f"{_CALLS}._run_on",
-        replace="self._put(index, result, ran=True)  # the run ends",
+        replace="self._put(index, done.result, ran=True)  # the run ends",
         by="pass  # the run ends",
         circumstances=("a hook after a tool", "an abort in it"),
         violates=("answers-tell-what-ran",),

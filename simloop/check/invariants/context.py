@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
 from simloop.kernel.replies import KeepFailed
+from simloop.kernel.signals import HookFailed
 from simloop.messages import (
     AssistantMessage,
     FinishReason,
@@ -31,6 +32,7 @@ from simloop.trace.entries import (
     StopRequested,
     ToolResult,
     ToolStarted,
+    Transition,
 )
 from simloop.trace.facts import Facts, ReceivedReply
 
@@ -153,6 +155,10 @@ def _told(subject: Subject, why: Callable[[ReceivedReply], bool]) -> Watch:
         if type(entry) is Backoff:
             waits = True
             continue
+        if type(entry) is Transition:  # a hook that failed ends the run, also while a reply comes
+            if reply is not None:
+                reply.is_stopped = reply.is_stopped or not reply.is_closed
+            continue
         if type(entry) is StopRequested:
             if reply is not None and not waits:
                 late = machine or not reply.is_closed or reply.at_ns == entry.at_ns
@@ -176,7 +182,7 @@ def _told(subject: Subject, why: Callable[[ReceivedReply], bool]) -> Watch:
 @invariant(
     "The context holds no reply to a model call that failed.",
     "BUGS.md C13, D6",
-    sees=[StopRequested, Backoff, Request],
+    sees=[StopRequested, HookFailed, Backoff, Request],
 )
 def no_failed_replies(subject: Subject) -> Watch:
     """A retry begins anew: its reply takes the place of what had come before the failure."""
@@ -186,7 +192,7 @@ def no_failed_replies(subject: Subject) -> Watch:
 @invariant(
     "The context holds no reply whose stream has not ended, or ended without a finish.",
     "BUGS.md C6, D6",
-    sees=[StopRequested, Backoff, Request],
+    sees=[StopRequested, HookFailed, Backoff, Request],
 )
 def no_half_replies(subject: Subject) -> Watch:
     """A stream that breaks off is no complete reply."""

@@ -78,27 +78,37 @@ def parts_of_open_requests(subject: Subject) -> Watch:
 def results_of_started_tools(subject: Subject) -> Watch:
     """A call of an unknown tool, or with wrong arguments, has an error result and no start.
 
-    A tool of an agent may go on after the run, and return in the next one.
+    A tool of an agent that does not end when it is cancelled may return in a later run.
     """
-    keeps = subject.machine is None
     running: dict[str, int] = {}
     left: dict[str, int] = {}  # by the runs before
+    names: dict[str, str] = {}
     while True:
         entry = yield
         if type(entry) is Prompt:
-            for call_id, count in running.items() if keeps else ():
-                left[call_id] = left.get(call_id, 0) + count
+            for call_id, count in running.items():
+                if _may_go_on(subject, names[call_id]):
+                    left[call_id] = left.get(call_id, 0) + count
             running.clear()
             continue
         count = running.get(entry.call_id, 0)
         if type(entry) is ToolStarted:
             running[entry.call_id] = count + 1
+            names[entry.call_id] = entry.name
         elif count:
             running[entry.call_id] = count - 1
-        elif left.get(entry.call_id):
-            left[entry.call_id] -= 1
         elif not entry.is_error:
-            return f"a result of call {entry.call_id!r} arrives, and no tool of it runs"
+            if not left.get(entry.call_id):
+                return f"a result of call {entry.call_id!r} arrives, and no tool of it runs"
+            left[entry.call_id] -= 1
+
+
+def _may_go_on(subject: Subject, name: str) -> bool:
+    """Return whether a tool can run on after its run; an engine waits until each has ended."""
+    if subject.machine is not None:
+        return False
+    scripted = None if subject.scenario is None else subject.scenario.tools.get(name)
+    return scripted is None or scripted.outlives_cancel > 0
 
 
 @invariant(

@@ -15,6 +15,7 @@ from simloop.engine.settings import EngineSettings
 from simloop.kernel import effects, signals
 from simloop.kernel.effects import Effect
 from simloop.kernel.machine import Feature, Machine
+from simloop.kernel.policies import CompactionStrategy
 from simloop.kernel.replies import KeepFailed
 from simloop.kernel.signals import Signal
 from simloop.messages import (
@@ -296,7 +297,8 @@ class Ledger:
             self._added = []
         opened.compactions.append(entry)
         opened.removed += entry.messages_removed
-        opened.summary = self._summary
+        if entry.strategy == CompactionStrategy.SUMMARISE:
+            opened.summary = self._summary
         self.count -= entry.messages_removed
         self.tokens = entry.tokens_after
 

@@ -16,8 +16,9 @@ class Shortened:
     """A context before and after the compactions between two requests.
 
     `before` had the messages, of which `after` is left. `compactions` are the entries, and
-    `summary` has the messages and the reply of the last request for a summary, `removed` the number
-    of messages that the entries say are gone, and `tokens` the size of `after`.
+    `summary` has the messages and the reply of the last request for a summary that they say has
+    been used, `removed` the number of messages that the entries say are gone, and `tokens` the size
+    of `after`.
     """
 
     __slots__ = ("after", "before", "compactions", "removed", "summary", "tokens")

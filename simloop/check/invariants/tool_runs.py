@@ -217,12 +217,14 @@ def tool_timeouts(subject: Subject) -> Watch:
     settings = subject.settings or scenario
     policy = settings.tool_execution.timeout_ms if settings.tool_execution else None
     started: dict[str, int] = {}
+    left: set[str] = set()  # by the runs of an agent before; they may return in this one
     while True:
         entry = yield
         if type(entry) is not ToolResult:
             if type(entry) is Prompt:
+                left.update(started if subject.machine is None else ())
                 started.clear()
-            else:
+            elif entry.call_id not in left:
                 started[entry.call_id] = entry.at_ns
             continue
         start = started.pop(entry.call_id, None)
