@@ -52,6 +52,48 @@ RIGHT = {
         tools: {read: {}}
         model: [{call: {read: {}}, steps: 2}, {say: Done.}]
     """,
+    "a message of an aborted run stands before the next prompt": """
+        abort: {at: 1s}
+        queue: [{at: 0s, say: Also.}]
+        prompt: Go.
+        then: [Go on.]
+        hooks: [{at: before_llm_call, takes: 2s}]
+        model: [{finish: length}, {say: Done.}]
+        summaries: [{finish: length}]
+    """,
+    "a hook that fails while the reply comes ends the run, and the reply so far stays": """
+        tool_execution: {start: when-called}
+        hook_isolation: {on_failure: fail-run}
+        prompt: Go.
+        then: [Go on.]
+        tools: {read: {}}
+        hooks: [{at: before_tool_call, raises: no}]
+        model: [{say: I read., call: [{read: {}}, {read: {}}]}, {say: Done.}]
+    """,
+    "a summary stays when the next one is of no use and turns are dropped instead": """
+        compaction: {max_messages: 1, keep_turns: 1}
+        queue: [{after: finish, say: Also.}]
+        history: [{assistant: "An older "}]
+        prompt: Go.
+        model: [{say: Done.}]
+        summaries: [{say: words}, {finish: content-filter}]
+    """,
+    "a tool that outlives the run of an agent returns in the next one": """
+        loop: gathering:gathering
+        abort: {at: 50ms}
+        prompt: Go.
+        then: [Go on.]
+        tools: {search: {takes: 1s, outlives_cancel: 1ms}, shell: {takes: 1s}}
+        model: [{call: [{search: {}}, {shell: {}}]}, {call: {read: {}, search: {}}}, {say: Done.}]
+    """,
+    "a tool that outlives the run of an agent has its own timeout": """
+        loop: gathering:gathering
+        abort: {at: 1s}
+        prompt: Go.
+        then: [Go on.]
+        tools: {write: {takes: 1s, outlives_cancel: 1ms, timeout: 1s}, shell: {takes: 1s}}
+        model: [{call: [{write: {}}, {shell: {}}], times: 2}, {say: Done.}]
+    """,
 }
 
 
