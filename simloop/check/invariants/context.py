@@ -32,7 +32,6 @@ from simloop.trace.entries import (
     StopRequested,
     ToolResult,
     ToolStarted,
-    Transition,
 )
 from simloop.trace.facts import Facts, ReceivedReply
 
@@ -142,7 +141,8 @@ def _told(subject: Subject, why: Callable[[ReceivedReply], bool]) -> Watch:
     """Return the first reply in a request that `why` forbids, and that no other reply said, too.
 
     A reply that the stop of its run cut off may stay, and so may one whose failure the loop had not
-    dealt with: an engine then waits for its retry, and an agent has had the time to.
+    dealt with: an engine then waits for its retry, and an agent has had the time to. A hook that
+    fails may end a run as well, while a tool of the reply has not ended.
     """
     facts, settings = subject.facts, subject.settings
     keeps = settings is not None and settings.replies.keep_failed is not KeepFailed.NOTHING
@@ -155,11 +155,7 @@ def _told(subject: Subject, why: Callable[[ReceivedReply], bool]) -> Watch:
         if type(entry) is Backoff:
             waits = True
             continue
-        if type(entry) is Transition:  # a hook that failed ends the run, also while a reply comes
-            if reply is not None:
-                reply.is_stopped = reply.is_stopped or not reply.is_closed
-            continue
-        if type(entry) is StopRequested:
+        if type(entry) is not Request:
             if reply is not None and not waits:
                 late = machine or not reply.is_closed or reply.at_ns == entry.at_ns
                 reply.is_stopped = reply.is_stopped or late

@@ -37,7 +37,8 @@ class Ledger:
 
     `messages`, `count` and `tokens` describe the context; after a compaction the messages are not
     known before the next request, which then has `shortened`. `measured` are the count and the
-    tokens when the context was measured last. `wrong` is the difference between the newest request
+    tokens when the context was measured last, and `is_late` says that messages had come that an
+    effect may have taken or not. `wrong` is the difference between the newest request
     and the ledger. `waiting` are the messages of the user that no effect has taken, and `unsent`
     says that one was taken since the newest request. `is_sure` is false while it cannot be known
     whether an effect was carried out before an end from outside.
@@ -52,6 +53,7 @@ class Ledger:
         self.messages: list[Message] = []
         self.count = self.tokens = 0
         self.measured = (0, 0)
+        self.is_late = False
         self.unsent = False
         self.is_sure = True
         self.wrong = ""
@@ -87,11 +89,6 @@ class Ledger:
     def is_known(self) -> bool:
         """Return whether all messages of the context are known."""
         return self._open is None and self.is_sure and not self._maybe
-
-    @property
-    def is_late(self) -> bool:
-        """Return whether messages came that an effect may have taken or not."""
-        return bool(self._maybe)
 
     @property
     def restarts(self) -> bool:
@@ -171,7 +168,7 @@ class Ledger:
 
     def follow(self, signal: Signal, asked: tuple[Effect, ...], *, stopped: bool) -> None:
         """Take the effects that follow a signal into the ledger."""
-        self.measured = (self.count, self.tokens)
+        self.measured, self.is_late = (self.count, self.tokens), bool(self._maybe)
         self.waited = tuple(self.waiting) if self.waiting else ()
         if stopped:
             self._doubt(asked)
@@ -265,7 +262,7 @@ class Ledger:
     def _shorten(self, entry: entries.Compaction) -> None:
         effect = self._compact
         shrunk = entry.tokens_after < entry.tokens_before
-        self.measured = (self.count, self.tokens)
+        self.measured, self.is_late = (self.count, self.tokens), bool(self._maybe)
         self.is_sure = self.is_sure and not self._maybe
         if self._settings.context is None:
             if effect is not None and effect.marker:

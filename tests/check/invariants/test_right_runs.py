@@ -45,6 +45,26 @@ RIGHT = {
         context: {over: [true]}
         model: [{call: {read: {}}, times: 2}]
     """,
+    "a failed reply stays if the hook of its call ends the run first": """
+        loop: opencode
+        hook_isolation: {on_failure: fail-run}
+        prompt: Go.
+        then: [And then?]
+        tools: {read: {}}
+        hooks: [{at: before_tool_call, hangs: true}]
+        model:
+          - {say: Look., call: {read: {}}, error: {message: too many, code: rate_limit_error}}
+          - say: Done.
+    """,
+    "a message that comes while the context is measured may be taken after that": """
+        loop: opencode
+        compaction: {max_messages: 1, keep_turns: 2, strategy: drop-oldest}
+        prompt: Go.
+        abort: {after: request, nth: 2}
+        queue: [{after: transition, nth: 4, say: And this?}]
+        tools: {read: {}}
+        model: [{call: {read: {}}}, {say: Done.}]
+    """,
     "a reply that reports more steps is one of the steps that opencode enforces": """
         loop: opencode
         loops: {opencode: {steps: enforce}}
