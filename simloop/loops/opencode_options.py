@@ -83,44 +83,72 @@ class OpencodeOptions:
         waits = not self.abort_at_once
         return deviating(
             (True, "bounded-model-calls", "nothing bounds the steps, or the retries of all steps"),
-            (True, "bursts-end-runs", "a reply is one step, whatever it reports"),
-            (True, "cut-replies-make-room", "a reply that was cut off ends the run"),
+            (True, "max-steps-per-round-enforced", "a reply is one step, whatever it reports"),
+            (True, "cut-off-replies-force-compaction", "a reply that was cut off ends the run"),
             (
                 True,
-                "answers-are-not-asked-again",
+                "no-request-after-an-answer",
                 "a context that an answer has filled is compacted, and the run goes on",
             ),
             (
                 not self.compact_on_overflow,
-                "overflows-make-room",
+                "overflows-force-compaction",
                 "a request that is too long ends the run",
             ),
-            (True, "compactions-are-bounded", "the steps bound the compactions, if anything does"),
-            (
-                self.compact_without_progress,
-                "vain-compactions-end-runs",
-                "a compaction that gains nothing does not end the run",
-            ),
-            (True, "useless-replies-cost", "the loop asks again after a finish that is unknown"),
-            (True, "last-message", "a note at the step limit, and a reply that goes on, are last"),
-            (
-                waits,
-                "nothing-starts-after-a-stop",
-                "an abort is found before the next step, not wherever the run waits",
-            ),
-            (waits, "stopped-runs-say-so", "a run may end before it finds that it was aborted"),
-            (True, "no-cut-off-calls", "the calls of a reply are run, whatever its finish"),
-            (waits, "stops-in-time", "an abort waits for the reply, the tools or the backoff"),
             (
                 True,
-                "newest-user-message",
+                "max-compaction-attempts-enforced",
+                "the steps bound the compactions, if anything does",
+            ),
+            (
+                self.compact_without_progress,
+                "useless-forced-compaction-ends-run",
+                "a compaction that gains nothing does not end the run",
+            ),
+            (
+                True,
+                "useless-replies-count-as-errors",
+                "the loop asks again after a finish that is unknown",
+            ),
+            (
+                True,
+                "last-message-role",
+                "a note at the step limit, and a reply that goes on, are last",
+            ),
+            (
+                waits,
+                "nothing-starts-after-stop",
+                "an abort is found before the next step, not wherever the run waits",
+            ),
+            (waits, "outcome-matches-stop", "a run may end before it finds that it was aborted"),
+            (
+                True,
+                "no-tools-for-incomplete-replies",
+                "the calls of a reply are run, whatever its finish",
+            ),
+            (
+                waits,
+                "stopped-run-ends-in-time",
+                "an abort waits for the reply, the tools or the backoff",
+            ),
+            (
+                True,
+                "newest-user-message-sent",
                 "the summary of a forced compaction takes the place of a lone prompt",
             ),
-            (True, "no-half-replies", "a reply without a finish goes on, and its text stays"),
-            (True, "completed-by-a-whole-reply", "every finish but an unknown one ends the run"),
+            (
+                True,
+                "no-incomplete-replies-in-context",
+                "a reply without a finish goes on, and its text stays",
+            ),
+            (
+                True,
+                "completed-after-a-complete-reply",
+                "every finish but an unknown one ends the run",
+            ),
             (
                 self.keep_failed is KeepFailed.CALLS,
-                "replies-are-kept",
+                "replies-with-calls-kept",
                 "a failed reply stays in the context without its text",
             ),
             (

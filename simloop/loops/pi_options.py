@@ -86,24 +86,28 @@ class PiOptions:
         """Return the invariants that a loop with these options breaks by design, with reasons."""
         return deviating(
             (True, "bounded-model-calls", "a run goes on for as long as the model calls tools"),
-            (True, "retryable-failures-are-retried", "the loop itself has no retry"),
-            (True, "bursts-end-runs", "the loop counts no steps"),
-            (True, "cut-replies-make-room", "a reply that was cut off is one like any other"),
-            (True, "overflows-make-room", "a request that is too long ends the run"),
-            (True, "compactions-are-bounded", "nothing bounds the compactions of a run"),
+            (True, "retryable-failures-retried", "the loop itself has no retry"),
+            (True, "max-steps-per-round-enforced", "the loop counts no steps"),
+            (
+                True,
+                "cut-off-replies-force-compaction",
+                "a reply that was cut off is one like any other",
+            ),
+            (True, "overflows-force-compaction", "a request that is too long ends the run"),
+            (True, "max-compaction-attempts-enforced", "nothing bounds the compactions of a run"),
             (
                 not self.refuse_cut_calls,
-                "no-cut-off-calls",
+                "no-tools-for-incomplete-replies",
                 "the calls of a reply that ended with length are run",
             ),
             (
                 bool(self.resend_failed),
-                "no-half-replies",
+                "no-incomplete-replies-in-context",
                 "a reply that ended without a finish goes into later requests",
             ),
             (
                 True,
-                "completed-by-a-whole-reply",
+                "completed-after-a-complete-reply",
                 "a reply without calls completes the run, also one that was cut off",
             ),
             (

@@ -116,15 +116,19 @@ class ReactOptions:
                 "bounded-model-calls",
                 "the loop has a limit of its own, max_rounds",
             ),
-            (True, "retryable-failures-are-retried", "the loop has no retry"),
-            (True, "cut-replies-make-room", "the loop never shortens its history"),
-            (True, "overflows-make-room", "the loop never shortens its history"),
-            (True, "bursts-end-runs", "the loop counts rounds, and not the steps of a reply"),
-            (True, "no-cut-off-calls", document),
-            (True, "no-half-replies", document),
-            (True, "completed-by-a-reply", document),
-            (True, "completed-by-a-whole-reply", document),
-            (not self.all_calls, "replies-are-kept", "of several calls the first is kept"),
+            (True, "retryable-failures-retried", "the loop has no retry"),
+            (True, "cut-off-replies-force-compaction", "the loop never shortens its history"),
+            (True, "overflows-force-compaction", "the loop never shortens its history"),
+            (
+                True,
+                "max-steps-per-round-enforced",
+                "the loop counts rounds, and not the steps of a reply",
+            ),
+            (True, "no-tools-for-incomplete-replies", document),
+            (True, "no-incomplete-replies-in-context", document),
+            (True, "completed-after-a-reply", document),
+            (True, "completed-after-a-complete-reply", document),
+            (not self.all_calls, "replies-with-calls-kept", "of several calls the first is kept"),
         )
 
 

@@ -84,32 +84,32 @@ class ReferenceOptions:
         return deviating(
             (
                 not (self.drop_unused_text and self.missing_calls_fail),
-                "last-message",
+                "last-message-role",
                 "text that was cut off, or that announced missing calls, stays in the context",
             ),
             (
                 not self.refuse_cut_calls,
-                "no-cut-off-calls",
+                "no-tools-for-incomplete-replies",
                 "the calls of a reply that was cut off are run",
             ),
             (
                 not self.abort_in_backoff,
-                "nothing-starts-after-a-stop",
+                "nothing-starts-after-stop",
                 "an abort in a backoff is found by the next model call",
             ),
             (
                 not self.abort_in_backoff,
-                "stopped-runs-say-so",
+                "outcome-matches-stop",
                 "a run may end before it finds that it was aborted in a backoff",
             ),
             (
                 not (self.abort_in_backoff and self.isolate_hooks),
-                "stops-in-time",
+                "stopped-run-ends-in-time",
                 "an abort waits for the end of a backoff",
             ),
             (
                 not self.keep_stopped_step,
-                "replies-are-kept",
+                "replies-with-calls-kept",
                 "nothing of a step that is stopped stays in the context",
             ),
             (
@@ -119,42 +119,42 @@ class ReferenceOptions:
             ),
             (
                 not self.unfinished_fails,
-                "no-half-replies",
+                "no-incomplete-replies-in-context",
                 "a stream that ends without a finish completes the run, and its text stays",
             ),
             (
                 not self.unfinished_fails,
-                "completed-by-a-reply",
+                "completed-after-a-reply",
                 "a stream that ends without a finish completes the run",
             ),
             (
                 not self.unfinished_fails,
-                "completed-by-a-whole-reply",
+                "completed-after-a-complete-reply",
                 "a finish word for a lost provider completes the run",
             ),
             (
                 not self.report_early_end,
-                "true-message",
+                "message-matches-last-reply",
                 "a run whose last reply has no text ends with a text of the loop",
             ),
             (
                 not (self.missing_calls_fail and self.empty_reply_fails and self.unfinished_fails),
-                "useless-replies-cost",
+                "useless-replies-count-as-errors",
                 "a reply of no use ends the run, or is asked for again as a step",
             ),
             (
                 not self.overflow_compacts,
-                "overflows-make-room",
+                "overflows-force-compaction",
                 "an overflow is an error like any other",
             ),
             (
                 not self.count_tries,
-                "compactions-are-bounded",
+                "max-compaction-attempts-enforced",
                 "a compaction counts only if it helps",
             ),
             (
                 not self.bound_bursts,
-                "bursts-end-runs",
+                "max-steps-per-round-enforced",
                 "nothing bounds the steps that one reply reports",
             ),
         )

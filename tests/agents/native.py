@@ -17,13 +17,13 @@ class Native:
 
     expect_on = load_expectations(Path(__file__).with_name("native.expect.yaml"))
     deviations: ClassVar = {
-        "no-cut-off-calls": "the agent runs the calls of every reply",
-        "completed-by-a-whole-reply": "the agent takes every reply without calls for the answer",
+        "no-tools-for-incomplete-replies": "the agent runs the calls of every reply",
+        "completed-after-a-complete-reply": "the agent takes every reply without calls for the answer",
         "answered-calls": "a stop leaves the calls of the reply open",
         "unique-call-ids": "calls keep the ids of the model",
-        "agents-heed-retry-after": "the agent reads a Retry-After in seconds only",
-        "agents-back-off": "the agent takes a Retry-After of 0 at its word",
-        "agents-come-to-an-end": "the agent has no limit on steps",
+        "retry-after-respected": "the agent reads a Retry-After in seconds only",
+        "repeated-retries-wait": "the agent takes a Retry-After of 0 at its word",
+        "agent-stops-without-progress": "the agent has no limit on steps",
     }
 
     def __init__(self) -> None:

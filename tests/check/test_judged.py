@@ -68,7 +68,7 @@ def test_a_violation_fails_the_check_with_its_name_and_its_place() -> None:
         verdict = verify(expecting({}))
     (error,) = verdict.errors
     assert isinstance(error, InvariantViolated)
-    assert "invariant effects-happen-once: a request came 2 times" in error.message
+    assert "invariant effects-run-once: a request came 2 times" in error.message
     assert "(entry " in error.message
     assert verdict.exit_code == 1
     assert "seed=0" in str(error)
@@ -85,14 +85,14 @@ def test_a_violation_that_is_expected_is_none() -> None:
 
 
 def test_a_violation_that_is_expected_and_does_not_happen_fails_the_check() -> None:
-    (error,) = verify(expecting({"effects-happen-once": "it does not"})).errors
+    (error,) = verify(expecting({"effects-run-once": "it does not"})).errors
     assert "listed in expect.violates, but the run does not violate it" in str(error)
 
 
 def test_an_invariant_that_is_not_judged_cannot_be_violated() -> None:
     played = scenario(
         DONE,
-        expect={"outcome": "completed", "violates": {"bursts-end-runs": "no limit"}},
+        expect={"outcome": "completed", "violates": {"max-steps-per-round-enforced": "no limit"}},
         loop="pi",
     )
     (error,) = verify(played).errors
@@ -102,7 +102,7 @@ def test_an_invariant_that_is_not_judged_cannot_be_violated() -> None:
 def test_a_name_that_no_invariant_has_is_the_authors_error() -> None:
     (error,) = verify(expecting({"effects-hapen-once": "typo"})).errors
     assert isinstance(error, ScenarioError)
-    assert "did you mean `effects-happen-once`?" in str(error)
+    assert "did you mean `effects-run-once`?" in str(error)
 
 
 def test_expected_violations_hold_for_the_loop_that_is_run(folder: Path) -> None:
@@ -153,7 +153,7 @@ def test_an_entry_point_of_an_installed_package_is_judged(folder: Path) -> None:
 
 def test_the_list_names_sentence_source_and_needs() -> None:
     listed = simloop("invariants").stdout
-    assert "exactly-once-tools: The tool of a call runs at most once." in listed
+    assert "tool-runs-at-most-once: The tool of a call runs at most once." in listed
     assert "BUGS.md" in listed
     assert "needs machine" in listed
     rows = json.loads(simloop("invariants", "--format", "json").stdout)
@@ -166,8 +166,8 @@ def test_the_list_of_a_loop_says_what_is_not_judged_and_why() -> None:
     assert "not judged: the loop has no retry" in listed
     rows = json.loads(simloop("invariants", "--loop", "react", "--format", "json").stdout)
     reasons = {row["name"]: row["not_judged"] for row in rows}
-    assert reasons["retryable-failures-are-retried"] == "the loop has no retry"
-    assert reasons["exactly-once-tools"] is None
+    assert reasons["retryable-failures-retried"] == "the loop has no retry"
+    assert reasons["tool-runs-at-most-once"] is None
 
 
 def test_each_name_is_unique_and_each_deviation_names_an_invariant() -> None:

@@ -225,7 +225,7 @@ def test_a_simulator_that_sends_an_id_twice_fails_the_check() -> None:
     error, runs_again = verdict.errors
     assert isinstance(error, InvariantViolated)
     assert error.message == f"pairing: {SHARED}"
-    assert "invariant exactly-once-tools: the tool of call 'a'" in str(runs_again)
+    assert "invariant tool-runs-at-most-once: the tool of call 'a'" in str(runs_again)
 
 
 @pytest.mark.usefixtures("sends_ids_twice")
@@ -242,7 +242,7 @@ def test_the_report_of_the_check_names_the_request_the_call_and_the_command(
 
 @pytest.mark.usefixtures("sends_ids_twice")
 def test_a_loop_that_is_known_to_send_broken_pairs_can_say_so() -> None:
-    violates = "violates: {exactly-once-tools: the calls share an id}"
+    violates = "violates: {tool-runs-at-most-once: the calls share an id}"
     expected = f'{{broken_pairs: ["{SHARED}"], {violates}}}'
     known = parse_scenario(f"{TWICE}expect_on: {{pi: {expected}}}\n")
     assert verify(known, loop="pi").exit_code == 0

@@ -240,7 +240,7 @@ class TestWrite:
         wrong = load_scenario(folder / "out" / "wrong-1.simloop.yaml")
         assert "though max_rounds is 2, and reached" in wrong.title
         checked = CliRunner().invoke(main, ["check", "out"])
-        assert "invariant limits-end-runs: " in checked.stderr
+        assert "invariant limits-enforced: " in checked.stderr
         assert "though max_rounds is 2, and reached" in checked.stderr
 
     def test_what_the_simulator_cannot_show_is_named_and_the_rest_is_written(

@@ -36,7 +36,7 @@ def test_it_prints_the_scenario_the_invariant_and_how_to_see_it_again() -> None:
     *scenario, judged, how, size, written, reproduce, test = result.stdout.splitlines()
     assert "\n".join(scenario) + "\n" == scenario_text(load_scenario("large.shrunk.simloop.yaml"))
     assert f"loop: {LOOP}" in scenario
-    assert judged == f"exactly-once-tools: {sentence}"
+    assert judged == f"tool-runs-at-most-once: {sentence}"
     assert how.startswith("  the tool of call ")
     assert size.startswith("large.simloop.yaml has 6 replies in ")
     assert "; this has 2 replies in " in size

@@ -20,7 +20,7 @@ from stopping import (
     Stopped,
     begun_after,
     endings,
-    last_words,
+    run_text_matches_last_reply,
     look,
     note,
     play,
@@ -129,7 +129,7 @@ class TestAtEveryInstant:
 
     def test_the_text_so_far_is_kept(self, order: ToolExecution, by: str) -> None:
         results = [s.result for s in rich_runs(order, by)]
-        assert [r.text for r in results] == [last_words(r.trace) for r in results]
+        assert [r.text for r in results] == [run_text_matches_last_reply(r.trace) for r in results]
 
     def test_no_task_is_left_behind(self, order: ToolExecution, by: str) -> None:
         assert [s.at_ns for s in rich_runs(order, by) if s.tasks_left] == []

@@ -11,7 +11,7 @@ from stopping import (
     Stop,
     begun_after,
     endings,
-    last_words,
+    run_text_matches_last_reply,
     play,
     script,
     unanswered,
@@ -54,7 +54,7 @@ def test_after_an_abort_every_announced_call_has_one_result_in_the_trace(situati
 @everywhere
 def test_an_aborted_run_keeps_the_text_so_far(situation: str) -> None:
     result = stopped_in(situation).result
-    assert result.text == last_words(result.trace)
+    assert result.text == run_text_matches_last_reply(result.trace)
 
 
 @everywhere
@@ -90,7 +90,7 @@ class TestTheWallClock:
 
     def test_keeps_the_text_so_far(self, place: str) -> None:
         result = by_the_wall_clock(place).result
-        assert result.text == last_words(result.trace)
+        assert result.text == run_text_matches_last_reply(result.trace)
 
     def test_ends_the_run_to_the_nanosecond(self, place: str) -> None:
         assert by_the_wall_clock(place).result.elapsed_ns == PLACES[place][0] * MS

@@ -16,7 +16,7 @@ from stopping import (
     Stop,
     begun_after,
     endings,
-    last_words,
+    run_text_matches_last_reply,
     look,
     note,
     play,
@@ -122,7 +122,7 @@ def test_any_run_stopped_at_any_time_leaves_nothing_open(
     assert unanswered(result.trace) == Counter()
     assert len(endings(result.trace)) == 1
     assert stopped.tasks_left == 0
-    assert result.text == last_words(result.trace)
+    assert result.text == run_text_matches_last_reply(result.trace)
     if result.outcome is Outcome.ABORTED:
         assert result.elapsed_ns == stopped.at_ns
         assert begun_after(stopped) == []

@@ -46,7 +46,7 @@ class Retries:
 
 def test_a_faulty_machine_is_found_by_the_name_of_the_invariant() -> None:
     search = Search(CountsNoFailure, seed=1)
-    assert "each-try-costs" in {finding.name for finding in search.run(runs=RUNS)}
+    assert "every-attempt-counted" in {finding.name for finding in search.run(runs=RUNS)}
 
 
 def test_a_faulty_agent_is_found_by_the_name_of_the_invariant() -> None:

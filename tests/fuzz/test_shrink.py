@@ -29,7 +29,7 @@ def shrunk(scenario: Scenario, judge: Fails | None = None, **given: Any) -> Shru
 
 def test_a_violated_invariant_is_all_that_is_left_of_a_long_scenario() -> None:
     found = shrunk(LARGE, loop=runs_twice)
-    assert found.failure.name == "exactly-once-tools"
+    assert found.failure.name == "tool-runs-at-most-once"
     assert found.unfinished == ""
     assert content(found.scenario) == {
         "title": found.failure.sentence,
@@ -146,7 +146,7 @@ def test_it_names_its_loop_its_options_and_its_seed_by_itself() -> None:
 
 def test_a_loop_without_a_name_keeps_its_options() -> None:
     found = shrunk(LARGE, loop=RunsAgain, loop_options={"again": True})
-    assert found.failure.name == "exactly-once-tools"
+    assert found.failure.name == "tool-runs-at-most-once"
     assert len(found.scenario.model) == 2
 
 
@@ -210,7 +210,7 @@ def test_ctrl_c_gives_the_smallest_so_far() -> None:
 
 
 def test_a_violation_that_the_scenario_expects_is_no_failure_and_stays_so() -> None:
-    known = {"exactly-once-tools": "known", "only-called-tools": "known, too"}
+    known = {"tool-runs-at-most-once": "known", "only-called-tools-run": "known, too"}
     replies = [Reply(call={"look": {}}), Reply(say="Done.")]
     scenario = Scenario(
         prompt="Go.", tools={"look": {}}, model=replies, expect={"violates": known, "text": "no"}
@@ -218,8 +218,8 @@ def test_a_violation_that_the_scenario_expects_is_no_failure_and_stays_so() -> N
     met = scenario.model_copy(update={"expect": scenario.expect.model_copy(update={"text": None})})
     assert failure_of(Plan(met, {"loop": runs_twice})) is None
     assert shrunk(scenario, loop=runs_twice).failure.text.startswith("expect.text: expected 'no'")
-    one = {"exactly-once-tools": "known"}
+    one = {"tool-runs-at-most-once": "known"}
     other = met.model_copy(update={"expect": met.expect.model_copy(update={"violates": one})})
     found = shrunk(other, loop=runs_twice)
-    assert found.failure.name == "only-called-tools"
+    assert found.failure.name == "only-called-tools-run"
     assert found.scenario.expect.violates == one

@@ -14,7 +14,7 @@ FAULTS = (
         replace="if index != newest_user and not lasting:",
         by="if not lasting:",
         circumstances=("a compaction", "many turns since the user spoke"),
-        violates=("newest-user-message",),
+        violates=("newest-user-message-sent",),
         witness="""
             prompt: Go.
             compaction: {window: 60, keep_turns: 1}
@@ -33,7 +33,7 @@ FAULTS = (
         replace="if index != newest_user and not lasting:",
         by="if index != newest_user:",
         circumstances=("a compaction by a summary", "another one without"),
-        violates=("summaries-are-the-models",),
+        violates=("summaries-come-from-model",),
         witness="""
             prompt: Go.
             compaction: {window: 60, keep_turns: 1, trigger_percent: 60, target_percent: 10}
@@ -70,7 +70,7 @@ FAULTS = (
         replace="self.tokens_after < self.tokens_before",
         by="self.tokens_after <= self.tokens_before",
         circumstances=("a forced compaction", "nothing to remove"),
-        violates=("compactions-tell-their-gain",),
+        violates=("compaction-sizes-match-context",),
         witness="""
             prompt: Go.
             model: [{say: The, finish: length}, {say: Done., times: always}]
@@ -86,7 +86,7 @@ FAULTS = (
         replace="if shorter.tokens >= history.tokens:",
         by="if not shorter.messages:",
         circumstances=("a compaction", "a long summary"),
-        violates=("compactions-tell-their-gain",),
+        violates=("compaction-sizes-match-context",),
         witness="""
             prompt: Go.
             compaction: {window: 60, keep_turns: 1}
@@ -107,7 +107,7 @@ FAULTS = (
         replace="reply.finish not in (FinishReason.STOP, FinishReason.OTHER) or not text",
         by="not text",
         circumstances=("a compaction", "a summary that is cut off"),
-        violates=("summaries-are-the-models",),
+        violates=("summaries-come-from-model",),
         witness="""
             prompt: Go.
             compaction: {window: 60, keep_turns: 1}
@@ -127,7 +127,7 @@ FAULTS = (
         replace="self.tokens = 0",
         by='self.tokens = getattr(self, "tokens", 0)',
         circumstances=("a compaction", "a measurement after it"),
-        violates=("compactions-tell-their-gain",),
+        violates=("compaction-sizes-match-context",),
         witness="""
             prompt: Go.
             compaction: {window: 60, keep_turns: 1, strategy: drop-oldest}
@@ -188,7 +188,7 @@ FAULTS = (
         target=f"{_HANDLERS}._step_closed",
         replace="user.has(Queue.FOLLOW_UP)",
         by="user.has(Queue.FOLLOW_UP) and user.has(Queue.STEERING)",
-        violates=("waiting-messages-are-told",),
+        violates=("queue-signal-matches-queue",),
         witness="""
             prompt: Go.
             queue: [{after: finish, say: And then?, follow_up: true}]

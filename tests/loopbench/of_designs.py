@@ -16,7 +16,7 @@ FAULTS = (
         by="if (reply.calls and not follow_up) or steering:",
         circumstances=("a reply with calls", "a follow-up that waits"),
         bug="B12",
-        violates=("follow-ups-wait",),
+        violates=("follow-ups-taken-at-run-end",),
         witness="""
             prompt: Go.
             tools: {look: {returns: ok}}
@@ -35,7 +35,7 @@ FAULTS = (
         replace="cut = reply.finish is FinishReason.LENGTH and",
         by="cut = reply.finish is FinishReason.LENGTH and not reply.text and",
         circumstances=("a finish of length", "calls", "text"),
-        violates=("no-cut-off-calls",),
+        violates=("no-tools-for-incomplete-replies",),
         witness="""
             prompt: Go.
             tools: {pay: {returns: paid}}
@@ -52,7 +52,7 @@ FAULTS = (
         target=f"{_PI}.advance",
         replace="Outcome.ABORTED if aborted else Outcome.FAILED",
         by="Outcome.ABORTED if aborted else Outcome.COMPLETED",
-        violates=("completed-by-a-reply",),
+        violates=("completed-after-a-reply",),
         witness="""
             prompt: Go.
             model: [{say: So, lost: mid-output}]
@@ -69,7 +69,7 @@ FAULTS = (
         replace="run.total_steps >= self.max_rounds",
         by="run.total_steps > self.max_rounds",
         unusual="max_steps: 2",
-        violates=("limits-end-runs",),
+        violates=("limits-enforced",),
         witness="""
             prompt: Go.
             limits: {max_steps: 2}
@@ -89,7 +89,7 @@ FAULTS = (
         by="total_steps=run.total_steps + 1 + (reply.text and reply.calls))",
         circumstances=("text beside a call", "a limit that is near"),
         unusual="max_steps: 2",
-        violates=("counters-never-fall",),
+        violates=("counters-never-decrease",),
         witness="""
             prompt: Go.
             limits: {max_steps: 2}
@@ -108,7 +108,7 @@ FAULTS = (
         replace="return Run(run.state, total_steps=steps)",
         by="return Run(run.state, run.error_count, steps)",
         circumstances=("a failed call in one step", "another one in a later step"),
-        violates=("counters-reset",),
+        violates=("counters-reset-after-reply",),
         witness="""
             prompt: Go.
             tools: {look: {returns: ok}}
@@ -149,7 +149,7 @@ FAULTS = (
         replace="if goes_on or queued:",
         by="if goes_on:",
         circumstances=("the last reply", "a queued message"),
-        violates=("waiting-messages-prolong-runs",),
+        violates=("no-completion-with-queued-messages",),
         witness="""
             prompt: Go.
             queue: [{after: finish, say: And then?}]
@@ -186,7 +186,7 @@ FAULTS = (
         by="failed.error_count >= most",
         unusual="max_retries: 1",
         bug="C3",
-        violates=("limits-end-no-run-early",),
+        violates=("limits-not-enforced-early",),
         witness="""
             prompt: Go.
             loops: {opencode: {max_retries: 1}}
@@ -205,7 +205,7 @@ FAULTS = (
         by="failed = Run(run.state, errors, min(run.total_steps + 1, self.max_steps))",
         circumstances=("a failed call", "a limit that is near"),
         unusual="max_steps: 2, enforced",
-        violates=("each-try-costs",),
+        violates=("every-attempt-counted",),
         witness="""
             prompt: Go.
             limits: {max_steps: 2}

@@ -13,7 +13,7 @@ FAULTS = (
         replace="(port.tools, port.specs) if effect.tools",
         by="(self._step_tools, port.specs) if effect.tools",
         circumstances=("a hook that changes the tools once", "a later call"),
-        violates=("changes-last-for-one-call",),
+        violates=("hook-changes-apply-to-one-request",),
         witness="""
             prompt: Go.
             tools: {look: {returns: ok}, pay: {returns: paid}}
@@ -37,7 +37,7 @@ FAULTS = (
             ),
         ),
         circumstances=("a hook that sets the system prompt once", "a later call"),
-        violates=("changes-last-for-one-call",),
+        violates=("hook-changes-apply-to-one-request",),
         witness="""
             prompt: Go.
             system_prompt: Be kind.
@@ -55,7 +55,7 @@ FAULTS = (
         replace="self.system_prompt, self.tools = self._kept_prompt, dict(self._kept_tools)",
         by="self.tools = dict(self._kept_tools)",
         circumstances=("a hook that changes something", "its failure"),
-        violates=("changes-last-for-one-call",),
+        violates=("hook-changes-apply-to-one-request",),
         witness="""
             prompt: Go.
             system_prompt: Be kind.
@@ -72,7 +72,7 @@ FAULTS = (
         replace="self.arguments = msgspec.json.decode(self._kept)",
         by="pass",
         circumstances=("a hook that changes something", "its failure"),
-        violates=("changes-of-arguments-hold",),
+        violates=("hook-changes-to-arguments-apply",),
         witness="""
             prompt: Go.
             tools: {pay: {parameters: {sum: integer}, returns: paid}}
@@ -89,7 +89,7 @@ FAULTS = (
         replace="for hook in hooks:",
         by='for hook in reversed(hooks) if point == "after_tool_call" else hooks:',
         circumstances=("a hook after a tool", "another one"),
-        violates=("hooks-of-tools-run-in-order",),
+        violates=("tool-call-hooks-in-order",),
         witness="""
             prompt: Go.
             tools: {look: {returns: ok}}
@@ -109,7 +109,7 @@ FAULTS = (
         replace="elif given.blocked is not None:",
         by="elif given.blocked is not None and self.blocked is None:",
         circumstances=("a forbidden call", "another one in the same reply"),
-        violates=("hooks-of-tools-run-in-order",),
+        violates=("tool-call-hooks-in-order",),
         witness="""
             prompt: Go.
             tools: {pay: {returns: paid}}
@@ -127,7 +127,7 @@ FAULTS = (
         replace="reported = self._report_failures or not result.is_error",
         by="reported = not result.is_error",
         circumstances=("a hook after a tool", "a tool that fails"),
-        violates=("hooks-of-tools-run-in-order",),
+        violates=("tool-call-hooks-in-order",),
         witness="""
             prompt: Go.
             tools: {look: {raises: broken}}

@@ -12,7 +12,7 @@ FAULTS = (
         circumstances=("a run that takes time", "another one with the same limit"),
         unusual="max_wall_clock: 5s",
         bug="E5",
-        violates=("runs-keep-their-wall-clock",),
+        violates=("max-wall-clock-enforced",),
         witness="""
             prompt: Go.
             then: [Again.]
@@ -96,7 +96,7 @@ FAULTS = (
         by="messages >= self.max_messages",
         unusual="max_messages: 3",
         bug="B3",
-        violates=("contexts-are-told-truly",),
+        violates=("context-signal-matches-context",),
         witness="""
             prompt: Go.
             compaction: {max_messages: 3, keep_turns: 1, strategy: drop-oldest}
@@ -134,7 +134,7 @@ FAULTS = (
         "    return stop(run, ended)[0], self._stopped",
         unusual="max_wall_clock: 1s",
         circumstances=("a wait before a retry", "a time limit that ends in it"),
-        violates=("stopped-runs-say-so",),
+        violates=("outcome-matches-stop",),
         witness="""
             prompt: Go.
             limits: {max_wall_clock: 1s}

@@ -41,7 +41,7 @@ FAULTS = (
             ),
         ),
         circumstances=("a long conversation", "many turns since the user spoke"),
-        violates=("newest-user-message",),
+        violates=("newest-user-message-sent",),
         witness="""
             prompt: Go.
             tools: {look: {returns: ok}}
@@ -77,7 +77,7 @@ FAULTS = (
         by="self.messages.append(AssistantMessage(self.partial))\n"
         "                        raise Failed(part.fault.message)",
         circumstances=("a failure after some text", "another prompt"),
-        violates=("no-failed-replies",),
+        violates=("no-failed-replies-in-context",),
         witness="""
             prompt: Go.
             then: [Again.]
@@ -94,7 +94,7 @@ FAULTS = (
         target=f"{_AGENT}.ask",
         replace="finish not in _WHOLE",
         by="finish not in (*_WHOLE, None)",
-        violates=("completed-by-a-reply",),
+        violates=("completed-after-a-reply",),
         witness="""
             prompt: Go.
             model: [{say: First you take, unfinished: true}]
@@ -111,7 +111,7 @@ FAULTS = (
         replace="waiting = waiting or world",
         by="waiting = world",
         circumstances=("the last reply", "a message to steer by"),
-        violates=("queued-are-delivered",),
+        violates=("queued-messages-delivered",),
         witness="""
             prompt: Go.
             queue: [{after: text-delta, say: And then?}]
@@ -131,7 +131,7 @@ FAULTS = (
         "        isinstance(each, ToolMessage) and not each.is_error for each in self.messages\n"
         "    ):",
         circumstances=("a tool that fails", "a model that goes on calling it"),
-        violates=("agents-keep-their-limits",),
+        violates=("agent-respects-its-limits",),
         witness="""
             prompt: Go.
             tools: {look: {raises: broken}}
@@ -187,7 +187,7 @@ FAULTS = (
         replace="return AssistantMessage(self.partial, tuple(calls))",
         by='return AssistantMessage("" if calls else self.partial, tuple(calls))',
         circumstances=("text", "a call in the same reply"),
-        violates=("replies-are-kept",),
+        violates=("replies-with-calls-kept",),
         witness="""
             prompt: Go.
             tools: {look: {returns: ok}}

@@ -15,7 +15,7 @@ FAULTS = (
         circumstances=("a slow stream", "a limit between its parts and its whole"),
         unusual="model_call_timeout: 5s",
         bug="C12",
-        violates=("model-calls-keep-their-limits",),
+        violates=("model-call-timeouts",),
         witness="""
             prompt: Go.
             limits: {model_call_timeout: 5s, max_error_count: 1}
@@ -33,7 +33,7 @@ FAULTS = (
         circumstances=("a pause after the first part", "a shorter limit on the first"),
         unusual="first_part_timeout: 2s",
         bug="C12",
-        violates=("model-calls-keep-their-limits",),
+        violates=("model-call-timeouts",),
         witness="""
             prompt: Go.
             limits: {first_part_timeout: 2s}
@@ -70,7 +70,7 @@ FAULTS = (
         unusual="max_steps: 2",
         circumstances=("replies that report no step", "a step limit"),
         bug="E1",
-        violates=("replies-are-told-truly",),
+        violates=("reply-signal-matches-reply",),
         witness="""
             prompt: Go.
             limits: {max_steps: 2}
@@ -122,7 +122,7 @@ FAULTS = (
         by="self._reply = None\n    if reply.text:\n"
         "        self.transcript.add(AssistantMessage(reply.text))",
         circumstances=("some text", "a failure after it"),
-        violates=("last-message",),
+        violates=("last-message-role",),
         witness="""
             prompt: Go.
             model: [{say: I would, lost: mid-output}, {say: Done.}]
@@ -138,7 +138,7 @@ FAULTS = (
         replace="self._reply = None",
         by="pass",
         circumstances=("a failure after some text", "an abort before the retry", "another prompt"),
-        violates=("no-failed-replies",),
+        violates=("no-failed-replies-in-context",),
         witness="""
             prompt: Go.
             then: [Again.]

@@ -52,7 +52,7 @@ FAULTS = (
         replace="asyncio.wait(tasks)",
         by="asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)",
         circumstances=("two calls in a reply", "one takes longer"),
-        violates=("siblings-run-on",),
+        violates=("no-tool-cancelled-by-another",),
         witness="""
             prompt: Go.
             tools: {slow: {returns: a, takes: 2s}, fast: {returns: b}}
@@ -71,7 +71,7 @@ FAULTS = (
         "        done = await asyncio.gather(*tasks, return_exceptions=True)",
         by="        done = [task.result() if task.done() else None for task in tasks]",
         circumstances=("a tool that waits", "an abort"),
-        violates=("results-of-started-tools",),
+        violates=("one-result-per-tool-start",),
         witness="""
             prompt: Go.
             then: [Again.]
@@ -89,7 +89,7 @@ FAULTS = (
         target=f"{_AGENT}.ask",
         replace="(1 - 0.5 * random.random())",
         by="(1.5 - 0.5 * random.random())",
-        violates=("agents-wait-as-declared",),
+        violates=("agent-backoff-matches-policy",),
         witness="""
             prompt: Go.
             model: [{http: {status: 500}}, {say: Done.}]
@@ -105,7 +105,7 @@ FAULTS = (
         target=f"{_AGENT}.ask",
         replace="(asked_ns or delay_ns) / 1e9",
         by="min(asked_ns or delay_ns, 4_000_000_000) / 1e9",
-        violates=("agents-wait-as-declared",),
+        violates=("agent-backoff-matches-policy",),
         witness="""
             prompt: Go.
             model: [{http: {status: 429, retry_after: 45s}}, {say: Done.}]
@@ -121,7 +121,7 @@ FAULTS = (
         target=f"{_AGENT}.ask",
         replace="failures >= self.limits.max_error_count",
         by="failures > self.limits.max_error_count",
-        violates=("agents-keep-their-limits",),
+        violates=("agent-respects-its-limits",),
         witness="""
             prompt: Go.
             model: [{http: {status: 500}, times: 3}, {say: Done., times: always}]
@@ -138,7 +138,7 @@ FAULTS = (
         replace="self.numbered(reply.message), failures",
         by="self.numbered(reply.message), 0",
         circumstances=("failures", "a reply with calls", "more failures"),
-        violates=("agents-keep-their-limits",),
+        violates=("agent-respects-its-limits",),
         witness="""
             prompt: Go.
             tools: {look: {returns: ok}}
@@ -159,7 +159,7 @@ FAULTS = (
         target=f"{_AGENT}.ask",
         replace="raise UselessReply(reply.finish)",
         by="continue",
-        violates=("agents-wait-as-declared",),
+        violates=("agent-backoff-matches-policy",),
         witness="""
             prompt: Go.
             model: [{finish: stop, times: 10}, {say: Done., times: always}]
@@ -175,7 +175,7 @@ FAULTS = (
         target=f"{_AGENT}.__call__",
         replace="for _ in range(self.limits.max_steps):",
         by="for _ in range(self.limits.max_steps + 1):",
-        violates=("agents-keep-their-limits",),
+        violates=("agent-respects-its-limits",),
         witness="""
             prompt: Go.
             tools: {look: {returns: ok}}
@@ -215,7 +215,7 @@ FAULTS = (
         target=f"{_AGENT}.run",
         replace="except TimeoutError:\n        return",
         by="except TimeoutError:\n        return await world.tools.run(call) or",
-        violates=("exactly-once-tools",),
+        violates=("tool-runs-at-most-once",),
         witness="""
             prompt: Go.
             tools: {pay: {returns: paid, takes: 30s}}
@@ -233,7 +233,7 @@ FAULTS = (
         replace="return await asyncio.wait_for(world.tools.run(call), TOOL_TIMEOUT_S)",
         by="done = await asyncio.wait_for(world.tools.run(call), TOOL_TIMEOUT_S)\n"
         "        return ToolMessage(done.call_id, done.text)",
-        violates=("results-as-returned",),
+        violates=("sent-result-matches-tool-result",),
         witness="""
             prompt: Go.
             tools: {look: {raises: broken}}
@@ -251,7 +251,7 @@ FAULTS = (
         replace="world.tools.run(call), TOOL",
         by="asyncio.shield(world.tools.run(call)), TOOL",
         circumstances=("a tool that takes too long", "a run that goes on"),
-        violates=("tools-end",),
+        violates=("tool-ends-before-its-answer",),
         witness="""
             prompt: Go.
             tools: {pay: {returns: paid, takes: 30s}}
@@ -289,7 +289,7 @@ FAULTS = (
         target=f"{_AGENT}.ask",
         replace="not passing or failures",
         by="not passing and failures",
-        violates=("agents-keep-their-limits",),
+        violates=("agent-respects-its-limits",),
         witness="""
             prompt: Go.
             model: [{http: {status: 500}, times: 5}, {say: Done., times: always}]
@@ -305,7 +305,7 @@ FAULTS = (
         replace="for text in world.user.take()]",
         by="for text in reversed(world.user.take())]",
         circumstances=("a queued message", "another one in the same step"),
-        violates=("queued-in-order",),
+        violates=("queued-messages-in-order",),
         witness="""
             prompt: Go.
             queue: [{after: tool-call, say: One.}, {after: finish, say: Two.}]

@@ -13,7 +13,7 @@ FAULTS = (
         replace="tools = Run(RunningTools(reply), run.error_count,",
         by="tools = Run(RunningTools(reply), 0,",
         circumstances=("a failed call", "a reply with calls", "more failures"),
-        violates=("counters-never-fall",),
+        violates=("counters-never-decrease",),
         witness="""
             prompt: Go.
             tools: {look: {returns: ok}}
@@ -36,7 +36,7 @@ FAULTS = (
         "        return self._exceeded(run) or self._measure(run)\n"
         "    if not (reply.text or reply.calls) and self.options.empty_reply_fails:",
         circumstances=("two steps with calls", "an empty reply"),
-        violates=("useless-replies-cost",),
+        violates=("useless-replies-count-as-errors",),
         witness="""
             prompt: Go.
             tools: {look: {returns: ok}}
@@ -55,7 +55,7 @@ FAULTS = (
         replace="failed.error_count >= self.limits.max_error_count",
         by="failed.error_count > self.limits.max_error_count",
         bug="C1",
-        violates=("limits-end-runs",),
+        violates=("limits-enforced",),
         witness="""
             prompt: Go.
             limits: {max_error_count: 2}
@@ -73,7 +73,7 @@ FAULTS = (
         by="(not shrunk)",
         circumstances=("a compaction that helps", "another one"),
         unusual="max_compaction_attempts: 1",
-        violates=("each-try-costs",),
+        violates=("every-attempt-counted",),
         witness="""
             prompt: Go.
             limits: {max_compaction_attempts: 1}
@@ -91,7 +91,7 @@ FAULTS = (
         replace="Run(run.state, run.error_count, run.total_steps, attempts)",
         by="Run(run.state, 0 if shrunk else run.error_count, run.total_steps, attempts)",
         circumstances=("a failed call", "a compaction that helps", "more failures"),
-        violates=("counters-never-fall",),
+        violates=("counters-never-decrease",),
         witness="""
             prompt: Go.
             context: {over: [false, true, false], shrunk: [true]}
@@ -108,7 +108,7 @@ FAULTS = (
         replace="if forced:",
         by="if forced and attempts >= self.limits.max_compaction_attempts:",
         circumstances=("a forced compaction", "nothing gained", "an attempt left"),
-        violates=("vain-compactions-end-runs",),
+        violates=("useless-forced-compaction-ends-run",),
         witness="""
             prompt: Go.
             context: {over: [false], shrunk: [false]}
@@ -126,7 +126,7 @@ FAULTS = (
         circumstances=("the last step", "a queued message"),
         unusual="max_steps: 1",
         bug="E1",
-        violates=("limits-end-runs",),
+        violates=("limits-enforced",),
         witness="""
             prompt: Go.
             limits: {max_steps: 1}
@@ -145,7 +145,7 @@ FAULTS = (
         circumstances=("many steps reported at once", "a useless reply"),
         unusual="max_steps_per_round: 2",
         bug="E2",
-        violates=("bursts-end-runs",),
+        violates=("max-steps-per-round-enforced",),
         witness="""
             prompt: Go.
             limits: {max_steps_per_round: 2}
@@ -178,7 +178,7 @@ FAULTS = (
         replace="if reason is _CONTENT_FILTER:",
         by="if reason is _CONTENT_FILTER and not reply.text:",
         circumstances=("a content filter", "some text"),
-        violates=("completed-by-a-whole-reply",),
+        violates=("completed-after-a-complete-reply",),
         witness="""
             prompt: Go.
             model: [{say: First you take, finish: content-filter}]
@@ -194,7 +194,7 @@ FAULTS = (
         replace="if signal.finish in _RUNS_ITS_CALLS or",
         by="if signal.finish in _RUNS_ITS_CALLS or signal.finish is _INTERRUPTED or",
         circumstances=("a whole call", "a stream without a finish"),
-        violates=("no-cut-off-calls",),
+        violates=("no-tools-for-incomplete-replies",),
         witness="""
             prompt: Go.
             tools: {pay: {returns: paid}}
@@ -211,7 +211,7 @@ FAULTS = (
         replace="run.compaction_attempts >= self.limits.max_compaction_attempts",
         by="run.compaction_attempts > self.limits.max_compaction_attempts",
         unusual="max_compaction_attempts: 0",
-        violates=("limits-end-runs",),
+        violates=("limits-enforced",),
         witness="""
             prompt: Go.
             limits: {max_compaction_attempts: 0}
@@ -230,7 +230,7 @@ FAULTS = (
         circumstances=("the last step", "a useless reply"),
         unusual="max_steps: 1",
         bug="A11",
-        violates=("limits-end-runs",),
+        violates=("limits-enforced",),
         witness="""
             prompt: Go.
             limits: {max_steps: 1}
@@ -249,7 +249,7 @@ FAULTS = (
         "        return self._finish(run, Outcome.COMPLETED)\n"
         "    waits = type",
         circumstances=("a hook after the reply", "an abort in it"),
-        violates=("stopped-runs-say-so",),
+        violates=("outcome-matches-stop",),
         witness="""
             prompt: Go.
             tools: {look: {returns: ok}}

@@ -15,7 +15,7 @@ FAULTS = (
         "    if before is not None:\n"
         "        self._run = type(before)(self._run.state, before.error_count)",
         circumstances=("a failure in one run", "another one in the next"),
-        violates=("counters-tell-the-trace",),
+        violates=("counters-match-trace",),
         witness="""
             prompt: Go.
             then: [Again.]
@@ -31,7 +31,7 @@ FAULTS = (
         replace='self.said = self.text = ""',
         by='self.said = ""; self.text = getattr(self, "text", "")',
         circumstances=("a run with an answer", "a run without one"),
-        violates=("last-words",),
+        violates=("run-text-matches-last-reply",),
         witness="""
             prompt: Go.
             then: [Again.]
@@ -48,7 +48,7 @@ FAULTS = (
         replace="self.text = reply.text or self.text",
         by="self.text = self.text or reply.text",
         circumstances=("a reply with text", "an abort in a later one"),
-        violates=("last-words",),
+        violates=("run-text-matches-last-reply",),
         witness="""
             prompt: Go.
             abort: {at: 3s}
@@ -68,7 +68,7 @@ FAULTS = (
         replace="elif effect.keep and (reply.text or reply.calls):",
         by="elif effect.keep and reply.text:",
         circumstances=("a tool that ran", "an abort in the same step", "another prompt"),
-        violates=("replies-are-kept",),
+        violates=("replies-with-calls-kept",),
         witness="""
             prompt: Go.
             then: [Again.]

@@ -14,7 +14,7 @@ FAULTS = (
         replace="    while True:\n        fault = None\n",
         by="    fault = None\n    while True:\n",
         circumstances=("a failure with Retry-After", "a useless reply after it"),
-        violates=("agents-wait-as-declared",),
+        violates=("agent-backoff-matches-policy",),
         witness="""
             prompt: Go.
             model: [{http: {status: 429, retry_after: 9s}}, {finish: stop}, {say: Done.}]
@@ -31,7 +31,7 @@ FAULTS = (
         replace="                return reply\n",
         by="                self.errors = 0\n                return reply\n",
         circumstances=("a failed call", "a reply with calls", "more failures"),
-        violates=("agents-keep-their-limits",),
+        violates=("agent-respects-its-limits",),
         witness="""
             prompt: Go.
             tools: {look: {returns: ok}}
@@ -52,7 +52,7 @@ FAULTS = (
         target=f"{_AGENT}.wait_s",
         replace="1 << (self.errors - 1)",
         by="2 ** (self.errors - 2)",
-        violates=("agents-wait-as-declared",),
+        violates=("agent-backoff-matches-policy",),
         witness="""
             prompt: Go.
             model: [{http: {status: 500}}, {say: Done.}]
@@ -69,7 +69,7 @@ FAULTS = (
         replace="min(1 << (self.errors - 1), 3)",
         by="1 << (self.errors - 1)",
         circumstances=("three failures in a run",),
-        violates=("agents-wait-as-declared",),
+        violates=("agent-backoff-matches-policy",),
         witness="""
             prompt: Go.
             model: [{http: {status: 500}, times: 3}, {say: Done.}]
@@ -85,7 +85,7 @@ FAULTS = (
         target=f"{_AGENT}.wait_s",
         replace="return min(asked, 60)",
         by="return asked",
-        violates=("agents-wait-as-declared",),
+        violates=("agent-backoff-matches-policy",),
         witness="""
             prompt: Go.
             model: [{http: {status: 503, retry_after: 1h}}, {say: Done.}]
@@ -100,7 +100,7 @@ FAULTS = (
         target="sequential_agent:retry_after_s",
         replace='("retry-after-ms", 1e-3)',
         by='("retry-after-ms", 1)',
-        violates=("agents-wait-as-declared",),
+        violates=("agent-backoff-matches-policy",),
         witness="""
             prompt: Go.
             model: [{http: {status: 429, headers: {retry-after-ms: "50"}}}, {say: Done.}]
@@ -116,7 +116,7 @@ FAULTS = (
         replace="asked_ns / 1e9 if asked_ns > 0 else None",
         by="max(asked_ns, 0) / 1e9",
         circumstances=("a date in Retry-After", "it has passed"),
-        violates=("agents-wait-as-declared",),
+        violates=("agent-backoff-matches-policy",),
         witness="""
             prompt: Go.
             model:
@@ -135,7 +135,7 @@ FAULTS = (
         replace="if self.steps >= self.limits.max_steps:\n                raise",
         by="if self.steps > self.limits.max_steps + 1:\n                raise",
         circumstances=("the last step", "a useless reply"),
-        violates=("agents-keep-their-limits",),
+        violates=("agent-respects-its-limits",),
         witness="""
             prompt: Go.
             tools: {look: {returns: ok}}
@@ -175,7 +175,7 @@ FAULTS = (
         by="        if not any(each.text == 'Error: stopped' for each in results):\n"
         "            self.messages += [message, *results]",
         circumstances=("a tool that ran", "an abort in the same step", "another prompt"),
-        violates=("replies-are-kept",),
+        violates=("replies-with-calls-kept",),
         witness="""
             prompt: Go.
             then: [Again.]
@@ -212,7 +212,7 @@ FAULTS = (
         replace="if reply.finish in _BROKEN:",
         by="if reply.finish in _BROKEN and not reply.message.calls:",
         circumstances=("a finish of length", "a call"),
-        violates=("no-cut-off-calls",),
+        violates=("no-tools-for-incomplete-replies",),
         witness="""
             prompt: Go.
             tools: {pay: {returns: paid}}
@@ -230,7 +230,7 @@ FAULTS = (
         by="if reply.finish in _BROKEN and not (\n"
         "        reply.finish is FinishReason.CONTENT_FILTER and reply.message.text\n    ):",
         circumstances=("a content filter", "some text"),
-        violates=("completed-by-a-whole-reply",),
+        violates=("completed-after-a-complete-reply",),
         witness="""
             prompt: Go.
             model: [{say: First you take, finish: content-filter}]
@@ -247,7 +247,7 @@ FAULTS = (
         replace="map(UserMessage, world.user.take())",
         by="map(UserMessage, world.user.take()[:1])",
         circumstances=("a queued message", "another one in the same step"),
-        violates=("queued-are-delivered",),
+        violates=("queued-messages-delivered",),
         witness="""
             prompt: Go.
             queue: [{after: tool-call, say: One.}, {after: finish, say: Two.}]
@@ -265,7 +265,7 @@ FAULTS = (
         target=f"{_AGENT}.named",
         replace="call.name, call.arguments)",
         by='call.name, call.arguments or "{}")',
-        violates=("only-called-tools",),
+        violates=("only-called-tools-run",),
         witness="""
             prompt: Go.
             tools: {look: {returns: ok}}
@@ -283,7 +283,7 @@ FAULTS = (
         replace='fault.code == "interrupted" or',
         by='fault.code == "interrupted" or "500" in fault.message or',
         circumstances=("a permanent error", "a number in its words"),
-        violates=("agents-do-not-insist",),
+        violates=("no-retry-of-permanent-failure",),
         witness="""
             prompt: Go.
             model:
@@ -302,7 +302,7 @@ FAULTS = (
         replace="self.errors = self.steps = 0",
         by='self.errors, self.steps = getattr(self, "errors", 0), 0',
         circumstances=("a failure in one run", "another one in the next"),
-        violates=("agents-wait-as-declared",),
+        violates=("agent-backoff-matches-policy",),
         witness="""
             prompt: Go.
             then: [Again.]

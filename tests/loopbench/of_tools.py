@@ -94,7 +94,7 @@ FAULTS = (
         ),
         circumstances=("calls in parallel", "one takes longer"),
         unusual="tool_execution.order: parallel",
-        violates=("siblings-run-on",),
+        violates=("no-tool-cancelled-by-another",),
         witness="""
             prompt: Go.
             tool_execution: {order: parallel}
@@ -112,7 +112,7 @@ FAULTS = (
         replace="self._put(index, done.result, ran=True)  # the run ends",
         by="pass  # the run ends",
         circumstances=("a hook after a tool", "an abort in it"),
-        violates=("answers-tell-what-ran",),
+        violates=("answers-match-tool-runs",),
         witness="""
             prompt: Go.
             then: [Again.]
@@ -174,7 +174,7 @@ FAULTS = (
         by="not all(",
         circumstances=("a sequential tool", "another tool in the same reply"),
         unusual="tool_execution.order: parallel",
-        violates=("tools-in-sequence",),
+        violates=("sequential-tools-do-not-overlap",),
         witness="""
             prompt: Go.
             tool_execution: {order: parallel}
@@ -192,7 +192,7 @@ FAULTS = (
         replace="self.tasks[-1] if self.tasks",
         by="self.tasks[0] if self.tasks",
         circumstances=("three calls in a reply", "tools that wait"),
-        violates=("tools-in-sequence",),
+        violates=("sequential-tools-do-not-overlap",),
         witness="""
             prompt: Go.
             tools: {look: {takes: 2s}}
@@ -226,7 +226,7 @@ FAULTS = (
         by="pass",
         circumstances=("a tool that started when called", "a failure of the reply"),
         unusual="tool_execution.start: when-called",
-        violates=("tools-end",),
+        violates=("tool-ends-before-its-answer",),
         witness="""
             prompt: Go.
             tool_execution: {start: when-called}

@@ -14,7 +14,7 @@ FAULTS = (
         replace="self._fault = None",
         by="pass",
         circumstances=("a failure with Retry-After", "a useless reply after it"),
-        violates=("waits-follow-the-policy",),
+        violates=("backoff-matches-policy",),
         witness="""
             prompt: Go.
             model: [{http: {status: 429, retry_after: 9s}}, {finish: stop}, {say: Done.}]
@@ -29,7 +29,7 @@ FAULTS = (
         target=f"{_RETRY}:ExponentialBackoff.delay_ns",
         replace="min(failures - 1, 64)",
         by="min(failures, 64)",
-        violates=("waits-follow-the-policy",),
+        violates=("backoff-matches-policy",),
         witness="""
             prompt: Go.
             model: [{http: {status: 500}}, {say: Done.}]
@@ -46,7 +46,7 @@ FAULTS = (
         by="self.initial_delay_ms << min(failures - 1, 64)",
         unusual="max_error_count: 7",
         circumstances=("five failures",),
-        violates=("waits-follow-the-policy",),
+        violates=("backoff-matches-policy",),
         witness="""
             prompt: Go.
             limits: {max_error_count: 7}
@@ -62,7 +62,7 @@ FAULTS = (
         target=f"{_RETRY}:ExponentialBackoff.delay_ns",
         replace="self.max_retry_after_ms",
         by="self.max_delay_ms",
-        violates=("waits-follow-the-policy",),
+        violates=("backoff-matches-policy",),
         witness="""
             prompt: Go.
             model: [{http: {status: 429, retry_after: 45s}}, {say: Done.}]
@@ -79,7 +79,7 @@ FAULTS = (
         " * (1 - self.jitter * draw))",
         circumstances=("a failure with Retry-After", "jitter"),
         unusual="jitter: 1",
-        violates=("waits-follow-the-policy",),
+        violates=("backoff-matches-policy",),
         witness="""
             prompt: Go.
             retry: {jitter: 1.0}
@@ -95,7 +95,7 @@ FAULTS = (
         replace="(1 - self.jitter * draw)",
         by="(1 + self.jitter * draw)",
         unusual="jitter: 1",
-        violates=("waits-follow-the-policy",),
+        violates=("backoff-matches-policy",),
         witness="""
             prompt: Go.
             retry: {jitter: 1.0}
@@ -110,7 +110,7 @@ FAULTS = (
         target=f"{_RETRY}:retry_after_ns",
         replace='_positive(fault.header("retry-after-ms"), _NS_PER_MS)',
         by='_positive(fault.header("retry-after-ms"), _NS_PER_S)',
-        violates=("waits-follow-the-policy",),
+        violates=("backoff-matches-policy",),
         witness="""
             prompt: Go.
             model: [{http: {status: 429, headers: {retry-after-ms: "50"}}}, {say: Done.}]
@@ -125,7 +125,7 @@ FAULTS = (
         replace="return wait_ns if wait_ns > 0 else None",
         by="return abs(wait_ns) or None",
         circumstances=("a date in Retry-After", "a clock that is ahead"),
-        violates=("waits-follow-the-policy",),
+        violates=("backoff-matches-policy",),
         witness="""
             prompt: Go.
             clock: {ahead: 60s}
@@ -144,7 +144,7 @@ FAULTS = (
         replace="self._cancellation.polls = effect.polls",
         by="self._cancellation.polls = True",
         circumstances=("a wait before a retry", "an abort in it"),
-        violates=("stops-in-time",),
+        violates=("stopped-run-ends-in-time",),
         witness="""
             prompt: Go.
             abort: {at: 1s}
@@ -160,7 +160,7 @@ FAULTS = (
         target="simloop.kernel.errorclass:classify",
         replace="(status in (None, _OK) or coded in beats)",
         by="status in (None, _OK)",
-        violates=("failures-are-judged-by-the-policy",),
+        violates=("failure-class-matches-policy",),
         witness="""
             prompt: Go.
             model:
@@ -178,7 +178,7 @@ FAULTS = (
         replace="if _THROTTLE.search(fault.message):",
         by="if _THROTTLE.match(fault.message):",
         circumstances=("words of a rate limit", "words of an overflow"),
-        violates=("failures-are-judged-by-the-policy",),
+        violates=("failure-class-matches-policy",),
         witness="""
             prompt: Go.
             context: {over: [false], shrunk: [true]}
@@ -197,7 +197,7 @@ FAULTS = (
         target=f"{_RETRY}:ExponentialBackoff.retryable",
         replace="return error in RETRYABLE",
         by="return error in RETRYABLE and error is not ErrorClass.OVERLOADED",
-        violates=("failures-are-judged-by-the-policy",),
+        violates=("failure-class-matches-policy",),
         witness="""
             prompt: Go.
             model: [{http: {status: 529}}, {say: Done., times: always}]

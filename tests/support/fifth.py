@@ -68,7 +68,7 @@ class TwoTries:
     legal = LEGAL
     policies = Policies()
     bounds: Mapping[str, Bound] = {}
-    deviations: Mapping[str, str] = {"last-message": "the last try ends with a note"}
+    deviations: Mapping[str, str] = {"last-message-role": "the last try ends with a note"}
     unsupported: Mapping[Feature, str] = {Feature.COMPACTION: "two tries are never too long"}
     most = 2
 

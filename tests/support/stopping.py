@@ -127,7 +127,7 @@ def unanswered(trace: LoopTrace) -> Counter[str]:
     return Counter({call_id: count for call_id, count in announced.items() if count})
 
 
-def last_words(trace: LoopTrace) -> str:
+def run_text_matches_last_reply(trace: LoopTrace) -> str:
     """The text of the newest reply that has any, from the parts that had arrived."""
     words, reply, main = "", "", True
     for entry in trace.entries:

@@ -39,12 +39,12 @@ def _skew_ns(subject: Subject) -> int:
 
 
 @invariant(
-    "An agent waits before a retry as its declared policy says: for this failure, and no other.",
+    "An agent waits before a retry as long as its declared policy requires for this failure.",
     "BUGS.md C1, C2, C3",
     sees=[Prompt, Request],
     needs=[Need.AGENT, Need.RETRY],
 )
-def agents_wait_as_declared(subject: Subject) -> Watch:
+def agent_backoff_matches_policy(subject: Subject) -> Watch:
     """A policy may count the failures of the run, or those since the last useful reply."""
     facts, policy = subject.facts, subject.retry
     assert policy is not None
@@ -80,12 +80,12 @@ def agents_wait_as_declared(subject: Subject) -> Watch:
 
 
 @invariant(
-    "An agent does not ask again before the time that the provider asked for.",
+    "An agent retries no earlier than the Retry-After of the failure allows.",
     "BUGS.md C1, C3",
     sees=[Request],
     needs=[Need.AGENT],
 )
-def agents_heed_retry_after(subject: Subject) -> Watch:
+def retry_after_respected(subject: Subject) -> Watch:
     """The Retry-After of the failure itself; a wait of over a minute may be cut."""
     if subject.retry is not None:
         return ""  # its waits are judged exactly
@@ -110,12 +110,12 @@ _AT_ONCE = 3
 
 
 @invariant(
-    "An agent does not ask again and again at once while the provider fails.",
+    "An agent makes at most two retries in a row without a wait.",
     "BUGS.md C1, A11",
     sees=[Prompt, Request],
     needs=[Need.AGENT],
 )
-def agents_back_off(subject: Subject) -> Watch:
+def repeated_retries_wait(subject: Subject) -> Watch:
     """Two retries at once may help against a lost connection; three in a row are a storm."""
     facts, at_once = subject.facts, 0
     while True:
@@ -136,12 +136,12 @@ _HOPELESS = frozenset({400, 401, 403, 404, 413, 422})
 
 
 @invariant(
-    "An agent does not repeat a request that failed for good.",
+    "An agent does not repeat a request that failed permanently.",
     "BUGS.md C7, B15, C1",
     sees=[Request],
     needs=[Need.AGENT],
 )
-def agents_do_not_insist(subject: Subject) -> Watch:
+def no_retry_of_permanent_failure(subject: Subject) -> Watch:
     """A bad request or a wrong key fails again. A declared policy says which failures do."""
     facts, policy = subject.facts, subject.retry
 
@@ -192,12 +192,12 @@ class _Spent:
 
 
 @invariant(
-    "An agent makes no model call once it has reached a limit that it declares.",
+    "An agent makes no model call after it has reached a limit that it declares.",
     "BUGS.md A1, A11, A13, C1, E1",
     sees=[Prompt, Request],
     needs=[Need.AGENT, Need.LIMITS],
 )
-def agents_keep_their_limits(subject: Subject) -> Watch:
+def agent_respects_its_limits(subject: Subject) -> Watch:
     """Each reply is a step, and each failed or useless one an error, whatever came between."""
     facts, spent = subject.facts, _Spent(subject)
     while True:
@@ -214,12 +214,12 @@ def agents_keep_their_limits(subject: Subject) -> Watch:
 
 
 @invariant(
-    "An agent that has limits and retries uses them before it fails.",
+    "An agent that declares limits and a retry policy does not fail while a retry is left.",
     "BUGS.md C4, C6, E6, E9",
     sees=[Prompt, Request, Ended],
     needs=[Need.AGENT, Need.LIMITS, Need.RETRY],
 )
-def agents_use_their_retries(subject: Subject) -> Watch:
+def agent_uses_its_retries(subject: Subject) -> Watch:
     """A second run begins like the first: with no failure and no step."""
     facts, policy, spent = subject.facts, subject.retry, _Spent(subject)
     assert policy is not None
@@ -244,12 +244,12 @@ def agents_use_their_retries(subject: Subject) -> Watch:
 
 
 @invariant(
-    "An agent does not fail when the model has answered.",
+    "An agent does not fail after the model has answered.",
     "BUGS.md D16, D17, E4",
     sees=[Ended],
     needs=[Need.AGENT],
 )
-def agents_take_an_answer(subject: Subject) -> Watch:
+def no_failure_after_an_answer(subject: Subject) -> Watch:
     """A reply with text and without calls, which ended by itself, is an answer."""
     facts = subject.facts
     while True:
@@ -266,12 +266,12 @@ _FAILING = 25
 
 
 @invariant(
-    "An agent without limits does not go on when nothing new comes of it.",
+    "An agent without limits stops when replies and results bring nothing new.",
     "BUGS.md A1, A2, A7, A10, A13, A15, C1",
     sees=[Prompt, Request],
     needs=[Need.AGENT],
 )
-def agents_come_to_an_end(subject: Subject) -> Watch:
+def agent_stops_without_progress(subject: Subject) -> Watch:
     """25 failures in a row, or 50 replies that all came before with results that came before."""
     if subject.limits is not None:
         return ""

@@ -31,12 +31,12 @@ _USABLE = (FinishReason.STOP, FinishReason.OTHER)
 
 
 @invariant(
-    "A compaction says truly how large the context was, and whether it is smaller now.",
+    "A compaction states correctly how large the context was, and whether it became smaller.",
     "BUGS.md B4, B5, B15",
     sees=[Compaction, signals.ContextCompacted],
     needs=[Need.MACHINE],
 )
-def compactions_tell_their_gain(subject: Subject) -> Watch:
+def compaction_sizes_match_context(subject: Subject) -> Watch:
     """One that removes nothing, or makes the context no smaller, has not helped."""
     course = course_of(subject)
     ledger, last = course.ledger, None
@@ -69,13 +69,13 @@ def _wrong_sizes(entry: Compaction, ledger: Ledger) -> str:
 
 
 @invariant(
-    "A compaction takes away exactly the messages that it counts; the others stay as they were, in "
-    "order.",
+    "A compaction removes exactly the messages that it counts; the others remain unchanged "
+    "and in order.",
     "BUGS.md B10, B12",
     sees=[Shortened],
     needs=[Need.MACHINE],
 )
-def compactions_keep_the_rest(subject: Subject) -> Watch:
+def compactions_remove_only_counted_messages(subject: Subject) -> Watch:
     """A new summary stands in the place of the messages that are gone."""
     ledger = course_of(subject).ledger
     while True:
@@ -111,12 +111,12 @@ def _summaries(shortened: Shortened) -> int:
 
 
 @invariant(
-    "A compaction never takes away the newest message of the user.",
+    "A compaction never removes the newest user message.",
     "BUGS.md B10, B13",
     sees=[Shortened],
     needs=[Need.MACHINE],
 )
-def compactions_keep_the_question(subject: Subject) -> Watch:
+def compactions_keep_newest_user_message(subject: Subject) -> Watch:
     """A model that does not see the question answers another one."""
     ledger = course_of(subject).ledger
     while True:
@@ -136,12 +136,12 @@ def _newest_user(messages: Sequence[Message]) -> UserMessage | None:
 
 
 @invariant(
-    "A compaction takes a call and its results away together.",
+    "A compaction that removes a call removes its results too, and the reverse.",
     "BUGS.md B19, D22",
     sees=[Shortened],
     needs=[Need.MACHINE],
 )
-def compactions_keep_pairs(subject: Subject) -> Watch:
+def compactions_keep_call_result_pairs(subject: Subject) -> Watch:
     """A provider refuses a request with one of them."""
     ledger = course_of(subject).ledger
     while True:
@@ -161,12 +161,13 @@ def compactions_keep_pairs(subject: Subject) -> Watch:
 
 
 @invariant(
-    "A summary in the context is the model's own, whole, and of the messages in whose place it is.",
+    "A summary in the context is a complete reply of the model, and covers the messages that "
+    "it replaces.",
     "BUGS.md B6, B10, B11",
     sees=[Shortened],
     needs=[Need.MACHINE],
 )
-def summaries_are_the_models(subject: Subject) -> Watch:
+def summaries_come_from_model(subject: Subject) -> Watch:
     """A summary goes only into a newer one. One that was cut off, empty or failed is none."""
     ledger = course_of(subject).ledger
     while True:
@@ -199,8 +200,8 @@ def _wrong_summary(shortened: Shortened) -> str:
 
 
 @invariant(
-    "A compaction is tried only when the context is over its trigger, or, forced, after a reply "
-    "that was cut off or a request that was too long.",
+    "A compaction is tried only if the context exceeds its trigger; a forced one, only after "
+    "a reply that was cut off or a request that was too long.",
     "BUGS.md B2, B3, B8, C5",
     sees=[effects.Compact],
     needs=[Need.MACHINE],
@@ -228,12 +229,12 @@ def _has_overflowed(course: Course) -> bool:
 
 
 @invariant(
-    "A context that is over its trigger is compacted while an attempt is left.",
+    "A context that exceeds its trigger is compacted while an attempt is left.",
     "BUGS.md B7, B9",
     sees=[signals.ContextMeasured],
     needs=[Need.MACHINE],
 )
-def full_contexts_are_compacted(subject: Subject) -> Watch:
+def full_contexts_compacted(subject: Subject) -> Watch:
     """Before the next request, and not after the provider has refused it."""
     course = course_of(subject)
     while True:
@@ -259,7 +260,7 @@ def _is_spent(course: Course) -> bool:
     sees=[signals.StepClosed],
     needs=[Need.MACHINE],
 )
-def cut_replies_make_room(subject: Subject) -> Watch:
+def cut_off_replies_force_compaction(subject: Subject) -> Watch:
     """The model has no room for a whole reply."""
     return _makes_room(subject)
 
@@ -270,7 +271,7 @@ def cut_replies_make_room(subject: Subject) -> Watch:
     sees=[signals.ModelFailed],
     needs=[Need.MACHINE],
 )
-def overflows_make_room(subject: Subject) -> Watch:
+def overflows_force_compaction(subject: Subject) -> Watch:
     """The provider says that the context is too long."""
     return _makes_room(subject)
 
@@ -294,7 +295,7 @@ def _makes_room(subject: Subject) -> Watch:
     sees=[Prompt, signals.ContextCompacted],
     needs=[Need.MACHINE],
 )
-def compactions_are_bounded(subject: Subject) -> Watch:
+def max_compaction_attempts_enforced(subject: Subject) -> Watch:
     """Normal and forced ones together, whether or not they help."""
     course = course_of(subject)
     most = course.settings.limits.max_compaction_attempts
@@ -310,12 +311,12 @@ def compactions_are_bounded(subject: Subject) -> Watch:
 
 
 @invariant(
-    "After a forced compaction that gained nothing the run ends.",
+    "A forced compaction that does not make the context smaller ends the run.",
     "BUGS.md B1, B5, B15",
     sees=[signals.ContextCompacted],
     needs=[Need.MACHINE],
 )
-def vain_compactions_end_runs(subject: Subject) -> Watch:
+def useless_forced_compaction_ends_run(subject: Subject) -> Watch:
     """The same request would be refused again."""
     course = course_of(subject)
     while True:

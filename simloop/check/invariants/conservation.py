@@ -11,8 +11,8 @@ from simloop.trace.entries import Request
 
 
 @invariant(
-    "A request holds exactly the messages that were said, in order: nothing is lost, changed, "
-    "repeated or added, except by a compaction that records it.",
+    "A request contains exactly the messages of the conversation, in order; only a recorded "
+    "compaction removes or replaces messages.",
     "BUGS.md B10, D1, D8, D12",
     sees=[Request],
     needs=[Need.MACHINE],
@@ -27,12 +27,12 @@ def context_is_conserved(subject: Subject) -> Watch:
 
 
 @invariant(
-    "The size of a request is that of its messages, by the estimate of the engine.",
+    "The recorded size of a request is the estimated size of its messages.",
     "BUGS.md B8",
     sees=[Request],
     needs=[Need.MACHINE],
 )
-def sizes_are_true(subject: Subject) -> Watch:
+def request_size_matches_messages(subject: Subject) -> Watch:
     """A stale size compacts too early, or too late."""
     ledger = course_of(subject).ledger
     while True:

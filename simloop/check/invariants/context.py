@@ -37,11 +37,11 @@ from simloop.trace.facts import Facts, ReceivedReply
 
 
 @invariant(
-    "Each main request of a run holds the prompt, or a newer message of the user.",
+    "Each main request contains the prompt of its run or a newer user message.",
     "BUGS.md B10, B12, E9",
     sees=[Prompt, Queued, Request],
 )
-def newest_user_message(subject: Subject) -> Watch:
+def newest_user_message_sent(subject: Subject) -> Watch:
     """Also after a compaction, and in the first request after any outcome.
 
     The prompt may be a part of a longer message. Only an engine has one conversation, so the first
@@ -101,11 +101,12 @@ _WHOLE = (FinishReason.STOP, FinishReason.TOOL_CALLS, FinishReason.OTHER)
 
 
 @invariant(
-    "A reply whose tools ran is in the next request, with its text and its calls as they came.",
+    "If a tool of a reply has run, the next request contains the reply, with its text and its "
+    "calls unchanged.",
     "BUGS.md C10, C13, D9, D13",
     sees=[ToolStarted, Request],
 )
-def replies_are_kept(subject: Subject) -> Watch:
+def replies_with_calls_kept(subject: Subject) -> Watch:
     """Otherwise the model does not know what its tools have done, and asks for it again.
 
     A tool that starts when called cannot be taken back when its reply is cut off.
@@ -176,32 +177,34 @@ def _told(subject: Subject, why: Callable[[ReceivedReply], bool]) -> Watch:
 
 
 @invariant(
-    "The context holds no reply to a model call that failed.",
+    "The context contains no reply to a model call that failed.",
     "BUGS.md C13, D6",
     sees=[StopRequested, HookFailed, Backoff, Request],
 )
-def no_failed_replies(subject: Subject) -> Watch:
+def no_failed_replies_in_context(subject: Subject) -> Watch:
     """A retry begins anew: its reply takes the place of what had come before the failure."""
     return _told(subject, lambda reply: reply.fault is not None)
 
 
 @invariant(
-    "The context holds no reply whose stream has not ended, or ended without a finish.",
+    "The context contains no reply whose stream has not ended, or has ended without a finish "
+    "reason.",
     "BUGS.md C6, D6",
     sees=[StopRequested, HookFailed, Backoff, Request],
 )
-def no_half_replies(subject: Subject) -> Watch:
+def no_incomplete_replies_in_context(subject: Subject) -> Watch:
     """A stream that breaks off is no complete reply."""
     return _told(subject, lambda reply: reply.fault is None and reply.finish is None)
 
 
 @invariant(
-    "A reply in the context has the text of one reply, and not that of an earlier one before it.",
+    "A reply in the context contains the text of one model reply, without the text of an "
+    "earlier one.",
     "BUGS.md C13, D6",
     sees=[Request],
     needs=[Need.AGENT],
 )
-def no_piled_up_replies(subject: Subject) -> Watch:
+def no_merged_replies(subject: Subject) -> Watch:
     """Text that is collected from a stream must not stay for the next one."""
     facts = subject.facts
     said: list[str] = []
@@ -221,12 +224,12 @@ def no_piled_up_replies(subject: Subject) -> Watch:
 
 
 @invariant(
-    "A call is answered as its tool returned, unless hooks change the result.",
+    "The engine answers a call with the result that the tool returned, unless hooks change it.",
     "BUGS.md D8, D9, D20",
     sees=[ToolResult, Answered],
     needs=[Need.MACHINE],
 )
-def answers_as_returned(subject: Subject) -> Watch:
+def answer_matches_tool_result(subject: Subject) -> Watch:
     """Byte for byte, and as an error exactly if it is one."""
     if subject.settings is not None and subject.settings.hooks.after_tool_call:
         return ""
@@ -247,12 +250,12 @@ def answers_as_returned(subject: Subject) -> Watch:
 
 
 @invariant(
-    "A result is sent as the tool returned it.",
+    "An agent sends a tool result as the tool returned it.",
     "BUGS.md D8, D9, D20",
     sees=[ToolStarted, ToolResult, StopRequested, Prompt, Request],
     needs=[Need.AGENT],
 )
-def results_as_returned(subject: Subject) -> Watch:
+def sent_result_matches_tool_result(subject: Subject) -> Watch:
     """An agent may put words around a text, and cut a long one.
 
     A result that came at the moment of a stop, or after it, may not have reached the agent.
@@ -308,12 +311,12 @@ def _changed(message: ToolMessage, result: ToolResult) -> str:
 
 
 @invariant(
-    "A message that was said once is in a request once.",
+    "A request contains each message of the conversation at most once.",
     "BUGS.md B6, C13, D22",
     sees=[Prompt, Queued, Request],
     needs=[Need.AGENT],
 )
-def nothing_sent_twice(subject: Subject) -> Watch:
+def no_duplicate_messages(subject: Subject) -> Watch:
     """The user's messages and the model's replies; equal ones as often as they were said."""
     facts = subject.facts
     said: Counter[tuple[type, str]] = Counter()
@@ -349,12 +352,13 @@ def _words(message: Message) -> tuple[type, str]:
 
 
 @invariant(
-    "The system prompt and the tools of a request are those of the run, unless hooks change them.",
+    "The system prompt and the tools do not change between the requests of a run, unless "
+    "hooks change them.",
     "ARCHITECTURE.md",
     sees=[Request],
     needs=[Need.MACHINE],
 )
-def steady_system_prompt(subject: Subject) -> Watch:
+def constant_system_prompt_and_tools(subject: Subject) -> Watch:
     """The tools are all offered, or none are: a loop may withhold them at its last step."""
     facts, settings = subject.facts, subject.settings
     if settings is None or settings.hooks.before_llm_call:

@@ -24,12 +24,12 @@ _ZERO = Counters(0, 0, 0)
 
 
 @invariant(
-    "The counters of a run are those of its trace: steps of replies, compactions and errors.",
+    "The counters of a run match its trace: steps of the replies, compactions and errors.",
     "BUGS.md E1, E2",
     sees=[Prompt, signals.ModelReplied, signals.ContextCompacted, Counters, Ended],
     needs=[Need.MACHINE],
 )
-def counters_tell_the_trace(subject: Subject) -> Watch:
+def counters_match_trace(subject: Subject) -> Watch:
     """The counters at the end are those of the last transition."""
     course, facts = course_of(subject), subject.facts
     steps = compactions = 0
@@ -65,12 +65,12 @@ def _told(counters: Counters | None) -> str:
 
 
 @invariant(
-    "Each run begins with its counters at zero, as the first one does.",
+    "Each run begins with all counters at zero.",
     "BUGS.md E6, E9",
     sees=[signals.Began],
     needs=[Need.MACHINE],
 )
-def runs_begin_alike(subject: Subject) -> Watch:
+def counters_zero_at_run_start(subject: Subject) -> Watch:
     """A conversation gives each prompt the whole of its limits."""
     course = course_of(subject)
     while True:
@@ -89,12 +89,12 @@ def _values(names: Sequence[str]) -> Callable[[object], Any]:
 
 
 @invariant(
-    "A counter that bounds a run never falls, and rises by one or by the steps of a reply.",
+    "A counter that bounds a run never decreases, and increases by one or by the steps of a reply.",
     "BUGS.md E1, B17, C1",
     sees=[Counters],
     needs=[Need.MACHINE],
 )
-def counters_never_fall(subject: Subject) -> Watch:
+def counters_never_decrease(subject: Subject) -> Watch:
     """A counter that is said to reset may fall."""
     course = course_of(subject)
     judged = [*_declared(course.machine).values()]
@@ -123,12 +123,12 @@ def _declared(machine: Machine) -> dict[str, Bound]:
 
 
 @invariant(
-    "Each failure before a retry, each step and each compaction costs one, whatever came between.",
+    "Each failure before a retry, each step and each compaction increases its counter by one.",
     "BUGS.md A11, A12, B17",
     sees=[effects.Backoff, Counters],
     needs=[Need.MACHINE],
 )
-def each_try_costs(subject: Subject) -> Watch:
+def every_attempt_counted(subject: Subject) -> Watch:
     """Counted: failures by the waits for a retry, steps by replies, compactions by their end."""
     course = course_of(subject)
     bounds: Mapping[str, Bound] = course.machine.bounds
@@ -165,13 +165,13 @@ _COUNTED = {"max_steps": "total_steps", "max_compaction_attempts": "compaction_a
 
 
 @invariant(
-    "A reply of no use costs an error: one without text and calls, without the calls that it "
-    "announces, or without an end.",
+    "A useless reply counts as an error: a reply without text and calls, without the calls "
+    "that it announces, or without an end.",
     "BUGS.md A2, A11, A12, C6",
     sees=[signals.StepClosed],
     needs=[Need.MACHINE],
 )
-def useless_replies_cost(subject: Subject) -> Watch:
+def useless_replies_count_as_errors(subject: Subject) -> Watch:
     """Without a cost a model that says nothing keeps the loop going."""
     course = course_of(subject)
     if not any(bound.counter == "error_count" for bound in course.machine.bounds.values()):
@@ -206,12 +206,12 @@ def _why(reply: ReplyFacts) -> str:
 
 
 @invariant(
-    "A run does nothing that a limit forbids once the limit is reached.",
+    "After a limit is reached, a run requests nothing that the limit forbids.",
     "BUGS.md E1, A5, A13",
     sees=[Transition],
     needs=[Need.MACHINE],
 )
-def limits_end_runs(subject: Subject) -> Watch:
+def limits_enforced(subject: Subject) -> Watch:
     """Not one try later than the bound says."""
     course = course_of(subject)
     bounds = course.machine.bounds
@@ -248,7 +248,7 @@ def _wrong_bounds(course: Course) -> str:
     sees=[Finished],
     needs=[Need.MACHINE],
 )
-def limits_end_no_run_early(subject: Subject) -> Watch:
+def limits_not_enforced_early(subject: Subject) -> Watch:
     """Not one try earlier than the bound says, and not in silence."""
     course = course_of(subject)
     bounds = {**getattr(course.machine, "thresholds", {}), **course.machine.bounds}
@@ -288,12 +288,12 @@ def _unnamed(run: Run, course: Course, bounds: Mapping[str, Bound]) -> str:
 
 
 @invariant(
-    "A reply that reports more steps than one round may have is the last one of its run.",
+    "A reply that reports more steps than max_steps_per_round ends its run.",
     "BUGS.md E3",
     sees=[signals.StepClosed],
     needs=[Need.MACHINE],
 )
-def bursts_end_runs(subject: Subject) -> Watch:
+def max_steps_per_round_enforced(subject: Subject) -> Watch:
     """The limit is max_steps_per_round."""
     course = course_of(subject)
     most = course.settings.limits.max_steps_per_round

@@ -27,7 +27,7 @@ def _is_answer(reply: ReplyFacts) -> bool:
 
 
 @invariant(
-    "A whole answer of the model, with nothing left to do, ends its run as completed.",
+    "A complete answer of the model completes the run if no message is queued.",
     "BUGS.md A3, E2",
     sees=[signals.StepClosed],
     needs=[Need.MACHINE],
@@ -48,12 +48,12 @@ def answers_complete_runs(subject: Subject) -> Watch:
 
 
 @invariant(
-    "After a whole answer the model is asked again only if the user has said something.",
+    "After a complete answer, no request is sent before the user sends a message.",
     "BUGS.md A3, B13",
     sees=[Prompt, Queued, signals.StepClosed, Request],
     needs=[Need.MACHINE],
 )
-def answers_are_not_asked_again(subject: Subject) -> Watch:
+def no_request_after_an_answer(subject: Subject) -> Watch:
     """Nobody waits for a second answer."""
     course = course_of(subject)
     answered = False
@@ -71,12 +71,12 @@ def answers_are_not_asked_again(subject: Subject) -> Watch:
 
 
 @invariant(
-    "A run is not completed while a message of the user waits for it.",
+    "A run is not completed while a user message is queued.",
     "BUGS.md B12",
     sees=[signals.StepClosed, effects.CallModel, Finished],
     needs=[Need.MACHINE],
 )
-def waiting_messages_prolong_runs(subject: Subject) -> Watch:
+def no_completion_with_queued_messages(subject: Subject) -> Watch:
     """In a design without a queue the message is the next prompt."""
     course = course_of(subject)
     has_queue = Feature.QUEUE not in course.machine.unsupported
@@ -95,7 +95,7 @@ def waiting_messages_prolong_runs(subject: Subject) -> Watch:
 
 
 @invariant(
-    "A message of the user that is taken into a run is sent to the model in that run.",
+    "A user message that a run takes from the queue is sent to the model in this run.",
     "BUGS.md B12",
     sees=[Ended],
     needs=[Need.MACHINE],
@@ -110,12 +110,12 @@ def taken_messages_are_sent(subject: Subject) -> Watch:
 
 
 @invariant(
-    "A follow-up is taken only when the run would otherwise end.",
+    "A follow-up message is taken only when the run would otherwise end.",
     "BUGS.md B12, D21",
     sees=[signals.StepClosed],
     needs=[Need.MACHINE],
 )
-def follow_ups_wait(subject: Subject) -> Watch:
+def follow_ups_taken_at_run_end(subject: Subject) -> Watch:
     """Not between the calls of a reply and their results."""
     course = course_of(subject)
     while True:
@@ -129,12 +129,12 @@ def follow_ups_wait(subject: Subject) -> Watch:
 
 
 @invariant(
-    "Each model call costs a step, an error or a compaction of those that bound the run.",
+    "Each model call increases a counter that bounds the run: steps, errors or compactions.",
     "BUGS.md A11, A12, A2",
     sees=[Prompt, effects.CallModel],
     needs=[Need.MACHINE],
 )
-def every_call_costs(subject: Subject) -> Watch:
+def model_calls_increase_a_counter(subject: Subject) -> Watch:
     """A way round that costs nothing can be taken without end."""
     course = course_of(subject)
     machine = course.machine
@@ -155,12 +155,12 @@ def every_call_costs(subject: Subject) -> Watch:
 
 
 @invariant(
-    "A counter that is said to reset is zero after each whole reply.",
+    "A counter that is declared to reset is zero after each complete reply.",
     "BUGS.md E6",
     sees=[signals.ModelReplied],
     needs=[Need.MACHINE],
 )
-def counters_reset(subject: Subject) -> Watch:
+def counters_reset_after_reply(subject: Subject) -> Watch:
     """The failures of one step do not count in the next one."""
     course = course_of(subject)
     names = [bound.counter for bound in course.machine.bounds.values() if bound.resets]

@@ -16,7 +16,7 @@ from simloop.trace.entries import (
 
 
 @invariant(
-    "Entries are counted from 0, and virtual time never goes back.",
+    "The numbers of the entries increase, and virtual time never decreases.",
     "ARCHITECTURE.md",
     sees=[Prompt, Ended, Request, ToolResult],
 )
@@ -33,7 +33,7 @@ def entries_in_order(subject: Subject) -> Watch:  # noqa: ARG001 - it needs no d
 
 
 @invariant(
-    "A run begins with a prompt and ends once; between runs nothing is sent and no tool runs.",
+    "A run begins with a prompt and ends once; between runs no request is sent and no tool runs.",
     "BUGS.md D18, D19, A3",
     sees=[Prompt, Ended, Request, ToolStarted, ToolResult],
 )
@@ -58,7 +58,7 @@ def runs_begin_and_end(subject: Subject) -> Watch:  # noqa: ARG001 - it needs no
     "BUGS.md C8, D19",
     sees=[Request, Ended],
 )
-def parts_of_open_requests(subject: Subject) -> Watch:
+def no_parts_after_reply_end(subject: Subject) -> Watch:
     """A reply ends once: with a finish, an error, or the end of its stream."""
     facts = subject.facts
     while True:
@@ -75,7 +75,7 @@ def parts_of_open_requests(subject: Subject) -> Watch:
     "BUGS.md D19, D20",
     sees=[Prompt, ToolStarted, ToolResult],
 )
-def results_of_started_tools(subject: Subject) -> Watch:
+def one_result_per_tool_start(subject: Subject) -> Watch:
     """A call of an unknown tool, or with wrong arguments, has an error result and no start.
 
     A tool of an agent that does not end when it is cancelled may return in a later run.
@@ -112,11 +112,11 @@ def _may_go_on(subject: Subject, name: str) -> bool:
 
 
 @invariant(
-    "The elapsed time of a run is that from its prompt to its end.",
+    "The elapsed time of a run is the time from its prompt to its end.",
     "ARCHITECTURE.md",
     sees=[Ended],
 )
-def elapsed_time(subject: Subject) -> Watch:
+def elapsed_time_matches_trace(subject: Subject) -> Watch:
     """To the nanosecond."""
     facts = subject.facts
     while True:

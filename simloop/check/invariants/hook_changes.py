@@ -90,14 +90,14 @@ def _seen_of_results(subject: Subject) -> Iterable[Kind]:
 
 
 @invariant(
-    "A request has the system prompt and the tools that its own hooks leave: a change for one call "
-    "is gone in the next, and a hook that failed has changed nothing.",
+    "A change that a hook makes to the system prompt or the tools applies to one request; a "
+    "failed hook changes nothing.",
     "BUGS.md D15, A5",
     sees=[Hook, Request, *ENDS_FROM_OUTSIDE],
     needs=[Need.MACHINE],
     narrow=_seen_of_calls,
 )
-def changes_last_for_one_call(subject: Subject) -> Watch:
+def hook_changes_apply_to_one_request(subject: Subject) -> Watch:
     """Predicted where all hooks are those of a scenario, or have failed."""
     course = course_of(subject)
     script = _Script(subject, BEFORE_LLM_CALL)
@@ -160,13 +160,13 @@ def _wrong_tools(
 
 
 @invariant(
-    "A tool gets the arguments that the call has, with the changes of its hooks.",
+    "A tool receives the arguments of its call, with the changes that hooks make.",
     "BUGS.md D15, D11",
     sees=[ToolCall, CallRenamed, CallBegun, Hook, ToolStarted, StopRequested],
     needs=[Need.MACHINE],
     narrow=_seen_of_arguments,
 )
-def changes_of_arguments_hold(subject: Subject) -> Watch:
+def hook_changes_to_arguments_apply(subject: Subject) -> Watch:
     """Predicted where all hooks are those of a scenario, and tools run one after the other."""
     settings = course_of(subject).settings
     script = _Script(subject, BEFORE_TOOL_CALL)
@@ -205,13 +205,13 @@ def changes_of_arguments_hold(subject: Subject) -> Watch:
 
 
 @invariant(
-    "A call that has run is answered with the result of its tool, with the changes of its hooks.",
+    "A call is answered with the result of its tool, with the changes that hooks make.",
     "BUGS.md D15, D20",
     sees=[Hook, ToolResult, Answered, StopRequested],
     needs=[Need.MACHINE],
     narrow=_seen_of_results,
 )
-def changes_of_results_hold(subject: Subject) -> Watch:
+def hook_changes_to_results_apply(subject: Subject) -> Watch:
     """Predicted where all hooks are those of a scenario, and tools run one after the other."""
     settings = course_of(subject).settings
     script = _Script(subject, AFTER_TOOL_CALL)

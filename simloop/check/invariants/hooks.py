@@ -110,14 +110,13 @@ def _ends_the_chain(hook: Hook, on_failure: str) -> bool:
 
 
 @invariant(
-    "The hooks of a model call run in their order, each once: before its request, and after its "
-    "step.",
+    "The hooks of a model call run in order, each once: before the request, and after the step.",
     "BUGS.md D15, D16",
     sees=[Hook, Request, signals.StepClosed],
     needs=[Need.MACHINE],
     narrow=_seen_of_calls,
 )
-def hooks_of_calls_run_in_order(subject: Subject) -> Watch:
+def model_call_hooks_in_order(subject: Subject) -> Watch:
     """A veto ends the chain. A call that is made after an abort has no hooks."""
     course, hooks = course_of(subject), hooks_of(subject)
     on_failure = course.settings.hook_isolation.on_failure
@@ -157,14 +156,14 @@ def hooks_of_calls_run_in_order(subject: Subject) -> Watch:
 
 
 @invariant(
-    "The hooks of a tool call run in their order, each once: before the tool starts, and after it "
+    "The hooks of a tool call run in order, each once: before the tool starts, and after it "
     "has ended.",
     "BUGS.md D15, D16",
     sees=[Prompt, CallBegun, Hook, ToolStarted, ToolResult, Answered],
     needs=[Need.MACHINE],
     narrow=_seen_of_tools,
 )
-def hooks_of_tools_run_in_order(subject: Subject) -> Watch:
+def tool_call_hooks_in_order(subject: Subject) -> Watch:
     """A call that a hook forbids does not run. Of tools that run at once the hooks are counted."""
     course, hooks, facts = course_of(subject), hooks_of(subject), subject.facts
     settings = course.settings
@@ -215,7 +214,7 @@ def _is_failing(settings: Any) -> bool:
 
 
 @invariant(
-    "Each hook runs as often as there are calls at its point, also where tools run at once.",
+    "Each hook of tools runs once for each call, also when tools run in parallel.",
     "BUGS.md D15, D20",
     sees=[CallBegun, ToolResult, Hook, Prompt, signals.ToolsReturned],
     needs=[Need.MACHINE],
@@ -288,12 +287,12 @@ def _miscounted(
 
 
 @invariant(
-    "A hook takes no longer than its limit, is not given up before it, and is waited for.",
+    "A hook takes no longer than its timeout, and does not time out earlier.",
     "BUGS.md D15, C12",
     sees=[Hook],
     needs=[Need.MACHINE],
 )
-def hooks_keep_their_limit(subject: Subject) -> Watch:
+def hook_timeouts(subject: Subject) -> Watch:
     """The limit binds async hooks. A hook of a scenario takes the time that it states."""
     course = course_of(subject)
     limit_ms = course.settings.hook_isolation.timeout_ms

@@ -96,7 +96,7 @@ def invariant(
     """Make an invariant from a generator function, under the function's name with hyphens.
 
         @invariant("A tool call runs at most once.", "BUGS.md D14", sees=[ToolStarted])
-        def exactly_once_tools(subject):
+        def tool_runs_at_most_once(subject):
             started = set()
             while (entry := (yield)).call_id not in started:
                 started.add(entry.call_id)

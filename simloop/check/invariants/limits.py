@@ -26,12 +26,13 @@ _NS_PER_MS = 1_000_000
 
 
 @invariant(
-    "A model call is ended at its limits, for the first part and for the whole, and not before.",
+    "A model call takes no longer than the timeouts for the first part and for the whole "
+    "reply, and does not time out earlier.",
     "BUGS.md C12, B16",
     sees=[Request, Finish, Error, StreamCut, Classified, Compaction],
     needs=[Need.MACHINE],
 )
-def model_calls_keep_their_limits(subject: Subject) -> Watch:
+def model_call_timeouts(subject: Subject) -> Watch:
     """A callback, and a tool that starts when called, may take time of their own."""
     course, facts = course_of(subject), subject.facts
     settings = course.settings
@@ -69,12 +70,12 @@ def model_calls_keep_their_limits(subject: Subject) -> Watch:
 
 
 @invariant(
-    "A run is stopped when its max_wall_clock is over, and not before.",
+    "A run is stopped when max_wall_clock has elapsed, and not earlier.",
     "BUGS.md A14, C1",
     sees=[Prompt, StopRequested, Ended],
     needs=[Need.SCENARIO],
 )
-def runs_keep_their_wall_clock(subject: Subject) -> Watch:
+def max_wall_clock_enforced(subject: Subject) -> Watch:
     """Counted from the prompt, whatever the run waits for. The limit is the scenario's."""
     scenario = subject.scenario
     assert scenario is not None

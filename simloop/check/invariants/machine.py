@@ -62,12 +62,12 @@ def course_of(subject: Subject) -> Course:
 
 
 @invariant(
-    "The signals of a run, given to its machine again, lead to the recorded states.",
+    "The machine reaches the recorded states when it receives the recorded signals again.",
     "ARCHITECTURE.md",
     sees=[Transition],
     needs=[Need.MACHINE],
 )
-def machine_repeats_itself(subject: Subject) -> Watch:
+def machine_is_deterministic(subject: Subject) -> Watch:
     """A machine with a memory, and an engine that changes a signal, are found here."""
     course = course_of(subject)
     while True:
@@ -81,12 +81,12 @@ def machine_repeats_itself(subject: Subject) -> Watch:
 
 
 @invariant(
-    "Each effect of a machine is carried out exactly once, before the signal that answers it.",
+    "The engine performs each effect of a machine exactly once, before the signal that answers it.",
     "ARCHITECTURE.md",
     sees=[Transition],
     needs=[Need.MACHINE],
 )
-def effects_happen_once(subject: Subject) -> Watch:
+def effects_run_once(subject: Subject) -> Watch:
     """An end from outside may come before an effect, or in the middle of it."""
     course = course_of(subject)
     while True:
@@ -132,12 +132,12 @@ def _missing(signal: type[Signal], since: Mapping[object, int]) -> str:
 
 
 @invariant(
-    "Tools run only when the machine asks for it, and every call of the reply is answered.",
+    "Tools run only when the machine requests it, and every call of the reply is answered.",
     "BUGS.md D3, D11, D20",
     sees=[ToolStarted, signals.ToolsReturned],
     needs=[Need.MACHINE],
 )
-def batches_are_answered(subject: Subject) -> Watch:
+def tool_batches_complete(subject: Subject) -> Watch:
     """Calls that start when they arrive run in the model call; a refusal runs none."""
     course, ledger = course_of(subject), course_of(subject).ledger
     runs: tuple[type[Effect], ...] = (effects.RunTools,)
@@ -159,12 +159,13 @@ def batches_are_answered(subject: Subject) -> Watch:
 
 
 @invariant(
-    "The machine is told of a reply what the model said: finish, text, calls and steps.",
+    "The signal for a reply states the finish reason, the text, the calls and the steps of "
+    "the reply.",
     "BUGS.md C6, C4",
     sees=[signals.ModelReplied],
     needs=[Need.MACHINE],
 )
-def replies_are_told_truly(subject: Subject) -> Watch:
+def reply_signal_matches_reply(subject: Subject) -> Watch:
     """The finish words that a program does not know count as other ones."""
     course, facts = course_of(subject), subject.facts
     reading = course.settings.replies
@@ -189,12 +190,13 @@ def replies_are_told_truly(subject: Subject) -> Watch:
 
 
 @invariant(
-    "The machine is told the size of the context and the gain of a compaction as they are.",
+    "The signal for a measured context states correctly whether the context exceeds its "
+    "trigger and can be shortened.",
     "BUGS.md B7, B8, B5",
     sees=[signals.ContextMeasured],
     needs=[Need.MACHINE],
 )
-def contexts_are_told_truly(subject: Subject) -> Watch:
+def context_signal_matches_context(subject: Subject) -> Watch:
     """Over means: at the trigger, and something may be taken away."""
     course, ledger = course_of(subject), course_of(subject).ledger
     policy = course.settings.compaction
@@ -221,12 +223,12 @@ def _is_over(policy: Compaction, tokens: int, count: int) -> bool:
 
 
 @invariant(
-    "At the end of a step the machine is told whether messages of the user wait.",
+    "The signal at the end of a step states correctly whether user messages are queued.",
     "BUGS.md B12",
     sees=[effects.CloseStep, signals.AbortRequested, signals.StepClosed],
     needs=[Need.MACHINE],
 )
-def waiting_messages_are_told(subject: Subject) -> Watch:
+def queue_signal_matches_queue(subject: Subject) -> Watch:
     """A message that comes while the step ends, at that very time, may wait for the next one."""
     ledger = course_of(subject).ledger
     begun = 0
@@ -248,7 +250,8 @@ _FOLLOW_UP = Queue.FOLLOW_UP
 
 
 @invariant(
-    "The machine is told of stops, blocked calls and failed hooks exactly when there are some.",
+    "The machine receives signals about stops, blocked calls and failed hooks exactly when "
+    "these occur.",
     "BUGS.md D7, C9",
     sees=[
         Prompt,
@@ -263,7 +266,7 @@ _FOLLOW_UP = Queue.FOLLOW_UP
     ],
     needs=[Need.MACHINE],
 )
-def stops_are_told_truly(subject: Subject) -> Watch:
+def stop_signals_match_stops(subject: Subject) -> Watch:
     """A failed hook blocks a call, or ends the run, only if the policy says so.
 
     What a hook has done holds until the next transition; a call that starts early is part of the
@@ -320,12 +323,13 @@ def _consequences(hook: Hook, on_failure: str) -> tuple[str, ...]:
 
 
 @invariant(
-    "A run ends once, as the last state of its machine says: outcome, limit and message.",
+    "A run ends once, with the outcome, the limit and the message of the last state of its "
+    "machine.",
     "BUGS.md E8, D19",
     sees=[Prompt, signals.Began, Finished, Ended],
     needs=[Need.MACHINE],
 )
-def ends_as_the_machine_says(subject: Subject) -> Watch:
+def end_matches_machine(subject: Subject) -> Watch:
     """Nothing follows the last state but the answers to open calls."""
     course = course_of(subject)
     finished: Finished | None = None

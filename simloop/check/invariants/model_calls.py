@@ -6,7 +6,7 @@ from simloop.trace.entries import Prompt, Request
 
 
 @invariant(
-    "A run makes no more model calls than its limits allow, whatever the finish reasons are.",
+    "A run makes no more model calls than its limits allow.",
     "BUGS.md A1, A5, A11, A12",
     sees=[Prompt, Request],
     needs=[Need.LIMITS],

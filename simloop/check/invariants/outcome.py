@@ -43,11 +43,11 @@ def _completed(subject: Subject, flaw: Callable[[ReceivedReply | None], str]) ->
 
 
 @invariant(
-    "A run is completed only if its last model call has answered.",
+    "A run is completed only if its last model call has returned a reply.",
     "BUGS.md C6, C8, E8",
     sees=[Ended],
 )
-def completed_by_a_reply(subject: Subject) -> Watch:
+def completed_after_a_reply(subject: Subject) -> Watch:
     """A call that failed, a stream that ended without a finish, and no call at all are no end."""
 
     def flaw(reply: ReceivedReply | None) -> str:
@@ -61,11 +61,11 @@ def completed_by_a_reply(subject: Subject) -> Watch:
 
 
 @invariant(
-    "A run is not completed by a reply that was cut off, filtered or broken.",
+    "A run is not completed if its last reply was cut off, filtered or broken.",
     "BUGS.md C6, D12, E8",
     sees=[Ended],
 )
-def completed_by_a_whole_reply(subject: Subject) -> Watch:
+def completed_after_a_complete_reply(subject: Subject) -> Watch:
     """The finish reason says so: length, content-filter, error, or a word for a lost provider."""
 
     def flaw(reply: ReceivedReply | None) -> str:
@@ -76,7 +76,7 @@ def completed_by_a_whole_reply(subject: Subject) -> Watch:
 
 
 @invariant(
-    "A run is not completed by a reply that calls tools: the model has not seen their results.",
+    "A run is not completed if its last reply calls tools: the model has not seen their results.",
     "BUGS.md D13, D12",
     sees=[Ended],
 )
@@ -88,11 +88,11 @@ def completed_without_open_calls(subject: Subject) -> Watch:
 
 
 @invariant(
-    "The text of a run was said in that run, by the newest reply that said something.",
+    "The text of a run is the text of its newest reply that has text.",
     "BUGS.md E4, E8, C6",
     sees=[Prompt, Request, Ended],
 )
-def last_words(subject: Subject) -> Watch:
+def run_text_matches_last_reply(subject: Subject) -> Watch:
     """An agent may return any text, but not that of an older reply or the half of a failed one."""
     facts = subject.facts
     machine = subject.machine is not None
@@ -128,7 +128,7 @@ def last_words(subject: Subject) -> Watch:
     sees=[Ended],
     needs=[Need.MACHINE],
 )
-def true_message(subject: Subject) -> Watch:
+def message_matches_last_reply(subject: Subject) -> Watch:
     """It is what the user reads."""
     facts = subject.facts
     while True:

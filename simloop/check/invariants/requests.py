@@ -31,14 +31,14 @@ def answered_calls(subject: Subject) -> Watch:
     return _broken(subject, pairs.NO_RESULT, pairs.MORE_RESULTS)
 
 
-@invariant("No two calls share an id.", "BUGS.md D14", sees=[Request])
+@invariant("No two calls have the same id.", "BUGS.md D14", sees=[Request])
 def unique_call_ids(subject: Subject) -> Watch:
     """A provider refuses a request in which they do."""
     return _broken(subject, pairs.SHARED)
 
 
 @invariant(
-    "A result follows the message that has its call; nothing stands between but other results.",
+    "A result follows the message with its call; only other results may stand between them.",
     "BUGS.md D2, D5, D6, D22",
     sees=[Request],
 )
@@ -70,11 +70,11 @@ def results_in_call_order(subject: Subject) -> Watch:  # noqa: ARG001 - it needs
 
 
 @invariant(
-    "The last message of a request is of the user, a result of a tool or a summary.",
+    "The last message of a request is a user message, a tool result or a summary.",
     "BUGS.md A3, B13",
     sees=[Request],
 )
-def last_message(subject: Subject) -> Watch:
+def last_message_role(subject: Subject) -> Watch:
     """A model that is asked after its own reply has nothing to answer."""
     sent = subject.facts.sent
     while True:

@@ -24,13 +24,13 @@ _NS_PER_MS = 1_000_000
 
 
 @invariant(
-    "The wait before a retry is that of the declared policy for this failure: its formula, its "
-    "cap, the Retry-After of this failure, and jitter within its range.",
+    "The wait before a retry is the one that the declared policy computes for this failure: "
+    "formula, cap, Retry-After and range of the jitter.",
     "BUGS.md C1, C2, C3",
     sees=[Classified, Request, Backoff],
     needs=[Need.MACHINE],
 )
-def waits_follow_the_policy(subject: Subject) -> Watch:
+def backoff_matches_policy(subject: Subject) -> Watch:
     """A reply of no use has no failure of its own, and so no Retry-After."""
     course = course_of(subject)
     settings = course.settings
@@ -71,12 +71,12 @@ def _ms(ns: int) -> str:
 
 
 @invariant(
-    "A wait lasts as long as it is said to, and the retry follows at once.",
+    "A backoff lasts as long as its entry states, and the retry follows immediately.",
     "BUGS.md C8, C9",
     sees=[Backoff, signals.BackoffElapsed, *ENDS_FROM_OUTSIDE, Hook, Compaction, Request],
     needs=[Need.MACHINE],
 )
-def waits_last_as_said(subject: Subject) -> Watch:  # noqa: ARG001 - it needs no declaration
+def backoff_lasts_as_recorded(subject: Subject) -> Watch:  # noqa: ARG001 - it needs no declaration
     """Only hooks before the call and a compaction may come between, and take time."""
     until_ns: int | None = None
     elapsed = False
@@ -108,12 +108,12 @@ def waits_last_as_said(subject: Subject) -> Watch:  # noqa: ARG001 - it needs no
 
 
 @invariant(
-    "The number of a failure counts up from one, and each wait names the failure before it.",
+    "Failures are numbered from one, and each backoff has the number of the failure before it.",
     "BUGS.md C3",
     sees=[Prompt, Counters, Classified, Request, Backoff],
     needs=[Need.MACHINE],
 )
-def failures_are_numbered(subject: Subject) -> Watch:
+def failures_numbered_in_order(subject: Subject) -> Watch:
     """A machine that resets its count begins at one again."""
     course = course_of(subject)
     judged: Classified | None = None
@@ -161,12 +161,13 @@ def _useless(course: Course) -> ErrorClass | None:
 
 
 @invariant(
-    "A failed call gets the class that the declared policy gives it, and the machine is told so.",
+    "A failed call has the error class that the declared policy assigns, and the machine "
+    "receives this class.",
     "BUGS.md C4, C5, C7",
     sees=[Classified, signals.ModelFailed],
     needs=[Need.MACHINE],
 )
-def failures_are_judged_by_the_policy(subject: Subject) -> Watch:
+def failure_class_matches_policy(subject: Subject) -> Watch:
     """Rate limit, overflow, quota and the others are told apart alike wherever they come from."""
     course = course_of(subject)
     policy = course.settings.retry
@@ -253,13 +254,13 @@ _HEALS = frozenset(
 
 
 @invariant(
-    "A call is tried again only after a failure that the policy calls retryable, or a reply of no "
-    "use.",
+    "A call is retried only after a failure that the policy declares retryable, or after a "
+    "useless reply.",
     "BUGS.md C7, C13, B15",
     sees=[effects.Backoff],
     needs=[Need.MACHINE],
 )
-def only_retryable_failures_are_retried(subject: Subject) -> Watch:
+def only_retryable_failures_retried(subject: Subject) -> Watch:
     """A good reply is no reason for a retry."""
     course = course_of(subject)
     while True:
@@ -275,12 +276,12 @@ def only_retryable_failures_are_retried(subject: Subject) -> Watch:
 
 
 @invariant(
-    "A retryable failure is tried again while a retry is left.",
+    "A retryable failure is retried while a retry is left.",
     "BUGS.md C4, C6",
     sees=[signals.ModelFailed],
     needs=[Need.MACHINE],
 )
-def retryable_failures_are_retried(subject: Subject) -> Watch:
+def retryable_failures_retried(subject: Subject) -> Watch:
     """Overflows and aborts have ways of their own; another limit may end the run."""
     course = course_of(subject)
     while True:

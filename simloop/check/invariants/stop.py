@@ -23,11 +23,11 @@ def _ends_the_run(subject: Subject, stop: StopRequested) -> bool:
 
 
 @invariant(
-    "After a request to stop no request is sent and no tool starts.",
+    "After a stop, the run sends no request and starts no tool.",
     "BUGS.md C9, D7, D10",
     sees=[StopRequested, Prompt, Request, ToolStarted],
 )
-def nothing_starts_after_a_stop(subject: Subject) -> Watch:
+def nothing_starts_after_stop(subject: Subject) -> Watch:
     """Wherever the run is: in a reply, between two tools, in a wait before a retry."""
     stop: StopRequested | None = None
     while True:
@@ -44,11 +44,11 @@ def nothing_starts_after_a_stop(subject: Subject) -> Watch:
 
 
 @invariant(
-    "A run that is to stop ends within the time of grace for code that cleans up.",
+    "A stopped run ends within the grace period for cleanup code.",
     "BUGS.md C9, D4",
     sees=[Ended],
 )
-def stops_in_time(subject: Subject) -> Watch:
+def stopped_run_ends_in_time(subject: Subject) -> Watch:
     """A tool of the scenario may outlive its cancellation by a time that it states."""
     facts = subject.facts
     tools = {} if subject.scenario is None else subject.scenario.tools
@@ -63,11 +63,11 @@ def stops_in_time(subject: Subject) -> Watch:
 
 
 @invariant(
-    "The outcome of a run that was stopped from outside says so, and no other does.",
+    "A stopped run has the outcome that belongs to the stop, and no other run has such an outcome.",
     "BUGS.md C9, D9",
     sees=[Prompt, StopRequested, Ended],
 )
-def stopped_runs_say_so(subject: Subject) -> Watch:
+def outcome_matches_stop(subject: Subject) -> Watch:
     """An abort gives aborted, the end of the time gives timed-out.
 
     A failure of the model call may say that the request was aborted, with the same outcome.

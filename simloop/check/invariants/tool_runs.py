@@ -37,7 +37,7 @@ _NO_OBJECT = "its arguments are no JSON object"
     "BUGS.md C10, C13, D9, D14",
     sees=[Prompt, ToolCall, ToolStarted],
 )
-def exactly_once_tools(subject: Subject) -> Watch:
+def tool_runs_at_most_once(subject: Subject) -> Watch:
     """Retries and repeated ids must not run a tool again.
 
     Only an engine makes ids unique. An agent may begin a new conversation with each prompt.
@@ -62,11 +62,11 @@ def exactly_once_tools(subject: Subject) -> Watch:
 
 
 @invariant(
-    "A tool runs only for a call that the model made, under its name and with its arguments.",
+    "A tool runs only for a call of the model, with the name and the arguments of the call.",
     "BUGS.md D9, D11, D14",
     sees=[ToolCall, CallRenamed, ToolStarted],
 )
-def only_called_tools(subject: Subject) -> Watch:
+def only_called_tools_run(subject: Subject) -> Watch:
     """Hooks, and a loop that converts arguments, may change these. Ids may be the agent's own."""
     made: dict[str, list[tuple[str, str]]] = {}
     open_calls: Counter[tuple[str, str]] = Counter()
@@ -111,9 +111,9 @@ def _arguments(text: str) -> object:
 
 
 @invariant(
-    "A tool gets a JSON object as its arguments.", "BUGS.md A9, A10, D11", sees=[ToolStarted]
+    "A tool receives a JSON object as its arguments.", "BUGS.md A9, A10, D11", sees=[ToolStarted]
 )
-def valid_arguments(subject: Subject) -> Watch:  # noqa: ARG001 - it needs no declaration
+def tool_arguments_are_objects(subject: Subject) -> Watch:  # noqa: ARG001 - it needs no declaration
     """Arguments that were cut off, or are no object, are reported to the model instead."""
     while True:
         entry = yield
@@ -122,11 +122,11 @@ def valid_arguments(subject: Subject) -> Watch:  # noqa: ARG001 - it needs no de
 
 
 @invariant(
-    "The calls of a reply that was cut off or has failed are not run.",
+    "No tool runs for a call of a reply that failed or was cut off.",
     "BUGS.md D10, D11",
     sees=[ToolStarted],
 )
-def no_cut_off_calls(subject: Subject) -> Watch:
+def no_tools_for_incomplete_replies(subject: Subject) -> Watch:
     """A tool that starts while the reply goes on is a choice; one that starts after it is not."""
     facts, settings = subject.facts, subject.settings
     if settings is not None and settings.tool_execution.start is ToolStart.WHEN_CALLED:
@@ -142,11 +142,11 @@ def no_cut_off_calls(subject: Subject) -> Watch:
 
 
 @invariant(
-    "A tool runs only if the request that its call answers offered it.",
+    "A tool runs only if the request before its call offered the tool.",
     "BUGS.md D9, A5",
     sees=[ToolStarted],
 )
-def only_offered_tools(subject: Subject) -> Watch:
+def only_offered_tools_run(subject: Subject) -> Watch:
     """An agent may describe its tools in other ways; then its requests offer none at all."""
     facts, machine = subject.facts, subject.machine is not None
     while True:
@@ -163,11 +163,11 @@ def only_offered_tools(subject: Subject) -> Watch:
 
 
 @invariant(
-    "Each tool that starts has ended before its call is answered in a request.",
+    "A tool ends before its call is answered in a request.",
     "BUGS.md D4, D8, D10",
     sees=[Prompt, ToolStarted, ToolResult, Answered, Request, Ended],
 )
-def tools_end(subject: Subject) -> Watch:
+def tool_ends_before_its_answer(subject: Subject) -> Watch:
     """A tool that was cancelled ends without a result; one that goes on has a late result.
 
     Only an engine answers each call that it has started, so that nothing may be left at the end.
@@ -205,7 +205,7 @@ def tools_end(subject: Subject) -> Watch:
 
 
 @invariant(
-    "A tool is ended at its timeout, and not before.",
+    "A tool runs no longer than its timeout, and does not time out earlier.",
     "BUGS.md B16, C12",
     sees=[Prompt, ToolStarted, ToolResult],
     needs=[Need.SCENARIO],
@@ -248,7 +248,7 @@ def tool_timeouts(subject: Subject) -> Watch:
 
 
 @invariant(
-    "A fake tool returns what its scenario says, and fails where its scenario says so.",
+    "A fake tool returns the result, or raises the error, that its scenario states.",
     "BUGS.md D4, D20",
     sees=[Prompt, ToolStarted, ToolResult],
     needs=[Need.SCENARIO],
@@ -288,12 +288,12 @@ _TIMED_OUT = "Error: timed out after "
 
 
 @invariant(
-    "Tools that run one after the other do not run at the same time.",
+    "Tools that run sequentially do not overlap in time.",
     "ARCHITECTURE.md",
     sees=[Prompt, ToolStarted, ToolResult, Answered],
     needs=[Need.MACHINE],
 )
-def tools_in_sequence(subject: Subject) -> Watch:
+def sequential_tools_do_not_overlap(subject: Subject) -> Watch:
     """By the policy of the run, or because a tool of the batch asks for it."""
     settings, tools, facts = subject.settings, subject.tools, subject.facts
     assert settings is not None
@@ -330,12 +330,12 @@ def _asks_for_sequence(facts: Facts, tools: Mapping[str, Tool]) -> bool:
 
 
 @invariant(
-    "A call is answered as run exactly if its tool ran.",
+    "The answer to a call states correctly whether the tool ran.",
     "BUGS.md C10, D9, D20",
     sees=[ToolStarted, ToolResult, Answered],
     needs=[Need.MACHINE],
 )
-def answers_tell_what_ran(subject: Subject) -> Watch:  # noqa: ARG001 - it needs no declaration
+def answers_match_tool_runs(subject: Subject) -> Watch:  # noqa: ARG001 - it needs no declaration
     """A tool that was stopped before it returned counts as not run."""
     started: set[str] = set()
     returned: set[str] = set()
@@ -353,11 +353,11 @@ def answers_tell_what_ran(subject: Subject) -> Watch:  # noqa: ARG001 - it needs
 
 
 @invariant(
-    "A tool is not ended because another one of its batch has.",
+    "The end of one tool does not cancel another tool of the same reply.",
     "BUGS.md D3, D4, D15",
     sees=[Prompt, StopRequested, ToolStarted, ToolResult, Request],
 )
-def siblings_run_on(subject: Subject) -> Watch:
+def no_tool_cancelled_by_another(subject: Subject) -> Watch:
     """Proved by time: the request follows at the moment of the other's end, after a few seconds.
 
     An agent may have timeouts of its own, which are longer.

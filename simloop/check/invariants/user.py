@@ -53,7 +53,7 @@ def _of_user(messages: Sequence[Message]) -> list[str]:
     sees=[Prompt, Queued, Request],
     needs=[Need.AGENT],
 )
-def queued_in_order(subject: Subject) -> Watch:
+def queued_messages_in_order(subject: Subject) -> Watch:
     """A message that is passed over is lost, or comes too late."""
     facts, waiting = subject.facts, _Waiting()
     while True:
@@ -72,12 +72,12 @@ def queued_in_order(subject: Subject) -> Watch:
 
 
 @invariant(
-    "A message that an agent takes from the queue is in the next request.",
+    "The next request contains each message that the agent takes from the queue.",
     "BUGS.md B12, E9",
     sees=[Prompt, Queued, Request, Ended, Footer],
     needs=[Need.AGENT],
 )
-def queued_are_delivered(subject: Subject) -> Watch:
+def queued_messages_delivered(subject: Subject) -> Watch:
     """A message that was there when a run ended, and is not the next prompt, has been taken."""
     facts, waiting = subject.facts, _Waiting()
     taken: list[str] = []  # that waited at the end of the run before, and are not the prompt
@@ -110,12 +110,12 @@ def queued_are_delivered(subject: Subject) -> Watch:
 
 
 @invariant(
-    "An agent that keeps a conversation from one prompt to the next keeps it after every run.",
+    "An agent that continues its conversation after one run continues it after every run.",
     "BUGS.md E4, E9",
     sees=[Prompt, Request],
     needs=[Need.AGENT],
 )
-def conversations_go_on(subject: Subject) -> Watch:
+def conversation_kept_between_prompts(subject: Subject) -> Watch:
     """Whatever the outcome of the run was. An agent that begins anew each time may do so.
 
     A long conversation may be shortened, so only short ones are looked at.

@@ -3,14 +3,14 @@ from recording import Recording, said
 
 from simloop import ExponentialBackoff, Limits
 from simloop.check.invariants.agents import (
-    agents_back_off,
-    agents_come_to_an_end,
-    agents_do_not_insist,
-    agents_heed_retry_after,
-    agents_keep_their_limits,
-    agents_take_an_answer,
-    agents_use_their_retries,
-    agents_wait_as_declared,
+    repeated_retries_wait,
+    agent_stops_without_progress,
+    no_retry_of_permanent_failure,
+    retry_after_respected,
+    agent_respects_its_limits,
+    no_failure_after_an_answer,
+    agent_uses_its_retries,
+    agent_backoff_matches_policy,
 )
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.judge import choose
@@ -52,27 +52,35 @@ def looking(times: int, *, text: str = "seen") -> Recording:
 
 
 DECLARED: list[tuple[Invariant, Recording, str]] = [
-    (agents_wait_as_declared, failing(1, 0.5), "500 ms after failure 1 of the run, not 1000 ms"),
-    (agents_wait_as_declared, failing(2, 1), "1000 ms after failure 2 of the run, not 2000 ms"),
     (
-        agents_wait_as_declared,
+        agent_backoff_matches_policy,
+        failing(1, 0.5),
+        "500 ms after failure 1 of the run, not 1000 ms",
+    ),
+    (
+        agent_backoff_matches_policy,
+        failing(2, 1),
+        "1000 ms after failure 2 of the run, not 2000 ms",
+    ),
+    (
+        agent_backoff_matches_policy,
         asked().failed(retry_after="9").after(9).request([GO]).finish().after(9).request([GO]),
         "9000 ms after failure 2 of the run, not 2000 ms",
     ),
     (
-        agents_do_not_insist,
+        no_retry_of_permanent_failure,
         asked().failed(402).after(1).request([GO]),
         "repeats one that failed for good",
     ),
-    (agents_keep_their_limits, failing(3, 1), "0 steps and 3 errors; the agent declares max_err"),
-    (agents_keep_their_limits, looking(2), "2 steps and 0 errors; the agent declares max_steps=2"),
+    (agent_respects_its_limits, failing(3, 1), "0 steps and 3 errors; the agent declares max_err"),
+    (agent_respects_its_limits, looking(2), "2 steps and 0 errors; the agent declares max_steps=2"),
     (
-        agents_use_their_retries,
+        agent_uses_its_retries,
         asked().failed().ended(FAILED),
         "after 1 errors, of which the last can be retried",
     ),
     (
-        agents_use_their_retries,
+        agent_uses_its_retries,
         failing(2, 1).failed().ended(FAILED).prompt().request([GO]).failed().ended(FAILED),
         "after 1 errors",
     ),
@@ -89,20 +97,20 @@ def test_an_agent_that_does_not_do_as_it_declares_is_found(
 
 BAD: list[tuple[Invariant, Recording, str]] = [
     (
-        agents_heed_retry_after,
+        retry_after_respected,
         asked().failed(429, retry_after="9").after(8).request([GO]),
         "8000 ms after a failure that asked for 9000 ms",
     ),
     (
-        agents_heed_retry_after,
+        retry_after_respected,
         asked().failed(429, retry_after="Thu, 01 Jan 2026 00:00:30 GMT").after(1).request([GO]),
         "asked for 30000 ms",
     ),
-    (agents_back_off, failing(3, 0), "is retry 3 in a row without a wait"),
-    (agents_do_not_insist, asked().failed(401).after(9).request([GO]), "(status 401)"),
-    (agents_take_an_answer, asked().replied("Done.").ended(FAILED), "the model has answered"),
-    (agents_come_to_an_end, failing(25, 30), "after 25 useless replies in a row"),
-    (agents_come_to_an_end, looking(51), "after 50 replies that brought nothing new"),
+    (repeated_retries_wait, failing(3, 0), "is retry 3 in a row without a wait"),
+    (no_retry_of_permanent_failure, asked().failed(401).after(9).request([GO]), "(status 401)"),
+    (no_failure_after_an_answer, asked().replied("Done.").ended(FAILED), "the model has answered"),
+    (agent_stops_without_progress, failing(25, 30), "after 25 useless replies in a row"),
+    (agent_stops_without_progress, looking(51), "after 50 replies that brought nothing new"),
 ]
 
 
@@ -145,16 +153,16 @@ def test_an_agent_that_does_as_it_should_is_not_found(invariant: Invariant, run:
 
 
 def test_an_agent_without_limits_may_look_as_long_as_it_finds_something_new() -> None:
-    assert looking(80, text="seen {}").found(agents_come_to_an_end) == []
+    assert looking(80, text="seen {}").found(agent_stops_without_progress) == []
 
 
 def test_a_request_of_another_conversation_is_no_retry() -> None:
     run = asked().failed(429, retry_after="9").request([UserMessage("A task.")])
-    for each in (agents_heed_retry_after, agents_back_off, agents_do_not_insist):
+    for each in (retry_after_respected, repeated_retries_wait, no_retry_of_permanent_failure):
         assert run.found(each) == []
 
 
 def test_a_machine_is_not_judged_as_an_agent() -> None:
     machine: Machine = ReferenceLoop()
-    reasons = choose(Subject(machine=machine), [agents_back_off]).unjudged
-    assert reasons == {"agents-back-off": "this loop is a machine"}
+    reasons = choose(Subject(machine=machine), [repeated_retries_wait]).unjudged
+    assert reasons == {"repeated-retries-wait": "this loop is a machine"}

@@ -60,7 +60,9 @@ model: [{call: [{look: {}}, {wait: {}}]}, {say: Done.}]
 """
 
 
-@pytest.mark.parametrize(("agent", "names"), [(Windowed, []), (Lossy, ["results-as-returned"])])
+@pytest.mark.parametrize(
+    ("agent", "names"), [(Windowed, []), (Lossy, ["sent-result-matches-tool-result"])]
+)
 def test_an_agent_that_loses_a_result_at_a_stop_is_found_and_its_correct_twin_is_not(
     agent: Any, names: list[str]
 ) -> None:
@@ -78,4 +80,4 @@ class Waiting:
 def test_the_wall_clock_of_an_agent_is_that_of_the_scenario() -> None:
     scenario = Scenario(prompt="Go.", limits={"max_wall_clock": "5s"}, model=[])
     found = judged(Simulation(scenario, loop=Waiting)).violations
-    assert [each.name for each in found if each.name == "runs-keep-their-wall-clock"] == []
+    assert [each.name for each in found if each.name == "max-wall-clock-enforced"] == []

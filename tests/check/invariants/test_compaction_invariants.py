@@ -24,27 +24,27 @@ def long_run(**given: object) -> Scenario:
 
 CASES = [
     (
-        "compactions-tell-their-gain",
+        "compaction-sizes-match-context",
         part("engine.compaction:Compacted.shrunk", "<", "<="),
         scenario(CUT, DONE, compaction=DROPS),
     ),
     (
-        "compactions-tell-their-gain",
+        "compaction-sizes-match-context",
         part(f"{COMPACTOR}._summarise", "shorter.tokens >= history.tokens", "False"),
         long_run(summaries=[{"say": "x" * 2000}]),
     ),
     (
-        "compactions-keep-the-rest",
+        "compactions-remove-only-counted-messages",
         part(f"{COMPACTOR}.shorten", "count - len(history.messages)", "9"),
         long_run(),
     ),
     (
-        "compactions-keep-the-question",
+        "compactions-keep-newest-user-message",
         part("engine.compaction:plan_cut", "index != newest_user and not lasting", "not lasting"),
         long_run(compaction=DROPS, summaries=[]),
     ),
     (
-        "compactions-keep-pairs",
+        "compactions-keep-call-result-pairs",
         part(
             "engine.compaction:turns_of",
             "isinstance(message, ToolMessage) and turns",
@@ -53,12 +53,12 @@ CASES = [
         long_run(),
     ),
     (
-        "summaries-are-the-models",
+        "summaries-come-from-model",
         part(f"{COMPACTOR}._ask_for_summary", 'return text, ""', 'return text.upper(), ""'),
         long_run(),
     ),
     (
-        "summaries-are-the-models",
+        "summaries-come-from-model",
         part(f"{COMPACTOR}._ask_for_summary", "if reply.finish not in (", "if False and ("),
         long_run(summaries=[{"say": "Short.", "finish": "length"}]),
     ),
@@ -68,27 +68,27 @@ CASES = [
         long_run(compaction={**DROPS, "window": 4000}, summaries=[]),
     ),
     (
-        "full-contexts-are-compacted",
+        "full-contexts-compacted",
         part(f"{LOOP}._enter_round", "if over and", "if False and"),
         long_run(compaction=DROPS, summaries=[]),
     ),
     (
-        "cut-replies-make-room",
+        "cut-off-replies-force-compaction",
         part(f"{LOOP}._follow", "if reason is _LENGTH:", "if False:"),
         scenario(LOOK, CUT, DONE, compaction=DROPS),
     ),
     (
-        "overflows-make-room",
+        "overflows-force-compaction",
         part(f"{LOOP}._decide_rarely", "signal.error is ErrorClass.OVERFLOW", "False"),
         scenario(LOOK, LOOK, TOO_LONG, DONE, compaction=DROPS),
     ),
     (
-        "compactions-are-bounded",
+        "max-compaction-attempts-enforced",
         part(f"{LOOP}._make_room", "run.compaction_attempts >= ", "run.compaction_attempts > "),
         scenario(CUT, CUT, CUT, DONE, context={"shrunk": [True]}),
     ),
     (
-        "vain-compactions-end-runs",
+        "useless-forced-compaction-ends-run",
         part(f"{LOOP}._resume", "if forced:", "if False:"),
         scenario(CUT, DONE, compaction=DROPS),
     ),

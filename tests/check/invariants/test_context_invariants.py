@@ -4,15 +4,15 @@ import pytest
 from recording import Recording, of_machine, returned, said
 
 from simloop.check.invariants.context import (
-    answers_as_returned,
-    newest_user_message,
-    no_failed_replies,
-    no_half_replies,
-    no_piled_up_replies,
-    nothing_sent_twice,
-    replies_are_kept,
-    results_as_returned,
-    steady_system_prompt,
+    answer_matches_tool_result,
+    newest_user_message_sent,
+    no_failed_replies_in_context,
+    no_incomplete_replies_in_context,
+    no_merged_replies,
+    no_duplicate_messages,
+    replies_with_calls_kept,
+    sent_result_matches_tool_result,
+    constant_system_prompt_and_tools,
 )
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.subject import Subject
@@ -31,20 +31,20 @@ from simloop.trace import entries
 GO, MORE = UserMessage("Go."), UserMessage("And?")
 LOOKED: list[Message] = [GO, said("I look.", "a"), returned("a")]
 ALL = [
-    newest_user_message,
-    no_failed_replies,
-    no_half_replies,
-    replies_are_kept,
-    steady_system_prompt,
+    newest_user_message_sent,
+    no_failed_replies_in_context,
+    no_incomplete_replies_in_context,
+    replies_with_calls_kept,
+    constant_system_prompt_and_tools,
 ]
 OF_AGENTS = [
-    newest_user_message,
-    no_failed_replies,
-    no_half_replies,
-    no_piled_up_replies,
-    nothing_sent_twice,
-    replies_are_kept,
-    results_as_returned,
+    newest_user_message_sent,
+    no_failed_replies_in_context,
+    no_incomplete_replies_in_context,
+    no_merged_replies,
+    no_duplicate_messages,
+    replies_with_calls_kept,
+    sent_result_matches_tool_result,
 ]
 
 
@@ -63,35 +63,35 @@ def compacted(run: Recording) -> Recording:
 
 
 BAD: list[tuple[Invariant, Recording, str]] = [
-    (newest_user_message, Recording().prompt("Stop.").request([GO]), "user's message 'Stop.'"),
+    (newest_user_message_sent, Recording().prompt("Stop.").request([GO]), "user's message 'Stop.'"),
     (
-        newest_user_message,
+        newest_user_message_sent,
         asked().replied("Done.").ended().prompt("And?").request([GO, said("Done."), GO]),
         "user's message 'And?'",
     ),
     (
-        newest_user_message,
+        newest_user_message_sent,
         compacted(looked().request(LOOKED)).request([SummaryMessage("They looked."), *LOOKED[1:]]),
         "user's message 'Go.'",
     ),
-    (replies_are_kept, looked().request([GO, MORE]), "lacks the reply to the one before it"),
+    (replies_with_calls_kept, looked().request([GO, MORE]), "lacks the reply to the one before it"),
     (
-        replies_are_kept,
+        replies_with_calls_kept,
         looked().request([GO, said("", "a"), returned("a")]),
         "has the reply '', and the model said 'I look.'",
     ),
     (
-        replies_are_kept,
+        replies_with_calls_kept,
         looked().request([GO, said("I look.", "a", arguments='{"x":1}'), returned("a")]),
         "has other calls",
     ),
     (
-        no_failed_replies,
+        no_failed_replies_in_context,
         asked().text("Half").failed().request([GO, said("Half")]),
         "has the reply 'Half'",
     ),
     (
-        no_failed_replies,
+        no_failed_replies_in_context,
         asked()
         .text("Half")
         .failed()
@@ -102,16 +102,24 @@ BAD: list[tuple[Invariant, Recording, str]] = [
         .request([GO, said("HalfHalf a day."), MORE]),
         "has the reply 'HalfHalf a day.'",
     ),
-    (no_half_replies, asked().text("Half").cut().request([GO, said("Half")]), "the reply 'Half'"),
-    (no_half_replies, asked().text("Half").request([GO, said("Half"), MORE]), "the reply 'Half'"),
     (
-        results_as_returned,
+        no_incomplete_replies_in_context,
+        asked().text("Half").cut().request([GO, said("Half")]),
+        "the reply 'Half'",
+    ),
+    (
+        no_incomplete_replies_in_context,
+        asked().text("Half").request([GO, said("Half"), MORE]),
+        "the reply 'Half'",
+    ),
+    (
+        sent_result_matches_tool_result,
         looked().request([GO, said("I look.", "a"), returned("a", "nothing")]),
         "the result of call 'a' is 'nothing', and its tool returned 'seen'",
     ),
-    (nothing_sent_twice, Recording().prompt().request([GO, GO]), "has 'Go.' 2 times"),
+    (no_duplicate_messages, Recording().prompt().request([GO, GO]), "has 'Go.' 2 times"),
     (
-        nothing_sent_twice,
+        no_duplicate_messages,
         asked()
         .replied("Yes.")
         .queued("And?")
@@ -121,7 +129,7 @@ BAD: list[tuple[Invariant, Recording, str]] = [
         "has 'And?' 2 times",
     ),
     (
-        nothing_sent_twice,
+        no_duplicate_messages,
         asked()
         .replied("Yes.")
         .ended()
@@ -129,9 +137,13 @@ BAD: list[tuple[Invariant, Recording, str]] = [
         .request([GO, said("Yes."), said("Yes."), MORE]),
         "has 'Yes.' 2 times",
     ),
-    (steady_system_prompt, Recording().prompt().request([GO], system_prompt="Be."), "'Be.'"),
     (
-        steady_system_prompt,
+        constant_system_prompt_and_tools,
+        Recording().prompt().request([GO], system_prompt="Be."),
+        "'Be.'",
+    ),
+    (
+        constant_system_prompt_and_tools,
         asked().failed().request([GO], tools=["look", "delete"]),
         "request 2 offers other tools",
     ),
@@ -200,13 +212,13 @@ def test_an_agent_may_not_have_got_a_result_that_came_as_it_was_to_stop() -> Non
         lost = [returned("a", "aborted"), returned("b", "aborted")]
         return made.request([GO, said("", "a", "b"), *lost, MORE])
 
-    assert run(0).found(results_as_returned) == []
-    assert run(1).found(results_as_returned)
+    assert run(0).found(sent_result_matches_tool_result) == []
+    assert run(1).found(sent_result_matches_tool_result)
 
 
 def test_the_engine_answers_a_call_with_the_result_of_its_tool_unless_hooks_change_it() -> None:
     run = asked().replied("", "a").started("a").result("a").answered("a", "nothing")
-    (found,) = run.found(answers_as_returned, of_machine())
+    (found,) = run.found(answer_matches_tool_result, of_machine())
     assert found == "call 'a' is answered 'nothing', and its tool returned 'seen'"
 
 
@@ -217,14 +229,14 @@ def test_a_policy_may_keep_failed_replies() -> None:
         subject.settings, replies=ReplyReading(keep_failed=KeepFailed.TEXT)
     )
     run = asked().text("Half").failed().request([GO, said("Half")])
-    assert run.found(no_failed_replies, subject) == []
-    assert run.found(no_failed_replies, Subject())
+    assert run.found(no_failed_replies_in_context, subject) == []
+    assert run.found(no_failed_replies_in_context, Subject())
 
 
 def test_the_text_of_a_reply_must_not_begin_with_that_of_an_earlier_one() -> None:
     run = asked().replied("I look.").request([GO, said("I look."), MORE]).replied("Done.")
     piled: list[Message] = [GO, said("I look."), MORE, said("I look.Done."), MORE]
-    assert run.request(piled).found(no_piled_up_replies) == [
+    assert run.request(piled).found(no_merged_replies) == [
         "request 3 has 'I look.Done.', and the model said 'Done.'"
     ]
 
@@ -232,7 +244,7 @@ def test_the_text_of_a_reply_must_not_begin_with_that_of_an_earlier_one() -> Non
 def test_an_error_that_is_sent_as_none_is_found() -> None:
     run = asked().replied("", "a").started("a").result("a", "Error: no", is_error=True)
     sent: list[Message] = [GO, said("", "a"), ToolMessage("a", "Error: no")]
-    assert run.request(sent).found(results_as_returned) == [
+    assert run.request(sent).found(sent_result_matches_tool_result) == [
         "request 2: whether the result of call 'a' is an error has changed"
     ]
 
@@ -245,14 +257,14 @@ def test_a_failed_reply_may_stay_if_the_run_was_to_stop_before_the_loop_dealt_wi
         made.after(seconds).stop().ended(Outcome.ABORTED).prompt("And?")
         return made.request([GO, said("Half"), MORE])
 
-    assert run(0).found(no_failed_replies) == []
-    assert run(1).found(no_failed_replies)
-    assert run(1).found(no_failed_replies, of_machine()) == []
-    assert run(1, waits=True).found(no_failed_replies, of_machine())
+    assert run(0).found(no_failed_replies_in_context) == []
+    assert run(1).found(no_failed_replies_in_context)
+    assert run(1).found(no_failed_replies_in_context, of_machine()) == []
+    assert run(1, waits=True).found(no_failed_replies_in_context, of_machine())
 
 
 def test_an_id_that_the_model_gave_twice_has_two_results() -> None:
     run = asked().replied("", "a", "a").started("a").result("a", "one").started("a")
     run.result("a", "two")
     sent: list[Message] = [GO, said("", "a", "a"), returned("a", "one"), returned("a", "two")]
-    assert run.request(sent).found(results_as_returned) == []
+    assert run.request(sent).found(sent_result_matches_tool_result) == []

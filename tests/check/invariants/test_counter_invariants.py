@@ -17,12 +17,12 @@ EMPTY = {"finish": "stop"}
 
 CASES = [
     (
-        "counters-tell-the-trace",
+        "counters-match-trace",
         part(f"{AGENT}:_Engine._ended", "self._counters)", "Counters(0, 0, 0))"),
         scenario(DONE),
     ),
     (
-        "runs-begin-alike",
+        "counters-zero-at-run-start",
         part(
             f"{LOOP}.start",
             "Run(Ready())",
@@ -32,7 +32,7 @@ CASES = [
         scenario(DONE, DONE, then=["Again."]),
     ),
     (
-        "counters-never-fall",
+        "counters-never-decrease",
         part(
             f"{LOOP}._take_reply",
             "Run(ClosingStep(reply), run.error_count,",
@@ -41,12 +41,12 @@ CASES = [
         scenario(DOWN, DONE),
     ),
     (
-        "each-try-costs",
+        "every-attempt-counted",
         part(f"{LOOP}._recover", "run.error_count + 1", "run.error_count + 2"),
         scenario(DOWN, DONE, limits={"max_error_count": 9}),
     ),
     (
-        "useless-replies-cost",
+        "useless-replies-count-as-errors",
         part(
             f"{LOOP}._answer",
             "self.options.empty_reply_fails:\n        return self._recover(run, retryable=True)",
@@ -55,14 +55,14 @@ CASES = [
         scenario(EMPTY, DONE),
     ),
     (
-        "limits-end-runs",
+        "limits-enforced",
         part(
             f"{LOOP}._exceeded", "run.total_steps >= self.limits", "run.total_steps > self.limits"
         ),
         scenario(LOOK, LOOK, DONE, limits={"max_steps": 2}),
     ),
     (
-        "limits-end-no-run-early",
+        "limits-not-enforced-early",
         part(
             f"{LOOP}._exceeded",
             "run.total_steps >= self.limits",
@@ -71,32 +71,32 @@ CASES = [
         scenario(LOOK, LOOK, DONE, limits={"max_steps": 3}),
     ),
     (
-        "bursts-end-runs",
+        "max-steps-per-round-enforced",
         part(f"{LOOP}._take_reply", "signal.steps > ", "signal.steps > 9 + "),
         scenario({"call": {"look": {}}, "steps": 4}, DONE, limits={"max_steps_per_round": 3}),
     ),
     (
-        "waits-follow-the-policy",
+        "backoff-matches-policy",
         part(f"{POLICY}.delay_ns", "min(failures - 1, 64)", "min(failures, 64)"),
         scenario(DOWN, DONE),
     ),
     (
-        "waits-follow-the-policy",
+        "backoff-matches-policy",
         part(f"{HANDLERS}._call_model", "self._fault = None", "pass"),
         scenario(WAITS, EMPTY, DONE),
     ),
     (
-        "waits-last-as-said",
+        "backoff-lasts-as-recorded",
         part(f"{HANDLERS}._back_off", "sleep(delay_ns / 1e9)", "sleep(delay_ns / 2e9)"),
         scenario(DOWN, DONE),
     ),
     (
-        "failures-are-numbered",
+        "failures-numbered-in-order",
         part(f"{LOOP}._recover", "effects.Backoff(failed.error_count", "effects.Backoff(1"),
         scenario(DOWN, DOWN, DONE),
     ),
     (
-        "failures-are-judged-by-the-policy",
+        "failure-class-matches-policy",
         part(
             f"{HANDLERS}._failed",
             "signals.ModelFailed(error, retryable)",
@@ -105,17 +105,17 @@ CASES = [
         scenario({"http": {"status": 400}}, DONE),
     ),
     (
-        "failures-are-judged-by-the-policy",
+        "failure-class-matches-policy",
         part("kernel.errorclass:class_of_status", "return known", "return ErrorClass.SERVER"),
         scenario({"http": {"status": 401}}, DONE),
     ),
     (
-        "only-retryable-failures-are-retried",
+        "only-retryable-failures-retried",
         part(f"{LOOP}._recover", "if not retryable:", "if False:"),
         scenario({"http": {"status": 400}}, DONE),
     ),
     (
-        "retryable-failures-are-retried",
+        "retryable-failures-retried",
         part(f"{LOOP}._recover", "if not retryable:", "if retryable:"),
         scenario(DOWN, DONE),
     ),

@@ -27,12 +27,12 @@ CASES = [
         scenario(DONE, limits={"max_steps": 1}),
     ),
     (
-        "answers-are-not-asked-again",
+        "no-request-after-an-answer",
         part(f"{LOOP}._answer", "if queued:", "if run.total_steps < 2:"),
         scenario(DONE, DONE),
     ),
     (
-        "waiting-messages-prolong-runs",
+        "no-completion-with-queued-messages",
         part(f"{LOOP}._answer", "if queued:", "if False:"),
         scenario(DONE, DONE, queue=MORE),
     ),
@@ -42,24 +42,24 @@ CASES = [
         scenario(DONE, DONE, queue=MORE, loop="opencode"),
     ),
     (
-        "follow-ups-wait",
+        "follow-ups-taken-at-run-end",
         part(f"{PI}._follow", "if reply.calls or steering:", "if steering:"),
         scenario(LOOK, DONE, DONE, queue=LATER, loop="pi"),
     ),
     (
-        "every-call-costs",
+        "model-calls-increase-a-counter",
         part(f"{LOOP}._recover", "Run(run.state, run.error_count + 1,", "Run(run.state, 1,"),
         scenario(DOWN, DOWN, DONE),
     ),
     (
-        "counters-reset",
+        "counters-reset-after-reply",
         part(
             f"{OPENCODE}._counted", "Run(run.state, total", "Run(run.state, run.error_count, total"
         ),
         scenario(DOWN, LOOK, DONE, loop="opencode"),
     ),
     (
-        "model-calls-keep-their-limits",
+        "model-call-timeouts",
         part(
             f"{READS}.__init__",
             "limits.first_part_timeout_ms,",
@@ -68,7 +68,7 @@ CASES = [
         scenario(SLOW, DONE, limits={"first_part_timeout": "5s"}),
     ),
     (
-        "model-calls-keep-their-limits",
+        "model-call-timeouts",
         part(
             f"{READS}.__init__",
             "limits.first_part_timeout_ms,",
@@ -77,12 +77,12 @@ CASES = [
         scenario(SLOW, DONE, limits={"first_part_timeout": "10s"}),
     ),
     (
-        "runs-keep-their-wall-clock",
+        "max-wall-clock-enforced",
         part("world.cancellation:Cancellation.open", "wall_clock_ms * NS_PER_MS", "NS_PER_MS"),
         scenario(SLOW, limits={"max_wall_clock": "20s"}),
     ),
     (
-        "runs-keep-their-wall-clock",
+        "max-wall-clock-enforced",
         part("world.cancellation:Cancellation.open", "wall_clock_ms * NS_PER_MS", "10**15"),
         scenario(SLOW, limits={"max_wall_clock": "2s"}),
     ),

@@ -2,10 +2,10 @@ import pytest
 from recording import Recording, of_machine
 
 from simloop.check.invariants.grammar import (
-    elapsed_time,
+    elapsed_time_matches_trace,
     entries_in_order,
-    parts_of_open_requests,
-    results_of_started_tools,
+    no_parts_after_reply_end,
+    one_result_per_tool_start,
     runs_begin_and_end,
 )
 from simloop.check.invariants.invariant import Invariant
@@ -36,16 +36,16 @@ def misplaced(seq: int, at_ns: int) -> Recording:
         (runs_begin_and_end, asked().ended().ended(), "a Ended entry comes between two runs"),
         (runs_begin_and_end, asked().ended().result("a"), "a ToolResult entry comes between"),
         (
-            parts_of_open_requests,
+            no_parts_after_reply_end,
             asked().replied("Yes.").text("No.").ended(),
             "a TextDelta entry (entry 4) arrives after the reply's end",
         ),
-        (parts_of_open_requests, asked().failed().cut().request([GO]), "a StreamCut entry"),
-        (parts_of_open_requests, asked().cut().call("a").ended(), "a ToolCall entry"),
-        (results_of_started_tools, asked().result("a"), "no tool of it runs"),
-        (results_of_started_tools, asked().started("a").result("a").result("a"), "no tool of it"),
+        (no_parts_after_reply_end, asked().failed().cut().request([GO]), "a StreamCut entry"),
+        (no_parts_after_reply_end, asked().cut().call("a").ended(), "a ToolCall entry"),
+        (one_result_per_tool_start, asked().result("a"), "no tool of it runs"),
+        (one_result_per_tool_start, asked().started("a").result("a").result("a"), "no tool of it"),
         (
-            elapsed_time,
+            elapsed_time_matches_trace,
             asked().after(1).add(entries.Ended, DONE, "", "", "", 5),
             "took 5 ns, and it took 1000000000 ns",
         ),
@@ -61,9 +61,9 @@ def test_a_trace_in_a_wrong_order_is_found(invariant: Invariant, run: Recording,
     [
         entries_in_order,
         runs_begin_and_end,
-        parts_of_open_requests,
-        results_of_started_tools,
-        elapsed_time,
+        no_parts_after_reply_end,
+        one_result_per_tool_start,
+        elapsed_time_matches_trace,
     ],
 )
 def test_a_trace_in_the_right_order_is_not_found(invariant: Invariant) -> None:
@@ -83,6 +83,6 @@ def test_a_tool_of_an_agent_may_return_once_in_a_later_run() -> None:
             made.result("a")
         return made
 
-    assert run(2).found(results_of_started_tools) == []
-    assert run(3).found(results_of_started_tools)
-    assert run(2).found(results_of_started_tools, of_machine())
+    assert run(2).found(one_result_per_tool_start) == []
+    assert run(3).found(one_result_per_tool_start)
+    assert run(2).found(one_result_per_tool_start, of_machine())

@@ -17,22 +17,22 @@ TWICE = {"call": [LOOK.call, LOOK.call]}
 
 CASES = [
     (
-        "hooks-of-calls-run-in-order",
+        "model-call-hooks-in-order",
         part(f"{CODE}.fire", "for hook in hooks:", "for hook in hooks[::-1]:"),
         scenario(DONE, hooks=BEFORE),
     ),
     (
-        "hooks-of-calls-run-in-order",
+        "model-call-hooks-in-order",
         part(f"{HANDLERS}._report_step", "if hooks.after_llm_call:", "if False:"),
         scenario(DONE, hooks=[{"at": "after_llm_call"}]),
     ),
     (
-        "hooks-of-tools-run-in-order",
+        "tool-call-hooks-in-order",
         part(f"{CODE}.fire", "for hook in hooks:", "for hook in hooks[::-1]:"),
         scenario(LOOK, DONE, hooks=TOOL),
     ),
     (
-        "hooks-of-tools-run-in-order",
+        "tool-call-hooks-in-order",
         part(f"{CODE}.fire", "for hook in hooks:", "for hook in hooks[1:]:"),
         scenario(LOOK, DONE, hooks=AFTER),
     ),
@@ -42,22 +42,22 @@ CASES = [
         scenario(TWICE, DONE, hooks=AFTER, tool_execution={"order": "parallel"}),
     ),
     (
-        "hooks-keep-their-limit",
+        "hook-timeouts",
         part(f"{CODE}._wait", "self._isolation.timeout_ms", "2 * self._isolation.timeout_ms"),
         scenario(DONE, hooks=[{"at": "before_llm_call", "takes": "7s"}]),
     ),
     (
-        "hooks-keep-their-limit",
+        "hook-timeouts",
         part(f"{CODE}._wait", "self._isolation.timeout_ms", "1_000"),
         scenario(DONE, hooks=[{"at": "before_llm_call", "takes": "3s"}]),
     ),
     (
-        "hooks-keep-their-limit",
+        "hook-timeouts",
         part(f"{CODE}._wait", "self._isolation.timeout_ms", "2 * self._isolation.timeout_ms"),
         scenario(DONE, hooks=[{"at": "before_llm_call", "hangs": True}]),
     ),
     (
-        "changes-last-for-one-call",
+        "hook-changes-apply-to-one-request",
         part("engine.hooks:BeforeLLMCall.restore", "self.system_prompt, self.tools", "_, _"),
         scenario(
             DONE,
@@ -72,12 +72,12 @@ CASES = [
         ),
     ),
     (
-        "changes-of-arguments-hold",
+        "hook-changes-to-arguments-apply",
         part(f"{CODE}.fire", "given.restore()", "pass"),
         scenario(LOOK, DONE, hooks=FAILS, tools=READS),
     ),
     (
-        "changes-of-results-hold",
+        "hook-changes-to-results-apply",
         part(
             f"{CALLS}._put",
             "call = self._calls[index]",

@@ -14,12 +14,12 @@ TWO = {"say": "I look twice.", "call": [{"look": {}}, {"look": {}}]}
 
 CASES = [
     (
-        "machine-repeats-itself",
+        "machine-is-deterministic",
         part(f"{AGENT}._drive_on", "NAMES[type(state)]", "'ready'"),
         scenario(DONE),
     ),
     (
-        "effects-happen-once",
+        "effects-run-once",
         part(
             f"{HANDLERS}._call_model",
             "stream = self._send(system_prompt, tools, effect.note)",
@@ -29,7 +29,7 @@ CASES = [
         scenario(DONE, DONE),
     ),
     (
-        "effects-happen-once",
+        "effects-run-once",
         part(
             f"{HANDLERS}._back_off",
             "self._recorder.record(entries.Backoff, effect.failures, delay_ns, self._error, asked)",
@@ -38,7 +38,7 @@ CASES = [
         scenario(RATE_LIMITED, DONE),
     ),
     (
-        "batches-are-answered",
+        "tool-batches-complete",
         part(
             f"{HANDLERS}._refuse_tools",
             'await self._tool_calls.settle(f"Error: not executed, {cause}", self._timeouts)',
@@ -47,7 +47,7 @@ CASES = [
         scenario({"call": {"look": {}}, "finish": "length"}, DONE),
     ),
     (
-        "batches-are-answered",
+        "tool-batches-complete",
         part(
             "engine.tool_calls:ToolCalls.run",
             "if answer is not None:",
@@ -56,17 +56,17 @@ CASES = [
         scenario(TWO, DONE),
     ),
     (
-        "replies-are-told-truly",
+        "reply-signal-matches-reply",
         part(f"{HANDLERS}._replied", "calls, reply.steps)", "calls)"),
         scenario({"say": "Done.", "steps": 3}),
     ),
     (
-        "replies-are-told-truly",
+        "reply-signal-matches-reply",
         part(f"{HANDLERS}._replied", "bool(words) and not words.isspace()", "bool(words)"),
         scenario({"say": " "}, DONE),
     ),
     (
-        "contexts-are-told-truly",
+        "context-signal-matches-context",
         part("kernel.policies:Compaction.is_over", "tokens >= self.trigger", "tokens > 10**9"),
         scenario(
             LOOK,
@@ -77,12 +77,12 @@ CASES = [
         ),
     ),
     (
-        "waiting-messages-are-told",
+        "queue-signal-matches-queue",
         part(f"{HANDLERS}._step_closed", "not user.has()", "True"),
         scenario({"say": "Done.", "pace": {"per_part": "1s"}}, DONE, queue=QUEUED),
     ),
     (
-        "stops-are-told-truly",
+        "stop-signals-match-stops",
         part(
             f"{HANDLERS}._call_model",
             "if given.blocked is not None:",
@@ -93,7 +93,7 @@ CASES = [
         scenario(DONE, hooks=[{"at": "before_llm_call", "name": "watch"}]),
     ),
     (
-        "stops-are-told-truly",
+        "stop-signals-match-stops",
         part(
             "engine.user_code:UserCode._apply_isolation",
             "self._cancellation.end_run(HookFailed())",
@@ -106,7 +106,7 @@ CASES = [
         ),
     ),
     (
-        "ends-as-the-machine-says",
+        "end-matches-machine",
         part(f"{AGENT}._ended", "Ending(state.outcome, state.limit", "Ending(state.outcome, ''"),
         scenario(LOOK, DONE, limits={"max_steps": 1}),
     ),
@@ -121,7 +121,7 @@ CASES = [
         scenario({"say": "Done.", "pace": {"per_part": "1s"}}, DONE, queue=QUEUED),
     ),
     (
-        "sizes-are-true",
+        "request-size-matches-messages",
         part(
             "engine.context:History.append",
             "self.tokens += message_tokens(message, self.estimate)",

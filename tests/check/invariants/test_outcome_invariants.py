@@ -3,11 +3,11 @@ from recording import Recording, of_machine
 
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.outcome import (
-    completed_by_a_reply,
-    completed_by_a_whole_reply,
+    completed_after_a_reply,
+    completed_after_a_complete_reply,
     completed_without_open_calls,
-    last_words,
-    true_message,
+    run_text_matches_last_reply,
+    message_matches_last_reply,
 )
 from simloop.check.invariants.subject import Subject
 from simloop.messages import FinishReason, Outcome, UserMessage
@@ -21,19 +21,23 @@ def asked() -> Recording:
 
 CUT = asked().text("Half").finish(FinishReason.LENGTH)
 BAD: list[tuple[Invariant, Recording, str]] = [
-    (completed_by_a_reply, Recording().prompt().ended(), "no request was sent in it"),
-    (completed_by_a_reply, asked().ended(), "its last model call had not ended"),
-    (completed_by_a_reply, asked().failed().ended(), "its last model call failed"),
-    (completed_by_a_reply, asked().text("Ha").cut().ended(text="Ha"), "its last model call failed"),
-    (completed_by_a_whole_reply, CUT.ended(text="Half"), "its last reply ended with length"),
+    (completed_after_a_reply, Recording().prompt().ended(), "no request was sent in it"),
+    (completed_after_a_reply, asked().ended(), "its last model call had not ended"),
+    (completed_after_a_reply, asked().failed().ended(), "its last model call failed"),
+    (
+        completed_after_a_reply,
+        asked().text("Ha").cut().ended(text="Ha"),
+        "its last model call failed",
+    ),
+    (completed_after_a_complete_reply, CUT.ended(text="Half"), "its last reply ended with length"),
     (completed_without_open_calls, asked().replied("", "a").ended(), "its last reply calls tools"),
     (
-        last_words,
+        run_text_matches_last_reply,
         asked().replied("One.").request([GO]).replied("Two.").ended(text="One."),
         "and the last said 'Two.'",
     ),
     (
-        last_words,
+        run_text_matches_last_reply,
         asked().replied("One.").ended(text="One.").prompt().request([GO]).ended(text="One."),
         "and the last said ''",
     ),
@@ -50,10 +54,10 @@ def test_an_end_that_is_not_as_it_says_is_found(
 
 
 ALL = [
-    completed_by_a_reply,
-    completed_by_a_whole_reply,
+    completed_after_a_reply,
+    completed_after_a_complete_reply,
     completed_without_open_calls,
-    last_words,
+    run_text_matches_last_reply,
 ]
 
 
@@ -82,11 +86,16 @@ def test_an_agent_may_say_in_its_own_words_that_it_ended_early(invariant: Invari
 
 def test_the_text_of_a_machine_is_never_lost() -> None:
     run = asked().replied("Done.").ended()
-    assert run.found(last_words, of_machine())
-    assert run.found(last_words) == [], "an agent may return None"
+    assert run.found(run_text_matches_last_reply, of_machine())
+    assert run.found(run_text_matches_last_reply) == [], "an agent may return None"
 
 
 def test_the_message_of_a_completed_run_is_its_last_text() -> None:
     run = asked().replied("Done.")
-    assert run.ended(text="Done.", message="Task completed.").found(true_message, of_machine())
-    assert asked().replied("Done.").ended(text="Done.").found(true_message, of_machine()) == []
+    assert run.ended(text="Done.", message="Task completed.").found(
+        message_matches_last_reply, of_machine()
+    )
+    assert (
+        asked().replied("Done.").ended(text="Done.").found(message_matches_last_reply, of_machine())
+        == []
+    )

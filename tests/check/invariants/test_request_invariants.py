@@ -5,7 +5,7 @@ from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.requests import (
     adjacent_results,
     answered_calls,
-    last_message,
+    last_message_role,
     results_in_call_order,
     unique_call_ids,
 )
@@ -45,8 +45,8 @@ GO, MORE = UserMessage("Go."), UserMessage("And?")
             [GO, said("", "a", "b"), returned("b"), returned("a")],
             "the result of call 'a' stands behind that of a later call",
         ),
-        (last_message, [GO, said("Done.")], "the last message of request 1 is a reply"),
-        (last_message, [], "request 1 has no messages"),
+        (last_message_role, [GO, said("Done.")], "the last message of request 1 is a reply"),
+        (last_message_role, [], "request 1 has no messages"),
     ],
 )
 def test_a_request_that_a_provider_refuses_is_found(
@@ -58,7 +58,7 @@ def test_a_request_that_a_provider_refuses_is_found(
 
 @pytest.mark.parametrize(
     "invariant",
-    [answered_calls, unique_call_ids, adjacent_results, results_in_call_order, last_message],
+    [answered_calls, unique_call_ids, adjacent_results, results_in_call_order, last_message_role],
 )
 @pytest.mark.parametrize(
     "messages",

@@ -6,9 +6,9 @@ from recording import Recording, of_machine
 from simloop import Scenario, ScriptedTool
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.stop import (
-    nothing_starts_after_a_stop,
-    stopped_runs_say_so,
-    stops_in_time,
+    nothing_starts_after_stop,
+    outcome_matches_stop,
+    stopped_run_ends_in_time,
 )
 from simloop.check.invariants.subject import Subject
 from simloop.kernel.policies import OnAbort
@@ -26,21 +26,21 @@ def stopped(cause: StopCause = StopCause.ABORT) -> Recording:
 @pytest.mark.parametrize(
     ("invariant", "run", "why"),
     [
-        (nothing_starts_after_a_stop, stopped().request([GO]), f"request 2 is sent {STOPPED}"),
-        (nothing_starts_after_a_stop, stopped().started("a"), f"a tool starts {STOPPED}"),
+        (nothing_starts_after_stop, stopped().request([GO]), f"request 2 is sent {STOPPED}"),
+        (nothing_starts_after_stop, stopped().started("a"), f"a tool starts {STOPPED}"),
         (
-            stops_in_time,
+            stopped_run_ends_in_time,
             stopped().after(GRACE_MS / 1000 + 0.001).ended(Outcome.ABORTED),
             "the run ends 251 ms after it was to stop",
         ),
-        (stopped_runs_say_so, stopped().ended(), "(abort), and ends as completed"),
+        (outcome_matches_stop, stopped().ended(), "(abort), and ends as completed"),
         (
-            stopped_runs_say_so,
+            outcome_matches_stop,
             stopped(StopCause.WALL_CLOCK).ended(Outcome.ABORTED),
             "(wall-clock), and ends as aborted",
         ),
         (
-            stopped_runs_say_so,
+            outcome_matches_stop,
             Recording().prompt().ended(Outcome.TIMED_OUT),
             "nobody asked it to stop",
         ),
@@ -52,7 +52,7 @@ def test_a_run_that_does_not_stop_is_found(invariant: Invariant, run: Recording,
 
 
 @pytest.mark.parametrize(
-    "invariant", [nothing_starts_after_a_stop, stops_in_time, stopped_runs_say_so]
+    "invariant", [nothing_starts_after_stop, stopped_run_ends_in_time, outcome_matches_stop]
 )
 @pytest.mark.parametrize(
     "run",
@@ -71,7 +71,7 @@ def test_where_an_abort_is_a_flag_the_design_decides_what_follows_it() -> None:
     assert subject.settings is not None
     subject.settings = dataclasses.replace(subject.settings, on_abort=OnAbort.RUN_BATCH)
     run = stopped().started("a").after(9).ended()
-    for each in (nothing_starts_after_a_stop, stops_in_time, stopped_runs_say_so):
+    for each in (nothing_starts_after_stop, stopped_run_ends_in_time, outcome_matches_stop):
         assert run.found(each, subject) == []
         assert run.found(each, of_machine())
 
@@ -79,15 +79,20 @@ def test_where_an_abort_is_a_flag_the_design_decides_what_follows_it() -> None:
 def test_a_tool_may_outlive_its_cancellation_as_long_as_it_says() -> None:
     late = stopped().after(GRACE_MS / 1000 + 2).ended(Outcome.ABORTED)
     slow = ScriptedTool.model_validate({"outlives_cancel": "2s"})
-    assert late.found(stops_in_time, Subject(scenario=Scenario(prompt="", tools={"a": slow}))) == []
-    assert late.found(stops_in_time)
+    assert (
+        late.found(
+            stopped_run_ends_in_time, Subject(scenario=Scenario(prompt="", tools={"a": slow}))
+        )
+        == []
+    )
+    assert late.found(stopped_run_ends_in_time)
 
 
 def test_of_two_stops_either_may_be_the_outcome() -> None:
     both = stopped().stop(StopCause.WALL_CLOCK)
-    assert both.ended(Outcome.TIMED_OUT).found(stopped_runs_say_so) == []
+    assert both.ended(Outcome.TIMED_OUT).found(outcome_matches_stop) == []
 
 
 def test_a_model_call_that_comes_back_as_aborted_needs_no_stop() -> None:
     run = Recording().prompt().request([GO]).failed(499).ended(Outcome.ABORTED)
-    assert run.found(stopped_runs_say_so) == []
+    assert run.found(outcome_matches_stop) == []

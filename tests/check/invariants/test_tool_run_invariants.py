@@ -5,17 +5,17 @@ from simloop import Scenario, ScriptedTool, Simulation
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.subject import Subject
 from simloop.check.invariants.tool_runs import (
-    answers_tell_what_ran,
-    exactly_once_tools,
-    no_cut_off_calls,
-    only_called_tools,
-    only_offered_tools,
+    answers_match_tool_runs,
+    tool_runs_at_most_once,
+    no_tools_for_incomplete_replies,
+    only_called_tools_run,
+    only_offered_tools_run,
     scripted_results,
-    siblings_run_on,
+    no_tool_cancelled_by_another,
     tool_timeouts,
-    tools_end,
-    tools_in_sequence,
-    valid_arguments,
+    tool_ends_before_its_answer,
+    sequential_tools_do_not_overlap,
+    tool_arguments_are_objects,
 )
 from simloop.messages import FinishReason, UserMessage
 from simloop.trace import entries
@@ -52,53 +52,53 @@ def in_order(order: str, *, sequential: bool = False) -> Subject:
 
 
 BAD: list[tuple[Invariant, Recording, Subject, str]] = [
-    (exactly_once_tools, ran("a").started("a"), of_machine(), "call 'a' started again"),
-    (exactly_once_tools, ran("a").started("a"), Subject(), "call 'a' started again"),
-    (only_called_tools, asked("a").started("b"), of_machine(), "of call 'b' with {} runs"),
-    (only_called_tools, asked("a").started("a", '{"x":1}'), of_machine(), "the model called"),
-    (only_called_tools, asked("a").started("a", name="delete"), of_machine(), "'delete'"),
-    (only_called_tools, asked("a").started("a", '{"x":1}'), Subject(), "no call of the model"),
-    (only_called_tools, asked("a").started("b").started("c"), Subject(), "no call of the model"),
-    (valid_arguments, asked("a").started("a", '{"x":'), Subject(), "no JSON object"),
-    (valid_arguments, asked("a").started("a", "[]"), Subject(), "no JSON object"),
+    (tool_runs_at_most_once, ran("a").started("a"), of_machine(), "call 'a' started again"),
+    (tool_runs_at_most_once, ran("a").started("a"), Subject(), "call 'a' started again"),
+    (only_called_tools_run, asked("a").started("b"), of_machine(), "of call 'b' with {} runs"),
+    (only_called_tools_run, asked("a").started("a", '{"x":1}'), of_machine(), "the model called"),
+    (only_called_tools_run, asked("a").started("a", name="delete"), of_machine(), "'delete'"),
+    (only_called_tools_run, asked("a").started("a", '{"x":1}'), Subject(), "no call of the model"),
+    (only_called_tools_run, asked("a").started("b").started("c"), Subject(), "no call of the model"),
+    (tool_arguments_are_objects, asked("a").started("a", '{"x":'), Subject(), "no JSON object"),
+    (tool_arguments_are_objects, asked("a").started("a", "[]"), Subject(), "no JSON object"),
     (
-        no_cut_off_calls,
+        no_tools_for_incomplete_replies,
         Recording().prompt().request([GO]).call("a").finish(FinishReason.LENGTH).started("a"),
         Subject(),
         "its reply ended with length",
     ),
     (
-        no_cut_off_calls,
+        no_tools_for_incomplete_replies,
         Recording().prompt().request([GO]).call("a").failed().started("a"),
         Subject(),
         "its reply failed",
     ),
     (
-        no_cut_off_calls,
+        no_tools_for_incomplete_replies,
         Recording().prompt().request([GO]).call("a").cut().started("a"),
         of_machine(),
         "its reply failed",
     ),
     (
-        only_offered_tools,
+        only_offered_tools_run,
         Recording().prompt().request([GO], tools=["read"]).replied("", "a").started("a"),
         Subject(),
         "request 1 did not offer it",
     ),
     (
-        only_offered_tools,
+        only_offered_tools_run,
         Recording().prompt().request([GO], tools=[]).replied("", "a").started("a"),
         of_machine(),
         "request 1 did not offer it",
     ),
-    (tools_end, asked("a").started("a").ended(), of_machine(), "has not ended before the end"),
+    (tool_ends_before_its_answer, asked("a").started("a").ended(), of_machine(), "has not ended before the end"),
     (
-        tools_end,
+        tool_ends_before_its_answer,
         asked("a").started("a").request([GO, said("", "a"), returned("a")]).result("a"),
         Subject(),
         "ends after request 2",
     ),
-    (tools_end, asked("a").started("a").ended().result("a"), Subject(), "after the end of the run"),
+    (tool_ends_before_its_answer, asked("a").started("a").ended().result("a"), Subject(), "after the end of the run"),
     (
         tool_timeouts,
         asked("a").started("a").after(3).result("a"),
@@ -124,7 +124,7 @@ BAD: list[tuple[Invariant, Recording, Subject, str]] = [
         "took 3000000000 ns",
     ),
     (
-        tools_end,
+        tool_ends_before_its_answer,
         asked("a").started("a").answered("a", "aborted").result("a"),
         of_machine(),
         "ends after its call was answered",
@@ -138,26 +138,26 @@ BAD: list[tuple[Invariant, Recording, Subject, str]] = [
         "as an error",
     ),
     (
-        tools_in_sequence,
+        sequential_tools_do_not_overlap,
         asked("a", "b").started("a").started("b"),
         in_order("sequential"),
         "of call 'b' with {} runs beside that of 'a'",
     ),
     (
-        tools_in_sequence,
+        sequential_tools_do_not_overlap,
         asked("a", "b").started("a").started("b"),
         in_order("parallel", sequential=True),
         "beside that of 'a'",
     ),
-    (answers_tell_what_ran, asked("a").answered("a"), of_machine(), "and its tool did not start"),
+    (answers_match_tool_runs, asked("a").answered("a"), of_machine(), "and its tool did not start"),
     (
-        answers_tell_what_ran,
+        answers_match_tool_runs,
         ran("a").answered("a", "aborted", ran=False),
         of_machine(),
         "is answered as not run",
     ),
     (
-        siblings_run_on,
+        no_tool_cancelled_by_another,
         asked("a", "b").started("a").started("b").after(1).result("a")
         .request([GO, said("", "a", "b"), returned("a"), returned("b", "stopped")]),
         Subject(),
@@ -175,23 +175,23 @@ def test_a_tool_that_runs_as_it_must_not_is_found(
 
 
 GOOD: list[tuple[Invariant, Recording, Subject]] = [
-    (exactly_once_tools, ran("a", "b"), of_machine()),
-    (exactly_once_tools, ran("a", "a"), Subject()),
-    (only_called_tools, ran("a", "b"), of_machine()),
-    (only_called_tools, asked("a").started("own-id"), Subject()),
-    (valid_arguments, asked("a").started("a", '{"x":1}'), Subject()),
-    (no_cut_off_calls, ran("a"), Subject()),
-    (no_cut_off_calls, Recording().prompt().request([GO]).call("a").started("a"), Subject()),
-    (only_offered_tools, ran("a"), of_machine()),
+    (tool_runs_at_most_once, ran("a", "b"), of_machine()),
+    (tool_runs_at_most_once, ran("a", "a"), Subject()),
+    (only_called_tools_run, ran("a", "b"), of_machine()),
+    (only_called_tools_run, asked("a").started("own-id"), Subject()),
+    (tool_arguments_are_objects, asked("a").started("a", '{"x":1}'), Subject()),
+    (no_tools_for_incomplete_replies, ran("a"), Subject()),
+    (no_tools_for_incomplete_replies, Recording().prompt().request([GO]).call("a").started("a"), Subject()),
+    (only_offered_tools_run, ran("a"), of_machine()),
     (
-        only_offered_tools,
+        only_offered_tools_run,
         Recording().prompt().request([GO], tools=[]).replied("", "a").started("a"),
         Subject(),
     ),
-    (tools_end, ran("a").request([GO, said("", "a"), returned("a")]).ended(), of_machine()),
-    (tools_end, asked("a").started("a").answered("a").ended(), of_machine()),
-    (tools_end, asked("a").started("a").ended(), Subject()),
-    (tools_end, asked("a").started("a").request([GO]).result("a"), Subject()),
+    (tool_ends_before_its_answer, ran("a").request([GO, said("", "a"), returned("a")]).ended(), of_machine()),
+    (tool_ends_before_its_answer, asked("a").started("a").answered("a").ended(), of_machine()),
+    (tool_ends_before_its_answer, asked("a").started("a").ended(), Subject()),
+    (tool_ends_before_its_answer, asked("a").started("a").request([GO]).result("a"), Subject()),
     (tool_timeouts, asked("a").started("a").after(2).result("a"), with_tool(timeout="2s")),
     (
         tool_timeouts,
@@ -210,18 +210,18 @@ GOOD: list[tuple[Invariant, Recording, Subject]] = [
         with_tool(returns="", raises="no"),
     ),
     (scripted_results, asked("a").result("a", "Error: no", is_error=True), with_tool()),
-    (tools_in_sequence, ran("a", "b"), in_order("sequential")),
-    (tools_in_sequence, asked("a", "b").started("a").started("b"), in_order("parallel")),
-    (answers_tell_what_ran, ran("a").answered("a"), of_machine()),
-    (answers_tell_what_ran, asked("a").started("a").answered("a", ran=False), of_machine()),
+    (sequential_tools_do_not_overlap, ran("a", "b"), in_order("sequential")),
+    (sequential_tools_do_not_overlap, asked("a", "b").started("a").started("b"), in_order("parallel")),
+    (answers_match_tool_runs, ran("a").answered("a"), of_machine()),
+    (answers_match_tool_runs, asked("a").started("a").answered("a", ran=False), of_machine()),
     (
-        siblings_run_on,
+        no_tool_cancelled_by_another,
         asked("a", "b").started("a").started("b").after(1).result("a").after(30)
         .request([GO, said("", "a", "b"), returned("a"), returned("b", "timed out")]),
         Subject(),
     ),
     (
-        siblings_run_on,
+        no_tool_cancelled_by_another,
         asked("a", "b").started("a").started("b").after(1).result("a").stop().ended().prompt()
         .request([GO, said("", "a", "b"), returned("a"), returned("b", "stopped"), GO]),
         Subject(),
@@ -240,13 +240,18 @@ def test_a_call_that_the_engine_has_renamed_runs_under_its_new_id() -> None:
     run = Recording().prompt().request([GO]).call("a", '{"x":1}').call("a", '{"x":2}')
     run.add(entries.CallRenamed, "a", "a#2", "look").finish(FinishReason.TOOL_CALLS)
     run.started("a", '{"x":1}').started("a#2", '{"x":2}')
-    for each in (exactly_once_tools, only_called_tools, only_offered_tools):
+    for each in (tool_runs_at_most_once, only_called_tools_run, only_offered_tools_run):
         assert run.found(each, of_machine()) == []
-    assert run.started("a#2", '{"x":2}').found(exactly_once_tools, of_machine())
+    assert run.started("a#2", '{"x":2}').found(tool_runs_at_most_once, of_machine())
 
 
 def test_an_agent_that_begins_anew_with_each_prompt_may_use_its_ids_again() -> None:
     run = asked("a").started("a").ended().prompt().request([GO]).replied("", "a")
     run.result("a", "Error: Invalid parameters", is_error=True).started("a").after(9).result("a")
-    for each in (exactly_once_tools, tool_timeouts, tools_end, scripted_results):
+    for each in (
+        tool_runs_at_most_once,
+        tool_timeouts,
+        tool_ends_before_its_answer,
+        scripted_results,
+    ):
         assert run.found(each, with_tool(timeout="20s")) == []

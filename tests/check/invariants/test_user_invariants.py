@@ -3,9 +3,9 @@ from recording import Recording, said
 
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.user import (
-    conversations_go_on,
-    queued_are_delivered,
-    queued_in_order,
+    conversation_kept_between_prompts,
+    queued_messages_delivered,
+    queued_messages_in_order,
 )
 from simloop.messages import Outcome, Queue, UserMessage
 
@@ -23,22 +23,38 @@ def queued() -> Recording:
 
 YES = said("Yes.")
 BAD: list[tuple[Invariant, Recording, str]] = [
-    (queued_in_order, queued().request([GO, YES, TWO, ONE]), "'Two?' is delivered before 'One?'"),
-    (queued_in_order, queued().request([GO, YES, TWO]), "'Two?' is delivered before 'One?'"),
-    (queued_in_order, queued().ended().prompt("Two?"), "'Two?' is delivered before 'One?'"),
-    (queued_are_delivered, queued().ended(), "'One?' was taken from the queue, and no request has"),
     (
-        queued_are_delivered,
+        queued_messages_in_order,
+        queued().request([GO, YES, TWO, ONE]),
+        "'Two?' is delivered before 'One?'",
+    ),
+    (
+        queued_messages_in_order,
+        queued().request([GO, YES, TWO]),
+        "'Two?' is delivered before 'One?'",
+    ),
+    (
+        queued_messages_in_order,
+        queued().ended().prompt("Two?"),
+        "'Two?' is delivered before 'One?'",
+    ),
+    (
+        queued_messages_delivered,
+        queued().ended(),
+        "'One?' was taken from the queue, and no request has",
+    ),
+    (
+        queued_messages_delivered,
         queued().request([GO, YES, ONE]).replied("Yes.").ended(),
         "'Two?' was taken",
     ),
     (
-        queued_are_delivered,
+        queued_messages_delivered,
         queued().ended(Outcome.ABORTED).prompt("Next.").request([GO, YES, NEXT]),
         "'One?' was taken from the queue, and request 2 lacks it",
     ),
     (
-        conversations_go_on,
+        conversation_kept_between_prompts,
         asked()
         .replied("Yes.")
         .ended()
@@ -51,7 +67,7 @@ BAD: list[tuple[Invariant, Recording, str]] = [
         "and request 3 has forgotten it",
     ),
     (
-        conversations_go_on,
+        conversation_kept_between_prompts,
         asked()
         .failed()
         .ended(Outcome.FAILED)
@@ -74,7 +90,10 @@ def test_a_message_that_is_lost_or_late_is_found(
     assert why in found
 
 
-@pytest.mark.parametrize("invariant", [queued_in_order, queued_are_delivered, conversations_go_on])
+@pytest.mark.parametrize(
+    "invariant",
+    [queued_messages_in_order, queued_messages_delivered, conversation_kept_between_prompts],
+)
 @pytest.mark.parametrize(
     "run",
     [
