@@ -18,7 +18,7 @@ class Native:
     expect_on = load_expectations(Path(__file__).with_name("native.expect.yaml"))
     deviations: ClassVar = {
         "no-tools-for-incomplete-replies": "the agent runs the calls of every reply",
-        "completed-after-a-complete-reply": "the agent takes every reply without calls for the answer",
+        "completed-after-a-complete-reply": "a reply without calls completes the run",
         "answered-calls": "a stop leaves the calls of the reply open",
         "unique-call-ids": "calls keep the ids of the model",
         "retry-after-respected": "the agent reads a Retry-After in seconds only",

@@ -3,14 +3,14 @@ from recording import Recording, said
 
 from simloop import ExponentialBackoff, Limits
 from simloop.check.invariants.agents import (
-    repeated_retries_wait,
-    agent_stops_without_progress,
-    no_retry_of_permanent_failure,
-    retry_after_respected,
-    agent_respects_its_limits,
-    no_failure_after_an_answer,
-    agent_uses_its_retries,
     agent_backoff_matches_policy,
+    agent_respects_its_limits,
+    agent_stops_without_progress,
+    agent_uses_its_retries,
+    no_failure_after_an_answer,
+    no_retry_of_permanent_failure,
+    repeated_retries_wait,
+    retry_after_respected,
 )
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.judge import choose

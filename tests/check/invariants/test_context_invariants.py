@@ -5,14 +5,14 @@ from recording import Recording, of_machine, returned, said
 
 from simloop.check.invariants.context import (
     answer_matches_tool_result,
+    constant_system_prompt_and_tools,
     newest_user_message_sent,
+    no_duplicate_messages,
     no_failed_replies_in_context,
     no_incomplete_replies_in_context,
     no_merged_replies,
-    no_duplicate_messages,
     replies_with_calls_kept,
     sent_result_matches_tool_result,
-    constant_system_prompt_and_tools,
 )
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.subject import Subject

@@ -3,11 +3,11 @@ from recording import Recording, of_machine
 
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.outcome import (
-    completed_after_a_reply,
     completed_after_a_complete_reply,
+    completed_after_a_reply,
     completed_without_open_calls,
-    run_text_matches_last_reply,
     message_matches_last_reply,
+    run_text_matches_last_reply,
 )
 from simloop.check.invariants.subject import Subject
 from simloop.messages import FinishReason, Outcome, UserMessage

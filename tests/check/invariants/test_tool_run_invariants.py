@@ -6,16 +6,16 @@ from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.subject import Subject
 from simloop.check.invariants.tool_runs import (
     answers_match_tool_runs,
-    tool_runs_at_most_once,
+    no_tool_cancelled_by_another,
     no_tools_for_incomplete_replies,
     only_called_tools_run,
     only_offered_tools_run,
     scripted_results,
-    no_tool_cancelled_by_another,
-    tool_timeouts,
-    tool_ends_before_its_answer,
     sequential_tools_do_not_overlap,
     tool_arguments_are_objects,
+    tool_ends_before_its_answer,
+    tool_runs_at_most_once,
+    tool_timeouts,
 )
 from simloop.messages import FinishReason, UserMessage
 from simloop.trace import entries
@@ -58,7 +58,10 @@ BAD: list[tuple[Invariant, Recording, Subject, str]] = [
     (only_called_tools_run, asked("a").started("a", '{"x":1}'), of_machine(), "the model called"),
     (only_called_tools_run, asked("a").started("a", name="delete"), of_machine(), "'delete'"),
     (only_called_tools_run, asked("a").started("a", '{"x":1}'), Subject(), "no call of the model"),
-    (only_called_tools_run, asked("a").started("b").started("c"), Subject(), "no call of the model"),
+    (
+        only_called_tools_run,
+        asked("a").started("b").started("c"), Subject(), "no call of the model",
+    ),
     (tool_arguments_are_objects, asked("a").started("a", '{"x":'), Subject(), "no JSON object"),
     (tool_arguments_are_objects, asked("a").started("a", "[]"), Subject(), "no JSON object"),
     (
@@ -91,14 +94,20 @@ BAD: list[tuple[Invariant, Recording, Subject, str]] = [
         of_machine(),
         "request 1 did not offer it",
     ),
-    (tool_ends_before_its_answer, asked("a").started("a").ended(), of_machine(), "has not ended before the end"),
+    (
+        tool_ends_before_its_answer,
+        asked("a").started("a").ended(), of_machine(), "has not ended before the end",
+    ),
     (
         tool_ends_before_its_answer,
         asked("a").started("a").request([GO, said("", "a"), returned("a")]).result("a"),
         Subject(),
         "ends after request 2",
     ),
-    (tool_ends_before_its_answer, asked("a").started("a").ended().result("a"), Subject(), "after the end of the run"),
+    (
+        tool_ends_before_its_answer,
+        asked("a").started("a").ended().result("a"), Subject(), "after the end of the run",
+    ),
     (
         tool_timeouts,
         asked("a").started("a").after(3).result("a"),
@@ -181,14 +190,20 @@ GOOD: list[tuple[Invariant, Recording, Subject]] = [
     (only_called_tools_run, asked("a").started("own-id"), Subject()),
     (tool_arguments_are_objects, asked("a").started("a", '{"x":1}'), Subject()),
     (no_tools_for_incomplete_replies, ran("a"), Subject()),
-    (no_tools_for_incomplete_replies, Recording().prompt().request([GO]).call("a").started("a"), Subject()),
+    (
+        no_tools_for_incomplete_replies,
+        Recording().prompt().request([GO]).call("a").started("a"), Subject(),
+    ),
     (only_offered_tools_run, ran("a"), of_machine()),
     (
         only_offered_tools_run,
         Recording().prompt().request([GO], tools=[]).replied("", "a").started("a"),
         Subject(),
     ),
-    (tool_ends_before_its_answer, ran("a").request([GO, said("", "a"), returned("a")]).ended(), of_machine()),
+    (
+        tool_ends_before_its_answer,
+        ran("a").request([GO, said("", "a"), returned("a")]).ended(), of_machine(),
+    ),
     (tool_ends_before_its_answer, asked("a").started("a").answered("a").ended(), of_machine()),
     (tool_ends_before_its_answer, asked("a").started("a").ended(), Subject()),
     (tool_ends_before_its_answer, asked("a").started("a").request([GO]).result("a"), Subject()),
@@ -211,7 +226,10 @@ GOOD: list[tuple[Invariant, Recording, Subject]] = [
     ),
     (scripted_results, asked("a").result("a", "Error: no", is_error=True), with_tool()),
     (sequential_tools_do_not_overlap, ran("a", "b"), in_order("sequential")),
-    (sequential_tools_do_not_overlap, asked("a", "b").started("a").started("b"), in_order("parallel")),
+    (
+        sequential_tools_do_not_overlap,
+        asked("a", "b").started("a").started("b"), in_order("parallel"),
+    ),
     (answers_match_tool_runs, ran("a").answered("a"), of_machine()),
     (answers_match_tool_runs, asked("a").started("a").answered("a", ran=False), of_machine()),
     (
