@@ -68,9 +68,10 @@ def newest_user_message_sent(subject: Subject) -> Watch:
             if not held and (exact or not _is_apart(facts)):
                 return f"request {entry.number} does not hold the user's message {newest!r:.80}"
             is_first = False
+            known = (prompt, newest, *waiting)
             for message in entry.added if waiting else ():
                 # A message that came in the run before stands before the prompt.
-                if type(message) is UserMessage and message.text in (prompt, *waiting):
+                if type(message) is UserMessage and message.text in known:
                     newest = message.text
                     if newest in waiting:
                         waiting.remove(newest)

@@ -65,6 +65,18 @@ RIGHT = {
         tools: {read: {}}
         model: [{call: {read: {}}}, {say: Done.}]
     """,
+    "a message taken before a compaction stays newer than the prompt": """
+        loop: pi
+        compaction: {max_messages: 5, keep_turns: 4}
+        history: [{user: An older question.}, {assistant: An older answer.}]
+        prompt: Go.
+        queue:
+          - {after: request, say: And this?}
+          - {after: compaction, nth: 2, say: And that?, follow_up: true}
+        tools: {read: {}}
+        model: [{call: {read: {}}, times: 4}, {say: Done., times: always}]
+        summaries: [{say: They read., times: always}]
+    """,
     "a reply that reports more steps is one of the steps that opencode enforces": """
         loop: opencode
         loops: {opencode: {steps: enforce}}
