@@ -54,7 +54,7 @@ def _svg(figure: Any, draw: Callable[[Any], None]) -> str:
 
 
 def _lines(axes: Any, seconds: list[float], counts: list[int], name: str) -> None:
-    axes.step([0, *seconds], [0, *counts], where="post")
+    axes.plot([0, *seconds], [0, *counts], marker=".")
     axes.set_xlabel("seconds of processor time")
     axes.set_ylabel(name)
     axes.set_xlim(left=0)

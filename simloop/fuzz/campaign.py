@@ -39,7 +39,7 @@ class CampaignSettings(Struct, frozen=True):
     loop: str
     seed: int = 0
     arm: str = "steered"
-    runs_per_chunk: int = 2_000
+    runs_per_chunk: int = 1_000
     against: str = ""
     corpus: tuple[str, ...] = ()
 
