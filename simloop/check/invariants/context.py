@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
 from simloop.kernel.replies import KeepFailed
-from simloop.kernel.signals import HookFailed
+from simloop.kernel.signals import HookFailed, ModelFailed
 from simloop.messages import (
     AssistantMessage,
     FinishReason,
@@ -32,6 +32,7 @@ from simloop.trace.entries import (
     StopRequested,
     ToolResult,
     ToolStarted,
+    Transition,
 )
 from simloop.trace.facts import Facts, ReceivedReply
 
@@ -143,26 +144,26 @@ def _told(subject: Subject, why: Callable[[ReceivedReply], bool]) -> Watch:
     """Return the first reply in a request that `why` forbids, and that no other reply said, too.
 
     A reply that the stop of its run cut off may stay, and so may one whose failure the loop had not
-    dealt with: an engine then waits for its retry, and an agent has had the time to. A hook that
-    fails may end a run as well, while a tool of the reply has not ended.
+    dealt with: the machine of an engine has then got it, and an agent has had the time to.
     """
     facts, settings = subject.facts, subject.settings
     keeps = settings is not None and settings.replies.keep_failed is not KeepFailed.NOTHING
-    machine, waits = subject.machine is not None, False
+    machine, is_dealt_with = subject.machine is not None, False
     allowed: set[str] = set()
     forbidden: set[str] = set()
     reply: ReceivedReply | None = None
     while True:
         entry = yield
-        if type(entry) is Backoff:
-            waits = True
+        kind = type(entry)
+        if kind is Backoff or (kind is Transition and type(entry.signal) is ModelFailed):
+            is_dealt_with = True
             continue
-        if type(entry) is not Request:
-            if reply is not None and not waits:
+        if kind is not Request:  # a hook that fails stops its run, too
+            if reply is not None and not is_dealt_with:
                 late = machine or not reply.is_closed or reply.at_ns == entry.at_ns
                 reply.is_stopped = reply.is_stopped or late
             continue
-        waits = False
+        is_dealt_with = False
         if reply is not None and reply.text:
             (forbidden if why(reply) and not reply.is_stopped else allowed).add(reply.text)
         reply = facts.replies[entry.number]
@@ -180,7 +181,7 @@ def _told(subject: Subject, why: Callable[[ReceivedReply], bool]) -> Watch:
 @invariant(
     "The context contains no reply to a model call that failed.",
     "BUGS.md C13, D6",
-    sees=[StopRequested, HookFailed, Backoff, Request],
+    sees=[StopRequested, HookFailed, ModelFailed, Backoff, Request],
 )
 def no_failed_replies_in_context(subject: Subject) -> Watch:
     """A retry begins anew: its reply takes the place of what had come before the failure."""
@@ -191,7 +192,7 @@ def no_failed_replies_in_context(subject: Subject) -> Watch:
     "The context contains no reply whose stream has not ended, or has ended without a finish "
     "reason.",
     "BUGS.md C6, D6",
-    sees=[StopRequested, HookFailed, Backoff, Request],
+    sees=[StopRequested, HookFailed, ModelFailed, Backoff, Request],
 )
 def no_incomplete_replies_in_context(subject: Subject) -> Watch:
     """A stream that breaks off is no complete reply."""

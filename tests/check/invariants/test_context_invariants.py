@@ -171,6 +171,10 @@ GOOD = [
     .request([said("No."), MORE]),
     compacted(Recording().prompt().queued("And?").stop().ended().prompt("So?")
               .request([GO, MORE, UserMessage("So?")]).failed()).request([UserMessage("So?")]),
+    Recording().prompt("And?").request([MORE]).queued("So?").queued("Well?")
+    .request([MORE, UserMessage("So?")]).replied("Yes.")
+    .request([said("..."), MORE, UserMessage("So?"), said("Yes.")])
+    .request([UserMessage("So?"), said("Yes.")]),
     looked().request(LOOKED).replied("Done.").ended().prompt("And?")
     .request([*LOOKED, said("Done."), MORE]),
     asked().text("Half").failed().request([GO]).replied("Half").queued("And?")

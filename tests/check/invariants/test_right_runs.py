@@ -102,6 +102,15 @@ RIGHT = {
         hooks: [{at: before_tool_call, raises: no}]
         model: [{say: I read., call: [{read: {}}, {read: {}}]}, {say: Done.}]
     """,
+    "a hook that fails ends the run before the loop has got the failure of the reply": """
+        tool_execution: {start: when-called}
+        hook_isolation: {on_failure: fail-run}
+        prompt: Go.
+        then: [Go on.]
+        tools: {read: {}}
+        hooks: [{at: after_tool_call, hangs: true}]
+        model: [{say: I read., call: {read: {}}, error: {message: broken}}, {say: Done.}]
+    """,
     "a summary stays when the next one is of no use and turns are dropped instead": """
         compaction: {max_messages: 1, keep_turns: 1}
         queue: [{after: finish, say: Also.}]
