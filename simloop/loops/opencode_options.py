@@ -106,6 +106,11 @@ class OpencodeOptions:
                 "a compaction that gains nothing does not end the run",
             ),
             (
+                self.compact_without_progress,
+                "useless-unlimited-compaction-ends-run",
+                "a compaction that gains nothing does not end the run",
+            ),
+            (
                 True,
                 "useless-replies-count-as-errors",
                 "the loop asks again after a finish that is unknown",

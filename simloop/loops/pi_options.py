@@ -96,6 +96,11 @@ class PiOptions:
             (True, "overflows-force-compaction", "a request that is too long ends the run"),
             (True, "max-compaction-attempts-enforced", "nothing bounds the compactions of a run"),
             (
+                True,
+                "useless-unlimited-compaction-ends-run",
+                "a context is compacted whether that helps or not",
+            ),
+            (
                 not self.refuse_cut_calls,
                 "no-tools-for-incomplete-replies",
                 "the calls of a reply that ended with length are run",

@@ -11,10 +11,12 @@ from types import ModuleType
 
 from simloop.check.invariants import (
     agents,
+    calls,
     compaction,
     conservation,
     context,
     counters,
+    cuts,
     decisions,
     grammar,
     hook_changes,
@@ -50,6 +52,8 @@ _MODULES: tuple[ModuleType, ...] = (
     limits,
     retry,
     compaction,
+    cuts,
+    calls,
     hooks,
     hook_changes,
 )

@@ -318,14 +318,37 @@ def max_compaction_attempts_enforced(subject: Subject) -> Watch:
 )
 def useless_forced_compaction_ends_run(subject: Subject) -> Watch:
     """The same request would be refused again."""
+    return _goes_on_in_vain(course_of(subject), forced=True)
+
+
+@invariant(
+    "A compaction that does not make the context smaller ends the run if no limit counts "
+    "compactions.",
+    "BUGS.md B1, B5, B18",
+    sees=[signals.ContextCompacted],
+    needs=[Need.MACHINE],
+)
+def useless_unlimited_compaction_ends_run(subject: Subject) -> Watch:
+    """The context stays over its trigger, so the same compaction would be tried in each round."""
     course = course_of(subject)
+    machine = course.machine
+    given = [*machine.bounds.values(), *getattr(machine, "thresholds", {}).values()]
+    if any(bound.counter == "compaction_attempts" for bound in given):
+        return ""
+    return (yield from _goes_on_in_vain(course, forced=False))
+
+
+def _goes_on_in_vain(course: Course, *, forced: bool) -> Watch:
     while True:
         entry = yield
         if entry.signal != _IN_VAIN or course.before is None or course.run is None:
             continue
         state = course.before.state
-        if type(state) is Compacting and state.forced and type(course.run.state) is not Finished:
-            return "the run goes on after a forced compaction that gained nothing"
+        if type(state) is not Compacting or type(course.run.state) is Finished:
+            continue
+        if state.forced is forced:
+            kind = "forced" if forced else "normal"
+            return f"the run goes on after a {kind} compaction that gained nothing"
 
 
 _IN_VAIN = signals.ContextCompacted(shrunk=False)

@@ -91,6 +91,11 @@ class Ledger:
         return self._open is None and self.is_sure and not self._maybe
 
     @property
+    def opened(self) -> Shortened | None:
+        """Return the compactions since the newest request, if there were some."""
+        return self._open if self.is_sure else None
+
+    @property
     def restarts(self) -> bool:
         """Return whether the compaction that is under way writes the whole context anew."""
         return self._compact is not None and bool(self._compact.marker)

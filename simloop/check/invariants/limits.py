@@ -53,14 +53,17 @@ def model_call_timeouts(subject: Subject) -> Watch:
             continue
         took_ns = entry.at_ns - reply.sent_ns
         if kind is Classified or kind is Compaction:
-            timed_out = kind is Classified and entry.fault is not None
-            timed_out = timed_out and entry.fault.code == "timeout"
+            if kind is Classified:
+                timed_out = entry.fault is not None and entry.fault.code == "timeout"
+            else:  # a summary that has not ended was given up; nobody watches it
+                timed_out = reply.purpose != "main" and not reply.is_closed
+            judged, number = number, 0
             if not timed_out:
                 continue
             limit_ns = first_ns if reply.first_ns is None else whole_ns
-            if took_ns < limit_ns or (exact and took_ns > limit_ns):
+            if took_ns < limit_ns or ((exact or kind is Compaction) and took_ns > limit_ns):
                 return (
-                    f"request {number} is given up after {took_ns} ns, and may take {limit_ns} ns"
+                    f"request {judged} is given up after {took_ns} ns, and may take {limit_ns} ns"
                 )
         elif took_ns > whole_ns:
             return f"the reply to request {number} takes {took_ns} ns, and may take {whole_ns} ns"
