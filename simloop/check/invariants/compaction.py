@@ -6,6 +6,7 @@ reasons are judged.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 from simloop.check.invariants.course import Course
 from simloop.check.invariants.invariant import Need, Watch, invariant
@@ -234,17 +235,16 @@ def _has_overflowed(course: Course) -> bool:
     sees=[signals.ContextMeasured],
     needs=[Need.MACHINE],
 )
-def full_contexts_compacted(subject: Subject) -> Watch:
+def full_contexts_compacted(subject: Subject, entry: Any) -> str:
     """Before the next request, and not after the provider has refused it."""
     course = course_of(subject)
-    while True:
-        entry = yield
-        signal = entry.signal
-        if not signal.over or course.run is None:
-            continue
-        asked = course.asked[-1] if course.asked else None
-        if type(asked) is not effects.Compact and not _is_spent(course):
-            return "the context is over its trigger, an attempt is left, and none is made"
+    signal = entry.signal
+    if not signal.over or course.run is None:
+        return ""
+    asked = course.asked[-1] if course.asked else None
+    if type(asked) is not effects.Compact and not _is_spent(course):
+        return "the context is over its trigger, an attempt is left, and none is made"
+    return ""
 
 
 def _is_spent(course: Course) -> bool:
@@ -294,6 +294,7 @@ def _makes_room(subject: Subject) -> Watch:
     "BUGS.md B1, B17, B18, A14",
     sees=[Prompt, signals.ContextCompacted],
     needs=[Need.MACHINE],
+    begins=[signals.ContextCompacted],
 )
 def max_compaction_attempts_enforced(subject: Subject) -> Watch:
     """Normal and forced ones together, whether or not they help."""

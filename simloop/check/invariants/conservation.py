@@ -4,7 +4,9 @@ Not here: what a compaction may take away (compaction.py). The rule to keep: the
 request must hold, and a difference is reported once, at the request.
 """
 
-from simloop.check.invariants.invariant import Need, Watch, invariant
+from typing import Any
+
+from simloop.check.invariants.invariant import Need, invariant
 from simloop.check.invariants.machine import course_of
 from simloop.check.invariants.subject import Subject
 from simloop.trace.entries import Request
@@ -17,13 +19,12 @@ from simloop.trace.entries import Request
     sees=[Request],
     needs=[Need.MACHINE],
 )
-def context_is_conserved(subject: Subject) -> Watch:
+def context_is_conserved(subject: Subject, entry: Any) -> str:
     """Prompts, taken messages, replies that the machine keeps and the answers to their calls."""
     ledger = course_of(subject).ledger
-    while True:
-        entry = yield
-        if ledger.wrong and entry.purpose == "main":
-            return f"request {entry.number}: {ledger.wrong}"
+    if ledger.wrong and entry.purpose == "main":
+        return f"request {entry.number}: {ledger.wrong}"
+    return ""
 
 
 @invariant(
@@ -32,10 +33,9 @@ def context_is_conserved(subject: Subject) -> Watch:
     sees=[Request],
     needs=[Need.MACHINE],
 )
-def request_size_matches_messages(subject: Subject) -> Watch:
+def request_size_matches_messages(subject: Subject, entry: Any) -> str:
     """A stale size compacts too early, or too late."""
     ledger = course_of(subject).ledger
-    while True:
-        entry = yield
-        if ledger.wrong_tokens and entry.purpose == "main":
-            return ledger.wrong_tokens
+    if ledger.wrong_tokens and entry.purpose == "main":
+        return ledger.wrong_tokens
+    return ""

@@ -107,6 +107,7 @@ _WHOLE = (FinishReason.STOP, FinishReason.TOOL_CALLS, FinishReason.OTHER)
     "calls unchanged.",
     "BUGS.md C10, C13, D9, D13",
     sees=[ToolStarted, Request],
+    begins=[ToolStarted],
 )
 def replies_with_calls_kept(subject: Subject) -> Watch:
     """Otherwise the model does not know what its tools have done, and asks for it again.

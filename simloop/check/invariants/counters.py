@@ -70,14 +70,13 @@ def _told(counters: Counters | None) -> str:
     sees=[signals.Began],
     needs=[Need.MACHINE],
 )
-def counters_zero_at_run_start(subject: Subject) -> Watch:
+def counters_zero_at_run_start(subject: Subject, entry: Any) -> str:
     """A conversation gives each prompt the whole of its limits."""
     course = course_of(subject)
-    while True:
-        entry = yield
-        run = course.before
-        if entry.counters != _ZERO or run is None or _counts(run) != (0, 0, 0):
-            return f"a run begins with {_told(entry.counters)}"
+    run = course.before
+    if entry.counters != _ZERO or run is None or _counts(run) != (0, 0, 0):
+        return f"a run begins with {_told(entry.counters)}"
+    return ""
 
 
 _counts = attrgetter("error_count", "total_steps", "compaction_attempts")
@@ -293,14 +292,13 @@ def _unnamed(run: Run, course: Course, bounds: Mapping[str, Bound]) -> str:
     sees=[signals.StepClosed],
     needs=[Need.MACHINE],
 )
-def max_steps_per_round_enforced(subject: Subject) -> Watch:
+def max_steps_per_round_enforced(subject: Subject, _: Any) -> str:
     """The limit is max_steps_per_round."""
     course = course_of(subject)
     most = course.settings.limits.max_steps_per_round
-    while True:
-        yield
-        if course.run is None:
-            continue
-        reply = subject.facts.reply
-        if reply is not None and reply.steps > most and type(course.run.state) is not Finished:
-            return f"the run goes on after a reply of {reply.steps} steps; a round may have {most}"
+    if course.run is None:
+        return ""
+    reply = subject.facts.reply
+    if reply is not None and reply.steps > most and type(course.run.state) is not Finished:
+        return f"the run goes on after a reply of {reply.steps} steps; a round may have {most}"
+    return ""

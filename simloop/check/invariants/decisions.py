@@ -4,6 +4,8 @@ Not here: what a failure leads to (retry.py, compaction.py) and what bounds a ru
 rule to keep: each decision is judged by the reply and by the messages that wait, as a user sees it.
 """
 
+from typing import Any
+
 from simloop.check.invariants.course import Course
 from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.machine import course_of
@@ -32,19 +34,18 @@ def _is_answer(reply: ReplyFacts) -> bool:
     sees=[signals.StepClosed],
     needs=[Need.MACHINE],
 )
-def answers_complete_runs(subject: Subject) -> Watch:
+def answers_complete_runs(subject: Subject, entry: Any) -> str:
     """A limit that the answer reaches does not make it an early end."""
     course = course_of(subject)
-    while True:
-        entry = yield
-        reply = _closed(course)
-        if reply is None or not _is_answer(reply) or course.run is None:
-            continue
-        if entry.signal != signals.StepClosed():
-            continue  # the user has said something more
-        state = course.run.state
-        if type(state) is Finished and state.outcome is not Outcome.COMPLETED:
-            return f"the run ends as {state.outcome} after a whole answer"
+    reply = _closed(course)
+    if reply is None or not _is_answer(reply) or course.run is None:
+        return ""
+    if entry.signal != signals.StepClosed():
+        return ""  # the user has said something more
+    state = course.run.state
+    if type(state) is Finished and state.outcome is not Outcome.COMPLETED:
+        return f"the run ends as {state.outcome} after a whole answer"
+    return ""
 
 
 @invariant(
@@ -52,6 +53,7 @@ def answers_complete_runs(subject: Subject) -> Watch:
     "BUGS.md A3, B13",
     sees=[Prompt, Queued, signals.StepClosed, Request],
     needs=[Need.MACHINE],
+    begins=[signals.StepClosed],
 )
 def no_request_after_an_answer(subject: Subject) -> Watch:
     """Nobody waits for a second answer."""
@@ -75,6 +77,7 @@ def no_request_after_an_answer(subject: Subject) -> Watch:
     "BUGS.md B12",
     sees=[signals.StepClosed, effects.CallModel, Finished],
     needs=[Need.MACHINE],
+    begins=[signals.StepClosed],
 )
 def no_completion_with_queued_messages(subject: Subject) -> Watch:
     """In a design without a queue the message is the next prompt."""
@@ -100,13 +103,12 @@ def no_completion_with_queued_messages(subject: Subject) -> Watch:
     sees=[Ended],
     needs=[Need.MACHINE],
 )
-def taken_messages_are_sent(subject: Subject) -> Watch:
+def taken_messages_are_sent(subject: Subject, entry: Any) -> str:
     """A message that no request has is answered by nobody."""
     ledger = course_of(subject).ledger
-    while True:
-        entry = yield
-        if entry.outcome is Outcome.COMPLETED and ledger.unsent:
-            return "the run is completed, and a message of the user was taken and not sent"
+    if entry.outcome is Outcome.COMPLETED and ledger.unsent:
+        return "the run is completed, and a message of the user was taken and not sent"
+    return ""
 
 
 @invariant(
@@ -115,17 +117,16 @@ def taken_messages_are_sent(subject: Subject) -> Watch:
     sees=[signals.StepClosed],
     needs=[Need.MACHINE],
 )
-def follow_ups_taken_at_run_end(subject: Subject) -> Watch:
+def follow_ups_taken_at_run_end(subject: Subject, _: Any) -> str:
     """Not between the calls of a reply and their results."""
     course = course_of(subject)
-    while True:
-        yield
-        reply = _closed(course)
-        if reply is None or not reply.calls:
-            continue
-        for effect in course.asked:
-            if type(effect) is effects.TakeQueued and effect.queue is Queue.FOLLOW_UP:
-                return "a follow-up is taken while the model works with its tools"
+    reply = _closed(course)
+    if reply is None or not reply.calls:
+        return ""
+    for effect in course.asked:
+        if type(effect) is effects.TakeQueued and effect.queue is Queue.FOLLOW_UP:
+            return "a follow-up is taken while the model works with its tools"
+    return ""
 
 
 @invariant(

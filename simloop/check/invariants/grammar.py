@@ -4,6 +4,8 @@ Not here: the meaning of the entries. The rule to keep: these hold for every tra
 records, whatever loop was run; a violation is a fault of a port, of the engine or of the file.
 """
 
+from typing import Any
+
 from simloop.check.invariants.invariant import Watch, invariant
 from simloop.check.invariants.subject import Subject
 from simloop.trace.entries import (
@@ -58,22 +60,20 @@ def runs_begin_and_end(subject: Subject) -> Watch:  # noqa: ARG001 - it needs no
     "BUGS.md C8, D19",
     sees=[Request, Ended],
 )
-def no_parts_after_reply_end(subject: Subject) -> Watch:
+def no_parts_after_reply_end(subject: Subject, _: Any) -> str:
     """A reply ends once: with a finish, an error, or the end of its stream."""
     facts = subject.facts
-    while True:
-        yield
-        stray = facts.stray
-        if stray is not None:
-            return (
-                f"a {type(stray).__name__} entry (entry {stray.seq}) arrives after the reply's end"
-            )
+    stray = facts.stray
+    if stray is not None:
+        return f"a {type(stray).__name__} entry (entry {stray.seq}) arrives after the reply's end"
+    return ""
 
 
 @invariant(
     "A tool that starts has at most one result, and a result without a start is an error.",
     "BUGS.md D19, D20",
     sees=[Prompt, ToolStarted, ToolResult],
+    begins=[ToolStarted, ToolResult],
 )
 def one_result_per_tool_start(subject: Subject) -> Watch:
     """A call of an unknown tool, or with wrong arguments, has an error result and no start.
@@ -116,14 +116,13 @@ def _may_go_on(subject: Subject, name: str) -> bool:
     "ARCHITECTURE.md",
     sees=[Ended],
 )
-def elapsed_time_matches_trace(subject: Subject) -> Watch:
+def elapsed_time_matches_trace(subject: Subject, entry: Any) -> str:
     """To the nanosecond."""
     facts = subject.facts
-    while True:
-        entry = yield
-        start = facts.prompt
-        if start is not None and entry.elapsed_ns != entry.at_ns - start.at_ns:
-            return (
-                f"the run says that it took {entry.elapsed_ns} ns, "
-                f"and it took {entry.at_ns - start.at_ns} ns"
-            )
+    start = facts.prompt
+    if start is not None and entry.elapsed_ns != entry.at_ns - start.at_ns:
+        return (
+            f"the run says that it took {entry.elapsed_ns} ns, "
+            f"and it took {entry.at_ns - start.at_ns} ns"
+        )
+    return ""

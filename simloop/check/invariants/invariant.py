@@ -7,6 +7,7 @@ entry after the other and keeps its own state, so that a run can be stopped at t
 from collections.abc import Callable, Collection, Generator, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from inspect import signature
 from typing import Any, TypeAlias
 
 from simloop.check.invariants.shortened import Shortened
@@ -19,6 +20,9 @@ from simloop.trace.entries import AnyEntry, Footer
 
 Watch: TypeAlias = Generator[None, Any, str]
 """A generator that is sent entries, and returns the description of the first violation."""
+
+Check: TypeAlias = Callable[[Subject, Any], str]
+"""A function that judges an entry by itself, and returns how it is wrong, or an empty text."""
 
 
 class Need(StrEnum):
@@ -45,8 +49,10 @@ class Invariant:
     """A property that every run must have.
 
     `sentence` states it. `source` names the rule, the bug or the document that it comes from.
-    `sees` are the kinds of entries that `watch` is sent; it is called once for each conversation,
-    when the first of them comes. `narrow` returns those of them that matter in a run of a subject.
+    `sees` are the kinds of entries that it is given. Either `check` judges each of them by itself,
+    or `watch` is called once for each conversation, when the first of the kinds in `begins` comes,
+    and is sent that entry and those after it. `narrow` returns the kinds that matter in a run of a
+    subject.
     """
 
     name: str
@@ -54,8 +60,17 @@ class Invariant:
     source: str
     sees: frozenset[Kind]
     needs: frozenset[Need]
-    watch: Callable[[Subject], Watch]
+    watch: Callable[[Subject], Watch] | None
+    check: Check | None
+    begins: frozenset[Kind]
     narrow: Callable[[Subject], Iterable[Kind]] | None = None
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """Return the function that its author has written."""
+        function = self.watch or self.check
+        assert function is not None
+        return function
 
     def unjudged(self, subject: Subject, given: Collection[Need]) -> str:
         """Return the reason why a run of `subject` is not judged, or an empty text.
@@ -91,8 +106,9 @@ def invariant(
     *,
     sees: Iterable[Kind],
     needs: Iterable[Need] = (),
+    begins: Iterable[Kind] = (),
     narrow: Callable[[Subject], Iterable[Kind]] | None = None,
-) -> Callable[[Callable[[Subject], Watch]], Invariant]:
+) -> Callable[[Callable[[Subject], Watch] | Check], Invariant]:
     """Make an invariant from a generator function, under the function's name with hyphens.
 
         @invariant("A tool call runs at most once.", "BUGS.md D14", sees=[ToolStarted])
@@ -107,11 +123,19 @@ def invariant(
     sent a `Footer` when the conversation is over. One that returns before its first `yield` has
     nothing to judge in this run. It begins at the first entry that it is sent; a run without one
     costs nothing. So name signals, effects and states rather than all transitions, and give
-    `narrow` where the settings tell what can matter.
-    """
+    `narrow` where the settings tell what can matter. With `begins` it begins at the first entry of
+    those kinds, and is not sent the entries before it.
 
-    def make(watch: Callable[[Subject], Watch]) -> Invariant:
-        name = watch.__name__.replace("_", "-")
-        return Invariant(name, sentence, source, frozenset(sees), frozenset(needs), watch, narrow)
+    An invariant that remembers nothing is a plain function of the subject and of one entry. It
+    returns how the entry is wrong, or an empty text, and costs less.
+    """
+    kinds, needed = frozenset(sees), frozenset(needs)
+    begun = frozenset(begins) or kinds
+
+    def make(function: Any) -> Invariant:
+        name = function.__name__.replace("_", "-")
+        plain = len(signature(function).parameters) > 1
+        watch, check = (None, function) if plain else (function, None)
+        return Invariant(name, sentence, source, kinds, needed, watch, check, begun, narrow)
 
     return make

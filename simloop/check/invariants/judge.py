@@ -7,12 +7,12 @@ entry costs only the invariants that look at its kind, because a judge listens t
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from traceback import extract_tb
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
 from simloop.check.invariants.catalog import all_invariants
-from simloop.check.invariants.invariant import Invariant, needs_of
+from simloop.check.invariants.invariant import Check, Invariant, needs_of
 from simloop.check.invariants.subject import Subject
 from simloop.errors import InternalError, ScenarioError, SimloopError
 from simloop.trace.entries import AnyEntry, Footer
@@ -36,20 +36,29 @@ class Violation(Struct, frozen=True):
         return f"{self.name}: {self.text} (entry {self.seq})"
 
 
-class Places(dict[object, tuple[int, ...]]):
+Place: TypeAlias = tuple[int, Check | None, bool]
+"""The place of an invariant that sees an entry: its number, its function if it judges each entry by
+itself, and whether it begins at the entry."""
+
+
+class Places(dict[object, tuple[Place, ...]]):
     """The places of the invariants that see an entry, for each kind or moment of entries.
 
     What one run asks for is kept for the next one.
     """
 
-    def __init__(self, seen: Sequence[frozenset[object]]) -> None:
+    def __init__(self, judged: Sequence[Invariant], seen: Sequence[frozenset[object]]) -> None:
         super().__init__()
+        self._judged = judged
         self._seen = seen
 
-    def __missing__(self, moment: object) -> tuple[int, ...]:
+    def __missing__(self, moment: object) -> tuple[Place, ...]:
         kinds = moment if type(moment) is tuple else (moment,)
-        places = enumerate(self._seen)
-        found = self[moment] = tuple(n for n, seen in places if not seen.isdisjoint(kinds))
+        found = self[moment] = tuple(
+            (place, one.check, not one.begins.isdisjoint(kinds))
+            for place, (one, seen) in enumerate(zip(self._judged, self._seen, strict=True))
+            if not seen.isdisjoint(kinds)
+        )
         return found
 
 
@@ -71,12 +80,12 @@ def choose(subject: Subject, invariants: Sequence[Invariant] | None = None) -> C
     given = needs_of(subject)
     reasons = {one.name: reason for one in each if (reason := one.unjudged(subject, given))}
     judged = tuple(one for one in each if one.name not in reasons)
-    return Chosen(judged, reasons, _places(tuple(one.seen_in(subject) for one in judged)))
+    return Chosen(judged, reasons, _places(judged, tuple(one.seen_in(subject) for one in judged)))
 
 
 @lru_cache(maxsize=64)
-def _places(seen: tuple[frozenset[object], ...]) -> Places:
-    return Places(seen)
+def _places(judged: tuple[Invariant, ...], seen: tuple[frozenset[object], ...]) -> Places:
+    return Places(judged, seen)
 
 
 class Judge:
@@ -101,7 +110,7 @@ class Judge:
         self._course = subject.course
         self._judged = chosen.judged
         self._places = chosen.places
-        # One for each invariant. Most see nothing in most runs, and those are not begun.
+        # One for each invariant that watches. Most see nothing in most runs, and are not begun.
         self._sends: list[Callable[[Any], object] | None] = [None] * len(chosen.judged)
 
     def __call__(self, entry: AnyEntry) -> None:
@@ -112,16 +121,26 @@ class Judge:
         if places:
             self._send(places, entry, entry)
 
-    def _send(self, places: Iterable[int], what: AnyEntry | Footer, entry: AnyEntry) -> None:
-        sends, place = self._sends, 0
+    def _send(self, places: Iterable[Place], what: AnyEntry | Footer, entry: AnyEntry) -> None:
+        sends, subject, place = self._sends, self.subject, 0
+        check: Check | None = None
         left = iter(places)
         try:
-            for place in left:
+            for place, check, begins in left:
+                if check is not None:
+                    text = check(subject, what)
+                    if text and sends[place] is None:
+                        self._find(place, text, entry)
+                    continue
                 send = sends[place]
                 if send is None:
+                    if not begins:
+                        continue
                     send = self._begin(place)
                 send(what)
         except StopIteration as violated:
+            if check is not None:
+                raise _blamed(self._judged[place], violated) from violated
             self._find(place, violated.value, entry)
             self._send(left, what, entry)
         except Exception as error:
@@ -129,7 +148,7 @@ class Judge:
 
     def _begin(self, place: int) -> Callable[[Any], object]:
         """Begin to judge an invariant; nothing is sent to one that has nothing to judge."""
-        watch = self._judged[place].watch(self.subject)
+        watch: Any = self._judged[place].function(self.subject)
         send = self._sends[place] = watch.send if next(watch, watch) is not watch else _ignore
         return send
 
@@ -156,9 +175,10 @@ def _blamed(each: Invariant, error: Exception) -> SimloopError:
     """Return the error of an invariant that failed: of its author, with the place in their file."""
     if isinstance(error, SimloopError):
         return error
-    if each.watch.__module__.partition(".")[0] == "simloop":
+    function = each.function
+    if function.__module__.partition(".")[0] == "simloop":
         return InternalError(f"the invariant `{each.name}` is broken: {describe(error)}")
-    code = getattr(each.watch, "__code__", None)
+    code = getattr(function, "__code__", None)
     frames = [frame for frame in extract_tb(error.__traceback__) if frame.filename != __file__]
     line = frames[-1].lineno if frames else getattr(code, "co_firstlineno", None)
     place = frames[-1].filename if frames else getattr(code, "co_filename", None)

@@ -5,6 +5,7 @@ the trace alone says that an effect was carried out; the word of the engine is n
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 from simloop.check.invariants.course import Course
 from simloop.check.invariants.invariant import Need, Watch, invariant
@@ -67,17 +68,16 @@ def course_of(subject: Subject) -> Course:
     sees=[Transition],
     needs=[Need.MACHINE],
 )
-def machine_is_deterministic(subject: Subject) -> Watch:
+def machine_is_deterministic(subject: Subject, entry: Any) -> str:
     """A machine with a memory, and an engine that changes a signal, are found here."""
     course = course_of(subject)
-    while True:
-        entry = yield
-        if course.wrong:
-            return course.wrong
-        assert course.run is not None
-        state = NAMES[type(course.run.state)]
-        if entry.state != state:
-            return f"on {NAMES[type(entry.signal)]} the machine comes to {state}, not {entry.state}"
+    if course.wrong:
+        return course.wrong
+    assert course.run is not None
+    state = NAMES[type(course.run.state)]
+    if entry.state != state:
+        return f"on {NAMES[type(entry.signal)]} the machine comes to {state}, not {entry.state}"
+    return ""
 
 
 @invariant(
@@ -86,27 +86,26 @@ def machine_is_deterministic(subject: Subject) -> Watch:
     sees=[Transition],
     needs=[Need.MACHINE],
 )
-def effects_run_once(subject: Subject) -> Watch:
+def effects_run_once(subject: Subject, entry: Any) -> str:
     """An end from outside may come before an effect, or in the middle of it."""
     course = course_of(subject)
-    while True:
-        entry = yield
-        if course.noted:
-            continue
-        signal = type(entry.signal)
-        pending = None if course.pending is None else type(course.pending)
-        if signal not in _ANSWERS.get(pending, ()) and signal not in _FROM_OUTSIDE:
-            return f"{NAMES[signal]} answers {'nothing' if pending is None else NAMES[pending]}"
-        since = course.since
-        for kind, count in since.items():
-            effect, name = _TRACES[kind]
-            if effect is not pending or count > 1:
-                asked = "nothing" if pending is None else NAMES[pending]
-                return f"{name} came {count} times while the machine asked for {asked}"
-        if signal in _LEAVE_A_TRACE:
-            missing = _missing(signal, since)
-            if missing:
-                return f"{NAMES[signal]} came without {missing}"
+    if course.noted:
+        return ""
+    signal = type(entry.signal)
+    pending = None if course.pending is None else type(course.pending)
+    if signal not in _ANSWERS.get(pending, ()) and signal not in _FROM_OUTSIDE:
+        return f"{NAMES[signal]} answers {'nothing' if pending is None else NAMES[pending]}"
+    since = course.since
+    for kind, count in since.items():
+        effect, name = _TRACES[kind]
+        if effect is not pending or count > 1:
+            asked = "nothing" if pending is None else NAMES[pending]
+            return f"{name} came {count} times while the machine asked for {asked}"
+    if signal in _LEAVE_A_TRACE:
+        missing = _missing(signal, since)
+        if missing:
+            return f"{NAMES[signal]} came without {missing}"
+    return ""
 
 
 _LEAVE_A_TRACE = frozenset(
@@ -137,25 +136,22 @@ def _missing(signal: type[Signal], since: Mapping[object, int]) -> str:
     sees=[ToolStarted, signals.ToolsReturned],
     needs=[Need.MACHINE],
 )
-def tool_batches_complete(subject: Subject) -> Watch:
+def tool_batches_complete(subject: Subject, entry: Any) -> str:
     """Calls that start when they arrive run in the model call; a refusal runs none."""
     course, ledger = course_of(subject), course_of(subject).ledger
     runs: tuple[type[Effect], ...] = (effects.RunTools,)
     if course.settings.tool_execution.start is ToolStart.WHEN_CALLED:
         runs = (effects.RunTools, effects.CallModel)
-    while True:
-        entry = yield
-        if type(entry) is ToolStarted:
-            effect = course.asked[-1] if course.asked else None
-            if type(effect) not in runs:
-                what = "nothing" if effect is None else NAMES[type(effect)]
-                return (
-                    f"the tool of call {entry.call_id!r} starts while the machine asks for {what}"
-                )
-        else:
-            for call in ledger.calls:
-                if call.id not in ledger.answers:
-                    return f"call {call.id!r} of the reply has no answer"
+    if type(entry) is ToolStarted:
+        effect = course.asked[-1] if course.asked else None
+        if type(effect) not in runs:
+            what = "nothing" if effect is None else NAMES[type(effect)]
+            return f"the tool of call {entry.call_id!r} starts while the machine asks for {what}"
+    else:
+        for call in ledger.calls:
+            if call.id not in ledger.answers:
+                return f"call {call.id!r} of the reply has no answer"
+    return ""
 
 
 @invariant(
@@ -165,28 +161,27 @@ def tool_batches_complete(subject: Subject) -> Watch:
     sees=[signals.ModelReplied],
     needs=[Need.MACHINE],
 )
-def reply_signal_matches_reply(subject: Subject) -> Watch:
+def reply_signal_matches_reply(subject: Subject, entry: Any) -> str:
     """The finish words that a program does not know count as other ones."""
     course, facts = course_of(subject), subject.facts
     reading = course.settings.replies
     plain = reading.finish_words is None
-    while True:
-        entry = yield
-        signal = entry.signal
-        reply = facts.reply
-        if reply is None or reply.fault is not None or not reply.is_closed:
-            return "the machine is told of a reply that did not come to its end"
-        finish = reply.finish or FinishReason.INTERRUPTED
-        if signal.finish is not finish and (plain or signal.finish is not FinishReason.OTHER):
-            return f"the reply ended with {finish}, and the machine is told {signal.finish}"
-        text = any(piece and not piece.isspace() for piece in reply.pieces)
-        if signal.text is not text:
-            return f"the reply has {'' if text else 'no '}text, and the machine is told otherwise"
-        calls = bool(reply.calls)
-        if signal.calls is not calls and not (signal.calls and course.ledger.tries):
-            return f"the reply has {len(reply.calls)} calls, and the machine is told otherwise"
-        if signal.steps != max(1, reply.steps):
-            return f"the reply reports {reply.steps} steps, and the machine is told {signal.steps}"
+    signal = entry.signal
+    reply = facts.reply
+    if reply is None or reply.fault is not None or not reply.is_closed:
+        return "the machine is told of a reply that did not come to its end"
+    finish = reply.finish or FinishReason.INTERRUPTED
+    if signal.finish is not finish and (plain or signal.finish is not FinishReason.OTHER):
+        return f"the reply ended with {finish}, and the machine is told {signal.finish}"
+    text = any(piece and not piece.isspace() for piece in reply.pieces)
+    if signal.text is not text:
+        return f"the reply has {'' if text else 'no '}text, and the machine is told otherwise"
+    calls = bool(reply.calls)
+    if signal.calls is not calls and not (signal.calls and course.ledger.tries):
+        return f"the reply has {len(reply.calls)} calls, and the machine is told otherwise"
+    if signal.steps != max(1, reply.steps):
+        return f"the reply reports {reply.steps} steps, and the machine is told {signal.steps}"
+    return ""
 
 
 @invariant(
@@ -265,6 +260,15 @@ _FOLLOW_UP = Queue.FOLLOW_UP
         *_REPLIES,
     ],
     needs=[Need.MACHINE],
+    begins=[
+        StopRequested,
+        Hook,
+        signals.AbortRequested,
+        signals.WallClockExpired,
+        signals.HookFailed,
+        signals.CallBlocked,
+        signals.ToolsReturned,
+    ],
 )
 def stop_signals_match_stops(subject: Subject) -> Watch:
     """A failed hook blocks a call, or ends the run, only if the policy says so.
@@ -328,6 +332,7 @@ def _consequences(hook: Hook, on_failure: str) -> tuple[str, ...]:
     "BUGS.md E8, D19",
     sees=[Prompt, signals.Began, Finished, Ended],
     needs=[Need.MACHINE],
+    begins=[Finished, Ended],
 )
 def end_matches_machine(subject: Subject) -> Watch:
     """Nothing follows the last state but the answers to open calls."""

@@ -6,6 +6,7 @@ as the model's answer.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
@@ -128,11 +129,10 @@ def run_text_matches_last_reply(subject: Subject) -> Watch:
     sees=[Ended],
     needs=[Need.MACHINE],
 )
-def message_matches_last_reply(subject: Subject) -> Watch:
+def message_matches_last_reply(subject: Subject, entry: Any) -> str:
     """It is what the user reads."""
     facts = subject.facts
-    while True:
-        entry = yield
-        reply = facts.reply
-        if entry.outcome is Outcome.COMPLETED and reply is not None and entry.message != reply.text:
-            return f"the message is {entry.message!r:.80}, and the last reply {reply.text!r:.80}"
+    reply = facts.reply
+    if entry.outcome is Outcome.COMPLETED and reply is not None and entry.message != reply.text:
+        return f"the message is {entry.message!r:.80}, and the last reply {reply.text!r:.80}"
+    return ""

@@ -4,6 +4,8 @@ Not here: what a request must hold of the conversation so far (context.py). The 
 request is judged by its messages alone, so each of these holds for every agent.
 """
 
+from typing import Any
+
 from simloop.check.invariants import pairs
 from simloop.check.invariants.invariant import Watch, invariant
 from simloop.check.invariants.subject import Subject
@@ -74,13 +76,12 @@ def results_in_call_order(subject: Subject) -> Watch:  # noqa: ARG001 - it needs
     "BUGS.md A3, B13",
     sees=[Request],
 )
-def last_message_role(subject: Subject) -> Watch:
+def last_message_role(subject: Subject, entry: Any) -> str:
     """A model that is asked after its own reply has nothing to answer."""
     sent = subject.facts.sent
-    while True:
-        entry = yield
-        messages = entry.added or sent[entry.number].messages
-        if not messages:
-            return f"request {entry.number} has no messages"
-        if type(messages[-1]) is AssistantMessage:
-            return f"the last message of request {entry.number} is a reply of the model"
+    messages = entry.added or sent[entry.number].messages
+    if not messages:
+        return f"request {entry.number} has no messages"
+    if type(messages[-1]) is AssistantMessage:
+        return f"the last message of request {entry.number} is a reply of the model"
+    return ""

@@ -6,6 +6,7 @@ each wait is judged by the failure right before it, and by no earlier one.
 """
 
 import re
+from typing import Any
 
 from simloop.check.invariants.course import ENDS_FROM_OUTSIDE, Course
 from simloop.check.invariants.invariant import Need, Watch, invariant
@@ -29,6 +30,7 @@ _NS_PER_MS = 1_000_000
     "BUGS.md C1, C2, C3",
     sees=[Classified, Request, Backoff],
     needs=[Need.MACHINE],
+    begins=[Classified, Backoff],
 )
 def backoff_matches_policy(subject: Subject) -> Watch:
     """A reply of no use has no failure of its own, and so no Retry-After."""
@@ -75,6 +77,7 @@ def _ms(ns: int) -> str:
     "BUGS.md C8, C9",
     sees=[Backoff, signals.BackoffElapsed, *ENDS_FROM_OUTSIDE, Hook, Compaction, Request],
     needs=[Need.MACHINE],
+    begins=[Backoff],
 )
 def backoff_lasts_as_recorded(subject: Subject) -> Watch:  # noqa: ARG001 - it needs no declaration
     """Only hooks before the call and a compaction may come between, and take time."""
@@ -112,6 +115,7 @@ def backoff_lasts_as_recorded(subject: Subject) -> Watch:  # noqa: ARG001 - it n
     "BUGS.md C3",
     sees=[Prompt, Counters, Classified, Request, Backoff],
     needs=[Need.MACHINE],
+    begins=[Classified, Backoff],
 )
 def failures_numbered_in_order(subject: Subject) -> Watch:
     """A machine that resets its count begins at one again."""
@@ -260,19 +264,18 @@ _HEALS = frozenset(
     sees=[effects.Backoff],
     needs=[Need.MACHINE],
 )
-def only_retryable_failures_retried(subject: Subject) -> Watch:
+def only_retryable_failures_retried(subject: Subject, entry: Any) -> str:
     """A good reply is no reason for a retry."""
     course = course_of(subject)
-    while True:
-        entry = yield
-        signal = entry.signal
-        if type(signal) is signals.ModelFailed:
-            if not signal.retryable:
-                return f"a call is tried again after {signal.error}, which is not retryable"
-        elif type(signal) is signals.StepClosed and course.before is not None:
-            reply = getattr(course.before.state, "reply", None)
-            if reply is not None and reply.text and reply.finish is FinishReason.STOP:
-                return "a call is tried again after a reply that has text and ended by itself"
+    signal = entry.signal
+    if type(signal) is signals.ModelFailed:
+        if not signal.retryable:
+            return f"a call is tried again after {signal.error}, which is not retryable"
+    elif type(signal) is signals.StepClosed and course.before is not None:
+        reply = getattr(course.before.state, "reply", None)
+        if reply is not None and reply.text and reply.finish is FinishReason.STOP:
+            return "a call is tried again after a reply that has text and ended by itself"
+    return ""
 
 
 @invariant(
@@ -281,14 +284,13 @@ def only_retryable_failures_retried(subject: Subject) -> Watch:
     sees=[signals.ModelFailed],
     needs=[Need.MACHINE],
 )
-def retryable_failures_retried(subject: Subject) -> Watch:
+def retryable_failures_retried(subject: Subject, entry: Any) -> str:
     """Overflows and aborts have ways of their own; another limit may end the run."""
     course = course_of(subject)
-    while True:
-        entry = yield
-        signal = entry.signal
-        if not signal.retryable or course.run is None:
-            continue
-        state = course.run.state
-        if type(state) is Finished and not state.limit and state.outcome is not Outcome.ABORTED:
-            return f"a run ends as {state.outcome} after {signal.error}, which is retryable"
+    signal = entry.signal
+    if not signal.retryable or course.run is None:
+        return ""
+    state = course.run.state
+    if type(state) is Finished and not state.limit and state.outcome is not Outcome.ABORTED:
+        return f"a run ends as {state.outcome} after {signal.error}, which is retryable"
+    return ""

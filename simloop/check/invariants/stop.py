@@ -26,6 +26,7 @@ def _ends_the_run(subject: Subject, stop: StopRequested) -> bool:
     "After a stop, the run sends no request and starts no tool.",
     "BUGS.md C9, D7, D10",
     sees=[StopRequested, Prompt, Request, ToolStarted],
+    begins=[StopRequested],
 )
 def nothing_starts_after_stop(subject: Subject) -> Watch:
     """Wherever the run is: in a reply, between two tools, in a wait before a retry."""

@@ -6,6 +6,7 @@ the id of its call, or, for an agent that renames calls, by its name and argumen
 
 from collections import Counter
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
@@ -36,6 +37,7 @@ _NO_OBJECT = "its arguments are no JSON object"
     "The tool of a call runs at most once.",
     "BUGS.md C10, C13, D9, D14",
     sees=[Prompt, ToolCall, ToolStarted],
+    begins=[ToolCall, ToolStarted],
 )
 def tool_runs_at_most_once(subject: Subject) -> Watch:
     """Retries and repeated ids must not run a tool again.
@@ -113,12 +115,11 @@ def _arguments(text: str) -> object:
 @invariant(
     "A tool receives a JSON object as its arguments.", "BUGS.md A9, A10, D11", sees=[ToolStarted]
 )
-def tool_arguments_are_objects(subject: Subject) -> Watch:  # noqa: ARG001 - it needs no declaration
+def tool_arguments_are_objects(_: Subject, entry: Any) -> str:
     """Arguments that were cut off, or are no object, are reported to the model instead."""
-    while True:
-        entry = yield
-        if entry.arguments != "{}" and not isinstance(_arguments(entry.arguments), dict):
-            return f"{_described(entry)} runs, and {_NO_OBJECT}"
+    if entry.arguments != "{}" and not isinstance(_arguments(entry.arguments), dict):
+        return f"{_described(entry)} runs, and {_NO_OBJECT}"
+    return ""
 
 
 @invariant(
@@ -166,6 +167,7 @@ def only_offered_tools_run(subject: Subject) -> Watch:
     "A tool ends before its call is answered in a request.",
     "BUGS.md D4, D8, D10",
     sees=[Prompt, ToolStarted, ToolResult, Answered, Request, Ended],
+    begins=[ToolStarted],
 )
 def tool_ends_before_its_answer(subject: Subject) -> Watch:
     """A tool that was cancelled ends without a result; one that goes on has a late result.
@@ -209,6 +211,7 @@ def tool_ends_before_its_answer(subject: Subject) -> Watch:
     "BUGS.md B16, C12",
     sees=[Prompt, ToolStarted, ToolResult],
     needs=[Need.SCENARIO],
+    begins=[ToolStarted],
 )
 def tool_timeouts(subject: Subject) -> Watch:
     """Each tool has its own timeout, or that of the policy. Code may outlive its cancellation."""
@@ -252,6 +255,7 @@ def tool_timeouts(subject: Subject) -> Watch:
     "BUGS.md D4, D20",
     sees=[Prompt, ToolStarted, ToolResult],
     needs=[Need.SCENARIO],
+    begins=[ToolStarted],
 )
 def scripted_results(subject: Subject) -> Watch:
     """Faults of chance, and tools that a hook puts in the place of others, may say otherwise."""
@@ -292,6 +296,7 @@ _TIMED_OUT = "Error: timed out after "
     "ARCHITECTURE.md",
     sees=[Prompt, ToolStarted, ToolResult, Answered],
     needs=[Need.MACHINE],
+    begins=[ToolStarted],
 )
 def sequential_tools_do_not_overlap(subject: Subject) -> Watch:
     """By the policy of the run, or because a tool of the batch asks for it."""
@@ -356,6 +361,7 @@ def answers_match_tool_runs(subject: Subject) -> Watch:  # noqa: ARG001 - it nee
     "The end of one tool does not cancel another tool of the same reply.",
     "BUGS.md D3, D4, D15",
     sees=[Prompt, StopRequested, ToolStarted, ToolResult, Request],
+    begins=[StopRequested, ToolStarted, ToolResult],
 )
 def no_tool_cancelled_by_another(subject: Subject) -> Watch:
     """Proved by time: the request follows at the moment of the other's end, after a few seconds.

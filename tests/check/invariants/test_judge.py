@@ -1,9 +1,12 @@
 from typing import Any
 
+import pytest
+
 from simloop import Limits, Reply, Scenario, Simulation
 from simloop.check.invariants.invariant import Kind, Need, Watch, invariant
 from simloop.check.invariants.judge import judge
 from simloop.check.invariants.subject import Subject
+from simloop.errors import ScenarioError
 from simloop.kernel import effects, signals
 from simloop.kernel.names import NAMES
 from simloop.kernel.states import Finished
@@ -104,3 +107,54 @@ def test_an_invariant_sees_only_what_matters_to_the_subject() -> None:
 
 def test_an_invariant_sees_the_transitions_that_change_counters() -> None:
     assert seen(Counters) == ["begun", "began", "model-replied", "model-replied"]
+
+
+@invariant("A tool is started before the second request.", "a test", sees=[Request, ToolStarted])
+def starts_first(_: Subject) -> Watch:
+    first = yield
+    return f"it begins with a {type(first).__name__}"
+
+
+@invariant(
+    "No request follows a tool.", "a test", sees=[Request, ToolStarted], begins=[ToolStarted]
+)
+def nothing_after_tools(_: Subject) -> Watch:
+    first = yield
+    second = yield
+    return f"{type(second).__name__} {second.number} follows a {type(first).__name__}"
+
+
+def test_an_invariant_begins_with_the_first_entry_of_the_kinds_that_it_names() -> None:
+    simulation = played()
+    found = judge(
+        Subject(), simulation.trace.entries, [starts_first, nothing_after_tools]
+    ).violations
+    assert [each.text for each in found] == [
+        "it begins with a Request",
+        "Request 2 follows a ToolStarted",
+    ]
+
+
+@invariant("A request has one message.", "a test", sees=[Request])
+def one_message(subject: Subject, entry: Request) -> str:
+    count = len(subject.facts.sent[entry.number].messages)
+    return f"request {entry.number} has {count}" if count >= entry.number else ""
+
+
+def test_a_plain_function_judges_each_entry_and_is_violated_at_most_once() -> None:
+    simulation = played()
+    found = judge(
+        Subject(), simulation.trace.entries, [one_message, starts_first, one_request]
+    ).violations
+    assert [each.name for each in found] == ["one-message", "starts-first", "one-request"]
+    assert found[0].text == "request 1 has 1"
+
+
+@invariant("A request has a successor.", "a test", sees=[Request])
+def has_a_successor(_: Subject, entry: Request) -> str:
+    return next(iter(()), "") or next(iter([entry][1:])).purpose
+
+
+def test_a_plain_function_that_runs_out_of_something_fails_and_is_not_violated() -> None:
+    with pytest.raises(ScenarioError, match="`has-a-successor` fails"):
+        judge(Subject(), played().trace.entries, [has_a_successor])
