@@ -1,43 +1,55 @@
-"""An agent of twenty lines on the native client: it calls the model and its tools until no calls.
+"""A small correct agent on the native client: it calls the model and its tools until no calls.
 
 Not here: what it does in each bundled scenario (native.expect.yaml).
 """
 
 import asyncio
-import re
+import time
 from pathlib import Path
-from typing import ClassVar
 
-from simloop import Completion, Message, ModelCallFailed, UserMessage, World
+from simloop import (
+    AssistantMessage,
+    Completion,
+    FinishReason,
+    Message,
+    ModelCallFailed,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    World,
+)
+from simloop.kernel.retry import retry_after_ns
 from simloop.scenario.expectations import load_expectations
+
+MOST_STEPS = 40
+WHOLE = (FinishReason.STOP, FinishReason.TOOL_CALLS, FinishReason.OTHER)
 
 
 class Native:
     """A conversation. A 429 or a 5xx is retried, after Retry-After where the provider says so."""
 
     expect_on = load_expectations(Path(__file__).with_name("native.expect.yaml"))
-    deviations: ClassVar = {
-        "no-tools-for-incomplete-replies": "the agent runs the calls of every reply",
-        "completed-after-a-complete-reply": "a reply without calls completes the run",
-        "answered-calls": "a stop leaves the calls of the reply open",
-        "unique-call-ids": "calls keep the ids of the model",
-        "retry-after-respected": "the agent reads a Retry-After in seconds only",
-        "repeated-retries-wait": "the agent takes a Retry-After of 0 at its word",
-        "agent-stops-without-progress": "the agent has no limit on steps",
-    }
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
 
     async def __call__(self, prompt: str, world: World) -> str:
         self.messages.append(UserMessage(prompt))
-        while True:
+        for _ in range(MOST_STEPS):
             reply = await self.ask(world)
-            self.messages.append(reply.message)
-            if not reply.message.calls:
+            if reply.finish not in WHOLE:
+                raise RuntimeError(f"the reply ended with {reply.finish}")
+            names = (f"{len(self.messages)}-{place}" for place in range(len(reply.message.calls)))
+            calls = tuple(map(renamed, reply.message.calls, names))
+            self.messages.append(AssistantMessage(reply.message.text, calls))
+            if not calls:
                 return reply.message.text
-            self.messages += [await world.tools.run(call) for call in reply.message.calls]
+            first = len(self.messages)  # a stop leaves no call without a result
+            self.messages += [ToolMessage(call.id, "Stopped.", is_error=True) for call in calls]
+            for place, call in enumerate(calls, first):
+                self.messages[place] = await world.tools.run(call)
             self.messages += map(UserMessage, world.user.take())
+        raise RuntimeError(f"no answer after {MOST_STEPS} steps")
 
     async def ask(self, world: World) -> Completion:
         for wait_s in (1, 2, 4, 8):
@@ -47,7 +59,10 @@ class Native:
                 fault = failed.fault
                 if fault.status != 429 and (fault.status or 0) < 500:
                     raise
-                asked = dict(fault.headers).get("retry-after", "")
-                in_seconds = re.fullmatch(r"[0-9.]+", asked)
-                await asyncio.sleep(float(asked) if in_seconds else wait_s)
+                asked_ns = retry_after_ns(fault, time.time_ns())
+                await asyncio.sleep(asked_ns / 1e9 if asked_ns else wait_s)
         return await world.model.reply(self.messages, tools=world.tools.specs)
+
+
+def renamed(call: ToolCall, name: str) -> ToolCall:
+    return ToolCall(name, call.name, call.arguments)

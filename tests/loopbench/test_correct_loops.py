@@ -5,7 +5,14 @@ import pytest
 from simloop.fuzz.search import Search
 from simloop.scenario.designs import names
 
-AGENTS = ("sequential_agent:Sequential", "parallel_agent:Parallel", "managed_agent:Managed")
+AGENTS = (
+    "sequential_agent:Sequential",
+    "parallel_agent:Parallel",
+    "managed_agent:Managed",
+    "gathering:gathering",
+    "windowed:Windowed",
+    "native:Native",
+)
 RUNS_OF_AGENT, RUNS_OF_DESIGN = 1_000, 500
 _EACH = [(name, RUNS_OF_AGENT) for name in AGENTS] + [(name, RUNS_OF_DESIGN) for name in names()]
 
