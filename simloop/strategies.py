@@ -185,8 +185,8 @@ def check(
     given: Any = options
     plan = Plan(scenario, given)
     played = play(plan, chosen_for(plan, invariants))
-    if played.breach is not None:
-        name, text, sentence = played.breach
+    if played.failure is not None:
+        name, text, sentence = played.failure
         kind = RunawayRun if name == FINISHES else InvariantViolated
         raise kind(f"{name}: {text}\n{sentence}\n{scenario_text(scenario)}")
     return played

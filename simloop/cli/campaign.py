@@ -1,7 +1,7 @@
-"""`simloop campaign`: what a long search has found so far.
+"""`simloop campaign`: show and merge the results of a long search.
 
-Not here: the search (fuzz) and its file (fuzz/campaign.py). The rule to keep: a campaign that is
-under way can be shown at any time, and showing changes nothing.
+Not here: the search (fuzz) and its file (fuzz/campaign.py). The rule to keep: `show` reads a
+campaign at any time, also during the search, and changes nothing.
 """
 
 import json
@@ -22,7 +22,7 @@ _NS_PER_S = 1_000_000_000
 def command() -> None:
     """Show and merge the results of long searches.
 
-    `simloop fuzz --campaign FILE` writes them.
+    `simloop fuzz --campaign FILE` writes the results.
     """
 
 
@@ -72,9 +72,9 @@ def show(file: Path, output_format: str, output: Path | None) -> int:
 @_FILE
 @click.argument("others", metavar="OTHER...", type=click.Path(path_type=Path), nargs=-1)
 def merge(file: Path, others: tuple[Path, ...]) -> int:
-    """Add the finished chunks of other files of the same campaign to FILE.
+    """Add the finished chunks of other files of the campaign to FILE.
 
-    Several machines search for one campaign with simloop fuzz --shard 1/2, --shard 2/2 ...
+    Several machines can search for one campaign: simloop fuzz --shard 1/2, --shard 2/2 and so on.
     """
     with Campaign.open(file) as campaign:
         before = len(campaign.finished)
@@ -109,7 +109,7 @@ def summary(settings: CampaignSettings, chunks: int, sums: Totals) -> list[str]:
         f"coverage: {len(sums.edges):,} pairs",
         f"goals: {sum(map(bool, sums.goals.values()))} of {len(sums.goals)} reached",
     ]
-    lines += [f"  never reached: {plain(goal)}" for goal in unreached(sums)]
+    lines += [f"  not reached: {plain(goal)}" for goal in unreached(sums)]
     lines.append(f"failures: {len(sums.failures)}")
     for group, failure in sums.failures.items():
         runs, cpu_ns = sums.first[group]
@@ -127,7 +127,7 @@ def unreached(sums: Totals) -> list[str]:
 
 
 def as_data(settings: CampaignSettings, chunks: int, sums: Totals) -> dict[str, object]:
-    """Return the report as JSON has it."""
+    """Return the report as data for JSON."""
     return {
         "loop": settings.loop,
         "against": settings.against or None,

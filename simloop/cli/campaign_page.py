@@ -77,7 +77,7 @@ def _goals(goals: dict[str, int]) -> Iterable[str]:
     yield '<thead><tr><th scope="col">goal</th><th scope="col">runs</th></tr></thead>'
     yield "<tbody>"
     for goal, count in goals.items():
-        reached = f"{count:,}" if count else "never reached"
+        reached = f"{count:,}" if count else "not reached"
         yield f'<tr><th scope="row">{_text(goal)}</th><td>{reached}</td></tr>'
     yield "</tbody>"
     yield "</table>"

@@ -98,7 +98,7 @@ def _limit(name: str, least: int) -> Decorator:
     default="",
     metavar="NAME",
     shell_complete=loop_names,
-    help="Compare the loop with this one instead: prove that both do the same, or show where not.",
+    help="Compare the loop with this one: prove that both behave alike, or show the differences.",
 )
 @click.option(
     "--write",
@@ -131,11 +131,11 @@ def command(
     The proof says whether every run ends, and how long a run can be. It lists each outcome with the
     length of the shortest run to it, the edges of the map that no run takes, and, if a run may
     never end, the shortest cycle. The exit code is 1 if a run may never end and the machine does
-    not declare that (`endless`), or if the machine breaks a rule.
+    not declare that (`endless`), or if the machine violates a rule of machines.
 
-    With --against, two loops get the same signals, in every order that can be. They are alike if
-    they ask the world for the same, and end alike; their states may have other names. An --option
-    is one of --loop alone. The exit code is 1 if they differ.
+    With --against, two loops receive equal signals, in every possible order. The loops are alike if
+    they request equal effects and end with equal outcomes; the names of their states may differ.
+    An --option applies to --loop only. The exit code is 1 if the loops differ.
     """
     limits = Limits(**limits_given)
     chosen = _options(loop, options)

@@ -1,8 +1,8 @@
-"""`simloop fuzz`: search generated worlds for runs in which a loop breaks a rule.
+"""`simloop fuzz`: search generated worlds for failures of a loop.
 
 Not here: the search (fuzz/search.py) and its report (fuzz_report.py). The rule to keep: with
-`--runs` and `--seed` the findings and all the report but its times are the same on every machine;
-and Ctrl-C ends with the report so far.
+`--runs` and `--seed` the report is equal on every machine, except for its times; and after Ctrl-C
+the command prints the report so far.
 """
 
 import shlex
@@ -24,8 +24,8 @@ from simloop.cli.terminal import note, out, out_exactly, out_lines, plain
 from simloop.errors import ScenarioError
 from simloop.fuzz.campaign import CampaignSettings
 from simloop.fuzz.difference import SENTENCES as DIFFERENCES
-from simloop.fuzz.failures import Finding
-from simloop.fuzz.play import Breach
+from simloop.fuzz.failures import FoundFailure
+from simloop.fuzz.play import Failure
 from simloop.fuzz.search import FuzzReport, Search
 from simloop.fuzz.shrink import smallest
 from simloop.fuzz.swarm import Arm
@@ -38,11 +38,11 @@ from simloop.trace.storage import create_folder, write_file
 
 _SECONDS = 30.0
 _BETWEEN = 100
-"""The runs between two looks at the clock of the status line."""
+"""The runs between two updates of the status line."""
 
 
 def _shard(_: click.Context, __: click.Parameter, given: str) -> tuple[int, int]:
-    """Return the share of this machine, counted from 0, and the number of shares."""
+    """Return the number of this machine's share, counted from 0, and the number of shares."""
     number, slash, count = given.partition("/")
     if not (slash and number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
         raise click.BadParameter(f"{plain(given)} is not a share: write 1/2 for the first of two")
@@ -62,14 +62,16 @@ def _shard(_: click.Context, __: click.Parameter, given: str) -> tuple[int, int]
     "--against",
     metavar="NAME",
     shell_complete=loop_names,
-    help="Another loop that must do the same in each world: requests, tools, ends, times.",
+    help="Another loop; report each world in which the two differ (requests, tools, ends, times).",
 )
 @click.option(
     "--seconds",
     type=click.FloatRange(0, min_open=True),
-    help=f"How long to search; by default {_SECONDS:.0f} seconds.",
+    help=f"Search for this many seconds; by default {_SECONDS:.0f}.",
 )
-@click.option("--runs", type=click.IntRange(1), help="How many runs to make, instead of a time.")
+@click.option(
+    "--runs", type=click.IntRange(1), help="Make this many runs, instead of searching for a time."
+)
 @click.option(
     "--seed", type=click.IntRange(0, 2**63, max_open=True), default=0, show_default=True,
     help="The seed of the search.",
@@ -79,7 +81,7 @@ def _shard(_: click.Context, __: click.Parameter, given: str) -> tuple[int, int]
     type=click.Choice([str(arm) for arm in Arm]),
     default=str(Arm.STEERED),
     show_default=True,
-    help="The way to search; each has what the one before it has.",
+    help="The search method; each one adds to the one before it.",
 )
 @click.option(
     "--from",
@@ -87,18 +89,18 @@ def _shard(_: click.Context, __: click.Parameter, given: str) -> tuple[int, int]
     multiple=True,
     metavar="PATH|NAME",
     shell_complete=scenarios_and_files,
-    help="A scenario whose changes are played, too; may be repeated. By default all bundled ones.",
+    help="Also search variations of this scenario (default: all bundled ones); may be repeated.",
 )
 @click.option(
     "--out",
     "folder",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="FOLDER",
-    help="Write each failure to FOLDER, as a scenario file.",
+    help="Shrink each failure, and write it to FOLDER as a scenario file.",
 )
 @click.option(
     "--jobs", type=click.IntRange(1), default=1, show_default=True,
-    help="How many processes search.",
+    help="The number of processes that search.",
 )  # fmt: skip
 @click.option(
     "--dask", default="", metavar="ADDRESS",
@@ -109,11 +111,11 @@ def _shard(_: click.Context, __: click.Parameter, given: str) -> tuple[int, int]
     "file",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Keep the results in FILE; the same command resumes the search: see simloop campaign.",
+    help="Store the results in FILE. The command resumes the search if FILE exists.",
 )
 @click.option(
     "--shard", default="1/1", metavar="K/N", callback=_shard,
-    help="Search the share K of N, where several machines search for one campaign.",
+    help="Search share K of N, if N machines search for one campaign.",
 )  # fmt: skip
 @click.option(
     "--format",
@@ -139,11 +141,11 @@ def command(
     shard: tuple[int, int],
     output_format: str,
 ) -> int:
-    """Search generated worlds for runs in which a loop breaks a rule.
+    """Search generated worlds for failures of a loop.
 
-    The rules are those of `simloop invariants`, and that every run comes to an end once the model
-    answers well; with --against also that another loop does the same. The exit code is 1 if a
-    failure was found.
+    A run fails if it violates an invariant (see `simloop invariants`), raises an error, or does not
+    end although the model answers every request without a fault. With --against, a world in which
+    the two loops differ is a failure too. The exit code is 1 if a failure was found.
     """
     check_loop_exists(loop)
     if against is not None:
@@ -168,7 +170,7 @@ def command(
         out_exactly(report_json(report, written))
     else:
         out_lines(report_lines(report, written))
-    return 1 if report.findings else 0
+    return 1 if report.failures else 0
 
 
 def _read(sources: tuple[str, ...]) -> list[Scenario]:
@@ -182,38 +184,38 @@ def _read(sources: tuple[str, ...]) -> list[Scenario]:
 
 
 def _search(search: Search, runs: int | None, seconds: float | None, *, as_text: bool) -> None:
-    """Search to the end, or to Ctrl-C; print each finding when it is found."""
+    """Search to the end, or to Ctrl-C; print each failure when it is found."""
     try:
         with StatusLine(sys.stderr) as status:
-            for finding in chain(search.steps(runs=runs, seconds=seconds), search.finish()):
+            for found in chain(search.steps(runs=runs, seconds=seconds), search.finish()):
                 if search.runs % _BETWEEN == 0:
                     status.say(progress_line(search.report()))
-                if finding is not None and as_text:
+                if found is not None and as_text:
                     status.clear()
-                    out(f"FAILED {finding.name} in run {finding.run}: {plain(finding.breach.text)}")
+                    out(f"FAILED {found.name} in run {found.run}: {plain(found.failure.text)}")
     except KeyboardInterrupt:
-        note("interrupted: this is what was found so far")
+        note("interrupted: the report covers the runs so far")
 
 
 def _write(report: FuzzReport, folder: Path, against: str | None) -> Iterator[tuple[int, str]]:
-    """Write each finding, made as small as possible; yield its number and the name of the file.
+    """Shrink and write each failure; yield its number and the name of its file.
 
-    Findings that shrink to one scenario are one fault, and get one file.
+    Failures that shrink to equal scenarios share one file.
     """
     files: dict[str, Path] = {}
     with StatusLine(sys.stderr) as status:
-        for number, finding in enumerate(report.findings):
-            status.say(f"makes failure {number + 1} of {len(report.findings)} smaller")
-            scenario, breach = smallest(finding, {"loop": report.loop}, against)
+        for number, found in enumerate(report.failures):
+            status.say(f"shrinks failure {number + 1} of {len(report.failures)}")
+            scenario, failure = smallest(found, {"loop": report.loop}, against)
             try:
                 text = scenario_text(scenario)
             except ScenarioError as error:
                 status.clear()
-                note(f"{finding.name} is not written: {error}")
+                note(f"cannot write the scenario of {found.name}: {error}")
                 continue
             if text not in files:
-                files[text] = path = _free(folder, breach.name, files.values())
-                comment = _comment(report, finding, breach, path, against)
+                files[text] = path = _free(folder, failure.name, files.values())
+                comment = _comment(report, found, failure, path, against)
                 write_file(path, scenario_text(scenario, comment).encode())
             yield number, str(files[text])
     if files:
@@ -221,7 +223,7 @@ def _write(report: FuzzReport, folder: Path, against: str | None) -> Iterator[tu
 
 
 def _free(folder: Path, name: str, taken: Iterable[Path]) -> Path:
-    """Return a name that no other failure has."""
+    """Return a path that no other failure uses."""
     path, number = folder / f"{name.lower()}{SUFFIX}", 1
     while path in taken:
         number += 1
@@ -230,14 +232,14 @@ def _free(folder: Path, name: str, taken: Iterable[Path]) -> Path:
 
 
 def _comment(
-    report: FuzzReport, finding: Finding, breach: Breach, path: Path, against: str | None
+    report: FuzzReport, found: FoundFailure, failure: Failure, path: Path, against: str | None
 ) -> str:
     loop = shlex.quote(report.loop)
-    seed = report.seed if finding.seed is None else finding.seed
+    seed = report.seed if found.seed is None else found.seed
     other = f" --against {shlex.quote(against)}" if against is not None else ""
-    found = f"simloop fuzz --loop {loop}{other} --seed {seed} --runs {finding.run}"
-    if breach.name in DIFFERENCES:
+    command = f"simloop fuzz --loop {loop}{other} --seed {seed} --runs {found.run}"
+    if failure.name in DIFFERENCES:
         again = f"reproduce: simloop shrink {shlex.quote(str(path))}{other}"
     else:
         again = f"pytest: def test_it(simloop_run): simloop_run({path.name!r})"
-    return f"{breach.name}: {breach.sentence}\n{breach.text}\nfound by: {found}\n{again}"
+    return f"{failure.name}: {failure.sentence}\n{failure.text}\nfound by: {command}\n{again}"

@@ -1,7 +1,7 @@
 """The search of `simloop fuzz` in several processes, on a cluster, or into a file.
 
-Not here: the options (fuzz.py), playing a chunk (fuzz/chunks.py). The rule to keep: each finished
-chunk is stored before the next result is taken, so that Ctrl-C and a kill lose none.
+Not here: the options (fuzz.py) and the play of a chunk (fuzz/chunks.py). The rule to keep: each
+finished chunk is stored before the next result is taken, so that Ctrl-C and a kill lose none.
 """
 
 import sys
@@ -22,9 +22,9 @@ from simloop.fuzz.workers import dask_cluster, play_here, play_on, processes
 
 
 class Jobs(NamedTuple):
-    """Where chunks are played: in `jobs` processes, or on the Dask cluster at `dask`.
+    """The place where chunks are played: `jobs` processes, or the Dask cluster at `dask`.
 
-    `file` keeps the results. `shard` of `shards` is the share of this machine, counted from 0.
+    `file` stores the results. `shard` of `shards` is the share of this machine, counted from 0.
     """
 
     jobs: int = 1
@@ -35,16 +35,17 @@ class Jobs(NamedTuple):
 
     @property
     def are_asked_for(self) -> bool:
-        """Return whether the search has to be cut into chunks."""
+        """Return whether the search must be divided into chunks."""
         return self != Jobs()
 
 
 def search_in_chunks(
     settings: CampaignSettings, jobs: Jobs, runs: int | None, seconds: float | None
 ) -> FuzzReport:
-    """Play chunks until so many runs are made, or for so long, and return the report on all.
+    """Play chunks for `runs` runs or for `seconds`, and return the report on all of them.
 
-    `runs` is rounded up to whole chunks; those of a file count. Ctrl-C ends with the report so far.
+    `runs` is rounded up to whole chunks, and includes the runs in the file. After Ctrl-C the report
+    covers the chunks so far.
     """
     sums = Totals()
     results: dict[int, ChunkResult] = {}
@@ -73,7 +74,7 @@ def search_in_chunks(
                     break
         except KeyboardInterrupt:
             status.clear()
-            note("interrupted: this is what was found so far")
+            note("interrupted: the report covers the runs so far")
     # In order of their numbers, so that the report does not depend on which worker was faster.
     return report_of(settings, totals(results[number] for number in sorted(results)))
 

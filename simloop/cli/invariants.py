@@ -1,7 +1,7 @@
-"""`simloop invariants`: the properties that every run must have, with their sources.
+"""`simloop invariants`: the list of the invariants, with their sources.
 
-Not here: judging them (check/invariants). The rule to keep: a loop is made and not run, so that its
-own list of deviations and what it declares decide what is judged.
+Not here: the judgement of runs (check/invariants). The rule to keep: the command creates a loop and
+does not run it; the declarations of the loop alone decide which invariants are judged.
 """
 
 from collections.abc import Mapping
@@ -26,8 +26,8 @@ from simloop.scenario.schema import Scenario
     "--loop",
     metavar="NAME",
     shell_complete=loop_names,
-    help="Also say what is not judged of this loop, and why: a design, a version of one, or "
-    "module:attribute for your own.",
+    help="Also show the invariants that are not judged for this loop, with the reasons. NAME is a "
+    "design, a version of one, or module:attribute for your own.",
 )
 @click.option(
     "--format",
@@ -40,8 +40,8 @@ from simloop.scenario.schema import Scenario
 def command(*, loop: str | None, output_format: str) -> None:
     """List the invariants: the properties that every run must have.
 
-    `simloop check` and `simloop fuzz` judge each run by all of them, if the loop has what they
-    need. A scenario lists those that its loop is known to violate under `violates`.
+    `simloop check` and `simloop fuzz` judge each run by every invariant whose needs the loop meets.
+    A scenario lists known violations of its loop under `violates`.
     """
     invariants = all_invariants()
     reasons: Mapping[str, str] = {} if loop is None else _unjudged(loop, invariants)
@@ -53,11 +53,11 @@ def command(*, loop: str | None, output_format: str) -> None:
         out_lines(_lines(each, reasons.get(each.name, "")))
     judged = len(invariants) - len(reasons)
     count = f"{len(invariants)} invariants"
-    out(count if loop is None else f"{count}, {judged} of them judged of {plain(loop)}")
+    out(count if loop is None else f"{count}, {judged} of them judged for {plain(loop)}")
 
 
 def _unjudged(loop: str, invariants: tuple[Invariant, ...]) -> Mapping[str, str]:
-    """Return the invariants that are not judged of a loop, each with the reason."""
+    """Return the invariants that are not judged for a loop, each with the reason."""
     check_loop_exists(loop)
     subject = Subject.of(PreparedRun(Plan(Scenario(prompt="Go.", model=[]), {"loop": loop})))
     return choose(subject, invariants).unjudged

@@ -1,7 +1,7 @@
-"""`simloop shrink`: reduce a failing scenario to a smallest one with the same failure.
+"""`simloop shrink`: reduce a failing scenario to a minimal one with the same failure.
 
 Not here: the reduction (fuzz/shrink.py). The rule to keep: the file that is written shows the
-failure by itself, and whoever stops the command keeps the smallest scenario so far.
+failure by itself; Ctrl-C writes the smallest scenario so far.
 """
 
 import shlex
@@ -21,7 +21,7 @@ from simloop.cli.terminal import note, out, out_exactly, plain
 from simloop.errors import CheckFailed, ScenarioError
 from simloop.fuzz.difference import SENTENCES as DIFFERENCES
 from simloop.fuzz.difference import judged_against
-from simloop.fuzz.play import Breach
+from simloop.fuzz.play import Failure
 from simloop.fuzz.shrink import MAX_SECONDS, ShrinkProgress, Shrunk, shrink
 from simloop.runs.options import RunOptions
 from simloop.scenario.catalog import SUFFIX, find
@@ -42,14 +42,14 @@ _INTERRUPTED = 130
     "--against",
     metavar="NAME",
     shell_complete=loop_names,
-    help="The failure is that this other loop does not do the same in the same world.",
+    help="Treat a difference from this other loop in the same world as the failure.",
 )
 @click.option(
     "--out",
     "file",
     metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write the scenario to FILE; by default to NAME.shrunk.simloop.yaml in this folder.",
+    help="Write the scenario to FILE; by default to NAME.shrunk.simloop.yaml here.",
 )
 @click.option(
     "--seconds",
@@ -57,7 +57,7 @@ _INTERRUPTED = 130
     type=click.FloatRange(0, min_open=True),
     default=MAX_SECONDS,
     show_default=True,
-    help="Stop after so long, with the smallest scenario so far.",
+    help="Stop after N seconds, with the smallest scenario so far.",
 )
 def command(
     *,
@@ -71,13 +71,13 @@ def command(
     file: Path | None,
     seconds: float,
 ) -> int:
-    """Reduce a failing scenario to a smallest one with the same failure.
+    """Reduce a failing scenario to a minimal one with the same failure.
 
     SCENARIO is a file, or the name of a bundled scenario. TRACE is a file that `simloop record` or
     `simloop run --trace` has written; its scenario is reduced. A scenario fails if its run violates
     an invariant, ends with an error that it does not expect, or does not meet an expectation. The
-    exit code is 1, because the smaller scenario fails as well; it is 0 if there is no failure.
-    Ctrl-C stops the work and keeps the smallest scenario so far.
+    exit code is 1, because the reduced scenario fails too; it is 0 if the given scenario does not
+    fail. Ctrl-C stops the reduction and writes the smallest scenario so far.
     """
     given: RunOptions = {
         "seed": seed, "loop": loop, "judge_as": judge_as, "loop_options": loop_options,
@@ -97,11 +97,11 @@ def command(
         )
         interrupted = stopped()
     if shrunk is None:
-        out(f"{plain(source)} does not fail: there is nothing to shrink")
+        out(f"{plain(source)} does not fail, so there is nothing to shrink")
         return 0
     again = "check" if against is None else f"shrink --against {shlex.quote(against)}"
     path = _write(source, shrunk, file, again)
-    _print(source, scenario, shrunk, path, again)
+    _print(scenario, shrunk, path, again)
     return _INTERRUPTED if interrupted else CheckFailed.exit_code
 
 
@@ -133,7 +133,7 @@ def _write(source: str, shrunk: Shrunk, file: Path | None, again: str) -> Path:
     )
     if not create(path, scenario_text(shrunk.scenario, comment)):
         hint = "choose another name, or delete it first"
-        raise ScenarioError("this file exists already", path=path, hint=hint)
+        raise ScenarioError("the file exists already", path=path, hint=hint)
     create_schema(path.parent)
     return path
 
@@ -152,24 +152,24 @@ def _command(path: Path, again: str) -> str:
     return f"simloop {again} {shlex.quote(str(path))}"
 
 
-def _judged(failure: Breach) -> str:
-    """Return the name of the failure with what must hold, and how it does not."""
+def _judged(failure: Failure) -> str:
+    """Return the name of the failure, the property that must hold, and how the run violates it."""
     return f"{failure.name}: {failure.sentence}\n  {failure.text}"
 
 
-def _print(source: str, scenario: Scenario, shrunk: Shrunk, path: Path, again: str) -> None:
-    """Print the scenario, then the failure, its size and how to see it again."""
+def _print(scenario: Scenario, shrunk: Shrunk, path: Path, again: str) -> None:
+    """Print the scenario, the failure, the sizes, and the command that reproduces the failure."""
     out_exactly(scenario_text(shrunk.scenario).rstrip("\n"))
     for line in _judged(shrunk.failure).split("\n"):
         out(plain(line))
     before, after = _size(scenario), _size(shrunk.scenario)
-    out(plain(f"{source} has {before}; this has {after}, found in {shrunk.runs} runs"))
+    out(plain(f"reduced from {before} to {after} in {shrunk.runs} runs"))
     out(plain(f"written to {path}"))
     out(plain(f"reproduce: {_command(path, again)}"))
     if shrunk.failure.name not in DIFFERENCES:  # which no single run shows
         out(plain(f"as a test: python -m pytest {shlex.quote(str(path))}"))
     if shrunk.unfinished:
-        note(plain(f"it may not be the smallest: {shrunk.unfinished}"))
+        note(plain(f"the scenario may not be minimal: {shrunk.unfinished}"))
 
 
 def _size(scenario: Scenario) -> str:

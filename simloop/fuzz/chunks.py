@@ -9,8 +9,8 @@ from itertools import chain
 
 from simloop.errors import ScenarioError
 from simloop.fuzz.campaign import CampaignSettings, ChunkResult, FailureGroup, Totals
-from simloop.fuzz.failures import Finding, shape_of
-from simloop.fuzz.play import Breach
+from simloop.fuzz.failures import FoundFailure, shape_of
+from simloop.fuzz.play import Failure
 from simloop.fuzz.search import FuzzReport, Search
 from simloop.fuzz.swarm import Arm
 from simloop.fuzz.twin import Twin
@@ -49,28 +49,28 @@ def play_chunk(settings: CampaignSettings, number: int) -> ChunkResult:
         looked_at=report.looked_at,
         edges=edges,
         situations=situations,
-        failures=tuple(_group(finding, search.seed) for finding in report.findings),
+        failures=tuple(_group(found, search.seed) for found in report.failures),
     )
 
 
-def _group(finding: Finding, seed: int) -> FailureGroup:
+def _group(found: FoundFailure, seed: int) -> FailureGroup:
     return FailureGroup(
-        name=finding.name,
-        shape=shape_of(finding.breach.text),
-        text=finding.breach.text,
-        sentence=finding.breach.sentence,
-        scenario=_text(finding),
+        name=found.name,
+        shape=shape_of(found.failure.text),
+        text=found.failure.text,
+        sentence=found.failure.sentence,
+        scenario=_text(found),
         seed=seed,
-        run=finding.run,
-        cpu_ns=int(finding.cpu_s * _NS_PER_S),
-        count=finding.count,
-        reproduced=finding.reproduced,
+        run=found.run,
+        cpu_ns=int(found.cpu_s * _NS_PER_S),
+        count=found.count,
+        reproduced=found.reproduced,
     )
 
 
-def _text(finding: Finding) -> str:
+def _text(found: FoundFailure) -> str:
     try:
-        return scenario_text(finding.scenario)
+        return scenario_text(found.scenario)
     except ScenarioError:  # half of a surrogate pair, which no file can hold
         return ""
 
@@ -88,14 +88,14 @@ def report_of(settings: CampaignSettings, sums: Totals) -> FuzzReport:
         reached=len(sums.situations),
         goals=sums.goals,
         looked_at=sums.looked_at,
-        findings=tuple(_findings(sums)),
+        failures=tuple(_failures_of(sums)),
     )
 
 
-def _findings(sums: Totals) -> Iterator[Finding]:
+def _failures_of(sums: Totals) -> Iterator[FoundFailure]:
     for failure in sums.failures.values():
-        yield Finding(
-            Breach(failure.name, failure.text, failure.sentence),
+        yield FoundFailure(
+            Failure(failure.name, failure.text, failure.sentence),
             parse_scenario(failure.scenario or "prompt: the scenario cannot be written"),
             failure.run,
             failure.cpu_ns / _NS_PER_S,

@@ -1,9 +1,9 @@
-"""The first difference between two loops in the same world, by what both leave at the boundary.
+"""The first difference between two loops in the same world, by their entries at the boundary.
 
-The boundary has the requests as sent, the tools that run, and the ends, each with its time. So two
+The boundary shows the requests, the tool runs and the ends of runs, each with its time. So two
 machines, two agents, or a machine and an agent can be compared. Not here: the comparison of
-machines for every world (prove/likeness.py). The rule to keep: nothing inside a loop counts, so
-that a loop that was written anew is alike if its user sees no difference.
+machines for every world (prove/likeness.py). The rule to keep: the inside of a loop does not count,
+so that a rewritten loop equals the old one if its user sees no difference.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from simloop.escape import escape
-from simloop.fuzz.play import UNJUDGED, Breach, PlayedWorld, play
+from simloop.fuzz.play import UNJUDGED, Failure, PlayedWorld, play
 from simloop.kernel.durations import format_duration
 from simloop.messages import Message, Request
 from simloop.runs.options import RunOptions
@@ -31,26 +31,26 @@ COURSE, REQUESTS, TOOLS, ENDS, TIMES = (
     "same-times",
 )
 SENTENCES = {
-    COURSE: "In the same world both loops send requests and run tools in the same order.",
-    REQUESTS: "In the same world both loops send the same requests.",
-    TOOLS: "In the same world both loops run the same tools with the same arguments.",
-    ENDS: "In the same world the runs of both loops end alike, with the same text.",
-    TIMES: "In the same world both loops do the same at the same times.",
+    COURSE: "In the same world, both loops send requests and run tools in the same order.",
+    REQUESTS: "In the same world, both loops send the same requests.",
+    TOOLS: "In the same world, both loops run the same tools with the same arguments.",
+    ENDS: "In the same world, the runs of both loops end with the same outcome and text.",
+    TIMES: "In the same world, both loops act at the same times.",
 }
-"""The rules that a difference breaks, by their names."""
+"""The properties that a difference violates, by their names."""
 
 
 class _Seen(NamedTuple):
-    """One thing at the boundary: the rule that it stands for, its content, its time."""
+    """An event at the boundary: the name of its property, its content and its time."""
 
-    rule: str
+    name: str
     what: Any
     at_ns: int
 
 
 def difference(
     scenario: Scenario, loop: GivenLoop, against: GivenLoop, **given: Any
-) -> Breach | None:
+) -> Failure | None:
     """Run a scenario on two loops and return the first difference, or None if there is none.
 
     `given` holds further arguments of `simloop.run`, for both. Raises ScenarioError if one of the
@@ -60,38 +60,38 @@ def difference(
     return judged_against(against)(Plan(scenario, {**options, "loop": loop}))
 
 
-def judged_against(against: GivenLoop) -> Callable[[Plan], Breach | None]:
-    """Return the judge that runs a plan on its own loop and on another one."""
+def judged_against(against: GivenLoop) -> Callable[[Plan], Failure | None]:
+    """Return a function that runs a plan on its own loop and on another one, and compares both."""
 
-    def judge(plan: Plan) -> Breach | None:
+    def judge(plan: Plan) -> Failure | None:
         other: RunOptions = {**plan.given, "loop": against, "loop_options": {}, "judge_as": ""}
         return difference_of(play(plan, UNJUDGED), Plan(plan.source, other))
 
     return judge
 
 
-def difference_of(played: PlayedWorld, against: Plan) -> Breach | None:
-    """Return the first difference between a run that was made and a run of another plan."""
+def difference_of(played: PlayedWorld, against: Plan) -> Failure | None:
+    """Return the first difference between a finished run and a run of another plan."""
     one, other = list(_seen(played)), list(_seen(play(against, UNJUDGED)))
     for number, (first, second) in enumerate(zip_longest(one, other)):
         if first == second:
             continue
-        if first is None or second is None or first.rule != second.rule:
-            return _breach(COURSE, f"{_named(one, number)}, and the other {_named(other, number)}")
+        if first is None or second is None or first.name != second.name:
+            return _failure(COURSE, f"{_named(one, number)}, and the other {_named(other, number)}")
         if first.what == second.what:
             times = format_duration(first.at_ns), format_duration(second.at_ns)
             text = f"{_named(one, number)} after {times[0]}, and the other after {times[1]}"
-            return _breach(TIMES, text)
-        return _breach(first.rule, f"{_named(one, number)}: {_unlike(first.what, second.what)}")
+            return _failure(TIMES, text)
+        return _failure(first.name, f"{_named(one, number)}: {_unlike(first.what, second.what)}")
     return None
 
 
-def _breach(rule: str, text: str) -> Breach:
-    return Breach(rule, text, SENTENCES[rule])
+def _failure(name: str, text: str) -> Failure:
+    return Failure(name, text, SENTENCES[name])
 
 
 def _seen(played: PlayedWorld) -> Iterator[_Seen]:
-    """Yield what a run leaves at the boundary, in order."""
+    """Yield the events of a run at the boundary, in order."""
     record = played.prepared.trace.entries
     sent = requests(record)
     for entry in record:
@@ -101,24 +101,24 @@ def _seen(played: PlayedWorld) -> Iterator[_Seen]:
             yield _Seen(TOOLS, (entry.name, entry.arguments), entry.at_ns)
         elif type(entry) is entries.Ended:
             yield _Seen(ENDS, (str(entry.outcome), entry.text), entry.at_ns)
-    if played.breach is not None:
+    if played.failure is not None:
         last_ns = record[-1].at_ns if record else 0
-        yield _Seen(ENDS, (played.breach.name, ""), last_ns)
+        yield _Seen(ENDS, (played.failure.name, ""), last_ns)
 
 
 def _named(seen: list[_Seen], place: int) -> str:
-    """Return the words for one thing: the third request, a tool by its name, an end."""
+    """Return the description of an event, such as `request 3`."""
     if place >= len(seen):
         return "nothing more"
-    rule, what, _ = seen[place]
-    number = sum(each.rule == rule for each in seen[: place + 1])
-    if rule == REQUESTS:
+    name, what, _ = seen[place]
+    number = sum(each.name == name for each in seen[: place + 1])
+    if name == REQUESTS:
         return f"request {number}"
-    return f"tool run {number} ({_short(what[0])})" if rule == TOOLS else f"end {number}"
+    return f"tool run {number} ({_short(what[0])})" if name == TOOLS else f"end {number}"
 
 
 def _unlike(one: Any, other: Any) -> str:
-    """Return the first part in which two things of one kind are not equal, of both."""
+    """Return the first parts of two events that are not equal, as text."""
     if isinstance(one, Request):
         one, other = _part(one, other)
     else:
@@ -127,7 +127,7 @@ def _unlike(one: Any, other: Any) -> str:
 
 
 def _part(one: Request, other: Request) -> tuple[Any, Any]:
-    """Return the roles of both requests, or their first unequal messages, or another part."""
+    """Return the first unequal parts of two requests: the roles, a message, or another field."""
     roles = _roles(one), _roles(other)
     if roles[0] != roles[1]:
         return roles

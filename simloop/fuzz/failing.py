@@ -1,7 +1,7 @@
-"""The failure of a scenario: a rule that its run breaks, or an expectation that it does not meet.
+"""The failure of a scenario: a violation, an error, or an expectation that does not hold.
 
 Not here: reducing it (shrink.py). The rule to keep: the same failure has the same identity in a
-smaller scenario, so that shrinking never ends with another fault than it began with.
+smaller scenario, so that shrinking never ends with a different failure.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from simloop.errors import (
     ScriptUnused,
     SimloopError,
 )
-from simloop.fuzz.play import Breach
+from simloop.fuzz.play import Failure
 from simloop.runs.plan import Plan
 from simloop.runs.simulation import Simulation
 from simloop.scenario.expect import Expect
@@ -29,20 +29,21 @@ EXPECTATION = "expectation"
 _SENTENCE = "A run ends as its scenario expects."
 
 
-def identity_of(failure: Breach) -> str:
-    """Return what the failure of a smaller scenario must have in common."""
+def identity_of(failure: Failure) -> str:
+    """Return the text by which the failure of a smaller scenario is compared."""
     return failure.text if failure.name == EXPECTATION else failure.name
 
 
 def known_violations(expected: Expect) -> frozenset[str]:
-    """Return the invariants that a run is expected to violate; those are no failures."""
+    """Return the invariants that a run is expected to violate; such a violation is no failure."""
     return frozenset(expected.violates or ()) | (OF_PAIRS if expected.broken_pairs else frozenset())
 
 
-def failure_of(plan: Plan, *, twice: bool = False) -> Breach | None:
-    """Run a scenario once, to its first violation; `twice`: once more if nothing is wrong.
+def failure_of(plan: Plan, *, twice: bool = False) -> Failure | None:
+    """Run a scenario to its first violation, and return its failure.
 
-    Raises ScenarioError if it cannot run.
+    With `twice`, a run without a failure is repeated and compared. Raises ScenarioError if the
+    scenario cannot run.
     """
     simulation = Simulation(plan)
     prepared = simulation.prepared
@@ -54,43 +55,43 @@ def failure_of(plan: Plan, *, twice: bool = False) -> Breach | None:
     failure = _failure_at_the_end(simulation)
     if simulation.trace.footer is not None:
         judge.end()
-    judge.tell = None  # so that nothing of the run refers to itself
+    judge.tell = None  # without a reference cycle the run is freed at once
     if judge.violations:
-        return Breach.of_violation(judge.violations[0])
+        return Failure.of_violation(judge.violations[0])
     if failure is None and twice:
         try:
             check_determinism(simulation.trace, plan)
         except ReplayDiverged as error:
-            return Breach.of_error(error)
+            return Failure.of_error(error)
     return failure
 
 
-def _failure_at_the_end(simulation: Simulation) -> Breach | None:
+def _failure_at_the_end(simulation: Simulation) -> Failure | None:
     """Run to the end. Raises ScenarioError if that is impossible."""
     try:
         result = simulation.run()
     except ScenarioError as error:
         if error.key != "loop":
             raise
-        return Breach.of_error(error)  # the loop gave its world what a world does not take
+        return Failure.of_error(error)  # the loop passed a wrong value to its world
     except SimloopError as error:
         return _failure_by(simulation, error)
     except (Exception, asyncio.CancelledError, SystemExit) as error:  # noqa: BLE001 - a loop is somebody's code
-        return Breach.of_error(error)
+        return Failure.of_error(error)
     return _unmet(str(result.mismatches[0])) if result.mismatches else None
 
 
-def _failure_by(simulation: Simulation, error: SimloopError) -> Breach | None:
-    """Return the failure that an error is, or the expectation besides the error that fails."""
+def _failure_by(simulation: Simulation, error: SimloopError) -> Failure | None:
+    """Return the failure for an error, or for an expectation that does not hold besides it."""
     try:
         if simulation.expects(error):
             return None
     except SimloopError as unmet:
         return _unmet(str(unmet).partition("\n")[0])
-    if isinstance(error, ScriptUnused) and len(error.others) > 1:  # how it ended, and what that
-        return _unmet(error.others[1])  # should have been, says more
-    return Breach.of_error(simulation.prepared.error or error)
+    if isinstance(error, ScriptUnused) and len(error.others) > 1:
+        return _unmet(error.others[1])  # the unmet outcome is more useful than the unused replies
+    return Failure.of_error(simulation.prepared.error or error)
 
 
-def _unmet(expectation: str) -> Breach:
-    return Breach(EXPECTATION, expectation, _SENTENCE)
+def _unmet(expectation: str) -> Failure:
+    return Failure(EXPECTATION, expectation, _SENTENCE)

@@ -1,7 +1,7 @@
 """The play of one world: a run with a judge that ends it at the first violation.
 
-Not here: choosing worlds (families.py, search.py). The rule to keep: every way in which a run can
-go wrong becomes one Breach, so that the search, the shrinker and a report speak of one thing.
+Not here: choosing worlds (families.py, search.py). The rule to keep: a violation and an error of a
+run both become a Failure, so that the search, the shrinker and a report handle one type.
 """
 
 import asyncio
@@ -27,51 +27,54 @@ from simloop.trace.entries import Compaction
 from simloop.world.user_errors import describe
 
 _TAIL = 60
-"""The last entries of a runaway, which show what it does: some rounds."""
+"""The number of last entries of a runaway run that are inspected: a few rounds."""
 
 FINISHES = "finishes"
-"""The name of the rule that a run comes to an end once the faults have stopped."""
+"""The name of the failure of a run that does not end after the faults have stopped."""
 
 SENTENCES = {
-    FINISHES: "A run comes to an end once the model answers well again.",
-    "Deadlock": "A run never waits for something that cannot come.",
-    "ScenarioError": "A loop gives its world nothing but what a world takes.",
-    "BrokenMachine": "A machine raises nothing and stays on its map.",
-    "InternalError": "Simloop itself does not fail.",
-    "ReplayDiverged": "Two runs of one scenario and one seed are equal.",
+    FINISHES: "A run ends after the model answers without faults again.",
+    "Deadlock": "A run never waits for an event that cannot occur.",
+    "ScenarioError": "A loop passes only valid values to its world.",
+    "BrokenMachine": "A machine raises no error and takes only transitions of its map.",
+    "InternalError": "Simloop raises no internal error.",
+    "ReplayDiverged": "Two runs with the same scenario and seed are equal.",
 }
-"""The rules besides the invariants, each broken by an error of the run."""
+"""The properties besides the invariants, by the name of the error that shows the failure."""
 
 
-class Breach(NamedTuple):
-    """A rule that a run broke: the name of an invariant, or of an error; and how it broke it."""
+class Failure(NamedTuple):
+    """The failure of a run: a violated invariant or an error, with its name and a description.
+
+    `sentence` states the property that does not hold.
+    """
 
     name: str
     text: str
     sentence: str
 
     @classmethod
-    def of_violation(cls, violation: Violation) -> "Breach":
-        """Return the breach of an invariant."""
+    def of_violation(cls, violation: Violation) -> "Failure":
+        """Return the failure of a run that violates an invariant."""
         return cls(violation.name, violation.text, violation.invariant.sentence)
 
     @classmethod
-    def of_error(cls, error: BaseException) -> "Breach":
-        """Return the breach that an error tells of."""
+    def of_error(cls, error: BaseException) -> "Failure":
+        """Return the failure of a run that raises an error."""
         name = FINISHES if isinstance(error, RunawayRun) else type(error).__name__
         text = error.finding if isinstance(error, CheckFailed) else escape(describe(error))
         return cls(name, text, SENTENCES.get(name, "A run raises no error."))
 
 
 class PlayedWorld(NamedTuple):
-    """A run that was made, and the breach that it showed."""
+    """A run, and its failure, or None."""
 
     prepared: PreparedRun
-    breach: Breach | None
+    failure: Failure | None
 
 
 UNJUDGED = choose(Subject(), ())
-"""No invariants: such a run shows only the errors that it raises."""
+"""No invariants: a run that is judged by these fails only if it raises an error."""
 
 
 def play(plan: Plan, invariants: Chosen, seed: int | None = None) -> PlayedWorld:
@@ -90,30 +93,30 @@ def play(plan: Plan, invariants: Chosen, seed: int | None = None) -> PlayedWorld
     except ScenarioError as raised:
         if raised.key != "loop":
             raise
-        error = raised  # what the loop gave to its world is wrong, and not the world
+        error = raised  # the loop passed a wrong value to its world; the world itself is valid
     except (SimloopError, Exception, asyncio.CancelledError, SystemExit) as raised:  # noqa: BLE001 - a loop is somebody's code
         error = raised
     else:
         judge.end()
-    judge.tell = None  # so that nothing of the run refers to itself
-    return PlayedWorld(prepared, _breach(judge.violations, prepared, error))
+    judge.tell = None  # without a reference cycle the run is freed at once
+    return PlayedWorld(prepared, _failure(judge.violations, prepared, error))
 
 
-def _breach(
+def _failure(
     found: list[Violation], prepared: PreparedRun, error: BaseException | None
-) -> Breach | None:
+) -> Failure | None:
     if found:
-        return Breach.of_violation(found[0])
+        return Failure.of_violation(found[0])
     cause = prepared.error or error
     if cause is None or (isinstance(cause, RunawayRun) and _compacts_by_design(prepared)):
         return None
-    return Breach.of_error(cause)
+    return Failure.of_error(cause)
 
 
 def _compacts_by_design(prepared: PreparedRun) -> bool:
-    """Return whether a run only shortens its context again and again, and nothing bounds that.
+    """Return whether a run repeats compactions that its machine does not bound.
 
-    Some loops do so by design, however well the model answers: bug B1.
+    Some loops do so by design, even if the model answers without faults: bug B1.
     """
     machine = prepared.loop.design.declared.machine
     if machine is None or "max_compaction_attempts" in machine.bounds:
@@ -126,10 +129,10 @@ def chosen_for(plan: Plan, invariants: Sequence[Invariant] | None = None) -> Cho
     return choose(Subject.of(PreparedRun(plan)), invariants)
 
 
-def breach_of(scenario: Scenario, given: RunOptions, invariants: Any = None) -> Breach | None:
-    """Return the breach of a scenario on the loop of `given`; None if its run is right.
+def failure_in(scenario: Scenario, given: RunOptions, invariants: Any = None) -> Failure | None:
+    """Return the failure of a scenario on the loop of `given`, or None.
 
     Raises ScenarioError for a scenario that the loop cannot run.
     """
     plan = Plan(scenario, given)
-    return play(plan, chosen_for(plan, invariants)).breach
+    return play(plan, chosen_for(plan, invariants)).failure

@@ -1,6 +1,6 @@
-"""The search: it draws worlds, plays them, and follows those that reach something new.
+"""The search: it draws worlds, plays them, and varies those that increase the coverage.
 
-Not here: the alphabets (replies.py, settings.py) and the text of a report (cli). The rules to keep:
+Not here: the choices (replies.py, settings.py) and the text of a report (cli). The rules to keep:
 a search is a pure function of its seed, its arm and the number of its runs; only `seconds` ends it
 by a clock.
 """
@@ -18,13 +18,13 @@ from simloop.errors import ReplayDiverged, ScenarioError
 from simloop.fuzz.choices import Choices, SeededChoices
 from simloop.fuzz.coverage import Coverage
 from simloop.fuzz.difference import difference_of
-from simloop.fuzz.failures import Finding, Findings
+from simloop.fuzz.failures import FoundFailure, FoundFailures
 from simloop.fuzz.families import Family, new_settings
 from simloop.fuzz.goal_list import GOALS
 from simloop.fuzz.goals import Goals
 from simloop.fuzz.library import bundled_scenarios, world_of
 from simloop.fuzz.paths import worlds_of_paths
-from simloop.fuzz.play import UNJUDGED, Breach, PlayedWorld, chosen_for, play
+from simloop.fuzz.play import UNJUDGED, Failure, PlayedWorld, chosen_for, play
 from simloop.fuzz.scripts import Weights, weights_of_family
 from simloop.fuzz.settings import Abilities, with_one_changed
 from simloop.fuzz.swarm import Arm
@@ -38,29 +38,29 @@ from simloop.scenario.schema import Scenario
 from simloop.virtual.border import kept_border
 
 _RUNS_OF_FAMILY = 10
-"""Of a new family: it costs as much as one run, and brings more that is new than ten runs."""
+"""The runs of a new family. To make a family costs as much as one run, and covers more than ten."""
 _RUNS_OF_CHANGED = 6
 _CHANGES_OF_GIVEN = 2
 _CHANGED = 8
 _PATHS, _GIVEN = 15, 3
-"""The worlds between two new families: of ways through the graph, and of given scenarios.
+"""The worlds between two new families: paths through the graph, and given scenarios.
 
-To read a scenario takes as long as ten runs.
+Reading a scenario takes as long as ten runs.
 """
 _TWICE = 20
-"""One run in so many is made twice, and the runs compared."""
+"""One run in this many is repeated, and the two runs are compared."""
 _LOOKED_AT = 8
-"""Goals are counted in each run that reached something new, and in one of so many others."""
+"""Goals are counted in each run that increases the coverage, and in one of this many others."""
 _OBJECTS = 50_000
 _ELSEWHERE = 100
-"""One run in so many is made in another process as well, if the search is given one."""
+"""One run in this many is repeated in another process, if the search has one."""
 _CORPUS = 400
-"""The worlds that are kept because they reached something new."""
+"""The most worlds that are kept because they increased the coverage."""
 
 
 @dataclass(frozen=True, slots=True)
 class FuzzReport:
-    """What a search has done so far. `goals` are counted in `looked_at` of its runs."""
+    """The results of a search so far. `goals` are counted in `looked_at` of its runs."""
 
     loop: str
     seed: int
@@ -72,20 +72,20 @@ class FuzzReport:
     reached: int
     goals: Mapping[str, int]
     looked_at: int
-    findings: tuple[Finding, ...]
+    failures: tuple[FoundFailure, ...]
 
 
 class Search:
-    """A search for worlds in which a loop breaks a rule.
+    """A search for worlds in which a loop fails.
 
         search = Search("mypackage:agent", seed=1)
-        for finding in search.run(seconds=60):
-            print(finding.name, finding.breach.text)
+        for found in search.run(seconds=60):
+            print(found.name, found.failure.text)
 
-    `runs` and `cpu_s` say how much has been done so far. `run` may be called again, and goes on.
-    `scenarios` replace the bundled ones, whose worlds are played and changed, too. `invariants`
-    replace those of the catalogue. `against` is another loop: a world in which both do not do the
-    same is a finding, too. Raises ScenarioError for a loop that is none.
+    `runs` and `cpu_s` count the runs and the processor time so far. A further call of `run`
+    continues the search. `scenarios` replace the bundled ones, which are played and varied too.
+    `invariants` replace the catalogue. `against` is another loop: a world in which the two loops
+    differ is a failure too. Raises ScenarioError if `loop` is not a loop.
     """
 
     def __init__(
@@ -112,9 +112,9 @@ class Search:
         self._abilities = Abilities.of(chosen.design)
         self._choices: Choices = SeededChoices(seed)
         self.coverage = Coverage(has_engine=self._abilities.has_engine)
-        self.findings = Findings()
+        self.failures = FoundFailures()
         self.twin: Twin | None = None
-        """Another process for the worlds, or None; `finish` ends it."""
+        """Another process that repeats runs, or None; `finish` ends it."""
         self.goals = Goals(GOALS, self._abilities)
         self.runs = 0
         self.cpu_s = 0.0
@@ -122,16 +122,18 @@ class Search:
         self._corpus: list[tuple[Family, Scenario]] = []
         self._worlds = self._all_worlds()
 
-    def run(self, *, runs: int | None = None, seconds: float | None = None) -> Iterator[Finding]:
-        """Make so many runs more, or search for so long, and yield each new finding."""
-        for finding in self.steps(runs=runs, seconds=seconds):
-            if finding is not None:
-                yield finding
+    def run(
+        self, *, runs: int | None = None, seconds: float | None = None
+    ) -> Iterator[FoundFailure]:
+        """Search for `runs` further runs or for `seconds`, and yield each new failure."""
+        for found in self.steps(runs=runs, seconds=seconds):
+            if found is not None:
+                yield found
 
     def steps(
         self, *, runs: int | None = None, seconds: float | None = None
-    ) -> Iterator[Finding | None]:
-        """Search as `run` does; yield after each run the new finding, or None."""
+    ) -> Iterator[FoundFailure | None]:
+        """Search as `run` does, and yield after each run its failure if it is new, or None."""
         until = None if runs is None else self.runs + runs
         end_s = None if seconds is None else time.monotonic() + seconds
         with kept_border(), _rare_collections():
@@ -141,7 +143,7 @@ class Search:
                 yield self._next()
 
     def report(self) -> FuzzReport:
-        """Return what has been done so far."""
+        """Return the report on the runs so far."""
         return FuzzReport(
             loop=self.name,
             seed=self.seed,
@@ -153,61 +155,61 @@ class Search:
             reached=len(self.coverage.reached),
             goals=self.goals.counts,
             looked_at=self.goals.looked_at,
-            findings=tuple(self.findings),
+            failures=tuple(self.failures),
         )
 
-    def _next(self) -> Finding | None:
-        """Make one run, and return a new finding."""
+    def _next(self) -> FoundFailure | None:
+        """Make one run, and return its failure if it is new."""
         start_s = time.process_time()
         family, world = next(self._worlds)
         self.runs += 1
         plan = family.plan.playing(world)
         played = play(plan, family.chosen)
         record = played.prepared.trace.entries
-        breach, elsewhere = played.breach, None
+        failure, elsewhere = played.failure, None
         if record:
             self.virtual_ns += record[-1].at_ns
-        if breach is None and self.runs % _TWICE == 0:
-            breach = _difference(record, play(plan, UNJUDGED).prepared.trace.entries)
+        if failure is None and self.runs % _TWICE == 0:
+            failure = _difference(record, play(plan, UNJUDGED).prepared.trace.entries)
             if self.twin is not None and self.runs % _ELSEWHERE == 0:
                 elsewhere = self._found_elsewhere(self.twin.send(world, record))
-        if breach is None and family.against is not None:
-            breach = difference_of(played, family.against.playing(world))
+        if failure is None and family.against is not None:
+            failure = difference_of(played, family.against.playing(world))
         is_new = self.coverage.add(record)
         if is_new or self.runs % _LOOKED_AT == 0:
             self.goals.add(record)
-        if is_new and breach is None and self.arm is Arm.STEERED and _has_ended(played):
+        if is_new and failure is None and self.arm is Arm.STEERED and _has_ended(played):
             self._keep(family, world)
         self.cpu_s += time.process_time() - start_s
-        if breach is None:
+        if failure is None:
             return elsewhere
-        finding = self.findings.add(breach, world, self.runs, self.cpu_s)
-        if finding is not None:
-            self._confirm(finding)
-        return finding
+        found = self.failures.add(failure, world, self.runs, self.cpu_s)
+        if found is not None:
+            self._confirm(found)
+        return found
 
-    def finish(self) -> Iterator[Finding]:
-        """End the other process; yield the findings of its last run."""
+    def finish(self) -> Iterator[FoundFailure]:
+        """End the other process; yield the failures of its last run."""
         if self.twin is not None:
-            finding = self._found_elsewhere(self.twin.finish())
-            if finding is not None:
-                yield finding
+            found = self._found_elsewhere(self.twin.finish())
+            if found is not None:
+                yield found
 
-    def _found_elsewhere(self, world: Scenario | None) -> Finding | None:
-        """Add the finding of a run that differs in another process; return it if it is new."""
+    def _found_elsewhere(self, world: Scenario | None) -> FoundFailure | None:
+        """Add the failure of a run that differs in another process; return it if it is new."""
         if world is None:
             return None
         error = ReplayDiverged("a run in another process, with another PYTHONHASHSEED, differs")
-        return self.findings.add(Breach.of_error(error), world, self.runs, self.cpu_s)
+        return self.failures.add(Failure.of_error(error), world, self.runs, self.cpu_s)
 
-    def _confirm(self, finding: Finding) -> None:
-        """Run the scenario of a finding alone, as its file will be."""
-        plan = Plan(finding.scenario, self._given)
+    def _confirm(self, found: FoundFailure) -> None:
+        """Set `reproduced` by a run of the scenario alone."""
+        plan = Plan(found.scenario, self._given)
         played = play(plan, chosen_for(plan, self._invariants))
-        again = played.breach
+        again = played.failure
         if again is None and self._against["loop"] is not None:
-            again = difference_of(played, Plan(finding.scenario, self._against))
-        finding.reproduced = again is not None and again.name == finding.name
+            again = difference_of(played, Plan(found.scenario, self._against))
+        found.reproduced = again is not None and again.name == found.name
 
     def _keep(self, family: Family, world: Scenario) -> None:
         self._corpus.append((family, world))
@@ -215,7 +217,7 @@ class Search:
             del self._corpus[self._choices.integer(0, _CORPUS // 2)]
 
     def _all_worlds(self) -> Iterator[tuple[Family, Scenario]]:
-        """Yield worlds without an end: new ones, and in the steered arm changed ones in turn."""
+        """Yield worlds endlessly: new ones, and in the steered arm also changed ones."""
         paths = self._given_worlds(self._ways())
         library = self._given_worlds(
             bundled_scenarios() if self._scenarios is None else self._scenarios
@@ -228,7 +230,7 @@ class Search:
                 yield from self._changed_worlds()
 
     def _ways(self) -> Iterator[Scenario]:
-        """Yield the ways through the explored graph, if there is one."""
+        """Yield worlds for the paths through the explored graph, if there is one."""
         if self._abilities.has_engine:
             yield from worlds_of_paths(self.loop, self._given)
 
@@ -237,7 +239,7 @@ class Search:
             yield family, family.world(self._choices)
 
     def _changed_worlds(self) -> Iterator[tuple[Family, Scenario]]:
-        """Yield worlds of the corpus with changes, and some in settings that are changed, too."""
+        """Yield worlds of the corpus with changed scripts, and some with changed settings too."""
         choices = self._choices
         for _ in range(_CHANGED):
             if not self._corpus:
@@ -254,7 +256,7 @@ class Search:
                 world = family.changed(choices, family.settings, self._from_corpus()[1])
 
     def _from_corpus(self) -> tuple[Family, Scenario]:
-        """Return a world that reached something new; newer ones are more probable."""
+        """Return a world of the corpus; newer ones are more probable."""
         choices, last = self._choices, len(self._corpus) - 1
         return self._corpus[max(choices.integer(0, last), choices.integer(0, last))]
 
@@ -279,7 +281,7 @@ class Search:
                 return self._family(settings, weights)
 
     def _family(self, settings: Scenario, weights: Weights) -> Family:
-        if self._kept:  # of a machine that is made already: it takes no others
+        if self._kept:  # a machine object has its limits already
             limits = replace(settings.limits, **self._kept)
             settings = settings.model_copy(update={"limits": limits})
         plan = Plan(settings, self._given)
@@ -289,7 +291,7 @@ class Search:
 
 @contextlib.contextmanager
 def _rare_collections() -> Iterator[None]:
-    """Collect garbage less often: a run makes many objects, which are gone when it has ended."""
+    """Collect garbage less often: the many objects of a run are freed without the collector."""
     before = gc.get_threshold()
     gc.set_threshold(_OBJECTS, *before[1:])
     try:
@@ -299,21 +301,21 @@ def _rare_collections() -> Iterator[None]:
 
 
 def _with_limits_of(loop: GivenLoop) -> Scenario:
-    """Return a scenario that a loop can run: with the limits of a machine that is made already."""
+    """Return a scenario that a loop can run; a machine object keeps its own limits."""
     limits: dict[str, Any] = kept_limits(loop) if is_made(loop) else {}  # type: ignore[arg-type]
     return Scenario(prompt="Do the work.", limits=Limits(**limits))
 
 
 def _has_ended(played: PlayedWorld) -> bool:
-    """Return whether a run came to its end; to follow a runaway only makes more of them."""
+    """Return whether a run ended; variations of a runaway run would be runaway runs too."""
     return len(played.prepared.endings) > len(played.prepared.scenario.then)
 
 
-def _difference(record: Sequence[Any], again: Sequence[Any]) -> Breach | None:
-    """Return the breach of two runs of one world that differ."""
+def _difference(record: Sequence[Any], again: Sequence[Any]) -> Failure | None:
+    """Return the failure of a loop whose two runs of one world differ."""
     if record == again:
         return None
     seq = next((n for n, pair in enumerate(zip(record, again, strict=False)) if pair[0] != pair[1]),
                min(len(record), len(again)))  # fmt: skip
     error = ReplayDiverged(f"a second run differs from the first one at entry {seq}")
-    return Breach.of_error(error)
+    return Failure.of_error(error)

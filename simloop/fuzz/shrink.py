@@ -1,7 +1,7 @@
-"""Shrinking: the smallest scenario that shows the same failure.
+"""Shrinking: the reduction of a failing scenario to a minimal one with the same failure.
 
 Not here: the smaller candidates (reductions.py) and the judgement of a run (failing.py). The rule
-to keep: the same scenario shrinks to the same one, unless the time runs out or somebody stops it.
+to keep: shrinking is deterministic, unless the time limit or the user ends it.
 """
 
 import json
@@ -18,9 +18,9 @@ from simloop.errors import ReplayDiverged, ScenarioError, ScriptExhausted
 from simloop.fuzz.difference import SENTENCES as DIFFERENCES
 from simloop.fuzz.difference import judged_against
 from simloop.fuzz.failing import EXPECTATION, failure_of, identity_of
-from simloop.fuzz.failures import Finding
+from simloop.fuzz.failures import FoundFailure
 from simloop.fuzz.planned import with_planned_faults
-from simloop.fuzz.play import FINISHES, UNJUDGED, Breach, chosen_for, play
+from simloop.fuzz.play import FINISHES, UNJUDGED, Failure, chosen_for, play
 from simloop.fuzz.reductions import PASSES, Pass, Tree, bounds, cost
 from simloop.fuzz.replies import LAST, LAST_SUMMARY
 from simloop.runs.options import RunOptions
@@ -36,18 +36,18 @@ MAX_SECONDS = 2.0
 
 
 _AFTERWARDS = 200
-"""The transitions after which a run that has failed is not followed to its end."""
+"""The most transitions of a run after its failure."""
 _LAST = {
     key: last.model_dump(mode="json", exclude_defaults=True)
     for key, last in (("model", LAST), ("summaries", LAST_SUMMARY))
 }
 
-Fails: TypeAlias = Callable[[Plan], Breach | None]
-"""A function that runs a plan and returns how it fails."""
+Fails: TypeAlias = Callable[[Plan], Failure | None]
+"""A function that runs a plan and returns its failure, or None."""
 
 
 class ShrinkProgress(NamedTuple):
-    """How far it has come: the runs so far, and the replies and characters of the scenario."""
+    """The progress: the runs so far, and the replies and characters of the smallest scenario."""
 
     runs: int
     replies: int
@@ -58,13 +58,13 @@ class ShrinkProgress(NamedTuple):
 class Shrunk:
     """A smaller scenario with the same failure.
 
-    `scenario` names its loop and its seed, so that it needs nothing else, except a loop that has
-    no name. `runs` is the number of runs that it took. `unfinished` says why it might not be the
-    smallest, or is empty.
+    `scenario` names its loop, if the loop has a name, and its seed. `runs` is the number of runs
+    that the reduction took. `unfinished` is the reason why the scenario may not be minimal, or
+    empty.
     """
 
     scenario: Scenario
-    failure: Breach
+    failure: Failure
     runs: int
     unfinished: str = ""
 
@@ -79,13 +79,13 @@ def shrink(
     say: Callable[[ShrinkProgress], None] = lambda _: None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Shrunk | None:
-    """Reduce a failing scenario to a smallest one with the same failure; None if it does not fail.
+    """Reduce a failing scenario to a minimal one with the same failure; None if it does not fail.
 
     `given` holds the arguments of `simloop.run` besides the scenario. `judge` runs a plan and
     returns its failure; by default that is a violated invariant, an error of the run, a second run
-    that differs, or an expectation that does not hold. `say` is called with the
-    progress after each smaller scenario. `stopped` is asked after each run, and Ctrl-C ends the
-    work as well: the smallest scenario so far is returned. Raises ScenarioError if the scenario
+    that differs, or an expectation that does not hold. `say` is called with the progress after
+    each smaller scenario. `stopped` is called after each run; if it returns true, or after Ctrl-C,
+    the smallest scenario so far is returned. Raises ScenarioError if the scenario
     cannot be run.
     """
     plan = Plan(scenario, given or {})
@@ -109,24 +109,24 @@ def shrink(
 
 
 def smallest(
-    finding: Finding, given: RunOptions, against: GivenLoop | None = None
-) -> tuple[Scenario, Breach]:
-    """Return the shrunk scenario of a finding and how that fails.
+    found: FoundFailure, given: RunOptions, against: GivenLoop | None = None
+) -> tuple[Scenario, Failure]:
+    """Return the shrunk scenario of a failure, and the failure of that scenario.
 
     A scenario that alone does not fail in this way is returned as it is.
     """
-    judge: Fails = _breach_of
-    if against is not None and finding.name in DIFFERENCES:
+    judge: Fails = _played_failure
+    if against is not None and found.name in DIFFERENCES:
         judge = judged_against(against)
     with suppress(ScenarioError):
-        shrunk = shrink(finding.scenario, given, judge=judge)
-        if shrunk is not None and shrunk.failure.name == finding.name:
+        shrunk = shrink(found.scenario, given, judge=judge)
+        if shrunk is not None and shrunk.failure.name == found.name:
             return shrunk.scenario, shrunk.failure
-    return finding.scenario, finding.breach
+    return found.scenario, found.failure
 
 
-def _breach_of(plan: Plan) -> Breach | None:
-    return play(plan, chosen_for(plan)).breach
+def _played_failure(plan: Plan) -> Failure | None:
+    return play(plan, chosen_for(plan)).failure
 
 
 def _by_itself(plan: Plan) -> Scenario:
@@ -155,7 +155,7 @@ class _Search:
         scenario: Scenario,
         given: RunOptions,
         judge: Fails,
-        failure: Breach,
+        failure: Failure,
         *,
         runs: int,
         seconds: float,
@@ -213,7 +213,7 @@ class _Search:
         for _ in _LAST:
             scenario = self.scenario().model_copy(update={"max_transitions": _AFTERWARDS})
             with suppress(ScenarioError):
-                ended = play(Plan(scenario, self._given), UNJUDGED).breach
+                ended = play(Plan(scenario, self._given), UNJUDGED).failure
                 key = ended.text.partition(":")[0] if ended is not None else ""
                 if ended is None or ended.name != ScriptExhausted.__name__ or key not in _LAST:
                     return
@@ -273,7 +273,7 @@ class _Search:
         self._best, self._text, self.failure = tree, json.dumps(tree), failure
         return True
 
-    def _failure(self, tree: Tree) -> Breach | None:
+    def _failure(self, tree: Tree) -> Failure | None:
         try:
             scenario = _read({**tree, **self._fixed})
             plan = Plan(scenario, self._given)

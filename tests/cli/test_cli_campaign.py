@@ -44,7 +44,7 @@ def test_the_runs_the_goals_and_the_failures_are_shown(file: Path) -> None:
         RUNS,
         "coverage: 1 pairs",
         "goals: 1 of 2 reached",
-        "  never reached: waits",
+        "  not reached: waits",
         "failures: 1",
         "  pairing: call \\x1b[2J3 has no result (1 run, first after 104 runs and 1.25 s)",
     ]
@@ -73,7 +73,7 @@ def test_the_page_has_plots_and_is_equal_each_time(file: Path, tmp_path: Path) -
     assert "&lt;script&gt;" in text
     assert "<script" not in text
     assert "\x1b" not in text
-    assert "never reached" in text
+    assert "not reached" in text
 
 
 def test_the_output_does_not_replace_the_campaign(file: Path) -> None:

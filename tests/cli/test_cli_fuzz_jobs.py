@@ -51,7 +51,7 @@ def test_a_search_is_resumed_where_it_ended(tmp_path: Path) -> None:
     assert both.runs == 80
     assert search_in_chunks(SETTINGS, jobs, 80, None) == both
     at_once = search_in_chunks(SETTINGS, Jobs(file=tmp_path / "d.sqlite"), 80, None)
-    assert [each.breach for each in at_once.findings] == [each.breach for each in both.findings]
+    assert [each.failure for each in at_once.failures] == [each.failure for each in both.failures]
     with Campaign.open(tmp_path / "c.sqlite") as campaign:
         assert campaign.finished == {0, 1}
 
@@ -59,10 +59,10 @@ def test_a_search_is_resumed_where_it_ended(tmp_path: Path) -> None:
 def test_the_failures_of_chunks_are_written_with_the_command_that_finds_them(
     tmp_path: Path,
 ) -> None:
-    (finding, *_) = search_in_chunks(SETTINGS, Jobs(), 40, None).findings
-    command = ["--loop", SETTINGS.loop, "--seed", str(finding.seed), "--runs", str(finding.run)]
+    (found, *_) = search_in_chunks(SETTINGS, Jobs(), 40, None).failures
+    command = ["--loop", SETTINGS.loop, "--seed", str(found.seed), "--runs", str(found.run)]
     shown = fuzz(*command, "--out", tmp_path, "--format", "json")
-    assert finding.name in [each["rule"] for each in json.loads(shown.stdout)["failures"]]
+    assert found.name in [each["name"] for each in json.loads(shown.stdout)["failures"]]
     assert [load_scenario(path) for path in tmp_path.glob("*.yaml")]
 
 
@@ -77,7 +77,7 @@ def test_a_share_that_is_none_is_refused(share: str) -> None:
 def test_processes_find_what_one_process_finds() -> None:
     def found(jobs: int) -> object:
         report = search_in_chunks(SETTINGS, Jobs(jobs), 160, None)
-        return report.runs, report.goals, [(each.breach, each.run) for each in report.findings]
+        return report.runs, report.goals, [(each.failure, each.run) for each in report.failures]
 
     assert found(1) == found(2)
 

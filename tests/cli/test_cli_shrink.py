@@ -38,8 +38,8 @@ def test_it_prints_the_scenario_the_invariant_and_how_to_see_it_again() -> None:
     assert f"loop: {LOOP}" in scenario
     assert judged == f"tool-runs-at-most-once: {sentence}"
     assert how.startswith("  the tool of call ")
-    assert size.startswith("large.simloop.yaml has 6 replies in ")
-    assert "; this has 2 replies in " in size
+    assert size.startswith("reduced from 6 replies in ")
+    assert " to 2 replies in " in size
     assert written == "written to large.shrunk.simloop.yaml"
     assert reproduce == "reproduce: simloop check large.shrunk.simloop.yaml"
     assert test == "as a test: python -m pytest large.shrunk.simloop.yaml"
@@ -60,7 +60,7 @@ def test_the_file_says_what_it_shows_and_fails_by_itself() -> None:
 def test_a_scenario_that_does_not_fail_is_left_alone() -> None:
     result = simloop("shrink", "right.simloop.yaml")
     assert result.exit_code == 0
-    assert result.stdout == "right.simloop.yaml does not fail: there is nothing to shrink\n"
+    assert result.stdout == "right.simloop.yaml does not fail, so there is nothing to shrink\n"
     assert not list(Path().glob("*.shrunk*"))
 
 
@@ -86,7 +86,7 @@ def test_a_second_result_gets_a_name_of_its_own_and_no_file_is_written_over() ->
     assert "written to wrong.shrunk-2.simloop.yaml" in again.stdout
     refused = simloop("shrink", "wrong.simloop.yaml", "--out", "right.simloop.yaml")
     assert refused.exit_code == 2
-    assert "right.simloop.yaml: this file exists already" in refused.stderr
+    assert "right.simloop.yaml: the file exists already" in refused.stderr
     assert Path("right.simloop.yaml").read_text("utf-8") == RIGHT
 
 
@@ -99,7 +99,7 @@ def test_what_cannot_be_read_is_wrong_usage() -> None:
 def test_it_says_if_its_time_was_too_short() -> None:
     result = simloop("shrink", "large.simloop.yaml", "--loop", LOOP, "--seconds", "0.000001")
     assert result.exit_code == 1
-    assert "it may not be the smallest: its time was over" in result.stderr
+    assert "the scenario may not be minimal: its time was over" in result.stderr
 
 
 def test_ctrl_c_keeps_the_smallest_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,7 +113,7 @@ def test_ctrl_c_keeps_the_smallest_so_far(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(shrink, "_progress", interrupt)
     result = simloop("shrink", "large.simloop.yaml", "--loop", LOOP)
     assert result.exit_code == 130
-    assert "it may not be the smallest: it was interrupted" in result.stderr
+    assert "the scenario may not be minimal: it was interrupted" in result.stderr
     smaller = load_scenario("large.shrunk.simloop.yaml")
     assert len(scenario_text(smaller)) < len(scenario_text(LARGE))
     assert simloop("shrink", "large.shrunk.simloop.yaml", "--loop", LOOP).exit_code == 1

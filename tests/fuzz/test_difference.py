@@ -35,7 +35,7 @@ def test_an_agent_that_is_written_anew_does_the_same() -> None:
 @pytest.mark.slow
 def test_it_does_the_same_in_generated_worlds() -> None:
     search = Search(Plain, against=written_anew, invariants=())
-    assert [finding.breach for finding in search.run(runs=300)] == []
+    assert [found.failure for found in search.run(runs=300)] == []
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_the_first_difference_is_named_with_its_place(other: Any, rule: str, tex
     found = difference(TWO_CALLS, Plain, other)
     assert found is not None
     assert (found.name, found.text) == (rule, text)
-    assert found.sentence.startswith("In the same world both loops ")
+    assert found.sentence.startswith("In the same world, both loops ")
 
 
 def test_requests_that_differ_are_shown_by_the_messages_that_do() -> None:
@@ -90,9 +90,9 @@ def test_a_world_that_one_of_the_loops_cannot_have_is_the_authors_mistake() -> N
 @pytest.mark.slow
 def test_a_search_finds_worlds_in_which_two_loops_differ_and_confirms_them() -> None:
     search = Search(Plain, against=Lazy, invariants=())
-    findings = list(search.run(runs=200))
-    assert COURSE in {finding.name for finding in findings}
-    assert all(finding.reproduced for finding in findings)
+    failures = list(search.run(runs=200))
+    assert COURSE in {found.name for found in failures}
+    assert all(found.reproduced for found in failures)
 
 
 def test_a_difference_is_shrunk_to_what_it_needs() -> None:

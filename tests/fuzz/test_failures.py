@@ -1,6 +1,6 @@
 from simloop import Reply, Scenario
-from simloop.fuzz.failures import Findings, shape_of
-from simloop.fuzz.play import Breach
+from simloop.fuzz.failures import FoundFailures, shape_of
+from simloop.fuzz.play import Failure
 
 SMALL = Scenario(prompt="Go.", model=[Reply(say="Done.")])
 LARGE = Scenario(prompt="Go.", model=[Reply(say="No."), Reply(say="Done.")])
@@ -16,19 +16,19 @@ def test_the_shape_of_a_text_has_no_numbers_and_no_names() -> None:
 
 
 def test_failures_of_one_rule_and_one_shape_are_one_finding_with_the_smallest_scenario() -> None:
-    findings = Findings()
-    first = findings.add(Breach("rule", "request 7 is wrong", ""), LARGE, 3, 0.5)
+    failures = FoundFailures()
+    first = failures.add(Failure("rule", "request 7 is wrong", ""), LARGE, 3, 0.5)
     assert first is not None
-    assert findings.add(Breach("rule", "request 9 is wrong", ""), SMALL, 4, 0.6) is None
-    assert findings.add(Breach("rule", "request 5 is wrong", ""), LARGE, 5, 0.7) is None
-    (found,) = findings
+    assert failures.add(Failure("rule", "request 9 is wrong", ""), SMALL, 4, 0.6) is None
+    assert failures.add(Failure("rule", "request 5 is wrong", ""), LARGE, 5, 0.7) is None
+    (found,) = failures
     assert (found.count, found.run, found.cpu_s) == (3, 3, 0.5)
     assert found.scenario is SMALL
-    assert found.breach.text == "request 9 is wrong"
+    assert found.failure.text == "request 9 is wrong"
 
 
 def test_another_rule_or_another_shape_is_another_finding() -> None:
-    findings = Findings()
+    failures = FoundFailures()
     for name, text in (("a", "x 1"), ("b", "x 1"), ("a", "y 1")):
-        assert findings.add(Breach(name, text, ""), SMALL, 1, 0.0) is not None
-    assert len(findings) == 3
+        assert failures.add(Failure(name, text, ""), SMALL, 1, 0.0) is not None
+    assert len(failures) == 3

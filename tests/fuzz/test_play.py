@@ -5,7 +5,7 @@ import pytest
 from simloop import Limits, Reply, Scenario, ScenarioError, UserMessage, World
 from simloop.check.invariants.model_calls import bounded_model_calls
 from simloop.errors import InvariantViolated
-from simloop.fuzz.play import FINISHES, breach_of, chosen_for, play
+from simloop.fuzz.play import FINISHES, chosen_for, failure_in, play
 from simloop.loops.reference import ReferenceLoop
 from simloop.runs.plan import Plan
 from simloop.trace.entries import Ended, Request
@@ -28,7 +28,7 @@ async def asks_for_ever(prompt: str, world: World) -> str:
 
 
 def test_a_run_that_keeps_all_rules_has_no_breach() -> None:
-    assert breach_of(FINE, {}) is None
+    assert failure_in(FINE, {}) is None
 
 
 def test_a_run_is_ended_at_the_first_violation() -> None:
@@ -36,9 +36,9 @@ def test_a_run_is_ended_at_the_first_violation() -> None:
                         limits=Limits(max_steps=1, max_compaction_attempts=0))  # fmt: skip
     plan = Plan(scenario, {"loop": Deaf})
     played = play(plan, chosen_for(plan, [bounded_model_calls]))
-    assert played.breach is not None
-    assert played.breach.name == "bounded-model-calls"
-    assert played.breach.sentence.startswith("A run makes no more model calls")
+    assert played.failure is not None
+    assert played.failure.name == "bounded-model-calls"
+    assert played.failure.sentence.startswith("A run makes no more model calls")
     assert isinstance(played.prepared.error, InvariantViolated)
     kinds = [type(entry) for entry in played.prepared.trace.entries]
     assert kinds.count(Request) == 5
@@ -47,7 +47,7 @@ def test_a_run_is_ended_at_the_first_violation() -> None:
 
 def test_a_run_that_does_not_end_breaks_the_rule_that_it_finishes() -> None:
     scenario = Scenario(prompt="Go.", model=[Reply(say="No.", times="always")], max_transitions=50)
-    found = breach_of(scenario, {"loop": asks_for_ever})
+    found = failure_in(scenario, {"loop": asks_for_ever})
     assert found is not None
     assert found.name == FINISHES
     assert "max_transitions=50" in found.text
@@ -57,13 +57,13 @@ def test_a_run_that_does_not_end_breaks_the_rule_that_it_finishes() -> None:
 def test_a_run_that_waits_for_ever_is_a_deadlock(ends: dict[str, Any]) -> None:
     scenario = Scenario(prompt="Go.", model=[Reply(call={"look": {}}), Reply(say="Done.")],
                         tools={"look": ends})  # fmt: skip
-    found = breach_of(scenario, {})
+    found = failure_in(scenario, {})
     assert (None if found is None else found.name) == ("Deadlock" if "hangs" in ends else None)
 
 
 def test_an_error_of_the_scenario_is_no_breach() -> None:
     with pytest.raises(ScenarioError, match="there is no tool"):
-        breach_of(Scenario(prompt="Go.", hooks=[{"at": "before_tool_call", "tool": "x"}]), {})
+        failure_in(Scenario(prompt="Go.", hooks=[{"at": "before_tool_call", "tool": "x"}]), {})
 
 
 async def sends_a_text(prompt: str, world: World) -> str:
@@ -71,7 +71,7 @@ async def sends_a_text(prompt: str, world: World) -> str:
 
 
 def test_a_request_that_is_none_is_a_breach_of_the_loop() -> None:
-    found = breach_of(Scenario(prompt="Go.", model=[Reply(say="Done.")]), {"loop": sends_a_text})
+    found = failure_in(Scenario(prompt="Go.", model=[Reply(say="Done.")]), {"loop": sends_a_text})
     assert found is not None
     assert found.name == "ScenarioError"
     assert "str is no message" in found.text

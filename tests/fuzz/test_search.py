@@ -46,11 +46,11 @@ class Retries:
 
 def test_a_faulty_machine_is_found_by_the_name_of_the_invariant() -> None:
     search = Search(CountsNoFailure, seed=1)
-    assert "every-attempt-counted" in {finding.name for finding in search.run(runs=RUNS)}
+    assert "every-attempt-counted" in {found.name for found in search.run(runs=RUNS)}
 
 
 def test_a_faulty_agent_is_found_by_the_name_of_the_invariant() -> None:
-    names = {finding.name for finding in Search(Retries, seed=1, invariants=BOUND).run(runs=RUNS)}
+    names = {found.name for found in Search(Retries, seed=1, invariants=BOUND).run(runs=RUNS)}
     assert "bounded-model-calls" in names
 
 
@@ -58,7 +58,7 @@ def test_a_faulty_agent_is_found_by_the_name_of_the_invariant() -> None:
 @pytest.mark.parametrize("arm", Arm)
 def test_nothing_is_found_in_the_reference_loop(arm: Arm) -> None:
     search = Search("reference", seed=3, arm=arm, invariants=BOUND)
-    assert [f"{each.name}: {each.breach.text}" for each in search.run(runs=RUNS)] == []
+    assert [f"{each.name}: {each.failure.text}" for each in search.run(runs=RUNS)] == []
     report = search.report()
     assert report.runs == RUNS
     assert report.edges > 15
@@ -69,7 +69,7 @@ def test_nothing_is_found_in_the_reference_loop(arm: Arm) -> None:
 def test_a_search_is_a_function_of_its_seed() -> None:
     def found(seed: int) -> list[tuple[str, int, str]]:
         search = Search(CountsNoFailure, seed=seed)
-        return [(each.name, each.run, each.breach.text) for each in search.run(runs=RUNS)]
+        return [(each.name, each.run, each.failure.text) for each in search.run(runs=RUNS)]
 
     assert found(5) == found(5)
     assert found(5) != found(6)

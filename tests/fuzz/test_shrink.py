@@ -7,7 +7,7 @@ from shrinking import LARGE, RunsAgain, asks_for_ever, breaks_at_boom, runs_twic
 
 from simloop import Reply, Scenario, ScenarioError, parse_scenario, run
 from simloop.fuzz.failing import failure_of
-from simloop.fuzz.play import FINISHES, Breach, chosen_for, play
+from simloop.fuzz.play import FINISHES, Failure, chosen_for, play
 from simloop.fuzz.shrink import Fails, ShrinkProgress, Shrunk, shrink
 from simloop.runs.plan import Plan
 from simloop.scenario.writing import content, scenario_text
@@ -16,9 +16,9 @@ LONG = 600.0
 """Seconds: a busy machine must not end the work before its end."""
 
 
-def unjudged(plan: Plan) -> Breach | None:
+def unjudged(plan: Plan) -> Failure | None:
     """The error of a run, and no invariant."""
-    return play(plan, chosen_for(plan, ())).breach
+    return play(plan, chosen_for(plan, ())).failure
 
 
 def shrunk(scenario: Scenario, judge: Fails | None = None, **given: Any) -> Shrunk:

@@ -51,7 +51,7 @@ def test_a_search_finds_a_loop_that_depends_on_a_hash(hashing: str) -> None:
     search = Search(hashing, seed=1, invariants=(), scenarios=())
     search.twin = Twin(hashing)
     assert [each.name for each in search.run(runs=250)] == ["ReplayDiverged"]
-    assert list(search.finish()) == [], "one shape is one finding"
+    assert list(search.finish()) == [], "one shape is one failure"
 
 
 def test_the_digest_is_that_of_the_entries() -> None:

@@ -1,6 +1,6 @@
 """The arms of the benchmark: the ways to look for a fault, each with its cost.
 
-A finding is a false alarm if the correct loop breaks the rule too, in the same scenario, or if the
+A failure is a false alarm if the correct loop has it too, in the same scenario, or if the
 faulty loop does not break it in a run of the scenario alone.
 """
 
@@ -20,7 +20,7 @@ from simloop.check.invariants.judge import judge
 from simloop.check.invariants.subject import Subject
 from simloop.check.verify import Verdict
 from simloop.errors import SimloopError
-from simloop.fuzz.play import breach_of
+from simloop.fuzz.play import failure_in
 from simloop.fuzz.search import Search
 from simloop.fuzz.shrink import shrink
 from simloop.fuzz.swarm import Arm
@@ -62,15 +62,15 @@ def searched(arm: Arm) -> Callable[[Fault, int, float], Trial]:
         alarms: list[str] = []
         while search.cpu_s < seconds:
             with applied(fault):
-                finding = next(steps)
-            if finding is None:
+                found = next(steps)
+            if found is None:
                 continue
-            world = finding.scenario
-            clean = breach_of(world, alone)
-            if not finding.reproduced or (clean is not None and clean.name == finding.name):
-                alarms.append(finding.name)
+            world = found.scenario
+            clean = failure_in(world, alone)
+            if not found.reproduced or (clean is not None and clean.name == found.name):
+                alarms.append(found.name)
                 continue
-            trial = Trial(search.runs, search.cpu_s, finding.name, alarms=tuple(alarms))
+            trial = Trial(search.runs, search.cpu_s, found.name, alarms=tuple(alarms))
             if arm is Arm.STEERED and number == 0:  # the costs of one are enough
                 start_s = time.process_time()
                 with applied(fault):
@@ -106,10 +106,10 @@ def examples(fault: Fault, number: int, seconds: float) -> Trial:
         trial.runs += 1
         trial.cpu_s = time.process_time() - start_s
         with applied(fault):
-            breach = breach_of(world, alone)
-        clean = None if breach is None else breach_of(world, alone)
-        if breach is not None and (clean is None or clean.name != breach.name):
-            trial.rule = breach.name
+            failure = failure_in(world, alone)
+        clean = None if failure is None else failure_in(world, alone)
+        if failure is not None and (clean is None or clean.name != failure.name):
+            trial.rule = failure.name
             raise _Over
         if trial.cpu_s > seconds:
             raise _Over

@@ -21,4 +21,4 @@ _EACH = [(name, RUNS_OF_AGENT) for name in AGENTS] + [(name, RUNS_OF_DESIGN) for
 @pytest.mark.parametrize(("loop", "runs"), _EACH)
 def test_nothing_is_found_in_a_correct_loop(loop: str, runs: int) -> None:
     found = list(Search(loop, seed=1).run(runs=runs))
-    assert [f"{each.name}: {each.breach.text}" for each in found] == []
+    assert [f"{each.name}: {each.failure.text}" for each in found] == []

@@ -41,14 +41,14 @@ def triggered(name: str, worlds: int) -> Triggered:
             family, world = next(drawn)
             plan = family.plan.playing(world)
             clean = play(plan, family.chosen)
-            if clean.breach is not None:
+            if clean.failure is not None:
                 continue  # a false alarm
             right = _boundary(clean)
             with applied(fault):
                 played = play(plan, family.chosen)
-            if played.breach is not None or _boundary(played) != right:
+            if played.failure is not None or _boundary(played) != right:
                 differ += 1
-                detected += played.breach is not None
+                detected += played.failure is not None
     return Triggered(name, worlds, differ, detected)
 
 

@@ -80,9 +80,9 @@ class Invariant:
         if self.needs.issubset(given):
             return subject.deviations.get(self.name, "")
         if Need.AGENT in self.needs and Need.AGENT not in given:
-            return "this loop is a machine"
+            return "the loop is a machine, and the invariant is for other agents"
         missing = [need.value for need in Need if need in self.needs and need not in given]
-        return f"this loop has no {' and no '.join(missing)}"
+        return f"the loop declares no {' and no '.join(missing)}"
 
     def seen_in(self, subject: Subject) -> frozenset[Kind]:
         """Return what this invariant sees in a run of `subject`."""

@@ -165,4 +165,6 @@ def test_a_request_of_another_conversation_is_no_retry() -> None:
 def test_a_machine_is_not_judged_as_an_agent() -> None:
     machine: Machine = ReferenceLoop()
     reasons = choose(Subject(machine=machine), [repeated_retries_wait]).unjudged
-    assert reasons == {"repeated-retries-wait": "this loop is a machine"}
+    assert reasons == {
+        "repeated-retries-wait": "the loop is a machine, and the invariant is for other agents"
+    }

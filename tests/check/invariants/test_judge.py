@@ -62,7 +62,7 @@ def test_each_invariant_is_violated_at_most_once_and_keeps_no_other_from_being_j
 
 def test_an_invariant_without_its_input_is_not_judged() -> None:
     judged = judge(Subject(), played().trace.entries, [no_calls])
-    assert judged.unjudged == {"no-calls": "this loop has no limits"}
+    assert judged.unjudged == {"no-calls": "the loop declares no limits"}
     assert not judged.violations
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from simloop import parse_scenario
-from simloop.fuzz.play import breach_of
+from simloop.fuzz.play import failure_in
 
 RIGHT = {
     "a hook before a tool runs after an abort, too": """
@@ -140,4 +140,4 @@ RIGHT = {
 
 @pytest.mark.parametrize("claim", RIGHT)
 def test_a_right_run_breaks_no_rule(claim: str) -> None:
-    assert breach_of(parse_scenario(RIGHT[claim]), {}) is None, claim
+    assert failure_in(parse_scenario(RIGHT[claim]), {}) is None, claim
