@@ -50,6 +50,7 @@ class ReceivedReply:
 class Facts:
     """The facts of a conversation after the entries that `read` has been given.
 
+    `entry` is the newest one, and `earlier` the one before it.
     `request` is the newest main request and `previous` the one before it in the same run, both as
     sent. `before` is the main request before it in the conversation, whatever run made it, and
     `kept` counts the first messages that both share, `added` are those after them, and `goes_on`
@@ -63,6 +64,7 @@ class Facts:
 
     def __init__(self) -> None:
         self.entry: AnyEntry | None = None
+        self.earlier: AnyEntry | None = None
         self.prompts = 0
         self.prompt: entries.Prompt | None = None
         self.stop: entries.StopRequested | None = None
@@ -87,7 +89,7 @@ class Facts:
 
     def read(self, entry: AnyEntry) -> None:
         """Add the facts of the next entry."""
-        self.entry = entry
+        self.earlier, self.entry = self.entry, entry
         add = _READERS.get(type(entry))
         if add is not None:
             add(self, entry)

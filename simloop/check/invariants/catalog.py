@@ -18,6 +18,7 @@ from simloop.check.invariants import (
     counters,
     cuts,
     decisions,
+    designs,
     grammar,
     hook_changes,
     hooks,
@@ -28,6 +29,7 @@ from simloop.check.invariants import (
     requests,
     retry,
     stop,
+    times,
     tool_runs,
     user,
 )
@@ -54,6 +56,8 @@ _MODULES: tuple[ModuleType, ...] = (
     compaction,
     cuts,
     calls,
+    times,
+    designs,
     hooks,
     hook_changes,
 )

@@ -1,0 +1,186 @@
+"""Invariants on virtual time: it passes only in what a run waits for, for as long as that takes.
+
+Not here: limits in time (limits.py) and waits before retries (retry.py). The rule to keep: an
+agent's own waits and an engine's callbacks are not in the trace, so both are left out.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from simloop.check.invariants.hooks import has_tool_hooks
+from simloop.check.invariants.invariant import Kind, Need, Watch, invariant
+from simloop.check.invariants.machine import course_of
+from simloop.check.invariants.subject import Subject
+from simloop.kernel import signals
+from simloop.kernel.policies import ToolOrder, ToolStart
+from simloop.scenario.schema import ScriptedTool
+from simloop.trace.entries import (
+    Backoff,
+    CallBegun,
+    Ended,
+    Prompt,
+    Request,
+    StopRequested,
+    ToolCall,
+    ToolResult,
+    ToolStarted,
+    Transition,
+)
+from simloop.virtual.timeouts import GRACE_NS
+from simloop.world.tools import Tool
+
+_AT_ONCE = (
+    signals.ContextMeasured,
+    signals.ContextCompacted,
+    signals.ModelReplied,
+    signals.ModelFailed,
+    signals.ToolsReturned,
+    signals.StepClosed,
+)
+
+
+@invariant(
+    "Time passes in a run only while a reply, a tool, a hook or a wait before a retry lasts.",
+    "BUGS.md C1, C12",
+    sees=[Request, Backoff, CallBegun, ToolStarted, Ended, *_AT_ONCE],
+    needs=[Need.MACHINE],
+)
+def no_idle_time(subject: Subject) -> Watch:
+    """Each of these follows at once on the entry before it. A stop may have to wait for code."""
+    course, facts = course_of(subject), subject.facts
+    own = course.settings.callbacks
+    if any((own.on_chunk, own.on_text, own.on_tool_call, own.on_tool_result)):
+        return ""
+    if any((own.on_step_finish, own.on_response, own.on_compacted)):
+        return ""
+    while True:
+        entry = yield
+        before = facts.earlier
+        if before is None or entry.at_ns == before.at_ns or facts.stop is not None:
+            continue
+        what = entry.signal if type(entry) is Transition else entry
+        idle = (entry.at_ns - before.at_ns) / 1e6
+        return f"{idle:g} ms pass before {type(what).__name__}, and nothing is waited for"
+
+
+def _scripted(subject: Subject) -> Mapping[str, ScriptedTool]:
+    """Return the fake tools of the scenario, unless chance or a hook may change them."""
+    scenario, settings = subject.scenario, subject.settings
+    if scenario is None or scenario.faults is not None:
+        return {}
+    return {} if settings is not None and settings.hooks.before_llm_call else scenario.tools
+
+
+@invariant(
+    "A fake tool takes as long as its scenario says, unless its timeout or a stop ends it.",
+    "BUGS.md B16, C12, D4",
+    sees=[Prompt, ToolStarted, ToolResult],
+    needs=[Need.SCENARIO],
+)
+def scripted_tool_durations(subject: Subject) -> Watch:
+    """One that an agent stops may go on for a while, and then return."""
+    tools, facts = _scripted(subject), subject.facts
+    started: dict[str, int] = {}
+    while tools:
+        entry = yield
+        if type(entry) is Prompt:
+            started.clear()
+        elif type(entry) is ToolStarted:
+            started[entry.call_id] = entry.at_ns
+        else:
+            begun_ns, tool = started.pop(entry.call_id, None), tools.get(entry.name)
+            if begun_ns is None or tool is None or facts.stop is not None:
+                continue
+            if entry.text.startswith("Error: timed out after ") or tool.outlives_cancel:
+                continue
+            took_ns = entry.at_ns - begun_ns
+            if took_ns != tool.takes or tool.hangs:
+                return f"the tool of call {entry.call_id!r} takes {took_ns} ns, not {tool.takes} ns"
+    return ""
+
+
+def _seen_of_stops(subject: Subject) -> Iterable[Kind]:
+    lasts = any(tool.outlives_cancel for tool in _scripted(subject).values())
+    return (StopRequested, Ended) if lasts else ()
+
+
+@invariant(
+    "A tool that a stop cancels is waited for while it cleans up, within the time of grace.",
+    "BUGS.md D4, D10, F5",
+    sees=[StopRequested, Ended],
+    needs=[Need.MACHINE, Need.SCENARIO],
+    narrow=_seen_of_stops,
+)
+def cancelled_tools_waited_for(subject: Subject) -> Watch:
+    """Otherwise it goes on beside the next run."""
+    facts, tools, world = subject.facts, _scripted(subject), subject.tools
+    course = course_of(subject)
+    policy = course.settings.tool_execution.timeout_ms
+    waits: dict[str, int] = {}
+    while True:
+        entry = yield
+        if type(entry) is StopRequested:
+            is_first = facts.stop is entry
+            waits = {} if not is_first else {
+                call_id: entry.at_ns + min(tools[start.name].outlives_cancel, GRACE_NS)
+                for call_id, (start, *_) in facts.running.items()
+                if start.name in tools
+                and facts.prompt is not None
+                and start.seq > facts.prompt.seq
+                and _goes_on(start, tools[start.name], world[start.name], policy, entry.at_ns)
+            }  # fmt: skip
+            continue
+        for call_id, until_ns in waits.items():
+            if call_id in facts.running and entry.at_ns < until_ns:
+                early = (until_ns - entry.at_ns) / 1e6
+                return f"the run ends {early:g} ms before the tool of call {call_id!r}"
+        waits = {}
+
+
+def _goes_on(
+    start: ToolStarted, tool: ScriptedTool, made: Tool, policy_ms: int | None, now_ns: int
+) -> bool:
+    """Return whether a tool was in the time that it takes, and not yet in that after a timeout."""
+    timeout_ms = made.timeout_ms or policy_ms
+    timed_out = timeout_ms is not None and start.at_ns + timeout_ms * 1_000_000 <= now_ns
+    return start.at_ns < now_ns and not timed_out and (
+        tool.hangs or start.at_ns + tool.takes > now_ns
+    )  # fmt: skip
+
+
+def _seen_of_parallel(subject: Subject) -> Iterable[Kind]:
+    settings = subject.settings
+    if settings is None or settings.tool_execution.order is not ToolOrder.PARALLEL:
+        return ()
+    own = settings.callbacks
+    if has_tool_hooks(subject) or own.on_chunk or own.on_tool_call or own.on_tool_result:
+        return ()
+    early = settings.tool_execution.start is ToolStart.WHEN_CALLED
+    return (ToolCall, ToolStarted) if early else (ToolStarted,)
+
+
+@invariant(
+    "Tools that run in parallel start at once: none waits for another.",
+    "ARCHITECTURE.md",
+    sees=[ToolCall, ToolStarted],
+    needs=[Need.MACHINE],
+    narrow=_seen_of_parallel,
+)
+def parallel_tools_start_at_once(subject: Subject) -> Watch:
+    """When the reply has ended, or when the call comes. A sequential tool orders its batch."""
+    facts, tools = subject.facts, subject.tools
+    settings = course_of(subject).settings
+    early, called_ns = settings.tool_execution.start is ToolStart.WHEN_CALLED, 0
+    while True:
+        entry = yield
+        if type(entry) is ToolCall:
+            called_ns = entry.at_ns
+            continue
+        reply = facts.reply
+        if reply is None:
+            continue
+        if not early and any(c.name in tools and tools[c.name].sequential for c in reply.calls):
+            continue
+        due_ns = called_ns if early else reply.at_ns
+        if entry.at_ns > due_ns:
+            late = (entry.at_ns - due_ns) / 1e6
+            return f"the tool of call {entry.call_id!r} starts {late:g} ms late"
