@@ -26,7 +26,6 @@ from simloop.trace.entries import (
     Transition,
 )
 from simloop.virtual.timeouts import GRACE_NS
-from simloop.world.tools import Tool
 
 _AT_ONCE = (
     signals.ContextMeasured,
@@ -113,21 +112,20 @@ def _seen_of_stops(subject: Subject) -> Iterable[Kind]:
 def cancelled_tools_waited_for(subject: Subject) -> Watch:
     """Otherwise it goes on beside the next run."""
     facts, tools, world = subject.facts, _scripted(subject), subject.tools
-    course = course_of(subject)
-    policy = course.settings.tool_execution.timeout_ms
+    policy_ms = course_of(subject).settings.tool_execution.timeout_ms
     waits: dict[str, int] = {}
     while True:
         entry = yield
         if type(entry) is StopRequested:
-            is_first = facts.stop is entry
-            waits = {} if not is_first else {
-                call_id: entry.at_ns + min(tools[start.name].outlives_cancel, GRACE_NS)
-                for call_id, (start, *_) in facts.running.items()
-                if start.name in tools
-                and facts.prompt is not None
-                and start.seq > facts.prompt.seq
-                and _goes_on(start, tools[start.name], world[start.name], policy, entry.at_ns)
-            }  # fmt: skip
+            waits = {}
+            prompt = facts.prompt
+            if prompt is None or facts.stop is not entry:
+                continue
+            for call_id, (start, *_) in facts.running.items():
+                tool = tools.get(start.name)
+                if tool is not None and prompt.seq < start.seq and start.at_ns < entry.at_ns:
+                    timeout_ms = world[start.name].timeout_ms or policy_ms
+                    waits[call_id] = _until(start, tool, timeout_ms, entry.at_ns)
             continue
         for call_id, until_ns in waits.items():
             if call_id in facts.running and entry.at_ns < until_ns:
@@ -136,15 +134,15 @@ def cancelled_tools_waited_for(subject: Subject) -> Watch:
         waits = {}
 
 
-def _goes_on(
-    start: ToolStarted, tool: ScriptedTool, made: Tool, policy_ms: int | None, now_ns: int
-) -> bool:
-    """Return whether a tool was in the time that it takes, and not yet in that after a timeout."""
-    timeout_ms = made.timeout_ms or policy_ms
-    timed_out = timeout_ms is not None and start.at_ns + timeout_ms * 1_000_000 <= now_ns
-    return start.at_ns < now_ns and not timed_out and (
-        tool.hangs or start.at_ns + tool.takes > now_ns
-    )  # fmt: skip
+def _until(start: ToolStarted, tool: ScriptedTool, timeout_ms: int | None, now_ns: int) -> int:
+    """Return when a tool that is cancelled now has ended: cancelled twice, it ends at once."""
+    until_ns = now_ns + min(tool.outlives_cancel, GRACE_NS)
+    if not tool.hangs and start.at_ns + tool.takes <= now_ns:
+        return now_ns
+    if timeout_ms is None:
+        return until_ns
+    timeout_ns = start.at_ns + timeout_ms * 1_000_000
+    return now_ns if timeout_ns <= now_ns else min(until_ns, timeout_ns)
 
 
 def _seen_of_parallel(subject: Subject) -> Iterable[Kind]:
