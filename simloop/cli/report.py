@@ -19,8 +19,9 @@ from simloop.cli.folding import padded
 from simloop.cli.jsonformat import FORMAT_VERSION, errors_of, failures_of, status_for
 from simloop.cli.scenario_arguments import Target
 from simloop.cli.terminal import plain, verdict_word
-from simloop.errors import ScenarioError
+from simloop.errors import CheckFailed, ScenarioError
 from simloop.kernel.durations import format_duration
+from simloop.runs.result import Result
 from simloop.trace import entries
 from simloop.trace.looptrace import LoopTrace
 
@@ -64,10 +65,12 @@ class Report(Struct):
 
     def findings(self) -> Iterator[str]:
         """Yield the expectations that do not hold, and the command that reproduces them."""
-        result = self.verdict.result
-        if result and result.failures:
-            yield from result.failures
-            yield f"reproduce: {result.reproduce}"
+        verdict = self.verdict
+        if verdict.failures:
+            yield from verdict.failures
+            run = verdict.result or verdict.ended_by  # an error that is expected leaves no result
+            if isinstance(run, Result | CheckFailed):
+                yield f"reproduce: {run.reproduce}"
 
     def explain(self) -> None:
         """Print the errors to stderr."""

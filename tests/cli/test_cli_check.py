@@ -75,6 +75,15 @@ class TestText:
             "1 passed, 1 failed (4.000s virtual)",
         ]
 
+    def test_names_what_does_not_hold_beside_an_expected_error(self) -> None:
+        text = "prompt: Go.\nmodel: []\nexpect: {error: ScriptExhausted, requests: 2}\n"
+        assert check(write("a", text)).stdout.splitlines() == [
+            "FAILED  a.simloop.yaml  no outcome after 0s (virtual), 1 request",
+            "        expect.requests: expected 2, got 1",
+            "        reproduce: simloop run a.simloop.yaml --seed 0",
+            "0 passed, 1 failed (0.000s virtual)",
+        ]
+
     def test_tells_real_time_on_stderr_only(self) -> None:
         result = check(write("a", PASSES))
         assert re.fullmatch(r"took \d+\.\d\ds: [\d,]+ scenarios/s, two runs each\n", result.stderr)
