@@ -260,7 +260,7 @@ def _is_spent(course: Course) -> bool:
     sees=[signals.StepClosed],
     needs=[Need.MACHINE],
 )
-def cut_off_replies_force_compaction(subject: Subject) -> Watch:
+def cut_off_replies_force_compaction(subject: Subject, _: Any) -> str:
     """The model has no room for a whole reply."""
     return _makes_room(subject)
 
@@ -271,22 +271,21 @@ def cut_off_replies_force_compaction(subject: Subject) -> Watch:
     sees=[signals.ModelFailed],
     needs=[Need.MACHINE],
 )
-def overflows_force_compaction(subject: Subject) -> Watch:
+def overflows_force_compaction(subject: Subject, _: Any) -> str:
     """The provider says that the context is too long."""
     return _makes_room(subject)
 
 
-def _makes_room(subject: Subject) -> Watch:
+def _makes_room(subject: Subject) -> str:
     course = course_of(subject)
-    while True:
-        yield
-        if not _has_overflowed(course) or course.run is None:
-            continue
-        asked = course.asked[-1] if course.asked else None
-        state = course.run.state
-        ended = type(state) is Finished and bool(state.limit)
-        if type(asked) is not effects.Compact and not ended:
-            return "the context is too long, an attempt is left, and none is made"
+    if not _has_overflowed(course) or course.run is None:
+        return ""
+    asked = course.asked[-1] if course.asked else None
+    state = course.run.state
+    ended = type(state) is Finished and bool(state.limit)
+    if type(asked) is not effects.Compact and not ended:
+        return "the context is too long, an attempt is left, and none is made"
+    return ""
 
 
 @invariant(

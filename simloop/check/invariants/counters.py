@@ -5,7 +5,7 @@ A machine declares in `bounds` which of its counters bound a run. Not here: limi
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from operator import attrgetter, ge
+from operator import attrgetter
 from typing import Any
 
 from simloop.check.invariants.course import Course
@@ -18,7 +18,7 @@ from simloop.kernel.names import NAMES
 from simloop.kernel.states import ClosingStep, Finished, ReplyFacts
 from simloop.messages import Counters, FinishReason, Outcome
 from simloop.prove.rules import ended_too_early, past_a_bound
-from simloop.trace.entries import Ended, Prompt, Transition
+from simloop.trace.entries import Ended, Prompt
 
 _ZERO = Counters(0, 0, 0)
 
@@ -131,7 +131,7 @@ def every_attempt_counted(subject: Subject) -> Watch:
     """Counted: failures by the waits for a retry, steps by replies, compactions by their end."""
     course = course_of(subject)
     bounds: Mapping[str, Bound] = course.machine.bounds
-    errors = any(bound.counter == "error_count" for bound in bounds.values())
+    errors = _counts_errors(course.machine)
     values = _values([name for limit, name in _COUNTED.items() if limit in bounds])
     of_turns = any(bound.of_turns for bound in bounds.values())
     while True:
@@ -170,21 +170,22 @@ _COUNTED = {"max_steps": "total_steps", "max_compaction_attempts": "compaction_a
     sees=[signals.StepClosed],
     needs=[Need.MACHINE],
 )
-def useless_replies_count_as_errors(subject: Subject) -> Watch:
+def useless_replies_count_as_errors(subject: Subject, _: Any) -> str:
     """Without a cost a model that says nothing keeps the loop going."""
     course = course_of(subject)
-    if not any(bound.counter == "error_count" for bound in course.machine.bounds.values()):
+    before, run = course.before, course.run
+    if before is None or run is None:
         return ""
-    while True:
-        yield
-        before, run = course.before, course.run
-        if before is None or run is None:
-            continue
-        state = before.state
-        if type(state) is not ClosingStep or not _is_useless(state.reply):
-            continue
-        if run.error_count != before.error_count + 1:
-            return f"a reply that {_why(state.reply)} costs no error"
+    state = before.state
+    if type(state) is not ClosingStep or not _is_useless(state.reply):
+        return ""
+    if run.error_count != before.error_count + 1 and _counts_errors(course.machine):
+        return f"a reply that {_why(state.reply)} costs no error"
+    return ""
+
+
+def _counts_errors(machine: Machine) -> bool:
+    return any(bound.counter == "error_count" for bound in machine.bounds.values())
 
 
 _CUT = frozenset({FinishReason.LENGTH, FinishReason.CONTENT_FILTER, FinishReason.ERROR})
@@ -207,28 +208,16 @@ def _why(reply: ReplyFacts) -> str:
 @invariant(
     "After a limit is reached, a run requests nothing that the limit forbids.",
     "BUGS.md E1, A5, A13",
-    sees=[Transition],
+    sees=[signals.Began, Bound],
     needs=[Need.MACHINE],
 )
-def limits_enforced(subject: Subject) -> Watch:
+def limits_enforced(subject: Subject, entry: Any) -> str:
     """Not one try later than the bound says."""
     course = course_of(subject)
-    bounds = course.machine.bounds
-    wrong = _wrong_bounds(course)
-    if not bounds:
-        return ""
-    # The state makes it a tuple where there is one bound; it is compared with nothing.
-    values = _values([*(bound.counter for bound in bounds.values()), "state"])
-    most = [bound.at for bound in bounds.values()]
-    while True:
-        yield
-        if wrong:
-            return wrong
-        run = course.run
-        if run is not None and any(map(ge, values(run), most)):
-            past = next(past_a_bound(run, course.asked, bounds), "")
-            if past:
-                return past
+    wrong = _wrong_bounds(course) if type(entry.signal) is signals.Began else ""
+    if wrong or course.run is None:
+        return wrong
+    return next(past_a_bound(course.run, course.asked, course.machine.bounds), "")
 
 
 def _wrong_bounds(course: Course) -> str:

@@ -5,14 +5,14 @@ Not here: the context that the effects lead to (ledger.py), and judging (the inv
 to keep: an abort that the engine only notes is not delivered, so the machine does not get it.
 """
 
-from operator import attrgetter
+from operator import attrgetter, ge
 from typing import Any
 
 from simloop.check.invariants.ledger import TABLE, Ledger
 from simloop.check.invariants.shortened import Shortened
 from simloop.engine.settings import EngineSettings
 from simloop.kernel.effects import Effect, TakeQueued
-from simloop.kernel.machine import Machine, Run, checked_transition
+from simloop.kernel.machine import Bound, Machine, Run, checked_transition
 from simloop.kernel.policies import OnAbort
 from simloop.kernel.signals import (
     AbortRequested,
@@ -60,6 +60,8 @@ class Course:
         self._counts: dict[object, int] = {}
         given = [*machine.bounds.values(), *getattr(machine, "thresholds", {}).values()]
         self._values = attrgetter(*_COUNTERS, *(bound.counter for bound in given))
+        self._most = [bound.at for bound in machine.bounds.values()]
+        self._reaches = False
         self._last_values: tuple[int, ...] | None = None
         self._last_counters: Counters | None = None
         self._flags_abort = settings.on_abort is not OnAbort.END_RUN
@@ -68,7 +70,8 @@ class Course:
         """Add the next entry, after the facts have read it; return its kind or its moment.
 
         A moment is a tuple of what an invariant can see: for a transition its signal, the last
-        effect and the state to which it leads, by type, and `Counters` if counters have changed.
+        effect and the state to which it leads, by type, `Bound` if a bound is reached, and
+        `Counters` if counters have changed.
         """
         kind = type(entry)
         if kind is entries.Transition:
@@ -123,9 +126,12 @@ class Course:
         effect = type(self.asked[-1]) if self.asked else None
         values, counters = self._values(self.run), entry.counters
         if values == self._last_values and counters is self._last_counters:
-            return entries.Transition, kind, effect, type(self.run.state)
+            bound = Bound if self._reaches else None
+            return entries.Transition, kind, effect, type(self.run.state), bound
         self._last_values, self._last_counters = values, counters
-        return entries.Transition, kind, effect, type(self.run.state), Counters
+        self._reaches = any(map(ge, values[len(_COUNTERS) :], self._most))
+        bound = Bound if self._reaches else None
+        return entries.Transition, kind, effect, type(self.run.state), bound, Counters
 
 
 _COUNTERS = "error_count", "total_steps", "compaction_attempts"

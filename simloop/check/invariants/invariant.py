@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from simloop.check.invariants.shortened import Shortened
 from simloop.check.invariants.subject import Subject
 from simloop.kernel.effects import Effect
+from simloop.kernel.machine import Bound
 from simloop.kernel.signals import Signal
 from simloop.kernel.states import State
 from simloop.messages import Counters
@@ -35,12 +36,12 @@ class Need(StrEnum):
     SCENARIO = "scenario"  # the scenario of the run: its tools, hooks and replies
 
 
-Kind: TypeAlias = type[AnyEntry | Footer | Signal | Effect | State | Shortened | Counters]
+Kind: TypeAlias = type[AnyEntry | Footer | Signal | Effect | State | Shortened | Bound | Counters]
 """What an invariant sees.
 
 A kind of entries; or, of the transitions, those on a signal, those whose last effect is of a type,
-those that lead to a state, or those that change counters; or the main requests that have a
-shortened context.
+those that lead to a state, those that reach a bound, or those that change counters; or the main
+requests that have a shortened context.
 """
 
 

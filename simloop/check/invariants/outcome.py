@@ -28,19 +28,18 @@ def _is_the_models(text: str, replies: dict[int, ReceivedReply]) -> bool:
     return not text or any(reply.text == text for reply in replies.values())
 
 
-def _completed(subject: Subject, flaw: Callable[[ReceivedReply | None], str]) -> Watch:
+def _completed(subject: Subject, entry: Ended, flaw: Callable[[ReceivedReply | None], str]) -> str:
     """Return why a run is completed all the same, by its last reply.
 
     An agent that ends with other words than the model's has said how it ended.
     """
+    if entry.outcome is not Outcome.COMPLETED:
+        return ""
     facts = subject.facts
-    while True:
-        entry = yield
-        if entry.outcome is not Outcome.COMPLETED:
-            continue
-        why = flaw(facts.reply)
-        if why and (subject.machine is not None or _is_the_models(entry.text, facts.replies)):
-            return f"the run is completed, and {why}"
+    why = flaw(facts.reply)
+    if why and (subject.machine is not None or _is_the_models(entry.text, facts.replies)):
+        return f"the run is completed, and {why}"
+    return ""
 
 
 @invariant(
@@ -48,7 +47,7 @@ def _completed(subject: Subject, flaw: Callable[[ReceivedReply | None], str]) ->
     "BUGS.md C6, C8, E8",
     sees=[Ended],
 )
-def completed_after_a_reply(subject: Subject) -> Watch:
+def completed_after_a_reply(subject: Subject, entry: Ended) -> str:
     """A call that failed, a stream that ended without a finish, and no call at all are no end."""
 
     def flaw(reply: ReceivedReply | None) -> str:
@@ -58,7 +57,7 @@ def completed_after_a_reply(subject: Subject) -> Watch:
             return ""
         return f"its last model call {'failed' if reply.is_closed else 'had not ended'}"
 
-    return _completed(subject, flaw)
+    return _completed(subject, entry, flaw)
 
 
 @invariant(
@@ -66,14 +65,14 @@ def completed_after_a_reply(subject: Subject) -> Watch:
     "BUGS.md C6, D12, E8",
     sees=[Ended],
 )
-def completed_after_a_complete_reply(subject: Subject) -> Watch:
+def completed_after_a_complete_reply(subject: Subject, entry: Ended) -> str:
     """The finish reason says so: length, content-filter, error, or a word for a lost provider."""
 
     def flaw(reply: ReceivedReply | None) -> str:
         cut = reply is not None and reply.finish in _CUT
         return f"its last reply ended with {reply.finish}" if reply and cut else ""
 
-    return _completed(subject, flaw)
+    return _completed(subject, entry, flaw)
 
 
 @invariant(
@@ -81,10 +80,10 @@ def completed_after_a_complete_reply(subject: Subject) -> Watch:
     "BUGS.md D13, D12",
     sees=[Ended],
 )
-def completed_without_open_calls(subject: Subject) -> Watch:
+def completed_without_open_calls(subject: Subject, entry: Ended) -> str:
     """Whatever the finish reason is."""
     return _completed(
-        subject, lambda reply: "its last reply calls tools" if reply and reply.calls else ""
+        subject, entry, lambda reply: "its last reply calls tools" if reply and reply.calls else ""
     )
 
 

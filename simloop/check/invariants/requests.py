@@ -7,20 +7,20 @@ request is judged by its messages alone, so each of these holds for every agent.
 from typing import Any
 
 from simloop.check.invariants import pairs
-from simloop.check.invariants.invariant import Watch, invariant
+from simloop.check.invariants.invariant import invariant
 from simloop.check.invariants.subject import Subject
 from simloop.messages import AssistantMessage, ToolMessage
 from simloop.trace.entries import Request
 
 
-def _broken(subject: Subject, *whys: str) -> Watch:
+def _broken(subject: Subject, entry: Request, *whys: str) -> str:
     """Return the first broken pair that is broken in one of these ways and not expected."""
-    read = subject.pairing.read
-    known = {line.partition(": ")[2] for line in subject.broken_pairs}  # of any request
-    while True:
-        for found in read((yield)):
-            if found.why in whys and str(found).partition(": ")[2] not in known:
+    for found in subject.pairing.read(entry):
+        if found.why in whys:
+            known = {line.partition(": ")[2] for line in subject.broken_pairs}  # of any request
+            if str(found).partition(": ")[2] not in known:
                 return str(found)
+    return ""
 
 
 @invariant(
@@ -28,15 +28,15 @@ def _broken(subject: Subject, *whys: str) -> Watch:
     "BUGS.md D1, D2, D3, D4, D8, D16",
     sees=[Request],
 )
-def answered_calls(subject: Subject) -> Watch:
+def answered_calls(subject: Subject, entry: Request) -> str:
     """Also one that failed, timed out or was stopped."""
-    return _broken(subject, pairs.NO_RESULT, pairs.MORE_RESULTS)
+    return _broken(subject, entry, pairs.NO_RESULT, pairs.MORE_RESULTS)
 
 
 @invariant("No two calls have the same id.", "BUGS.md D14", sees=[Request])
-def unique_call_ids(subject: Subject) -> Watch:
+def unique_call_ids(subject: Subject, entry: Request) -> str:
     """A provider refuses a request in which they do."""
-    return _broken(subject, pairs.SHARED)
+    return _broken(subject, entry, pairs.SHARED)
 
 
 @invariant(
@@ -44,31 +44,30 @@ def unique_call_ids(subject: Subject) -> Watch:
     "BUGS.md D2, D5, D6, D22",
     sees=[Request],
 )
-def adjacent_results(subject: Subject) -> Watch:
+def adjacent_results(subject: Subject, entry: Request) -> str:
     """A result whose call is gone, or stands elsewhere, is refused by a provider."""
-    return _broken(subject, pairs.NOT_BEHIND, pairs.NOT_CALLED)
+    return _broken(subject, entry, pairs.NOT_BEHIND, pairs.NOT_CALLED)
 
 
 @invariant(
     "The results of a reply are sent in the order of its calls.", "BUGS.md D21", sees=[Request]
 )
-def results_in_call_order(subject: Subject) -> Watch:  # noqa: ARG001 - it needs no declaration
+def results_in_call_order(_: Subject, entry: Any) -> str:
     """In whatever order the tools ended."""
-    while True:
-        entry = yield
-        places: dict[str, int] = {}
-        last = -1
-        for message in entry.added:
-            if type(message) is AssistantMessage:
-                places = {call.id: place for place, call in enumerate(message.calls)}
-                last = -1
-            elif type(message) is ToolMessage and message.call_id in places:
-                if places[message.call_id] < last:
-                    return (
-                        f"request {entry.number}: the result of call {message.call_id!r} stands "
-                        "behind that of a later call"
-                    )
-                last = places[message.call_id]
+    places: dict[str, int] = {}
+    last = -1
+    for message in entry.added:
+        if type(message) is AssistantMessage:
+            places = {call.id: place for place, call in enumerate(message.calls)}
+            last = -1
+        elif type(message) is ToolMessage and message.call_id in places:
+            if places[message.call_id] < last:
+                return (
+                    f"request {entry.number}: the result of call {message.call_id!r} stands "
+                    "behind that of a later call"
+                )
+            last = places[message.call_id]
+    return ""
 
 
 @invariant(

@@ -4,6 +4,8 @@ Not here: the results of the calls that were open (requests.py). The rule to kee
 design takes an abort as a flag, the run goes on to an end of its own, and only that end is judged.
 """
 
+from typing import Any
+
 from simloop.check.invariants.invariant import Watch, invariant
 from simloop.check.invariants.subject import Subject
 from simloop.kernel.policies import OnAbort
@@ -49,18 +51,15 @@ def nothing_starts_after_stop(subject: Subject) -> Watch:
     "BUGS.md C9, D4",
     sees=[Ended],
 )
-def stopped_run_ends_in_time(subject: Subject) -> Watch:
+def stopped_run_ends_in_time(subject: Subject, entry: Any) -> str:
     """A tool of the scenario may outlive its cancellation by a time that it states."""
-    facts = subject.facts
+    stop = subject.facts.stop
+    if stop is None or not _ends_the_run(subject, stop):
+        return ""
     tools = {} if subject.scenario is None else subject.scenario.tools
     grace_ns = GRACE_NS + max((tool.outlives_cancel or 0 for tool in tools.values()), default=0)
-    while True:
-        entry = yield
-        stop = facts.stop
-        if stop is None or not _ends_the_run(subject, stop):
-            continue
-        if entry.at_ns - stop.at_ns > grace_ns:
-            return f"the run ends {(entry.at_ns - stop.at_ns) / 1e6:g} ms after it was to stop"
+    late_ns = entry.at_ns - stop.at_ns
+    return f"the run ends {late_ns / 1e6:g} ms after it was to stop" if late_ns > grace_ns else ""
 
 
 @invariant(

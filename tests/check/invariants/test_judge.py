@@ -8,6 +8,7 @@ from simloop.check.invariants.judge import judge
 from simloop.check.invariants.subject import Subject
 from simloop.errors import ScenarioError
 from simloop.kernel import effects, signals
+from simloop.kernel.machine import Bound
 from simloop.kernel.names import NAMES
 from simloop.kernel.states import Finished
 from simloop.messages import Counters
@@ -18,9 +19,10 @@ def look() -> str:
     return "seen"
 
 
-def played() -> Simulation:
+def played(**limits: int) -> Simulation:
     replies = [Reply(say="I look.", call={"look": {}}), Reply(say="Done.")]
-    simulation = Simulation(Scenario(prompt="Go.", model=replies), tools=[look])
+    limited = Scenario(prompt="Go.", model=replies, limits=Limits(**limits))
+    simulation = Simulation(limited, tools=[look])
     simulation.run()
     return simulation
 
@@ -72,9 +74,9 @@ def test_a_deviation_of_the_loop_is_not_judged() -> None:
     assert judged.unjudged == {"no-calls": "by design"}
 
 
-def seen(*sees: Kind, **given: Any) -> list[str]:
+def seen(*sees: Kind, max_steps: int = 9, **given: Any) -> list[str]:
     """Return the entries of a run that an invariant with these `sees` is sent, in words."""
-    simulation = played()
+    simulation = played(max_steps=max_steps)
     sent: list[str] = []
 
     @invariant("A test.", "a test", sees=sees, **given)
@@ -107,6 +109,11 @@ def test_an_invariant_sees_only_what_matters_to_the_subject() -> None:
 
 def test_an_invariant_sees_the_transitions_that_change_counters() -> None:
     assert seen(Counters) == ["begun", "began", "model-replied", "model-replied"]
+
+
+def test_an_invariant_sees_the_transitions_after_which_a_bound_is_reached() -> None:
+    assert seen(Bound, max_steps=3) == []
+    assert seen(Bound, max_steps=2) == ["begun", "model-replied", "step-closed"]
 
 
 @invariant("A tool is started before the second request.", "a test", sees=[Request, ToolStarted])
