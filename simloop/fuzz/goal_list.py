@@ -1,4 +1,4 @@
-"""The goals of a search: situations in which real loops were wrong, most of them two at once.
+"""The goals of a search: rare situations, most of them two events at once, in which loops failed.
 
 Not here: counting (goals.py). The rule to keep: a goal is a generator that is sent entries of the
 kinds in `sees`, and returns at the one that reaches it.
@@ -125,9 +125,9 @@ def _one(name: str, sentence: str, fits: Callable[[Any], bool], sees: Any, *need
     return _make(name, sentence, lambda: _until(fits), sees, *needs)
 
 
-@goal("Two failures in a row ask for different waits.", sees=[Backoff, Prompt])
+@goal("Two failures in a row have different Retry-After values.", sees=[Backoff, Prompt])
 def two_different_retry_afters() -> GoalWatch:
-    """A wait that is kept from the first one would be wrong."""
+    """The second wait must not repeat the first one."""
     last = None
     while True:
         entry = yield
@@ -141,13 +141,13 @@ def two_different_retry_afters() -> GoalWatch:
 
 @goal("Three model calls fail in a row.", sees=[Classified, Finish, Prompt])
 def three_failures_in_a_row() -> GoalWatch:
-    """The delays double, and the counter nears its limit."""
+    """The delays double, and the error count approaches its limit."""
     failures = 0
     while failures < _MANY_FAILURES:
         failures = failures + 1 if type((yield)) is Classified else 0
 
 
-@goal("Two tools run at once, and one of them takes too long.", sees=[ToolStarted, ToolResult])
+@goal("Two tools run in parallel, and one of them times out.", sees=[ToolStarted, ToolResult])
 def parallel_batch_with_one_timeout() -> GoalWatch:
     """The other result must not be lost."""
     running, both = 0, False
@@ -178,9 +178,11 @@ def compaction_while_retrying() -> GoalWatch:
             return
 
 
-@goal("Two tools run at once, and the later one returns first.", sees=[ToolStarted, ToolResult])
+@goal(
+    "Two tools run in parallel, and the second one returns first.", sees=[ToolStarted, ToolResult]
+)
 def results_out_of_order() -> GoalWatch:
-    """The results are sent in the order of the calls all the same."""
+    """The results must still be sent in the order of the calls."""
     started: list[str] = []
     while True:
         entry = yield
@@ -192,9 +194,9 @@ def results_out_of_order() -> GoalWatch:
             started.remove(entry.call_id)
 
 
-@goal("One reply has five calls or more.", sees=[ToolCall, Finish])
+@goal("A reply has five or more calls.", sees=[ToolCall, Finish])
 def many_calls_in_one_reply() -> GoalWatch:
-    """A batch has no bound but the model's."""
+    """Only the model bounds the size of a batch."""
     calls = 0
     while calls < _MANY_CALLS:
         calls = calls + 1 if type((yield)) is ToolCall else 0
@@ -202,7 +204,7 @@ def many_calls_in_one_reply() -> GoalWatch:
 
 @goal("A tool fails, and then returns in a later call.", sees=[ToolResult])
 def tool_fails_then_returns() -> GoalWatch:
-    """What failed once is not broken for ever."""
+    """A failed tool remains available."""
     failed: set[str] = set()
     while True:
         entry = yield
@@ -212,7 +214,7 @@ def tool_fails_then_returns() -> GoalWatch:
             return
 
 
-@goal("Three messages of the user wait at once.", sees=[Queued, Request])
+@goal("Three user messages are queued at the same time.", sees=[Queued, Request])
 def three_messages_wait() -> GoalWatch:
     """Their order, and how many are taken at once, matter then."""
     waiting = 0
@@ -222,7 +224,7 @@ def three_messages_wait() -> GoalWatch:
 
 @goal("A conversation has three runs.", sees=[Ended])
 def third_run() -> GoalWatch:
-    """What a run leaves behind is there in the next."""
+    """State that a run leaves behind affects the next one."""
     for _ in range(_THREE):
         yield
 
@@ -250,7 +252,7 @@ def two_compactions_in_a_row() -> GoalWatch:
       sees=[Request, Queued, Compaction],
       needs=[Feature.COMPACTION, Feature.QUEUE])  # fmt: skip
 def message_during_compaction() -> GoalWatch:
-    """It is neither lost nor summarised."""
+    """The message must be neither lost nor summarised."""
     yield from _directly(_summary, _a(Queued))
 
 
@@ -262,7 +264,7 @@ GOALS: tuple[Goal, ...] = (
     _pair("abort-in-a-backoff", "The user aborts during the wait before a retry.",
           _a(Backoff), _aborts, (Backoff, StopRequested, Request), _NEEDS_ABORT),
     _course("abort-in-a-backoff-after-forced-compaction",
-            "The user aborts in a backoff that follows a forced compaction.",
+            "The user aborts in a backoff after a forced compaction.",
             (_forced, _a(Backoff), _aborts), (Compaction, Backoff, StopRequested),
             _NEEDS_ABORT, _COMPACTS),
     _pair("abort-before-the-first-part", "The user aborts before the first part of a reply.",
@@ -277,7 +279,7 @@ GOALS: tuple[Goal, ...] = (
           _a(ToolStarted), _aborts, (ToolStarted, ToolResult, StopRequested), _NEEDS_ABORT),
     _pair("abort-between-two-tools", "The user aborts after the first result of a batch.",
           _a(ToolResult), _aborts, (ToolStarted, ToolResult, StopRequested, Request), _NEEDS_ABORT),
-    _pair("abort-in-a-compaction", "The user aborts while a summary is written.",
+    _pair("abort-in-a-compaction", "The user aborts during the model call for a summary.",
           _summary, _aborts, (Request, Finish, Compaction, StopRequested), _NEEDS_ABORT, _COMPACTS),
     _pair("abort-around-a-hook", "The user aborts right after a hook.",
           _a(Hook), _aborts, (Hook, Request, ToolStarted, StopRequested), _NEEDS_ABORT,
@@ -286,13 +288,13 @@ GOALS: tuple[Goal, ...] = (
           _ends_as(Outcome.ABORTED), _ends_as(Outcome.COMPLETED), (Ended,), _NEEDS_ABORT),
     _pair("run-after-a-limit", "A run after one that ended at its step limit is completed.",
           _ends_as(Outcome.MAX_STEPS), _ends_as(Outcome.COMPLETED), (Ended,)),
-    _pair("run-after-too-many-errors", "A run after one that failed too often is completed.",
+    _pair("run-after-too-many-errors", "A run after one with too many errors is completed.",
           _ends_as(Outcome.TOO_MANY_ERRORS), _ends_as(Outcome.COMPLETED), (Ended,)),
-    _pair("time-over-in-a-backoff", "The time of a run is over during a backoff.",
+    _pair("time-over-in-a-backoff", "max_wall_clock elapses during a backoff.",
           _a(Backoff), _expires, (Backoff, StopRequested, Request)),
-    _pair("time-over-in-a-tool", "The time of a run is over while a tool runs.",
+    _pair("time-over-in-a-tool", "max_wall_clock elapses while a tool runs.",
           _a(ToolStarted), _expires, (ToolStarted, ToolResult, StopRequested)),
-    _pair("time-over-in-a-reply", "The time of a run is over while the model is waited for.",
+    _pair("time-over-in-a-reply", "max_wall_clock elapses during a model call.",
           _a(Request), _expires, _IN_REPLY),
     _pair("message-during-a-backoff", "The user sends a message during a backoff.",
           _a(Backoff), _a(Queued), (Backoff, Queued, Request), Feature.QUEUE),
@@ -305,35 +307,36 @@ GOALS: tuple[Goal, ...] = (
     _course("steering-and-follow-up", "The user sends a message of each kind in one run.",
             (lambda e: type(e) is Queued and e.queue is Queue.FOLLOW_UP,
              lambda e: type(e) is Queued and e.queue is Queue.STEERING), (Queued,)),
-    _pair("tool-timeout-beside-a-hook-failure", "A hook fails next to a tool that takes too long.",
+    _pair("tool-timeout-beside-a-hook-failure", "A hook fails after a tool has timed out.",
           _late_tool, lambda e: type(e) is Hook and e.result in {"failed", "timed-out"},
           (ToolResult, Hook), Feature.HOOKS),
-    _one("tool-timeout", "A tool takes too long.", _late_tool, (ToolResult,)),
-    _one("hook-fails", "A hook raises.", lambda e: e.result == "failed", (Hook,), Feature.HOOKS),
-    _one("hook-hangs", "A hook takes too long.", lambda e: e.result == "timed-out", (Hook,),
+    _one("tool-timeout", "A tool times out.", _late_tool, (ToolResult,)),
+    _one("hook-fails", "A hook raises an error.", lambda e: e.result == "failed", (Hook,),
          Feature.HOOKS),
-    _one("hook-blocks", "A hook forbids a call.", lambda e: e.result == "blocked", (Hook,),
+    _one("hook-hangs", "A hook times out.", lambda e: e.result == "timed-out", (Hook,),
          Feature.HOOKS),
-    _one("call-renamed", "Two calls have one id, and one gets another.", _a(CallRenamed),
+    _one("hook-blocks", "A hook blocks a call.", lambda e: e.result == "blocked", (Hook,),
+         Feature.HOOKS),
+    _one("call-renamed", "Two calls have the same id, and one is renamed.", _a(CallRenamed),
          (CallRenamed,)),
     _one("call-without-a-tool", "A call is answered without running a tool.",
          lambda e: not e.ran, (Answered,)),
     _pair("cut-off-call", "A reply with a call is cut off.", _a(ToolCall),
           lambda e: type(e) is Finish and e.reason is FinishReason.LENGTH, (ToolCall, Finish)),
-    _pair("stop-with-a-call", "A reply with a call says that it is complete.", _a(ToolCall),
+    _pair("stop-with-a-call", "A reply with a call has the finish reason `stop`.", _a(ToolCall),
           lambda e: type(e) is Finish and e.reason is FinishReason.STOP, (ToolCall, Finish)),
     _pair("lost-after-a-call", "The connection is lost after a call.", _a(ToolCall), _a(Error),
           (ToolCall, Finish, Error)),
     _pair("lost-in-a-text", "A call fails in the middle of its text.", _a(TextDelta), _a(Error),
           (TextDelta, Finish, Error)),
-    _pair("only-thoughts", "A reply has reasoning and nothing else.", _a(ReasoningDelta),
+    _pair("only-thoughts", "A reply has only reasoning.", _a(ReasoningDelta),
           _a(Finish), (ReasoningDelta, TextDelta, ToolCall, Finish, Error, StreamCut)),
-    _one("empty-reply", "A reply is empty, and that is an error.",
+    _one("empty-reply", "A reply is empty, which is an error.",
          lambda e: e.error_class is ErrorClass.EMPTY_REPLY, (Backoff,)),
     _one("missing-calls", "A reply announces calls and has none.",
          lambda e: e.error_class is ErrorClass.MISSING_CALLS, (Backoff,)),
-    _one("broken-stream", "A stream ends without a finish.", _a(StreamCut), (StreamCut,)),
-    _one("model-call-timeout", "A model call takes too long.",
+    _one("broken-stream", "A stream ends without a finish reason.", _a(StreamCut), (StreamCut,)),
+    _one("model-call-timeout", "A model call times out.",
          lambda e: e.error_class is ErrorClass.TIMEOUT and e.fault is not None, (Classified,)),
     _one("burst-of-steps", "A reply reports several steps.", lambda e: e.steps > 1, (Finish,)),
     _pair("overflow-then-compaction", "A context overflow leads to a compaction.",
@@ -342,9 +345,9 @@ GOALS: tuple[Goal, ...] = (
     _course("overflow-after-a-compaction", "The context overflows after it was compacted.",
             (_shortened, lambda e: type(e) is Classified and e.error_class is ErrorClass.OVERFLOW),
             (Compaction, Classified), _COMPACTS),
-    _one("useless-compaction", "A compaction gains nothing.", _gained_nothing, (Compaction,),
-         _COMPACTS),
-    _pair("failed-summary", "The call for a summary fails.", _summary, _a(Error),
+    _one("useless-compaction", "A compaction does not make the context smaller.",
+         _gained_nothing, (Compaction,), _COMPACTS),
+    _pair("failed-summary", "The model call for a summary fails.", _summary, _a(Error),
           (Request, Error, Finish), _COMPACTS),
     _course("retry-after-a-compaction", "A call that follows a compaction is retried.",
             (_shortened, _a(Backoff), _main), (Compaction, Backoff, Request), _COMPACTS),
@@ -357,7 +360,7 @@ GOALS: tuple[Goal, ...] = (
           _a(ToolStarted), _a(Error), (ToolStarted, Finish, Error, Request), Feature.EARLY_TOOLS),
     _one("filtered", "A run ends because the content was filtered.",
          _ends_as(Outcome.CONTENT_FILTERED), (Ended,)),
-    _one("context-limit", "A run ends because its context is too large.",
+    _one("context-limit", "A run ends because its context is too long.",
          _ends_as(Outcome.CONTEXT_LIMIT), (Ended,), _COMPACTS),
     _one("not-retryable", "A run ends with a failure that is not retried.",
          _ends_as(Outcome.FAILED), (Ended,)),

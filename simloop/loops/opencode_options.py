@@ -83,12 +83,12 @@ class OpencodeOptions:
         waits = not self.abort_at_once
         return deviating(
             (True, "bounded-model-calls", "nothing bounds the steps, or the retries of all steps"),
-            (True, "max-steps-per-round-enforced", "a reply is one step, whatever it reports"),
+            (True, "max-steps-per-round-enforced", "the loop counts each reply as one step"),
             (True, "cut-off-replies-force-compaction", "a reply that was cut off ends the run"),
             (
                 True,
                 "no-request-after-an-answer",
-                "a context that an answer has filled is compacted, and the run goes on",
+                "after an answer that fills the context, the loop compacts it and continues",
             ),
             (
                 not self.compact_on_overflow,
@@ -98,7 +98,7 @@ class OpencodeOptions:
             (
                 True,
                 "max-compaction-attempts-enforced",
-                "the steps bound the compactions, if anything does",
+                "only the limit of steps bounds the compactions",
             ),
             (
                 self.compact_without_progress,
@@ -113,43 +113,43 @@ class OpencodeOptions:
             (
                 True,
                 "useless-replies-count-as-errors",
-                "the loop asks again after a finish that is unknown",
+                "the loop sends a further request after an unknown finish reason",
             ),
             (
                 True,
                 "last-message-role",
-                "a note at the step limit, and a reply that goes on, are last",
+                "a note at the step limit, or an unfinished reply, is the last message",
             ),
             (
                 waits,
                 "nothing-starts-after-stop",
-                "an abort is found before the next step, not wherever the run waits",
+                "the loop looks for an abort only before the next step",
             ),
-            (waits, "outcome-matches-stop", "a run may end before it finds that it was aborted"),
+            (waits, "outcome-matches-stop", "a run may end before the loop notices the abort"),
             (
                 True,
                 "no-tools-for-incomplete-replies",
-                "the calls of a reply are run, whatever its finish",
+                "the loop runs the calls of a reply with any finish reason",
             ),
             (
                 waits,
                 "stopped-run-ends-in-time",
-                "an abort waits for the reply, the tools or the backoff",
+                "the loop notices an abort after the reply, the tools or the backoff",
             ),
             (
                 True,
                 "newest-user-message-sent",
-                "the summary of a forced compaction takes the place of a lone prompt",
+                "the summary of a forced compaction replaces a prompt that is the only message",
             ),
             (
                 True,
                 "no-incomplete-replies-in-context",
-                "a reply without a finish goes on, and its text stays",
+                "the loop continues after a reply without a finish reason, and keeps its text",
             ),
             (
                 True,
                 "completed-after-a-complete-reply",
-                "every finish but an unknown one ends the run",
+                "every known finish reason ends the run",
             ),
             (
                 self.keep_failed is KeepFailed.CALLS,
@@ -159,7 +159,7 @@ class OpencodeOptions:
             (
                 not self.calls_go_on,
                 "completed-without-open-calls",
-                "a reply with calls that ends with stop ends the run",
+                "a reply with calls and the finish reason `stop` ends the run",
             ),
         )
 

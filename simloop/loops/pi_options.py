@@ -85,13 +85,13 @@ class PiOptions:
     def deviations(self) -> dict[str, str]:
         """Return the invariants that a loop with these options breaks by design, with reasons."""
         return deviating(
-            (True, "bounded-model-calls", "a run goes on for as long as the model calls tools"),
-            (True, "retryable-failures-retried", "the loop itself has no retry"),
+            (True, "bounded-model-calls", "a run continues while the model calls tools"),
+            (True, "retryable-failures-retried", "the loop has no retry"),
             (True, "max-steps-per-round-enforced", "the loop counts no steps"),
             (
                 True,
                 "cut-off-replies-force-compaction",
-                "a reply that was cut off is one like any other",
+                "the loop treats a reply that was cut off like any other reply",
             ),
             (True, "overflows-force-compaction", "a request that is too long ends the run"),
             (True, "max-compaction-attempts-enforced", "nothing bounds the compactions of a run"),
@@ -103,22 +103,22 @@ class PiOptions:
             (
                 not self.refuse_cut_calls,
                 "no-tools-for-incomplete-replies",
-                "the calls of a reply that ended with length are run",
+                "the loop runs the calls of a reply that was cut off",
             ),
             (
                 bool(self.resend_failed),
                 "no-incomplete-replies-in-context",
-                "a reply that ended without a finish goes into later requests",
+                "later requests contain a reply without a finish reason",
             ),
             (
                 True,
                 "completed-after-a-complete-reply",
-                "a reply without calls completes the run, also one that was cut off",
+                "every reply without calls completes the run, also if it was cut off",
             ),
             (
                 bool(self.terminate),
                 "completed-without-open-calls",
-                "results that ask for the end of the run complete it",
+                "tool results that request the end of the run complete it",
             ),
         )
 

@@ -109,12 +109,12 @@ class ReactOptions:
 
     def deviations(self) -> dict[str, str]:
         """Return the invariants that a loop with these options breaks by design, with reasons."""
-        document = "the document looks at the calls of a reply, and not at its finish"
+        document = "the design ignores the finish reason of a reply"
         return deviating(
             (
                 self.max_rounds is not None,
                 "bounded-model-calls",
-                "the loop has a limit of its own, max_rounds",
+                "the loop has its own limit, max_rounds",
             ),
             (True, "retryable-failures-retried", "the loop has no retry"),
             (True, "cut-off-replies-force-compaction", "the loop never shortens its history"),
@@ -122,13 +122,17 @@ class ReactOptions:
             (
                 True,
                 "max-steps-per-round-enforced",
-                "the loop counts rounds, and not the steps of a reply",
+                "the loop counts rounds instead of the steps of a reply",
             ),
             (True, "no-tools-for-incomplete-replies", document),
             (True, "no-incomplete-replies-in-context", document),
             (True, "completed-after-a-reply", document),
             (True, "completed-after-a-complete-reply", document),
-            (not self.all_calls, "replies-with-calls-kept", "of several calls the first is kept"),
+            (
+                not self.all_calls,
+                "replies-with-calls-kept",
+                "the loop keeps only the first of several calls",
+            ),
         )
 
 

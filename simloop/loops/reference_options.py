@@ -85,77 +85,77 @@ class ReferenceOptions:
             (
                 not (self.drop_unused_text and self.missing_calls_fail),
                 "last-message-role",
-                "text that was cut off, or that announced missing calls, stays in the context",
+                "the context keeps text that was cut off, or that announced missing calls",
             ),
             (
                 not self.refuse_cut_calls,
                 "no-tools-for-incomplete-replies",
-                "the calls of a reply that was cut off are run",
+                "the loop runs the calls of a reply that was cut off",
             ),
             (
                 not self.abort_in_backoff,
                 "nothing-starts-after-stop",
-                "an abort in a backoff is found by the next model call",
+                "the loop notices an abort in a backoff at the next model call",
             ),
             (
                 not self.abort_in_backoff,
                 "outcome-matches-stop",
-                "a run may end before it finds that it was aborted in a backoff",
+                "a run may end before the loop notices an abort in a backoff",
             ),
             (
                 not (self.abort_in_backoff and self.isolate_hooks),
                 "stopped-run-ends-in-time",
-                "an abort waits for the end of a backoff",
+                "the loop notices an abort only after the backoff",
             ),
             (
                 not self.keep_stopped_step,
                 "replies-with-calls-kept",
-                "nothing of a step that is stopped stays in the context",
+                "the context keeps no message of a stopped step",
             ),
             (
                 not self.calls_go_on,
                 "completed-without-open-calls",
-                "a reply with calls that ends with stop ends the run",
+                "a reply with calls and the finish reason `stop` ends the run",
             ),
             (
                 not self.unfinished_fails,
                 "no-incomplete-replies-in-context",
-                "a stream that ends without a finish completes the run, and its text stays",
+                "a stream without a finish reason completes the run, and its text is kept",
             ),
             (
                 not self.unfinished_fails,
                 "completed-after-a-reply",
-                "a stream that ends without a finish completes the run",
+                "a stream without a finish reason completes the run",
             ),
             (
                 not self.unfinished_fails,
                 "completed-after-a-complete-reply",
-                "a finish word for a lost provider completes the run",
+                "a finish reason for a lost provider completes the run",
             ),
             (
                 not self.report_early_end,
                 "message-matches-last-reply",
-                "a run whose last reply has no text ends with a text of the loop",
+                "if the last reply has no text, the run ends with a text of the loop",
             ),
             (
                 not (self.missing_calls_fail and self.empty_reply_fails and self.unfinished_fails),
                 "useless-replies-count-as-errors",
-                "a reply of no use ends the run, or is asked for again as a step",
+                "a useless reply ends the run, or leads to a further step",
             ),
             (
                 not self.overflow_compacts,
                 "overflows-force-compaction",
-                "an overflow is an error like any other",
+                "the loop treats an overflow like any other error",
             ),
             (
                 not self.count_tries,
                 "max-compaction-attempts-enforced",
-                "a compaction counts only if it helps",
+                "the loop counts only compactions that make the context smaller",
             ),
             (
                 not self.bound_bursts,
                 "max-steps-per-round-enforced",
-                "nothing bounds the steps that one reply reports",
+                "the loop does not bound the steps that one reply reports",
             ),
         )
 

@@ -116,7 +116,7 @@ _AT_ONCE = 3
     needs=[Need.AGENT],
 )
 def repeated_retries_wait(subject: Subject) -> Watch:
-    """Two retries at once may help against a lost connection; three in a row are a storm."""
+    """Two immediate retries may help after a lost connection; three in a row do harm."""
     facts, at_once = subject.facts, 0
     while True:
         entry = yield
@@ -162,7 +162,7 @@ def no_retry_of_permanent_failure(subject: Subject) -> Watch:
         )  # fmt: skip
         if same and reply.fault.code != "interrupted" and is_hopeless(reply.fault):
             return (
-                f"request {entry.number} repeats one that failed for good: "
+                f"request {entry.number} repeats one that failed permanently: "
                 f"{reply.fault.message!r:.80} (status {reply.fault.status})"
             )
 

@@ -106,7 +106,7 @@ def _schema_of(facts: Facts, call_id: str, name: str) -> Any:
 
 
 @invariant(
-    "The arguments that a tool gets are valid by its schema, also where a hook has changed them.",
+    "A tool receives arguments that match its schema, also after a hook has changed them.",
     "BUGS.md A10, D11",
     sees=[ToolStarted],
     needs=[Need.MACHINE],
@@ -129,7 +129,7 @@ def arguments_match_schema(subject: Subject) -> Watch:
 
 
 @invariant(
-    "Every call of a whole reply is run, unless it is refused for a reason that the trace shows.",
+    "Every call of a complete reply runs, unless the trace shows a reason for its refusal.",
     "BUGS.md D13, D20, A8",
     sees=[Prompt, StopRequested, Hook, Answered],
     needs=[Need.MACHINE],
@@ -180,7 +180,8 @@ def _seen_of_ends(subject: Subject) -> Iterable[Kind]:
 
 
 @invariant(
-    "The tools of a reply ask for the end of the run exactly if each result of it does.",
+    "The signal after a batch of tools requests the end of the run exactly if each result "
+    "requests it.",
     "BUGS.md D13",
     sees=[Request, Answered, signals.ToolsReturned],
     needs=[Need.MACHINE, Need.SCENARIO],
@@ -231,7 +232,7 @@ def _seen_of_flags(subject: Subject) -> Iterable[Kind]:
 
 
 @invariant(
-    "Where an abort stops a batch, no tool starts after it, and no call begins but the first.",
+    "After an abort that stops a batch, no tool starts, and no call begins except the first one.",
     "BUGS.md D7",
     sees=[Prompt, StopRequested, CallBegun, ToolStarted, Request],
     needs=[Need.MACHINE],
@@ -255,7 +256,7 @@ def no_call_starts_after_abort(subject: Subject) -> Watch:  # noqa: ARG001 - non
 
 
 @invariant(
-    "Each call that an engine sends or runs has an id.", "BUGS.md D14",
+    "Each call that an engine sends or runs has an id that is not empty.", "BUGS.md D14",
     sees=[ToolStarted, Answered],
     needs=[Need.MACHINE],
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Invariants on compactions: why they are tried, what they take away, and what they gain.
+"""Invariants on compactions: their causes, the removed messages, and their sizes.
 
 The context after a compaction is known from the next request. Not here: the messages that are added
 besides (conservation.py). The rule to keep: a scripted context has sizes of its own, so only its
@@ -52,13 +52,13 @@ def compaction_sizes_match_context(subject: Subject) -> Watch:
             gained = last.tokens_after < last.tokens_before
             if entry.signal.shrunk is not gained:
                 sizes = f"from {last.tokens_before} to {last.tokens_after} tokens"
-                return f"the machine is told otherwise than that the context goes {sizes}"
+                return f"the signal does not match a compaction {sizes}"
 
 
 def _wrong_sizes(entry: Compaction, ledger: Ledger) -> str:
     _, tokens = ledger.measured
     if ledger.estimates and ledger.is_sure and not ledger.is_late and entry.tokens_before != tokens:
-        return f"a compaction begins with {tokens} tokens, and says {entry.tokens_before}"
+        return f"a compaction begins with {tokens} tokens, and records {entry.tokens_before}"
     if entry.strategy and entry.tokens_after >= entry.tokens_before and not ledger.restarts:
         return (
             f"{entry.strategy} leaves {entry.tokens_after} tokens of {entry.tokens_before}, "
@@ -86,13 +86,13 @@ def compactions_remove_only_counted_messages(subject: Subject) -> Watch:
         before, after = len(shortened.before), len(shortened.after)
         if before - shortened.removed != after:
             gone = f"{shortened.removed} of {before} messages"
-            return f"{gone} are said to be gone, and {after} are left"
+            return f"{gone} are recorded as removed, and {after} are left"
         rest = _new_messages(shortened)
         if len(rest) > _summaries(shortened) or any(type(m) is not SummaryMessage for m in rest):
-            return f"a message is new, changed or in another place: {rest[0]!r:.80}"
+            return f"a message is new, changed or moved: {rest[0]!r:.80}"
         size = shortened.compactions[-1].tokens_after
         if ledger.estimates and shortened.tokens != size:
-            return f"a compaction leaves {shortened.tokens} tokens, and says {size}"
+            return f"a compaction leaves {shortened.tokens} tokens, and records {size}"
 
 
 def _new_messages(shortened: Shortened) -> list[Message]:
@@ -118,7 +118,7 @@ def _summaries(shortened: Shortened) -> int:
     needs=[Need.MACHINE],
 )
 def compactions_keep_newest_user_message(subject: Subject) -> Watch:
-    """A model that does not see the question answers another one."""
+    """Otherwise the model does not see the question that it must answer."""
     ledger = course_of(subject).ledger
     while True:
         yield
@@ -126,7 +126,7 @@ def compactions_keep_newest_user_message(subject: Subject) -> Watch:
         assert shortened is not None
         newest = _newest_user(shortened.before)
         if newest is not None and _newest_user(shortened.after) != newest:
-            return f"the newest message of the user is gone: {newest.text[:60]!r}"
+            return f"the newest user message is removed: {newest.text[:60]!r}"
 
 
 def _newest_user(messages: Sequence[Message]) -> UserMessage | None:
@@ -158,7 +158,7 @@ def compactions_keep_call_result_pairs(subject: Subject) -> Watch:
             elif type(message) is ToolMessage:
                 results.add(message.call_id)
         if calls != results:
-            return f"a call and its result are parted: {min(calls ^ results)!r}"
+            return f"only one of a call and its result is removed: {min(calls ^ results)!r}"
 
 
 @invariant(
@@ -184,7 +184,7 @@ def _wrong_summary(shortened: Shortened) -> str:
     new = [m for m in _new_messages(shortened) if type(m) is SummaryMessage]
     gone = [m for m in shortened.before if type(m) is SummaryMessage and m not in shortened.after]
     if not new:
-        return "an earlier summary is gone, and no newer one has it" if gone else ""
+        return "an earlier summary is removed, and no newer one replaces it" if gone else ""
     if shortened.summary is None:
         return "a summary is in the context, and the model was not asked for one"
     asked, reply = shortened.summary
@@ -196,7 +196,7 @@ def _wrong_summary(shortened: Shortened) -> str:
         kept = list(shortened.after)
         removed = [m for m in shortened.before if m not in kept]
         if any(m not in asked for m in removed):
-            return "a message is gone that the model was not asked to summarise"
+            return "a removed message is not part of the summary request"
     return ""
 
 
@@ -215,7 +215,7 @@ def compactions_have_a_reason(subject: Subject) -> Watch:
         asked, signal = course.asked[-1], entry.signal
         if not getattr(asked, "forced", False):
             if not (type(signal) is signals.ContextMeasured and signal.over):
-                return "a compaction is tried, and the context is not over its trigger"
+                return "a compaction is tried, and the context does not exceed its trigger"
         elif not _has_overflowed(course):
             return "a compaction is forced, and no reply was cut off and no request too long"
 
@@ -243,7 +243,7 @@ def full_contexts_compacted(subject: Subject, entry: Any) -> str:
         return ""
     asked = course.asked[-1] if course.asked else None
     if type(asked) is not effects.Compact and not _is_spent(course):
-        return "the context is over its trigger, an attempt is left, and none is made"
+        return "the context exceeds its trigger, an attempt is left, and no compaction is tried"
     return ""
 
 
@@ -284,7 +284,7 @@ def _makes_room(subject: Subject) -> str:
     state = course.run.state
     ended = type(state) is Finished and bool(state.limit)
     if type(asked) is not effects.Compact and not ended:
-        return "the context is too long, an attempt is left, and none is made"
+        return "the context is too long, an attempt is left, and no compaction is tried"
     return ""
 
 

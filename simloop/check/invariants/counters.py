@@ -42,7 +42,7 @@ def counters_match_trace(subject: Subject) -> Watch:
             last = _ZERO
         elif kind is Ended:
             if entry.counters != last:
-                return f"the run ends with {_told(entry.counters)}, and had {_told(last)}"
+                return f"the run ends with {_told(entry.counters)}, not with {_told(last)}"
         else:
             signal = type(entry.signal)
             if signal is signals.ModelReplied and facts.reply is not None:
@@ -71,7 +71,7 @@ def _told(counters: Counters | None) -> str:
     needs=[Need.MACHINE],
 )
 def counters_zero_at_run_start(subject: Subject, entry: Any) -> str:
-    """A conversation gives each prompt the whole of its limits."""
+    """Each prompt of a conversation has its full limits."""
     course = course_of(subject)
     run = course.before
     if entry.counters != _ZERO or run is None or _counts(run) != (0, 0, 0):
@@ -94,7 +94,7 @@ def _values(names: Sequence[str]) -> Callable[[object], Any]:
     needs=[Need.MACHINE],
 )
 def counters_never_decrease(subject: Subject) -> Watch:
-    """A counter that is said to reset may fall."""
+    """A counter that is declared to reset may decrease."""
     course = course_of(subject)
     judged = [*_declared(course.machine).values()]
     values = _values([bound.counter for bound in judged])
@@ -143,14 +143,14 @@ def every_attempt_counted(subject: Subject) -> Watch:
             asked, cost = course.asked, run.error_count - before.error_count
             if asked and type(asked[-1]) is effects.Backoff:
                 if cost != 1:
-                    return f"a retry costs {cost} errors"
+                    return f"a retry increases the errors by {cost}"
             elif cost > 0 and type(run.state) is not Finished:
-                return f"{NAMES[type(entry.signal)]} costs an error, and no retry follows"
+                return f"{NAMES[type(entry.signal)]} increases the errors, and no retry follows"
         counters = entry.counters
         if of_turns:
             steps, turn = run.total_steps - before.total_steps, type(entry.signal) in _TURNS
             if steps != turn and before.total_steps < bounds["max_steps"].at:
-                return f"{NAMES[type(entry.signal)]} costs {steps} steps"
+                return f"{NAMES[type(entry.signal)]} increases the steps by {steps}"
         elif values(run) != values(counters):
             if "max_steps" in bounds and run.total_steps != counters.total_steps:
                 steps = run.total_steps
@@ -171,7 +171,7 @@ _COUNTED = {"max_steps": "total_steps", "max_compaction_attempts": "compaction_a
     needs=[Need.MACHINE],
 )
 def useless_replies_count_as_errors(subject: Subject, _: Any) -> str:
-    """Without a cost a model that says nothing keeps the loop going."""
+    """Otherwise a model that sends empty replies keeps the loop running."""
     course = course_of(subject)
     before, run = course.before, course.run
     if before is None or run is None:
@@ -180,7 +180,7 @@ def useless_replies_count_as_errors(subject: Subject, _: Any) -> str:
     if type(state) is not ClosingStep or not _is_useless(state.reply):
         return ""
     if run.error_count != before.error_count + 1 and _counts_errors(course.machine):
-        return f"a reply that {_why(state.reply)} costs no error"
+        return f"a reply that {_why(state.reply)} is not counted as an error"
     return ""
 
 
@@ -212,7 +212,7 @@ def _why(reply: ReplyFacts) -> str:
     needs=[Need.MACHINE],
 )
 def limits_enforced(subject: Subject, entry: Any) -> str:
-    """Not one try later than the bound says."""
+    """The limit is exact: no attempt beyond it is made."""
     course = course_of(subject)
     wrong = _wrong_bounds(course) if type(entry.signal) is signals.Began else ""
     if wrong or course.run is None:
@@ -237,7 +237,7 @@ def _wrong_bounds(course: Course) -> str:
     needs=[Need.MACHINE],
 )
 def limits_not_enforced_early(subject: Subject) -> Watch:
-    """Not one try earlier than the bound says, and not in silence."""
+    """The limit is exact: no attempt below it is refused."""
     course = course_of(subject)
     bounds = {**getattr(course.machine, "thresholds", {}), **course.machine.bounds}
     while True:

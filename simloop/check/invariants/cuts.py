@@ -30,8 +30,9 @@ def _unless_scripted(*kinds: Kind) -> Callable[[Subject], tuple[Kind, ...]]:
 
 
 @invariant(
-    "A compaction takes away exactly the turns that its policy names: all but the newest "
-    "keep_turns, or the oldest until the target is reached; a forced one keeps the newest turn.",
+    "A compaction removes exactly the turns that its policy selects: all but the newest "
+    "keep_turns, or the oldest until the target is reached; a forced one keeps the newest "
+    "turn.",
     "BUGS.md B10, B12, ARCHITECTURE.md",
     sees=[Shortened, Ended],
     needs=[Need.MACHINE],
@@ -96,8 +97,8 @@ def _left(
 
 
 @invariant(
-    "A compaction asks for a summary exactly if its policy says so, and uses one that is whole and "
-    "shorter than what it replaces.",
+    "A compaction requests a summary exactly if its policy requires one, and uses a summary "
+    "that is complete and shorter than the messages that it replaces.",
     "BUGS.md B4, B11, B14",
     sees=[Prompt, Request, Compaction],
     needs=[Need.MACHINE],

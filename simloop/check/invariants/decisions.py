@@ -44,7 +44,7 @@ def answers_complete_runs(subject: Subject, entry: Any) -> str:
         return ""  # the user has said something more
     state = course.run.state
     if type(state) is Finished and state.outcome is not Outcome.COMPLETED:
-        return f"the run ends as {state.outcome} after a whole answer"
+        return f"the run ends as {state.outcome} after a complete answer"
     return ""
 
 
@@ -64,7 +64,7 @@ def no_request_after_an_answer(subject: Subject) -> Watch:
         kind = type(entry)
         if kind is Request:
             if answered and entry.purpose == "main":
-                return f"request {entry.number} is sent after a whole answer"
+                return f"request {entry.number} is sent after a complete answer"
         elif kind is not Transition:
             answered = False
         elif not answered:
@@ -94,7 +94,7 @@ def no_completion_with_queued_messages(subject: Subject) -> Watch:
         if waits and has_queue and course.run is not None:
             state = course.run.state
             if type(state) is Finished and state.outcome is Outcome.COMPLETED:
-                return "the run is completed, and a message of the user waits"
+                return "the run is completed, and a user message is queued"
 
 
 @invariant(
@@ -107,7 +107,7 @@ def taken_messages_are_sent(subject: Subject, entry: Any) -> str:
     """A message that no request has is answered by nobody."""
     ledger = course_of(subject).ledger
     if entry.outcome is Outcome.COMPLETED and ledger.unsent:
-        return "the run is completed, and a message of the user was taken and not sent"
+        return "the run is completed, and a user message was taken and not sent"
     return ""
 
 
@@ -125,7 +125,7 @@ def follow_ups_taken_at_run_end(subject: Subject, _: Any) -> str:
         return ""
     for effect in course.asked:
         if type(effect) is effects.TakeQueued and effect.queue is Queue.FOLLOW_UP:
-            return "a follow-up is taken while the model works with its tools"
+            return "a follow-up message is taken before the results of tools are sent"
     return ""
 
 
@@ -151,7 +151,7 @@ def model_calls_increase_a_counter(subject: Subject) -> Watch:
             run = course.run
             spent = [getattr(run, counter) for counter in counters]
             if ends and spent == last:
-                return "a model call follows another one, and nothing was spent between them"
+                return "a model call follows another one, and no counter increased between them"
             last = spent
 
 
@@ -169,5 +169,5 @@ def counters_reset_after_reply(subject: Subject) -> Watch:
         yield
         for name in names:
             if getattr(course.run, name):
-                return f"{name} is {getattr(course.run, name)} after a whole reply"
+                return f"{name} is {getattr(course.run, name)} after a complete reply"
     return ""

@@ -1,7 +1,7 @@
-"""Invariants on a machine and its engine: each effect is carried out once and answered truly.
+"""Invariants on a machine and its engine: effects run once, and signals state the facts.
 
 Not here: counters, waits, hooks and compactions, which have files of their own. The rule to keep:
-the trace alone says that an effect was carried out; the word of the engine is not taken for it.
+the trace is the only evidence that an effect was performed.
 """
 
 from collections.abc import Mapping
@@ -48,7 +48,7 @@ _TRACES: Mapping[object, tuple[type[Effect], str]] = {
     "summary": (effects.Compact, "a request for a summary"),
     entries.Compaction: (effects.Compact, "a compaction"),
     entries.Backoff: (effects.Backoff, "a wait before a retry"),
-    entries.Classified: (effects.CallModel, "a judgement of a failed call"),
+    entries.Classified: (effects.CallModel, "a classification of a failed call"),
 }
 """The entries of which each leaves the trace of one effect, at most once."""
 _REPLIED, _FAILED = signals.ModelReplied, signals.ModelFailed
@@ -117,11 +117,11 @@ def _missing(signal: type[Signal], since: Mapping[object, int]) -> str:
     """Return the trace that the effect before `signal` has not left, if one is missing."""
     if signal is _REPLIED:
         if entries.Classified in since:
-            return "the reply being a whole one: it was judged as failed"
+            return "a complete reply: it was classified as failed"
         return "" if entries.Request in since else "a request"
     if signal is _FAILED:
         if entries.Classified not in since:
-            return "a judgement of the failure"
+            return "a classification of the failure"
         return "" if entries.Request in since else "a request"
     if signal is signals.CallBlocked:
         return "the call being blocked: a request was sent" if entries.Request in since else ""
@@ -169,18 +169,18 @@ def reply_signal_matches_reply(subject: Subject, entry: Any) -> str:
     signal = entry.signal
     reply = facts.reply
     if reply is None or reply.fault is not None or not reply.is_closed:
-        return "the machine is told of a reply that did not come to its end"
+        return "a signal reports a reply that did not end"
     finish = reply.finish or FinishReason.INTERRUPTED
     if signal.finish is not finish and (plain or signal.finish is not FinishReason.OTHER):
-        return f"the reply ended with {finish}, and the machine is told {signal.finish}"
+        return f"the reply ended with {finish}, and the signal states {signal.finish}"
     text = any(piece and not piece.isspace() for piece in reply.pieces)
     if signal.text is not text:
-        return f"the reply has {'' if text else 'no '}text, and the machine is told otherwise"
+        return f"the reply has {'' if text else 'no '}text, and the signal states the opposite"
     calls = bool(reply.calls)
     if signal.calls is not calls and not (signal.calls and course.ledger.tries):
-        return f"the reply has {len(reply.calls)} calls, and the machine is told otherwise"
+        return f"the reply has {len(reply.calls)} calls, and the signal states the opposite"
     if signal.steps != max(1, reply.steps):
-        return f"the reply reports {reply.steps} steps, and the machine is told {signal.steps}"
+        return f"the reply reports {reply.steps} steps, and the signal states {signal.steps}"
     return ""
 
 
@@ -205,10 +205,12 @@ def context_signal_matches_context(subject: Subject) -> Watch:
         if not ledger.is_sure or ledger.is_late or (not over and not signal.over):
             continue
         if signal.over and not over:
-            return f"the context of {tokens} tokens in {count} messages is said to be over"
+            size = f"{tokens} tokens in {count} messages"
+            return f"the context of {size} is reported as over the trigger"
         if ledger.is_known and signal.over is not ledger.may_shrink(policy.keep_turns):
             told, may = ("over", "nothing") if signal.over else ("within", "something")
-            return f"the context of {tokens} tokens is said to be {told}, and {may} may be removed"
+            size = f"the context of {tokens} tokens"
+            return f"{size} is reported as {told} the trigger, and {may} can be removed"
 
 
 def _is_over(policy: Compaction, tokens: int, count: int) -> bool:
@@ -236,9 +238,9 @@ def queue_signal_matches_queue(subject: Subject) -> Watch:
         for queue, said in ((Queue.STEERING, signal.steering), (_FOLLOW_UP, signal.follow_up)):
             waits = [each for each in ledger.waited if each.queue is queue]
             if said and not waits:
-                return f"the machine is told of a {queue} message, and none waits"
+                return f"a signal reports a {queue} message, and none is queued"
             if not said and waits and (waits[0].at_ns < entry.at_ns or waits[0].seq < begun):
-                return f"a {queue} message waits, and the machine is not told"
+                return f"a {queue} message is queued, and the signal does not report it"
 
 
 _FOLLOW_UP = Queue.FOLLOW_UP
@@ -294,22 +296,21 @@ def stop_signals_match_stops(subject: Subject) -> Watch:
             told, before = type(entry.signal), course.rounds - 1
             cause, name = _CAUSES.get(told, (None, ""))
             if cause is not None and cause not in stops and done.get(cause) != before:
-                return f"the machine is told of {name}, and there is none"
+                return f"a signal reports {name} that did not occur"
             last = course.rounds if told is _REPLIED else before  # a reply begins no round
             forbids = done.get("before_llm_call") == last and told in _REPLIES
             if (forbids or done.get("hook") == last) and told in _GOING_ON:
-                return f"a hook forbade to go on, and the machine is told {NAMES[told]}"
+                return f"a hook ended the step, and the machine receives {NAMES[told]}"
             if told is signals.ToolsReturned and type(course.pending) is effects.RunTools:
                 was = done.get("before_tool_call") == before
                 if entry.signal.blocked is not was and StopCause.ABORT not in stops:
-                    return (
-                        f"a call was {'' if was else 'not '}blocked: the machine is told otherwise"
-                    )
+                    blocked = "blocked" if was else "not blocked"
+                    return f"a call was {blocked}, and the signal states the opposite"
 
 
 _CAUSES: Mapping[type[Signal], tuple[object, str]] = {
     signals.AbortRequested: (StopCause.ABORT, "an abort"),
-    signals.WallClockExpired: (StopCause.WALL_CLOCK, "the end of the time"),
+    signals.WallClockExpired: (StopCause.WALL_CLOCK, "a timeout"),
     signals.HookFailed: ("hook", "a failed hook that ends the run"),
     signals.CallBlocked: ("before_llm_call", "a blocked model call"),
 }
@@ -344,7 +345,7 @@ def end_matches_machine(subject: Subject) -> Watch:
             finished = None
         elif type(entry) is Transition:
             if finished is not None and not course.noted:
-                return f"{NAMES[type(entry.signal)]} is given to a machine that has finished"
+                return f"a finished machine receives {NAMES[type(entry.signal)]}"
             state = None if course.run is None else course.run.state
             finished = state if type(state) is Finished else None
         else:
@@ -378,4 +379,4 @@ def _wrong_message(entry: Ended, end: effects.EndRun, course: Course) -> str:
     first, _, last = told.partition("\0")
     if entry.message.startswith(first) and entry.message.endswith(last):
         return ""
-    return f"the user is told {entry.message[:60]!r}, and must be told {told[:60]!r}"
+    return f"the message of the run is {entry.message[:60]!r}, not {told[:60]!r}"

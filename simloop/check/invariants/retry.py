@@ -57,7 +57,7 @@ def backoff_matches_policy(subject: Subject) -> Watch:
             policy = settings.retry
             asked = asked and (not isinstance(policy, StatusRetry) or policy.honours_retry_after)
             if entry.retry_after is not asked:
-                return f"the wait is said {'not ' if asked else ''}to be what the provider asks for"
+                return f"the wait is recorded as {'not ' if asked else ''}taken from Retry-After"
 
 
 def _fault(judged: Classified | None, course: Course) -> Fault | None:
@@ -94,7 +94,7 @@ def backoff_lasts_as_recorded(subject: Subject) -> Watch:  # noqa: ARG001 - it n
             signal = type(entry.signal)
             if signal is signals.BackoffElapsed:
                 if entry.at_ns != until_ns:
-                    return f"a wait ends {_ms(entry.at_ns - until_ns)} later than it is said to"
+                    return f"a wait ends {_ms(entry.at_ns - until_ns)} later than recorded"
                 elapsed = True
             elif signal in ENDS_FROM_OUTSIDE:
                 until_ns = None
@@ -182,28 +182,24 @@ def failure_class_matches_policy(subject: Subject) -> Watch:
             judged = entry
             fault = _fault(entry, course)
             if fault is None:
-                return "a failure is judged, and there was none"
+                return "a failure is classified, and no failure occurred"
             wrong = _misjudged(policy, fault, entry)
             if wrong:
                 return wrong
         elif judged is not None:
             signal = entry.signal
             if (signal.error, signal.retryable) != (judged.error_class, judged.retryable):
-                return (
-                    f"the failure is {judged.error_class}, and the machine is told {signal.error}"
-                )
+                return f"the failure is {judged.error_class}, and the signal states {signal.error}"
 
 
 def _misjudged(policy: RetryPolicy, fault: Fault, entry: Classified) -> str:
     error = policy.classify(fault)
     if entry.error_class is not error:
-        return (
-            f"the failure {fault.message[:40]!r} is {error}, and is judged as {entry.error_class}"
-        )
+        return f"the failure {fault.message[:40]!r} is {error}, not {entry.error_class}"
     if isinstance(policy, ExponentialBackoff):
         known = _classes(fault)
         if known is not None and error not in known:
-            return f"the failure {fault.status} {fault.code} is judged as {error}"
+            return f"the failure {fault.status} {fault.code} is classified as {error}"
         heals = error in _HEALS
     else:
         heals = policy.retryable(error)
@@ -270,11 +266,11 @@ def only_retryable_failures_retried(subject: Subject, entry: Any) -> str:
     signal = entry.signal
     if type(signal) is signals.ModelFailed:
         if not signal.retryable:
-            return f"a call is tried again after {signal.error}, which is not retryable"
+            return f"a call is retried after {signal.error}, which is not retryable"
     elif type(signal) is signals.StepClosed and course.before is not None:
         reply = getattr(course.before.state, "reply", None)
         if reply is not None and reply.text and reply.finish is FinishReason.STOP:
-            return "a call is tried again after a reply that has text and ended by itself"
+            return "a call is retried after a reply with text and a normal end"
     return ""
 
 

@@ -43,7 +43,7 @@ def nothing_starts_after_stop(subject: Subject) -> Watch:
             stop = None
         elif stop is not None:
             what = f"request {entry.number} is sent" if kind is Request else "a tool starts"
-            return f"{what} after the run was to stop ({stop.cause}, entry {stop.seq})"
+            return f"{what} after the run was stopped ({stop.cause}, entry {stop.seq})"
 
 
 @invariant(
@@ -59,7 +59,7 @@ def stopped_run_ends_in_time(subject: Subject, entry: Any) -> str:
     tools = {} if subject.scenario is None else subject.scenario.tools
     grace_ns = GRACE_NS + max((tool.outlives_cancel or 0 for tool in tools.values()), default=0)
     late_ns = entry.at_ns - stop.at_ns
-    return f"the run ends {late_ns / 1e6:g} ms after it was to stop" if late_ns > grace_ns else ""
+    return f"the run ends {late_ns / 1e6:g} ms after the stop" if late_ns > grace_ns else ""
 
 
 @invariant(
@@ -82,8 +82,8 @@ def outcome_matches_stop(subject: Subject) -> Watch:
         elif not stops:
             reply = facts.reply
             if entry.outcome in _CAUSES and (reply is None or reply.fault is None):
-                return f"the run ends as {entry.outcome}, and nobody asked it to stop"
+                return f"the run ends as {entry.outcome}, and no stop was requested"
         elif _ends_the_run(subject, stops[0]) and entry.outcome not in {
             _STOPPED[stop.cause] for stop in stops
         }:
-            return f"the run was to stop ({stops[0].cause}), and ends as {entry.outcome}"
+            return f"the run was stopped ({stops[0].cause}), and ends as {entry.outcome}"

@@ -70,7 +70,7 @@ DECLARED: list[tuple[Invariant, Recording, str]] = [
     (
         no_retry_of_permanent_failure,
         asked().failed(402).after(1).request([GO]),
-        "repeats one that failed for good",
+        "repeats one that failed permanently",
     ),
     (agent_respects_its_limits, failing(3, 1), "0 steps and 3 errors; the agent declares max_err"),
     (agent_respects_its_limits, looking(2), "2 steps and 0 errors; the agent declares max_steps=2"),

@@ -16,7 +16,7 @@ from simloop.messages import Outcome, StopCause, UserMessage
 from simloop.virtual.timeouts import GRACE_MS
 
 GO = UserMessage("Go.")
-STOPPED = "after the run was to stop"
+STOPPED = "after the run was stopped"
 
 
 def stopped(cause: StopCause = StopCause.ABORT) -> Recording:
@@ -31,7 +31,7 @@ def stopped(cause: StopCause = StopCause.ABORT) -> Recording:
         (
             stopped_run_ends_in_time,
             stopped().after(GRACE_MS / 1000 + 0.001).ended(Outcome.ABORTED),
-            "the run ends 251 ms after it was to stop",
+            "the run ends 251 ms after the stop",
         ),
         (outcome_matches_stop, stopped().ended(), "(abort), and ends as completed"),
         (
@@ -42,7 +42,7 @@ def stopped(cause: StopCause = StopCause.ABORT) -> Recording:
         (
             outcome_matches_stop,
             Recording().prompt().ended(Outcome.TIMED_OUT),
-            "nobody asked it to stop",
+            "no stop was requested",
         ),
     ],
 )
