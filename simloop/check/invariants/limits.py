@@ -5,10 +5,12 @@ Not here: the limits of tools (tool_runs.py) and of hooks (hooks.py), and those 
 progress moves it.
 """
 
-from simloop.check.invariants.invariant import Need, Watch, invariant
+from collections.abc import Iterable
+
+from simloop.check.invariants.invariant import Kind, Need, Watch, invariant
 from simloop.check.invariants.machine import course_of
 from simloop.check.invariants.subject import Subject
-from simloop.kernel.policies import ToolStart
+from simloop.kernel.policies import OnHookFailure, ToolStart
 from simloop.messages import StopCause
 from simloop.trace.entries import (
     Classified,
@@ -16,6 +18,7 @@ from simloop.trace.entries import (
     Ended,
     Error,
     Finish,
+    Hook,
     Prompt,
     Request,
     StopRequested,
@@ -72,14 +75,25 @@ def model_call_timeouts(subject: Subject) -> Watch:
             return f"reply {number} begins after {waited} ns, and must begin within {first_ns} ns"
 
 
+def _seen_of_time(subject: Subject) -> Iterable[Kind]:
+    """Leave out hooks whose failure does not end a run."""
+    settings = subject.settings
+    fails = settings is not None and settings.hook_isolation.on_failure is OnHookFailure.FAIL_RUN
+    return (Prompt, StopRequested, Ended, *((Hook,) if fails else ()))
+
+
 @invariant(
     "A run is stopped when max_wall_clock has elapsed, and not earlier.",
     "BUGS.md A14, C1",
-    sees=[Prompt, StopRequested, Ended],
+    sees=[Prompt, StopRequested, Hook, Ended],
     needs=[Need.SCENARIO],
+    narrow=_seen_of_time,
 )
 def max_wall_clock_enforced(subject: Subject) -> Watch:
-    """Counted from the prompt, whatever the run waits for. The limit is the scenario's."""
+    """Counted from the prompt, whatever the run waits for. The limit is the scenario's.
+
+    A run that is stopped, or that a failed hook ends, may wait for its tools to be cancelled.
+    """
     scenario = subject.scenario
     assert scenario is not None
     most_ms = scenario.limits.max_wall_clock_ms
@@ -97,5 +111,7 @@ def max_wall_clock_enforced(subject: Subject) -> Watch:
                 most_ms is None or took_ns < most_ms * _NS_PER_MS
             ):
                 return f"the run is stopped after {took_ns} ns, and may take {most_ms} ms"
+        elif kind is Hook:
+            is_stopped = is_stopped or entry.result not in ("ok", "blocked")
         elif most_ms is not None and took_ns > most_ms * _NS_PER_MS and not is_stopped:
             return f"the run takes {took_ns} ns, and may take {most_ms} ms"

@@ -77,6 +77,16 @@ RIGHT = {
         model: [{call: {read: {}}, times: 4}, {say: Done., times: always}]
         summaries: [{say: They read., times: always}]
     """,
+    "a hook ends a run that then waits, past its time, for a tool to be cancelled": """
+        loop: opencode
+        loops: {opencode: {parallel: true}}
+        limits: {max_wall_clock: 1ms}
+        hook_isolation: {on_failure: fail-run}
+        prompt: Go.
+        tools: {read: {takes: 1s, outlives_cancel: 200ms}, shell: {}}
+        hooks: [{at: before_tool_call, tool: shell, raises: ""}]
+        model: [{call: {read: {}, shell: {}}}]
+    """,
     "a reply that reports more steps is one of the steps that opencode enforces": """
         loop: opencode
         loops: {opencode: {steps: enforce}}
