@@ -27,7 +27,7 @@ def seed_of(settings: CampaignSettings, number: int) -> int:
 
 
 def play_chunk(settings: CampaignSettings, number: int) -> ChunkResult:
-    """Search for `settings.runs_per_chunk` runs and return what they have found."""
+    """Search for `settings.runs_per_chunk` runs and return the result."""
     search = Search(
         settings.loop,
         seed=seed_of(settings, number),

@@ -1,4 +1,4 @@
-"""Coverage: what a run has reached, as a set of small values.
+"""Coverage: the events that a run has reached, as a set of small values.
 
 For a machine these are the pairs of consecutive edges of its map, each with the way in which the
 newest reply ended; for an agent the pairs of consecutive entries at the boundary.
@@ -38,7 +38,7 @@ _DETAILS: dict[type, Callable[[Any], object]] = {
 
 
 class Coverage:
-    """What the runs of a search have reached. `edges` are those of the machine's map."""
+    """The coverage of the runs of a search. `edges` are the edges of the machine's map."""
 
     def __init__(self, *, has_engine: bool) -> None:
         self._read = self._pairs_of_edges if has_engine else self._pairs_of_entries
@@ -46,7 +46,7 @@ class Coverage:
         self.edges: set[TakenEdge] = set()
 
     def add(self, record: Iterable[AnyEntry]) -> bool:
-        """Add a run, and return whether it reached something new."""
+        """Add a run, and return whether it increases the coverage."""
         before = len(self.reached)
         self._read(record)
         return len(self.reached) > before

@@ -68,7 +68,7 @@ def queued_of(at: int, after: str, nth: int, number: int, later: bool) -> Queued
 
 
 class Weights(NamedTuple):
-    """What the scripts of one family are made of; see `weights_of_family`."""
+    """The weights of the variants in the scripts of one family; see `weights_of_family`."""
 
     on: frozenset[str]
     contents: Sequence[int]
@@ -84,7 +84,7 @@ class Weights(NamedTuple):
 
 
 def weights_of_family(choices: Choices, abilities: Abilities, arm: Arm) -> Weights:
-    """Return what the scripts of a new family are made of."""
+    """Return the weights of the variants in the scripts of a new family."""
     lacks = abilities.lacks
     left_out = {"abort"} if Feature.ABORT in lacks else set()
     if not abilities.ends:

@@ -25,7 +25,7 @@ _WAIT_MS = 4_000
 
 
 class Abilities(NamedTuple):
-    """What a loop can be given: `lacks` has the features that it does not have.
+    """The abilities of a loop: `lacks` has the features that the loop does not support.
 
     `has_engine` is false for an agent. `ends` is true if the loop declares that it ends whatever
     the model does: then a model that never comes to an end is worth a try. `hook_timeout_ms` is
@@ -57,7 +57,7 @@ _OPTIONS: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "pi": ({}, {"steering": "all"}, {"follow_up": "all"}, {"parallel": True}),
     "react": ({}, {"max_rounds": 1}, {"max_rounds": 2}),
 }
-"""Options of the bundled designs that change what a run does, and not which rules it keeps."""
+"""Options of the bundled designs that change a run, but not the invariants that it has."""
 
 FEATURES = (*_OF_POLICIES, "hooks", "tools", "slow tools", "history", "system prompt")
 """The features of settings; a family has some of them."""

@@ -1,7 +1,7 @@
-"""Swarms: which variants are on in a family of worlds, and how probable each is.
+"""Swarms: the variants that a family of worlds enables, with their weights.
 
-Faults that were all equally probable would hide what only a cluster of a few shows. So a family
-switches some variants off completely, and gives the others very different weights: the size of the
+If all faults were equally probable, a cluster of a few faults would be rare. So a family disables
+some variants completely, and gives the others very different weights: the size of the
 subset is uniform, and the weights are 1 to 100, as in TigerBeetle's simulator.
 
 Not here: the variants (replies.py, settings.py). The rule to keep: the first variant of a list is
@@ -17,12 +17,12 @@ _HEAVIEST = 100
 
 
 class Arm(StrEnum):
-    """A way to search; each has what the one before it has."""
+    """A search method; each one adds to the one before it."""
 
     UNIFORM = "uniform"  # every variant is on and equally probable; the loop has its own settings
     SWARM = "swarm"  # some variants are on, with different weights
     LIMITS = "limits"  # limits, policies and settings are drawn, too
-    STEERED = "steered"  # worlds that reach something new are changed a little and tried again
+    STEERED = "steered"  # worlds that increase the coverage are varied and played again
 
 
 def weights_of(choices: Choices, variants: int, arm: Arm, *, most: int | None = None) -> list[int]:

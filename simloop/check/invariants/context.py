@@ -1,4 +1,4 @@
-"""Invariants on the context: what the requests of a conversation hold of all that was said.
+"""Invariants on the context: the messages in the requests of a conversation.
 
 The law behind them: a message enters the context once, as it was said, and leaves it only by a
 compaction. Not here: pairs of calls and results (requests.py) and the work of a compaction. The
@@ -185,7 +185,7 @@ def _told(subject: Subject, why: Callable[[ReceivedReply], bool]) -> Watch:
     sees=[StopRequested, HookFailed, ModelFailed, Backoff, Request],
 )
 def no_failed_replies_in_context(subject: Subject) -> Watch:
-    """A retry begins anew: its reply takes the place of what had come before the failure."""
+    """The reply to a retry replaces the parts that arrived before the failure."""
     return _told(subject, lambda reply: reply.fault is not None)
 
 

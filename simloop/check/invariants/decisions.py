@@ -104,7 +104,7 @@ def no_completion_with_queued_messages(subject: Subject) -> Watch:
     needs=[Need.MACHINE],
 )
 def taken_messages_are_sent(subject: Subject, entry: Any) -> str:
-    """A message that no request has is answered by nobody."""
+    """The model cannot answer a message that no request contains."""
     ledger = course_of(subject).ledger
     if entry.outcome is Outcome.COMPLETED and ledger.unsent:
         return "the run is completed, and a user message was taken and not sent"

@@ -1,4 +1,4 @@
-"""Invariants on the end of a run: it says truly how the run went, and what the model said last.
+"""Invariants on the end of a run: its outcome and its text match the replies of the model.
 
 Not here: stops from outside (stop.py) and the limits that a machine names. The rule to keep: an
 agent may end with words of its own, which simloop does not judge; it may not pass off an early end
@@ -81,7 +81,7 @@ def completed_after_a_complete_reply(subject: Subject, entry: Ended) -> str:
     sees=[Ended],
 )
 def completed_without_open_calls(subject: Subject, entry: Ended) -> str:
-    """Whatever the finish reason is."""
+    """The finish reason does not matter."""
     return _completed(
         subject, entry, lambda reply: "its last reply calls tools" if reply and reply.calls else ""
     )
@@ -129,7 +129,7 @@ def run_text_matches_last_reply(subject: Subject) -> Watch:
     needs=[Need.MACHINE],
 )
 def message_matches_last_reply(subject: Subject, entry: Any) -> str:
-    """It is what the user reads."""
+    """The user reads this message."""
     facts = subject.facts
     reply = facts.reply
     if entry.outcome is Outcome.COMPLETED and reply is not None and entry.message != reply.text:

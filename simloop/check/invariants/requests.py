@@ -1,4 +1,4 @@
-"""Invariants on each request as it was sent: what a provider accepts.
+"""Invariants on each request as it was sent: the rules of providers for messages.
 
 Not here: what a request must hold of the conversation so far (context.py). The rule to keep: a
 request is judged by its messages alone, so each of these holds for every agent.
@@ -53,7 +53,7 @@ def adjacent_results(subject: Subject, entry: Request) -> str:
     "The results of a reply are sent in the order of its calls.", "BUGS.md D21", sees=[Request]
 )
 def results_in_call_order(_: Subject, entry: Any) -> str:
-    """In whatever order the tools ended."""
+    """The order in which the tools ended does not matter."""
     places: dict[str, int] = {}
     last = -1
     for message in entry.added:

@@ -172,7 +172,7 @@ def _useless(course: Course) -> ErrorClass | None:
     needs=[Need.MACHINE],
 )
 def failure_class_matches_policy(subject: Subject) -> Watch:
-    """Rate limit, overflow, quota and the others are told apart alike wherever they come from."""
+    """Equal failures have equal classes, at every place where they occur."""
     course = course_of(subject)
     policy = course.settings.retry
     judged: Classified | None = None
@@ -224,7 +224,7 @@ _BY_CODE = {
     "billing_error": ErrorClass.QUOTA,
     "context_length_exceeded": ErrorClass.OVERFLOW,
 }
-"""The codes that tell the class whatever the status is."""
+"""The codes that determine the class for every status."""
 _THROTTLED = re.compile(r"rate limit|too many requests|per minute", re.IGNORECASE)
 _LIMITED = (ErrorClass.RATE_LIMIT, ErrorClass.QUOTA, ErrorClass.OVERFLOW)
 _DOWN = (ErrorClass.SERVER, ErrorClass.QUOTA, ErrorClass.OVERFLOW)
@@ -241,7 +241,7 @@ _BY_STATUS = {
     503: _BUSY,
     529: _BUSY,
 }
-"""The classes that a failure with a status may have, whatever else it says."""
+"""The classes that a failure with this status may have."""
 _HEALS = frozenset(
     {
         ErrorClass.RATE_LIMIT,
