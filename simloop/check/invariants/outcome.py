@@ -11,7 +11,7 @@ from typing import Any
 from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
 from simloop.messages import FinishReason, Outcome
-from simloop.trace.entries import Ended, Prompt, Request
+from simloop.trace.entries import Ended, Hook, Prompt, Request
 from simloop.trace.facts import ReceivedReply
 
 _CUT = frozenset(
@@ -135,3 +135,34 @@ def message_matches_last_reply(subject: Subject, entry: Any) -> str:
     if entry.outcome is Outcome.COMPLETED and reply is not None and entry.message != reply.text:
         return f"the message is {entry.message!r:.80}, and the last reply {reply.text!r:.80}"
     return ""
+
+
+@invariant(
+    "The message of a run that a hook has blocked, or that a failed call has ended, names the "
+    "reason.",
+    "BUGS.md E8, D16",
+    sees=[Prompt, Hook, Ended],
+    needs=[Need.MACHINE],
+)
+def message_names_cause(subject: Subject) -> Watch:
+    """In the words of the hook or of the provider, unless the loop tells the model's last text."""
+    facts = subject.facts
+    reasons: list[str] = []
+    while True:
+        entry = yield
+        kind = type(entry)
+        if kind is Prompt:
+            reasons = []
+        elif kind is Hook:
+            if entry.result != "ok" and entry.detail:
+                reasons.append(entry.detail)
+        else:
+            reply = facts.reply
+            if reply is not None and reply.text and reply.text == entry.message:
+                continue
+            if entry.outcome is Outcome.FAILED and reply is not None and reply.fault is not None:
+                reasons.append(reply.fault.message)
+            elif entry.outcome is not Outcome.BLOCKED:
+                continue
+            if reasons and not any(reason in entry.message for reason in reasons):
+                return f"the user is told {entry.message!r:.80}, and the reason is {reasons[-1]!r}"

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from simloop.check.invariants.invariant import Need, Watch, invariant
+from simloop.check.invariants.scripted import expected_text
 from simloop.check.invariants.subject import Subject
 from simloop.escape import writable
 from simloop.kernel.policies import Conversion, ToolOrder, ToolStart
@@ -282,9 +283,7 @@ def scripted_results(subject: Subject) -> Watch:
                 f"the tool of call {entry.call_id!r} returns {entry.text!r:.80} as "
                 f"{'an error' if entry.is_error else 'no error'}"
             )
-        expected = tool.returns
-        says = not fails and tool.returns_chars is None and isinstance(expected, str)
-        if says and entry.text != writable(expected):
+        if entry.text != writable(expected_text(tool)):
             return f"the tool of call {entry.call_id!r} returns {entry.text!r:.80}"
 
 
