@@ -125,6 +125,27 @@ def failure() -> str:
     return "\n".join(["```", *lines, "```"])
 
 
+FAULTY_AGENT = "# support.py\n"
+"""The first line of the README's faulty agent."""
+
+_FOUND = "agents-heed-retry-after.simloop.yaml"
+
+
+def found() -> str:
+    """A scenario that `simloop fuzz` writes for the README's faulty agent, as a block."""
+    agent = re.search(rf"```python\n({FAULTY_AGENT}.*?)```", README.read_text("utf-8"), re.DOTALL)
+    assert agent is not None
+    with TemporaryDirectory() as folder:
+        Path(folder, "support.py").write_text(agent[1], "utf-8")
+        command = ["fuzz", "--loop", "support:agent", "--runs", "100", "--out", "."]
+        run = subprocess.run(
+            [sys.executable, "-m", "simloop", *command],
+            cwd=folder, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert run.returncode == 1, run.stdout + run.stderr
+        return f"```\n{Path(folder, _FOUND).read_text('utf-8')}```"
+
+
 README, ARCHITECTURE = TOP / "README.md", TOP / "simloop" / "ARCHITECTURE.md"
 WRITING, LOOPS = TOP / "scenarios" / "WRITING.md", TOP / "simloop" / "loops" / "README.md"
 PAGES = (
@@ -137,9 +158,7 @@ PAGES = (
 
 def readme_text() -> str:
     """The README with the report of its failing test, and with the output of its commands."""
-    return _filled(
-        README, {"failure": failure(), "compare": printed("compare", "retry/rate-limit")}
-    )
+    return _filled(README, {"failure": failure(), "found": found()})
 
 
 def writing_text() -> str:
@@ -149,7 +168,9 @@ def writing_text() -> str:
 
 def loops_text() -> str:
     """The page about loop designs with the output of `explore`."""
-    return _filled(LOOPS, {"explore": printed("explore", "--loop", "pi", exit_code=1)})
+    compared = printed("compare", "retry/rate-limit")
+    explored = printed("explore", "--loop", "pi", exit_code=1)
+    return _filled(LOOPS, {"compare": compared, "explore": explored})
 
 
 def architecture_text() -> str:
