@@ -128,7 +128,7 @@ def failure() -> str:
 FAULTY_AGENT = "# support.py\n"
 """The first line of the README's faulty agent."""
 
-_FOUND = "agents-heed-retry-after.simloop.yaml"
+_FOUND = "retry-after-respected.simloop.yaml"
 
 
 def found() -> str:
