@@ -134,7 +134,7 @@ class UserCode:
         started: Started,
         timeouts: Timeouts,
         keep_changes: Callable[[], None],
-    ) -> "Failure | None":
+    ) -> "HookFailure | None":
         """Wait for the rest of a function, for as long as the isolation policy allows."""
         start_ns = timeouts.loop.now_ns
         try:
@@ -154,14 +154,14 @@ class UserCode:
         late = f"took longer than {(timeout.when_ns - start_ns) // NS_PER_MS} ms"
         return "timed-out", late, late
 
-    def _failed(self, kind: str, user: UserFunction, error: Exception) -> "Failure":
+    def _failed(self, kind: str, user: UserFunction, error: Exception) -> "HookFailure":
         keep(self.raised, f"the {kind} {user.name}", error)
         return "failed", describe(error), message_of(error) or type(error).__name__
 
 
-Failure: TypeAlias = tuple[str, str, str]
+HookFailure: TypeAlias = tuple[str, str, str]
 """What a function of the user did, the detail of its failure, and the message of that."""
-_CANCELLED: Failure = ("failed", "CancelledError", "CancelledError")  # by itself (bug D4)
+_CANCELLED: HookFailure = ("failed", "CancelledError", "CancelledError")  # by itself (bug D4)
 _AtToolCall = BeforeToolCall | AfterToolCall
 
 

@@ -25,6 +25,7 @@ from typing import Any, TypeVar, cast
 from simloop.errors import Deadlock, RunawayRun, ScenarioError
 from simloop.virtual.outside import REFUSED, run_anyio_threads_inline
 from simloop.virtual.standstill import ADVICE, MAX_CALLBACKS, Standstill
+from simloop.virtual.tasks import NumberedTask
 from simloop.virtual.timers import NEVER_NS, NEVER_S, SECOND_NS, clock_text, none_or_ever
 from simloop.virtual.waiting import MOST_NAMED, callers_place, unfinished_work
 
@@ -267,7 +268,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def _start(self, coro: Any, name: Any, **kwargs: Any) -> Task:
         if self._task_factory is None:
-            task = asyncio.Task(coro, loop=self, name=name, **kwargs)
+            task = NumberedTask(self._task_count, coro, loop=self, name=name, **kwargs)
         else:
             task = super().create_task(coro, name=name, **kwargs)
         self._tasks.append(task)

@@ -36,12 +36,12 @@ class Violation(Struct, frozen=True):
         return f"{self.name}: {self.text} (entry {self.seq})"
 
 
-Place: TypeAlias = tuple[int, Check | None, bool]
+CheckPlace: TypeAlias = tuple[int, Check | None, bool]
 """The place of an invariant that sees an entry: its number, its function if it judges each entry by
 itself, and whether it begins at the entry."""
 
 
-class Places(dict[object, tuple[Place, ...]]):
+class Places(dict[object, tuple[CheckPlace, ...]]):
     """The places of the invariants that see an entry, for each kind or moment of entries.
 
     What one run asks for is kept for the next one.
@@ -52,7 +52,7 @@ class Places(dict[object, tuple[Place, ...]]):
         self._judged = judged
         self._seen = seen
 
-    def __missing__(self, moment: object) -> tuple[Place, ...]:
+    def __missing__(self, moment: object) -> tuple[CheckPlace, ...]:
         kinds = moment if type(moment) is tuple else (moment,)
         found = self[moment] = tuple(
             (place, one.check, not one.begins.isdisjoint(kinds))
@@ -121,7 +121,7 @@ class Judge:
         if places:
             self._send(places, entry, entry)
 
-    def _send(self, places: Iterable[Place], what: AnyEntry | Footer, entry: AnyEntry) -> None:
+    def _send(self, places: Iterable[CheckPlace], what: AnyEntry | Footer, entry: AnyEntry) -> None:
         sends, subject, place = self._sends, self.subject, 0
         check: Check | None = None
         left = iter(places)

@@ -1,0 +1,23 @@
+"""The tasks of the virtual loop.
+
+The rule to keep: nothing of a task depends on its address, because asyncio and programs keep tasks
+in sets.
+"""
+
+import asyncio
+from typing import Any
+
+
+class NumberedTask(asyncio.Task[Any]):
+    """A task whose hash is its number in the run.
+
+    `TaskGroup` cancels its tasks in the order of a set, and `asyncio.wait` returns sets. By default
+    the order of a set of tasks depends on their addresses.
+    """
+
+    def __init__(self, number: int, coro: Any, **kwargs: Any) -> None:
+        self._number = number  # first, because asyncio adds the new task to a set of all tasks
+        super().__init__(coro, **kwargs)
+
+    def __hash__(self) -> int:
+        return self._number
