@@ -268,7 +268,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def _start(self, coro: Any, name: Any, **kwargs: Any) -> Task:
         if self._task_factory is None:
-            task = NumberedTask(self._task_count, coro, loop=self, name=name, **kwargs)
+            task: Task = NumberedTask(self._task_count, coro, loop=self, name=name, **kwargs)
         else:
             task = super().create_task(coro, name=name, **kwargs)
         self._tasks.append(task)

@@ -54,21 +54,33 @@ def _of_user(messages: Sequence[Message]) -> list[str]:
     needs=[Need.AGENT],
 )
 def queued_messages_in_order(subject: Subject) -> Watch:
-    """A message that is passed over is lost, or comes too late."""
+    """A message that is passed over is lost, or comes too late.
+
+    An agent may have taken a message and been stopped before it sent it. So a prompt that passes
+    over a message is judged by the next request.
+    """
     facts, waiting = subject.facts, _Waiting()
+    prompt = passed = ""
     while True:
         entry = yield
         kind = type(entry)
         if kind is Queued:
             waiting.add(entry)
-            continue
-        texts = [entry.text] if kind is Prompt else _of_user(facts.added)
-        if kind is Request and entry.purpose != "main":
-            continue
-        for text in texts:
-            passed = waiting.deliver(text)
-            if passed:
-                return f"{text!r:.80} is delivered before {passed!r:.80}, which was sent earlier"
+        elif kind is Prompt:
+            prompt, passed = entry.text, waiting.deliver(entry.text)
+        elif entry.purpose == "main":
+            texts = _of_user(facts.added)
+            if passed and passed not in texts[: texts.index(prompt) if prompt in texts else 0]:
+                return _out_of_order(prompt, passed)
+            passed = ""
+            for text in texts:
+                early = waiting.deliver(text)
+                if early:
+                    return _out_of_order(text, early)
+
+
+def _out_of_order(text: str, passed: str) -> str:
+    return f"{text!r:.80} is delivered before {passed!r:.80}, which was sent earlier"
 
 
 @invariant(

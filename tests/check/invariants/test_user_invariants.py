@@ -35,7 +35,7 @@ BAD: list[tuple[Invariant, Recording, str]] = [
     ),
     (
         queued_messages_in_order,
-        queued().ended().prompt("Two?"),
+        queued().ended().prompt("Two?").request([GO, YES, TWO]),
         "'Two?' is delivered before 'One?'",
     ),
     (
@@ -119,6 +119,13 @@ def test_a_message_that_is_lost_or_late_is_found(
         .queued("Two?", Queue.FOLLOW_UP)
         .queued("One?")
         .replied("Yes.")
+        .request([GO, YES, ONE, TWO])
+        .replied("Yes.")
+        .ended(),
+        queued()
+        .stop()
+        .ended(Outcome.ABORTED)  # the agent had taken the first message
+        .prompt("Two?")
         .request([GO, YES, ONE, TWO])
         .replied("Yes.")
         .ended(),
