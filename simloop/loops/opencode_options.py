@@ -24,6 +24,30 @@ class Steps(Word):
     UNLIMITED = "unlimited"  # nothing happens: the real program, unless it is configured
 
 
+_ALWAYS = {
+    "bounded-model-calls": "nothing bounds the steps, or the retries of all steps",
+    "max-steps-per-round-enforced": "the loop counts each reply as one step",
+    "cut-off-replies-force-compaction": "a reply that was cut off ends the run",
+    "no-request-after-an-answer": (
+        "after an answer that fills the context, the loop compacts it and continues"
+    ),
+    "max-compaction-attempts-enforced": "only the limit of steps bounds the compactions",
+    "useless-replies-count-as-errors": (
+        "the loop sends a further request after an unknown finish reason"
+    ),
+    "last-message-role": "a note at the step limit, or an unfinished reply, is the last message",
+    "no-tools-for-incomplete-replies": "the loop runs the calls of a reply with any finish reason",
+    "newest-user-message-sent": (
+        "the summary of a forced compaction replaces a prompt that is the only message"
+    ),
+    "no-incomplete-replies-in-context": (
+        "the loop continues after a reply without a finish reason, and keeps its text"
+    ),
+    "completed-after-a-complete-reply": "every known finish reason ends the run",
+}
+"""The invariants that the loop breaks by design with all options, with reasons."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpencodeOptions:
     """The options of the opencode loop."""
@@ -80,76 +104,26 @@ class OpencodeOptions:
 
     def deviations(self) -> dict[str, str]:
         """Return the invariants that a loop with these options breaks by design, with reasons."""
-        waits = not self.abort_at_once
-        return deviating(
-            (True, "bounded-model-calls", "nothing bounds the steps, or the retries of all steps"),
-            (True, "max-steps-per-round-enforced", "the loop counts each reply as one step"),
-            (True, "cut-off-replies-force-compaction", "a reply that was cut off ends the run"),
-            (
-                True,
-                "no-request-after-an-answer",
-                "after an answer that fills the context, the loop compacts it and continues",
-            ),
+        late = not self.abort_at_once
+        useless = "a compaction that gains nothing does not end the run"
+        return _ALWAYS | deviating(
             (
                 not self.compact_on_overflow,
                 "overflows-force-compaction",
                 "a request that is too long ends the run",
             ),
+            (self.compact_without_progress, "useless-forced-compaction-ends-run", useless),
+            (self.compact_without_progress, "useless-unlimited-compaction-ends-run", useless),
             (
-                True,
-                "max-compaction-attempts-enforced",
-                "only the limit of steps bounds the compactions",
-            ),
-            (
-                self.compact_without_progress,
-                "useless-forced-compaction-ends-run",
-                "a compaction that gains nothing does not end the run",
-            ),
-            (
-                self.compact_without_progress,
-                "useless-unlimited-compaction-ends-run",
-                "a compaction that gains nothing does not end the run",
-            ),
-            (
-                True,
-                "useless-replies-count-as-errors",
-                "the loop sends a further request after an unknown finish reason",
-            ),
-            (
-                True,
-                "last-message-role",
-                "a note at the step limit, or an unfinished reply, is the last message",
-            ),
-            (
-                waits,
+                late,
                 "nothing-starts-after-stop",
                 "the loop looks for an abort only before the next step",
             ),
-            (waits, "outcome-matches-stop", "a run may end before the loop notices the abort"),
+            (late, "outcome-matches-stop", "a run may end before the loop notices the abort"),
             (
-                True,
-                "no-tools-for-incomplete-replies",
-                "the loop runs the calls of a reply with any finish reason",
-            ),
-            (
-                waits,
+                late,
                 "stopped-run-ends-in-time",
                 "the loop notices an abort after the reply, the tools or the backoff",
-            ),
-            (
-                True,
-                "newest-user-message-sent",
-                "the summary of a forced compaction replaces a prompt that is the only message",
-            ),
-            (
-                True,
-                "no-incomplete-replies-in-context",
-                "the loop continues after a reply without a finish reason, and keeps its text",
-            ),
-            (
-                True,
-                "completed-after-a-complete-reply",
-                "every known finish reason ends the run",
             ),
             (
                 self.keep_failed is KeepFailed.CALLS,

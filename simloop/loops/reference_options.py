@@ -20,6 +20,85 @@ from simloop.kernel.policies import (
 )
 from simloop.kernel.retry import ExponentialBackoff, StatusRetry
 
+_DEVIATIONS: tuple[tuple[tuple[str, ...], str, str], ...] = (
+    (
+        ("drop_unused_text", "missing_calls_fail"),
+        "last-message-role",
+        "the context keeps text that was cut off, or that announced missing calls",
+    ),
+    (
+        ("refuse_cut_calls",),
+        "no-tools-for-incomplete-replies",
+        "the loop runs the calls of a reply that was cut off",
+    ),
+    (
+        ("abort_in_backoff",),
+        "nothing-starts-after-stop",
+        "the loop notices an abort in a backoff at the next model call",
+    ),
+    (
+        ("abort_in_backoff",),
+        "outcome-matches-stop",
+        "a run may end before the loop notices an abort in a backoff",
+    ),
+    (
+        ("abort_in_backoff", "isolate_hooks"),
+        "stopped-run-ends-in-time",
+        "the loop notices an abort only after the backoff",
+    ),
+    (
+        ("keep_stopped_step",),
+        "replies-with-calls-kept",
+        "the context keeps no message of a stopped step",
+    ),
+    (
+        ("calls_go_on",),
+        "completed-without-open-calls",
+        "a reply with calls and the finish reason `stop` ends the run",
+    ),
+    (
+        ("unfinished_fails",),
+        "no-incomplete-replies-in-context",
+        "a stream without a finish reason completes the run, and its text is kept",
+    ),
+    (
+        ("unfinished_fails",),
+        "completed-after-a-reply",
+        "a stream without a finish reason completes the run",
+    ),
+    (
+        ("unfinished_fails",),
+        "completed-after-a-complete-reply",
+        "a finish reason for a lost provider completes the run",
+    ),
+    (
+        ("report_early_end",),
+        "message-matches-last-reply",
+        "if the last reply has no text, the run ends with a text of the loop",
+    ),
+    (
+        ("missing_calls_fail", "empty_reply_fails", "unfinished_fails"),
+        "useless-replies-count-as-errors",
+        "a useless reply ends the run, or leads to a further step",
+    ),
+    (
+        ("overflow_compacts",),
+        "overflows-force-compaction",
+        "the loop treats an overflow like any other error",
+    ),
+    (
+        ("count_tries",),
+        "max-compaction-attempts-enforced",
+        "the loop counts only compactions that make the context smaller",
+    ),
+    (
+        ("bound_bursts",),
+        "max-steps-per-round-enforced",
+        "the loop does not bound the steps that one reply reports",
+    ),
+)
+"""Options, an invariant that the loop breaks if one of them is off, and the reason."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReferenceOptions:
@@ -82,81 +161,10 @@ class ReferenceOptions:
     def deviations(self) -> dict[str, str]:
         """Return the invariants that a loop with these options breaks by design, with reasons."""
         return deviating(
-            (
-                not (self.drop_unused_text and self.missing_calls_fail),
-                "last-message-role",
-                "the context keeps text that was cut off, or that announced missing calls",
-            ),
-            (
-                not self.refuse_cut_calls,
-                "no-tools-for-incomplete-replies",
-                "the loop runs the calls of a reply that was cut off",
-            ),
-            (
-                not self.abort_in_backoff,
-                "nothing-starts-after-stop",
-                "the loop notices an abort in a backoff at the next model call",
-            ),
-            (
-                not self.abort_in_backoff,
-                "outcome-matches-stop",
-                "a run may end before the loop notices an abort in a backoff",
-            ),
-            (
-                not (self.abort_in_backoff and self.isolate_hooks),
-                "stopped-run-ends-in-time",
-                "the loop notices an abort only after the backoff",
-            ),
-            (
-                not self.keep_stopped_step,
-                "replies-with-calls-kept",
-                "the context keeps no message of a stopped step",
-            ),
-            (
-                not self.calls_go_on,
-                "completed-without-open-calls",
-                "a reply with calls and the finish reason `stop` ends the run",
-            ),
-            (
-                not self.unfinished_fails,
-                "no-incomplete-replies-in-context",
-                "a stream without a finish reason completes the run, and its text is kept",
-            ),
-            (
-                not self.unfinished_fails,
-                "completed-after-a-reply",
-                "a stream without a finish reason completes the run",
-            ),
-            (
-                not self.unfinished_fails,
-                "completed-after-a-complete-reply",
-                "a finish reason for a lost provider completes the run",
-            ),
-            (
-                not self.report_early_end,
-                "message-matches-last-reply",
-                "if the last reply has no text, the run ends with a text of the loop",
-            ),
-            (
-                not (self.missing_calls_fail and self.empty_reply_fails and self.unfinished_fails),
-                "useless-replies-count-as-errors",
-                "a useless reply ends the run, or leads to a further step",
-            ),
-            (
-                not self.overflow_compacts,
-                "overflows-force-compaction",
-                "the loop treats an overflow like any other error",
-            ),
-            (
-                not self.count_tries,
-                "max-compaction-attempts-enforced",
-                "the loop counts only compactions that make the context smaller",
-            ),
-            (
-                not self.bound_bursts,
-                "max-steps-per-round-enforced",
-                "the loop does not bound the steps that one reply reports",
-            ),
+            *(
+                (not all(getattr(self, option) for option in options), invariant, reason)
+                for options, invariant, reason in _DEVIATIONS
+            )
         )
 
     @functools.lru_cache(maxsize=32)  # noqa: B019 - options are frozen, and few of them differ
