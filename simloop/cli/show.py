@@ -1,7 +1,7 @@
-"""`simloop show`: print a recorded trace as a timeline, or as the events of its loop.
+"""`simloop show`: print a trace as a timeline, as the facts at one entry, or as events of its loop.
 
-Not here: the wording of the timeline (trace/timeline.py) and the events (trace/exports/pi_events.py
-and its neighbours).
+Not here: the wording of the timeline (trace/timeline.py), the views of the facts (cursor/views.py)
+and the events (trace/exports/pi_events.py and its neighbours).
 """
 
 from collections.abc import Iterator
@@ -10,11 +10,17 @@ from pathlib import Path
 import click
 import msgspec
 
+from simloop.cli.options import replay_loop
 from simloop.cli.terminal import json_text, note, out_exactly, out_lines, plain
 from simloop.errors import ScenarioError
 from simloop.trace.codec import read_trace
 from simloop.trace.looptrace import LoopTrace
 from simloop.trace.timeline import timeline
+
+VIEWS = (
+    "entry", "state", "counters", "timers", "request", "reply", "calls", "hooks", "context", "why",
+)  # fmt: skip
+"""The names of the views, which must not be imported to print `--help`: a test compares them."""
 
 
 @click.command("show")
@@ -25,20 +31,56 @@ from simloop.trace.timeline import timeline
     help="Print events as JSON lines: `document` prints message, tool_call, tool_result, done and "
     "error, for any loop; `program` prints the events of the real pi or opencode.",
 )
+@click.option(
+    "--at",
+    metavar="N|TIME",
+    help="Show the facts at entry number N, or at a virtual time such as 5.2s. The default is the "
+    "last entry.",
+)
+@click.option(
+    "--view",
+    "views",
+    type=click.Choice(VIEWS),
+    multiple=True,
+    help="Show this view of the facts; may be repeated. The default with --at is all of them.",
+)
+@replay_loop
 @click.argument("trace", type=click.Path(path_type=Path))
-def command(trace: Path, names: str | None) -> None:
-    """Show a recorded trace as a timeline.
+def command(
+    trace: Path, names: str | None, at: str | None, views: tuple[str, ...], loop: str | None
+) -> None:
+    """Show a recorded trace as a timeline, or the facts at one of its entries.
 
     TRACE is a file that `simloop record` or `simloop run --trace` has written. A truncated trace
-    is shown up to its end.
+    is shown up to its end. `--loop` names a loop that does not come with simloop, whose limits and
+    map the facts then include.
     """
+    if names is not None and (at is not None or views):
+        raise click.UsageError("--events shows the whole trace; leave out --at and --view")
     recorded = read_trace(trace)
-    if names is None:
+    if at is not None or views:
+        _print_facts(recorded, at, views, loop)
+    elif names is None:
         out_lines(timeline(recorded))
     else:
         _print_events(recorded, names, trace)
     if recorded.truncated:
         note(plain(f"{trace}: the trace is truncated: {recorded.truncated}"))
+
+
+def _print_facts(
+    recorded: LoopTrace, at: str | None, views: tuple[str, ...], loop: str | None
+) -> None:
+    """Print views of the facts at an entry, each under its name."""
+    # They bring pydantic along, which a timeline does not need.
+    from simloop.cursor.places import place_of  # noqa: PLC0415
+    from simloop.cursor.position import Position  # noqa: PLC0415
+    from simloop.cursor.recorded_run import RecordedRun  # noqa: PLC0415
+    from simloop.cursor.views import FactView, view  # noqa: PLC0415
+
+    position = Position(RecordedRun.of_trace(recorded, loop), place_of(recorded, at))
+    for name in views or VIEWS:
+        out_lines((f"{name}:", *(f"  {each}" for each in view(FactView(name), position)), ""))
 
 
 def _print_events(recorded: LoopTrace, names: str, trace: Path) -> None:

@@ -6,6 +6,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from simloop.cli import main
+from simloop.cli.show import VIEWS
+from simloop.cursor.views import FactView
 
 SCENARIO = "title: It answers\nprompt: Hi\nmodel: [{say: Hello there.}]\n"
 
@@ -174,3 +176,37 @@ def test_what_keeps_events_from_being_shown_is_told_with_the_file(recorded: Path
     shown = show(recorded, "--events", "program")
     assert shown.exit_code == 2
     assert shown.stderr.startswith(f"{recorded}: events: ")
+
+
+def test_the_names_of_the_views_are_those_that_there_are() -> None:
+    assert list(VIEWS) == list(FactView)
+
+
+def test_the_facts_at_an_entry_are_shown_one_view_after_the_other(recorded: Path) -> None:
+    shown = show(recorded, "--at", "3", "--view", "entry", "--view", "state")
+    assert shown.exit_code == 0
+    assert shown.stdout.splitlines()[:2] == ["entry:", "  > entry: 3 of 9"]
+    assert "  > state: calling-model" in shown.stdout
+
+
+def test_a_time_means_the_last_entry_at_or_before_it(recorded: Path) -> None:
+    assert "entry: 9 of 9" in show(recorded, "--at", "1h", "--view", "entry").stdout
+
+
+@pytest.mark.parametrize(
+    ("at", "complaint"),
+    [
+        ("13", "--at: there is no such entry; the last one is 9"),
+        ("9" * 99, "--at: there is no such entry; the last one is 9"),
+        ("-1", "'-1' is no entry: a duration is a number and a unit"),
+        ("soon", "'soon' is no entry: a duration is a number and a unit"),
+    ],
+)
+def test_an_entry_that_is_not_there_is_an_error(recorded: Path, at: str, complaint: str) -> None:
+    shown = show(recorded, "--at", at)
+    assert shown.exit_code == 2
+    assert complaint in shown.stderr
+
+
+def test_events_and_facts_are_not_shown_together(recorded: Path) -> None:
+    assert show(recorded, "--events", "document", "--at", "1").exit_code == 2

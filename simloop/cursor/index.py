@@ -1,0 +1,244 @@
+"""The index of a trace: where its landmarks are, which events are open, where a value changes.
+
+Not here: the facts themselves (position.py). The rule to keep: the index is built in one pass, and
+each question is answered by a bisection, so that a key press takes no longer in a long trace.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from typing import Any
+
+from simloop.trace import entries
+from simloop.trace.entries import AnyEntry
+
+
+class Landmark(StrEnum):
+    """A kind of entry to which the cursor can jump."""
+
+    TRANSITION = "transition"
+    STEP = "step"  # a main request
+    PROMPT = "prompt"
+    END = "end"
+    MODEL_CALL = "model call"  # any request, also one for a summary
+    TOOL_CALL = "tool call"
+    HOOK = "hook"
+    FAULT = "fault"  # a model call, a tool, a hook or a callback failed
+    RETRY = "retry"  # a main request after a reply that failed or was cut
+    COMPACTION = "compaction"
+    STOP = "abort"  # by the user, or by the wall clock
+
+
+class Watched(StrEnum):
+    """A value whose changes the cursor can find."""
+
+    STATE = "state"
+    ERROR_COUNT = "error_count"
+    TOTAL_STEPS = "total_steps"
+    COMPACTION_ATTEMPTS = "compaction_attempts"
+    TOKENS = "tokens"  # of the newest main request, as the engine estimates them
+    MESSAGES = "messages"  # of the newest main request
+
+
+_COUNTERS = (Watched.ERROR_COUNT, Watched.TOTAL_STEPS, Watched.COMPACTION_ATTEMPTS)
+_HOOK_FAULTS = frozenset({"failed", "timed-out"})
+_PIECES = frozenset(
+    {entries.TextDelta, entries.ReasoningDelta, entries.ToolCallDelta, entries.ToolCall}
+)
+
+
+class Index:
+    """The index of a record. Every number in it is the place of an entry.
+
+    `places` has those of each kind of entry, and `landmarks` those of each landmark, in order.
+    `parts` has, for the number of a request, the places of the parts of its reply, and `requests`
+    the place of the request. `ends` has, for the start of a model call, a tool or a backoff, the
+    place of its end.
+    """
+
+    def __init__(self, record: Sequence[AnyEntry]) -> None:
+        self.places: dict[type, list[int]] = {}
+        self.landmarks: dict[Landmark, list[int]] = {each: [] for each in Landmark}
+        self.changes: dict[Watched, list[int]] = {each: [] for each in Watched}
+        self.parts: dict[int, list[int]] = {}
+        self.requests: dict[int, int] = {}
+        self.ends: dict[int, int] = {}
+        self._values: dict[Watched, object] = {}
+        self._running: dict[tuple[str, object], list[int]] = {}
+        self._moved: list[int] = []  # the places at which the open events change
+        self._open: list[tuple[int, ...]] = []  # the open events after each of them
+        self._cut = False
+        self._read(record)
+
+    def last(self, kind: type[AnyEntry], place: int, since: int = 0) -> int | None:
+        """Return the newest entry of a kind from `since` to `place`, or None."""
+        return _last(self.places.get(kind, ()), place, since)
+
+    def open_at(self, place: int) -> tuple[int, ...]:
+        """Return the starts of the model calls, tools and backoffs that are open after an entry."""
+        found = bisect_right(self._moved, place)
+        return self._open[found - 1] if found else ()
+
+    def parts_until(self, request: int, place: int) -> Sequence[int]:
+        """Return the parts of the reply to a request that have arrived, its end among them."""
+        return between(self.parts.get(request, ()), 0, place)
+
+    def next(self, landmark: Landmark, place: int) -> int | None:
+        """Return the next landmark after `place`, or None."""
+        return following(self.landmarks[landmark], place)
+
+    def previous(self, landmark: Landmark, place: int) -> int | None:
+        """Return the previous landmark before `place`, or None."""
+        return _last(self.landmarks[landmark], place - 1, 0)
+
+    def next_change(self, watched: Watched, place: int) -> int | None:
+        """Return the next entry after `place` that changes a value, or None."""
+        return following(self.changes[watched], place)
+
+    def last_change(self, watched: Watched, place: int) -> int | None:
+        """Return the newest entry before `place` that changes a value, or None."""
+        return _last(self.changes[watched], place - 1, 0)
+
+    # ------------------------------------------------------------------ building
+
+    def _read(self, record: Sequence[AnyEntry]) -> None:
+        places, parts = self.places, self.parts
+        for place, entry in enumerate(record):
+            kind = type(entry)
+            if kind in places:
+                places[kind].append(place)
+            else:
+                places[kind] = [place]
+            if kind in _PIECES:
+                parts.setdefault(entry.request, []).append(place)  # type: ignore[union-attr]
+            read = _READERS.get(kind)
+            if read is not None:
+                read(self, place, entry)
+
+    def _mark(self, landmark: Landmark, place: int) -> None:
+        self.landmarks[landmark].append(place)
+
+    def _watch(self, watched: Watched, value: object, place: int) -> None:
+        if self._values.get(watched) != value:
+            self._values[watched] = value
+            self.changes[watched].append(place)
+
+    def _open_event(self, name: str, key: object, place: int) -> None:
+        self._running.setdefault((name, key), []).append(place)
+        self._moved.append(place)
+        self._open.append((*(self._open[-1] if self._open else ()), place))
+
+    def _close_event(self, name: str, key: object, place: int) -> None:
+        started = self._running.get((name, key))
+        if not started:
+            return
+        start = started.pop(0)
+        self.ends[start] = place
+        self._moved.append(place)
+        self._open.append(tuple(each for each in self._open[-1] if each != start))
+
+    def _prompt(self, place: int, _: entries.Prompt) -> None:
+        self._mark(Landmark.PROMPT, place)
+        self._values, self._cut = {}, False
+
+    def _end(self, place: int, _: entries.Ended) -> None:
+        """Close all events: those of a run that was stopped have no end of their own."""
+        self._mark(Landmark.END, place)
+        for start in self._open[-1] if self._open else ():
+            self.ends[start] = place
+        self._running = {}
+        self._moved.append(place)
+        self._open.append(())
+
+    def _stop(self, place: int, _: entries.StopRequested) -> None:
+        self._mark(Landmark.STOP, place)
+
+    def _request(self, place: int, entry: entries.Request) -> None:
+        self.requests[entry.number] = place
+        self._mark(Landmark.MODEL_CALL, place)
+        self._open_event("model", entry.number, place)
+        if entry.purpose != "main":
+            return
+        self._mark(Landmark.STEP, place)
+        if self._cut:
+            self._mark(Landmark.RETRY, place)
+        self._cut = False
+        self._watch(Watched.TOKENS, entry.tokens, place)
+        self._watch(Watched.MESSAGES, entry.kept + len(entry.added), place)
+
+    def _finish(self, place: int, entry: entries.Finish) -> None:
+        self.parts.setdefault(entry.request, []).append(place)
+        self._close_event("model", entry.request, place)
+
+    def _fail(self, place: int, entry: entries.Error | entries.StreamCut) -> None:
+        self._mark(Landmark.FAULT, place)
+        self.parts.setdefault(entry.request, []).append(place)
+        self._close_event("model", entry.request, place)
+        self._cut = True
+
+    def _start(self, place: int, entry: entries.ToolStarted) -> None:
+        self._mark(Landmark.TOOL_CALL, place)
+        self._open_event("tool", entry.call_id, place)
+
+    def _return(self, place: int, entry: entries.ToolResult) -> None:
+        if entry.is_error:
+            self._mark(Landmark.FAULT, place)
+        self._close_event("tool", entry.call_id, place)
+
+    def _move(self, place: int, entry: entries.Transition) -> None:
+        self._mark(Landmark.TRANSITION, place)
+        self._watch(Watched.STATE, entry.state, place)
+        for counter in _COUNTERS:
+            self._watch(counter, getattr(entry.counters, counter), place)
+        self._close_event("backoff", None, place)
+
+    def _hook(self, place: int, entry: entries.Hook) -> None:
+        self._mark(Landmark.HOOK, place)
+        if entry.result in _HOOK_FAULTS:
+            self._mark(Landmark.FAULT, place)
+
+    def _callback(self, place: int, _: entries.Callback) -> None:
+        self._mark(Landmark.FAULT, place)
+
+    def _compaction(self, place: int, _: entries.Compaction) -> None:
+        self._mark(Landmark.COMPACTION, place)
+
+    def _backoff(self, place: int, _: entries.Backoff) -> None:
+        self._cut = True
+        self._open_event("backoff", None, place)
+
+
+_READERS: dict[type, Callable[[Index, int, Any], None]] = {
+    entries.Prompt: Index._prompt,  # noqa: SLF001
+    entries.Ended: Index._end,  # noqa: SLF001
+    entries.StopRequested: Index._stop,  # noqa: SLF001
+    entries.Request: Index._request,  # noqa: SLF001
+    entries.Finish: Index._finish,  # noqa: SLF001
+    entries.Error: Index._fail,  # noqa: SLF001
+    entries.StreamCut: Index._fail,  # noqa: SLF001
+    entries.ToolStarted: Index._start,  # noqa: SLF001
+    entries.ToolResult: Index._return,  # noqa: SLF001
+    entries.Transition: Index._move,  # noqa: SLF001
+    entries.Hook: Index._hook,  # noqa: SLF001
+    entries.Callback: Index._callback,  # noqa: SLF001
+    entries.Compaction: Index._compaction,  # noqa: SLF001
+    entries.Backoff: Index._backoff,  # noqa: SLF001
+}
+
+
+def following(places: Sequence[int], place: int) -> int | None:
+    """Return the first of sorted `places` after `place`, or None."""
+    found = bisect_right(places, place)
+    return places[found] if found < len(places) else None
+
+
+def _last(places: Sequence[int], place: int, since: int) -> int | None:
+    found = bisect_right(places, place)
+    if not found or places[found - 1] < since:
+        return None
+    return places[found - 1]
+
+
+def between(places: Sequence[int], first: int, last: int) -> Sequence[int]:
+    """Return those of sorted `places` from `first` to `last`."""
+    return places[bisect_left(places, first) : bisect_right(places, last)]

@@ -1,0 +1,326 @@
+"""The position of the cursor: the facts that are true after one entry of a recording.
+
+Not here: wording (views.py, why.py). The rule to keep: each fact is found when it is asked for, by
+the index, so that a screen which shows three of them pays for three.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from simloop.cursor.index import Landmark, Watched, between
+from simloop.cursor.recorded_run import RecordedRun
+from simloop.kernel.signals import Signal
+from simloop.messages import Counters, Message, Request, UserMessage
+from simloop.trace import entries
+from simloop.trace.entries import AnyEntry
+
+_NS_PER_MS = 1_000_000
+_MOST_PARTS = 2_000
+_NO_COUNTERS = Counters(0, 0, 0)
+
+
+class Move(NamedTuple):
+    """The newest transition: the state before it, the signal, the state after it, its place."""
+
+    before: str
+    signal: Signal
+    after: str
+    place: int
+
+
+class Counter(NamedTuple):
+    """A counter of the run: its value, the limit or None, and the place of its last change."""
+
+    name: str
+    value: int
+    limit: int | None
+    changed: int | None
+
+
+class PendingTimer(NamedTuple):
+    """An event that is under way, or a limit that will be reached.
+
+    `due_ns` is the virtual time at which it ends the wait, or None if nothing bounds it.
+    """
+
+    name: str
+    since_ns: int
+    due_ns: int | None
+
+
+class CallState(NamedTuple):
+    """A call of the newest reply: its tool, its arguments as they were run, and its result."""
+
+    call_id: str
+    name: str
+    arguments: str
+    started: entries.ToolStarted | None
+    returned: entries.ToolResult | None
+    answered: entries.Answered | None
+
+
+class Fold(NamedTuple):
+    """A compaction in the context: what it removed can be unfolded."""
+
+    compaction: entries.Compaction
+    place: int
+    removed: tuple[Message, ...]
+
+
+class ArrivedReply(NamedTuple):
+    """The reply to the newest main request, as far as it has arrived.
+
+    `left_out` counts earlier parts that are not in `parts`.
+    """
+
+    request: entries.Request
+    parts: Sequence[AnyEntry]
+    left_out: int
+
+
+@dataclass(frozen=True, eq=False)
+class Position:
+    """The facts after entry number `place` of a recording, counted from 0."""
+
+    recording: RecordedRun
+    place: int
+
+    @property
+    def entry(self) -> AnyEntry:
+        """Return the entry at the cursor."""
+        return self.recording.entries[self.place]
+
+    @property
+    def at_ns(self) -> int:
+        """Return the virtual time."""
+        return self.entry.at_ns
+
+    @cached_property
+    def start(self) -> int:
+        """Return the place of the prompt of this run."""
+        found = self.recording.index.last(entries.Prompt, self.place)
+        return 0 if found is None else found
+
+    @cached_property
+    def prompt_number(self) -> int:
+        """Return the number of the prompt, counted from 1."""
+        return len(between(self.recording.index.places.get(entries.Prompt, ()), 0, self.place))
+
+    def newest(self, kind: type[AnyEntry]) -> Any:
+        """Return the newest entry of a kind in this run, or None."""
+        found = self.recording.index.last(kind, self.place, self.start)
+        return None if found is None else self.recording.entries[found]
+
+    # ------------------------------------------------------------------ the machine
+
+    @cached_property
+    def move(self) -> Move | None:
+        """Return the newest transition of this run; an agent makes none."""
+        index, record = self.recording.index, self.recording.entries
+        place = index.last(entries.Transition, self.place, self.start)
+        if place is None:
+            return None
+        now: Any = record[place]
+        earlier = index.last(entries.Transition, place - 1, self.start)
+        before: Any = None if earlier is None else record[earlier]
+        return Move("ready" if before is None else before.state, now.signal, now.state, place)
+
+    @cached_property
+    def counters(self) -> Sequence[Counter]:
+        """Return the counters of the machine; an agent has none."""
+        moved = self.newest(entries.Transition)
+        if moved is None:
+            return ()
+        bounds = {} if self.recording.machine is None else {
+            bound.counter: bound.at for bound in self.recording.machine.bounds.values()
+        }  # fmt: skip
+        return tuple(
+            Counter(name, getattr(moved.counters, name), bounds.get(name), self._changed(name))
+            for name in Counters.__struct_fields__
+        )
+
+    def _changed(self, name: str) -> int | None:
+        index = self.recording.index
+        found = index.last_change(Watched(name), self.place + 1)
+        return None if found is None or found < self.start else found
+
+    # ------------------------------------------------------------------ the model
+
+    @cached_property
+    def request_place(self) -> int | None:
+        """Return the place of the newest main request of this run, or None."""
+        steps = between(self.recording.index.landmarks[Landmark.STEP], self.start, self.place)
+        return steps[-1] if steps else None
+
+    @property
+    def request(self) -> Request | None:
+        """Return the newest main request, exactly as it was sent."""
+        place = self.request_place
+        return None if place is None else self._sent(place)
+
+    @property
+    def earlier_request(self) -> Request | None:
+        """Return the main request before the newest one, in this run or an earlier one."""
+        place = self.request_place
+        found = None if place is None else self.recording.index.previous(Landmark.STEP, place)
+        return None if found is None else self._sent(found)
+
+    def _sent(self, place: int) -> Request:
+        entry: Any = self.recording.entries[place]
+        return self.recording.requests[entry.number]
+
+    @cached_property
+    def reply(self) -> ArrivedReply | None:
+        """Return the reply to the newest main request, or None before the first request."""
+        place = self.request_place
+        if place is None:
+            return None
+        record = self.recording.entries
+        request: Any = record[place]
+        found = between(self.recording.index.parts.get(request.number, ()), place, self.place)
+        shown = found[-_MOST_PARTS:]
+        return ArrivedReply(request, [record[each] for each in shown], len(found) - len(shown))
+
+    # ------------------------------------------------------------------ tools and hooks
+
+    @cached_property
+    def calls(self) -> Sequence[CallState]:
+        """Return the calls of the newest reply, in the order in which the model made them."""
+        reply = self.reply
+        if reply is None or self.request_place is None:
+            return ()
+        made: dict[str, dict[str, Any]] = {}
+        for entry in self._of_calls(self.request_place):
+            match entry:
+                case entries.ToolCall():
+                    made[entry.call_id] = {"call": entry}
+                case entries.CallRenamed():
+                    made[entry.to_id] = made.pop(entry.call_id, {})
+                case entries.ToolStarted() | entries.ToolResult() | entries.Answered():
+                    made.setdefault(entry.call_id, {})[type(entry).__name__] = entry
+        return tuple(_call_state(call_id, found) for call_id, found in made.items())
+
+    def _of_calls(self, since: int) -> list[Any]:
+        """Return the entries about calls since the newest main request."""
+        places = self.recording.index.places
+        found = [
+            each for kind in _OF_CALLS for each in between(places.get(kind, ()), since, self.place)
+        ]
+        return [self.recording.entries[each] for each in sorted(found)]
+
+    @cached_property
+    def hooks(self) -> Sequence[entries.Hook]:
+        """Return the hooks that have run since the transition before the newest one.
+
+        Those of one effect of the machine: of one model call, or of one batch of tools.
+        """
+        since = self.start
+        if self.move is not None:
+            since = self.move.place
+            if since == self.place:  # at the transition that the effect of these hooks has led to
+                earlier = self.recording.index.last(entries.Transition, since - 1, self.start)
+                since = self.start if earlier is None else earlier
+        places = self.recording.index.places.get(entries.Hook, ())
+        found: Any = [self.recording.entries[each] for each in between(places, since, self.place)]
+        return tuple(found)
+
+    # ------------------------------------------------------------------ the context
+
+    @cached_property
+    def context(self) -> Sequence[Message | Fold]:
+        """Return the messages of the newest main request, with a fold for each compaction in it.
+
+        Before the first request of the conversation it is the prompt alone.
+        """
+        request = self.request or self._request_of_earlier_run()
+        if request is None:
+            prompt = self.newest(entries.Prompt)
+            return () if prompt is None else (UserMessage(prompt.text),)
+        return (*self._folds(), *request.messages)
+
+    def _request_of_earlier_run(self) -> Request | None:
+        found = self.recording.index.previous(Landmark.STEP, self.place + 1)
+        return None if found is None else self._sent(found)
+
+    def _folds(self) -> Sequence[Fold]:
+        """Return a fold for each compaction so far that has removed messages."""
+        record = self.recording.entries
+        places = self.recording.index.places.get(entries.Compaction, ())
+        return tuple(
+            Fold(found, place, self._removed_by(place))
+            for place in between(places, 0, self.place)
+            if (found := _compaction(record[place])).strategy
+        )
+
+    def _removed_by(self, place: int) -> tuple[Message, ...]:
+        """Return the messages of the request before a compaction that the next one has not."""
+        index = self.recording.index
+        before, after = index.previous(Landmark.STEP, place), index.next(Landmark.STEP, place)
+        if before is None:
+            return ()
+        old = self._sent(before).messages
+        if after is None or after > self.place:
+            return ()
+        kept = set(self._sent(after).messages)
+        return tuple(message for message in old if message not in kept)
+
+    # ------------------------------------------------------------------ time
+
+    @cached_property
+    def timers(self) -> Sequence[PendingTimer]:
+        """Return the events that are under way, and the limits on time that are running."""
+        record = self.recording.entries
+        found = [self._timer(record[place]) for place in self.recording.index.open_at(self.place)]
+        limits = self.recording.limits
+        ended = self.newest(entries.Ended)
+        if limits is not None and limits.max_wall_clock_ms is not None and ended is None:
+            since_ns = record[self.start].at_ns
+            due_ns = since_ns + limits.max_wall_clock_ms * _NS_PER_MS
+            found.append(PendingTimer("max_wall_clock", since_ns, due_ns))
+        return tuple(found)
+
+    def _timer(self, entry: AnyEntry) -> PendingTimer:
+        limits, settings = self.recording.limits, self.recording.settings
+        due_ns = None
+        match entry:
+            case entries.Backoff():
+                return PendingTimer("backoff", entry.at_ns, entry.at_ns + entry.delay_ns)
+            case entries.Request():
+                name = f"model call #{entry.number}"
+                if limits is not None:
+                    started = bool(self.recording.index.parts_until(entry.number, self.place))
+                    limit_ms = limits.model_call_timeout_ms
+                    if not started:
+                        limit_ms = min(limit_ms, limits.first_part_timeout_ms)
+                    due_ns = entry.at_ns + limit_ms * _NS_PER_MS
+            case entries.ToolStarted():
+                name = f"tool {entry.name} [{entry.call_id}]"
+                if settings is not None and settings.tool_execution.timeout_ms is not None:
+                    due_ns = entry.at_ns + settings.tool_execution.timeout_ms * _NS_PER_MS
+            case _:
+                name = type(entry).__name__
+        return PendingTimer(name, entry.at_ns, due_ns)
+
+
+_OF_CALLS = (
+    entries.ToolCall,
+    entries.CallRenamed,
+    entries.ToolStarted,
+    entries.ToolResult,
+    entries.Answered,
+)
+
+
+def _compaction(entry: Any) -> entries.Compaction:
+    assert isinstance(entry, entries.Compaction)
+    return entry
+
+
+def _call_state(call_id: str, found: dict[str, Any]) -> CallState:
+    call, started = found.get("call"), found.get("ToolStarted")
+    shown = started or call or found.get("ToolResult") or found["Answered"]
+    arguments = getattr(shown, "arguments", "")
+    returned, answered = found.get("ToolResult"), found.get("Answered")
+    return CallState(call_id, shown.name, arguments, started, returned, answered)

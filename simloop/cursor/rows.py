@@ -1,0 +1,67 @@
+"""Rows: what every view is made of, for a terminal, a page and plain text alike.
+
+Not here: the views (views.py) and colour (the interfaces). The rule to keep: a row is escaped when
+it is made, so an interface shows it as it is; and its mark is a character, so that nothing is said
+by colour alone.
+"""
+
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import NamedTuple
+
+from simloop.escape import escape
+
+_WIDEST = 400
+_MOST_LINES = 200
+
+
+class Mark(StrEnum):
+    """The meaning of a row; the value is the character that shows it."""
+
+    PLAIN = " "
+    HEAD = "#"
+    ADDED = "+"
+    REMOVED = "-"
+    CURRENT = ">"
+    FOLD = "="
+    FAULT = "!"
+    QUIET = "."
+
+
+class FactRow(NamedTuple):
+    """One line of a view: its mark, a short label that may be empty, and its text.
+
+    `goes_to` is the entry that the row is about, or None.
+    """
+
+    mark: Mark
+    label: str
+    text: str
+    goes_to: int | None = None
+
+    def __str__(self) -> str:
+        label = f"{self.label}: " if self.label and self.text else self.label
+        return f"{self.mark} {label}{self.text}".rstrip()
+
+
+def row(text: str, label: str = "", mark: Mark = Mark.PLAIN, goes_to: int | None = None) -> FactRow:
+    """Return a row; a text that is too wide is cut, with its length after it."""
+    return FactRow(mark, escape(label, _WIDEST), _cut(text), goes_to)
+
+
+def rows(
+    text: str, label: str = "", mark: Mark = Mark.PLAIN, goes_to: int | None = None
+) -> Iterator[FactRow]:
+    """Yield a row for each line of a text; the label is that of the first."""
+    lines = text[: _WIDEST * _MOST_LINES].split("\n")
+    for number, line in enumerate(lines[:_MOST_LINES]):
+        yield row(line, "" if number else label, mark, goes_to)
+    left = text.count("\n") + 1 - min(len(lines), _MOST_LINES)
+    if left > 0:
+        yield row(f"{left:,} more lines, {len(text):,} characters in all", mark=Mark.QUIET)
+
+
+def _cut(text: str) -> str:
+    if len(text) <= _WIDEST:
+        return escape(text, _WIDEST)
+    return f"{escape(text[:_WIDEST], _WIDEST)} [{len(text):,} characters]"

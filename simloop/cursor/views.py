@@ -1,0 +1,251 @@
+"""The views of a position: each is a sequence of rows, the same for every interface.
+
+Not here: finding the facts (position.py). The rule to keep: a view shows facts and decides nothing;
+the names of the views are those of `simloop show --view`.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from enum import StrEnum
+
+from simloop.cursor.lanes import kind_of, words_of
+from simloop.cursor.position import CallState, Fold, Position
+from simloop.cursor.rows import FactRow, Mark, row, rows
+from simloop.cursor.why import why
+from simloop.kernel.names import NAMES, describe
+from simloop.messages import AssistantMessage, Message, Request, ToolMessage
+from simloop.trace import entries
+from simloop.trace.timeline import clock
+
+
+class FactView(StrEnum):
+    """A view of the facts at the cursor."""
+
+    ENTRY = "entry"
+    STATE = "state"
+    COUNTERS = "counters"
+    TIMERS = "timers"
+    REQUEST = "request"
+    REPLY = "reply"
+    CALLS = "calls"
+    HOOKS = "hooks"
+    CONTEXT = "context"
+    WHY = "why"
+
+
+def view(name: FactView, position: Position) -> tuple[FactRow, ...]:
+    """Return the rows of a view; one row says so if there is nothing to show."""
+    found = tuple(_VIEWS[name](position))
+    return found or (row(_EMPTY.get(name, "nothing yet"), mark=Mark.QUIET),)
+
+
+def _entry(position: Position) -> Iterator[FactRow]:
+    entry = position.entry
+    last = len(position.recording.entries) - 1
+    yield row(f"{position.place} of {last}", "entry", Mark.CURRENT)
+    yield row(clock(position.at_ns), "virtual time")
+    yield row(f"{position.prompt_number}", "prompt")
+    yield row(words_of(entry), kind_of(entry))
+
+
+def _state(position: Position) -> Iterator[FactRow]:
+    """Yield the state of the machine with its place on the map, or the phase of an agent."""
+    move = position.move
+    if move is None:
+        yield row(_phase(position), "phase", Mark.CURRENT)
+        return
+    yield row(move.after, "state", Mark.CURRENT, move.place)
+    yield row(f"{move.before} -> {move.after}", describe(move.signal))
+    machine = position.recording.machine
+    if machine is None:
+        yield row(position.recording.unknown, "the map is unknown", Mark.QUIET)
+        return
+    for state, accepted in machine.legal.items():
+        here = NAMES[state] == move.after
+        yield row(NAMES[state], mark=Mark.CURRENT if here else Mark.PLAIN)
+        for signal, targets in accepted.items() if here else ():
+            yield row(" or ".join(sorted(NAMES[each] for each in targets)), f"  on {NAMES[signal]}")
+
+
+def _phase(position: Position) -> str:
+    """Return in words what an agent is waiting for."""
+    if type(position.entry) is entries.Ended or position.newest(entries.Ended) is not None:
+        return "the run is over"
+    names = [timer.name for timer in position.timers if timer.name != "max_wall_clock"]
+    return f"waiting for {', '.join(names)}" if names else "the agent works"
+
+
+def _counters(position: Position) -> Iterator[FactRow]:
+    for counter in position.counters:
+        limit = "" if counter.limit is None else f" of {counter.limit}"
+        changed = "" if counter.changed is None else f", changed at entry {counter.changed}"
+        reached = counter.limit is not None and counter.value >= counter.limit
+        mark = Mark.FAULT if reached else Mark.PLAIN
+        yield row(f"{counter.value}{limit}{changed}", counter.name, mark, counter.changed)
+    request = position.request
+    if request is not None:
+        yield row(f"{len(request.messages)}", "messages", goes_to=position.request_place)
+
+
+def _timers(position: Position) -> Iterator[FactRow]:
+    for timer in position.timers:
+        since = f"since {clock(timer.since_ns)}"
+        if timer.due_ns is None:
+            yield row(f"{since}, without a limit", timer.name)
+        else:
+            left = clock(max(timer.due_ns - position.at_ns, 0))
+            yield row(f"{since}, due at {clock(timer.due_ns)}, in {left}", timer.name)
+
+
+def _request(position: Position) -> Iterator[FactRow]:
+    """Yield the newest main request as it was sent; new messages are marked."""
+    request = position.request
+    if request is None:
+        return
+    earlier = position.earlier_request
+    kept = 0 if earlier is None else _kept(position)
+    yield row(
+        f"#{request.number}, {len(request.messages)} messages", "request", Mark.HEAD,
+        position.request_place,
+    )  # fmt: skip
+    yield from _settings_rows(request, earlier)
+    if earlier is not None and kept < len(earlier.messages):
+        gone = len(earlier.messages) - kept
+        yield row(f"{gone} of request #{earlier.number} are not in it", mark=Mark.REMOVED)
+    for number, message in enumerate(request.messages):
+        is_new = earlier is not None and number >= kept
+        yield from message_rows(message, Mark.ADDED if is_new else Mark.PLAIN)
+
+
+def _kept(position: Position) -> int:
+    """Return how many messages the newest request shares with the one before it."""
+    request, earlier = position.request, position.earlier_request
+    assert request is not None
+    assert earlier is not None
+    pairs = zip(request.messages, earlier.messages, strict=False)
+    shorter = min(len(request.messages), len(earlier.messages))
+    return next((n for n, (a, b) in enumerate(pairs) if a is not b and a != b), shorter)
+
+
+def _settings_rows(request: Request, earlier: Request | None) -> Iterator[FactRow]:
+    """Yield the system prompt and the tools, marked where they differ from the request before."""
+    if request.system_prompt or (earlier is not None and earlier.system_prompt):
+        same = earlier is None or earlier.system_prompt == request.system_prompt
+        yield from rows(request.system_prompt, "system", Mark.PLAIN if same else Mark.ADDED)
+    names = [tool.name for tool in request.tools]
+    before = names if earlier is None else [tool.name for tool in earlier.tools]
+    yield row(", ".join(names) or "none", "tools")
+    for name in [each for each in names if each not in before]:
+        yield row(name, "tool", Mark.ADDED)
+    for name in [each for each in before if each not in names]:
+        yield row(name, "tool", Mark.REMOVED)
+
+
+def message_rows(message: Message, mark: Mark = Mark.PLAIN) -> Iterator[FactRow]:
+    """Yield the rows of a message: its role and its text, then its calls."""
+    role = str(type(message).__struct_config__.tag)
+    if isinstance(message, ToolMessage):
+        role = f"{'tool error' if message.is_error else 'tool'} [{message.call_id}]"
+    yield from rows(message.text, role, mark)
+    if isinstance(message, AssistantMessage):
+        for call in message.calls:
+            yield row(f"{call.name} {call.arguments} [{call.id}]", "  call", mark)
+
+
+def _reply(position: Position) -> Iterator[FactRow]:
+    """Yield the reply so far, part by part; pieces of one text are one part."""
+    reply = position.reply
+    if reply is None:
+        return
+    yield row(f"to request #{reply.request.number}", "reply", Mark.HEAD)
+    if reply.left_out:
+        yield row(f"{reply.left_out:,} earlier parts", mark=Mark.QUIET)
+    text: list[str] = []
+    for part in reply.parts:
+        if isinstance(part, entries.TextDelta):
+            text.append(part.text)
+            continue
+        yield from rows("".join(text), "text") if text else ()
+        text = []
+        mark = Mark.FAULT if isinstance(part, entries.Error | entries.StreamCut) else Mark.PLAIN
+        yield row(words_of(part), mark=mark, goes_to=part.seq)
+    yield from rows("".join(text), "text") if text else ()
+
+
+def _calls(position: Position) -> Iterator[FactRow]:
+    for call in position.calls:
+        yield row(f"{call.arguments} [{call.call_id}]", call.name, Mark.HEAD)
+        yield from _course_of(call, position.at_ns)
+
+
+def _course_of(call: CallState, now_ns: int) -> Iterator[FactRow]:
+    started, returned, answered = call.started, call.returned, call.answered
+    if started is None and answered is None:
+        yield row("it has not started", mark=Mark.QUIET)
+    if started is not None:
+        end_ns = now_ns if returned is None else returned.at_ns
+        took = clock(end_ns - started.at_ns)
+        state = f"running for {took}" if returned is None else f"took {took}"
+        yield row(f"started at {clock(started.at_ns)}, {state}", goes_to=started.seq)
+    if returned is not None:
+        mark = Mark.FAULT if returned.is_error else Mark.PLAIN
+        yield from rows(
+            returned.text, "error" if returned.is_error else "result", mark, returned.seq
+        )
+    if answered is not None and (returned is None or answered.text != returned.text):
+        label = "the model gets" if answered.ran else "not run; the model gets"
+        yield from rows(answered.text, label, Mark.ADDED, answered.seq)
+
+
+def _hooks(position: Position) -> Iterator[FactRow]:
+    for hook in position.hooks:
+        took = f" in {clock(hook.took_ns)}" if hook.took_ns else ""
+        detail = f": {hook.detail}" if hook.detail else ""
+        mark = Mark.PLAIN if hook.result == "ok" else Mark.FAULT
+        yield row(f"{hook.hook} {hook.result}{took}{detail}", hook.point, mark, hook.seq)
+
+
+def _context(position: Position) -> Iterator[FactRow]:
+    for each in position.context:
+        if isinstance(each, Fold):
+            yield from _fold(each)
+        else:
+            yield from message_rows(each)
+
+
+def _fold(fold: Fold) -> Iterator[FactRow]:
+    done = fold.compaction
+    kind = "forced" if done.forced else "normal"
+    yield row(
+        f"{done.messages_removed} messages removed, {done.tokens_before:,} to "
+        f"{done.tokens_after:,} tokens", f"{kind} compaction", Mark.FOLD, fold.place,
+    )  # fmt: skip
+    for message in fold.removed:
+        yield from message_rows(message, Mark.REMOVED)
+
+
+def _why(position: Position) -> Iterator[FactRow]:
+    for sentence in why(position):
+        yield row(sentence)
+
+
+_VIEWS: Mapping[FactView, Callable[[Position], Iterator[FactRow]]] = {
+    FactView.ENTRY: _entry,
+    FactView.STATE: _state,
+    FactView.COUNTERS: _counters,
+    FactView.TIMERS: _timers,
+    FactView.REQUEST: _request,
+    FactView.REPLY: _reply,
+    FactView.CALLS: _calls,
+    FactView.HOOKS: _hooks,
+    FactView.CONTEXT: _context,
+    FactView.WHY: _why,
+}
+_EMPTY: Mapping[FactView, str] = {
+    FactView.COUNTERS: "an agent of your own has no counters of simloop",
+    FactView.TIMERS: "nothing is waited for",
+    FactView.REQUEST: "no request has been sent in this run",
+    FactView.REPLY: "no request has been sent in this run",
+    FactView.CALLS: "the newest reply has no calls",
+    FactView.HOOKS: "no hook has run here",
+    FactView.WHY: "no rule decided here",
+}

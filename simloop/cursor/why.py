@@ -1,0 +1,181 @@
+"""Why a run did what it did: the reason, rule, policy or limit that decided, with its numbers.
+
+Not here: the decisions themselves (loops, kernel). The rule to keep: a sentence is made from the
+entries and from the declared policies and limits. It says nothing that it cannot know: for a loop
+whose declarations are unknown it names the reply alone.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from simloop.cursor.position import Position
+from simloop.kernel import signals
+from simloop.kernel.names import describe
+from simloop.kernel.retry import ExponentialBackoff, retry_after_ns
+from simloop.messages import StopCause
+from simloop.trace import entries
+from simloop.trace.timeline import clock
+
+_NS_PER_MS = 1_000_000
+
+
+def why(position: Position) -> Iterator[str]:
+    """Yield the sentences that say why the run is where it is, the nearest reason first."""
+    yield from _of_entry(position)
+    move = position.move
+    if move is not None and type(position.entry) is not entries.Transition:
+        yield f"The machine is in `{move.after}`, because of: {describe(move.signal)}."
+
+
+def _of_entry(position: Position) -> Iterator[str]:
+    explain = _EXPLAINED.get(type(position.entry))
+    if explain is not None:
+        yield from explain(position, position.entry)
+
+
+def _of_move(position: Position, entry: entries.Transition) -> Iterator[str]:
+    signal = entry.signal
+    move = position.move
+    before = "ready" if move is None else move.before
+    yield f"{describe(signal)}: the machine goes from `{before}` to `{entry.state}`."
+    match signal:
+        case signals.ContextMeasured():
+            yield from _of_size(position, over=signal.over)
+        case signals.ModelFailed():
+            yield from _of_failure(position)
+        case signals.ModelReplied() | signals.StepClosed():
+            yield from _of_finish(position)
+        case signals.ContextCompacted(shrunk=shrunk):
+            words = "shorter" if shrunk else "no shorter"
+            yield f"The compaction has made the context {words}."
+
+
+def _of_size(position: Position, *, over: bool) -> Iterator[str]:
+    settings = position.recording.settings
+    if settings is None:
+        return
+    policy = settings.compaction
+    if settings.context is not None:
+        yield "The scenario decides the size of the context."
+    elif policy.max_messages is not None:
+        yield f"The context is compacted when it has more than {policy.max_messages} messages."
+    else:
+        reach = "reaches" if over else "does not reach, or nothing may be removed at,"
+        yield (
+            f"The context {reach} the trigger of {policy.trigger:,} tokens "
+            f"({policy.trigger_percent} % of the window of {policy.window:,})."
+        )
+
+
+def _of_finish(position: Position) -> Iterator[str]:
+    finish = position.newest(entries.Finish)
+    if finish is None:
+        return
+    raw = f" (the provider says {finish.raw!r})" if finish.raw not in ("", finish.reason) else ""
+    yield f"The newest reply ended with the finish reason {finish.reason}{raw}."
+    yield from _near_limits(position)
+
+
+def _of_failure(position: Position) -> Iterator[str]:
+    judged = position.newest(entries.Classified)
+    if judged is not None:
+        again = "may be retried" if judged.retryable else "is not retried"
+        yield f"The retry policy calls the failure {judged.error_class}, which {again}."
+    yield from _near_limits(position)
+
+
+def _near_limits(position: Position) -> Iterator[str]:
+    """Yield the counters that have reached their limits."""
+    for counter in position.counters:
+        if counter.limit is not None and counter.value >= counter.limit:
+            yield f"{counter.name} is {counter.value}, and its limit is {counter.limit}."
+
+
+def _of_backoff(position: Position, entry: entries.Backoff) -> Iterator[str]:
+    limits, policy = position.recording.limits, position.recording.retry
+    most = "" if limits is None else f" of {limits.max_error_count}"
+    yield f"Failure {entry.failures}{most}: {_delay(position, entry, policy)}."
+
+
+def _delay(position: Position, entry: entries.Backoff, policy: object) -> str:
+    waited = clock(entry.delay_ns)
+    if not isinstance(policy, ExponentialBackoff):
+        return f"the wait is {waited}" + (", as Retry-After says" if entry.retry_after else "")
+    if entry.retry_after:
+        return f"the wait is {waited}, {_asked(position, policy)}"
+    first_ms, most_ms = policy.initial_delay_ms, policy.max_delay_ms
+    formula = f"{_ms(first_ms)} x 2^{entry.failures - 1}"
+    capped = first_ms << min(entry.failures - 1, 64)
+    cap = f", at most {_ms(most_ms)}" if capped > most_ms else ""
+    jitter = f", less up to {policy.jitter:.0%} of jitter" if policy.jitter else ""
+    return f"{formula}{cap}{jitter} = {waited}, no usable Retry-After"
+
+
+def _asked(position: Position, policy: ExponentialBackoff) -> str:
+    error = position.newest(entries.Error)
+    asked = None if error is None else retry_after_ns(error.fault, 0)
+    most_ns = policy.max_retry_after_ms * _NS_PER_MS
+    if asked is not None and asked > most_ns:
+        return f"because Retry-After asks for {clock(asked)} and the policy waits {clock(most_ns)}"
+    return "as Retry-After says"
+
+
+def _ms(value: int) -> str:
+    return clock(value * _NS_PER_MS)
+
+
+def _of_end(position: Position, entry: entries.Ended) -> Iterator[str]:
+    limit = f" because of the limit {entry.limit}" if entry.limit else ""
+    yield f"The run ends as {entry.outcome}{limit}."
+    yield from _near_limits(position)
+    stop = position.newest(entries.StopRequested)
+    if stop is not None:
+        yield from _of_stop(position, stop)
+
+
+def _of_stop(_: Position, entry: entries.StopRequested) -> Iterator[str]:
+    by = "the user aborted it" if entry.cause is StopCause.ABORT else "max_wall_clock was reached"
+    yield f"The run was stopped from outside at {clock(entry.at_ns)}: {by}."
+
+
+def _of_compaction(position: Position, entry: entries.Compaction) -> Iterator[str]:
+    if entry.forced:
+        yield "The compaction was forced: the reply was cut by its length, or the context too long."
+    else:
+        yield from _of_size(position, over=True)
+    if entry.strategy:
+        yield (
+            f"It removed {entry.messages_removed} messages: "
+            f"{entry.tokens_before:,} tokens became {entry.tokens_after:,}."
+        )
+    else:
+        yield "It gained nothing."
+
+
+def _of_answer(_: Position, entry: entries.Answered) -> Iterator[str]:
+    if entry.ran:
+        return
+    yield f"No tool ran for this call: {entry.text}"
+
+
+def _of_hook(position: Position, entry: entries.Hook) -> Iterator[str]:
+    settings = position.recording.settings
+    if entry.result == "blocked":
+        yield f"The hook {entry.hook} blocked the call: {entry.detail}"
+    elif entry.result != "ok" and settings is not None:
+        policy = settings.hook_isolation
+        yield f"The hook {entry.hook} {entry.result}; the isolation policy is {policy.on_failure}."
+
+
+_EXPLAINED: dict[type, Callable[[Position, Any], Iterator[str]]] = {
+    entries.Transition: _of_move,
+    entries.Backoff: _of_backoff,
+    entries.Classified: lambda position, _: _of_failure(position),
+    entries.Error: lambda position, _: _of_failure(position),
+    entries.Finish: lambda position, _: _of_finish(position),
+    entries.Ended: _of_end,
+    entries.StopRequested: _of_stop,
+    entries.Compaction: _of_compaction,
+    entries.Answered: _of_answer,
+    entries.Hook: _of_hook,
+}
