@@ -25,11 +25,13 @@ from simloop.errors import InvariantViolated, RunawayRun
 from simloop.fuzz import scripts, settings
 from simloop.fuzz.choices import Choices, RecordedChoices
 from simloop.fuzz.families import new_settings
+from simloop.fuzz.hooks import hook_for, hook_isolation_for
 from simloop.fuzz.play import FINISHES, PlayedWorld, chosen_for, play
 from simloop.fuzz.replies import LAST, LAST_SUMMARY
 from simloop.fuzz.scripts import FEATURES, Weights
 from simloop.fuzz.settings import Abilities
 from simloop.fuzz.swarm import Arm
+from simloop.fuzz.tools import tool_for
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Feature
 from simloop.kernel.policies import Compaction, HookIsolation, ToolExecution
@@ -97,12 +99,12 @@ def faults() -> st.SearchStrategy[Reply]:
 
 def tools(name: str = "read") -> st.SearchStrategy[ScriptedTool]:
     """Return the strategy of fake tools: they return, raise, hang or take their time."""
-    return _drawn(lambda choices: settings.tool_for(choices, name, _SETTINGS))
+    return _drawn(lambda choices: tool_for(choices, name, _SETTINGS))
 
 
 def hooks() -> st.SearchStrategy[ScriptedHook]:
     """Return the strategy of fake hooks at any point."""
-    return _drawn(settings.hook_for)
+    return _drawn(hook_for)
 
 
 def limits() -> st.SearchStrategy[Limits]:
@@ -129,7 +131,7 @@ def tool_executions() -> st.SearchStrategy[ToolExecution]:
 
 def hook_isolations() -> st.SearchStrategy[HookIsolation]:
     """Return the strategy of hook isolation policies."""
-    return _drawn(settings.hook_isolation_for)
+    return _drawn(hook_isolation_for)
 
 
 def aborts() -> st.SearchStrategy[Trigger]:

@@ -9,7 +9,7 @@ import _random
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Protocol
+from typing import Any, Protocol
 
 from simloop.virtual.seeds import Seeds
 
@@ -31,6 +31,11 @@ class Choices(Protocol):
         Index 0 is the benign choice, also if its weight is 0.
         """
         ...
+
+
+def one_of(choices: Choices, values: Sequence[Any]) -> Any:
+    """Return one of the values; the first is the benign choice."""
+    return values[choices.integer(0, len(values) - 1)]
 
 
 class SeededChoices:

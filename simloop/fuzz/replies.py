@@ -13,7 +13,14 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
-from simloop.scenario.replies import Http, Pace, Reply, StreamFault, TokenUsage
+from simloop.scenario.replies import (
+    Http,
+    Pace,
+    Reply,
+    StreamFault,
+    TokenUsage,
+    calls_of,
+)
 
 TOOLS = ("read", "search", "write", "shell")
 """The names of the tools that replies call; `settings.py` defines them."""
@@ -54,10 +61,6 @@ CONTENTS: Mapping[str, Callable[[int], _Keys]] = {
     "capital name": lambda n: {"call": {"READ": _path(n)}},
     "good and unknown": lambda n: {"call": {"read": _path(n), "nonesuch": {}, "search": _path(n)}},
     "good and malformed": lambda n: {"call": {"read": _path(n), "write": "{"}},
-    "duplicate ids": lambda n: {"call": {"read": _path(n), "write": _path(n)}, "ids": ["a", "a"]},
-    "earlier id": lambda n: {"call": {"read": _path(n)}, "ids": ["call-1"]},
-    "id of the history": lambda n: {"call": {"read": _path(n)}, "ids": ["past-1"]},
-    "empty id": lambda n: {"call": {"read": _path(n)}, "ids": [""]},
     "pieces": lambda n: {"call": {"read": _path(n)}, "fragments": 3},
     "interleaved": lambda n: {
         "call": {"read": _path(n), "write": _path(n)}, "fragments": 2, "interleave": True,
@@ -120,21 +123,41 @@ WAITS: Sequence[_Keys] = (
 )
 """The ways in which a failed call asks for a wait."""
 
-BODIES: Sequence[_Keys] = (
-    {},
-    {"message": "prompt is too long: 210000 tokens > 200000 maximum"},
-    {"body": {"error": {"code": "context_length_exceeded", "message": "too long"}}},
-    {"body": {"error": {"type": "server_error", "message": "The server had an error"}}},
-    {"body": {"error": {"code": "insufficient_quota", "message": "You exceeded your quota"}}},
-    {"body": {"error": {"type": "rate_limit_error", "message": "rate limit: 15000 tokens"}}},
-    {"body": {"error": {"status": "RESOURCE_EXHAUSTED", "message": "Too many tokens per minute"}}},
-    {"body": {"error": {"message": "input is too long for requested model"}}},
-    {"message": "Throttling: too many tokens, please wait"},
-    {"message": "The prompt is too long for your tokens per minute."},
-    {"message": "the 500 files exceed nothing"},
-    {"body": "<html>Bad Gateway</html>"},
-    {"code": "overloaded_error"},
-)  # fmt: skip
+
+class Body(NamedTuple):
+    """The body of a failed call, and the statuses with which providers send it."""
+
+    keys: _Keys
+    statuses: Sequence[int] = _STATUSES
+
+
+_TOO_LONG, _THROTTLED = (400, 413), (400, 413, 429)
+
+BODIES: Sequence[Body] = (
+    Body({}),
+    Body({"message": "prompt is too long: 210000 tokens > 200000 maximum"}, _TOO_LONG),
+    Body({"body": {"error": {"code": "context_length_exceeded", "message": "too long"}}}, (400,)),
+    Body({"body": {"error": {"type": "server_error", "message": "The server had an error"}}}),
+    Body(
+        {"body": {"error": {"code": "insufficient_quota", "message": "You exceeded your quota"}}},
+        (429, 403),
+    ),
+    Body(
+        {"body": {"error": {"type": "rate_limit_error", "message": "rate limit: 15000 tokens"}}},
+        _THROTTLED,
+    ),
+    Body(
+        {"body": {"error": {"status": "RESOURCE_EXHAUSTED", "message": "Too many per minute"}}},
+        _THROTTLED,
+    ),
+    Body({"body": {"error": {"message": "input is too long for requested model"}}}, _TOO_LONG),
+    Body({"message": "Throttling: too many tokens, please wait"}, _THROTTLED),
+    Body({"message": "The prompt is too long for your tokens per minute."}, _THROTTLED),
+    Body({"message": "Rate limit: this prompt is too long for your tier."}, _THROTTLED),
+    Body({"message": "the 500 files exceed nothing"}, (400, 404)),
+    Body({"body": "<html>Bad Gateway</html>"}, (502, 503)),
+    Body({"code": "overloaded_error"}, (529, 503)),
+)
 """The bodies of a failed call: overflows in the words of providers, and words that look so."""
 
 PACES: Sequence[_Keys] = (
@@ -161,8 +184,22 @@ USAGES: Sequence[_Keys | None] = (
 STEPS = (1, 0, 2, 3, 5, 19, 20, 21, 100)
 """The steps that a reply reports."""
 
+IDS: Sequence[Callable[[int], list[str]]] = (
+    lambda _: [],
+    lambda calls: ["a", "b", "c", "d", "e", "f", "g"][:calls],
+    lambda calls: [f"past-{n + 1}" for n in range(calls)],
+    lambda calls: [""] * calls,
+    lambda calls: ["a"] * calls,
+    lambda calls: [f"call-{calls - n}" for n in range(calls)],
+)
+"""The ids of so many calls: new ones, those of any other reply or of the history, and bad ones."""
+
 CONTENT_NAMES, END_NAMES = tuple(CONTENTS), tuple(ENDS)
 _NOTHING = CONTENT_NAMES.index("nothing")
+ENDS_WITH_BODY = tuple(
+    tuple(END_NAMES.index(f"http {status}") for status in body.statuses) for body in BODIES
+)
+"""The ends with which providers send each body."""
 _CONTENT_LIST, _END_LIST = tuple(CONTENTS.values()), tuple(ENDS.values())
 
 
@@ -179,6 +216,7 @@ class Recipe(NamedTuple):
     pace: int = 0
     usage: int = 0
     steps: int = 0
+    ids: int = 0
     number: int = 0
 
 
@@ -200,6 +238,8 @@ def reply_of(recipe: Recipe) -> Reply:
         return _content_of(_NOTHING, 0).model_copy(update={**update, "finish": None, **end})
     silent = recipe.content == _NOTHING
     content = _content_of(0 if silent and where == _MID else recipe.content, recipe.number)
+    if recipe.ids and content.call:
+        update["ids"] = IDS[recipe.ids](len(calls_of(content.call)))
     if not end or "finish" in end:
         update |= {"usage": _usages()[recipe.usage], "steps": STEPS[recipe.steps], **end}
     else:
@@ -215,7 +255,7 @@ def _content_of(content: int, number: int) -> Reply:
 
 @lru_cache(maxsize=5_000)
 def _http_of(end: int, wait: int, body: int) -> Http:
-    return Http(**{**_END_LIST[end], **WAITS[wait], **BODIES[body]})
+    return Http(**{**_END_LIST[end], **WAITS[wait], **BODIES[body].keys})
 
 
 @cache

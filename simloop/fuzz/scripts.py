@@ -9,13 +9,15 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from simloop.fuzz.choices import Choices
+from simloop.fuzz.choices import Choices, one_of
 from simloop.fuzz.replies import (
     BODIES,
     CONTENT_NAMES,
     CONTENTS,
     END_NAMES,
     ENDS,
+    ENDS_WITH_BODY,
+    IDS,
     LAST,
     LAST_SUMMARY,
     PACES,
@@ -29,17 +31,21 @@ from simloop.fuzz.replies import (
 )
 from simloop.fuzz.settings import Abilities
 from simloop.fuzz.swarm import Arm, features_on, weights_of
+from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Feature
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Queued, Scenario, Trigger
 
-FEATURES = ("abort", "queue", "prompts", "pace", "usage", "steps", "shuffle", "storm")
+FEATURES = ("abort", "queue", "prompts", "pace", "usage", "steps", "shuffle", "storm",
+            "ids", "long")  # fmt: skip
 _TIMES = ("0s", "1ns", "50ms", "1s", "1001ms", "2s", "2500ms", "5s", "31s", "200s")
 _AT_BOUNDARY = ("request", "part", "text-delta", "tool-call", "finish", "error", "tool-started",
                 "tool-result", "reasoning-delta", "tool-call-delta", "stream-cut")  # fmt: skip
 IN_ENGINE = ("backoff", "compaction", "hook", "transition")
 _NUMBERS = 8
 """The texts of one kind that differ; more of them would leave fewer replies that are made."""
+_LONGEST = 25
+"""The most replies that lead up to a limit: a run of a hundred steps takes as long as ten."""
 _KINDS = 10
 """The most variants of one axis that are on in a family, besides the benign one."""
 _OF_HTTP = frozenset(n for n, name in enumerate(END_NAMES) if name.startswith("http"))
@@ -47,6 +53,7 @@ _CALLS = tuple(
     CONTENT_NAMES.index(name)
     for name in ("call", "two calls", "text and call", "all tools", "equal calls", "writing call")
 )
+_USELESS = tuple(CONTENT_NAMES.index(name) for name in ("nothing", "blank", "thought"))
 _TROUBLE = tuple(
     END_NAMES.index(name)
     for name in ("http 429", "http 500", "finish length", "lost mid-output", "unfinished")
@@ -78,9 +85,11 @@ class Weights(NamedTuple):
     paces: Sequence[int]
     usages: Sequence[int]
     steps: Sequence[int]
+    ids: Sequence[int]
     summaries: Sequence[int]
     length: int
     entries: Sequence[str]
+    limits: Limits | None = None
 
 
 def weights_of_family(choices: Choices, abilities: Abilities, arm: Arm) -> Weights:
@@ -109,9 +118,11 @@ def weights_of_family(choices: Choices, abilities: Abilities, arm: Arm) -> Weigh
         paces=weights_of(choices, len(PACES), arm),
         usages=weights_of(choices, len(USAGES), arm),
         steps=weights_of(choices, len(STEPS), arm),
+        ids=weights_of(choices, len(IDS), arm),
         summaries=() if Feature.COMPACTION in lacks else weights_of(choices, len(SUMMARIES), arm),
         length=(4, 6, 2, 10)[choices.integer(0, 3)],
         entries=(*_AT_BOUNDARY, *in_engine),
+        limits=abilities.limits,
     )
 
 
@@ -124,6 +135,9 @@ def _add_usual(choices: Choices, contents: list[int], ends: list[int]) -> None:
         for _ in range(2):
             place = _CALLS[choices.integer(0, len(_CALLS) - 1)]
             contents[place] = max(contents[place], sum(contents) // choices.integer(1, 4))
+    if choices.boolean(0.25):
+        place = _USELESS[choices.integer(0, len(_USELESS) - 1)]
+        contents[place] = contents[place] or choices.integer(1, 30)
     if choices.boolean(0.5):
         place = _TROUBLE[choices.integer(0, len(_TROUBLE) - 1)]
         ends[place] = ends[place] or choices.integer(1, 30)
@@ -135,28 +149,52 @@ def reply_for(choices: Choices, weights: Weights, number: int) -> Reply:
     on = weights.on
     end = choices.weighted(weights.ends)
     failed = end in _OF_HTTP
+    body = choices.weighted(weights.bodies) if failed and choices.boolean(0.4) else 0
+    if body and choices.boolean(0.5):
+        end = one_of(choices, ENDS_WITH_BODY[body])
     return reply_of(
         Recipe(
             0 if failed else choices.weighted(weights.contents),
             end,
             choices.weighted(weights.waits) if failed else 0,
-            choices.weighted(weights.bodies) if failed and choices.boolean(0.4) else 0,
+            body,
             choices.weighted(weights.paces) if "pace" in on and choices.boolean(0.7) else 0,
             choices.weighted(weights.usages) if "usage" in on else 0,
             choices.weighted(weights.steps) if "steps" in on and choices.boolean(0.5) else 0,
+            choices.weighted(weights.ids) if "ids" in on else 0,
             number % _NUMBERS,
         )
     )
 
 
-def model_for(choices: Choices, weights: Weights) -> list[Reply]:
-    """Draw the replies of a run; the last one is `LAST`, or a storm that never ends."""
+def model_for(choices: Choices, weights: Weights, limits: Limits) -> list[Reply]:
+    """Draw the replies of a run; the last one is `LAST`, or a storm that never ends.
+
+    `limits` are those of the scenario, for a loop that has none of its own.
+    """
     length = choices.integer(0, weights.length)
     replies = [reply_for(choices, weights, number) for number in range(length)]
+    if "long" in weights.on and choices.boolean(0.25):
+        replies.insert(0, _up_to_a_limit(choices, weights.limits or limits))
     if "storm" in weights.on and choices.boolean(0.1):
         storm = reply_for(choices, weights, length)
         return [*replies, storm.model_copy(update={"times": "always"})]
     return [*replies, LAST]
+
+
+def _up_to_a_limit(choices: Choices, limits: Limits) -> Reply:
+    """Draw a reply that comes as often as a limit allows, or a few times less.
+
+    The replies after it are those at the limit, which are rare in short scripts.
+    """
+    if choices.boolean(0.3):
+        most = limits.max_error_count
+        reply = reply_of(Recipe(end=one_of(choices, _TROUBLE)))
+    else:
+        most = limits.max_steps
+        reply = reply_of(Recipe(one_of(choices, _CALLS)))
+    times = min(most, _LONGEST) - choices.integer(0, 3)
+    return reply.model_copy(update={"times": max(times, 1)})
 
 
 def summaries_for(choices: Choices, weights: Weights) -> list[Reply]:
@@ -214,7 +252,7 @@ def world_for(choices: Choices, settings: Scenario, weights: Weights) -> Scenari
     """Draw the script of one run in the settings of its family."""
     return settings.model_copy(
         update={
-            "model": model_for(choices, weights),
+            "model": model_for(choices, weights, settings.limits),
             "summaries": summaries_for(choices, weights),
             "abort": abort_for(choices, weights),
             "queue": queue_for(choices, weights),

@@ -1,17 +1,19 @@
 """The alphabet of settings: limits at their edges, policies, tools, hooks, and what came before.
 
-Not here: the script of a run (scripts.py). The rules to keep: the first value of each list is the
-default; and what waits for ever has a limit beside it, because a run in which nothing bounds a
-tool that hangs cannot end, whatever the loop does.
+Not here: a tool (tools.py), a hook (hooks.py) and the script of a run (scripts.py). The rules to
+keep: the first value of each list is the default; and what waits for ever has a limit beside it,
+because a run in which nothing bounds a tool that hangs cannot end, whatever the loop does.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from simloop.fuzz.choices import Choices
+from simloop.fuzz.choices import Choices, one_of
+from simloop.fuzz.hooks import hook_for, hook_isolation_for
 from simloop.fuzz.replies import TOOLS
 from simloop.fuzz.swarm import Arm, features_on
+from simloop.fuzz.tools import tool_for
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Feature
 from simloop.kernel.policies import Compaction, HookIsolation, ToolExecution
@@ -29,13 +31,14 @@ class Abilities(NamedTuple):
 
     `has_engine` is false for an agent. `ends` is true if the loop declares that it ends whatever
     the model does: then a model that never comes to an end is worth a try. `hook_timeout_ms` is
-    what its own policy gives a hook.
+    what its own policy gives a hook. `limits` are those that an agent declares.
     """
 
     lacks: Collection[Feature] = ()
     has_engine: bool = True
     ends: bool = True
     hook_timeout_ms: int | None = None
+    limits: Limits | None = None
 
     @classmethod
     def of(cls, design: Design) -> "Abilities":
@@ -43,7 +46,13 @@ class Abilities(NamedTuple):
         declared = design.declared
         machine = declared.machine
         if machine is None:
-            return cls(frozenset(design.unsupported), False, declared.limits is not None)  # noqa: FBT003
+            limits = declared.limits
+            return cls(
+                frozenset(design.unsupported),
+                has_engine=False,
+                ends=limits is not None,
+                limits=limits,
+            )
         bounded = "max_steps" in machine.bounds or "max_rounds" in machine.bounds
         endless = bool(getattr(machine, "endless", "")) or not bounded
         timeout_ms = design.policies.hook_isolation.timeout_ms
@@ -81,10 +90,6 @@ def possible(abilities: Abilities, arm: Arm) -> list[str]:
     ]
 
 
-def _one_of(choices: Choices, values: Sequence[Any]) -> Any:
-    return values[choices.integer(0, len(values) - 1)]
-
-
 _LIMITS: Mapping[str, Mapping[str, Sequence[int | None]]] = {
     "limits": {
         "max_steps": (100, 1, 2, 3, 4, 6, 20),
@@ -102,7 +107,7 @@ _LIMITS: Mapping[str, Mapping[str, Sequence[int | None]]] = {
 
 
 def _drawn(choices: Choices, feature: str) -> dict[str, Any]:
-    return {name: _one_of(choices, values) for name, values in _LIMITS[feature].items()}
+    return {name: one_of(choices, values) for name, values in _LIMITS[feature].items()}
 
 
 def limits_for(choices: Choices) -> dict[str, int]:
@@ -118,22 +123,22 @@ def timeouts_for(choices: Choices) -> dict[str, int]:
 def retry_for(choices: Choices) -> ExponentialBackoff:
     """Draw a retry policy."""
     return ExponentialBackoff(
-        initial_delay_ms=_one_of(choices, (2_000, 0, 1, 300, 1_000, 40_000)),
-        max_delay_ms=_one_of(choices, (30_000, 0, 1, 1_500, 5_000, 600_000)),
-        max_retry_after_ms=_one_of(choices, (120_000, 0, 1_000, 3_000, 10_000_000)),
-        jitter=_one_of(choices, (0.0, 0.25, 0.5, 1.0)),
+        initial_delay_ms=one_of(choices, (2_000, 0, 1, 300, 1_000, 40_000)),
+        max_delay_ms=one_of(choices, (30_000, 0, 1, 1_500, 5_000, 600_000)),
+        max_retry_after_ms=one_of(choices, (120_000, 0, 1_000, 3_000, 10_000_000)),
+        jitter=one_of(choices, (0.0, 0.25, 0.5, 1.0)),
     )
 
 
 def compaction_for(choices: Choices) -> Compaction:
     """Draw a compaction policy."""
     return Compaction(
-        window=_one_of(choices, (64_000, 1, 40, 150, 400, 1_500)),
-        trigger_percent=_one_of(choices, (75, 1, 50, 100)),
-        target_percent=_one_of(choices, (50, 1, 20, 100)),
-        max_messages=_one_of(choices, (None, None, 1, 2, 3, 5, 8)),
-        keep_turns=_one_of(choices, (4, 1, 2, 3)),
-        strategy=_one_of(choices, ("summarise", "drop-oldest")),
+        window=one_of(choices, (64_000, 1, 40, 150, 400, 1_500)),
+        trigger_percent=one_of(choices, (75, 1, 50, 100)),
+        target_percent=one_of(choices, (50, 1, 20, 100)),
+        max_messages=one_of(choices, (None, None, 1, 2, 3, 5, 8)),
+        keep_turns=one_of(choices, (4, 1, 2, 3)),
+        strategy=one_of(choices, ("summarise", "drop-oldest")),
     )
 
 
@@ -147,111 +152,24 @@ def context_for(choices: Choices) -> Context:
 def tool_execution_for(choices: Choices, on: Collection[str]) -> ToolExecution:
     """Draw how tools are run; `on` are the features of the family."""
     return ToolExecution(
-        order=_one_of(choices, (None, "parallel", "sequential")) if "tool order" in on else None,
-        start=_one_of(choices, (None, "when-called", "after-reply"))
-        if "tool start" in on
-        else None,
-        timeout_ms=_one_of(choices, (None, 1, 100, 1_000, 5_000)) if "tool timeout" in on else None,
+        order=one_of(choices, (None, "parallel", "sequential")) if "tool order" in on else None,
+        start=one_of(choices, (None, "when-called", "after-reply")) if "tool start" in on else None,
+        timeout_ms=one_of(choices, (None, 1, 100, 1_000, 5_000)) if "tool timeout" in on else None,
     )
 
 
-_ENDINGS: Sequence[Callable[[str], Mapping[str, Any]]] = (
-    lambda name: {"returns": f"what {name} found"},
-    lambda name: {"raises": f"{name} is broken"},
-    lambda _: {"returns": ""},
-    lambda name: {"returns": {"of": name, "lines": [1, 2]}},
-    lambda _: {"returns_chars": 3_000},
-    lambda _: {"hangs": True, "timeout": "3s"},
-    lambda _: {"cancels": True},
-    lambda _: {"hangs": True, "timeout": "1s", "outlives_cancel": "2s"},
-    lambda _: {"takes": "30s", "timeout": "1s", "outlives_cancel": "200ms"},
-    lambda name: {"returns": f"the end of {name}", "terminate": True},
-    lambda name: {"returns": f"{name} with details", "details": {"of": name}},
-    lambda _: {"returns_chars": 60_000},
-    lambda name: {"returns": f"{name} \x1b[2J \U0001f600"},
+_READ_BOTH: Sequence[Mapping[str, Any]] = (
+    {"user": "Read both."},
+    {"assistant": "", "call": {"read": {"path": "x"}, "search": {"path": "y"}}},
+    {"tool": "x has this"},
+    {"tool": "no such file", "failed": True},
 )
-_TAKES = ("0s", "120ms", "1s", "5s", "999ms", "31s")
-_TIMEOUTS = (None, None, "1ms", "1s", "5s")
-_SCHEMAS: Sequence[Mapping[str, Any]] = (
-    {"parameters": {"path": "string?"}},
-    {"parameters": {"path": "string"}},
-    {"json_schema": {"type": "object"}},
-    {"json_schema": {"type": "object", "properties": {"path": {"type": "string", "maxLength": 6}}}},
-)
-
-
-def tool_for(choices: Choices, name: str, on: Collection[str]) -> ScriptedTool:
-    """Draw a tool; `on` are the features of the family."""
-    keys: dict[str, Any] = {"description": f"Does the {name}."}
-    keys |= _ENDINGS[choices.integer(0, len(_ENDINGS) - 1) if "tools" in on else 0](name)
-    keys |= _one_of(choices, _SCHEMAS) if "tools" in on else _SCHEMAS[0]
-    if "tools" in on:
-        keys["sequential"] = choices.boolean(0.3)
-    if "slow tools" in on:
-        keys.setdefault("takes", _one_of(choices, _TAKES))
-        keys.setdefault("timeout", _one_of(choices, _TIMEOUTS))
-    return ScriptedTool(**keys)
-
-
-_AT_MODEL: Sequence[Mapping[str, Any]] = (
-    {}, {"raises": "the hook is broken"}, {"hangs": True}, {"block": "not this"},
-    {"system_prompt": "Another system prompt."}, {"hide_tools": ["read"]},
-    {"hide_tools": list(TOOLS)}, {"add_tools": {"nonesuch": {"returns": "I am here"}}},
-    {"add_tools": {"read": {"returns": "another read"}}},
-    {"system_prompt": "Changed, then late.", "hangs": True, "waits": "after"},
-    {"hide_tools": ["write"], "takes": "6s", "waits": "after"},
-)  # fmt: skip
-_AT_TOOL: Sequence[Mapping[str, Any]] = (
-    {}, {"raises": "the hook is broken"}, {"hangs": True}, {"block": "not this"},
-    {"arguments": {"path": "changed"}}, {"arguments": {"path": 5}},
-    {"arguments": {"path": "late"}, "hangs": True, "waits": "after"},
-    {"block": "too late", "takes": "6s", "waits": "after"},
-)  # fmt: skip
-_AFTER_TOOL: Sequence[Mapping[str, Any]] = (
-    {}, {"raises": "the hook is broken"}, {"hangs": True}, {"result": "changed"}, {"result": ""},
-    {"result": "changed late", "hangs": True, "waits": "after"},
-)  # fmt: skip
-_AFTER_MODEL: Sequence[Mapping[str, Any]] = ({}, {"raises": "the hook is broken"}, {"hangs": True})
-_POINTS: Mapping[str, Sequence[Mapping[str, Any]]] = {
-    "before_llm_call": _AT_MODEL,
-    "before_tool_call": _AT_TOOL,
-    "after_tool_call": _AFTER_TOOL,
-    "after_llm_call": _AFTER_MODEL,
-}
-
-
-def hook_for(choices: Choices) -> ScriptedHook:
-    """Draw a hook."""
-    point = _one_of(choices, tuple(_POINTS))
-    keys = dict(_one_of(choices, _POINTS[point]))
-    if point.endswith("tool_call") and choices.boolean(0.3):
-        keys["tool"] = _one_of(choices, TOOLS)
-    if choices.boolean(0.5):
-        keys["nth"] = choices.integer(1, 3)
-    if "takes" not in keys and choices.boolean(0.25):
-        keys["takes"] = _one_of(choices, ("100ms", "1s", "4999ms", "5s", "7s"))
-    return ScriptedHook(at=point, **keys)
-
-
-def hook_isolation_for(choices: Choices) -> HookIsolation:
-    """Draw how far a hook can reach."""
-    words = ("isolate", "fail-run", "block-call", "error-result")
-    return HookIsolation(
-        on_failure=_one_of(choices, words),
-        timeout_ms=_one_of(choices, (5_000, 1, 100, 1_000, None)),
-    )
-
-
 _HISTORIES: Sequence[Sequence[Mapping[str, Any]]] = (
     ({"user": "An older question."}, {"assistant": "An older answer."}),
-    (
-        {"user": "Read both."},
-        {"assistant": "", "call": {"read": {"path": "x"}, "search": {"path": "y"}}},
-        {"tool": "x has this"},
-        {"tool": "no such file", "failed": True},
-        {"assistant": "I have read them."},
-    ),
+    (*_READ_BOTH, {"assistant": "I have read them."}),
+    _READ_BOTH,
     ({"summary": "They spoke of this and that."}, {"user": "Go on."}, {"assistant": "Gladly."}),
+    ({"summary": "They spoke."}, *_READ_BOTH, {"assistant": "I have read them."}),
     ({"user": "long " * 300}, {"assistant": "words " * 300}, {"user": "more"}, {"assistant": "ok"}),
     tuple({role: f"{role} {n}"} for n in range(6) for role in ("user", "assistant")),
     ({"user": "A question without an answer."},),
@@ -261,7 +179,7 @@ _HISTORIES: Sequence[Sequence[Mapping[str, Any]]] = (
 def settings_of(choices: Choices, abilities: Abilities, arm: Arm, loop: str) -> Scenario:
     """Return a scenario without a script: the settings of a family of worlds."""
     on = features_on(choices, possible(abilities, arm), arm)
-    keys: dict[str, Any] = {"tools": {name: tool_for(choices, name, on) for name in TOOLS}}
+    keys: dict[str, Any] = {"tools": _tools(choices, on)}
     limits: dict[str, Any] = {}
     for feature in _LIMITS:
         limits |= _drawn(choices, feature) if feature in on else {}
@@ -285,10 +203,18 @@ def settings_of(choices: Choices, abilities: Abilities, arm: Arm, loop: str) -> 
     if "clock" in on:
         keys["clock"] = _clock(choices)
     if "options" in on and loop in _OPTIONS:
-        keys["loops"] = {loop: _one_of(choices, _OPTIONS[loop])}
+        keys["loops"] = {loop: one_of(choices, _OPTIONS[loop])}
     return Scenario(
         loop=loop, prompt="Do the work.", max_transitions=transitions_of(abilities), **keys
     )
+
+
+def _tools(choices: Choices, on: Collection[str]) -> dict[str, ScriptedTool]:
+    """Draw the tools. In some families all of them ask for the end of the run."""
+    tools = {name: tool_for(choices, name, on) for name in TOOLS}
+    if "tools" in on and choices.boolean(0.1):
+        return {n: tool.model_copy(update={"terminate": True}) for n, tool in tools.items()}
+    return tools
 
 
 def _bounded(
@@ -311,11 +237,11 @@ def transitions_of(abilities: Abilities) -> int:
 def with_one_changed(choices: Choices, abilities: Abilities, settings: Scenario) -> Scenario:
     """Return settings with one of them drawn again."""
     features = possible(abilities, Arm.LIMITS)
-    feature = _one_of(choices, features)
+    feature = one_of(choices, features)
     update: dict[str, Any]
     if feature in _LIMITS:
-        name, values = _one_of(choices, list(_LIMITS[feature].items()))
-        update = {"limits": replace(settings.limits, **{name: _one_of(choices, values)})}
+        name, values = one_of(choices, list(_LIMITS[feature].items()))
+        update = {"limits": replace(settings.limits, **{name: one_of(choices, values)})}
     else:
         update = _CHANGES[feature](choices, settings)
     changed = settings.model_copy(update=update)
@@ -332,7 +258,7 @@ def _again(choices: Choices, settings: Scenario, feature: str, field: str) -> di
 
 
 def _changed_tool(choices: Choices, settings: Scenario) -> dict[str, Any]:
-    name = _one_of(choices, list(settings.tools) or TOOLS)
+    name = one_of(choices, list(settings.tools) or TOOLS)
     tool = tool_for(choices, name, ("tools", "slow tools"))
     return {"tools": {**settings.tools, name: tool}}
 
@@ -347,11 +273,11 @@ def _changed_hooks(choices: Choices, settings: Scenario) -> dict[str, Any]:
 
 
 def _history(choices: Choices) -> list[PastMessage]:
-    return [PastMessage(**each) for each in _one_of(choices, _HISTORIES)]
+    return [PastMessage(**each) for each in one_of(choices, _HISTORIES)]
 
 
 def _clock(choices: Choices) -> ClockSkew:
-    return ClockSkew(**_one_of(choices, ({}, {"ahead": "10s"}, {"behind": "10s"})))
+    return ClockSkew(**one_of(choices, ({}, {"ahead": "10s"}, {"behind": "10s"})))
 
 
 _CHANGES: Mapping[str, Callable[[Choices, Scenario], dict[str, Any]]] = {

@@ -9,6 +9,7 @@ from simloop.fuzz.replies import (
     CONTENTS,
     END_NAMES,
     ENDS,
+    IDS,
     LAST,
     LAST_SUMMARY,
     PACES,
@@ -47,6 +48,13 @@ def test_every_pace_usage_and_number_of_steps_makes_a_reply() -> None:
     kinds = itertools.product(range(len(PACES)), range(len(USAGES)), range(len(STEPS)))
     replies = [reply_of(Recipe(pace=p, usage=u, steps=s)) for p, u, s in kinds]
     assert {reply.steps for reply in replies} == set(STEPS)
+
+
+def test_every_content_with_calls_takes_every_kind_of_ids() -> None:
+    for content, ids in itertools.product(range(len(CONTENTS)), range(1, len(IDS))):
+        reply = reply_of(Recipe(content, ids=ids))
+        assert bool(reply.ids) == bool(reply.call)
+        assert Reply.model_validate_json(reply.model_dump_json(exclude_defaults=True)) == reply
 
 
 def test_every_kind_of_summary_makes_a_reply() -> None:

@@ -1,0 +1,77 @@
+"""The alphabet of fake hooks, and of the policies on how far they can reach.
+
+Not here: the limits of a family whose hooks hang (settings.py). The rule to keep: each change that
+a hook can make is drawn by itself, so that one hook can make several, and then fail.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from simloop.fuzz.choices import Choices, one_of
+from simloop.fuzz.replies import TOOLS
+from simloop.kernel.policies import HookIsolation
+from simloop.scenario.schema import ScriptedHook
+
+_POINTS: Mapping[str, Mapping[str, tuple[float, Sequence[Any]]]] = {
+    "before_llm_call": {
+        "system_prompt": (0.4, ("Another system prompt.", "")),
+        "hide_tools": (0.25, (["read"], ["write", "search"], list(TOOLS))),
+        "add_tools": (
+            0.25,
+            (
+                {"nonesuch": {"returns": "I am here"}},
+                {"read": {"returns": "another read"}},
+                {"nonesuch": {"raises": "I am broken"}, "write": {"returns": "written elsewhere"}},
+            ),
+        ),
+        "block": (0.1, ("not this",)),
+    },
+    "before_tool_call": {
+        "arguments": (0.4, ({"path": "changed"}, {"path": 5}, {"extra": True})),
+        "block": (0.3, ("not this",)),
+    },
+    "after_tool_call": {"result": (0.6, ("changed", "", "changed \x1b[1m words"))},
+    "after_llm_call": {},
+}
+"""The changes that a hook can make at each point, each with its probability and its values."""
+
+_TAKES = ("100ms", "1s", "4999ms", "5s", "6s", "7s")
+
+
+def hook_for(choices: Choices) -> ScriptedHook:
+    """Draw a hook."""
+    point = one_of(choices, tuple(_POINTS))
+    keys: dict[str, Any] = {
+        name: one_of(choices, values)
+        for name, (probability, values) in _POINTS[point].items()
+        if choices.boolean(probability)
+    }
+    if point.endswith("tool_call") and choices.boolean(0.3):
+        keys["tool"] = one_of(choices, TOOLS)
+    if choices.boolean(0.5):
+        keys["nth"] = choices.integer(1, 3)
+    keys |= _failure_for(choices)
+    return ScriptedHook(at=point, **keys)
+
+
+def _failure_for(choices: Choices) -> dict[str, Any]:
+    """Draw how a hook fails, or how long it takes, before or after its changes."""
+    keys: dict[str, Any] = {}
+    if choices.boolean(0.15):
+        return {"raises": "the hook is broken"}
+    if choices.boolean(0.15):
+        keys["hangs"] = True
+    elif choices.boolean(0.25):
+        keys["takes"] = one_of(choices, _TAKES)
+    if keys and choices.boolean(0.5):
+        keys["waits"] = "after"
+    return keys
+
+
+def hook_isolation_for(choices: Choices) -> HookIsolation:
+    """Draw how far a hook can reach."""
+    words = ("isolate", "fail-run", "block-call", "error-result")
+    return HookIsolation(
+        on_failure=one_of(choices, words),
+        timeout_ms=one_of(choices, (5_000, 1, 100, 1_000, None)),
+    )

@@ -1,0 +1,25 @@
+from simloop.fuzz.choices import RecordedChoices, SeededChoices
+from simloop.fuzz.hooks import hook_for
+from simloop.scenario.schema import ScriptedHook
+
+
+def _drawn() -> list[ScriptedHook]:
+    choices = SeededChoices(1)
+    return [hook_for(choices) for _ in range(3_000)]
+
+
+def test_the_benign_hook_changes_nothing() -> None:
+    assert hook_for(RecordedChoices([])) == ScriptedHook(at="before_llm_call")
+
+
+def test_one_hook_makes_several_changes_and_then_fails() -> None:
+    hooks = _drawn()
+    assert any(h.system_prompt and h.hide_tools and h.add_tools for h in hooks)
+    assert any(h.arguments and h.hangs and h.waits == "after" for h in hooks)
+    assert any(h.result == "" and h.takes and h.waits == "after" for h in hooks)
+
+
+def test_some_hooks_act_at_each_call_and_some_at_one_of_them() -> None:
+    vetoes = [h for h in _drawn() if h.at == "before_tool_call" and h.block]
+    assert {h.nth for h in vetoes} == {None, 1, 2, 3}
+    assert {h.tool is None for h in vetoes} == {True, False}

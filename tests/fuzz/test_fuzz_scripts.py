@@ -1,0 +1,54 @@
+from simloop import Limits, Scenario
+from simloop.fuzz import scripts
+from simloop.fuzz.choices import RecordedChoices, SeededChoices
+from simloop.fuzz.replies import BODIES, END_NAMES, LAST
+from simloop.fuzz.scripts import FEATURES, Weights
+from simloop.fuzz.settings import Abilities
+from simloop.fuzz.swarm import Arm
+
+OWN = Limits(max_steps=9, max_error_count=4)
+
+
+def _weights(limits: Limits | None = None) -> Weights:
+    abilities = Abilities(has_engine=limits is None, limits=limits)
+    weights = scripts.weights_of_family(SeededChoices(1), abilities, Arm.UNIFORM)
+    return weights._replace(on=frozenset(FEATURES))
+
+
+def _first_times(weights: Weights) -> set[object]:
+    choices, world = SeededChoices(1), Scenario(prompt="Go.", limits=Limits(max_steps=6))
+    drawn = [scripts.world_for(choices, world, weights).model[0] for _ in range(500)]
+    return {reply.times for reply in drawn if type(reply.times) is int}
+
+
+def test_some_scripts_lead_up_to_the_limits_of_the_scenario() -> None:
+    assert _first_times(_weights()) == {6, 5, 4, 3, 2, 1}
+
+
+def test_some_scripts_lead_up_to_the_limits_that_an_agent_declares() -> None:
+    assert _first_times(_weights(OWN)) == {9, 8, 7, 6, 4, 3, 2, 1}
+
+
+def test_a_script_that_leads_up_to_a_limit_ends_well() -> None:
+    world = Scenario(prompt="Go.")
+    drawn = scripts.world_for(RecordedChoices([0, 1]), world, _weights()).model
+    assert [reply.times for reply in drawn] == [25, "always"]
+    assert drawn[-1] is LAST
+
+
+def test_a_body_comes_with_the_statuses_of_its_providers_in_a_family_of_other_failures() -> None:
+    choices, weights = SeededChoices(1), _weights()
+    only = [int(name == "http 500") for name in END_NAMES]
+    drawn = [scripts.reply_for(choices, weights._replace(ends=only), 0).http for _ in range(3_000)]
+    sent = {(http.message, http.status) for http in drawn if http is not None}
+    for body in BODIES:
+        message = body.keys.get("message", "")
+        assert not message or {(message, status) for status in body.statuses} <= sent
+
+
+def test_the_model_repeats_ids_of_other_replies_and_of_the_history() -> None:
+    choices, weights = SeededChoices(1), _weights()
+    drawn = [scripts.reply_for(choices, weights, 0).ids for _ in range(2_000)]
+    ids = {each for own in drawn for each in own}
+    assert {"a", "b", "past-1", "past-2", "", "call-1"} <= ids
+    assert any(len(own) > len(set(own)) for own in drawn)
