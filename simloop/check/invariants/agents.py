@@ -1,7 +1,7 @@
 """Invariants on agents of the user's own, which leave no entries but those of the boundary.
 
-An agent declares `limits` and `retry`, or simloop asks no more of it than any agent must do. Not
-here: machines, which counters.py and retry.py judge by their transitions. The rule to keep: a
+The `limits` and `retry` of an agent are judged if it declares them. Not here: machines, which
+counters.py and retry.py judge by their transitions. The rule to keep: a
 request counts as a retry only if it goes on from the request whose reply failed, because an agent
 may have several conversations at once.
 """
@@ -86,9 +86,9 @@ def agent_backoff_matches_policy(subject: Subject) -> Watch:
     needs=[Need.AGENT],
 )
 def retry_after_respected(subject: Subject) -> Watch:
-    """The Retry-After of the failure itself; a wait of over a minute may be cut."""
+    """The wait is that of the last failure. A Retry-After of over a minute is not judged."""
     if subject.retry is not None:
-        return ""  # its waits are judged exactly
+        return ""  # `agent_backoff_matches_policy` judges its waits exactly
     facts = subject.facts
     epoch_ns = EPOCH_NS + _skew_ns(subject)
     while True:
@@ -142,7 +142,7 @@ _HOPELESS = frozenset({400, 401, 403, 404, 413, 422})
     needs=[Need.AGENT],
 )
 def no_retry_of_permanent_failure(subject: Subject) -> Watch:
-    """A bad request or a wrong key fails again. A declared policy says which failures do."""
+    """A bad request or a wrong key fails again. A declared policy names the permanent failures."""
     facts, policy = subject.facts, subject.retry
 
     def is_hopeless(fault: Fault) -> bool:
@@ -176,7 +176,7 @@ class _Spent:
         self.steps = self.errors = 0
 
     def add(self, reply: ReceivedReply | None, *, retried: bool) -> None:
-        """Count a reply of the run. An empty one may also be an answer."""
+        """Count a reply of the run. An empty reply may count as an error or as an answer."""
         if reply is not None and reply.is_closed:
             self.steps += reply.finish is not None
             self.errors += is_useless(reply) and (retried or reply.finish is None)
@@ -198,7 +198,7 @@ class _Spent:
     needs=[Need.AGENT, Need.LIMITS],
 )
 def agent_respects_its_limits(subject: Subject) -> Watch:
-    """Each reply is a step, and each failed or useless one an error, whatever came between."""
+    """Each reply counts as a step, and each failed or useless reply also as an error."""
     facts, spent = subject.facts, _Spent(subject)
     while True:
         entry = yield
@@ -272,7 +272,7 @@ _FAILING = 25
     needs=[Need.AGENT],
 )
 def agent_stops_without_progress(subject: Subject) -> Watch:
-    """25 failures in a row, or 50 replies that all came before with results that came before."""
+    """The bounds are 25 useless replies in a row, or 50 whose words and results occurred before."""
     if subject.limits is not None:
         return ""
     facts = subject.facts

@@ -1,4 +1,4 @@
-"""Invariants on the calls of a reply in an engine: which are run, with what, and what follows.
+"""Invariants on the calls of a reply in an engine: which calls run, and with which arguments.
 
 Not here: the runs of tools as the boundary shows them (tool_runs.py) and hooks (hooks.py). The rule
 to keep: a call that is not run has a reason that the trace shows.
@@ -42,13 +42,13 @@ _KNOWN = {"type", "properties", "required", "additionalProperties", "description
 
 
 class _Schemas:
-    """The schemas of tools as far as they are plain: types by name, and which must be there."""
+    """The plain schemas of tools: they only name types and required arguments."""
 
     def __init__(self) -> None:
         self._read: dict[bytes, Any] = {}
 
     def wrong(self, schema: Any, arguments: str) -> str | None:
-        """Return what is wrong with arguments, or an empty text; None for a schema not plain."""
+        """Return the error in arguments, or an empty text; None if the schema is not plain."""
         raw = bytes(schema)
         if raw not in self._read:
             self._read[raw] = _decode(raw)
@@ -112,7 +112,7 @@ def _schema_of(facts: Facts, call_id: str, name: str) -> Any:
     needs=[Need.MACHINE],
 )
 def arguments_match_schema(subject: Subject) -> Watch:
-    """Of a plain schema: types by name, which arguments must be there, and which may."""
+    """Only plain schemas are judged: types by name, required and allowed arguments."""
     facts, settings, schemas = subject.facts, subject.settings, _Schemas()
     assert settings is not None
     if settings.hooks.before_tool_call and not settings.tool_rules.check_changed:
@@ -137,7 +137,7 @@ def arguments_match_schema(subject: Subject) -> Watch:
 def every_call_runs(subject: Subject) -> Watch:
     """Reasons: an unknown tool, wrong arguments, a hook, a stop, a reply that is refused.
 
-    A call that is equal to another one is a call, too.
+    Two equal calls both run.
     """
     course, facts, schemas = course_of(subject), subject.facts, _Schemas()
     settings = course.settings
@@ -188,9 +188,9 @@ def _seen_of_ends(subject: Subject) -> Iterable[Kind]:
     narrow=_seen_of_ends,
 )
 def terminate_signal_matches_results(subject: Subject) -> Watch:
-    """A tool that fails, and a call that is not run, do not ask; a call never begun is no result.
+    """A failed tool and a refused call do not request the end; a call that never began is left out.
 
-    Predicted for the fake tools of a scenario.
+    Only the fake tools of a scenario are predicted.
     """
     course, scenario = course_of(subject), subject.scenario
     hooks, settings = hooks_of(subject), course_of(subject).settings
@@ -222,7 +222,7 @@ def terminate_signal_matches_results(subject: Subject) -> Watch:
             continue
         if told is not wanted:
             some = "each result of the reply asks" if wanted else "not each result of it asks"
-            return f"{some} for the end of the run, and the machine is told otherwise"
+            return f"{some} for the end of the run, and the signal states the opposite"
 
 
 def _seen_of_flags(subject: Subject) -> Iterable[Kind]:
@@ -239,7 +239,7 @@ def _seen_of_flags(subject: Subject) -> Iterable[Kind]:
     narrow=_seen_of_flags,
 )
 def no_call_starts_after_abort(subject: Subject) -> Watch:  # noqa: ARG001 - none needed
-    """The tools that run are broken off; the calls behind them are never begun."""
+    """The abort cancels the running tools; the calls after them do not begin."""
     aborted, begun = False, 0
     while True:
         entry = yield
@@ -261,7 +261,7 @@ def no_call_starts_after_abort(subject: Subject) -> Watch:  # noqa: ARG001 - non
     needs=[Need.MACHINE],
 )  # fmt: skip
 def call_ids_not_empty(subject: Subject) -> Watch:  # noqa: ARG001 - it needs no declaration
-    """A provider refuses a request in which a call has none, as it does for one that is shared."""
+    """A provider refuses a request with an empty or a repeated call id."""
     while True:
         entry = yield
         if not entry.call_id:

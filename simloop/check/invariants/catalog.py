@@ -1,7 +1,7 @@
 """The catalogue of the invariants: simloop's own, and those of the user.
 
-The rule to keep: the order of the catalogue is the order of the modules below, then that of the
-names of entry points, so that a report does not depend on the order of imports.
+The rule to keep: the catalogue lists the modules below in their order, and then the entry points by
+name, so that a report does not depend on the order of imports.
 """
 
 from functools import cache
@@ -96,7 +96,7 @@ _HINT = "name an invariant, or a module that has some"
 
 
 def own_invariants(name: str) -> tuple[Invariant, ...]:
-    """Return the invariants that `module:name` names: one, or those of an object such as a module.
+    """Return the invariants that `module:name` names: one, or all of a module or another object.
 
     Raises ScenarioError if it names none.
     """

@@ -1,8 +1,8 @@
 """Invariants on compactions: their causes, the removed messages, and their sizes.
 
-The context after a compaction is known from the next request. Not here: the messages that are added
-besides (conservation.py). The rule to keep: a scripted context has sizes of its own, so only its
-reasons are judged.
+The next request shows the context after a compaction. Not here: the messages that are added at the
+same time (conservation.py). The rule to keep: a scripted context states its sizes itself, so only
+its reasons are judged.
 """
 
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ _USABLE = (FinishReason.STOP, FinishReason.OTHER)
     needs=[Need.MACHINE],
 )
 def compaction_sizes_match_context(subject: Subject) -> Watch:
-    """One that removes nothing, or makes the context no smaller, has not helped."""
+    """A compaction that removes nothing, or leaves the context as large, has not helped."""
     course = course_of(subject)
     ledger, last = course.ledger, None
     while True:
@@ -77,7 +77,7 @@ def _wrong_sizes(entry: Compaction, ledger: Ledger) -> str:
     needs=[Need.MACHINE],
 )
 def compactions_remove_only_counted_messages(subject: Subject) -> Watch:
-    """A new summary stands in the place of the messages that are gone."""
+    """A new summary stands in the place of the removed messages."""
     ledger = course_of(subject).ledger
     while True:
         yield
@@ -143,7 +143,7 @@ def _newest_user(messages: Sequence[Message]) -> UserMessage | None:
     needs=[Need.MACHINE],
 )
 def compactions_keep_call_result_pairs(subject: Subject) -> Watch:
-    """A provider refuses a request with one of them."""
+    """A provider refuses a request that has only one of the two."""
     ledger = course_of(subject).ledger
     while True:
         yield
@@ -169,7 +169,7 @@ def compactions_keep_call_result_pairs(subject: Subject) -> Watch:
     needs=[Need.MACHINE],
 )
 def summaries_come_from_model(subject: Subject) -> Watch:
-    """A summary goes only into a newer one. One that was cut off, empty or failed is none."""
+    """Only a newer summary replaces a summary. A reply that is empty, cut off or failed is none."""
     ledger = course_of(subject).ledger
     while True:
         yield
@@ -208,7 +208,7 @@ def _wrong_summary(shortened: Shortened) -> str:
     needs=[Need.MACHINE],
 )
 def compactions_have_a_reason(subject: Subject) -> Watch:
-    """A context that is small enough is left as it is."""
+    """A context below its trigger stays unchanged."""
     course = course_of(subject)
     while True:
         entry = yield
@@ -236,7 +236,7 @@ def _has_overflowed(course: Course) -> bool:
     needs=[Need.MACHINE],
 )
 def full_contexts_compacted(subject: Subject, entry: Any) -> str:
-    """Before the next request, and not after the provider has refused it."""
+    """The compaction comes before the next request, which a provider might refuse otherwise."""
     course = course_of(subject)
     signal = entry.signal
     if not signal.over or course.run is None:
@@ -296,7 +296,7 @@ def _makes_room(subject: Subject) -> str:
     begins=[signals.ContextCompacted],
 )
 def max_compaction_attempts_enforced(subject: Subject) -> Watch:
-    """Normal and forced ones together, whether or not they help."""
+    """The limit counts normal and forced compactions, whether or not they help."""
     course = course_of(subject)
     most = course.settings.limits.max_compaction_attempts
     tried = 0
@@ -317,7 +317,7 @@ def max_compaction_attempts_enforced(subject: Subject) -> Watch:
     needs=[Need.MACHINE],
 )
 def useless_forced_compaction_ends_run(subject: Subject) -> Watch:
-    """The same request would be refused again."""
+    """The provider would refuse the same request again."""
     return _goes_on_in_vain(course_of(subject), forced=True)
 
 

@@ -1,7 +1,7 @@
 """Invariants on the conservation of the context: each message of a request is accounted for.
 
-Not here: what a compaction may take away (compaction.py). The rule to keep: the ledger says what a
-request must hold, and a difference is reported once, at the request.
+Not here: the messages that a compaction may remove (compaction.py). The rule to keep: the ledger
+states the messages that a request must hold, and a difference is reported once, at the request.
 """
 
 from typing import Any
@@ -20,7 +20,7 @@ from simloop.trace.entries import Request
     needs=[Need.MACHINE],
 )
 def context_is_conserved(subject: Subject, entry: Any) -> str:
-    """Prompts, taken messages, replies that the machine keeps and the answers to their calls."""
+    """The conversation has prompts, taken messages, kept replies and the answers to their calls."""
     ledger = course_of(subject).ledger
     if ledger.wrong and entry.purpose == "main":
         return f"request {entry.number}: {ledger.wrong}"
@@ -34,7 +34,7 @@ def context_is_conserved(subject: Subject, entry: Any) -> str:
     needs=[Need.MACHINE],
 )
 def request_size_matches_messages(subject: Subject, entry: Any) -> str:
-    """A stale size compacts too early, or too late."""
+    """A loop with a stale size compacts too early or too late."""
     ledger = course_of(subject).ledger
     if ledger.wrong_tokens and entry.purpose == "main":
         return ledger.wrong_tokens

@@ -1,10 +1,10 @@
 """Invariants on the context: the messages in the requests of a conversation.
 
-The law behind them: a message enters the context once, as it was said, and leaves it only by a
-compaction. Not here: pairs of calls and results (requests.py) and the work of a compaction. The
-rules to keep: an engine is held to the law exactly; an agent may shorten its context, add words of
-its own and have several conversations, so only a request that goes on from the one before it is
-held to it.
+They all follow from one law: a message enters the context once and unchanged, and only a compaction
+removes it. Not here: pairs of calls and results (requests.py) and the work of a compaction. The
+rules to keep: an engine must obey the law exactly; an agent may shorten its context, add its own
+words and have several conversations, so it must obey the law only in a request that continues the
+request before it.
 """
 
 from collections import Counter
@@ -43,13 +43,13 @@ from simloop.trace.facts import Facts, ReceivedReply
     sees=[Prompt, Queued, Request],
 )
 def newest_user_message_sent(subject: Subject) -> Watch:
-    """Also after a compaction, and in the first request after any outcome.
+    """This holds also after a compaction, and in the first request after any outcome.
 
-    The prompt may be a part of a longer message. Only an engine has one conversation, so the first
-    request of an agent's run is held to it, and each that goes on from there.
+    The prompt may be a part of a longer message. An agent may have several conversations, so only
+    the first request of its run is judged, and each request that continues it.
     """
     facts, exact = subject.facts, subject.machine is not None
-    waiting: list[str] = []  # the messages of the queue that no request has had
+    waiting: list[str] = []  # queued messages that no request has contained yet
     prompt = newest = ""
     is_first = False
     while True:
@@ -71,7 +71,7 @@ def newest_user_message_sent(subject: Subject) -> Watch:
             is_first = False
             known = (prompt, newest, *waiting)
             for message in entry.added if waiting else ():
-                # A message that came in the run before stands before the prompt.
+                # A message of the run before stands before the prompt.
                 if type(message) is UserMessage and message.text in known:
                     newest = message.text
                     if newest in waiting:
@@ -110,9 +110,9 @@ _WHOLE = (FinishReason.STOP, FinishReason.TOOL_CALLS, FinishReason.OTHER)
     begins=[ToolStarted],
 )
 def replies_with_calls_kept(subject: Subject) -> Watch:
-    """Otherwise the model does not know what its tools have done, and asks for it again.
+    """Otherwise the model does not know that its tools ran, and calls them again.
 
-    A tool that starts when called cannot be taken back when its reply is cut off.
+    This holds also for a tool that started before its reply was cut off.
     """
     facts = subject.facts
     ran: set[str] = set()
@@ -142,10 +142,10 @@ def replies_with_calls_kept(subject: Subject) -> Watch:
 
 
 def _told(subject: Subject, why: Callable[[ReceivedReply], bool]) -> Watch:
-    """Return the first reply in a request that `why` forbids, and that no other reply said, too.
+    """Return the first forbidden reply in a request, with its reason from `why`.
 
-    A reply that the stop of its run cut off may stay, and so may one whose failure the loop had not
-    dealt with: the machine of an engine has then got it, and an agent has had the time to.
+    A text that another, good reply had too is allowed. So is a reply that the stop of its run cut
+    off, or whose failure had not reached the loop yet.
     """
     facts, settings = subject.facts, subject.settings
     keeps = settings is not None and settings.replies.keep_failed is not KeepFailed.NOTHING
@@ -159,7 +159,7 @@ def _told(subject: Subject, why: Callable[[ReceivedReply], bool]) -> Watch:
         if kind is Backoff or (kind is Transition and type(entry.signal) is ModelFailed):
             is_dealt_with = True
             continue
-        if kind is not Request:  # a hook that fails stops its run, too
+        if kind is not Request:  # a failing hook stops its run, too
             if reply is not None and not is_dealt_with:
                 late = machine or not reply.is_closed or reply.at_ns == entry.at_ns
                 reply.is_stopped = reply.is_stopped or late
@@ -174,7 +174,8 @@ def _told(subject: Subject, why: Callable[[ReceivedReply], bool]) -> Watch:
             if (
                 type(message) is AssistantMessage
                 and message.text not in allowed
-                and message.text.startswith(tuple(forbidden))  # also with the retry's text after it
+                # The text of the retry may follow in the same message.
+                and message.text.startswith(tuple(forbidden))
             ):
                 return f"request {entry.number} has the reply {message.text!r:.80}"
 
@@ -196,7 +197,7 @@ def no_failed_replies_in_context(subject: Subject) -> Watch:
     sees=[StopRequested, HookFailed, ModelFailed, Backoff, Request],
 )
 def no_incomplete_replies_in_context(subject: Subject) -> Watch:
-    """A stream that breaks off is no complete reply."""
+    """The model has not completed such a reply."""
     return _told(subject, lambda reply: reply.fault is None and reply.finish is None)
 
 
@@ -208,7 +209,7 @@ def no_incomplete_replies_in_context(subject: Subject) -> Watch:
     needs=[Need.AGENT],
 )
 def no_merged_replies(subject: Subject) -> Watch:
-    """Text that is collected from a stream must not stay for the next one."""
+    """An agent must clear the collected text before it reads the next stream."""
     facts = subject.facts
     said: list[str] = []
     reply: ReceivedReply | None = None
@@ -233,7 +234,7 @@ def no_merged_replies(subject: Subject) -> Watch:
     needs=[Need.MACHINE],
 )
 def answer_matches_tool_result(subject: Subject) -> Watch:
-    """Byte for byte, and as an error exactly if it is one."""
+    """The text is equal byte for byte, and only an error is marked as an error."""
     if subject.settings is not None and subject.settings.hooks.after_tool_call:
         return ""
     returned: dict[str, ToolResult] = {}
@@ -259,13 +260,13 @@ def answer_matches_tool_result(subject: Subject) -> Watch:
     needs=[Need.AGENT],
 )
 def sent_result_matches_tool_result(subject: Subject) -> Watch:
-    """An agent may put words around a text, and cut a long one.
+    """An agent may put words around a text, and cut a long text.
 
-    A result that came at the moment of a stop, or after it, may not have reached the agent.
+    A result that arrives at the time of a stop, or later, may not have reached the agent.
     """
     facts = subject.facts
-    returned: dict[str, list[ToolResult]] = {}  # several, if the model gave an id several times
-    earlier: set[str] = set()  # the ids of runs before
+    returned: dict[str, list[ToolResult]] = {}  # several results, if the model repeated an id
+    earlier: set[str] = set()  # the ids of earlier runs
     stopped = False
     while True:
         entry = yield
@@ -274,7 +275,7 @@ def sent_result_matches_tool_result(subject: Subject) -> Watch:
             if not stopped:
                 returned.setdefault(entry.call_id, []).append(entry)
         elif kind is ToolStarted:
-            if entry.call_id in earlier:  # a conversation that begins anew may use ids again
+            if entry.call_id in earlier:  # a new conversation may use ids again
                 earlier.discard(entry.call_id)
                 returned.pop(entry.call_id, None)
         elif kind is StopRequested:
@@ -296,7 +297,7 @@ def sent_result_matches_tool_result(subject: Subject) -> Watch:
 
 
 _LONG = 1_000
-"""The characters from which an agent may cut a result."""
+"""The length in characters from which an agent may cut a result."""
 
 
 def _changed(message: ToolMessage, result: ToolResult) -> str:
@@ -320,7 +321,7 @@ def _changed(message: ToolMessage, result: ToolResult) -> str:
     needs=[Need.AGENT],
 )
 def no_duplicate_messages(subject: Subject) -> Watch:
-    """The user's messages and the model's replies; equal ones as often as they were said."""
+    """Messages that were said several times with the same words may occur as often."""
     facts = subject.facts
     said: Counter[tuple[type, str]] = Counter()
     reply: ReceivedReply | None = None
@@ -349,7 +350,7 @@ def no_duplicate_messages(subject: Subject) -> Watch:
 
 
 def _words(message: Message) -> tuple[type, str]:
-    """Return the text of a message with its role; replies with calls are known by their ids."""
+    """Return the role, the text and the call ids of a message, by which it is counted."""
     called = type(message) is AssistantMessage and message.calls
     return type(message), "" if called or type(message) is ToolMessage else message.text
 
@@ -362,7 +363,7 @@ def _words(message: Message) -> tuple[type, str]:
     needs=[Need.MACHINE],
 )
 def constant_system_prompt_and_tools(subject: Subject) -> Watch:
-    """The tools are all offered, or none are: a loop may withhold them at its last step."""
+    """A loop may offer no tools at all, as some do in the last step."""
     facts, settings = subject.facts, subject.settings
     if settings is None or settings.hooks.before_llm_call:
         return ""

@@ -30,7 +30,7 @@ _ZERO = Counters(0, 0, 0)
     needs=[Need.MACHINE],
 )
 def counters_match_trace(subject: Subject) -> Watch:
-    """The counters at the end are those of the last transition."""
+    """The end of a run states the counters of the last transition."""
     course, facts = course_of(subject), subject.facts
     steps = compactions = 0
     last = _ZERO
@@ -83,7 +83,7 @@ _counts = attrgetter("error_count", "total_steps", "compaction_attempts")
 
 
 def _values(names: Sequence[str]) -> Callable[[object], Any]:
-    """Return a function that reads some counters: much faster than one after the other."""
+    """Return a function that reads some counters at once, which is much faster."""
     return attrgetter(*names) if names else lambda _: ()
 
 
@@ -128,7 +128,7 @@ def _declared(machine: Machine) -> dict[str, Bound]:
     needs=[Need.MACHINE],
 )
 def every_attempt_counted(subject: Subject) -> Watch:
-    """Counted: failures by the waits for a retry, steps by replies, compactions by their end."""
+    """The waits before retries show the failures; the trace counts the steps and compactions."""
     course = course_of(subject)
     bounds: Mapping[str, Bound] = course.machine.bounds
     errors = _counts_errors(course.machine)
@@ -251,7 +251,7 @@ def limits_not_enforced_early(subject: Subject) -> Watch:
 
 
 def _unnamed(run: Run, course: Course, bounds: Mapping[str, Bound]) -> str:
-    """Return the fault of an end by a limit that is not named, or not reached."""
+    """Return why the end of a run does not fit the limit that it names, or an empty text."""
     state = run.state
     assert isinstance(state, Finished)
     limit, outcome = state.limit, state.outcome
@@ -282,7 +282,7 @@ def _unnamed(run: Run, course: Course, bounds: Mapping[str, Bound]) -> str:
     needs=[Need.MACHINE],
 )
 def max_steps_per_round_enforced(subject: Subject, _: Any) -> str:
-    """The limit is max_steps_per_round."""
+    """The steps of the last reply count, not the sum of all steps."""
     course = course_of(subject)
     most = course.settings.limits.max_steps_per_round
     if course.run is None:

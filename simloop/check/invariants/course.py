@@ -1,8 +1,8 @@
-"""The course of a machine: its run and its effects after each transition, computed once more.
+"""The course of a machine: its run and its effects after each transition, computed again.
 
-A machine is pure, so the signals of a trace give its runs and its effects again, without a world.
-Not here: the context that the effects lead to (ledger.py), and judging (the invariants). The rule
-to keep: an abort that the engine only notes is not delivered, so the machine does not get it.
+A machine is pure, so it makes the same runs and effects again from the signals of a trace. Not
+here: the context that the effects lead to (ledger.py), and judging (the invariants). The rule to
+keep: an abort that the engine only notes is not delivered to the machine, and so not here either.
 """
 
 from operator import attrgetter, ge
@@ -28,7 +28,7 @@ from simloop.trace.entries import AnyEntry
 from simloop.trace.facts import Facts
 
 ENDS_FROM_OUTSIDE = (AbortRequested, WallClockExpired, HookFailed)
-"""The signals that end a run wherever it is."""
+"""The signals that end a run in every state."""
 
 
 class Course:
@@ -138,4 +138,4 @@ _COUNTERS = "error_count", "total_steps", "compaction_attempts"
 _AFTER_COMPACTION = (entries.Request, Shortened)
 _NOTED = (entries.Transition, AbortRequested)
 _COUNTED = frozenset({entries.Compaction, entries.Backoff, entries.Classified})
-"""The entries that leave the trace of an effect, besides requests."""
+"""The entries that show that an effect was performed, besides requests."""

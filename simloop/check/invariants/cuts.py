@@ -1,8 +1,8 @@
 """Invariants on the numbers of a compaction: the turns that stay, the target, and the strategy.
 
-The messages that go are counted here once more, from the policy of the run alone. Not here: what
-any compaction must keep, and its gain (compaction.py). The rule to keep: a compaction is judged by
-the next request, so one after which another follows before it is not.
+The removed messages are counted here again, from the policy of the run alone. Not here: the
+messages that every compaction must keep, and its gain (compaction.py). The rule to keep: the next
+request shows a compaction, so two compactions before one request are not judged.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ _SUMMARISE = CompactionStrategy.SUMMARISE
 
 
 def _unless_scripted(*kinds: Kind) -> Callable[[Subject], tuple[Kind, ...]]:
-    """Return what is seen of a context that has no script; a scripted one is not shortened."""
+    """Return a function that narrows to nothing in a run with a scripted context."""
 
     def seen(subject: Subject) -> tuple[Kind, ...]:
         settings = subject.settings
@@ -39,9 +39,9 @@ def _unless_scripted(*kinds: Kind) -> Callable[[Subject], tuple[Kind, ...]]:
     narrow=_unless_scripted(Shortened, Ended),
 )
 def compaction_matches_policy(subject: Subject) -> Watch:
-    """The newest message of the user stays in any case, and so does a summary without a new one.
+    """The newest user message always stays, and so does a summary that no new one replaces.
 
-    Of a compaction that no request follows, the number of messages that it took away is judged.
+    If no request follows a compaction, only the number of removed messages is judged.
     """
     course = course_of(subject)
     ledger, policy = course.ledger, course.settings.compaction
@@ -105,7 +105,7 @@ def _left(
     narrow=_unless_scripted(Prompt, Request, Compaction),
 )
 def compaction_matches_strategy(subject: Subject) -> Watch:
-    """A summary that fails, is cut off or is no shorter gives way to dropping the oldest turns."""
+    """If the summary fails, is cut off or is no shorter, the oldest turns are dropped instead."""
     course, facts = course_of(subject), subject.facts
     ledger, policy = course.ledger, course.settings.compaction
     asked = 0

@@ -1,7 +1,7 @@
-"""Invariants on the decisions of a machine after a reply: whether the run goes on, and with what.
+"""Invariants on the decision of a machine after a reply: whether the run ends or continues.
 
-Not here: what a failure leads to (retry.py, compaction.py) and what bounds a run (counters.py). The
-rule to keep: each decision is judged by the reply and by the messages that wait, as a user sees it.
+Not here: decisions after a failure (retry.py, compaction.py) and limits (counters.py). The rule to
+keep: only the reply and the queued messages decide, because a user sees nothing else.
 """
 
 from typing import Any
@@ -35,13 +35,13 @@ def _is_answer(reply: ReplyFacts) -> bool:
     needs=[Need.MACHINE],
 )
 def answers_complete_runs(subject: Subject, entry: Any) -> str:
-    """A limit that the answer reaches does not make it an early end."""
+    """The answer completes the run even if it reaches a limit."""
     course = course_of(subject)
     reply = _closed(course)
     if reply is None or not _is_answer(reply) or course.run is None:
         return ""
     if entry.signal != signals.StepClosed():
-        return ""  # the user has said something more
+        return ""  # the user has sent another message
     state = course.run.state
     if type(state) is Finished and state.outcome is not Outcome.COMPLETED:
         return f"the run ends as {state.outcome} after a complete answer"
@@ -56,7 +56,7 @@ def answers_complete_runs(subject: Subject, entry: Any) -> str:
     begins=[signals.StepClosed],
 )
 def no_request_after_an_answer(subject: Subject) -> Watch:
-    """Nobody waits for a second answer."""
+    """The user has the answer; a second one only costs."""
     course = course_of(subject)
     answered = False
     while True:
@@ -80,7 +80,7 @@ def no_request_after_an_answer(subject: Subject) -> Watch:
     begins=[signals.StepClosed],
 )
 def no_completion_with_queued_messages(subject: Subject) -> Watch:
-    """In a design without a queue the message is the next prompt."""
+    """A design without a queue takes the message as the next prompt, and is not judged."""
     course = course_of(subject)
     has_queue = Feature.QUEUE not in course.machine.unsupported
     waits = False
@@ -118,7 +118,7 @@ def taken_messages_are_sent(subject: Subject, entry: Any) -> str:
     needs=[Need.MACHINE],
 )
 def follow_ups_taken_at_run_end(subject: Subject, _: Any) -> str:
-    """Not between the calls of a reply and their results."""
+    """It must not come between the calls of a reply and their results."""
     course = course_of(subject)
     reply = _closed(course)
     if reply is None or not reply.calls:
@@ -136,7 +136,7 @@ def follow_ups_taken_at_run_end(subject: Subject, _: Any) -> str:
     needs=[Need.MACHINE],
 )
 def model_calls_increase_a_counter(subject: Subject) -> Watch:
-    """A way round that costs nothing can be taken without end."""
+    """A cycle that increases no counter could be repeated forever."""
     course = course_of(subject)
     machine = course.machine
     given = [*machine.bounds.values(), *getattr(machine, "thresholds", {}).values()]

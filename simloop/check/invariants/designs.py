@@ -1,7 +1,7 @@
-"""Invariants on what one loop design promises beside the others: notes, notices, ends.
+"""Invariants on the promises of a single loop design: notes, notices, ends.
 
-Not here: what all designs promise. The rule to keep: the options of the design are its declaration,
-and the trace alone says whether they hold.
+Not here: the promises of all designs. The rule to keep: the options of the design declare a
+promise, and the trace alone shows whether it holds.
 """
 
 from collections.abc import Iterable
@@ -33,7 +33,7 @@ def _seen_of_steps(subject: Subject) -> Iterable[Kind]:
     narrow=_seen_of_steps,
 )
 def last_step_has_note(subject: Subject) -> Watch:
-    """Each reply is a step, and each compaction; a failed try is none."""
+    """Each reply and each compaction is a step; a failed call is none."""
     machine, course, facts = subject.machine, course_of(subject), subject.facts
     assert isinstance(machine, OpencodeLoop)
     most, option = course.settings.limits.max_steps, machine.options.steps
@@ -95,8 +95,8 @@ def _seen_of_ends(subject: Subject) -> Iterable[Kind]:
 
 
 @invariant(
-    "A run of pi that calls tools ends exactly if all of their results ask for it, and nobody has "
-    "said anything since.",
+    "A run of pi that calls tools ends exactly if all of their results request it, and the user "
+    "has sent no message since.",
     "BUGS.md D13, loops/README.md",
     sees=[signals.ToolsReturned, signals.ModelReplied, signals.StepClosed],
     needs=[Need.MACHINE],
@@ -119,7 +119,7 @@ def terminated_batches_end_run(subject: Subject) -> Watch:
             ends = type(course.run.state) is Finished
             if ends is not (asks and not signal.steering and not signal.follow_up):
                 goes = "ends" if ends else "goes on"
-                return f"the run {goes}, and its tools ask for {'the' if asks else 'no'} end"
+                return f"the run {goes}, and its tools request {'the' if asks else 'no'} end"
 
 
 _ENDING = (None, FinishReason.ERROR, FinishReason.INTERRUPTED, FinishReason.CONTENT_FILTER)

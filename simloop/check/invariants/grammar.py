@@ -23,7 +23,7 @@ from simloop.trace.entries import (
     sees=[Prompt, Ended, Request, ToolResult],
 )
 def entries_in_order(subject: Subject) -> Watch:  # noqa: ARG001 - it needs no declaration
-    """Not every entry is looked at; one that is out of place puts those after it there, too."""
+    """Only some kinds are read, because an entry out of order also misplaces those after it."""
     seq, at_ns = -1, 0
     while True:
         entry = yield
@@ -81,7 +81,7 @@ def one_result_per_tool_start(subject: Subject) -> Watch:
     A tool of an agent that does not end when it is cancelled may return in a later run.
     """
     running: dict[str, int] = {}
-    left: dict[str, int] = {}  # by the runs before
+    left: dict[str, int] = {}  # in earlier runs
     names: dict[str, str] = {}
     while True:
         entry = yield
@@ -104,7 +104,7 @@ def one_result_per_tool_start(subject: Subject) -> Watch:
 
 
 def _may_go_on(subject: Subject, name: str) -> bool:
-    """Return whether a tool can run on after its run; an engine waits until each has ended."""
+    """Return whether a tool can outlive its run; an engine waits until each tool has ended."""
     if subject.machine is not None:
         return False
     scripted = None if subject.scenario is None else subject.scenario.tools.get(name)
@@ -117,7 +117,7 @@ def _may_go_on(subject: Subject, name: str) -> bool:
     sees=[Ended],
 )
 def elapsed_time_matches_trace(subject: Subject, entry: Any) -> str:
-    """To the nanosecond."""
+    """The times are equal to the nanosecond."""
     facts = subject.facts
     start = facts.prompt
     if start is not None and entry.elapsed_ns != entry.at_ns - start.at_ns:

@@ -35,7 +35,7 @@ from simloop.trace.entries import (
 
 
 class _Script:
-    """The hooks of a scenario at one point, and what they change when they run."""
+    """The hooks of a scenario at one point, and the changes that they make."""
 
     def __init__(self, subject: Subject, point: str) -> None:
         scenario = subject.scenario
@@ -53,7 +53,7 @@ class _Script:
         return len(self.hooks) == self.count and not self._is_lost
 
     def stop(self) -> None:
-        """Note that a run was stopped: a hook that was cut off has left no entry, and counts."""
+        """Note that a run was stopped: a hook that the stop cut off has left no entry."""
         self._is_lost = self._is_lost or self._may_be_lost
 
     def begin(self) -> None:
@@ -84,7 +84,7 @@ def _seen_of_arguments(subject: Subject) -> Iterable[Kind]:
 
 
 def _seen_of_results(subject: Subject) -> Iterable[Kind]:
-    """Without hooks of tools an answer is that of the tool."""
+    """Return nothing without hooks of tools: answer_matches_tool_result judges that case."""
     has_some = has_tool_hooks(subject)
     return (Hook, ToolResult, Answered, StopRequested) if has_some else (ToolResult, Answered)
 
@@ -98,7 +98,7 @@ def _seen_of_results(subject: Subject) -> Iterable[Kind]:
     narrow=_seen_of_calls,
 )
 def hook_changes_apply_to_one_request(subject: Subject) -> Watch:
-    """Predicted where all hooks are those of a scenario, or have failed."""
+    """Judged only if all hooks that ran are those of a scenario, or failed."""
     course = course_of(subject)
     script = _Script(subject, BEFORE_LLM_CALL)
     offered = {name: tool.spec for name, tool in subject.tools.items()}
@@ -156,7 +156,7 @@ def _wrong_tools(
     if names != list(wanted):
         return f"offers the tools {names}, not {list(wanted)}"
     changed = [t.name for t in sent if t.name not in added and t != wanted[t.name]]
-    return f"describes the tool {changed[0]} otherwise than before" if changed else ""
+    return f"describes the tool {changed[0]} differently than before" if changed else ""
 
 
 @invariant(
@@ -167,14 +167,14 @@ def _wrong_tools(
     narrow=_seen_of_arguments,
 )
 def hook_changes_to_arguments_apply(subject: Subject) -> Watch:
-    """Predicted where all hooks are those of a scenario, and tools run one after the other."""
+    """Judged only if all hooks are those of a scenario, and tools run sequentially."""
     settings = course_of(subject).settings
     script = _Script(subject, BEFORE_TOOL_CALL)
     at_once = settings.tool_execution.order is ToolOrder.PARALLEL
     if not script.count or at_once or settings.tool_rules.conversion is not Conversion.NONE:
         return ""
     called: dict[str, tuple[str, str]] = {}
-    first: tuple[str, str] | None = None  # the call that had the id of the newest one before it
+    first: tuple[str, str] | None = None  # the call whose id the newest call repeats
     changes: dict[str, Any] = {}
     call_id = ""
     while True:
@@ -212,7 +212,7 @@ def hook_changes_to_arguments_apply(subject: Subject) -> Watch:
     narrow=_seen_of_results,
 )
 def hook_changes_to_results_apply(subject: Subject) -> Watch:
-    """Predicted where all hooks are those of a scenario, and tools run one after the other."""
+    """Judged only if all hooks are those of a scenario, and tools run sequentially."""
     settings = course_of(subject).settings
     script = _Script(subject, AFTER_TOOL_CALL)
     at_once = settings.tool_execution.order is ToolOrder.PARALLEL

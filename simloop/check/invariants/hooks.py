@@ -1,7 +1,7 @@
 """Invariants on the runs of hooks: which run, how often, in which order and for how long.
 
-Not here: what they change (hook_changes.py). The rule to keep: an end from outside may come before
-any hook, so nothing is missing in a run that is stopped.
+Not here: the changes that hooks make (hook_changes.py). The rule to keep: an end from outside may
+come before any hook, so no hook is missing in a run that is stopped.
 """
 
 from collections.abc import Iterable, Mapping
@@ -44,7 +44,7 @@ def hooks_of(subject: Subject) -> Mapping[str, tuple[UserFunction, ...]]:
 
 
 def _seen_of_calls(subject: Subject) -> Iterable[Kind]:
-    """Without hooks of model calls it is wrong that one runs, and nothing can be missing."""
+    """Without hooks of model calls, see only hooks that run: none can be missing."""
     hooks = hooks_of(subject)
     has_some = hooks[BEFORE_LLM_CALL] or hooks[AFTER_LLM_CALL]
     return (Hook, Request, signals.StepClosed) if has_some else (Hook,)
@@ -69,7 +69,7 @@ def has_tool_hooks(subject: Subject) -> bool:
 
 
 class _Chain:
-    """The hooks of one point, of which the one at `place` runs next; `ended` after a veto."""
+    """The hooks of one point. The hook at `place` runs next; `ended` is true after a veto."""
 
     __slots__ = ("ended", "names", "place")
 
@@ -127,7 +127,7 @@ def model_call_hooks_in_order(subject: Subject) -> Watch:
         entry = yield
         kind = type(entry)
         asked: Effect | None
-        if kind is Transition:  # it ends the step: what was pending counts
+        if kind is Transition:  # it ends the step: the state before it counts
             move, asked = course.moves - 1, course.pending
         else:
             move, asked = course.moves, course.asked[-1] if course.asked else None
@@ -164,7 +164,7 @@ def model_call_hooks_in_order(subject: Subject) -> Watch:
     narrow=_seen_of_tools,
 )
 def tool_call_hooks_in_order(subject: Subject) -> Watch:
-    """A call that a hook forbids does not run. Of tools that run at once the hooks are counted."""
+    """A blocked call does not run. hooks_run_for_each_call judges tools that run in parallel."""
     course, hooks, facts = course_of(subject), hooks_of(subject), subject.facts
     settings = course.settings
     before, after = _Chain(hooks[BEFORE_TOOL_CALL]), _Chain(hooks[AFTER_TOOL_CALL])
@@ -186,7 +186,7 @@ def tool_call_hooks_in_order(subject: Subject) -> Watch:
         elif kind is Hook:
             chain = chains.get(entry.point)
             if chain is None or (chain is after and flags_abort and facts.stop is not None):
-                continue  # a tool that an abort breaks off has no result of its own
+                continue  # a tool that an abort cancels has no result
             ends = _ends_the_chain(entry, on_failure)
             wrong = chain.run(entry, ends=ends)
             if wrong:
@@ -274,7 +274,7 @@ def _miscounted(
     runs: Mapping[tuple[str, int], int],
     ended: Mapping[tuple[str, int], int],
 ) -> str:
-    """Return the hook that has not run for each call, in words."""
+    """Return a text about the first hook whose number of runs is wrong, or an empty text."""
     expected = calls
     for place, hook in enumerate(hooks):
         count = runs.get((point, place), 0)

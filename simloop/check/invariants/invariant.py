@@ -20,10 +20,10 @@ from simloop.messages import Counters
 from simloop.trace.entries import AnyEntry, Footer
 
 Watch: TypeAlias = Generator[None, Any, str]
-"""A generator that is sent entries, and returns the description of the first violation."""
+"""A generator that receives entries by `send`, and returns the text of the first violation."""
 
 Check: TypeAlias = Callable[[Subject, Any], str]
-"""A function that judges an entry by itself, and returns how it is wrong, or an empty text."""
+"""A function that judges a single entry, and returns the text of a violation, or an empty text."""
 
 
 class Need(StrEnum):
@@ -37,11 +37,11 @@ class Need(StrEnum):
 
 
 Kind: TypeAlias = type[AnyEntry | Footer | Signal | Effect | State | Shortened | Bound | Counters]
-"""What an invariant sees.
+"""A selection of entries: all entries of a kind, some transitions, or some requests.
 
-A kind of entries; or, of the transitions, those on a signal, those whose last effect is of a type,
-those that lead to a state, those that reach a bound, or those that change counters; or the main
-requests that have a shortened context.
+The type of a signal, of an effect or of a state selects the transitions on that signal, with that
+last effect, or to that state. `Bound` selects the transitions that reach a bound, and `Counters`
+those that change counters. `Shortened` selects the main requests after a compaction.
 """
 
 
@@ -86,7 +86,7 @@ class Invariant:
         return f"the loop declares no {' and no '.join(missing)}"
 
     def seen_in(self, subject: Subject) -> frozenset[Kind]:
-        """Return what this invariant sees in a run of `subject`."""
+        """Return the selections of entries that this invariant reads in a run of `subject`."""
         return self.sees if self.narrow is None else self.sees.intersection(self.narrow(subject))
 
 

@@ -1,7 +1,7 @@
 """The judge: it gives each entry of a run to the invariants that look at its kind.
 
-Not here: the invariants, and what a violation leads to (verify.py, fuzz). The rule to keep: an
-entry costs only the invariants that look at its kind, because a judge listens to every fuzzed run.
+Not here: the invariants, and the reports on violations (verify.py, fuzz). The rule to keep: only
+the invariants that see the kind of an entry get it, because a judge listens to every fuzzed run.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ from simloop.world.user_errors import describe
 
 
 class Violation(Struct, frozen=True):
-    """The violation of an invariant: which, why, and the entry at which it was found."""
+    """The violation of an invariant: its text, and the entry that shows it."""
 
     invariant: Invariant
     text: str
@@ -44,7 +44,7 @@ itself, and whether it begins at the entry."""
 class Places(dict[object, tuple[CheckPlace, ...]]):
     """The places of the invariants that see an entry, for each kind or moment of entries.
 
-    What one run asks for is kept for the next one.
+    The places that one run looks up are kept for the next run.
     """
 
     def __init__(self, judged: Sequence[Invariant], seen: Sequence[frozenset[object]]) -> None:
@@ -63,9 +63,9 @@ class Places(dict[object, tuple[CheckPlace, ...]]):
 
 
 class Chosen(NamedTuple):
-    """The invariants that are judged, and the reason for each that is not.
+    """The invariants that are judged, and the reason for each other invariant.
 
-    All runs of one plan have the same ones, so a search chooses them once for many runs. `places`
+    The choice is the same for all runs of a plan, so a search makes it once for many runs. `places`
     has, for each kind of entries, the places in `judged` of the invariants that see it.
     """
 
@@ -110,7 +110,7 @@ class Judge:
         self._course = subject.course
         self._judged = chosen.judged
         self._places = chosen.places
-        # One for each invariant that watches. Most see nothing in most runs, and are not begun.
+        # Generators begin late, because most invariants see no entry in most runs.
         self._sends: list[Callable[[Any], object] | None] = [None] * len(chosen.judged)
 
     def __call__(self, entry: AnyEntry) -> None:
@@ -147,13 +147,13 @@ class Judge:
             raise _blamed(self._judged[place], error) from error
 
     def _begin(self, place: int) -> Callable[[Any], object]:
-        """Begin to judge an invariant; nothing is sent to one that has nothing to judge."""
+        """Begin to judge an invariant, unless its generator returns at once."""
         watch: Any = self._judged[place].function(self.subject)
         send = self._sends[place] = watch.send if next(watch, watch) is not watch else _ignore
         return send
 
     def end(self) -> None:
-        """Judge that the conversation is over: no prompt and no message follows."""
+        """Judge the end of the conversation: no prompt and no message follows."""
         last = self.subject.facts.entry
         if last is not None:
             self._send(self._places[Footer], Footer(last.seq + 1, last.at_ns), last)
@@ -172,7 +172,7 @@ def _ignore(_: object) -> None:
 
 
 def _blamed(each: Invariant, error: Exception) -> SimloopError:
-    """Return the error of an invariant that failed: of its author, with the place in their file."""
+    """Return the error for an invariant that raises, with the place in its author's file."""
     if isinstance(error, SimloopError):
         return error
     function = each.function
@@ -193,7 +193,7 @@ def _blamed(each: Invariant, error: Exception) -> SimloopError:
 def judge(
     subject: Subject, record: Iterable[AnyEntry], invariants: Sequence[Invariant] | None = None
 ) -> Judge:
-    """Judge a trace that is there as a whole."""
+    """Judge a complete trace."""
     made = Judge(subject, invariants)
     for entry in record:
         made(entry)

@@ -2,8 +2,8 @@
 
 Each message comes from an entry: a prompt, a message of the queue, a reply with the answers to its
 calls, a summary. The ledger adds them as the effects of the machine say, and compares the result
-with each request as it was sent. Not here: judging what a compaction takes away (compaction.py).
-The rule to keep: a message costs its own size, and a request the messages that are new in it.
+with each request as it was sent. Not here: judging the removals of a compaction (compaction.py).
+The rule to keep: each message is read once, so that the work grows with the new messages only.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -33,15 +33,15 @@ _MANY = 1_000_000
 
 
 class Ledger:
-    """The context of a conversation as the trace accounts for it.
+    """The context of a conversation, computed from the trace.
 
     `messages`, `count` and `tokens` describe the context; after a compaction the messages are not
     known before the next request, which then has `shortened`. `measured` are the count and the
-    tokens when the context was measured last, and `is_late` says that messages had come that an
-    effect may have taken or not. `wrong` is the difference between the newest request
-    and the ledger. `waiting` are the messages of the user that no effect has taken, and `unsent`
-    says that one was taken since the newest request. `is_sure` is false while it cannot be known
-    whether an effect was carried out before an end from outside.
+    tokens when the context was measured last. `is_late` is true if messages arrived during an
+    effect that may have taken them or not. `wrong` is the difference between the newest request
+    and the ledger. `waiting` are the messages of the user that no effect has taken. `unsent` is
+    true if a message was taken since the newest request. `is_sure` is false while the trace does
+    not show whether an effect was performed before an end from outside.
     """
 
     def __init__(self, machine: Machine, settings: EngineSettings, facts: Facts) -> None:
@@ -92,19 +92,19 @@ class Ledger:
 
     @property
     def opened(self) -> Shortened | None:
-        """Return the compactions since the newest request, if there were some."""
+        """Return the compactions since the newest request, or None."""
         return self._open if self.is_sure else None
 
     @property
     def restarts(self) -> bool:
-        """Return whether the compaction that is under way writes the whole context anew."""
+        """Return whether the current compaction writes the whole context anew."""
         return self._compact is not None and bool(self._compact.marker)
 
     def may_shrink(self, keep_turns: int) -> bool:
         """Return whether a normal compaction may remove a message that is worth removing.
 
-        It keeps the newest turns and the newest message of the user, and a summary alone gains
-        nothing.
+        A compaction keeps the newest turns and the newest user message, and it gains nothing if
+        it removes only a summary.
         """
         messages, start, turns = self.messages, len(self.messages), 0
         while start and turns < keep_turns:
@@ -159,7 +159,7 @@ class Ledger:
         reply, end = self._reply, self._end
         if reply is None or end is None:
             return
-        if self._is_judged:  # as failed: the end may have come before the engine dropped it
+        if self._is_judged:  # treated as failed: the end may have come before the engine dropped it
             self.is_sure = False
             return
         has_ended = reply.is_closed
@@ -172,7 +172,7 @@ class Ledger:
     # ------------------------------------------------------------------ effects
 
     def follow(self, signal: Signal, asked: tuple[Effect, ...], *, stopped: bool) -> None:
-        """Take the effects that follow a signal into the ledger."""
+        """Apply the effects that follow a signal to the ledger."""
         self.measured, self.is_late = (self.count, self.tokens), bool(self._maybe)
         self.waited = tuple(self.waiting) if self.waiting else ()
         if stopped:
@@ -361,7 +361,7 @@ class Ledger:
         return not self.tail or tuple(whole[length:]) == self.tail
 
     def _take_late(self, sent: Any, length: int, extra: int) -> int:
-        """Take messages that came while the effect that takes them was under way."""
+        """Take messages that arrived during the effect that takes them."""
         for each in self._maybe[: min(max(extra, 0), self._most)]:
             place = length - extra
             if sent[place] != UserMessage(each.text):
@@ -371,7 +371,7 @@ class Ledger:
         return extra
 
     def _take_over(self, messages: Sequence[Message]) -> None:
-        """Go on from the messages that were sent; take those of the user from the queue."""
+        """Replace the ledger by the sent messages; take those of the user from the queue."""
         self.messages, self.count, self.tokens = [], 0, 0
         self._open, self._added = None, []
         for message in messages:

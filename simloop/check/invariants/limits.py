@@ -1,8 +1,8 @@
-"""Invariants on limits in time: nothing takes longer than its limit, or is ended before it.
+"""Invariants on time limits: an action takes no longer than its limit, and is not ended earlier.
 
-Not here: the limits of tools (tool_runs.py) and of hooks (hooks.py), and those that count
-(counters.py). The rule to keep: each limit counts from the begin of what it bounds, so that no
-progress moves it.
+Not here: the limits of tools (tool_runs.py) and of hooks (hooks.py), and limits on numbers
+(counters.py). The rule to keep: each limit counts from the beginning of the action that it bounds,
+so that no progress extends it.
 """
 
 from collections.abc import Iterable
@@ -36,7 +36,7 @@ _NS_PER_MS = 1_000_000
     needs=[Need.MACHINE],
 )
 def model_call_timeouts(subject: Subject) -> Watch:
-    """A callback, and a tool that starts when called, may take time of their own."""
+    """The time of a callback, or of a tool that starts when called, does not count."""
     course, facts = course_of(subject), subject.facts
     settings = course.settings
     limits, callbacks = settings.limits, settings.callbacks
@@ -58,7 +58,7 @@ def model_call_timeouts(subject: Subject) -> Watch:
         if kind is Classified or kind is Compaction:
             if kind is Classified:
                 timed_out = entry.fault is not None and entry.fault.code == "timeout"
-            else:  # a summary that has not ended was given up; nobody watches it
+            else:  # a summary that has not ended was given up, and is not judged
                 timed_out = reply.purpose != "main" and not reply.is_closed
             judged, number = number, 0
             if not timed_out:
@@ -76,7 +76,7 @@ def model_call_timeouts(subject: Subject) -> Watch:
 
 
 def _seen_of_time(subject: Subject) -> Iterable[Kind]:
-    """Leave out hooks whose failure does not end a run."""
+    """Return the kinds to see: no hooks, if their failure does not end a run."""
     settings = subject.settings
     fails = settings is not None and settings.hook_isolation.on_failure is OnHookFailure.FAIL_RUN
     return (Prompt, StopRequested, Ended, *((Hook,) if fails else ()))
@@ -90,9 +90,9 @@ def _seen_of_time(subject: Subject) -> Iterable[Kind]:
     narrow=_seen_of_time,
 )
 def max_wall_clock_enforced(subject: Subject) -> Watch:
-    """Counted from the prompt, whatever the run waits for. The limit is the scenario's.
+    """The scenario sets the limit. It counts from the prompt, and includes every wait.
 
-    A run that is stopped, or that a failed hook ends, may wait for its tools to be cancelled.
+    A run that is stopped, or that a failed hook ends, may wait until its tools have ended.
     """
     scenario = subject.scenario
     assert scenario is not None

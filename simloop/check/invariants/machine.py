@@ -50,7 +50,7 @@ _TRACES: Mapping[object, tuple[type[Effect], str]] = {
     entries.Backoff: (effects.Backoff, "a wait before a retry"),
     entries.Classified: (effects.CallModel, "a classification of a failed call"),
 }
-"""The entries of which each leaves the trace of one effect, at most once."""
+"""The kinds of entries that show an effect; each effect leaves at most one."""
 _REPLIED, _FAILED = signals.ModelReplied, signals.ModelFailed
 _REPLIES = (_REPLIED, _FAILED)
 _GOING_ON = (*_REPLIES, signals.ToolsReturned)
@@ -69,7 +69,7 @@ def course_of(subject: Subject) -> Course:
     needs=[Need.MACHINE],
 )
 def machine_is_deterministic(subject: Subject, entry: Any) -> str:
-    """A machine with a memory, and an engine that changes a signal, are found here."""
+    """A machine with state outside its run, or an engine that changes a signal, violates it."""
     course = course_of(subject)
     if course.wrong:
         return course.wrong
@@ -87,7 +87,7 @@ def machine_is_deterministic(subject: Subject, entry: Any) -> str:
     needs=[Need.MACHINE],
 )
 def effects_run_once(subject: Subject, entry: Any) -> str:
-    """An end from outside may come before an effect, or in the middle of it."""
+    """An end from outside may come before or during an effect."""
     course = course_of(subject)
     if course.noted:
         return ""
@@ -114,7 +114,7 @@ _LEAVE_A_TRACE = frozenset(
 
 
 def _missing(signal: type[Signal], since: Mapping[object, int]) -> str:
-    """Return the trace that the effect before `signal` has not left, if one is missing."""
+    """Return the entry that the effect before `signal` must have left, if it is missing."""
     if signal is _REPLIED:
         if entries.Classified in since:
             return "a complete reply: it was classified as failed"
@@ -137,7 +137,7 @@ def _missing(signal: type[Signal], since: Mapping[object, int]) -> str:
     needs=[Need.MACHINE],
 )
 def tool_batches_complete(subject: Subject, entry: Any) -> str:
-    """Calls that start when they arrive run in the model call; a refusal runs none."""
+    """Calls that start when they arrive run during the model call; a refused reply runs none."""
     course, ledger = course_of(subject), course_of(subject).ledger
     runs: tuple[type[Effect], ...] = (effects.RunTools,)
     if course.settings.tool_execution.start is ToolStart.WHEN_CALLED:
@@ -192,7 +192,7 @@ def reply_signal_matches_reply(subject: Subject, entry: Any) -> str:
     needs=[Need.MACHINE],
 )
 def context_signal_matches_context(subject: Subject) -> Watch:
-    """Over means: at the trigger, and something may be taken away."""
+    """The policy sets the trigger in tokens or in messages."""
     course, ledger = course_of(subject), course_of(subject).ledger
     policy = course.settings.compaction
     if course.settings.context is not None or not ledger.estimates:
@@ -226,7 +226,7 @@ def _is_over(policy: Compaction, tokens: int, count: int) -> bool:
     needs=[Need.MACHINE],
 )
 def queue_signal_matches_queue(subject: Subject) -> Watch:
-    """A message that comes while the step ends, at that very time, may wait for the next one."""
+    """A message that arrives at the same time as the end of a step may wait for the next step."""
     ledger = course_of(subject).ledger
     begun = 0
     while True:
@@ -275,8 +275,8 @@ _FOLLOW_UP = Queue.FOLLOW_UP
 def stop_signals_match_stops(subject: Subject) -> Watch:
     """A failed hook blocks a call, or ends the run, only if the policy says so.
 
-    What a hook has done holds until the next transition; a call that starts early is part of the
-    step of its reply.
+    The decision of a hook is reported with the next transition; a call that starts early is part
+    of the step of its reply.
     """
     course = course_of(subject)
     stops: set[object] = set()
@@ -336,7 +336,7 @@ def _consequences(hook: Hook, on_failure: str) -> tuple[str, ...]:
     begins=[Finished, Ended],
 )
 def end_matches_machine(subject: Subject) -> Watch:
-    """Nothing follows the last state but the answers to open calls."""
+    """After the last state, only the answers to open calls follow."""
     course = course_of(subject)
     finished: Finished | None = None
     while True:

@@ -1,8 +1,8 @@
 """Invariants on the end of a run: its outcome and its text match the replies of the model.
 
 Not here: stops from outside (stop.py) and the limits that a machine names. The rule to keep: an
-agent may end with words of its own, which simloop does not judge; it may not pass off an early end
-as the model's answer.
+agent may end with its own words, which simloop does not judge; it must not report an early end as
+the answer of the model.
 """
 
 from collections.abc import Callable
@@ -29,9 +29,9 @@ def _is_the_models(text: str, replies: dict[int, ReceivedReply]) -> bool:
 
 
 def _completed(subject: Subject, entry: Ended, flaw: Callable[[ReceivedReply | None], str]) -> str:
-    """Return why a run is completed all the same, by its last reply.
+    """Return why a completed run must not be completed, by its last reply, or an empty text.
 
-    An agent that ends with other words than the model's has said how it ended.
+    An agent that ends with words other than the model's reports its own end, and is not judged.
     """
     if entry.outcome is not Outcome.COMPLETED:
         return ""
@@ -48,7 +48,7 @@ def _completed(subject: Subject, entry: Ended, flaw: Callable[[ReceivedReply | N
     sees=[Ended],
 )
 def completed_after_a_reply(subject: Subject, entry: Ended) -> str:
-    """A call that failed, a stream that ended without a finish, and no call at all are no end."""
+    """A failed call, a stream without a finish, or a run without a call completes nothing."""
 
     def flaw(reply: ReceivedReply | None) -> str:
         if reply is None:
@@ -66,7 +66,7 @@ def completed_after_a_reply(subject: Subject, entry: Ended) -> str:
     sees=[Ended],
 )
 def completed_after_a_complete_reply(subject: Subject, entry: Ended) -> str:
-    """The finish reason says so: length, content-filter, error, or a word for a lost provider."""
+    """The finish reasons are length, content-filter, error, and words for a lost provider."""
 
     def flaw(reply: ReceivedReply | None) -> str:
         cut = reply is not None and reply.finish in _CUT
@@ -81,7 +81,7 @@ def completed_after_a_complete_reply(subject: Subject, entry: Ended) -> str:
     sees=[Ended],
 )
 def completed_without_open_calls(subject: Subject, entry: Ended) -> str:
-    """The finish reason does not matter."""
+    """This holds for every finish reason."""
     return _completed(
         subject, entry, lambda reply: "its last reply calls tools" if reply and reply.calls else ""
     )
@@ -93,7 +93,7 @@ def completed_without_open_calls(subject: Subject, entry: Ended) -> str:
     sees=[Prompt, Request, Ended],
 )
 def run_text_matches_last_reply(subject: Subject) -> Watch:
-    """An agent may return any text, but not that of an older reply or the half of a failed one."""
+    """An agent may return its own text, but not an older reply or a part of a failed reply."""
     facts = subject.facts
     machine = subject.machine is not None
     older: list[str] = []
@@ -145,7 +145,7 @@ def message_matches_last_reply(subject: Subject, entry: Any) -> str:
     needs=[Need.MACHINE],
 )
 def message_names_cause(subject: Subject) -> Watch:
-    """In the words of the hook or of the provider, unless the loop tells the model's last text."""
+    """The message has the words of the hook or the provider, or the model's last text."""
     facts = subject.facts
     reasons: list[str] = []
     while True:

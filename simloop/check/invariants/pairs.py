@@ -1,4 +1,4 @@
-"""Calls and results as they were sent: each call of a request has exactly one result.
+"""Calls and results in requests: each call of a request has exactly one result.
 
 A provider refuses a request in which a call has no result or two, a result has no call, two calls
 share an id, or something stands between a message with calls and their results. Not here: the
@@ -55,14 +55,16 @@ class Sent:
         while len(self.messages) > count:
             self._forget(self.messages.pop())
         step = []
-        while self.messages:  # the newest message that has calls or is no result, and those after
+        while (
+            self.messages
+        ):  # the newest message that has calls or is no result, and the messages after it
             step.append(self.messages.pop())
             if not isinstance(step[-1], ToolMessage):
                 break
         self.open, self.results = {}, set()
         for message in reversed(step):
             self._forget(message)
-            self.add(message, [])  # found before
+            self.add(message, [])  # reported before
 
     def _forget(self, message: Message) -> None:
         for call in calls_of(message):
@@ -98,7 +100,7 @@ class Sent:
                 found.append((call.id, SHARED))
 
     def _why(self, call_id: str) -> str:
-        """Return what is wrong with a result whose call is not open."""
+        """Return the error of a result whose call is not open."""
         again = call_id in self.results
         self.results.add(call_id)
         if again:
@@ -107,7 +109,7 @@ class Sent:
 
 
 def calls_of(message: Message) -> Sequence[ToolCall]:
-    """Return the calls of a message; only a reply has some."""
+    """Return the calls of a message; only a reply has calls."""
     return message.calls if isinstance(message, AssistantMessage) else ()
 
 

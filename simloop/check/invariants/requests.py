@@ -1,7 +1,7 @@
 """Invariants on each request as it was sent: the rules of providers for messages.
 
-Not here: what a request must hold of the conversation so far (context.py). The rule to keep: a
-request is judged by its messages alone, so each of these holds for every agent.
+Not here: the messages of the conversation that a request must hold (context.py). The rule to keep:
+a request is judged by its messages alone, so these invariants hold for every agent.
 """
 
 from typing import Any
@@ -14,10 +14,11 @@ from simloop.trace.entries import Request
 
 
 def _broken(subject: Subject, entry: Request, *whys: str) -> str:
-    """Return the first broken pair that is broken in one of these ways and not expected."""
+    """Return the text of the first broken pair of these kinds that is not expected."""
     for found in subject.pairing.read(entry):
         if found.why in whys:
-            known = {line.partition(": ")[2] for line in subject.broken_pairs}  # of any request
+            # A scenario expects a break in one request, and a loop may show it in another one.
+            known = {line.partition(": ")[2] for line in subject.broken_pairs}
             if str(found).partition(": ")[2] not in known:
                 return str(found)
     return ""
@@ -29,13 +30,13 @@ def _broken(subject: Subject, entry: Request, *whys: str) -> str:
     sees=[Request],
 )
 def answered_calls(subject: Subject, entry: Request) -> str:
-    """Also one that failed, timed out or was stopped."""
+    """This includes calls that failed, timed out or were stopped."""
     return _broken(subject, entry, pairs.NO_RESULT, pairs.MORE_RESULTS)
 
 
 @invariant("No two calls have the same id.", "BUGS.md D14", sees=[Request])
 def unique_call_ids(subject: Subject, entry: Request) -> str:
-    """A provider refuses a request in which they do."""
+    """A provider refuses a request with two equal ids."""
     return _broken(subject, entry, pairs.SHARED)
 
 
@@ -45,7 +46,7 @@ def unique_call_ids(subject: Subject, entry: Request) -> str:
     sees=[Request],
 )
 def adjacent_results(subject: Subject, entry: Request) -> str:
-    """A result whose call is gone, or stands elsewhere, is refused by a provider."""
+    """A provider refuses a result whose call is missing or stands elsewhere."""
     return _broken(subject, entry, pairs.NOT_BEHIND, pairs.NOT_CALLED)
 
 
@@ -76,7 +77,7 @@ def results_in_call_order(_: Subject, entry: Any) -> str:
     sees=[Request],
 )
 def last_message_role(subject: Subject, entry: Any) -> str:
-    """A model that is asked after its own reply has nothing to answer."""
+    """After its own reply, a model has no message to answer."""
     sent = subject.facts.sent
     messages = entry.added or sent[entry.number].messages
     if not messages:

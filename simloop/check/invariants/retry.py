@@ -1,7 +1,7 @@
-"""Invariants on retries: which failures are tried again, and after which wait.
+"""Invariants on retries: which failed calls are retried, and after which wait.
 
-The declared policy decides. Its draw for jitter is not known, so a wait may lie between those of
-the least and the greatest draw. Not here: the cost of a failure (counters.py). The rule to keep:
+The declared policy decides. The jitter that it drew is not recorded, so a wait may lie between the
+least and the greatest. Not here: the cost of a failure (counters.py). The rule to keep:
 each wait is judged by the failure right before it, and by no earlier one.
 """
 
@@ -33,7 +33,7 @@ _NS_PER_MS = 1_000_000
     begins=[Classified, Backoff],
 )
 def backoff_matches_policy(subject: Subject) -> Watch:
-    """A reply of no use has no failure of its own, and so no Retry-After."""
+    """A useless reply is no failed call, so it has no Retry-After."""
     course = course_of(subject)
     settings = course.settings
     judged: Classified | None = None
@@ -61,7 +61,7 @@ def backoff_matches_policy(subject: Subject) -> Watch:
 
 
 def _fault(judged: Classified | None, course: Course) -> Fault | None:
-    """Return the failure before a wait; None for a reply of no use."""
+    """Return the failure before a wait; None for a useless reply."""
     if judged is None:
         return None
     reply = course.facts.reply
@@ -80,7 +80,7 @@ def _ms(ns: int) -> str:
     begins=[Backoff],
 )
 def backoff_lasts_as_recorded(subject: Subject) -> Watch:  # noqa: ARG001 - it needs no declaration
-    """Only hooks before the call and a compaction may come between, and take time."""
+    """Only hooks and a compaction may take time between the wait and the retry."""
     until_ns: int | None = None
     elapsed = False
     while True:
@@ -106,7 +106,7 @@ def backoff_lasts_as_recorded(subject: Subject) -> Watch:  # noqa: ARG001 - it n
                     f"request {entry.number} is sent {_ms(entry.at_ns - until_ns)} after the wait"
                 )
             until_ns = None
-        else:  # a hook or a compaction, which may take time
+        else:  # a hook or a compaction may take time
             until_ns = None
 
 
@@ -118,7 +118,7 @@ def backoff_lasts_as_recorded(subject: Subject) -> Watch:  # noqa: ARG001 - it n
     begins=[Classified, Backoff],
 )
 def failures_numbered_in_order(subject: Subject) -> Watch:
-    """A machine that resets its count begins at one again."""
+    """If a machine resets its count, the number is one again."""
     course = course_of(subject)
     judged: Classified | None = None
     last = 0
@@ -146,11 +146,11 @@ def failures_numbered_in_order(subject: Subject) -> Watch:
                 return f"the wait is for {entry.error_class}, and the failure is {error}"
 
 
-_COUNTED = 32  # opencode without a bound on retries counts no further
+_COUNTED = 32  # opencode without a limit on retries stops counting here
 
 
 def _useless(course: Course) -> ErrorClass | None:
-    """Return the class of the reply of no use that the machine tries again."""
+    """Return the error class of the useless reply that the machine retries."""
     state = None if course.before is None else course.before.state
     if type(state) is not ClosingStep:
         return None
@@ -261,7 +261,7 @@ _HEALS = frozenset(
     needs=[Need.MACHINE],
 )
 def only_retryable_failures_retried(subject: Subject, entry: Any) -> str:
-    """A good reply is no reason for a retry."""
+    """A useful reply is not retried."""
     course = course_of(subject)
     signal = entry.signal
     if type(signal) is signals.ModelFailed:
@@ -281,7 +281,7 @@ def only_retryable_failures_retried(subject: Subject, entry: Any) -> str:
     needs=[Need.MACHINE],
 )
 def retryable_failures_retried(subject: Subject, entry: Any) -> str:
-    """Overflows and aborts have ways of their own; another limit may end the run."""
+    """Other rules hold for overflows and aborts; another limit may end the run."""
     course = course_of(subject)
     signal = entry.signal
     if not signal.retryable or course.run is None:

@@ -1,7 +1,7 @@
-"""The results that the fake tools of a scenario must have, from its words alone.
+"""The results that the fake tools of a scenario must return, from the scenario alone.
 
-Not here: judging them (tool_runs.py). The rule to keep: nothing is asked of the code that makes the
-results, so that its errors are found.
+Not here: judging them (tool_runs.py). The rule to keep: this module does not call the code that
+makes the results, so that its errors are found.
 """
 
 from simloop.scenario.schema import ScriptedTool
@@ -9,7 +9,7 @@ from simloop.world.tools import canonical_json
 
 
 def expected_text(tool: ScriptedTool) -> str:
-    """Return the text that the model gets of a fake tool: nothing for null, JSON for a value."""
+    """Return the text that a fake tool returns: an empty text for null, JSON for another value."""
     if tool.raises is not None:
         return f"Error: {tool.raises or 'ScriptedFailure'}"
     if tool.cancels:

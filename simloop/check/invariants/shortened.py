@@ -1,7 +1,7 @@
 """A context that compactions have shortened, and the sizes and differences of messages.
 
 Not here: following a context (ledger.py) and judging a compaction (compaction.py). The rule to
-keep: sizes are computed here once more, so that an error of the engine's own estimate is found.
+keep: sizes are computed here again, so that an error of the engine's estimate is found.
 """
 
 from collections.abc import Sequence
@@ -15,10 +15,9 @@ from simloop.trace.facts import ReceivedReply
 class Shortened:
     """A context before and after the compactions between two requests.
 
-    `before` had the messages, of which `after` is left. `compactions` are the entries, and
-    `summary` has the messages and the reply of the last request for a summary that they say has
-    been used, `removed` the number of messages that the entries say are gone, and `tokens` the size
-    of `after`.
+    `before` and `after` are the messages of the two contexts, and `tokens` is the size of `after`.
+    `compactions` are the entries. `removed` is the number of removed messages, and `summary` has
+    the messages and the reply of the summary request that was used, both as the entries state.
     """
 
     __slots__ = ("after", "before", "compactions", "removed", "summary", "tokens")

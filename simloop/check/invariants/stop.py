@@ -1,7 +1,7 @@
 """Invariants on the end of a run from outside: by its user, or because its time is over.
 
-Not here: the results of the calls that were open (requests.py). The rule to keep: where a loop's
-design takes an abort as a flag, the run goes on to an end of its own, and only that end is judged.
+Not here: the results of the open calls (requests.py). The rule to keep: in a design that treats an
+abort as a flag, the run continues to its own end, and only that end is judged.
 """
 
 from typing import Any
@@ -31,7 +31,7 @@ def _ends_the_run(subject: Subject, stop: StopRequested) -> bool:
     begins=[StopRequested],
 )
 def nothing_starts_after_stop(subject: Subject) -> Watch:
-    """Wherever the run is: in a reply, between two tools, in a wait before a retry."""
+    """This holds during a reply, between two tools and in a backoff."""
     stop: StopRequested | None = None
     while True:
         entry = yield
@@ -52,7 +52,7 @@ def nothing_starts_after_stop(subject: Subject) -> Watch:
     sees=[Ended],
 )
 def stopped_run_ends_in_time(subject: Subject, entry: Any) -> str:
-    """A tool of the scenario may outlive its cancellation by a time that it states."""
+    """A tool of the scenario may state a time by which it outlives its cancellation."""
     stop = subject.facts.stop
     if stop is None or not _ends_the_run(subject, stop):
         return ""
@@ -68,9 +68,9 @@ def stopped_run_ends_in_time(subject: Subject, entry: Any) -> str:
     sees=[Prompt, StopRequested, Ended],
 )
 def outcome_matches_stop(subject: Subject) -> Watch:
-    """An abort gives aborted, the end of the time gives timed-out.
+    """The outcome of an abort is aborted; that of the time limit is timed-out.
 
-    A failure of the model call may say that the request was aborted, with the same outcome.
+    A model call that fails because its request was aborted also has the outcome aborted.
     """
     facts = subject.facts
     stops: list[StopRequested] = []

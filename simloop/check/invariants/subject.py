@@ -1,7 +1,7 @@
 """The subject of a judgement: the declarations that hold for a run, and the facts of the run.
 
-Not here: the invariants. The rule to keep: a declaration that nobody made is None, and an invariant
-that needs it is then not judged. simloop guesses no limits and no policies.
+Not here: the invariants. The rule to keep: a missing declaration is None, and an invariant that
+needs it is then not judged. simloop guesses no limits and no policies.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Invariants on virtual time: it passes only in what a run waits for, for as long as that takes.
+"""Invariants on virtual time: it passes only while a run waits, and each wait has its length.
 
 Not here: limits in time (limits.py) and waits before retries (retry.py). The rule to keep: an
 agent's own waits and an engine's callbacks are not in the trace, so both are left out.
@@ -44,7 +44,7 @@ _AT_ONCE = (
     needs=[Need.MACHINE],
 )
 def no_idle_time(subject: Subject) -> Watch:
-    """Each of these follows at once on the entry before it. A stop may have to wait for code."""
+    """These entries follow the entry before them without a pause, except after a stop."""
     course, facts = course_of(subject), subject.facts
     own = course.settings.callbacks
     if any((own.on_chunk, own.on_text, own.on_tool_call, own.on_tool_result)):
@@ -76,7 +76,7 @@ def _scripted(subject: Subject) -> Mapping[str, ScriptedTool]:
     needs=[Need.SCENARIO],
 )
 def scripted_tool_durations(subject: Subject) -> Watch:
-    """One that an agent stops may go on for a while, and then return."""
+    """A tool that an agent cancels may go on for a while, and then return."""
     tools, facts = _scripted(subject), subject.facts
     started: dict[str, int] = {}
     while tools:
@@ -103,14 +103,14 @@ def _seen_of_stops(subject: Subject) -> Iterable[Kind]:
 
 
 @invariant(
-    "A tool that a stop cancels is waited for while it cleans up, within the time of grace.",
+    "A stopped run waits within the grace period until its cancelled tools have ended.",
     "BUGS.md D4, D10, F5",
     sees=[StopRequested, Ended],
     needs=[Need.MACHINE, Need.SCENARIO],
     narrow=_seen_of_stops,
 )
 def cancelled_tools_waited_for(subject: Subject) -> Watch:
-    """Otherwise it goes on beside the next run."""
+    """Otherwise a tool goes on during the next run."""
     facts, tools, world = subject.facts, _scripted(subject), subject.tools
     policy_ms = course_of(subject).settings.tool_execution.timeout_ms
     waits: dict[str, int] = {}
@@ -135,7 +135,7 @@ def cancelled_tools_waited_for(subject: Subject) -> Watch:
 
 
 def _until(start: ToolStarted, tool: ScriptedTool, timeout_ms: int | None, now_ns: int) -> int:
-    """Return when a tool that is cancelled now has ended: cancelled twice, it ends at once."""
+    """Return the end of a tool that is cancelled now; a second cancellation ends it at once."""
     until_ns = now_ns + min(tool.outlives_cancel, GRACE_NS)
     if not tool.hangs and start.at_ns + tool.takes <= now_ns:
         return now_ns
@@ -157,14 +157,14 @@ def _seen_of_parallel(subject: Subject) -> Iterable[Kind]:
 
 
 @invariant(
-    "Tools that run in parallel start at once: none waits for another.",
+    "Tools that run in parallel start without waiting for each other.",
     "ARCHITECTURE.md",
     sees=[ToolCall, ToolStarted],
     needs=[Need.MACHINE],
     narrow=_seen_of_parallel,
 )
 def parallel_tools_start_at_once(subject: Subject) -> Watch:
-    """When the reply has ended, or when the call comes. A sequential tool orders its batch."""
+    """They start after the reply, or with their calls, unless a tool of the batch is sequential."""
     facts, tools = subject.facts, subject.tools
     settings = course_of(subject).settings
     early, called_ns = settings.tool_execution.start is ToolStart.WHEN_CALLED, 0

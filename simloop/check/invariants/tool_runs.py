@@ -1,7 +1,7 @@
 """Invariants on the runs of tools.
 
-Not here: the results in requests (requests.py, context.py). The rule to keep: a tool is known by
-the id of its call, or, for an agent that renames calls, by its name and arguments.
+Not here: the results in requests (requests.py, context.py). The rule to keep: the id of a call
+identifies a tool run, or, for an agent that renames calls, the name and the arguments do.
 """
 
 from collections import Counter
@@ -41,9 +41,9 @@ _NO_OBJECT = "its arguments are no JSON object"
     begins=[ToolCall, ToolStarted],
 )
 def tool_runs_at_most_once(subject: Subject) -> Watch:
-    """Retries and repeated ids must not run a tool again.
+    """A retry or a repeated id must not run a tool again.
 
-    Only an engine makes ids unique. An agent may begin a new conversation with each prompt.
+    Only an engine makes ids unique, so an agent is judged for each run anew.
     """
     machine = subject.machine is not None
     called: Counter[str] = Counter()
@@ -70,7 +70,7 @@ def tool_runs_at_most_once(subject: Subject) -> Watch:
     sees=[ToolCall, CallRenamed, ToolStarted],
 )
 def only_called_tools_run(subject: Subject) -> Watch:
-    """Hooks, and a loop that converts arguments, may change these. Ids may be the agent's own."""
+    """Hooks and converting loops may change the arguments, and an agent may change the ids."""
     made: dict[str, list[tuple[str, str]]] = {}
     open_calls: Counter[tuple[str, str]] = Counter()
     settings = subject.settings
@@ -84,7 +84,7 @@ def only_called_tools_run(subject: Subject) -> Watch:
             made.setdefault(entry.call_id, []).append(call)
             open_calls[call] += 1
         elif type(entry) is CallRenamed:
-            old = made[entry.call_id].pop()  # it has just come
+            old = made[entry.call_id].pop()  # the newest call
             call = entry.to_name, old[1]
             made.setdefault(entry.to_id, []).append(call)
             open_calls[old] -= 1
@@ -96,9 +96,7 @@ def only_called_tools_run(subject: Subject) -> Watch:
                 if not any(one == call if exact else one[0] == entry.name for one in asked):
                     return f"{_described(entry)} runs, and the model called {asked}"
             elif not open_calls[call] and _arguments(entry.arguments) is not None:
-                return (
-                    f"{_described(entry)} runs, and no call of the model is left that asks for it"
-                )
+                return f"{_described(entry)} runs, and no call of the model is left for it"
             open_calls[call] -= 1
 
 
@@ -117,7 +115,7 @@ def _arguments(text: str) -> object:
     "A tool receives a JSON object as its arguments.", "BUGS.md A9, A10, D11", sees=[ToolStarted]
 )
 def tool_arguments_are_objects(_: Subject, entry: Any) -> str:
-    """Arguments that were cut off, or are no object, are reported to the model instead."""
+    """A loop reports other arguments to the model as an error."""
     if entry.arguments != "{}" and not isinstance(_arguments(entry.arguments), dict):
         return f"{_described(entry)} runs, and {_NO_OBJECT}"
     return ""
@@ -129,7 +127,7 @@ def tool_arguments_are_objects(_: Subject, entry: Any) -> str:
     sees=[ToolStarted],
 )
 def no_tools_for_incomplete_replies(subject: Subject) -> Watch:
-    """A tool that starts while the reply goes on is a choice; one that starts after it is not."""
+    """A design may start a tool during the reply, but not after the reply has failed."""
     facts, settings = subject.facts, subject.settings
     if settings is not None and settings.tool_execution.start is ToolStart.WHEN_CALLED:
         return ""
@@ -149,7 +147,7 @@ def no_tools_for_incomplete_replies(subject: Subject) -> Watch:
     sees=[ToolStarted],
 )
 def only_offered_tools_run(subject: Subject) -> Watch:
-    """An agent may describe its tools in other ways; then its requests offer none at all."""
+    """An agent whose requests offer no tools may describe them elsewhere, and is not judged."""
     facts, machine = subject.facts, subject.machine is not None
     while True:
         entry = yield
@@ -171,13 +169,13 @@ def only_offered_tools_run(subject: Subject) -> Watch:
     begins=[ToolStarted],
 )
 def tool_ends_before_its_answer(subject: Subject) -> Watch:
-    """A tool that was cancelled ends without a result; one that goes on has a late result.
+    """A cancelled tool ends without a result; a tool that goes on has a late result.
 
-    Only an engine answers each call that it has started, so that nothing may be left at the end.
+    Only an engine must have ended all its tools at the end of the run.
     """
     facts = subject.facts
     running: dict[str, ToolStarted] = {}
-    answered: dict[str, str] = {}  # the calls of tools that may run on, with the place
+    answered: dict[str, str] = {}  # calls whose tools may go on, with the place of the answer
     machine = subject.machine is not None
     while True:
         entry = yield
@@ -221,7 +219,7 @@ def tool_timeouts(subject: Subject) -> Watch:
     settings = subject.settings or scenario
     policy = settings.tool_execution.timeout_ms if settings.tool_execution else None
     started: dict[str, int] = {}
-    left: set[str] = set()  # by the runs of an agent before; they may return in this one
+    left: set[str] = set()  # in earlier runs of an agent; they may return in this one
     while True:
         entry = yield
         if type(entry) is not ToolResult:
@@ -259,7 +257,7 @@ def tool_timeouts(subject: Subject) -> Watch:
     begins=[ToolStarted],
 )
 def scripted_results(subject: Subject) -> Watch:
-    """Faults of chance, and tools that a hook puts in the place of others, may say otherwise."""
+    """Random faults, and tools that a hook replaces, are not judged."""
     scenario, settings = subject.scenario, subject.settings
     assert scenario is not None
     if scenario.faults is not None or (settings and settings.hooks.before_llm_call):
@@ -298,7 +296,7 @@ _TIMED_OUT = "Error: timed out after "
     begins=[ToolStarted],
 )
 def sequential_tools_do_not_overlap(subject: Subject) -> Watch:
-    """By the policy of the run, or because a tool of the batch asks for it."""
+    """The policy of the run, or a sequential tool of the batch, requires it."""
     settings, tools, facts = subject.settings, subject.tools, subject.facts
     assert settings is not None
     parallel = settings.tool_execution.order is ToolOrder.PARALLEL
@@ -320,7 +318,7 @@ def sequential_tools_do_not_overlap(subject: Subject) -> Watch:
 def _asks_for_sequence(facts: Facts, tools: Mapping[str, Tool]) -> bool:
     """Return whether the newest reply calls a sequential tool that its request offered.
 
-    A hook may have hidden a tool, or put another one in its place.
+    A hook may have withheld or replaced a tool, so the request counts, not the scenario.
     """
     reply, request = facts.reply, facts.request
     if reply is None or request is None:
@@ -363,9 +361,9 @@ def answers_match_tool_runs(subject: Subject) -> Watch:  # noqa: ARG001 - it nee
     begins=[StopRequested, ToolStarted, ToolResult],
 )
 def no_tool_cancelled_by_another(subject: Subject) -> Watch:
-    """Proved by time: the request follows at the moment of the other's end, after a few seconds.
+    """The times show it: the request follows when the other tool ends, after a few seconds.
 
-    An agent may have timeouts of its own, which are longer.
+    An agent may have its own timeouts, which are longer.
     """
     facts = subject.facts
     running: dict[str, ToolStarted] = {}

@@ -1,8 +1,8 @@
 """Invariants on the messages that the user sends during a run, and on the next prompt.
 
 Not here: the queue of a machine, which takes messages by effects (machine.py, conservation.py). The
-rules to keep: a message counts as delivered when a request holds its text, alone or in a longer
-message; and one that an agent has left in the queue is the next prompt.
+rules to keep: a message is delivered when a request holds its text, alone or in a longer message;
+and a message that an agent leaves in the queue is the next prompt.
 """
 
 from collections import deque
@@ -25,7 +25,7 @@ class _Waiting:
         self._queues[entry.queue].append(entry.text)
 
     def deliver(self, text: str) -> str:
-        """Take out what the message `text` delivers. Return a message that it passes over."""
+        """Remove the messages that `text` delivers; return a message that it skips, or ""."""
         queues = [queue for queue in self._queues.values() if queue]
         first = [queue[0] for queue in queues]
         if text not in first:
@@ -54,10 +54,10 @@ def _of_user(messages: Sequence[Message]) -> list[str]:
     needs=[Need.AGENT],
 )
 def queued_messages_in_order(subject: Subject) -> Watch:
-    """A message that is passed over is lost, or comes too late.
+    """A message that is skipped is lost, or comes too late.
 
-    An agent may have taken a message and been stopped before it sent it. So a prompt that passes
-    over a message is judged by the next request.
+    A stop may come after an agent takes a message and before it sends the message. So if a prompt
+    skips a message, the next request decides.
     """
     facts, waiting = subject.facts, _Waiting()
     prompt = passed = ""
@@ -90,10 +90,10 @@ def _out_of_order(text: str, passed: str) -> str:
     needs=[Need.AGENT],
 )
 def queued_messages_delivered(subject: Subject) -> Watch:
-    """A message that was there when a run ended, and is not the next prompt, has been taken."""
+    """If a message was queued at the end of a run and is not the next prompt, it was taken."""
     facts, waiting = subject.facts, _Waiting()
-    taken: list[str] = []  # that waited at the end of the run before, and are not the prompt
-    there: list[str] = []  # at the end of the newest run
+    taken: list[str] = []  # queued at the end of the run before, and not the prompt
+    there: list[str] = []  # queued at the end of the newest run
     completed = False
     while True:
         entry = yield
@@ -128,9 +128,9 @@ def queued_messages_delivered(subject: Subject) -> Watch:
     needs=[Need.AGENT],
 )
 def conversation_kept_between_prompts(subject: Subject) -> Watch:
-    """Whatever the outcome of the run was. An agent that begins anew each time may do so.
+    """An agent may also begin a new conversation with every prompt.
 
-    A long conversation may be shortened, so only short ones are looked at.
+    An agent may shorten a long conversation, so only short ones are judged.
     """
     facts, is_first = subject.facts, False
     kept: int | None = None
@@ -163,4 +163,4 @@ def conversation_kept_between_prompts(subject: Subject) -> Watch:
 
 
 _SHORT = 4
-"""The most messages and calls of a conversation that no agent needs to shorten."""
+"""The number of messages and calls up to which a conversation counts as short."""

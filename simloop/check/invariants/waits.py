@@ -1,7 +1,7 @@
-"""The wait before a retry, as the provider and the declared policy ask for it.
+"""The wait before a retry that the provider and the declared policy require.
 
-Not here: judging waits (retry.py, agents.py). The rule to keep: Retry-After is read here once more,
-so that a fault in the reading of kernel/retry.py is found and not repeated.
+Not here: judging waits (retry.py, agents.py). The rule to keep: Retry-After is parsed here again,
+so that a fault in the parser of kernel/retry.py is found and not repeated.
 """
 
 from email.utils import mktime_tz, parsedate_tz
@@ -19,7 +19,7 @@ _LONGEST = 1e15
 def asked_ns(fault: Fault, now_ns: int) -> int | None:
     """Return the wait that the provider asks for at the Unix time `now_ns`, or None.
 
-    Milliseconds go before seconds, and seconds before a date; a wait of zero or less is none.
+    Milliseconds take precedence over seconds, and seconds over a date. Zero or less is no wait.
     """
     for name, unit_ns in (("retry-after-ms", NS_PER_MS), ("retry-after", _NS_PER_S)):
         value = fault.header(name)
@@ -44,7 +44,8 @@ def wait_range(
     policy: RetryPolicy, failures: int, fault: Fault | None, now_ns: int
 ) -> tuple[int, int]:
     """Return the least and the greatest wait that the policy allows, in nanoseconds."""
-    if isinstance(policy, ExponentialBackoff):  # by its settings, not by its own word
+    # Computed from its settings, because its own function may have the fault.
+    if isinstance(policy, ExponentialBackoff):
         asked = None if fault is None else asked_ns(fault, now_ns)
         if asked is not None:
             wait = min(asked, policy.max_retry_after_ms * NS_PER_MS)
