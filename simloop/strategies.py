@@ -108,7 +108,7 @@ def hooks() -> st.SearchStrategy[ScriptedHook]:
 
 
 def limits() -> st.SearchStrategy[Limits]:
-    """Return the strategy of limits, small ones and the default ones."""
+    """Return the strategy of limits: small ones and the defaults."""
     return _drawn(
         lambda choices: Limits(**settings.limits_for(choices), **settings.timeouts_for(choices))
     )
@@ -120,7 +120,7 @@ def retry_policies() -> st.SearchStrategy[ExponentialBackoff]:
 
 
 def compactions() -> st.SearchStrategy[Compaction]:
-    """Return the strategy of compaction policies, small windows and the default one."""
+    """Return the strategy of compaction policies: small windows and the default one."""
     return _drawn(settings.compaction_for)
 
 
@@ -147,9 +147,9 @@ def queued_messages() -> st.SearchStrategy[Queued]:
 def scenarios(loop: GivenLoop = "reference", **options: Any) -> st.SearchStrategy[Scenario]:
     """Return the strategy of whole scenarios for `loop`: settings, replies and a user.
 
-    `options` are those of `simloop.run`. A scenario asks for nothing that the loop lacks. Its last
-    reply is benign and can be used again and again, so a loop that is right comes to an end. Raises
-    ScenarioError for a loop that is none.
+    `options` are those of `simloop.run`. A scenario uses no feature that the loop lacks. Its
+    last reply is benign and repeats without end, so that a correct loop ends. Raises ScenarioError
+    if `loop` is not a loop.
     """
     given: Any = {"loop": loop, **options}
     abilities = Abilities.of(choose_loop(Scenario(prompt="Do the work."), given).design)
@@ -180,9 +180,8 @@ def check(
 ) -> PlayedWorld:
     """Play `scenario` and judge it. `options` are those of `simloop.run`.
 
-    Unlike `simloop.run` it takes no account of unused replies. `invariants` replace those of the
-    catalogue. Raises InvariantViolated, or the error that ended the run, with the scenario as a
-    file in the message.
+    Unlike `simloop.run`, it ignores unused replies. `invariants` replace the catalogue. Raises
+    InvariantViolated or the error that ended the run; the message has the text of a scenario file.
     """
     given: Any = options
     plan = Plan(scenario, given)
@@ -203,10 +202,10 @@ class LoopStateMachine(RuleBasedStateMachine):
 
         TestMyAgent = MyAgent.TestCase
 
-    After each rule the whole conversation is played from its start, on the virtual clock, and
-    judged; replies that are all benign follow the newest one. `options` are those of `simloop.run`.
+    After each rule, the machine plays and judges the whole conversation from its start, on the
+    virtual clock. Benign replies follow the newest one. `options` are those of `simloop.run`.
     A subclass may add rules that change `replies`, `prompts`, `queue` or `abort` and call `replay`,
-    and may look at the trace: `self.played.prepared.trace`.
+    and may read the trace: `self.played.prepared.trace`.
     """
 
     loop: ClassVar[Any] = "reference"
@@ -228,7 +227,7 @@ class LoopStateMachine(RuleBasedStateMachine):
 
     @property
     def _given(self) -> dict[str, Any]:
-        # A function that is an attribute of a class would be bound to the instance.
+        # A function that is a class attribute would become a bound method.
         loop = getattr_static(self, "loop")
         loop = loop.__func__ if isinstance(loop, staticmethod) else loop
         return {"loop": loop, **self.options}
@@ -259,7 +258,7 @@ class LoopStateMachine(RuleBasedStateMachine):
 
     @rule(reply=replies())
     def reply(self, reply: Reply) -> None:
-        """Let the model give one more reply."""
+        """Let the model send one more reply."""
         self.replies.append(reply)
         self.replay()
 

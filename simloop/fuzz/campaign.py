@@ -32,7 +32,7 @@ CREATE TABLE chunks (
 class CampaignSettings(Struct, frozen=True):
     """The inputs of a campaign. Equal settings give equal chunks.
 
-    `loop` is a name or `module:attribute`, `against` another one or empty. `corpus` are the
+    `loop` is a name or `module:attribute`; `against` is another loop, or empty. `corpus` are the
     scenarios whose mutations are played, as the text of scenario files.
     """
 
@@ -68,8 +68,8 @@ class FailureGroup(Struct, frozen=True):
 class ChunkResult(Struct, frozen=True):
     """The result of one chunk.
 
-    `goals` says how many of the `looked_at` runs reached each goal. `edges` and `situations` name
-    what its runs have reached.
+    `goals` counts for each goal the runs that reached it, of the `looked_at` runs that were read.
+    `edges` and `situations` are the names of those that its runs reached.
     """
 
     number: int
@@ -89,7 +89,7 @@ _RESULT = msgspec.json.Decoder(ChunkResult)
 
 
 class Campaign:
-    """The chunks that are finished, in a file. `settings` are those that the file was made with."""
+    """The finished chunks in a file. `settings` are the settings of the campaign."""
 
     def __init__(self, path: Path, settings: CampaignSettings, data: sqlite3.Connection) -> None:
         self.path = path
@@ -99,7 +99,9 @@ class Campaign:
     @classmethod
     def create(cls, path: Path, settings: CampaignSettings) -> Self:
         """Make the file, or open it to resume. Raises ScenarioError for other settings."""
-        if path.exists() and path.stat().st_size:  # a killed start leaves an empty file
+        if (
+            path.exists() and path.stat().st_size
+        ):  # a process that is killed at once leaves an empty file
             campaign = cls.open(path)
             if campaign.settings != settings:
                 campaign.close()
@@ -137,7 +139,7 @@ class Campaign:
         self.close()
 
     def store(self, result: ChunkResult) -> None:
-        """Store the result of a chunk; one that is stored already stays as it is."""
+        """Store the result of a chunk, unless the file has it already."""
         row = (result.number, result.runs, result.cpu_ns, result.virtual_ns, _ENCODE(result))
         with self._data:
             self._data.execute("INSERT OR IGNORE INTO chunks VALUES (?, ?, ?, ?, ?)", row)
@@ -150,8 +152,8 @@ class Campaign:
     def unfinished(self, shard: int = 0, shards: int = 1) -> Iterator[int]:
         """Yield the numbers of the chunks that are not finished, without end.
 
-        Of several machines, each plays one of `shards` shards, counted from 0, in a file of its
-        own.
+        If several machines search, each one plays one of `shards` shards, counted from 0, and has
+        its own file.
         """
         finished = self.finished
         return (number for number in count(shard, shards) if number not in finished)
@@ -162,7 +164,7 @@ class Campaign:
             yield _RESULT.decode(result)
 
     def merge(self, other: "Campaign") -> None:
-        """Store the chunks of another file. Raises ScenarioError if its settings are others."""
+        """Store the chunks of another file. Raises ScenarioError if its settings differ."""
         if other.settings != self.settings:
             raise ScenarioError(
                 f"{other.path} has the results of other settings than {self.path}",

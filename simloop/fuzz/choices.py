@@ -1,8 +1,8 @@
 """Choices: the one interface through which worlds are drawn, and its back ends.
 
-Not here: what is drawn (settings.py, replies.py, scripts.py). The rule to keep: 0 is always the
-benign choice (no fault, no latency, the default), and a recorded list that is used up gives 0. So
-a list of choices that is cut, or in which a number is made smaller, draws a plainer world.
+Not here: the values to draw (settings.py, replies.py, scripts.py). The rule to keep: 0 is always
+the benign choice (no fault, no latency, the default), and a recorded list that is used up gives 0.
+So a shorter list, or a list with smaller numbers, draws a plainer world.
 """
 
 import _random
@@ -26,7 +26,7 @@ class Choices(Protocol):
         ...
 
     def weighted(self, weights: Sequence[int]) -> int:
-        """Return an index, each as probable as its weight; one of weight 0 is never returned.
+        """Return an index with a probability proportional to its weight, never one of weight 0.
 
         Index 0 is the benign choice, also if its weight is 0.
         """
@@ -39,12 +39,12 @@ def one_of(choices: Choices, values: Sequence[Any]) -> Any:
 
 
 class SeededChoices:
-    """Choices drawn from a seed, by a generator that belongs to nobody else."""
+    """Choices drawn from a seed, by a generator of their own."""
 
     __slots__ = ("_draw",)
 
     def __init__(self, seed: int) -> None:
-        # The base class of `random.Random` draws the same numbers with fewer calls.
+        # The base class of `random.Random` draws equal numbers with fewer calls.
         self._draw = _random.Random(Seeds(seed).number("fuzz")).random
 
     def boolean(self, p: float) -> bool:
@@ -56,16 +56,16 @@ class SeededChoices:
         return low + int(self._draw() * (high - low + 1))
 
     def weighted(self, weights: Sequence[int]) -> int:
-        """Return an index, each as probable as its weight."""
+        """Return an index with a probability proportional to its weight."""
         bounds = list(accumulate(weights))
         index = bisect_right(bounds, self._draw() * bounds[-1])
         return index if index < len(bounds) else 0
 
 
 class RecordedChoices:
-    """Choices read from a list; what the list does not have is 0, the benign choice.
+    """Choices read from a list; after the end of the list, each choice is 0, the benign one.
 
-    A number that is out of the range of its choice is the largest that fits.
+    A number above the range of its choice becomes the largest number of the range.
     """
 
     __slots__ = ("_left",)
@@ -89,7 +89,7 @@ class RecordedChoices:
 
 
 class Recording:
-    """Choices of another source, which `drawn` keeps for `RecordedChoices`."""
+    """Choices from another source, recorded in `drawn` for `RecordedChoices`."""
 
     __slots__ = ("_source", "drawn")
 
@@ -98,19 +98,19 @@ class Recording:
         self.drawn: list[int] = []
 
     def boolean(self, p: float) -> bool:
-        """Return and keep a choice of the source."""
+        """Return and record a choice of the source."""
         value = self._source.boolean(p)
         self.drawn.append(int(value))
         return value
 
     def integer(self, low: int, high: int) -> int:
-        """Return and keep a choice of the source."""
+        """Return and record a choice of the source."""
         value = self._source.integer(low, high)
         self.drawn.append(value - low)
         return value
 
     def weighted(self, weights: Sequence[int]) -> int:
-        """Return and keep a choice of the source."""
+        """Return and record a choice of the source."""
         value = self._source.weighted(weights)
         self.drawn.append(value)
         return value

@@ -1,7 +1,7 @@
-"""A chunk of a campaign: a search of its own, whose seed follows from that of the campaign.
+"""A chunk of a campaign: a search whose seed is derived from that of the campaign.
 
-Not here: which chunks are played where (workers.py). The rule to keep: a chunk is a pure function
-of the settings and its number, except for the times that it took.
+Not here: the distribution of chunks to processes (workers.py). The rule to keep: a chunk is a pure
+function of the settings and its number, except for its measured times.
 """
 
 from collections.abc import Iterator
@@ -71,12 +71,12 @@ def _group(found: FoundFailure, seed: int) -> FailureGroup:
 def _text(found: FoundFailure) -> str:
     try:
         return scenario_text(found.scenario)
-    except ScenarioError:  # half of a surrogate pair, which no file can hold
+    except ScenarioError:  # text with half a surrogate pair, which no file can hold
         return ""
 
 
 def report_of(settings: CampaignSettings, sums: Totals) -> FuzzReport:
-    """Return the report on a campaign, in the form of that on a search in one process."""
+    """Return the report on a campaign as a `FuzzReport`, like that of a single search."""
     return FuzzReport(
         loop=settings.loop,
         seed=settings.seed,

@@ -3,8 +3,8 @@
 For a machine these are the pairs of consecutive edges of its map, each with the way in which the
 newest reply ended; for an agent the pairs of consecutive entries at the boundary.
 
-The rules to keep: it is read once after each run, so it costs a fraction of it; and it is used for
-membership alone, never in the order of a set.
+The rules to keep: the coverage of a run is computed once, after the run, in a fraction of its time;
+and the sets are used for membership alone, because their order differs between processes.
 """
 
 from collections.abc import Callable, Iterable
@@ -74,12 +74,12 @@ class Coverage:
             kind = type(entry)
             detail = _DETAILS.get(kind)
             token = (kind, None if detail is None else detail(entry))
-            if token != last:  # words of one text are one event
+            if token != last:  # the pieces of one text are one event
                 reached.add((last, token))
                 last = token
 
     def names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the names of the edges and of all that was reached, equal in every process."""
+        """Return the names of the reached edges and situations; they are equal in every process."""
         return tuple(sorted(map(_name, self.edges))), tuple(sorted(map(_name, self.reached)))
 
 

@@ -2,8 +2,8 @@
 
 The boundary shows the requests, the tool runs and the ends of runs, each with its time. So two
 machines, two agents, or a machine and an agent can be compared. Not here: the comparison of
-machines for every world (prove/likeness.py). The rule to keep: the inside of a loop does not count,
-so that a rewritten loop equals the old one if its user sees no difference.
+machines for every world (prove/likeness.py). The rule to keep: only the boundary is compared, so
+that a rewritten loop equals the old one if its user sees no difference.
 """
 
 from collections.abc import Callable, Iterator
@@ -51,10 +51,10 @@ class _Seen(NamedTuple):
 def difference(
     scenario: Scenario, loop: GivenLoop, against: GivenLoop, **given: Any
 ) -> Failure | None:
-    """Run a scenario on two loops and return the first difference, or None if there is none.
+    """Run a scenario on two loops and return the first difference, or None.
 
-    `given` holds further arguments of `simloop.run`, for both. Raises ScenarioError if one of the
-    loops cannot run it.
+    `given` holds further arguments of `simloop.run` for both loops. Raises ScenarioError if one of
+    the loops cannot run the scenario.
     """
     options: RunOptions = given  # type: ignore[assignment]
     return judged_against(against)(Plan(scenario, {**options, "loop": loop}))

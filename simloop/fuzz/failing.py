@@ -30,7 +30,7 @@ _SENTENCE = "A run ends as its scenario expects."
 
 
 def identity_of(failure: Failure) -> str:
-    """Return the text by which the failure of a smaller scenario is compared."""
+    """Return the text that two failures must share to count as the same failure."""
     return failure.text if failure.name == EXPECTATION else failure.name
 
 
@@ -55,7 +55,7 @@ def failure_of(plan: Plan, *, twice: bool = False) -> Failure | None:
     failure = _failure_at_the_end(simulation)
     if simulation.trace.footer is not None:
         judge.end()
-    judge.tell = None  # without a reference cycle the run is freed at once
+    judge.tell = None  # break the reference cycle, so that the run is freed at once
     if judge.violations:
         return Failure.of_violation(judge.violations[0])
     if failure is None and twice:
@@ -82,7 +82,7 @@ def _failure_at_the_end(simulation: Simulation) -> Failure | None:
 
 
 def _failure_by(simulation: Simulation, error: SimloopError) -> Failure | None:
-    """Return the failure for an error, or for an expectation that does not hold besides it."""
+    """Return the failure for an error, or for an unmet expectation that explains it better."""
     try:
         if simulation.expects(error):
             return None

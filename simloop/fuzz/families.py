@@ -1,7 +1,7 @@
 """Families of worlds: settings that many runs share, and the scripts that are drawn in them.
 
-Not here: which world is played next (search.py). The rule to keep: making a family validates its
-settings once; a new script in it validates nothing.
+Not here: the choice of the next world (search.py). The rule to keep: the settings of a family are
+validated once; its scripts are not validated.
 """
 
 from collections.abc import Iterator
@@ -21,9 +21,9 @@ from simloop.scenario.schema import Scenario
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Worlds with equal settings. `plan` is made of `settings`; its runs are judged by `chosen`.
+    """Worlds with equal settings. `plan` is made from `settings`; `chosen` judges its runs.
 
-    `against` is the plan of another loop that must do the same.
+    `against` is the plan of another loop, which must behave alike.
     """
 
     settings: Scenario
@@ -37,7 +37,7 @@ class Family:
         return scripts.world_for(choices, self.settings, self.weights)
 
     def changed(self, choices: Choices, world: Scenario, other: Scenario) -> Scenario:
-        """Return `world` with one to three changes of its script; a splice takes from `other`."""
+        """Return `world` with one to three changes of its script; a splice copies from `other`."""
         for _ in range(choices.integer(1, 3)):
             world = _CHANGES[choices.weighted(_WEIGHTS)](choices, self.weights, world, other)
         return world
@@ -52,7 +52,7 @@ def new_settings(
 
 
 _MOST = 60
-"""The replies that come again in one world: more of them would pass the bound of a runaway."""
+"""The most repeated replies of one world; more would exceed the bound of a runaway."""
 
 
 def _with(world: Scenario, replies: list[Reply]) -> Scenario:
@@ -63,7 +63,7 @@ def _with(world: Scenario, replies: list[Reply]) -> Scenario:
 
 
 def _shortened(replies: list[Reply]) -> Iterator[Reply]:
-    """Yield the replies; of those that come several times, no more than `_MOST` in all."""
+    """Yield the replies, with at most `_MOST` repetitions in all."""
     left = _MOST
     for reply in replies:
         times = reply.times

@@ -1,7 +1,7 @@
-"""The goals of a search: rare situations, most of them two events at once, in which loops failed.
+"""The goals of a search: rare situations in which loops have failed, mostly two events at once.
 
-Not here: counting (goals.py). The rule to keep: a goal is a generator that is sent entries of the
-kinds in `sees`, and returns at the one that reaches it.
+Not here: counting (goals.py). The rule to keep: a goal is a generator that receives entries of the
+kinds in `sees`, and returns at the entry that reaches it.
 """
 
 from collections.abc import Callable
@@ -38,7 +38,7 @@ _TIMED_OUT = "timed out"
 
 
 def _until(fits: Callable[[Any], bool]) -> GoalWatch:
-    """Wait for an entry that fits."""
+    """Wait for a matching entry."""
     while not fits((yield)):
         pass
 
@@ -56,7 +56,7 @@ def _expires(entry: Any) -> bool:
 
 
 def _directly(first: Callable[[Any], bool], then: Callable[[Any], bool]) -> GoalWatch:
-    """Wait for an entry that fits `then`, directly after one that fits `first`."""
+    """Wait for an entry that matches `then`, directly after one that matches `first`."""
     entry = yield
     while True:
         before, entry = entry, (yield)
@@ -65,7 +65,7 @@ def _directly(first: Callable[[Any], bool], then: Callable[[Any], bool]) -> Goal
 
 
 def _in_order(*steps: Callable[[Any], bool]) -> GoalWatch:
-    """Wait for an entry for each step, in this order, all in one run."""
+    """Wait for one matching entry for each step, in this order, in one run."""
     left = list(steps)
     while left:
         entry = yield
@@ -111,17 +111,17 @@ def _make(name: str, sentence: str, steps: Callable[[], GoalWatch], sees: Any, *
 
 
 def _pair(name: str, sentence: str, first: Any, then: Any, sees: Any, *needs: Any) -> Goal:
-    """Return the goal of two entries that follow each other directly among those it sees."""
+    """Return the goal of two matching entries in a row, among the entries that it sees."""
     return _make(name, sentence, lambda: _directly(first, then), sees, *needs)
 
 
 def _course(name: str, sentence: str, steps: Any, sees: Any, *needs: Any) -> Goal:
-    """Return the goal of several entries in order, in one run."""
+    """Return the goal of several matching entries in order, in one run."""
     return _make(name, sentence, lambda: _in_order(*steps), (*sees, Prompt), *needs)
 
 
 def _one(name: str, sentence: str, fits: Callable[[Any], bool], sees: Any, *needs: Any) -> Goal:
-    """Return the goal of a single entry."""
+    """Return the goal of one matching entry."""
     return _make(name, sentence, lambda: _until(fits), sees, *needs)
 
 
@@ -216,7 +216,7 @@ def tool_fails_then_returns() -> GoalWatch:
 
 @goal("Three user messages are queued at the same time.", sees=[Queued, Request])
 def three_messages_wait() -> GoalWatch:
-    """Their order, and how many are taken at once, matter then."""
+    """Faults in the order of the queue, and in the number taken at once, show here."""
     waiting = 0
     while waiting < _THREE:
         waiting = waiting + 1 if type((yield)) is Queued else 0
@@ -242,7 +242,7 @@ def step_limit_at_the_compaction_bound() -> GoalWatch:
 @goal("The context is compacted twice without a reply between.", sees=[Compaction, Finish],
       needs=[Feature.COMPACTION])  # fmt: skip
 def two_compactions_in_a_row() -> GoalWatch:
-    """The second one shortens what the first one left."""
+    """The second compaction shortens the result of the first."""
     in_a_row = 0
     while in_a_row < 2:  # noqa: PLR2004 - two of them
         in_a_row = in_a_row + 1 if _shortened((yield)) else 0

@@ -1,10 +1,10 @@
-"""Goals: rare situations that a search must reach sometimes, or it proves little.
+"""Goals: rare situations that a search must reach sometimes; a search that does not proves little.
 
-A goal is a generator function, as an invariant is: it is sent the entries of a run of the kinds in
+A goal is a generator function, like an invariant: it receives the entries of a run of the kinds in
 `sees`, and returns when the run has reached it. The goals themselves are in goal_list.py.
 
-The rule to keep: a goal looks at entries alone, so it holds for any loop; one that needs an entry
-that a loop cannot leave is left out for that loop, and not counted as never reached.
+The rule to keep: a goal reads entries alone, so it works for any loop. A goal that needs a feature
+that a loop lacks is left out for that loop, and is not reported as never reached.
 """
 
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -15,7 +15,7 @@ from simloop.kernel.machine import Feature
 from simloop.trace.entries import AnyEntry, Boundary
 
 GoalWatch: TypeAlias = Generator[None, Any, None]
-"""A generator that is sent entries, and returns when the goal is reached."""
+"""A generator that receives entries by `send`, and returns when the goal is reached."""
 
 _AT_BOUNDARY = frozenset(get_args(Boundary))
 
@@ -84,4 +84,4 @@ class Goals:
 
 
 def _ignore(_: object) -> None:
-    """Take an entry of a run that has reached the goal."""
+    """Ignore an entry after the goal was reached."""

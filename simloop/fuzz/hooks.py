@@ -1,4 +1,4 @@
-"""The alphabet of fake hooks, and of the policies on how far they can reach.
+"""The alphabet of fake hooks, and of their isolation policies.
 
 Not here: the limits of a family whose hooks hang (settings.py). The rule to keep: each change that
 a hook can make is drawn by itself, so that one hook can make several, and then fail.
@@ -69,7 +69,7 @@ def _failure_for(choices: Choices) -> dict[str, Any]:
 
 
 def hook_isolation_for(choices: Choices) -> HookIsolation:
-    """Draw how far a hook can reach."""
+    """Draw the isolation policy of hooks."""
     words = ("isolate", "fail-run", "block-call", "error-result")
     return HookIsolation(
         on_failure=one_of(choices, words),

@@ -1,8 +1,8 @@
-"""Given scenarios as worlds: those of the bundled library, or those that the user names.
+"""Existing scenarios as worlds: those of the bundled library, or those that the user names.
 
-Not here: their changes (families.py). The rules to keep: what a scenario expects does not count
-here, because its world is changed; and a scenario is left out if its loop has to be stopped in it,
-or if something in it waits for ever, because a change may take the stop away.
+Not here: their changes (families.py). The rules to keep: the expectations of a scenario are
+dropped, because its world is changed; and a scenario with an endless wait, or with a loop that only
+a stop ends, is left out, because a change may remove the stop.
 """
 
 from collections.abc import Iterator
@@ -19,11 +19,11 @@ from simloop.scenario.schema import Scenario, ScriptedTool
 
 _OF_SCRIPTS = frozenset({"ScriptExhausted", "ScriptUnused"})
 _TIMES = 3
-"""How often a reply is played that its scenario plays for ever, to a loop that may not end."""
+"""The repetitions of an endless reply in the world of a loop that may not end."""
 
 
 def bundled_scenarios() -> Iterator[Scenario]:
-    """Yield the bundled scenarios, each read when it is asked for."""
+    """Yield the bundled scenarios; each file is read only when the caller reaches it."""
     for path in sorted(bundled_folder().rglob(f"*{SUFFIX}")):
         try:
             yield load_scenario(path)
@@ -64,7 +64,7 @@ def _repeats(replies: list[Reply]) -> bool:
 
 
 def _bounded(reply: Reply, abilities: Abilities) -> Reply:
-    """Return a reply that plays a few times, if it plays for ever and the loop might as well."""
+    """Return an endless reply with a few repetitions, if the loop may not end either."""
     for_ever = reply.times == "always" or (reply.when is not None and reply.times is None)
     if abilities.ends or not for_ever:
         return reply

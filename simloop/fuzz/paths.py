@@ -1,8 +1,8 @@
-"""Paths: for each edge of a machine's map the shortest way to it, as a world.
+"""Paths: worlds that lead to each edge of a machine's map on the shortest way.
 
-Blind generation reaches an edge that needs several circumstances late or never; the explored graph
-knows the way. Not here: exploring (prove) and the script of a way (check/counterexamples.py). The
-rule to keep: limits are small, because the graph of large ones takes seconds to explore.
+Random generation reaches an edge that needs several circumstances late or never; the explored graph
+has the way. Not here: exploring (prove) and the script of a way (check/counterexamples.py). The
+rule to keep: the limits are small, because a graph with large limits takes seconds to explore.
 """
 
 from collections.abc import Iterator
@@ -23,13 +23,13 @@ _LIMITS = (
     Limits(max_steps=3, max_steps_per_round=2, max_error_count=1, max_compaction_attempts=2),
 )
 _STATES = 5_000
-"""The most states of a graph that is explored."""
+"""The largest number of states of an explored graph."""
 
 
 def worlds_of_paths(loop: GivenLoop, given: RunOptions) -> Iterator[Scenario]:
-    """Yield a world for each edge of the map, and one for each end, by the shortest way.
+    """Yield the world of the shortest way to each edge of the map, and to each end.
 
-    A machine that cannot be explored gives none: runs find out more about it.
+    A machine that cannot be explored gives no worlds; runs of the search report its fault.
     """
     name = loop if isinstance(loop, str) else "reference"
     options = LoopOptions().joined(name, given.get("loop_options") or {})

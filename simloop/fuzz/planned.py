@@ -1,8 +1,8 @@
-"""Faults of chance as planned ones: the replies of a run, as its trace shows them.
+"""The replacement of random faults by scripted ones: the replies of a run, from its trace.
 
-A draw cannot be made smaller: another reply or another seed gives other faults. Not here: the
-decision whether the planned faults fail in the same way (shrink.py). The rule to keep: what was
-recorded is written; what a scenario cannot say so is said as nearly as it can.
+Random faults cannot be reduced: another reply or another seed draws other faults. Not here: the
+check that the scripted faults cause the same failure (shrink.py). The rule to keep: the script has
+the recorded events, or the nearest events that a scenario can express.
 """
 
 import json
@@ -65,7 +65,7 @@ def _add(replies: dict[int, dict[str, Any]], entry: AnyEntry) -> None:
 
 
 def _arguments(text: str) -> Any:
-    """Return the arguments of a call as a mapping, or the text if they are none."""
+    """Return the arguments of a call as a mapping, or as text if they are no JSON object."""
     try:
         read = json.loads(text)
     except ValueError:
@@ -74,7 +74,7 @@ def _arguments(text: str) -> Any:
 
 
 def _failure(fault: Fault, *, began: bool) -> dict[str, Any]:
-    """Return how a reply ends that failed, after some output or before any."""
+    """Return the keys for the end of a failed reply, before or after its first output."""
     if fault.code == "timeout":
         return {"stall": "mid-output" if began else "after-headers"}
     if fault.code == "connection":

@@ -27,7 +27,7 @@ from simloop.trace.entries import Compaction
 from simloop.world.user_errors import describe
 
 _TAIL = 60
-"""The number of last entries of a runaway run that are inspected: a few rounds."""
+"""The number of entries at the end of a runaway run that are inspected: a few rounds."""
 
 FINISHES = "finishes"
 """The name of the failure of a run that does not end after the faults have stopped."""
@@ -74,7 +74,7 @@ class PlayedWorld(NamedTuple):
 
 
 UNJUDGED = choose(Subject(), ())
-"""No invariants: a run that is judged by these fails only if it raises an error."""
+"""No invariants: such a run fails only if it raises an error."""
 
 
 def play(plan: Plan, invariants: Chosen, seed: int | None = None) -> PlayedWorld:
@@ -93,12 +93,12 @@ def play(plan: Plan, invariants: Chosen, seed: int | None = None) -> PlayedWorld
     except ScenarioError as raised:
         if raised.key != "loop":
             raise
-        error = raised  # the loop passed a wrong value to its world; the world itself is valid
+        error = raised  # the loop passed a wrong value to the world, which itself is valid
     except (SimloopError, Exception, asyncio.CancelledError, SystemExit) as raised:  # noqa: BLE001 - a loop is somebody's code
         error = raised
     else:
         judge.end()
-    judge.tell = None  # without a reference cycle the run is freed at once
+    judge.tell = None  # break the reference cycle, so that the run is freed at once
     return PlayedWorld(prepared, _failure(judge.violations, prepared, error))
 
 

@@ -1,9 +1,9 @@
 """The passes of the shrinker: smaller versions of a scenario, as data.
 
-A pass is a generator. It yields a smaller candidate, is sent whether that still fails, and goes on
-from the smaller one. Not here: running a candidate (shrink.py). The rules to keep: a pass depends
-on the data and on what it is sent, and on nothing else; a candidate may be invalid, because only
-the models know what is valid.
+A pass is a generator. It yields a smaller candidate, receives by `send` whether the candidate still
+fails, and continues from the smallest failing one. Not here: running a candidate (shrink.py). The
+rules to keep: a pass depends only on the data and the answers; a candidate may be invalid, because
+only the models of a scenario can validate it.
 """
 
 import re
@@ -17,17 +17,17 @@ Path: TypeAlias = tuple[str | int, ...]
 Pass: TypeAlias = Generator[Tree, bool, Tree]
 
 KEPT = frozenset({"prompt", "loop", "judge_as"})
-"""The keys that no pass removes: a scenario needs a prompt, and is about its loop."""
+"""The keys that no pass removes: a scenario needs its prompt, and fails on its loop."""
 _LISTS = ("then", "model", "history", "queue", "hooks", "summaries")
 _ACTS = frozenset({"abort", "queue", "hooks"})
 _BOUNDS = frozenset({"max_transitions", "max_trace_chars"})
-"""The bounds past which a run is a runaway: any run is one under a bound that is low enough."""
+"""The bounds of a runaway. They are not lowered: under a low bound, any run is a runaway."""
 _WORDS = frozenset({"finish", "at", "after", "loop", "judge_as", "status"}) | _BOUNDS
-"""The keys whose values are words or numbers with a meaning: a part of one says nothing."""
+"""The keys whose values have a meaning as a whole, so that they are not shortened."""
 _DURATION = re.compile(PATTERN)
 _ROUND = ("0s", "1s", "2s", "5s", "1m", "1h", "1ms")
 _SHORT = 12
-"""A word of so many characters is short enough."""
+"""The length in characters from which a word is not shortened."""
 
 
 def at(tree: Tree, path: Path) -> Tree:
@@ -55,14 +55,14 @@ def without(tree: Tree, path: Path, keys: Sequence[str | int]) -> Tree:
 
 
 def cost(text: str) -> tuple[int, int, str]:
-    """Return how large a tree is, from its JSON: a smaller one has fewer parts or is shorter."""
+    """Return the size of a tree by its JSON: first the number of parts, then the length."""
     return text.count(":") + text.count(","), len(text), text
 
 
 def removed(tree: Tree, path: Path) -> Pass:
-    """Remove what is in the container at `path`: all of it, halves, quarters, single items.
+    """Remove items of the container at `path`: all, halves, quarters, single ones.
 
-    It starts at the end, because what comes after the failure is not needed.
+    The pass starts at the end, because items after the failure are not needed.
     """
     size = len(at(tree, path))
     while size:
@@ -85,7 +85,7 @@ def _removable(tree: Tree, path: Path) -> list[str | int]:
 
 
 def settings(tree: Tree) -> Pass:
-    """Remove whole keys, so that what they set has its default."""
+    """Remove whole keys, so that their settings have the defaults."""
     return (yield from removed(tree, ()))
 
 
@@ -122,7 +122,7 @@ def pairs(tree: Tree) -> Pass:
 
 
 def repetitions(tree: Tree) -> Pass:
-    """Let one reply stand for all after it, or for its neighbour as well."""
+    """Let one reply replace all replies after it, or its neighbour."""
     for key in ("model", "summaries"):
         index = 0
         while index + 1 < len(tree.get(key, ())):
@@ -141,13 +141,13 @@ def repetitions(tree: Tree) -> Pass:
 
 
 def _merged(reply: Tree, other: Tree) -> list[Tree]:
-    """Return the first reply as often as both come, if each comes a number of times."""
+    """Return the first reply with the sum of both counts, if both have a count."""
     times = [each.get("times", 1) for each in (reply, other)]
     return [{**reply, "times": sum(times)}] if all(type(n) is int for n in times) else []
 
 
 def earlier(tree: Tree) -> Pass:
-    """Remove a reply and let the user act so much earlier."""
+    """Remove a reply, and let the user act earlier by as many replies."""
     for path in [path for path, _ in _leaves(tree, ()) if path[0] in _ACTS and path[-1] == "nth"]:
         index = len(tree.get("model", ())) - 1
         while index >= 0:
@@ -161,7 +161,7 @@ def earlier(tree: Tree) -> Pass:
 
 
 def parts(tree: Tree) -> Pass:
-    """Remove what is in each container, from the outside to the inside."""
+    """Remove items of each container, outer containers first."""
     return (yield from _parts(tree, ()))
 
 
@@ -185,7 +185,7 @@ def _keys(node: Tree) -> Iterator[str | int]:
 
 
 def values(tree: Tree) -> Pass:
-    """Make each number smaller, each time rounder and each text shorter."""
+    """Make each number smaller, each duration rounder and each text shorter."""
     for path, value in list(_leaves(tree, ())):
         if path[-1] in _WORDS or isinstance(value, bool | None):
             continue
@@ -195,7 +195,7 @@ def values(tree: Tree) -> Pass:
 
 
 def _leaves(node: Tree, path: Path) -> Iterator[tuple[Path, Any]]:
-    """Yield the values that are no containers, with their paths."""
+    """Yield the values that are not containers, with their paths."""
     is_leaf = not isinstance(node, dict | list)
     if is_leaf:
         yield path, node
@@ -216,7 +216,7 @@ def _as_it_is(tree: Tree, path: Path) -> Pass:
 
 
 def _lower(tree: Tree, path: Path) -> Pass:
-    """Bring a whole number down to 0, to 1, or to the smallest one that bisection finds."""
+    """Reduce an integer to 0, to 1, or to the smallest one that bisection finds."""
     for small in (0, 1):
         if small < at(tree, path) and (yield put(tree, path, small)):
             return put(tree, path, small)
@@ -224,7 +224,7 @@ def _lower(tree: Tree, path: Path) -> Pass:
 
 
 def _bisected(tree: Tree, path: Path, make: Callable[[int], Any], high: int) -> Pass:
-    """Bring `make(n)` down from `high`; 1 has been tried."""
+    """Reduce `n` from `high` by bisection; 1 was tried before."""
     low = 1
     while high - low > 1:
         middle = (low + high) // 2
@@ -237,7 +237,7 @@ def _bisected(tree: Tree, path: Path, make: Callable[[int], Any], high: int) -> 
 
 
 def _rounder(tree: Tree, path: Path) -> Pass:
-    """Try shorter round times, then fewer whole seconds."""
+    """Try shorter round durations, then fewer whole seconds."""
     second, now = UNITS_NS["s"], parse_duration(at(tree, path))
     for text in _ROUND:
         if parse_duration(text) < now and (yield put(tree, path, text)):
@@ -266,7 +266,7 @@ def _shorter(tree: Tree, path: Path) -> Pass:
 
 
 def bounds(tree: Tree) -> Pass:
-    """Remove the bounds of a runaway, for another failure: a run past none of them is long."""
+    """Remove the bounds of a runaway, for a failure of another kind."""
     for key in sorted(_BOUNDS & tree.keys()):
         if (yield without(tree, (), [key])):
             tree = without(tree, (), [key])
@@ -276,4 +276,4 @@ def bounds(tree: Tree) -> Pass:
 PASSES: tuple[Callable[[Tree], Pass], ...] = (
     settings, prompts, lists, repetitions, pairs, earlier, parts, values,
 )  # fmt: skip
-"""The passes in their order: what removes most comes first."""
+"""The passes in their order: the one that removes most comes first."""

@@ -1,10 +1,10 @@
-"""The alphabet of replies: all that a provider has been seen to send, and to fail to send.
+"""The alphabet of replies: the replies and failures that providers have been seen to send.
 
 A reply is drawn along a few axes: its content, its end, and for some ends the details of a failed
 call; then its pace, its usage and the steps that it reports. The alphabet is that of the real bugs
 in scenarios/BUGS.md.
 
-Not here: how probable each variant is (swarm.py). The rules to keep: the first variant of each axis
+Not here: the weights of the variants (swarm.py). The rules to keep: the first variant of each axis
 is the benign one; and a reply is made once for each combination, because validating it costs more
 than playing it.
 """
@@ -23,7 +23,7 @@ from simloop.scenario.replies import (
 )
 
 TOOLS = ("read", "search", "write", "shell")
-"""The names of the tools that replies call; `settings.py` defines them."""
+"""The names of the tools that replies call; `tools.py` draws them."""
 
 _Keys = Mapping[str, Any]
 
@@ -69,7 +69,7 @@ CONTENTS: Mapping[str, Callable[[int], _Keys]] = {
     "text and half call": lambda n: {"say": f"Cut {n}.", "half_call": {"write": '{"path": "'}},
     "call and half call": lambda n: {"call": {"read": _path(n)}, "half_call": {"write": "{"}},
 }  # fmt: skip
-"""The contents of a reply; each takes a number, so that texts and arguments differ."""
+"""The contents of a reply; each one is made with a number, so that texts and arguments differ."""
 
 
 _WORDS = (
@@ -99,7 +99,7 @@ ENDS: Mapping[str, _Keys] = {
     **{f"http {status}": {"status": status} for status in _STATUSES},
     "raises": {"raises": "the client is broken"},
 }
-"""The ends of a reply; the first is a finish with the word that fits."""
+"""The ends of a reply; the first is a finish with the matching reason."""
 
 _MID, _BEFORE = "mid-output", ("before-headers", "after-headers")
 
@@ -121,7 +121,7 @@ WAITS: Sequence[_Keys] = (
     {"headers": {"retry-after": "1e400"}},
     {"headers": {"x-request-id": "17"}},
 )
-"""The ways in which a failed call asks for a wait."""
+"""The headers by which a failed call requests a wait."""
 
 
 class Body(NamedTuple):
@@ -158,7 +158,7 @@ BODIES: Sequence[Body] = (
     Body({"body": "<html>Bad Gateway</html>"}, (502, 503)),
     Body({"code": "overloaded_error"}, (529, 503)),
 )
-"""The bodies of a failed call: overflows in the words of providers, and words that look so."""
+"""The bodies of a failed call: overflows in the words of providers, and similar words."""
 
 PACES: Sequence[_Keys] = (
     {},
@@ -204,7 +204,7 @@ _CONTENT_LIST, _END_LIST = tuple(CONTENTS.values()), tuple(ENDS.values())
 
 
 class Recipe(NamedTuple):
-    """A reply as numbers, one for each axis; all 0 is a short text that ends well.
+    """A reply as numbers, one for each axis; all 0 is a short text with a normal end.
 
     `number` makes texts and arguments differ.
     """
@@ -224,9 +224,9 @@ class Recipe(NamedTuple):
 def reply_of(recipe: Recipe) -> Reply:
     """Return the reply of a recipe; equal recipes share it.
 
-    Where two choices contradict each other, the end decides: a failed call has no content. A reply
-    is a copy of one that is validated, with values that are: a new one for each combination takes
-    as long as a run.
+    If two choices contradict each other, the end decides: a failed call has no content. A reply is
+    a copy of a validated reply with validated values, because validating each combination takes as
+    long as a run.
     """
     end = _END_LIST[recipe.end]
     update: dict[str, Any] = {"pace": _paces()[recipe.pace]}
@@ -269,7 +269,7 @@ def _usages() -> tuple[TokenUsage | None, ...]:
 
 
 LAST = Reply(say="All is done.", times="always")
-"""The last reply of every script: from there on the model answers well."""
+"""The last reply of every script: from then on the model answers without faults."""
 
 SUMMARIES: Mapping[str, Callable[[int], Reply]] = {
     "good": lambda n: Reply(say=f"Summary {n}."),

@@ -1,4 +1,4 @@
-"""Scripts: the replies of one run, and what its user does meanwhile.
+"""Scripts: the replies of one run, and the actions of its user.
 
 Not here: the alphabet of replies (replies.py). The rules to keep: the last reply is `LAST`, so the
 faults stop and the loop must come to an end; and drawing a script validates nothing, because it is
@@ -43,11 +43,11 @@ _AT_BOUNDARY = ("request", "part", "text-delta", "tool-call", "finish", "error",
                 "tool-result", "reasoning-delta", "tool-call-delta", "stream-cut")  # fmt: skip
 IN_ENGINE = ("backoff", "compaction", "hook", "transition")
 _NUMBERS = 8
-"""The texts of one kind that differ; more of them would leave fewer replies that are made."""
+"""The number of different texts of one kind; with more, fewer replies are made already."""
 _LONGEST = 25
-"""The most replies that lead up to a limit: a run of a hundred steps takes as long as ten."""
+"""The largest number of replies before a limit: a run of a hundred steps takes as long as ten."""
 _KINDS = 10
-"""The most variants of one axis that are on in a family, besides the benign one."""
+"""The largest number of enabled variants of one axis in a family, besides the benign one."""
 _OF_HTTP = frozenset(n for n, name in enumerate(END_NAMES) if name.startswith("http"))
 _CALLS = tuple(
     CONTENT_NAMES.index(name)
@@ -105,7 +105,7 @@ def weights_of_family(choices: Choices, abilities: Abilities, arm: Arm) -> Weigh
     ends = weights_of(choices, len(ENDS), arm, most=_KINDS)
     if arm is not Arm.UNIFORM:
         _add_usual(choices, contents, ends)
-    if not abilities.has_engine:  # nothing but the agent's own code bounds a stream that stalls
+    if not abilities.has_engine:  # only the agent's own code bounds a stream that stalls
         for stalled in _ENDLESS:
             ends[stalled] = 0
     in_engine = () if Feature.TRIGGERS in lacks else IN_ENGINE
@@ -127,9 +127,9 @@ def weights_of_family(choices: Choices, abilities: Abilities, arm: Arm) -> Weigh
 
 
 def _add_usual(choices: Choices, contents: list[int], ends: list[int]) -> None:
-    """Switch on, in most families, what happens every day: calls that fit, and a usual failure.
+    """Enable the usual variants in most families: valid calls, and a usual failure.
 
-    Rare variants show little in a run that never calls a tool, or in which nothing ends well.
+    Rare variants show little in a run without a tool call or without a good reply.
     """
     if choices.boolean(0.8):
         for _ in range(2):

@@ -1,8 +1,8 @@
 """The search: it draws worlds, plays them, and varies those that increase the coverage.
 
-Not here: the choices (replies.py, settings.py) and the text of a report (cli). The rules to keep:
-a search is a pure function of its seed, its arm and the number of its runs; only `seconds` ends it
-by a clock.
+Not here: the choices (replies.py, settings.py) and the text of a report (cli). The rule to keep: a
+search is a pure function of its seed, its arm and the number of its runs; only `seconds` depends on
+a clock.
 """
 
 import contextlib
@@ -38,24 +38,24 @@ from simloop.scenario.schema import Scenario
 from simloop.virtual.border import kept_border
 
 _RUNS_OF_FAMILY = 10
-"""The runs of a new family. To make a family costs as much as one run, and covers more than ten."""
+"""The runs of a new family: making a family takes as long as a run, and covers more than ten."""
 _RUNS_OF_CHANGED = 6
 _CHANGES_OF_GIVEN = 2
 _CHANGED = 8
 _PATHS, _GIVEN = 15, 3
-"""The worlds between two new families: paths through the graph, and given scenarios.
+"""The number of paths and scenarios that are played between two new families.
 
 Reading a scenario takes as long as ten runs.
 """
 _TWICE = 20
 """One run in this many is repeated, and the two runs are compared."""
 _LOOKED_AT = 8
-"""Goals are counted in each run that increases the coverage, and in one of this many others."""
+"""Goals are counted in each run that increases the coverage, and in one of this many other runs."""
 _OBJECTS = 50_000
 _ELSEWHERE = 100
 """One run in this many is repeated in another process, if the search has one."""
 _CORPUS = 400
-"""The most worlds that are kept because they increased the coverage."""
+"""The largest number of worlds that are kept because they increased the coverage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class Search:
         self.coverage = Coverage(has_engine=self._abilities.has_engine)
         self.failures = FoundFailures()
         self.twin: Twin | None = None
-        """Another process that repeats runs, or None; `finish` ends it."""
+        """The process that repeats runs, or None; `finish` ends it."""
         self.goals = Goals(GOALS, self._abilities)
         self.runs = 0
         self.cpu_s = 0.0
@@ -217,7 +217,7 @@ class Search:
             del self._corpus[self._choices.integer(0, _CORPUS // 2)]
 
     def _all_worlds(self) -> Iterator[tuple[Family, Scenario]]:
-        """Yield worlds endlessly: new ones, and in the steered arm also changed ones."""
+        """Yield worlds without end: new ones and, in the steered arm, changed ones."""
         paths = self._given_worlds(self._ways())
         library = self._given_worlds(
             bundled_scenarios() if self._scenarios is None else self._scenarios
@@ -261,7 +261,7 @@ class Search:
         return self._corpus[max(choices.integer(0, last), choices.integer(0, last))]
 
     def _given_worlds(self, scenarios: Iterable[Scenario]) -> Iterator[tuple[Family, Scenario]]:
-        """Yield each scenario as a world, and then with changes."""
+        """Yield each given scenario as a world, and then changed versions of it."""
         for scenario in scenarios:
             world = world_of(scenario, self._abilities, self._named)
             if world is None:

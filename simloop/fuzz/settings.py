@@ -1,8 +1,8 @@
-"""The alphabet of settings: limits at their edges, policies, tools, hooks, and what came before.
+"""The alphabet of settings: limits at their edges, policies, tools, hooks, and a history.
 
 Not here: a tool (tools.py), a hook (hooks.py) and the script of a run (scripts.py). The rules to
-keep: the first value of each list is the default; and what waits for ever has a limit beside it,
-because a run in which nothing bounds a tool that hangs cannot end, whatever the loop does.
+keep: the first value of each list is the default; and a tool or hook that hangs always has a limit,
+because no loop could end such a run without one.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -23,15 +23,15 @@ from simloop.scenario.history import PastMessage
 from simloop.scenario.schema import ClockSkew, Context, Scenario, ScriptedHook, ScriptedTool
 
 _WAIT_MS = 4_000
-"""The limit of what hangs, where nothing else bounds it."""
+"""The limit of a tool or hook that hangs, if nothing else bounds it."""
 
 
 class Abilities(NamedTuple):
     """The abilities of a loop: `lacks` has the features that the loop does not support.
 
-    `has_engine` is false for an agent. `ends` is true if the loop declares that it ends whatever
-    the model does: then a model that never comes to an end is worth a try. `hook_timeout_ms` is
-    what its own policy gives a hook. `limits` are those that an agent declares.
+    `has_engine` is false for an agent. `ends` is true if the loop declares that it ends with any
+    model, so that worlds with an endless model can be drawn. `hook_timeout_ms` is the timeout of
+    its own policy for hooks. `limits` are those that an agent declares.
     """
 
     lacks: Collection[Feature] = ()
@@ -66,7 +66,7 @@ _OPTIONS: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "pi": ({}, {"steering": "all"}, {"follow_up": "all"}, {"parallel": True}),
     "react": ({}, {"max_rounds": 1}, {"max_rounds": 2}),
 }
-"""Options of the bundled designs that change a run, but not the invariants that it has."""
+"""Options of the bundled designs that change a run, but not its invariants."""
 
 FEATURES = (*_OF_POLICIES, "hooks", "tools", "slow tools", "history", "system prompt")
 """The features of settings; a family has some of them."""
@@ -143,14 +143,14 @@ def compaction_for(choices: Choices) -> Compaction:
 
 
 def context_for(choices: Choices) -> Context:
-    """Draw what measuring and compacting the context come to."""
+    """Draw scripted results of measuring and compacting the context."""
     over = [choices.boolean(0.4) for _ in range(choices.integer(1, 6))]
     shrunk = [choices.boolean(0.6) for _ in range(choices.integer(0, 4))]
     return Context(over=[*over, False], shrunk=shrunk)
 
 
 def tool_execution_for(choices: Choices, on: Collection[str]) -> ToolExecution:
-    """Draw how tools are run; `on` are the features of the family."""
+    """Draw the policy of tool execution; `on` are the features of the family."""
     return ToolExecution(
         order=one_of(choices, (None, "parallel", "sequential")) if "tool order" in on else None,
         start=one_of(choices, (None, "when-called", "after-reply")) if "tool start" in on else None,
@@ -220,7 +220,7 @@ def _tools(choices: Choices, on: Collection[str]) -> dict[str, ScriptedTool]:
 def _bounded(
     hooks: Sequence[ScriptedHook], isolation: HookIsolation | None
 ) -> HookIsolation | None:
-    """Return the policy of hooks; it has a limit if a hook hangs, which the loop's may not have."""
+    """Return the policy of hooks, with a timeout if a hook hangs and the loop sets none."""
     if not any(hook.hangs for hook in hooks):
         return isolation
     isolation = isolation or HookIsolation()
@@ -228,7 +228,7 @@ def _bounded(
 
 
 def transitions_of(abilities: Abilities) -> int:
-    """Return the bound past which a run is a runaway: no world needs half of it."""
+    """Return the bound of a runaway: no world needs half as many transitions."""
     if not abilities.has_engine:
         return 300
     return 3_000 if abilities.ends else 600
@@ -251,7 +251,7 @@ def with_one_changed(choices: Choices, abilities: Abilities, settings: Scenario)
 
 
 def _again(choices: Choices, settings: Scenario, feature: str, field: str) -> dict[str, Any]:
-    """Draw one setting of how tools run again."""
+    """Draw one setting of tool execution again."""
     drawn = tool_execution_for(choices, (feature,))
     policy = settings.tool_execution or ToolExecution()
     return {"tool_execution": replace(policy, **{field: getattr(drawn, field)})}
@@ -296,11 +296,11 @@ _CHANGES: Mapping[str, Callable[[Choices, Scenario], dict[str, Any]]] = {
     "options": lambda *_: {},  # the machine of a world is made for its family
     "system prompt": lambda *_: {"system_prompt": "Another tool for tests."},
 }
-"""The draws of one setting, by its feature; the limits have values of their own."""
+"""The function that draws each setting, by its feature; limits are drawn from their values."""
 
 
 def waits_for_ever(scenario: Scenario, abilities: Abilities) -> bool:
-    """Return whether nothing but the user ends the wait for a tool, a hook or a reply."""
+    """Return whether only the user can end the wait for a tool, a hook or a reply."""
     if scenario.limits.max_wall_clock_ms is not None:
         return False
     policy = scenario.tool_execution

@@ -130,7 +130,7 @@ def _played_failure(plan: Plan) -> Failure | None:
 
 
 def _by_itself(plan: Plan) -> Scenario:
-    """Return the scenario with the loop, its options, the seed and the expectations of the plan."""
+    """Return the scenario that states the loop, its options, the seed and the expectations."""
     loop = plan.loop
     seed = plan.given.get("seed")
     named = {"loop": loop.name, "judge_as": loop.judge_as} if loop.has_name else {}
@@ -141,7 +141,7 @@ def _by_itself(plan: Plan) -> Scenario:
 
 
 def _of_the_caller(plan: Plan) -> RunOptions:
-    """Return the options that the scenario by itself does not have."""
+    """Return the options of the call that the scenario does not state."""
     gone = {"seed", "expect_on"}
     gone |= {"loop", "loop_options", "judge_as"} if plan.loop.has_name else set()
     return cast("RunOptions", {k: v for k, v in plan.given.items() if k not in gone})
@@ -176,17 +176,16 @@ class _Search:
         self._answers = failure.name == FINISHES and scenario.model[-1:] == [LAST]
 
     def scenario(self) -> Scenario:
-        """Return the smallest scenario, under the sentence that must hold."""
+        """Return the smallest scenario; its title is the sentence that must hold."""
         scenario = _read({**self._best, **self._fixed})
         if self.failure.name == EXPECTATION:
             return scenario
         return scenario.model_copy(update={"title": self.failure.sentence})
 
     def accept_any_end(self) -> None:
-        """Let the run end as it may, unless it is the expectation that fails.
+        """Accept any end of the run, unless the failure is an unmet expectation.
 
-        What a larger scenario expects of its end does not hold for a smaller one. The violations
-        that it expects are still no failures.
+        A smaller scenario may end differently. Expected violations remain expected.
         """
         if self.failure.name == EXPECTATION:
             return
@@ -198,7 +197,7 @@ class _Search:
         self._tried = {self._text}
 
     def plan_faults(self) -> None:
-        """Replace faults of chance by the planned ones that the run recorded, if that fails so."""
+        """Replace random faults by the recorded ones, if the failure stays the same."""
         if "faults" not in self._best:
             return
         with suppress(ScenarioError):
@@ -206,9 +205,9 @@ class _Search:
             self._accept(with_planned_faults(self._best, played.prepared.trace.entries))
 
     def let_it_end(self) -> None:
-        """Add good replies if the run goes on after the failure and finds none.
+        """Add good replies if the run continues after the failure and has none left.
 
-        A loop without the fault goes on as well, and so can come to its end in this scenario.
+        A loop without the fault needs them to reach its end in this scenario.
         """
         for _ in _LAST:
             scenario = self.scenario().model_copy(update={"max_transitions": _AFTERWARDS})
@@ -221,7 +220,7 @@ class _Search:
                 self._accept({**self._best, key: replies})
 
     def run(self) -> str:
-        """Run the passes until none finds anything smaller; return why it ended before that."""
+        """Run the passes until none finds a smaller scenario; return why they ended early."""
         try:
             before = ""
             while before != self._text:
@@ -231,20 +230,20 @@ class _Search:
                     if reason:
                         return reason
         except KeyboardInterrupt:
-            return "it was interrupted"
+            return "the reduction was interrupted"
         return ""
 
     def _drive(self, steps: Pass) -> str:
-        """Try the candidates of one pass; return why it cannot go on."""
+        """Try the candidates of one pass; return why it ended early, or an empty text."""
         try:
             candidate = next(steps)
             while True:
                 if self.runs >= self._most:
-                    return f"it made {self._most} runs"
+                    return f"the reduction made {self._most} runs"
                 if time.monotonic() > self._end_s:
-                    return "its time was over"
+                    return "the time limit was reached"
                 if self.stopped():
-                    return "it was interrupted"
+                    return "the reduction was interrupted"
                 candidate = steps.send(self._is_smaller(candidate))
         except StopIteration:
             return ""
@@ -263,7 +262,7 @@ class _Search:
     def _accept(self, tree: Tree) -> bool:
         """Keep the tree if it fails in the same way.
 
-        A run that does not come to its end keeps the good answer with which it must.
+        If the failure is a run that does not end, the scenario keeps its last, good reply.
         """
         if self._answers and tree.get("model", [])[-1:] != [_LAST["model"]]:
             return False
@@ -285,4 +284,6 @@ class _Search:
 
 def _read(tree: Tree) -> Scenario:
     """Return the scenario of a tree. Raises ValidationError."""
-    return Scenario.model_validate_json(json.dumps(tree))  # JSON: as strict as a file
+    return Scenario.model_validate_json(
+        json.dumps(tree)
+    )  # from JSON, which is validated as strictly as a file

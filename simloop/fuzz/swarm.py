@@ -5,7 +5,7 @@ some variants completely, and gives the others very different weights: the size 
 subset is uniform, and the weights are 1 to 100, as in TigerBeetle's simulator.
 
 Not here: the variants (replies.py, settings.py). The rule to keep: the first variant of a list is
-the benign one, and it is always on.
+the benign one, and is always enabled.
 """
 
 from collections.abc import Sequence
@@ -19,16 +19,16 @@ _HEAVIEST = 100
 class Arm(StrEnum):
     """A search method; each one adds to the one before it."""
 
-    UNIFORM = "uniform"  # every variant is on and equally probable; the loop has its own settings
-    SWARM = "swarm"  # some variants are on, with different weights
-    LIMITS = "limits"  # limits, policies and settings are drawn, too
+    UNIFORM = "uniform"  # all variants have equal weights; the loop has its own settings
+    SWARM = "swarm"  # some variants are enabled, with different weights
+    LIMITS = "limits"  # limits, policies and other settings are drawn, too
     STEERED = "steered"  # worlds that increase the coverage are varied and played again
 
 
 def weights_of(choices: Choices, variants: int, arm: Arm, *, most: int | None = None) -> list[int]:
-    """Return the weight of each variant in a family, 0 for those that are off.
+    """Return the weight of each variant in a family; 0 disables a variant.
 
-    At most `most` variants are on besides the first one.
+    At most `most` variants are enabled besides the first one.
     """
     if arm is Arm.UNIFORM:
         return [1] * variants
@@ -43,7 +43,7 @@ def weights_of(choices: Choices, variants: int, arm: Arm, *, most: int | None = 
 
 
 def features_on(choices: Choices, features: Sequence[str], arm: Arm) -> frozenset[str]:
-    """Return the features that are on in a family: all, or a subset of any size."""
+    """Return the enabled features of a family: all, or a subset of any size."""
     if arm is Arm.UNIFORM:
         return frozenset(features)
     left = list(features)

@@ -1,9 +1,8 @@
 """A second process that plays the worlds of a search again, with another PYTHONHASHSEED.
 
 A loop that depends on the order of a set, or on a hash, behaves alike within one process and
-differs in the next. Not here: the runs that are compared within the process (search.py). The rule
-to keep: the process is asked for one world at a time, and answered when the next one is sent, so
-that the search does not wait for it.
+differently in another one. Not here: comparing two runs of one process (search.py). The rule to
+keep: the search reads the answer for a world when it sends the next one, so that it does not wait.
 """
 
 import hashlib
@@ -41,9 +40,9 @@ class Twin:
         self._asked: tuple[Scenario, str] | None = None
 
     def send(self, world: Scenario, record: Iterable[AnyEntry]) -> Scenario | None:
-        """Send a world with the entries that its run left here; return the last one if it differed.
+        """Send a world with the entries of its run; return the previous world if its run differed.
 
-        The answer to this one comes with the next, or with `finish`.
+        The next call, or `finish`, returns the answer for this world.
         """
         differed = self._answer()
         process = self._started()
@@ -82,7 +81,7 @@ class Twin:
 
 
 def main(loop: str, path: str) -> None:
-    """Play each world that a line of stdin has, and print the digest of its run."""
+    """Play the world on each line of stdin, and print the digest of its run."""
     sys.path[:] = json.loads(path)
     with kept_border():
         for line in sys.stdin.buffer:
@@ -95,7 +94,7 @@ def _played(loop: str, line: bytes) -> str:
         plan = Plan(Scenario.model_validate_json(line), {"loop": loop})
         return digest_of(play(plan, UNJUDGED).prepared.trace.entries)
     except (SimloopError, ValidationError):
-        return ""  # no file can hold this world, so it is not compared
+        return ""  # text that cannot be encoded is not compared
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Playing the chunks of a campaign: in this process, in several, or on a cluster.
 
-All three are a `concurrent.futures.Executor`, so there is one way to play. Not here: the course of
-a chunk (search.py) and the file of the results (campaign.py). The rule to keep: a worker gets the
-settings and the number of a chunk and nothing else, so its result depends on nothing else.
+All three use the interface of `concurrent.futures.Executor`. Not here: the search of a chunk
+(chunks.py) and the file of the results (campaign.py). The rule to keep: a worker receives only the
+settings and the number of a chunk, so its result depends on nothing else.
 """
 
 import multiprocessing
@@ -27,7 +27,7 @@ from simloop.fuzz.campaign import CampaignSettings, ChunkResult
 Play = Callable[[CampaignSettings, int], ChunkResult]
 
 _AHEAD = 2
-"""Chunks that wait for each worker, so that none is idle while a result is stored."""
+"""The chunks that are queued for each worker, so that no worker idles while results are stored."""
 
 
 def play_here(
@@ -42,8 +42,8 @@ def play_on(
 ) -> Iterator[ChunkResult]:
     """Yield the results of the chunks as they are finished, in any order.
 
-    Chunks that have not begun are cancelled when the caller takes no more. Raises SimloopError if a
-    worker process dies.
+    When the caller closes the generator, chunks that have not begun are cancelled. Raises
+    SimloopError if a worker process dies.
     """
     waiting = iter(numbers)
     running: set[Future[ChunkResult]] = set()
@@ -69,12 +69,12 @@ def play_on(
 
 def _leave_interrupts_to_the_parent(path: list[str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    sys.path[:] = path  # a loop `module:attribute` may stand beside the caller's code
+    sys.path[:] = path  # a loop `module:attribute` may be in the folder of the caller
 
 
 @contextmanager
 def processes(jobs: int) -> Iterator[Executor]:
-    """Provide `jobs` worker processes; leaving waits for the chunks that they play."""
+    """Provide `jobs` worker processes; the exit waits for their current chunks."""
     # `fork` was rejected: it copies the virtual clock of a program that fuzzes in a simulation.
     context = multiprocessing.get_context("spawn")
     executor = ProcessPoolExecutor(

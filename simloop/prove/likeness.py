@@ -1,10 +1,9 @@
-"""The comparison of two machines: both are given the same signals, in every order that can be.
+"""The comparison of two machines, which receive the same signals in every possible order.
 
-Two machines are alike if they ask for the same effects, and end alike, after the same signals. The
-names of their states and their counters may differ. Not here: the graph of one machine
-(explore.py), and a scenario that shows a difference (check/counterexamples.py). The rule to keep:
-every pair of runs that the same signals lead to is visited, and a way to a difference is a shortest
-one.
+Two machines are alike if they request the same effects, and end alike, after the same signals. The
+names of their states and counters may differ. Not here: the graph of one machine (explore.py), and
+a scenario that shows a difference (check/counterexamples.py). The rule to keep: every pair of runs
+that equal signals reach is visited, and the path to a difference is a shortest one.
 """
 
 import dataclasses
@@ -35,16 +34,16 @@ from simloop.prove.visited import Step
 _SAID_EVERY = 500
 
 Moved: TypeAlias = tuple[Run, tuple[Effect, ...]] | str
-"""A transition; or how the machine failed."""
+"""A transition, or the description of a failure of the machine."""
 _Pair: TypeAlias = tuple[Run, tuple[Effect, ...], Run, tuple[Effect, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A point where two machines differ, and the shortest way there.
+    """A point where two machines differ, and the shortest path to it.
 
-    `steps` are those of the first machine up to and with the point, `others` those of the second.
-    The last step is missing in the one of a machine that fails there.
+    `steps` are the steps of the first machine, the point included; `others` are those of the
+    second. A machine that fails at the point has no last step.
     """
 
     what: str
@@ -56,9 +55,9 @@ class Difference:
 class Likeness:
     """The comparison of two machines under the same limits.
 
-    `pairs` is the number of pairs of runs that the same signals lead to. `differences` has one of
-    each kind. `policies` are the policies that differ, which no signal shows. `left_out` are the
-    signals that only one of the two designs can get, each with the reason.
+    `pairs` is the number of visited pairs of runs. `differences` has one difference of each kind.
+    `policies` are the settings of policies that differ; signals do not show them. `left_out` are
+    the signals that only one of the two designs can receive, each with the reason.
     """
 
     pairs: int
@@ -112,7 +111,7 @@ class _Comparison:
         )
 
     def _arrivals_at(self, asked: tuple[Effect, ...]) -> tuple[Signal, ...]:
-        """Return the signals that can answer, without those that one of the designs cannot get."""
+        """Return the possible signals, without those that one of the designs cannot receive."""
         arrivals = self._arrivals.get(asked)
         if arrivals is None:
             arrivals = self._arrivals[asked] = tuple(
@@ -121,7 +120,7 @@ class _Comparison:
         return arrivals
 
     def _reaches(self, signal: Signal) -> bool:
-        """Return whether the signal can arrive at both; keep the reason if only at one."""
+        """Return whether both designs can receive the signal; keep the reason if only one can."""
         reasons = [why_impossible(machine, signal) for machine in self._machines]
         if any(reasons) and not all(reasons):
             without = self._machines[bool(reasons[1])]
@@ -151,10 +150,10 @@ class _Comparison:
             self._parents.append((node, signal))
 
     def _judge(self, node: int, signal: Signal, one: Moved, other: Moved) -> None:
-        """Keep the first difference of each kind, to which the way is shortest."""
+        """Keep the first difference of each kind, which has the shortest path."""
         if isinstance(one, str) or isinstance(other, str):
             if one == other:
-                return  # neither goes on
+                return  # neither continues
             kind: Any = (type(signal), one if isinstance(one, str) else other)
         elif one[1] == other[1] and _ends(one) == _ends(other):
             return
@@ -174,7 +173,7 @@ class _Comparison:
             )
 
     def _way(self, node: int, last: Signal, moved: Moved, side: int) -> tuple[Step, ...]:
-        """Return the steps of one machine to `node`, and the last one if it did not fail."""
+        """Return the steps of one machine to `node`; one that fails there has no last step."""
         way = [] if isinstance(moved, str) else [Step(last, *moved)]
         parent = self._parents[node]
         while parent is not None:
@@ -205,7 +204,7 @@ def _end_alike(one: Moved, other: Moved) -> bool:
 
 
 def _waits_alike(one: tuple[Effect, ...], other: tuple[Effect, ...]) -> bool:
-    """Return whether the same signals can answer: then a difference of the rest can be passed."""
+    """Return whether the same signals can answer both, so that the comparison can continue."""
     return [_awaited(effect) for effect in _answered(one)] == [
         _awaited(effect) for effect in _answered(other)
     ]
@@ -216,14 +215,14 @@ def _answered(asked: tuple[Effect, ...]) -> tuple[Effect, ...]:
 
 
 def _awaited(effect: Effect) -> tuple[type[Effect], bool]:
-    """Return what decides which signals can answer an effect."""
+    """Return the properties of an effect that determine the signals that can answer it."""
     return type(effect), bool(getattr(effect, "aborted", False))
 
 
 def _differing(
     one: tuple[Run, tuple[Effect, ...]], other: tuple[Run, tuple[Effect, ...]], signal: Signal
 ) -> Iterator[Any]:
-    """Yield what makes a kind of difference: the fields of effects, or the two moves."""
+    """Yield the values that distinguish the kinds of differences: effect fields, or both moves."""
     asked_for = one[1], other[1]
     if _waits_alike(*asked_for) and _ends(one) == _ends(other):
         rest = tuple(tuple(e for e in asked if e not in _answered(asked)) for asked in asked_for)
@@ -243,7 +242,7 @@ def _of(effect: Struct, field: Any) -> Any:
 
 
 def _in_words(moved: Moved, *, whole: bool) -> str:
-    """Return what a machine does; `whole`: with the details of an end."""
+    """Return the description of a move; `whole` adds the details of an end."""
     if isinstance(moved, str):
         return moved
     end = _ends(moved)

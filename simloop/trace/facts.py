@@ -1,8 +1,8 @@
 """The facts of a conversation, collected entry by entry.
 
 Not here: judging them (check/invariants). The rules to keep: the facts come from the entries alone,
-so they can be collected during a run and from a file; and the work for one entry does not grow with
-the trace.
+so that they can be collected during a run or from a file; and the work for one entry does not grow
+with the trace.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,15 +14,15 @@ from simloop.trace.entries import AnyEntry
 from simloop.trace.requests import View, view
 
 _REMEMBERED = 16
-"""The number of earlier requests that are kept; one of the last 8 is the base of the next."""
+"""The number of earlier requests that are kept: the next one has one of the last 8 as its base."""
 
 
 class ReceivedReply:
     """The reply to one request, as far as it has arrived.
 
-    `is_closed` is set by a finish, an error or the end of the stream. `fault` is the failure as it
-    arrived. `is_stopped` says that the run was to stop before that. `steps` are those that the
-    finish reports.
+    `is_closed` is true after a finish, an error or the end of the stream. `fault` is the failure as
+    it arrived. `is_stopped` is true if a stop was requested before that. `steps` is the number of
+    steps that the finish reports.
     """
 
     __slots__ = (
@@ -32,12 +32,12 @@ class ReceivedReply:
 
     def __init__(self, purpose: str, sent_ns: int) -> None:
         self.purpose = purpose
-        self.sent_ns = self.at_ns = sent_ns  # of the request, and of the newest part
+        self.sent_ns = self.at_ns = sent_ns  # the times of the request, and of the newest part
         self.pieces: list[str] = []
         self.calls: list[ToolCall] = []
         self.finish: FinishReason | None = None
         self.fault: Fault | None = None
-        self.first_ns: int | None = None  # of the first part
+        self.first_ns: int | None = None  # the time of the first part
         self.steps = 1
         self.is_closed = self.is_stopped = False
 
@@ -48,18 +48,17 @@ class ReceivedReply:
 
 
 class Facts:
-    """The facts of a conversation after the entries that `read` has been given.
+    """The facts of a conversation after the entries that `read` has received.
 
-    `entry` is the newest one, and `earlier` the one before it.
-    `request` is the newest main request and `previous` the one before it in the same run, both as
-    sent. `before` is the main request before it in the conversation, whatever run made it, and
-    `kept` counts the first messages that both share, `added` are those after them, and `goes_on`
-    says that nothing but a note at the end of `before` is missing. `sent` has the last requests and
-    `replies` their replies, by number. `prompt` is that of the run that is under way, and `prompts`
-    counts them. `stop` and `ended` are entries of this run, or None. `running` are the tools that
-    have started and not returned, by the id of the call. `asked` has the number of the request in
-    whose reply a call came, by the id under which it runs. `stray` is the first part that came when
-    its reply had ended.
+    `entry` is the newest entry, and `earlier` the entry before it. `request` is the newest main
+    request. `previous` is the main request before it in the same run, and `before` the one before
+    it in the conversation. `kept` is the number of messages at the start that `request` shares with
+    `before`; `added` are its other messages. `goes_on` is true if `request` has all messages of
+    `before`, except perhaps a note at the end. `sent` has the last requests and `replies` their
+    replies, by number. `prompt` is the prompt of the current run, and `prompts` the number of
+    prompts. `stop` and `ended` are entries of this run, or None. `running` has the tools that have
+    started and not returned, by call id. `asked` has, by call id, the number of the request whose
+    reply made the call. `stray` is the first part that arrived after the end of its reply.
     """
 
     def __init__(self) -> None:
@@ -207,8 +206,8 @@ class Facts:
                 del self.running[entry.call_id]
 
 
-# Outside the class, so that the facts of a run do not refer to themselves: thousands of runs in a
-# row would leave as many cycles to the garbage collector.
+# The table is outside the class, so that the facts of a run contain no reference cycle: thousands
+# of runs would leave as many cycles to the garbage collector.
 _READERS: dict[type, Callable[[Facts, Any], None]] = {
     entries.Prompt: Facts._begin,  # noqa: SLF001
     entries.StopRequested: Facts._stop,  # noqa: SLF001
@@ -243,8 +242,8 @@ def _extended(
 ) -> Sequence[Message]:
     """Return the first `kept` messages of `base` with `added` after them.
 
-    A request that only adds to its base shares its list, so that a conversation of n messages takes
-    the memory of n. Any other request copies what it keeps.
+    A request that only adds to its base shares the list of its base, so that a conversation of n
+    messages takes the memory of n messages. Any other request copies the messages that it keeps.
     """
     whole: Any = base
     if type(whole) is View and not whole.tail and len(whole.messages) == kept:

@@ -99,7 +99,7 @@ def test_what_cannot_be_read_is_wrong_usage() -> None:
 def test_it_says_if_its_time_was_too_short() -> None:
     result = simloop("shrink", "large.simloop.yaml", "--loop", LOOP, "--seconds", "0.000001")
     assert result.exit_code == 1
-    assert "the scenario may not be minimal: its time was over" in result.stderr
+    assert "the scenario may not be minimal: the time limit was reached" in result.stderr
 
 
 def test_ctrl_c_keeps_the_smallest_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,7 +113,7 @@ def test_ctrl_c_keeps_the_smallest_so_far(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(shrink, "_progress", interrupt)
     result = simloop("shrink", "large.simloop.yaml", "--loop", LOOP)
     assert result.exit_code == 130
-    assert "the scenario may not be minimal: it was interrupted" in result.stderr
+    assert "the scenario may not be minimal: the reduction was interrupted" in result.stderr
     smaller = load_scenario("large.shrunk.simloop.yaml")
     assert len(scenario_text(smaller)) < len(scenario_text(LARGE))
     assert simloop("shrink", "large.shrunk.simloop.yaml", "--loop", LOOP).exit_code == 1

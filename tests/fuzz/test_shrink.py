@@ -179,21 +179,21 @@ def test_a_bound_on_runs_keeps_the_smallest_so_far(runs: int) -> None:
     found = shrink(LARGE, {"loop": runs_twice}, runs=runs, seconds=LONG)
     assert found is not None
     assert found.runs <= runs
-    assert found.unfinished == f"it made {runs} runs"
+    assert found.unfinished == f"the reduction made {runs} runs"
     assert failure_of(Plan(found.scenario, {"loop": runs_twice})) == found.failure
 
 
 def test_the_time_ends_it_as_well() -> None:
     found = shrink(LARGE, {"loop": runs_twice}, seconds=0.0)
     assert found is not None
-    assert (found.runs, found.unfinished) == (0, "its time was over")
+    assert (found.runs, found.unfinished) == (0, "the time limit was reached")
 
 
 def test_whoever_stops_it_gets_the_smallest_so_far() -> None:
     asked = itertools.count()
     found = shrink(LARGE, {"loop": runs_twice}, stopped=lambda: next(asked) > 10)
     assert found is not None
-    assert found.unfinished == "it was interrupted"
+    assert found.unfinished == "the reduction was interrupted"
     assert 0 < found.runs <= 11
     assert len(scenario_text(found.scenario)) < len(scenario_text(LARGE))
 
@@ -205,7 +205,7 @@ def test_ctrl_c_gives_the_smallest_so_far() -> None:
 
     found = shrink(LARGE, {"loop": runs_twice}, say=interrupt)
     assert found is not None
-    assert found.unfinished == "it was interrupted"
+    assert found.unfinished == "the reduction was interrupted"
     assert failure_of(Plan(found.scenario, {"loop": runs_twice})) == found.failure
 
 
