@@ -199,9 +199,10 @@ def _course_of(call: CallState, now_ns: int) -> Iterator[FactRow]:
 def _hooks(position: Position) -> Iterator[FactRow]:
     for hook in position.hooks:
         took = f" in {clock(hook.took_ns)}" if hook.took_ns else ""
+        changed = f", changed {' and '.join(hook.changed)}" if hook.changed else ""
         detail = f": {hook.detail}" if hook.detail else ""
         mark = Mark.PLAIN if hook.result == "ok" else Mark.FAULT
-        yield row(f"{hook.hook} {hook.result}{took}{detail}", hook.point, mark, hook.seq)
+        yield row(f"{hook.hook} {hook.result}{took}{changed}{detail}", hook.point, mark, hook.seq)
 
 
 def _context(position: Position) -> Iterator[FactRow]:

@@ -7,7 +7,7 @@ with that call.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import msgspec
 
@@ -28,6 +28,8 @@ class Blockable:
     """The input of a hook before a call. `block` forbids the call, and later hooks do not run."""
 
     blocked: str | None = None
+    changed: tuple[str, ...] = ()
+    """The names of what the newest hook has changed."""
 
     def block(self, reason: str) -> None:
         """Forbid the call. `reason` is shown to the user or, for a tool, to the model."""
@@ -67,15 +69,20 @@ class BeforeLLMCall(Blockable):
         """
         if self.blocked is not None:
             self._check_blocked()
-        if self.system_prompt is not self._kept_prompt:
-            if not isinstance(self.system_prompt, str):
-                raise TypeError("system_prompt must be text")
-            self._kept_prompt = self.system_prompt
+        new_prompt = self.system_prompt is not self._kept_prompt
+        if new_prompt and not isinstance(self.system_prompt, str):
+            raise TypeError("system_prompt must be text")
+        # All is checked before anything is kept: a hook that fails changes nothing.
         if self.tools != self._kept_tools:
             if not isinstance(self.tools, dict):
                 raise TypeError("tools must be a mapping")
             self.tools = {name: _tool_of_hook(name, tool) for name, tool in self.tools.items()}
             self._kept_tools = dict(self.tools)
+            self.changed = ("tools",)
+        if new_prompt:
+            if self.system_prompt != self._kept_prompt:
+                self.changed = ("system_prompt", *self.changed)
+            self._kept_prompt = self.system_prompt
 
     def restore(self) -> None:
         """Undo the partial changes of a failed hook."""
@@ -101,6 +108,7 @@ def _tool_of_hook(name: Any, given: Any) -> Tool:
 class AfterLLMCall:
     """The hook point after a step, with the model's reply. It changes nothing."""
 
+    changed: ClassVar[tuple[str, ...]] = ()
     step_number: int
     text: str
     calls: tuple[ToolCall, ...]
@@ -125,7 +133,7 @@ class BeforeToolCall(Blockable):
     def __init__(self, call: ToolCall, arguments: dict[str, Any]) -> None:
         self.call = call
         self.arguments = arguments
-        self.keep()
+        self._kept = msgspec.json.encode(arguments)
 
     def keep(self) -> None:
         """Accept the changes of a hook; keep a JSON copy, since hooks may mutate arguments."""
@@ -133,7 +141,10 @@ class BeforeToolCall(Blockable):
             self._check_blocked()
         if not isinstance(self.arguments, dict):
             raise TypeError("arguments must be a mapping")
-        self._kept = msgspec.json.encode(self.arguments)
+        kept = msgspec.json.encode(self.arguments)
+        if kept != self._kept:
+            self._kept = kept
+            self.changed = ("arguments",)
 
     def restore(self) -> None:
         """Undo the partial changes of a failed hook."""
@@ -148,6 +159,7 @@ class AfterToolCall:
     """
 
     failure = ""
+    changed: tuple[str, ...] = ()
 
     def __init__(self, call: ToolCall, arguments: dict[str, Any], result: ToolResult) -> None:
         self.call = call
@@ -162,6 +174,7 @@ class AfterToolCall:
         if not isinstance(result, ToolResult) or not isinstance(result.text, str):
             raise TypeError("result must be a ToolResult with a text")
         self._kept = self.result
+        self.changed = ("result",)
 
     def restore(self) -> None:
         """Undo the partial changes of a failed hook."""

@@ -72,8 +72,11 @@ class UserCode:
                 result, detail = "blocked", writable(blocked)
             if detail:
                 recorder.count(len(detail))
+            changed = given.changed
+            if changed:
+                given.changed = ()  # type: ignore[misc]
             seq, now_ns, took_ns = len(record), clock.now_ns, loop.now_ns - start_ns
-            recorder.append(entry(seq, now_ns, point, hook.name, result, took_ns, detail))
+            recorder.append(entry(seq, now_ns, point, hook.name, result, took_ns, detail, changed))
             if blocked is not None or (failure is not None and _is_answered(given)):
                 break
         cancellation.check()

@@ -237,13 +237,17 @@ class CallBegun(Entry, frozen=True, gc=False):
 
 
 class Hook(Entry, frozen=True, gc=False):
-    """A hook ran for `took_ns`, and its `result` is ok, blocked, failed or timed-out."""
+    """A hook ran for `took_ns`, and its `result` is ok, blocked, failed or timed-out.
+
+    `changed` names what it changed: system_prompt, tools, arguments or result.
+    """
 
     point: str
     hook: str
     result: str
     took_ns: _Count = 0
     detail: str = ""
+    changed: tuple[str, ...] = ()
 
 
 class Callback(Entry, frozen=True, gc=False):

@@ -166,8 +166,9 @@ def _finish(entry: entries.Finish) -> str:
 
 def _hook(entry: entries.Hook) -> str:
     took = f" in {clock(entry.took_ns)}" if entry.took_ns else ""
+    changed = f", changed {' and '.join(entry.changed)}" if entry.changed else ""
     detail = f": {entry.detail}" if entry.detail else ""
-    return f"{entry.point} {entry.hook} {entry.result}{took}{detail}"
+    return f"{entry.point} {entry.hook} {entry.result}{took}{changed}{detail}"
 
 
 def _compaction(entry: entries.Compaction) -> str:
