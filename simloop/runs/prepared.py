@@ -154,9 +154,13 @@ class PreparedRun:
         The run of code that a trace cannot hold is sealed.
         """
         seed, shuffled = self.seeds, self.scenario.shuffle_ties
-        if self.python:
-            return simulate(main, seed=seed.seed, shuffle_ties=shuffled)
-        return run_virtual(main, shuffle_seed=seed.number("ties") if shuffled else None)
+        try:
+            if self.python:
+                return simulate(main, seed=seed.seed, shuffle_ties=shuffled)
+            return run_virtual(main, shuffle_seed=seed.number("ties") if shuffled else None)
+        finally:
+            if self._world is not None:
+                self._world.model.recorder.close()
 
     def _open_world(self, loop: VirtualLoop) -> World:
         """Make the world of the conversation on the running loop."""

@@ -75,6 +75,15 @@ class Recorder:
         self._listeners.append(listener)
         self.append = _notifying(self.entries, self._listeners)
 
+    def close(self) -> None:
+        """Forget the listeners: the conversation is over.
+
+        A listener may refer to the recorder, and such a cycle leaves its run to the garbage
+        collector.
+        """
+        self._listeners.clear()
+        self.append = self.entries.append
+
     def count(self, chars: int) -> None:
         """Count characters that go into the trace. Raises RunawayRun past a bound.
 

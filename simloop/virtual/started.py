@@ -40,6 +40,8 @@ class Started:
                 waits_for = step(given)
             except StopIteration as done:
                 return done.value
+            finally:
+                given = None  # an exception would keep its traceback, which keeps this frame
 
 
 def begin(awaitable: Awaitable[Any]) -> Any:

@@ -31,6 +31,7 @@ from simloop.trace import entries
 from simloop.trace.codec import decode, encode
 from simloop.virtual.simulate import running_loop, simulate
 from simloop.world.tools import Tool
+from simloop.world.world import World
 
 HELLO = Scenario(prompt="Hi", model=[Reply(say="Hello.")])
 ONE_CALL = parse_scenario("""
@@ -391,14 +392,45 @@ def test_a_callback_that_raises_is_recorded_and_the_run_goes_on(name: str) -> No
     }
 
 
-@pytest.mark.parametrize("scenario", [HELLO, ONE_CALL], ids=["no tool", "a tool"])
-def test_a_run_leaves_nothing_to_the_garbage_collector(scenario: Scenario) -> None:
-    # Many runs in a row would spend a twentieth of their time on the search for it.
-    run(scenario)
+AN_ACTION_THAT_WAITS = parse_scenario("""
+prompt: Hi
+queue: [{after: backoff, say: Never said.}]
+model: [{say: Hello.}]
+expect: {unused: 1}
+""")
+A_TOOL_THAT_IS_CANCELLED = parse_scenario("""
+prompt: What time is it?
+tools: {clock: {hangs: true, timeout: 1s}}
+model:
+  - call: {clock: {}}
+  - say: I cannot tell.
+""")
+
+
+async def answers(_: str, world: World) -> str:
+    return (await world.model.reply([])).message.text
+
+
+@pytest.mark.parametrize(
+    ("scenario", "options"),
+    [
+        (HELLO, {}),
+        (ONE_CALL, {}),
+        (AN_ACTION_THAT_WAITS, {}),
+        (A_TOOL_THAT_IS_CANCELLED, {}),
+        (HELLO, {"loop": answers}),
+    ],
+    ids=["no tool", "a tool", "an action that waits", "a cancelled tool", "an agent"],
+)
+def test_a_run_leaves_nothing_to_the_garbage_collector(
+    scenario: Scenario, options: dict[str, Any]
+) -> None:
+    # Many runs in a row would spend a tenth of their time on the search for it, and on new memory.
+    run(scenario, **options)
     gc.collect()
     gc.disable()
     try:
-        run(scenario)
+        run(scenario, **options)
         assert gc.collect() == 0
     finally:
         gc.enable()
