@@ -53,7 +53,7 @@ class Index:
     `places` has those of each kind of entry, and `landmarks` those of each landmark, in order.
     `parts` has, for the number of a request, the places of the parts of its reply, and `requests`
     the place of the request. `ends` has, for the start of a model call, a tool or a backoff, the
-    place of its end.
+    place of its end. `shortened` has the compactions that made the context smaller.
     """
 
     def __init__(self, record: Sequence[AnyEntry]) -> None:
@@ -63,6 +63,7 @@ class Index:
         self.parts: dict[int, list[int]] = {}
         self.requests: dict[int, int] = {}
         self.ends: dict[int, int] = {}
+        self.shortened: list[int] = []
         self._values: dict[Watched, object] = {}
         self._running: dict[tuple[str, object], list[int]] = {}
         self._moved: list[int] = []  # the places at which the open events change
@@ -200,8 +201,10 @@ class Index:
     def _callback(self, place: int, _: entries.Callback) -> None:
         self._mark(Landmark.FAULT, place)
 
-    def _compaction(self, place: int, _: entries.Compaction) -> None:
+    def _compaction(self, place: int, entry: entries.Compaction) -> None:
         self._mark(Landmark.COMPACTION, place)
+        if entry.strategy:
+            self.shortened.append(place)
 
     def _backoff(self, place: int, _: entries.Backoff) -> None:
         self._cut = True

@@ -4,6 +4,7 @@ Not here: wording (views.py, why.py). The rule to keep: each fact is found when 
 the index, so that a screen which shows three of them pays for three.
 """
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -61,14 +62,6 @@ class CallState(NamedTuple):
     answered: entries.Answered | None
 
 
-class Fold(NamedTuple):
-    """A compaction in the context: what it removed can be unfolded."""
-
-    compaction: entries.Compaction
-    place: int
-    removed: tuple[Message, ...]
-
-
 class ArrivedReply(NamedTuple):
     """The reply to the newest main request, as far as it has arrived.
 
@@ -106,7 +99,7 @@ class Position:
     @cached_property
     def prompt_number(self) -> int:
         """Return the number of the prompt, counted from 1."""
-        return len(between(self.recording.index.places.get(entries.Prompt, ()), 0, self.place))
+        return bisect_right(self.recording.index.places.get(entries.Prompt, ()), self.place)
 
     def newest(self, kind: type[AnyEntry]) -> Any:
         """Return the newest entry of a kind in this run, or None."""
@@ -151,8 +144,8 @@ class Position:
     @cached_property
     def request_place(self) -> int | None:
         """Return the place of the newest main request of this run, or None."""
-        steps = between(self.recording.index.landmarks[Landmark.STEP], self.start, self.place)
-        return steps[-1] if steps else None
+        found = self.recording.index.previous(Landmark.STEP, self.place + 1)
+        return None if found is None or found < self.start else found
 
     @property
     def request(self) -> Request | None:
@@ -166,6 +159,19 @@ class Position:
         place = self.request_place
         found = None if place is None else self.recording.index.previous(Landmark.STEP, place)
         return None if found is None else self._sent(found)
+
+    @cached_property
+    def shared(self) -> int:
+        """Return how many messages the newest main request shares with the one before it."""
+        request, earlier = self.request, self.earlier_request
+        if request is None or earlier is None or self.request_place is None:
+            return 0
+        entry: Any = self.recording.entries[self.request_place]
+        if entry.base == earlier.number:
+            return int(entry.kept)
+        pairs = zip(request.messages, earlier.messages, strict=False)
+        shorter = min(len(request.messages), len(earlier.messages))
+        return next((n for n, (a, b) in enumerate(pairs) if a is not b and a != b), shorter)
 
     def _sent(self, place: int) -> Request:
         entry: Any = self.recording.entries[place]
@@ -228,9 +234,9 @@ class Position:
 
     # ------------------------------------------------------------------ the context
 
-    @cached_property
-    def context(self) -> Sequence[Message | Fold]:
-        """Return the messages of the newest main request, with a fold for each compaction in it.
+    @property
+    def context(self) -> Sequence[Message]:
+        """Return the messages of the newest main request, also of one in an earlier run.
 
         Before the first request of the conversation it is the prompt alone.
         """
@@ -238,33 +244,25 @@ class Position:
         if request is None:
             prompt = self.newest(entries.Prompt)
             return () if prompt is None else (UserMessage(prompt.text),)
-        return (*self._folds(), *request.messages)
+        return request.messages
 
     def _request_of_earlier_run(self) -> Request | None:
         found = self.recording.index.previous(Landmark.STEP, self.place + 1)
         return None if found is None else self._sent(found)
 
-    def _folds(self) -> Sequence[Fold]:
-        """Return a fold for each compaction so far that has removed messages."""
-        record = self.recording.entries
-        places = self.recording.index.places.get(entries.Compaction, ())
-        return tuple(
-            Fold(found, place, self._removed_by(place))
-            for place in between(places, 0, self.place)
-            if (found := _compaction(record[place])).strategy
-        )
+    @property
+    def compactions(self) -> Sequence[int]:
+        """Return the places of the compactions so far that have shortened the context."""
+        return between(self.recording.index.shortened, 0, self.place)
 
-    def _removed_by(self, place: int) -> tuple[Message, ...]:
-        """Return the messages of the request before a compaction that the next one has not."""
+    def removed_by(self, place: int) -> Sequence[Message]:
+        """Return the messages that a compaction removed: those that the next request has not."""
         index = self.recording.index
         before, after = index.previous(Landmark.STEP, place), index.next(Landmark.STEP, place)
-        if before is None:
-            return ()
-        old = self._sent(before).messages
-        if after is None or after > self.place:
+        if before is None or after is None or after > self.place:
             return ()
         kept = set(self._sent(after).messages)
-        return tuple(message for message in old if message not in kept)
+        return [message for message in self._sent(before).messages if message not in kept]
 
     # ------------------------------------------------------------------ time
 
@@ -311,11 +309,6 @@ _OF_CALLS = (
     entries.ToolResult,
     entries.Answered,
 )
-
-
-def _compaction(entry: Any) -> entries.Compaction:
-    assert isinstance(entry, entries.Compaction)
-    return entry
 
 
 def _call_state(call_id: str, found: dict[str, Any]) -> CallState:

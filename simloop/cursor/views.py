@@ -8,13 +8,16 @@ from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 
 from simloop.cursor.lanes import kind_of, words_of
-from simloop.cursor.position import CallState, Fold, Position
+from simloop.cursor.position import CallState, Position
 from simloop.cursor.rows import FactRow, Mark, row, rows
 from simloop.cursor.why import why
 from simloop.kernel.names import NAMES, describe
 from simloop.messages import AssistantMessage, Message, Request, ToolMessage
 from simloop.trace import entries
 from simloop.trace.timeline import clock
+
+_MOST_FOLDS = 20
+"""The compactions that are shown where the number of messages is bounded, too."""
 
 
 class FactView(StrEnum):
@@ -32,9 +35,14 @@ class FactView(StrEnum):
     WHY = "why"
 
 
-def view(name: FactView, position: Position) -> tuple[FactRow, ...]:
-    """Return the rows of a view; one row says so if there is nothing to show."""
-    found = tuple(_VIEWS[name](position))
+def view(name: FactView, position: Position, most: int | None = None) -> tuple[FactRow, ...]:
+    """Return the rows of a view; one row says so if there is nothing to show.
+
+    The request and the context show the newest `most` messages, or all of them if it is None. An
+    interface that shows a view at each key press gives a number: a conversation may be long.
+    """
+    long = _LONG_VIEWS.get(name)
+    found = tuple(_VIEWS[name](position) if long is None else long(position, most))
     return found or (row(_EMPTY.get(name, "nothing yet"), mark=Mark.QUIET),)
 
 
@@ -96,13 +104,13 @@ def _timers(position: Position) -> Iterator[FactRow]:
             yield row(f"{since}, due at {clock(timer.due_ns)}, in {left}", timer.name)
 
 
-def _request(position: Position) -> Iterator[FactRow]:
+def _request(position: Position, most: int | None) -> Iterator[FactRow]:
     """Yield the newest main request as it was sent; new messages are marked."""
     request = position.request
     if request is None:
         return
     earlier = position.earlier_request
-    kept = 0 if earlier is None else _kept(position)
+    kept = position.shared
     yield row(
         f"#{request.number}, {len(request.messages)} messages", "request", Mark.HEAD,
         position.request_place,
@@ -111,19 +119,17 @@ def _request(position: Position) -> Iterator[FactRow]:
     if earlier is not None and kept < len(earlier.messages):
         gone = len(earlier.messages) - kept
         yield row(f"{gone} of request #{earlier.number} are not in it", mark=Mark.REMOVED)
-    for number, message in enumerate(request.messages):
+    first = _first_shown(len(request.messages), most)
+    if first:
+        yield row(f"{first:,} earlier messages", mark=Mark.QUIET)
+    for number, message in enumerate(request.messages[first:], first):
         is_new = earlier is not None and number >= kept
         yield from message_rows(message, Mark.ADDED if is_new else Mark.PLAIN)
 
 
-def _kept(position: Position) -> int:
-    """Return how many messages the newest request shares with the one before it."""
-    request, earlier = position.request, position.earlier_request
-    assert request is not None
-    assert earlier is not None
-    pairs = zip(request.messages, earlier.messages, strict=False)
-    shorter = min(len(request.messages), len(earlier.messages))
-    return next((n for n, (a, b) in enumerate(pairs) if a is not b and a != b), shorter)
+def _first_shown(count: int, most: int | None) -> int:
+    """Return the place of the first of `count` messages that is shown if `most` are."""
+    return 0 if most is None else max(count - most, 0)
 
 
 def _settings_rows(request: Request, earlier: Request | None) -> Iterator[FactRow]:
@@ -205,22 +211,26 @@ def _hooks(position: Position) -> Iterator[FactRow]:
         yield row(f"{hook.hook} {hook.result}{took}{changed}{detail}", hook.point, mark, hook.seq)
 
 
-def _context(position: Position) -> Iterator[FactRow]:
-    for each in position.context:
-        if isinstance(each, Fold):
-            yield from _fold(each)
-        else:
-            yield from message_rows(each)
+def _context(position: Position, most: int | None) -> Iterator[FactRow]:
+    for place in position.compactions[-_MOST_FOLDS:] if most is not None else position.compactions:
+        yield from _fold(position, place)
+    messages = position.context
+    first = _first_shown(len(messages), most)
+    if first:
+        yield row(f"{first:,} earlier messages", mark=Mark.QUIET)
+    for message in messages[first:]:
+        yield from message_rows(message)
 
 
-def _fold(fold: Fold) -> Iterator[FactRow]:
-    done = fold.compaction
+def _fold(position: Position, place: int) -> Iterator[FactRow]:
+    """Yield a row for a compaction, and below it the messages that it removed."""
+    done = position.recording.entries[place]
+    assert isinstance(done, entries.Compaction)
     kind = "forced" if done.forced else "normal"
-    yield row(
-        f"{done.messages_removed} messages removed, {done.tokens_before:,} to "
-        f"{done.tokens_after:,} tokens", f"{kind} compaction", Mark.FOLD, fold.place,
-    )  # fmt: skip
-    for message in fold.removed:
+    sizes = f"{done.tokens_before:,} to {done.tokens_after:,} tokens"
+    text = f"{done.messages_removed} messages removed, {sizes}"
+    yield row(text, f"{kind} compaction", Mark.FOLD, place)
+    for message in position.removed_by(place):
         yield from message_rows(message, Mark.REMOVED)
 
 
@@ -234,12 +244,14 @@ _VIEWS: Mapping[FactView, Callable[[Position], Iterator[FactRow]]] = {
     FactView.STATE: _state,
     FactView.COUNTERS: _counters,
     FactView.TIMERS: _timers,
-    FactView.REQUEST: _request,
     FactView.REPLY: _reply,
     FactView.CALLS: _calls,
     FactView.HOOKS: _hooks,
-    FactView.CONTEXT: _context,
     FactView.WHY: _why,
+}
+_LONG_VIEWS: Mapping[FactView, Callable[[Position, int | None], Iterator[FactRow]]] = {
+    FactView.REQUEST: _request,
+    FactView.CONTEXT: _context,
 }
 _EMPTY: Mapping[FactView, str] = {
     FactView.COUNTERS: "an agent of your own has no counters of simloop",

@@ -8,6 +8,7 @@ import pytest
 from simloop.cursor.position import Position
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.cursor.views import FactView, view
+from simloop.messages import ToolMessage
 from simloop.trace import entries
 from simloop.trace.codec import read_trace
 
@@ -41,3 +42,30 @@ def test_a_backoff_says_which_numbers_of_the_policy_gave_its_wait() -> None:
     second = recording.index.places[entries.Backoff][1]
     sentence, _ = rows_at(recording, second, FactView.WHY)
     assert sentence == "  Failure 2 of 3: 2.000s x 2^1 = 4.000s, no usable Retry-After."
+
+
+def test_a_compaction_folds_the_messages_that_the_next_request_lacks() -> None:
+    recording = recorded("compaction.twice")
+    first = recording.index.shortened[0]
+    position = Position(recording, len(recording.entries) - 1)
+    calls = [message for message in position.removed_by(first) if isinstance(message, ToolMessage)]
+    assert [message.call_id for message in calls] == ["call-1"]
+    assert "= normal compaction: 1 messages removed, 113 to 71 tokens" in rows_at(
+        recording, position.place, FactView.CONTEXT
+    )
+
+
+def test_a_compaction_has_removed_nothing_before_the_next_request_shows_it() -> None:
+    recording = recorded("compaction.twice")
+    first = recording.index.shortened[0]
+    assert Position(recording, first).removed_by(first) == ()
+
+
+def test_a_bounded_view_shows_the_newest_messages_and_counts_the_others() -> None:
+    position = Position(recorded("calls.polling"), 60)
+    whole = view(FactView.REQUEST, position)
+    some = view(FactView.REQUEST, position, most=2)
+    assert some[-1] == whole[-1]
+    assert len(some) < len(whole)
+    hidden = len(position.context) - 2
+    assert f". {hidden} earlier messages" in map(str, some)
