@@ -1,7 +1,6 @@
 """Hooks: in order, each seeing the changes before it, for one call only."""
 
 import asyncio
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -14,8 +13,6 @@ from simloop import (
     Reply,
     Result,
     Scenario,
-    ScenarioError,
-    Tool,
     ToolResult,
 )
 from simloop.engine.hooks import AfterLLMCall, BeforeLLMCall
@@ -23,8 +20,6 @@ from simloop.messages import FinishReason, Request, ToolCall, ToolMessage, Usage
 from simloop.runs.simulation import Simulation
 from simloop.scenario.replies import TokenUsage
 from simloop.trace import entries
-from simloop.world.faults import ChanceFaults
-from simloop.world.user_function import UserFunction
 
 POINTS = ("before_llm_call", "after_llm_call", "before_tool_call", "after_tool_call")
 LOOK = Reply(say="I look.", call={"look": {"at": "a"}})
@@ -133,152 +128,6 @@ def test_a_hook_sees_the_system_prompt_that_the_hook_before_it_made() -> None:
 def test_a_changed_system_prompt_is_gone_with_the_call() -> None:
     _, requests = play(before_llm(change_prompt("Really.")))
     assert [request.system_prompt for request in requests] == ["Be brief. Really."] * 2
-
-
-def withhold(given: BeforeLLMCall) -> None:
-    given.tools.pop("look")
-
-
-def only_at_first(hook: Callable[..., Any]) -> Callable[..., None]:
-    def wrapped(given: BeforeLLMCall) -> None:
-        if given.step_number == 1:
-            hook(given)
-
-    return wrapped
-
-
-def test_a_tool_that_a_hook_withholds_is_not_in_the_request() -> None:
-    _, requests = play(before_llm(withhold), DONE)
-    assert requests[0].tools == ()
-
-
-def test_a_tool_that_a_hook_withholds_cannot_be_called() -> None:
-    result, _ = play(before_llm(withhold))
-    assert result.messages[2] == ToolMessage("call-1", "Error: tool look not found", is_error=True)
-
-
-def test_a_tool_that_a_hook_withholds_is_back_at_the_next_call() -> None:
-    _, requests = play(before_llm(only_at_first(withhold)))
-    assert [len(request.tools) for request in requests] == [0, 1]
-
-
-def test_a_tool_withheld_from_one_call_can_be_called_in_the_next() -> None:
-    result, _ = play(before_llm(only_at_first(withhold)), LOOK, LOOK, DONE)
-    answers = [m.is_error for m in result.messages if isinstance(m, ToolMessage)]
-    assert answers == [True, False]
-
-
-# What a hook may put into `given.tools` under the name "find".
-FOUND: dict[str, Callable[[], Any]] = {
-    "a Tool": lambda: Tool(find, name="find", description="Find a file."),
-    "a Tool of another name": lambda: Tool(find, name="other"),
-    "a function": lambda: find,
-}
-FIND = Reply(call={"find": {"name": "b"}})
-
-
-def find(name: str) -> str:
-    return f"found {name}"
-
-
-def put(name: str, tool: Any) -> Callable[[BeforeLLMCall], None]:
-    def hook(given: BeforeLLMCall) -> None:
-        given.tools[name] = tool
-
-    return hook
-
-
-@pytest.mark.parametrize("kind", FOUND)
-def test_a_tool_that_a_hook_adds_is_offered_and_run(kind: str) -> None:
-    result, requests = play(before_llm(put("find", FOUND[kind]())), FIND, DONE)
-    assert [spec.name for spec in requests[0].tools] == ["look", "find"]
-    assert result.messages[2] == ToolMessage("call-1", "found b")
-
-
-def test_a_tool_that_a_hook_adds_to_one_call_is_gone_from_the_next() -> None:
-    result, requests = play(before_llm(only_at_first(put("find", find))), FIND, FIND, DONE)
-    assert [len(request.tools) for request in requests] == [2, 1, 1]
-    answers = [m.is_error for m in result.messages if isinstance(m, ToolMessage)]
-    assert answers == [False, True]
-
-
-def test_a_tool_that_a_hook_replaces_runs_in_the_place_of_the_first() -> None:
-    def look_elsewhere(at: str) -> str:
-        """Look somewhere else."""
-        return f"elsewhere {at}"
-
-    result, requests = play(before_llm(put("look", look_elsewhere)), LOOK, DONE)
-    assert [spec.description for spec in requests[0].tools] == ["Look somewhere else."]
-    assert result.messages[2] == ToolMessage("call-1", "elsewhere a")
-
-
-def test_the_arguments_of_a_replaced_tool_are_validated_by_its_own_schema() -> None:
-    result, _ = play(before_llm(put("look", find)), LOOK, DONE)
-    assert result.messages[2].text.startswith("Error: Invalid parameters\n")
-
-
-def test_a_later_hook_sees_the_tool_that_a_hook_added() -> None:
-    seen: list[Any] = []
-
-    def watch(given: BeforeLLMCall) -> None:
-        seen.append({name: type(tool) for name, tool in given.tools.items()})
-
-    play(before_llm(put("find", find), watch), DONE)
-    assert seen == [{"look": Tool, "find": Tool}]
-
-
-def test_a_later_hook_can_withhold_the_tool_that_a_hook_added() -> None:
-    hooks = before_llm(put("find", find), lambda given: given.tools.pop("find"))
-    result, requests = play(hooks, FIND, DONE)
-    assert [spec.name for spec in requests[0].tools] == ["look"]
-    assert result.messages[2] == ToolMessage("call-1", "Error: tool find not found", is_error=True)
-
-
-def test_a_failed_hook_leaves_no_added_tool_behind() -> None:
-    def hook(given: BeforeLLMCall) -> None:
-        given.tools["find"] = find
-        raise ValueError("no")
-
-    _, requests = play(before_llm(hook), DONE)
-    assert [spec.name for spec in requests[0].tools] == ["look"]
-
-
-def test_a_tool_without_a_function_is_refused_with_its_name() -> None:
-    with pytest.raises(ScenarioError, match="`find` as a ToolSpec, which has no function"):
-        play(before_llm(put("find", Tool(find).spec)), DONE)
-
-
-def test_a_hook_cannot_change_a_tool_that_later_calls_share() -> None:
-    def hook(given: BeforeLLMCall) -> None:
-        given.tools["look"].spec = Tool(find).spec
-
-    result, requests = play(before_llm(hook), DONE)
-    assert [spec.name for spec in requests[0].tools] == ["look"]
-    assert "a Tool cannot be changed" in hook_details(result)[0]
-
-
-def test_a_tool_that_a_hook_adds_can_fail_by_chance_like_any_other() -> None:
-    chances = ChanceFaults(activate=1, fire=1, sites=("tool.raises",))
-    scenario = Scenario(prompt="Go.", faults=chances)
-    hooks = before_llm(put("find", find))
-    result = Simulation(scenario, model=Recorded(FIND, LOOK, DONE), hooks=hooks, tools=[look]).run()
-    answers = [m.text for m in result.messages if isinstance(m, ToolMessage)]
-    assert answers == ["Error: the tool lost its connection"] * 2
-
-
-def test_a_tool_that_a_hook_renames_fails_by_chance_once_a_call() -> None:
-    def rename(given: BeforeLLMCall) -> None:
-        given.tools["find"] = given.tools.pop("look")
-
-    chances = ChanceFaults(activate=1, fire=1, sites=("tool.slow",))
-    scenario = Scenario(prompt="Go.", faults=chances)
-    model = Recorded(Reply(call={"find": {"at": "a"}}), DONE)
-    result = Simulation(scenario, model=model, hooks=before_llm(rename), tools=[look]).run()
-    assert result.elapsed_ns == 20 * 10**9
-
-
-def hook_details(result: Result) -> list[str]:
-    return [e.detail for e in result.trace.entries if isinstance(e, entries.Hook)]
 
 
 def test_a_hook_sees_the_conversation_and_the_number_of_the_step() -> None:
@@ -429,44 +278,6 @@ def test_the_hook_after_a_tool_is_told_the_arguments_that_it_ran_with() -> None:
         )
     )
     assert seen == [("call-1", {"at": "b"})]
-
-
-# ------------------------------------------------------------------------- functions of users
-
-
-class AsyncObject:
-    async def __call__(self, _: Any) -> None:
-        """Do nothing."""
-
-
-async def async_function(_: Any) -> None:
-    """Do nothing."""
-
-
-@pytest.mark.parametrize(
-    ("function", "is_async"),
-    [
-        (look, False),
-        (lambda _: None, False),
-        (async_function, True),
-        (functools.partial(async_function, None), True),
-        (AsyncObject(), True),
-        (AsyncObject().__call__, True),
-    ],
-)
-def test_whether_a_function_is_async_is_known_at_registration(
-    function: Callable[..., Any],
-    is_async: bool,  # noqa: FBT001
-) -> None:
-    assert UserFunction(function).is_async is is_async
-
-
-@pytest.mark.parametrize(
-    ("function", "name"),
-    [(look, "look"), (AsyncObject(), "AsyncObject"), (functools.partial(look, "a"), "partial")],
-)
-def test_a_function_is_named_without_an_address(function: Callable[..., Any], name: str) -> None:
-    assert UserFunction(function).name == name
 
 
 @pytest.mark.parametrize("point", POINTS)
