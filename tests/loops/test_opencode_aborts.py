@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from test_opencode import CALL, SECOND, SLOWLY, TWO, failing, go, results_of
+from test_opencode import SECOND
+from test_opencode_runs import CALL, SLOWLY, TWO, failing, go, results_of
 
 from simloop import Limits, Outcome, Reply, Result, ScriptedHook
 from simloop.loops.opencode import MAX_STEPS

@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 from test_opencode import (
     ANSWER,
-    CALL,
     CALLS,
     COMPACT,
-    DONE,
     FIRST,
     FITS,
     NO_GAIN,
@@ -19,15 +17,13 @@ from test_opencode import (
     RATE_LIMITED,
     STEP,
     TURN,
-    TWO,
     WAYS,
     ending,
-    failing,
-    go,
     play,
     replied,
     tries,
 )
+from test_opencode_runs import CALL, DONE, TWO, failing, go
 
 from simloop import (
     ExponentialBackoff,
