@@ -1,0 +1,242 @@
+"""Options of a loop in a file and in Python, and features that a design lacks."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from test_registry import CLASSES
+
+from simloop import Limits, Reply, Scenario, ScriptedTool, parse_scenario, run
+from simloop.errors import (
+    CannotExpress,
+    ScenarioError,
+    ScriptExhausted,
+    ScriptUnused,
+)
+from simloop.kernel.checked import as_written
+from simloop.kernel.machine import Feature
+from simloop.kernel.policies import ToolOrder
+from simloop.loops.opencode import OpencodeLoop
+from simloop.loops.opencode_options import OpencodeOptions
+from simloop.loops.pi_options import DOCUMENT, VERSIONS, Delivery, PiOptions
+from simloop.loops.react import ReactLoop, ReactOptions
+from simloop.runs.registry import machine_for, reasons_against
+from simloop.runs.simulation import Simulation
+from simloop.scenario.designs import LoopOptions, names
+from simloop.scenario.expect import Expect
+
+
+def test_options_of_a_file_reach_the_machine_of_each_loop() -> None:
+    scenario = parse_scenario(
+        "prompt: x\n"
+        "loops:\n"
+        "  pi: {parallel: true, steering: all}\n"
+        "  react: {max_rounds: 3}\n"
+        "  opencode: {max_retries: 0, steps: advise}\n"
+    )
+    machines = [machine_for(name, Limits(), scenario.loops) for name in ("pi", "react", "opencode")]
+    assert [machine.options for machine in machines] == [  # type: ignore[attr-defined]
+        PiOptions(parallel=True, steering="all").on(DOCUMENT),  # type: ignore[arg-type]
+        ReactOptions(max_rounds=3),
+        OpencodeOptions(max_retries=0, steps="advise"),  # type: ignore[arg-type]
+    ]
+
+
+def test_options_of_a_file_decide_its_run() -> None:
+    text = (
+        "prompt: x\nloop: react\nloops: {react: {max_rounds: 1}}\n"
+        "tools: {t: {}}\nmodel: [{call: {t: {}}}]\n"
+    )
+    assert run(parse_scenario(text)).limit == "max_rounds"
+
+
+def test_a_version_takes_no_options_of_the_scenario() -> None:
+    options = LoopOptions(opencode=OpencodeOptions(max_retries=1))
+    machine = machine_for("opencode@1.18.33", Limits(), options)
+    assert isinstance(machine, OpencodeLoop)
+    assert machine.options.max_retries == 5
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("opencode: {max_retries: -1}", "2:33: loops.opencode.max_retries: must be at least 0"),
+        ("opencode: {max_retries: 1.5}", "2:33: loops.opencode.max_retries: must be a whole"),
+        ("opencode: {steps: maybe}", "2:27: loops.opencode.steps: must be 'advise', 'enforce' or"),
+        ("opencod: {}", "2:9: loops.opencod: unknown key (did you mean `opencode`?)"),
+        ("react: {max_rounds: 0}", "2:29: loops.react.max_rounds: must be at least 1"),
+        ("pi: {steering: some}", "2:24: loops.pi.steering: must be 'one-at-a-time' or 'all'"),
+        ("pi: {paralel: true}", "2:14: loops.pi.paralel: unknown key (did you mean `parallel`?)"),
+        ("pi: {parallel: 1}", "2:24: loops.pi.parallel: must be true or false"),
+        ("referense: {}", "2:9: loops.referense: unknown key (did you mean `reference`?)"),
+        (
+            "opencode@1.2.28: {}",
+            "2:9: loops.'opencode@1.2.28': unknown key (did you mean `opencode@1.2.27`?)",
+        ),
+        (
+            "opencode@1.2.27: {stepps: enforce}",
+            "2:27: loops.'opencode@1.2.27'.stepps: unknown key (did you mean `steps`?)",
+        ),
+        (
+            "opencode@1.2.27: {first_delay: 3}",
+            "2:40: loops.'opencode@1.2.27'.first_delay: 3 has no unit",
+        ),
+    ],
+)
+def test_a_bad_option_is_shown_by_its_place_in_the_file(given: str, says: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        parse_scenario(f"prompt: x\nloops: {{{given}}}\n", "a.yaml")
+    assert str(caught.value).startswith(f"a.yaml:{says}")
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: OpencodeOptions(max_retries=-1), "loops.opencode.max_retries: "),
+        (lambda: ReactOptions(max_rounds=0), "loops.react.max_rounds: "),
+        (lambda: PiOptions(steering="some"), "loops.pi.steering: "),  # type: ignore[arg-type]
+    ],
+    ids=["opencode", "react", "pi"],
+)
+def test_options_given_in_python_are_checked_as_those_of_a_file(make: Any, says: str) -> None:
+    with pytest.raises(ScenarioError, match=f"^{says}"):
+        make()
+
+
+@pytest.mark.parametrize("key", ["opencod", "opencode@9"])
+def test_an_expectation_on_an_unknown_loop_is_shown_by_its_place(key: str) -> None:
+    text = f'prompt: x\nexpect_on:\n  reference: {{}}\n  "{key}": {{}}\n'
+    with pytest.raises(ScenarioError) as caught:
+        parse_scenario(text, "a.yaml")
+    place = "a.yaml:4:"
+    assert str(caught.value).startswith(place)
+    assert f"expect_on.{key}: there is no loop `{key}`" in str(caught.value)
+
+
+def test_an_expectation_on_an_unknown_version_is_shown_by_its_place() -> None:
+    text = 'prompt: x\nexpect_on:\n  reference: {}\n  "opencode@9.9": {}\n'
+    with pytest.raises(ScenarioError, match=r"^a\.yaml:4:"):
+        parse_scenario(text, "a.yaml")
+
+
+NOTHING: Mapping[Feature, bool] = dict.fromkeys(Feature, False)
+
+
+OF_THE_ENGINE = {
+    Feature.HISTORY, Feature.LIMITS, Feature.TRIGGERS, Feature.POLICIES, Feature.SYSTEM_PROMPT
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("feature", Feature)
+def test_react_gives_a_reason_against_each_feature_that_the_engine_does_not_give_to_all(
+    feature: Feature,
+) -> None:
+    """Pi gives one against one of them. An agent gives a reason against those of the engine."""
+    asked_for = {**NOTHING, feature: True}
+    reasons = {
+        name: reasons_against(machine_for(name, Limits()).unsupported, asked_for)
+        for name in CLASSES
+    }
+    of_react = [] if feature in OF_THE_ENGINE else [ReactLoop.unsupported[feature]]
+    assert reasons.pop("react") == of_react
+    assert any(reasons.pop("pi")) is (feature is Feature.EARLY_TOOLS)
+    assert not any(reasons.values())
+
+
+def test_there_is_nothing_against_a_run_that_asks_for_nothing() -> None:
+    assert (
+        reasons_against(ReactLoop.unsupported, NOTHING)
+        == reasons_against(ReactLoop.unsupported, {})
+        == []
+    )
+
+
+def test_what_a_loop_cannot_express_is_told_with_every_reason_and_a_way_out() -> None:
+    text = "prompt: x\nloop: react\nabort: {at: 1s}\nhooks: [{at: before_llm_call}]\n"
+    with pytest.raises(CannotExpress) as caught:
+        Simulation(parse_scenario(text, "a.yaml"))
+    assert str(caught.value) == (
+        "a.yaml: loop: the loop `react` cannot express this: react has no hooks; "
+        "react has no way to stop a run (run it on another loop)"
+    )
+    assert caught.value.exit_code == 2
+
+
+def test_the_order_of_tools_is_the_loops_own_unless_the_scenario_says() -> None:
+    tools = {"t": ScriptedTool(takes="1s")}
+    scenario = Scenario(
+        prompt="Go.", tools=tools, model=[Reply(call=[{"t": {}}] * 2), Reply(say="Done.")]
+    )
+    assert run(scenario, loop="pi@0.87.1").elapsed_s == 1
+    given = parse_scenario("prompt: x\ntool_execution: {order: sequential}\n").tool_execution
+    assert given is not None
+    assert given.order is ToolOrder.SEQUENTIAL
+    in_turn = scenario.model_copy(update={"tool_execution": given})
+    assert run(in_turn, loop="pi@0.87.1").elapsed_s == 2
+
+
+def test_a_version_has_its_own_options_and_says_so() -> None:
+    loops = "loops: {opencode: {max_retries: 1}}"
+    text = f"loop: opencode@1.2.27\n{loops}\nprompt: Go.\nmodel: [{{say: Done.}}]"
+    with pytest.raises(
+        ScenarioError, match=r"loops.opencode: `opencode@1.2.27` has options of"
+    ) as caught:
+        parse_scenario(text, "a.yaml")
+    assert caught.value.hint == "write them under `opencode@1.2.27`, or write `loop: opencode`"
+
+
+@pytest.mark.parametrize("loop", [loop for loop in names() if "@" in loop])
+def test_a_file_changes_single_options_of_a_version(loop: str) -> None:
+    design = loop.partition("@")[0]
+    option, value = {
+        "reference": ("calls_go_on", True),
+        "pi": ("parallel", False),
+        "opencode": ("first_delay", "3s"),
+    }[design]
+    key = "pi" if design == "pi" else loop
+    text = f"loop: {loop}\nloops: {{{key}: {{{option}: {json.dumps(value)}}}}}\n"
+    scenario = parse_scenario(f"{text}prompt: Go.\nmodel: [{{say: Done.}}]")
+    chosen, own = (
+        as_written(machine_for(loop, Limits(), loops).options)  # type: ignore[attr-defined]
+        for loops in (scenario.loops, None)
+    )
+    assert chosen == {**own, option: value} != own
+    again = Scenario.model_validate_json(scenario.model_dump_json(by_alias=True))
+    assert again.loops == scenario.loops
+
+
+def test_options_of_a_version_are_for_no_other_version_and_not_for_the_design() -> None:
+    loops = LoopOptions(**{"opencode@1.2.27": {"parallel": False}})
+    assert not loops.of_design("opencode@1.2.27").parallel
+    assert loops.of_design("opencode@1.1.11").parallel
+    assert loops.of_design("opencode") == LoopOptions().of_design("opencode")
+
+
+def test_the_options_of_a_file_replace_those_of_a_version_of_pi() -> None:
+    scenario = parse_scenario(
+        "loop: pi@0.87.1\nloops: {pi: {steering: all, parallel: false}}\nprompt: Go.\n"
+        "model: [{say: Done.}]"
+    )
+    machine = machine_for(scenario.loop, Limits(), scenario.loops)
+    chosen = PiOptions(steering=Delivery.ALL, parallel=False)
+    assert machine.options == chosen.on(VERSIONS["0.87.1"])  # type: ignore[attr-defined]
+    again = Scenario.model_validate_json(scenario.model_dump_json(exclude_defaults=True))
+    assert again == scenario, "a trace keeps an option that has the document's value"
+
+
+def test_on_another_loop_an_unused_reply_tells_how_to_say_that_it_should_be() -> None:
+    text = "prompt: Go.\nmodel: [{http: {status: 429}}, {say: Done.}]"
+    with pytest.raises(ScriptUnused, match=r"under expect_on: pi: {outcome: failed, unused: 1}"):
+        run(parse_scenario(text), loop="pi")
+
+
+def test_on_another_loop_a_missing_reply_tells_how_to_say_that_it_should_be() -> None:
+    hooks = "tools: {t: {}}\nhooks: [{at: before_tool_call, tool: t, block: no}]\n"
+    scenario = parse_scenario(f"prompt: x\nloop: opencode\n{hooks}model: [call: {{t: {{}}}}]")
+    says = "pi: {error: ScriptExhausted}"
+    with pytest.raises(ScriptExhausted) as caught:
+        run(scenario, loop="pi")
+    assert caught.value.hint.endswith(f"if this is right, add under expect_on: {says}")
+    told = scenario.model_copy(update={"expect_on": {"pi": Expect(error="ScriptExhausted")}})
+    assert Simulation(told, loop="pi").expects(caught.value)
