@@ -92,7 +92,7 @@ def _written(
     if output_format == "json":
         return json.dumps(as_data(settings, len(results), sums), indent=2)
     if output_format == "html":
-        from simloop.cli.campaign_page import page  # noqa: PLC0415 - for those who ask for it
+        from simloop.cli.campaign_page import page  # noqa: PLC0415 - only for html
 
         return page(settings, results, sums)
     return "\n".join(summary(settings, len(results), sums))

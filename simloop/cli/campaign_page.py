@@ -1,7 +1,7 @@
 """The page of `simloop campaign show --format html`: plots, goals and failures.
 
-Not here: the plots themselves (campaign_plots.py). The rules to keep: one file that needs no
-network and no script, and every text escaped by `_text`.
+Not here: the plots themselves (campaign_plots.py). The rules to keep: the page is one file without
+network access and scripts, and `_text` escapes every text.
 """
 
 import html

@@ -1,6 +1,6 @@
 """The plots of a campaign, drawn by matplotlib as SVG.
 
-The rule to keep: equal campaigns give equal bytes, so no date and no random ids are drawn.
+The rule to keep: equal campaigns give equal bytes, so an SVG has no date and no random ids.
 """
 
 import io

@@ -42,7 +42,7 @@ _BETWEEN = 100
 
 
 def _shard(_: click.Context, __: click.Parameter, given: str) -> tuple[int, int]:
-    """Return the number of this machine's share, counted from 0, and the number of shares."""
+    """Return the index of this machine's share, from 0, and the number of shares."""
     number, slash, count = given.partition("/")
     if not (slash and number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
         raise click.BadParameter(f"{plain(given)} is not a share: write 1/2 for the first of two")
@@ -198,7 +198,7 @@ def _search(search: Search, runs: int | None, seconds: float | None, *, as_text:
 
 
 def _write(report: FuzzReport, folder: Path, against: str | None) -> Iterator[tuple[int, str]]:
-    """Shrink and write each failure; yield its number and the name of its file.
+    """Shrink and write each failure; yield its number and its file name.
 
     Failures that shrink to equal scenarios share one file.
     """

@@ -1,7 +1,7 @@
 """The search of `simloop fuzz` in several processes, on a cluster, or into a file.
 
 Not here: the options (fuzz.py) and the play of a chunk (fuzz/chunks.py). The rule to keep: each
-finished chunk is stored before the next result is taken, so that Ctrl-C and a kill lose none.
+finished chunk is stored before the next result is taken, so that Ctrl-C and a kill lose no chunk.
 """
 
 import sys
@@ -42,7 +42,7 @@ class Jobs(NamedTuple):
 def search_in_chunks(
     settings: CampaignSettings, jobs: Jobs, runs: int | None, seconds: float | None
 ) -> FuzzReport:
-    """Play chunks for `runs` runs or for `seconds`, and return the report on all of them.
+    """Play chunks for `runs` runs or for `seconds`, and return the report on all chunks.
 
     `runs` is rounded up to whole chunks, and includes the runs in the file. After Ctrl-C the report
     covers the chunks so far.
@@ -75,7 +75,7 @@ def search_in_chunks(
         except KeyboardInterrupt:
             status.clear()
             note("interrupted: the report covers the runs so far")
-    # In order of their numbers, so that the report does not depend on which worker was faster.
+    # Ordered by number, so that the report does not depend on the speed of the workers.
     return report_of(settings, totals(results[number] for number in sorted(results)))
 
 

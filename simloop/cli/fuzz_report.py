@@ -1,7 +1,7 @@
 """The report of a search: as lines, and as JSON.
 
-Not here: the search (fuzz/search.py). The rule to keep: only the last line has times, so that two
-searches with one seed and one number of runs differ in nothing else.
+Not here: the search (fuzz/search.py). The rule to keep: only the last line has times, so that the
+other lines are equal for two searches with the same seed and number of runs.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,7 @@
 """The comparison of two machines as text and as JSON.
 
-Not here: comparing (prove/likeness.py). The rule to keep: the JSON names every key, and the text
-states equal facts.
+Not here: comparing (prove/likeness.py). The rule to keep: the text and the JSON state the same
+facts, and the JSON always has every key.
 """
 
 import json
@@ -20,7 +20,7 @@ from simloop.scenario.schema import Scenario
 
 
 class Both(NamedTuple):
-    """Two loops, and what they are compared under."""
+    """Two loops, and the options and limits of their comparison."""
 
     loop: str
     against: str
@@ -28,7 +28,7 @@ class Both(NamedTuple):
     options: LoopOptions
 
     def scenarios(self, likeness: Likeness) -> Iterator[tuple[str, Callable[[], Scenario]]]:
-        """Yield the name of the scenario of each difference, and what makes it."""
+        """Yield the name of the scenario of each difference, and a function that makes it."""
         for number, difference in enumerate(likeness.differences, start=1):
             yield f"differs-{number}", partial(self._scenario, difference)
 
@@ -51,7 +51,7 @@ def print_likeness(likeness: Likeness, both: Both, *, as_json: bool) -> None:
 
 
 def _lines(likeness: Likeness, both: Both) -> Iterator[str]:
-    """Yield the result, its circumstances, and each difference with the shortest way there."""
+    """Yield the lines: the result, its limits, and each difference with the shortest path to it."""
     number = len(likeness.differences) + len(likeness.policies)
     found = "alike" if likeness.alike else f"{number} difference{'s' * (number != 1)}"
     visited = f"{likeness.pairs:,} pairs of states and {likeness.transitions:,} transitions visited"

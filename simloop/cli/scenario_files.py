@@ -1,7 +1,7 @@
 """New scenario files, with the schema beside them for editors.
 
-Not here: the text of a scenario (scenario/writing.py). The rule to keep: nothing is ever
-overwritten, not even in a race.
+Not here: the text of a scenario (scenario/writing.py). The rule to keep: no file is overwritten,
+even if another process creates it at the same time.
 """
 
 from pathlib import Path
@@ -12,13 +12,13 @@ from simloop.scenario.writing import SCHEMA_FILE
 
 
 def create_schema(folder: Path) -> Path | None:
-    """Write the schema to the folder; return None if it was there. Raises ScenarioError."""
+    """Write the schema to the folder; return None if it exists. Raises ScenarioError."""
     schema = folder / SCHEMA_FILE
     return schema if create(schema, schema_text()) else None
 
 
 def create(path: Path, text: str) -> bool:
-    """Write a new file; return False, and write nothing, if it exists. Raises ScenarioError."""
+    """Write a new file; return False if it exists, and keep it. Raises ScenarioError."""
     try:
         file = path.open("x", encoding="utf-8", newline="\n")
     except FileExistsError:

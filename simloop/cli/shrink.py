@@ -139,7 +139,7 @@ def _write(source: str, shrunk: Shrunk, file: Path | None, again: str) -> Path:
 
 
 def _free(name: str) -> Path:
-    """Return a name in this folder that no file has."""
+    """Return a name in this folder that no file has yet."""
     stem = name.removesuffix(SUFFIX).removesuffix(_TRACE).removesuffix(".trace")
     path, number = Path(f"{stem}.shrunk{SUFFIX}"), 1
     while path.exists():
@@ -166,7 +166,8 @@ def _print(scenario: Scenario, shrunk: Shrunk, path: Path, again: str) -> None:
     out(plain(f"reduced from {before} to {after} in {shrunk.runs} runs"))
     out(plain(f"written to {path}"))
     out(plain(f"reproduce: {_command(path, again)}"))
-    if shrunk.failure.name not in DIFFERENCES:  # which no single run shows
+    # A test runs the scenario on one loop, so it cannot show a difference between two.
+    if shrunk.failure.name not in DIFFERENCES:
         out(plain(f"as a test: python -m pytest {shlex.quote(str(path))}"))
     if shrunk.unfinished:
         note(plain(f"the scenario may not be minimal: {shrunk.unfinished}"))

@@ -36,7 +36,7 @@ _BUNDLED = Path(__file__).parent.parent.parent / "scenarios"
 
 
 class Trial(Struct, array_like=True):
-    """One search for one fault. `rule` is what reported it, or empty.
+    """One search for one fault. `rule` is the name of the invariant that reported it, or empty.
 
     `replies` are those of the shrunk scenario, -1 if it was not shrunk. `alarms` are the rules that
     correct loops break.

@@ -35,7 +35,7 @@ from simloop.trace.requests import requests
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """`replace` becomes `by` in the function that `target` names as module:qualified.name."""
+    """An edit: `by` replaces `replace` in the function `target`, a module:qualified.name."""
 
     target: str
     replace: str

@@ -18,7 +18,7 @@ from simloop.fuzz.play import failure_in
 
 
 def violated(fault: Fault, *, faulty: bool) -> dict[str, str]:
-    """The rules that the witness breaks, by name, each with how."""
+    """The invariants that the witness violates, by name, each with the violation."""
     if not faulty:
         return _judged(fault, fault.right)
     with applied(fault):

@@ -27,7 +27,7 @@ FAULTS = (
     ),
     Fault(
         name="earlier-summary-dropped",
-        says="Dropping the oldest turns drops the summary of an earlier compaction.",
+        says="A compaction that drops the oldest turns also drops the summary of an earlier one.",
         bug="B10",
         target=f"{_COMPACTION}:plan_cut",
         replace="if index != newest_user and not lasting:",
@@ -46,7 +46,7 @@ FAULTS = (
     ),
     Fault(
         name="second-result-is-a-turn",
-        says="The second result of a reply is a turn, and compaction parts it from its call.",
+        says="The second result of a reply counts as a turn, so it loses its call in a compaction.",
         bug="B19",
         target=f"{_COMPACTION}:turns_of",
         replace="if isinstance(message, ToolMessage) and turns:",
@@ -64,7 +64,7 @@ FAULTS = (
     ),
     Fault(
         name="no-gain-is-a-gain",
-        says="A compaction that leaves the size as it was counts as one that helped.",
+        says="A compaction that does not change the size counts as one that helped.",
         bug="B5",
         target=f"{_COMPACTION}:Compacted.shrunk",
         replace="self.tokens_after < self.tokens_before",
@@ -80,7 +80,7 @@ FAULTS = (
     ),
     Fault(
         name="longer-summary-accepted",
-        says="A summary is accepted that is longer than the messages in whose place it goes.",
+        says="A summary is accepted although it is longer than the messages that it replaces.",
         bug="B4",
         target=f"{_COMPACTION}:Compactor._summarise",
         replace="if shorter.tokens >= history.tokens:",
@@ -101,7 +101,7 @@ FAULTS = (
     ),
     Fault(
         name="cut-summary-stored",
-        says="A summary that was cut off takes the place of the messages.",
+        says="A summary that was cut off replaces the messages.",
         bug="B11",
         target=f"{_COMPACTION}:Compactor._ask_for_summary",
         replace="reply.finish not in (FinishReason.STOP, FinishReason.OTHER) or not text",
@@ -141,7 +141,7 @@ FAULTS = (
     ),
     Fault(
         name="overflow-forgets-the-question",
-        says="A restart after an overflow loses the newest question if only one came before it.",
+        says="A restart after an overflow loses the newest prompt if it is the second one.",
         bug="B14",
         loop="opencode@1.18.33",
         target=f"{_COMPACTION}:Compactor.restart",
@@ -164,7 +164,7 @@ FAULTS = (
     ),
     Fault(
         name="all-but-the-newest-message-lost",
-        says="Of several messages that wait in the queue only the newest is sent.",
+        says="If several messages are queued, only the newest is sent.",
         bug="B12",
         target=f"{_HANDLERS}.take_queued",
         replace="self._user.take(effect.queue, one=effect.one)",
@@ -182,7 +182,7 @@ FAULTS = (
     ),
     Fault(
         name="follow-ups-are-stuck",
-        says="A follow-up is not seen at the end of the run, and waits for the next prompt.",
+        says="A follow-up is not taken at the end of the run, and waits for the next prompt.",
         bug="B12",
         loop="pi",
         target=f"{_HANDLERS}._step_closed",
@@ -199,7 +199,7 @@ FAULTS = (
     ),
     Fault(
         name="queues-emptied-one-by-one",
-        says="Messages of both queues are sent queue by queue, not in the order of their sending.",
+        says="Messages are taken queue by queue, not in the order in which they were sent.",
         target="simloop.world.user_port:UserPort.take",
         replace="sorted(message for each in queues for message in each)",
         by="[message for each in queues for message in each]",

@@ -9,7 +9,7 @@ _OPENCODE = "simloop.loops.opencode:OpencodeLoop"
 FAULTS = (
     Fault(
         name="follow-up-cuts-the-tools-off",
-        says="A follow-up that waits is sent while the model still works with its tools.",
+        says="A queued follow-up is sent before the model has finished its work with tools.",
         loop="pi",
         target=f"{_PI}._follow",
         replace="if reply.calls or steering:",
@@ -62,7 +62,7 @@ FAULTS = (
     ),
     Fault(
         name="one-round-too-many",
-        says="The rounds are compared with > in the place of >=.",
+        says="The rounds are compared with > instead of >=.",
         bug="E1",
         loop="react",
         target=f"{_REACT}._go_on",
@@ -142,7 +142,7 @@ FAULTS = (
     ),
     Fault(
         name="late-message-is-not-answered",
-        says="A message that comes with the last reply does not prolong the run.",
+        says="A message that arrives with the last reply is not answered in the run.",
         bug="B12",
         loop="opencode",
         target=f"{_OPENCODE}._judge",

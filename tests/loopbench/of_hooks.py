@@ -8,7 +8,7 @@ _HOOKS = "simloop.engine.hooks"
 FAULTS = (
     Fault(
         name="hidden-tools-stay-hidden",
-        says="Tools that a hook withholds from one call are withheld from all later ones.",
+        says="Tools that a hook withholds from one call stay withheld from all later calls.",
         target=f"{_HANDLERS}._call_model",
         replace="(port.tools, port.specs) if effect.tools",
         by="(self._step_tools, port.specs) if effect.tools",
@@ -25,7 +25,7 @@ FAULTS = (
     ),
     Fault(
         name="system-prompt-of-a-hook-stays",
-        says="A system prompt that a hook sets for one call holds for all later ones.",
+        says="A system prompt that a hook sets for one call stays for all later calls.",
         target=f"{_HANDLERS}._call_model",
         replace="system_prompt = settings.system_prompt",
         by='system_prompt = getattr(self, "_newest_prompt", settings.system_prompt)',
@@ -67,7 +67,7 @@ FAULTS = (
     ),
     Fault(
         name="failed-hook-has-changed-the-arguments",
-        says="The arguments that a hook sets before it fails are those of the tool.",
+        says="The tool gets the arguments that a hook sets before it fails.",
         target=f"{_HOOKS}:BeforeToolCall.restore",
         replace="self.arguments = msgspec.json.decode(self._kept)",
         by="pass",
@@ -104,7 +104,7 @@ FAULTS = (
     ),
     Fault(
         name="second-veto-ignored",
-        says="Of two calls in a reply that a hook forbids the second one is run.",
+        says="If a hook forbids two calls of a reply, the second call is run.",
         target="simloop.engine.tool_calls:ToolCalls._is_answered_by_hook",
         replace="elif given.blocked is not None:",
         by="elif given.blocked is not None and self.blocked is None:",

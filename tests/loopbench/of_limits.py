@@ -5,7 +5,7 @@ from fault import Fault
 FAULTS = (
     Fault(
         name="wall-clock-of-the-conversation",
-        says="The wall clock of a run is that of the whole conversation, so later runs end early.",
+        says="The wall clock starts with the conversation, not the run, so later runs end early.",
         target="simloop.world.cancellation:Cancellation.open",
         replace="self._loop.now_ns + wall_clock_ms * NS_PER_MS",
         by="wall_clock_ms * NS_PER_MS",
@@ -38,7 +38,7 @@ FAULTS = (
     ),
     Fault(
         name="failing-hook-does-not-fail-the-run",
-        says="A hook that takes too long does not end the run, where the policy says that it does.",
+        says="A hook that times out does not end the run, although the policy requires it.",
         target="simloop.engine.user_code:UserCode._apply_isolation",
         replace="if on_failure is OnHookFailure.FAIL_RUN:",
         by='if on_failure is OnHookFailure.FAIL_RUN and not detail.startswith("took longer"):',
@@ -55,7 +55,7 @@ FAULTS = (
     ),
     Fault(
         name="failing-hook-does-not-block-the-model",
-        says="A hook that fails before a model call does not block it, as the policy demands.",
+        says="A failing hook does not block the model call, although the policy requires it.",
         target="simloop.engine.user_code:UserCode._apply_isolation",
         replace="BLOCK_CALL and isinstance(given, Blockable):",
         by="BLOCK_CALL and isinstance(given, BeforeToolCall):",
@@ -72,7 +72,7 @@ FAULTS = (
     ),
     Fault(
         name="one-turn-too-few-is-kept",
-        says="A compaction keeps one turn less than the policy says.",
+        says="A compaction keeps one turn fewer than the policy requires.",
         target="simloop.engine.compaction:plan_cut",
         replace="max(0, len(turns) - keep_turns)",
         by="max(0, len(turns) - keep_turns + 1)",
@@ -90,7 +90,7 @@ FAULTS = (
     ),
     Fault(
         name="compacts-at-the-bound",
-        says="The context is compacted when it has as many messages as it may have, not more.",
+        says="The context is compacted when it has exactly max_messages, instead of more.",
         target="simloop.kernel.policies:Compaction.is_over",
         replace="messages > self.max_messages",
         by="messages >= self.max_messages",

@@ -88,7 +88,7 @@ FAULTS = (
     ),
     Fault(
         name="managed-unfinished-reply-counts",
-        says="A stream that ends without a finish is taken for a whole reply.",
+        says="A stream that ends without a finish counts as a complete reply.",
         bug="C6",
         loop=_AGENT,
         target=f"{_AGENT}.ask",
@@ -104,7 +104,7 @@ FAULTS = (
     ),
     Fault(
         name="managed-late-message-lost",
-        says="A message that comes with the last reply is taken from the queue and forgotten.",
+        says="A message that arrives with the last reply is taken from the queue and never sent.",
         bug="B12",
         loop=_AGENT,
         target=f"{_AGENT}.__call__",
@@ -142,7 +142,7 @@ FAULTS = (
     ),
     Fault(
         name="managed-results-by-name",
-        says="The results of a reply are kept by the name of the tool, so the last one stands.",
+        says="The results of a reply are stored by tool name, so only the last one remains.",
         bug="D3",
         loop=_AGENT,
         target=f"{_AGENT}.act",
@@ -198,7 +198,7 @@ FAULTS = (
     ),
     Fault(
         name="managed-calls-after-stop-vanish",
-        says="The calls of a reply that ends with stop are dropped without a word.",
+        says="The calls of a reply that ends with stop are dropped without a message.",
         bug="D12",
         loop=_AGENT,
         target=f"{_AGENT}.ask",

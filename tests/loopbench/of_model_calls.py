@@ -44,7 +44,7 @@ FAULTS = (
     ),
     Fault(
         name="summary-has-no-limit",
-        says="The limit on model calls does not hold for summaries, and one that stalls hangs.",
+        says="The limit on model calls does not apply to summaries, so a stalled summary hangs.",
         bug="B16",
         target=f"{_CALLS}._read_parts",
         replace="start_ns + self._first_ns, start_ns + self._whole_ns",
@@ -63,7 +63,7 @@ FAULTS = (
     ),
     Fault(
         name="free-step",
-        says="A reply that reports no step is free, so nothing bounds its repetition.",
+        says="A reply that reports no steps costs no step, so nothing bounds its repetition.",
         target=f"{_CALLS}._keep",
         replace="max(1, part.steps)",
         by="part.steps",

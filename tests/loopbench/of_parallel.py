@@ -84,7 +84,7 @@ FAULTS = (
     ),
     Fault(
         name="parallel-jitter-adds",
-        says="Jitter lengthens a delay as often as it shortens it.",
+        says="Jitter lengthens each delay instead of shortening it.",
         loop=_AGENT,
         target=f"{_AGENT}.ask",
         replace="(1 - 0.5 * random.random())",
@@ -115,7 +115,7 @@ FAULTS = (
     ),
     Fault(
         name="parallel-one-failure-too-many",
-        says="The failures are compared with > in the place of >=.",
+        says="The failures are compared with > instead of >=.",
         bug="C1",
         loop=_AGENT,
         target=f"{_AGENT}.ask",
@@ -131,7 +131,7 @@ FAULTS = (
     ),
     Fault(
         name="parallel-failures-forgotten",
-        says="Each reply sets the failures of the run back to 0.",
+        says="Each reply resets the failures of the run to 0.",
         bug="E6",
         loop=_AGENT,
         target=f"{_AGENT}.ask",
@@ -153,7 +153,7 @@ FAULTS = (
     ),
     Fault(
         name="parallel-useless-replies-spin",
-        says="A useless reply is asked for again at once, without end.",
+        says="A useless reply is retried at once, without end.",
         bug="A11",
         loop=_AGENT,
         target=f"{_AGENT}.ask",
@@ -169,7 +169,7 @@ FAULTS = (
     ),
     Fault(
         name="parallel-one-round-too-many",
-        says="One round more than the limit is made.",
+        says="The agent makes one round more than the limit.",
         bug="E1",
         loop=_AGENT,
         target=f"{_AGENT}.__call__",
@@ -209,7 +209,7 @@ FAULTS = (
     ),
     Fault(
         name="parallel-slow-tool-runs-twice",
-        says="A tool that takes too long is run again.",
+        says="A tool that times out is run again.",
         bug="C10",
         loop=_AGENT,
         target=f"{_AGENT}.run",
@@ -244,7 +244,7 @@ FAULTS = (
     ),
     Fault(
         name="parallel-timed-out-tool-goes-on",
-        says="A tool that has timed out runs to its end beside the next calls.",
+        says="A tool that has timed out goes on during the next calls.",
         bug="D10",
         loop=_AGENT,
         target=f"{_AGENT}.run",
@@ -283,7 +283,7 @@ FAULTS = (
     ),
     Fault(
         name="parallel-retries-without-end",
-        says="An `and` for an `or`: passing failures are retried without end.",
+        says="With an `and` instead of an `or`, retryable failures are retried without end.",
         bug="C1",
         loop=_AGENT,
         target=f"{_AGENT}.ask",

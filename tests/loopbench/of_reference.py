@@ -7,7 +7,7 @@ _REFERENCE = "simloop.loops.reference:ReferenceLoop"
 FAULTS = (
     Fault(
         name="errors-forgotten-by-tools",
-        says="A reply with calls sets the error count back to 0, which the loop never does.",
+        says="A reply with calls resets the error count to 0; the correct loop never does this.",
         bug="E6",
         target=f"{_REFERENCE}._take_reply",
         replace="tools = Run(RunningTools(reply), run.error_count,",
@@ -28,7 +28,7 @@ FAULTS = (
     ),
     Fault(
         name="empty-reply-free-after-progress",
-        says="An empty reply costs an error only in the first step of a run; later it is free.",
+        says="An empty reply counts as an error only in the first step of a run.",
         bug="A11",
         target=f"{_REFERENCE}._answer",
         replace="if not (reply.text or reply.calls) and self.options.empty_reply_fails:",
@@ -50,7 +50,7 @@ FAULTS = (
     ),
     Fault(
         name="one-error-too-many",
-        says="The error count is compared with > in the place of >=, so one more call is made.",
+        says="The error count is compared with > instead of >=, so one more call is made.",
         target=f"{_REFERENCE}._recover",
         replace="failed.error_count >= self.limits.max_error_count",
         by="failed.error_count > self.limits.max_error_count",
@@ -66,7 +66,7 @@ FAULTS = (
     ),
     Fault(
         name="compaction-that-helps-is-free",
-        says="A compaction counts only if it gains nothing; those that help have no bound.",
+        says="A compaction counts only if it gains nothing, so helpful compactions have no bound.",
         bug="B17",
         target=f"{_REFERENCE}._resume",
         replace="(shrunk or self.options.count_tries)",
@@ -85,7 +85,7 @@ FAULTS = (
     ),
     Fault(
         name="compaction-forgives-errors",
-        says="A compaction that helps sets the error count back to 0.",
+        says="A compaction that helps resets the error count to 0.",
         bug="E6",
         target=f"{_REFERENCE}._resume",
         replace="Run(run.state, run.error_count, run.total_steps, attempts)",
@@ -102,7 +102,7 @@ FAULTS = (
     ),
     Fault(
         name="forced-compaction-in-vain-goes-on",
-        says="After a forced compaction that gained nothing the call is made again as it was.",
+        says="After a forced compaction that gained nothing, the same call is made again.",
         bug="B15",
         target=f"{_REFERENCE}._resume",
         replace="if forced:",
@@ -119,7 +119,7 @@ FAULTS = (
     ),
     Fault(
         name="queue-passes-the-step-limit",
-        says="A queued message goes on without a look at max_steps.",
+        says="A queued message continues the run although max_steps is reached.",
         target=f"{_REFERENCE}._answer",
         replace="if queued:\n        return self._exceeded(run) or self._measure(run)",
         by="if queued:\n        return self._measure(run)",

@@ -7,7 +7,7 @@ _AGENT = "sequential_agent:Sequential"
 FAULTS = (
     Fault(
         name="sequential-wait-of-an-earlier-failure",
-        says="A useless reply waits as long as the Retry-After of an earlier failure said.",
+        says="The wait after a useless reply is the Retry-After of an earlier failure.",
         bug="C3",
         loop=_AGENT,
         target=f"{_AGENT}.ask",
@@ -24,7 +24,7 @@ FAULTS = (
     ),
     Fault(
         name="sequential-errors-forgotten",
-        says="A useful reply sets the error count of the run back to 0.",
+        says="A useful reply resets the error count of the run to 0.",
         bug="E6",
         loop=_AGENT,
         target=f"{_AGENT}.ask",
@@ -46,7 +46,7 @@ FAULTS = (
     ),
     Fault(
         name="sequential-first-delay-halved",
-        says="The delays are counted from 0, so each is half as long.",
+        says="The delays are counted from 0, so each one is half as long.",
         bug="C3",
         loop=_AGENT,
         target=f"{_AGENT}.wait_s",
@@ -79,7 +79,7 @@ FAULTS = (
     ),
     Fault(
         name="sequential-retry-after-without-a-cap",
-        says="A Retry-After of an hour is waited for.",
+        says="The agent waits for a Retry-After of an hour.",
         bug="C2",
         loop=_AGENT,
         target=f"{_AGENT}.wait_s",
@@ -110,7 +110,7 @@ FAULTS = (
     ),
     Fault(
         name="sequential-past-date-retries-at-once",
-        says="After a Retry-After date that has passed the call is made again without a wait.",
+        says="After a Retry-After date in the past, the call is retried without a wait.",
         loop=_AGENT,
         target="sequential_agent:retry_after_s",
         replace="asked_ns / 1e9 if asked_ns > 0 else None",
@@ -146,7 +146,7 @@ FAULTS = (
     ),
     Fault(
         name="sequential-stopped-call-is-open",
-        says="The call whose tool an abort stops has no result; those after it have one.",
+        says="The call whose tool an abort stops has no result; the calls after it have results.",
         bug="D1",
         loop=_AGENT,
         target=f"{_AGENT}.act",
@@ -240,7 +240,7 @@ FAULTS = (
     ),
     Fault(
         name="sequential-second-message-lost",
-        says="Of several messages that wait in the queue only the first is sent.",
+        says="If several messages are queued, only the first is sent.",
         bug="B12",
         loop=_AGENT,
         target=f"{_AGENT}.__call__",

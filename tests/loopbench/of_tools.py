@@ -9,7 +9,7 @@ _PORT = "simloop.world.tools_port:ToolsPort"
 FAULTS = (
     Fault(
         name="policy-beats-the-tool-timeout",
-        says="The timeout of the policy holds also for a tool that has a longer one of its own.",
+        says="The timeout of the policy replaces the longer timeout of a tool.",
         target=f"{_PORT}.wait",
         replace="tool.timeout_ms or self._timeout_ms",
         by="self._timeout_ms or tool.timeout_ms",
@@ -27,7 +27,7 @@ FAULTS = (
     ),
     Fault(
         name="late-result-counts",
-        says="A tool that goes on after its timeout and returns is taken for one that succeeded.",
+        says="A tool that returns after its timeout counts as successful.",
         target=f"{_PORT}.wait",
         replace="if timeout.expired:",
         by="if timeout.expired and result is None:",
@@ -151,7 +151,7 @@ FAULTS = (
     ),
     Fault(
         name="one-result-ends-the-run",
-        says="A run ends when one result of a reply asks for it, and the others are never read.",
+        says="A run ends when one result of a reply requests it, instead of all results.",
         bug="D13",
         loop="pi@0.87.1",
         target=f"{_CALLS}.terminated",
@@ -168,7 +168,7 @@ FAULTS = (
     ),
     Fault(
         name="sequential-tool-runs-beside-others",
-        says="A batch runs one after the other only if all of its tools ask for it.",
+        says="A batch runs sequentially only if all of its tools are sequential.",
         target=f"{_CALLS}._is_parallel",
         replace="not any(",
         by="not all(",
@@ -186,7 +186,7 @@ FAULTS = (
     ),
     Fault(
         name="third-call-does-not-wait",
-        says="Of calls that start when called the third waits for the first only.",
+        says="Of three calls that start when called, the third waits only for the first.",
         loop="opencode",
         target=f"{_RUNNING}.spawn",
         replace="self.tasks[-1] if self.tasks",
@@ -255,7 +255,7 @@ FAULTS = (
     ),
     Fault(
         name="repeated-call-is-not-run",
-        says="A call with the name and arguments of one before it in the reply gets its result.",
+        says="A call that repeats an earlier call of the reply gets the result of that call.",
         bug="A8",
         target=f"{_CALLS}._read",
         replace="call = self._calls[index]",
@@ -274,7 +274,7 @@ FAULTS = (
     ),
     Fault(
         name="stopped-tools-are-not-waited-for",
-        says="A tool that an abort stops runs on beside the next run.",
+        says="A tool that an abort stops goes on during the next run.",
         bug="F5",
         target=f"{_RUNNING}.stop",
         replace="await asyncio.gather(*self.tasks, return_exceptions=True)",

@@ -8,7 +8,7 @@ _RETRY = "simloop.kernel.retry"
 FAULTS = (
     Fault(
         name="wait-of-an-earlier-failure",
-        says="A useless reply waits as long as the Retry-After of an earlier failure said.",
+        says="The wait after a useless reply is the Retry-After of an earlier failure.",
         bug="C3",
         target=f"{_HANDLERS}._call_model",
         replace="self._fault = None",
@@ -24,7 +24,7 @@ FAULTS = (
     ),
     Fault(
         name="first-delay-doubled",
-        says="The delays begin with the second one.",
+        says="The first delay is as long as the second should be.",
         bug="C3",
         target=f"{_RETRY}:ExponentialBackoff.delay_ns",
         replace="min(failures - 1, 64)",
@@ -72,7 +72,7 @@ FAULTS = (
     ),
     Fault(
         name="jitter-shortens-retry-after",
-        says="Jitter is taken off a Retry-After, too.",
+        says="Jitter shortens a Retry-After, too.",
         target=f"{_RETRY}:ExponentialBackoff.delay_ns",
         replace="return min(asked, self.max_retry_after_ms * _NS_PER_MS)",
         by="return int(min(asked, self.max_retry_after_ms * _NS_PER_MS)"
@@ -90,7 +90,7 @@ FAULTS = (
     ),
     Fault(
         name="jitter-adds",
-        says="Jitter lengthens the delay past its cap, where it may only shorten it.",
+        says="Jitter lengthens the delay, even past its cap, instead of shortening it.",
         target=f"{_RETRY}:ExponentialBackoff.delay_ns",
         replace="(1 - self.jitter * draw)",
         by="(1 + self.jitter * draw)",
@@ -120,7 +120,7 @@ FAULTS = (
     ),
     Fault(
         name="past-date-is-waited-for",
-        says="A Retry-After date that has passed is waited for as long as it is ago.",
+        says="After a Retry-After date in the past, the loop waits as long as the date is ago.",
         target=f"{_RETRY}:until_ns",
         replace="return wait_ns if wait_ns > 0 else None",
         by="return abs(wait_ns) or None",
@@ -155,7 +155,7 @@ FAULTS = (
     ),
     Fault(
         name="empty-quota-is-retried",
-        says="A 429 for want of money is retried like one for too many requests.",
+        says="A 429 for an exhausted quota is retried like one for too many requests.",
         bug="C7",
         target="simloop.kernel.errorclass:classify",
         replace="(status in (None, _OK) or coded in beats)",
@@ -172,7 +172,7 @@ FAULTS = (
     ),
     Fault(
         name="throttling-is-an-overflow",
-        says="A rate limit whose words speak of the context leads to a compaction.",
+        says="A rate limit whose message mentions the context leads to a compaction.",
         bug="C5",
         target="simloop.kernel.errorclass:classify",
         replace="if _THROTTLE.search(fault.message):",

@@ -31,7 +31,7 @@ _BROKEN = (
 
 
 class GaveUp(Exception):  # noqa: N818 - the end of a run, which need not be an error
-    """The run has reached a limit, or has got a reply that it cannot use."""
+    """The run has reached a limit, or has received a reply that it cannot use."""
 
 
 class Sequential:
@@ -61,7 +61,7 @@ class Sequential:
             self.messages += map(UserMessage, world.user.take())
 
     async def ask(self, world: World) -> Completion:
-        """Return the next reply that is of use."""
+        """Return the next useful reply."""
         while True:
             fault = None
             try:

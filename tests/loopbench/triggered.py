@@ -1,4 +1,4 @@
-"""How often generated worlds meet the circumstances of a fault, and how often it is then reported.
+"""The share of generated worlds with the circumstances of a fault, and with a report of it.
 
     python tests/loopbench/triggered.py [--worlds 1000] [--jobs 2] [NAME...]
 
