@@ -37,6 +37,7 @@ _ALWAYS = {
     ),
     "last-message-role": "a note at the step limit, or an unfinished reply, is the last message",
     "no-tools-for-incomplete-replies": "the loop runs the calls of a reply with any finish reason",
+    "broken-replies-end-runs": "the loop continues after some replies with such a finish reason",
     "newest-user-message-sent": (
         "the summary of a forced compaction replaces a prompt that is the only message"
     ),

@@ -126,6 +126,7 @@ class ReactOptions:
             ),
             (True, "no-tools-for-incomplete-replies", document),
             (True, "no-incomplete-replies-in-context", document),
+            (True, "broken-replies-end-runs", document),
             (True, "completed-after-a-reply", document),
             (True, "completed-after-a-complete-reply", document),
             (
@@ -154,7 +155,9 @@ class ReactLoop:
         self.max_rounds = self.options.max_rounds or (limits or Limits()).max_steps
         order = ToolOrder.PARALLEL if self.options.all_calls else ToolOrder.SEQUENTIAL
         self.policies = Policies(tool_execution=ToolExecution(order=order))
-        self.bounds: Mapping[str, Bound] = {"max_rounds": Bound("total_steps", self.max_rounds)}
+        self.bounds: Mapping[str, Bound] = {
+            "max_rounds": Bound("total_steps", self.max_rounds, of_turns=True)
+        }
         self._run_tools = (effects.RunTools(first_only=not self.options.all_calls),)
 
     @property

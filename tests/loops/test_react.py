@@ -214,7 +214,7 @@ def test_the_bound_on_rounds_is_an_option_else_max_steps(
     limits: Limits | None, options: dict[str, int], rounds: int
 ) -> None:
     loop = ReactLoop(limits, ReactOptions(**options))  # type: ignore[arg-type]
-    assert loop.bounds == {"max_rounds": Bound("total_steps", rounds)}
+    assert loop.bounds == {"max_rounds": Bound("total_steps", rounds, of_turns=True)}
     assert isinstance(play(*ROUND * rounds, limits=limits, **options)[0].state, states.Finished)
 
 

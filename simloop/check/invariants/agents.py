@@ -10,7 +10,7 @@ from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
 from simloop.check.invariants.waits import NS_PER_MS, asked_ns, wait_range
 from simloop.messages import Fault, FinishReason, Outcome
-from simloop.trace.entries import Ended, Prompt, Request
+from simloop.trace.entries import Ended, Prompt, Request, ToolResult
 from simloop.trace.facts import Facts, ReceivedReply
 from simloop.virtual.border import EPOCH_NS
 
@@ -240,6 +240,39 @@ def agent_uses_its_retries(subject: Subject) -> Watch:
                 return (
                     f"the run fails after {spent.errors} errors, of which the last can be retried; "
                     f"the agent declares max_error_count={spent.limits.max_error_count}"
+                )
+
+
+@invariant(
+    "An agent that declares limits does not fail after a reply whose tools have run, unless a "
+    "limit is reached.",
+    "BUGS.md E1, E6, E9",
+    sees=[Prompt, Request, ToolResult, Ended],
+    needs=[Need.AGENT, Need.LIMITS],
+)
+def agent_uses_its_steps(subject: Subject) -> Watch:
+    """Each run has the full limits, whatever the run before it has used."""
+    facts, spent, results = subject.facts, _Spent(subject), 0
+    while True:
+        entry = yield
+        kind = type(entry)
+        if kind is Prompt:
+            spent = _Spent(subject)
+        elif kind is ToolResult:
+            results += 1
+        elif kind is Request:
+            results = 0
+            if entry.purpose == "main":
+                spent.add(_before(facts), retried=not facts.added)
+        elif entry.outcome is Outcome.FAILED and facts.stop is None:
+            reply = facts.reply
+            spent.add(reply, retried=True)
+            if reply is None or spent.limit or reply.finish not in _ANSWERS:
+                continue
+            if 0 < len(reply.calls) <= results:
+                return (
+                    f"the run fails after {spent.steps} steps and {spent.errors} errors, and the "
+                    f"agent declares max_steps={spent.limits.max_steps}"
                 )
 
 

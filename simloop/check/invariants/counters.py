@@ -133,7 +133,7 @@ def every_attempt_counted(subject: Subject) -> Watch:
     bounds: Mapping[str, Bound] = course.machine.bounds
     errors = _counts_errors(course.machine)
     values = _values([name for limit, name in _COUNTED.items() if limit in bounds])
-    of_turns = any(bound.of_turns for bound in bounds.values())
+    of_turns = next((bound for bound in bounds.values() if bound.of_turns), None)
     while True:
         entry = yield
         before, run = course.before, course.run
@@ -147,9 +147,9 @@ def every_attempt_counted(subject: Subject) -> Watch:
             elif cost > 0 and type(run.state) is not Finished:
                 return f"{NAMES[type(entry.signal)]} increases the errors, and no retry follows"
         counters = entry.counters
-        if of_turns:
+        if of_turns is not None:
             steps, turn = run.total_steps - before.total_steps, type(entry.signal) in _TURNS
-            if steps != turn and before.total_steps < bounds["max_steps"].at:
+            if steps != turn and before.total_steps < of_turns.at:
                 return f"{NAMES[type(entry.signal)]} increases the steps by {steps}"
         elif values(run) != values(counters):
             if "max_steps" in bounds and run.total_steps != counters.total_steps:

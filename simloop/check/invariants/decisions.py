@@ -49,6 +49,29 @@ def answers_complete_runs(subject: Subject, entry: Any) -> str:
 
 
 @invariant(
+    "A reply that the content filter stops, or that ends with an error, ends the run as a failure.",
+    "BUGS.md D12, E8",
+    sees=[signals.StepClosed],
+    needs=[Need.MACHINE],
+)
+def broken_replies_end_runs(subject: Subject, _: Any) -> str:
+    """Also one with calls, and also if a message is queued."""
+    course = course_of(subject)
+    reply = _closed(course)
+    if reply is None or reply.finish not in _BROKEN or course.run is None:
+        return ""
+    state = course.run.state
+    if type(state) is not Finished:
+        return f"the run goes on after a reply that ended with {reply.finish}"
+    if state.outcome is Outcome.COMPLETED:
+        return f"the run is completed after a reply that ended with {reply.finish}"
+    return ""
+
+
+_BROKEN = (FinishReason.CONTENT_FILTER, FinishReason.ERROR)
+
+
+@invariant(
     "After a complete answer, no request is sent before the user sends a message.",
     "BUGS.md A3, B13",
     sees=[Prompt, Queued, signals.StepClosed, Request],

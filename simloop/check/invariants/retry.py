@@ -15,6 +15,7 @@ from simloop.check.invariants.subject import Subject
 from simloop.check.invariants.waits import asked_ns, wait_range
 from simloop.kernel import effects, signals
 from simloop.kernel.errorclass import ErrorClass
+from simloop.kernel.machine import Feature
 from simloop.kernel.retry import ExponentialBackoff, RetryPolicy, StatusRetry
 from simloop.kernel.states import ClosingStep, Finished
 from simloop.messages import Counters, Fault, FinishReason, Outcome
@@ -230,15 +231,24 @@ _LIMITED = (ErrorClass.RATE_LIMIT, ErrorClass.QUOTA, ErrorClass.OVERFLOW)
 _DOWN = (ErrorClass.SERVER, ErrorClass.QUOTA, ErrorClass.OVERFLOW)
 _BUSY = (ErrorClass.OVERLOADED, ErrorClass.QUOTA, ErrorClass.OVERFLOW)
 _DENIED = (ErrorClass.AUTH, ErrorClass.QUOTA, ErrorClass.OVERFLOW)
+_LATE = (ErrorClass.TIMEOUT, ErrorClass.QUOTA, ErrorClass.OVERFLOW)
+_UNREACHED = (ErrorClass.CONNECTION, ErrorClass.QUOTA, ErrorClass.OVERFLOW)
+_REFUSED = (ErrorClass.BAD_REQUEST, ErrorClass.QUOTA, ErrorClass.OVERFLOW)
 _BY_STATUS = {
     400: (ErrorClass.BAD_REQUEST, ErrorClass.QUOTA, ErrorClass.OVERFLOW, ErrorClass.RATE_LIMIT),
     401: _DENIED,
+    402: (ErrorClass.QUOTA, ErrorClass.OVERFLOW),
     403: _DENIED,
-    404: (ErrorClass.BAD_REQUEST, ErrorClass.QUOTA, ErrorClass.OVERFLOW),
+    404: _REFUSED,
+    408: _LATE,
+    413: (*_REFUSED, ErrorClass.RATE_LIMIT),
+    418: _REFUSED,
     429: _LIMITED,
     500: _DOWN,
     502: _DOWN,
     503: _BUSY,
+    504: _LATE,
+    520: _UNREACHED,
     529: _BUSY,
 }
 """The classes that a failure with this status may have."""
@@ -271,6 +281,25 @@ def only_retryable_failures_retried(subject: Subject, entry: Any) -> str:
         reply = getattr(course.before.state, "reply", None)
         if reply is not None and reply.text and reply.finish is FinishReason.STOP:
             return "a call is retried after a reply with text and a normal end"
+    return ""
+
+
+@invariant(
+    "A run that ends because its model call was aborted has the outcome aborted.",
+    "BUGS.md C9, E8",
+    sees=[signals.ModelFailed],
+    needs=[Need.MACHINE],
+)
+def aborted_calls_abort_runs(subject: Subject, entry: Any) -> str:
+    """An abort is no failure, whoever asked for it: the user, the provider or its SDK."""
+    course = course_of(subject)
+    if entry.signal.error is not ErrorClass.ABORTED or course.run is None:
+        return ""
+    if Feature.ABORT in course.machine.unsupported:
+        return ""
+    state = course.run.state
+    if type(state) is Finished and state.outcome in (Outcome.FAILED, Outcome.COMPLETED):
+        return f"a run whose model call was aborted ends as {state.outcome}"
     return ""
 
 

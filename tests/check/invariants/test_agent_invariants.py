@@ -7,6 +7,7 @@ from simloop.check.invariants.agents import (
     agent_respects_its_limits,
     agent_stops_without_progress,
     agent_uses_its_retries,
+    agent_uses_its_steps,
     no_failure_after_an_answer,
     no_retry_of_permanent_failure,
     repeated_retries_wait,
@@ -84,6 +85,26 @@ DECLARED: list[tuple[Invariant, Recording, str]] = [
         failing(2, 1).failed().ended(FAILED).prompt().request([GO]).failed().ended(FAILED),
         "after 1 errors",
     ),
+    (
+        agent_uses_its_steps,
+        asked().replied("", "a").started("a").result("a").ended(FAILED),
+        "after 1 steps and 0 errors, and the agent declares max_steps=2",
+    ),
+    (
+        agent_uses_its_steps,
+        looking(1)
+        .replied("", "a")
+        .started("a")
+        .result("a")
+        .ended(FAILED)
+        .prompt()
+        .request([GO])
+        .replied("", "b")
+        .started("b")
+        .result("b")
+        .ended(FAILED),
+        "after 1 steps and 0 errors",
+    ),
 ]
 
 
@@ -139,6 +160,8 @@ GOOD = [
     asked().text("Half").finish(FinishReason.LENGTH).ended(FAILED),
     asked().finish().request([GO, UserMessage("And?")]).replied("Done.").ended(text="Done."),
     failing(1, 1).failed().after(2).request([GO]).failed().ended(FAILED),
+    looking(1).replied("", "a").started("a").result("a").ended(FAILED),
+    asked().replied("", "a").started("a").ended(FAILED),
 ]
 
 

@@ -9,6 +9,7 @@ from simloop import Scenario
 HANDLERS = "engine.handlers:EffectHandlers"
 LOOP = "loops.reference:ReferenceLoop"
 PI = "loops.pi:PiLoop"
+REACT = "loops.react:ReactLoop"
 OPENCODE = "loops.opencode:OpencodeLoop"
 READS = "engine.model_calls:ModelCalls"
 SLOW = {"say": "Done.", "pace": {"first_part": "9s"}}
@@ -25,6 +26,35 @@ CASES = [
             "self._exceeded(run) or self._finish(run, Outcome.COMPLETED)",
         ),
         scenario(DONE, limits={"max_steps": 1}),
+    ),
+    (
+        "broken-replies-end-runs",
+        part(f"{PI}._follow", "if reply.finish in _BREAKS_OFF:", "if False:"),
+        scenario({"call": {"look": {}}, "finish": "content_filter"}, DONE, loop="pi"),
+    ),
+    (
+        "broken-replies-end-runs",
+        part(f"{PI}._follow", "_BREAKS_OFF[reply.finish])", "Outcome.COMPLETED)"),
+        scenario({"say": "Half.", "finish": "error"}, loop="pi"),
+    ),
+    (
+        "aborted-calls-abort-runs",
+        part(f"{PI}.advance", "aborted = error is ErrorClass.ABORTED", "aborted = False"),
+        scenario({"error": {"message": "stopped", "code": "aborted"}}, loop="pi"),
+    ),
+    (
+        "every-attempt-counted",
+        part(f"{REACT}._take_reply", "run.total_steps + 1", "run.total_steps + signal.steps"),
+        scenario({"call": {"look": {}}, "steps": 5}, DONE, loop="react"),
+    ),
+    (
+        "failure-class-matches-policy",
+        part(
+            "kernel.errorclass:class_of_status",
+            "_BY_STATUS.get(status)",
+            "None if status == 408 else _BY_STATUS.get(status)",
+        ),
+        scenario({"http": {"status": 408}}, DONE),
     ),
     (
         "no-request-after-an-answer",

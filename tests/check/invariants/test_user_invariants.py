@@ -4,6 +4,7 @@ from recording import Recording, said
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.user import (
     conversation_kept_between_prompts,
+    messages_follow_earlier_replies,
     queued_messages_delivered,
     queued_messages_in_order,
 )
@@ -37,6 +38,11 @@ BAD: list[tuple[Invariant, Recording, str]] = [
         queued_messages_in_order,
         queued().ended().prompt("Two?").request([GO, YES, TWO]),
         "'Two?' is delivered before 'One?'",
+    ),
+    (
+        messages_follow_earlier_replies,
+        queued().request([GO, ONE, TWO, YES]),
+        "request 2 has 'One?' before an earlier reply",
     ),
     (
         queued_messages_delivered,
