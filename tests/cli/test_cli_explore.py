@@ -3,13 +3,11 @@ import subprocess
 import sysconfig
 from pathlib import Path
 
-import click.testing
 import pytest
 from click.testing import CliRunner, Result
 from exploring import SMALL, explore, explore_json
 
-from simloop.cli import explore as exploring
-from simloop.cli import main, progress
+from simloop.cli import main
 from simloop.cli.proof_text import file_stem
 from simloop.kernel.states import Finished
 from simloop.messages import Outcome
@@ -377,43 +375,3 @@ def test_a_loop_of_the_current_folder_is_found(
 def test_a_limit_of_a_machines_own_is_made_fit_for_a_file_name() -> None:
     assert file_stem(Finished(Outcome.COMPLETED, "../../x\x1b[31m\n")) == "completed-x-31m"
     assert file_stem(Finished(Outcome.MAX_STEPS, "max_steps")) == "max-steps-max-steps"
-
-
-# How far it has come
-
-
-def test_how_far_it_has_come_is_shown_on_a_terminal_and_wiped(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(progress, "PATIENCE_S", 0.0)
-    monkeypatch.setattr(progress, "_BETWEEN_S", 0.0)
-    assert "visited" not in explore("--loop", "react", *SMALL).stderr
-    monkeypatch.setattr(click.testing._NamedTextIOWrapper, "isatty", lambda _: True)
-    shown = explore("--loop", "react", *SMALL).stderr
-    assert re.search(r"\d+ states visited, 0 of \d+ rules checked", shown)
-    assert shown.split("\r")[-1] == ""
-
-
-@pytest.mark.parametrize(
-    ("limits", "words"),
-    [
-        (("--max-steps", "5000"), ("--max-steps 5000: ", "lower it to about 1141")),
-        (("--max-errors", "400"), ("--max-errors 400: ", "lower it to about")),
-        (("--max-steps", "900", "--max-compactions", "900"), ("--max-compactions 900: ",)),
-    ],
-)
-def test_limits_that_are_too_high_are_refused_before_anything_is_explored(
-    limits: tuple[str, ...], words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(exploring, "prove", None)
-    result = explore(*limits)
-    assert result.exit_code == 2
-    assert "no more than 1,000,000 are visited" in result.stderr
-    for word in words:
-        assert word in result.stderr
-
-
-@pytest.mark.slow
-def test_high_limits_that_a_loop_does_not_heed_are_explored() -> None:
-    assert explore("--loop", "pi", "--max-steps", "5000").exit_code == 1
-    assert explore("--loop", "react", "--max-steps", "120").exit_code == 0
