@@ -7,13 +7,11 @@ by what it expects, by its transcript, or because the run ends in no result at a
 
 import asyncio
 import dataclasses
-import inspect
 import re
-import textwrap
-from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import pytest
+from breaking import Break, edit, edited, swap
 from test_bundled import unpaired
 
 from simloop.engine import compaction
@@ -40,43 +38,17 @@ from simloop.world.fake_model import ScriptedFailure
 from simloop.world.tools_port import ToolsPort
 from simloop.world.user_port import UserPort
 
-Break = Callable[[pytest.MonkeyPatch], None]
-
 # A loop without a mend may run for ever; no scenario that is named here needs half as many.
 MAX_TRANSITIONS = 500
 NEVER = re.compile(r"(?!)")
 
 
 class Mend(NamedTuple):
-    """What was mended, the scenarios that must fail without it, and what takes it away."""
+    """A mend, the scenarios that must fail without it, and the breaks that remove it."""
 
     name: str
     scenarios: str
     breaks: tuple[Break, ...]
-
-
-def swap(owner: Any, name: str, value: Any) -> Break:
-    """Put another value in the place of a table or a method."""
-    return lambda patch: patch.setattr(owner, name, value)
-
-
-def edit(owner: Any, name: str, *changes: str) -> Break:
-    """Put other texts in the place of some that stand once in a function's source: old, new ..."""
-    return lambda patch: patch.setattr(owner, name, edited(getattr(owner, name), *changes))
-
-
-def edited(function: Any, *changes: str) -> Any:
-    source = textwrap.dedent(inspect.getsource(function))
-    for old, new in batched(changes):
-        assert source.count(old) == 1, f"`{old}` stands {source.count(old)} times in:\n{source}"
-        source = source.replace(old, new)
-    made: dict[str, Any] = {}
-    exec(source, function.__globals__, made)
-    return made[function.__name__]
-
-
-def batched(changes: Sequence[str]) -> Iterator[tuple[str, str]]:
-    return zip(changes[::2], changes[1::2], strict=True)
 
 
 def without(option: str) -> Break:
