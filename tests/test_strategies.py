@@ -2,7 +2,7 @@ from random import Random
 from typing import Any, ClassVar
 
 import pytest
-from hypothesis import HealthCheck, find, given, settings
+from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 
 import simloop
@@ -93,6 +93,11 @@ def test_a_conversation_has_several_prompts(scenario: Scenario) -> None:
     assert scenario.then
 
 
+# Shrinking takes most of the time of a search, and a failure that is stored ends the next search at
+# its first example: `test_a_fault_shrinks_alone` shrinks, these look for a failure from scratch.
+SEARCH = settings(phases=[Phase.generate], database=None)
+
+
 async def spins(prompt: str, world: World) -> str:
     """An agent that asks again, without a wait, until a call succeeds."""
     while True:
@@ -103,7 +108,7 @@ async def spins(prompt: str, world: World) -> str:
 
 
 def test_a_faulty_agent_is_found_with_a_scenario_that_shows_it() -> None:
-    @settings(max_examples=300, suppress_health_check=list(HealthCheck))
+    @settings(SEARCH, max_examples=300, suppress_health_check=list(HealthCheck))
     @given(sim.scenarios(spins))
     def keeps_every_invariant(scenario: Scenario) -> None:
         sim.check(scenario, loop=spins)
@@ -147,6 +152,6 @@ class SpinningMachine(sim.LoopStateMachine):
 
 
 def test_a_state_machine_finds_a_faulty_agent() -> None:
-    SpinningMachine.TestCase.settings = settings(max_examples=200, stateful_step_count=8)
+    SpinningMachine.TestCase.settings = settings(SEARCH, max_examples=200, stateful_step_count=8)
     with pytest.raises(SimloopError):
         SpinningMachine.TestCase("runTest").runTest()
