@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from catalogue import catalogue_text, escaped
+from incases import in_cases
 from pydantic import BaseModel
 
 from simloop.kernel.limits import Limits
@@ -233,7 +234,7 @@ KEYS_WITHOUT_A_SCENARIO = {
 }
 
 
-@pytest.mark.parametrize("key", KEYS, ids=".".join)
+@in_cases(KEYS, ".".join)
 def test_every_key_is_used_by_a_scenario_or_has_a_reason_against(key: tuple[str, str]) -> None:
     assert (key in USED) != (key in KEYS_WITHOUT_A_SCENARIO)
 

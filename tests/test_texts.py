@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from incases import in_cases
 
 import simloop
 from simloop.cli import VERBS, main
@@ -16,7 +17,7 @@ from simloop.scenario.catalog import bundled_folder
 from simloop.scenario.designs import names
 
 PACKAGE = Path(simloop.__file__).parent
-MODULES = list(PACKAGE.rglob("*.py"))
+MODULES = sorted(PACKAGE.rglob("*.py"))
 # Documents, invariants and rows of a catalogue that only developers have.
 CITES = re.compile(r"\b[Dd]ocuments? 0\d\d|\b00\d section|\bI\d{1,2}\b|\bbugs? [A-F]\d")
 # Notes and commits that only developers of simloop had. A docstring may name a document, because
@@ -28,21 +29,20 @@ WITH_BODY = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 def texts(source: str) -> Iterator[str]:
     """The text constants of a module that are not docstrings."""
-    tree = ast.parse(source)
-    bodies = [node.body for node in ast.walk(tree) if isinstance(node, WITH_BODY)]
+    nodes = list(ast.walk(ast.parse(source)))
+    bodies = [node.body for node in nodes if isinstance(node, WITH_BODY)]
     docstrings = {id(s.value) for body in bodies for s in body if isinstance(s, ast.Expr)}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Constant) and id(node) not in docstrings:
             yield str(node.value)
 
 
-@pytest.mark.parametrize(
-    "path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: path.relative_to(PACKAGE).as_posix()
-)
+@in_cases(MODULES)
 def test_no_message_cites_what_does_not_ship(path: Path) -> None:
     assert [text for text in texts(path.read_text("utf-8")) if CITES.search(text)] == []
 
 
+@pytest.mark.slow
 def test_no_page_and_no_source_cites_a_note_that_does_not_ship() -> None:
     files = sorted([*MODULES, *PACKAGE.rglob("*.md"), *bundled_folder().rglob("*.*")])
     assert [path for path in files if NOTES.search(path.read_text("utf-8"))] == []

@@ -3,6 +3,7 @@
 from collections import Counter
 
 import pytest
+from incases import in_cases
 from pacing import MS
 from situations import PLACES, SITUATIONS, by_the_user, by_the_wall_clock, stopped_in
 from stopping import (
@@ -23,7 +24,7 @@ from simloop.messages import Request, ToolMessage
 from simloop.runs.simulation import Simulation
 from simloop.trace import entries
 
-everywhere = pytest.mark.parametrize("situation", SITUATIONS)
+everywhere = in_cases(SITUATIONS)
 
 
 @everywhere

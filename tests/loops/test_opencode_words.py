@@ -7,6 +7,7 @@ packages opencode-linux-x64 1.1.11, 1.2.27 and 1.18.33. 1.1.11 has no such words
 import json
 
 import pytest
+from incases import in_cases
 from msgspec import UNSET
 
 from simloop.kernel.errorclass import ErrorClass
@@ -257,22 +258,22 @@ def overflows(message: str) -> list[bool]:
     return [goes(version, Fault(message, status=401)) == "compact" for version in VERSIONS]
 
 
-@pytest.mark.parametrize("message", OVERFLOW_SINCE_1_2_27)
+@in_cases(OVERFLOW_SINCE_1_2_27)
 def test_since_1_2_27_these_words_are_an_overflow(message: str) -> None:
     assert overflows(message) == [False, True, True]
 
 
-@pytest.mark.parametrize("message", OVERFLOW_IN_1_2_27_ALONE)
+@in_cases(OVERFLOW_IN_1_2_27_ALONE)
 def test_in_1_2_27_these_words_are_an_overflow_and_in_1_18_33_a_rate_limit(message: str) -> None:
     assert overflows(message) == [False, True, False]
 
 
-@pytest.mark.parametrize("message", OVERFLOW_IN_1_18_33_ALONE)
+@in_cases(OVERFLOW_IN_1_18_33_ALONE)
 def test_only_in_1_18_33_these_words_are_an_overflow(message: str) -> None:
     assert overflows(message) == [False, False, True]
 
 
-@pytest.mark.parametrize("message", NO_OVERFLOW)
+@in_cases(NO_OVERFLOW)
 def test_in_no_version_these_words_are_an_overflow(message: str) -> None:
     assert overflows(message) == [False, False, False]
 
@@ -283,7 +284,7 @@ def test_the_words_of_an_overflow_beat_the_status_and_the_code(status: int) -> N
     assert [goes(version, fault) for version in ("1.2.27", "1.18.33")] == ["compact", "compact"]
 
 
-@pytest.mark.parametrize("message", [*OVERFLOW_SINCE_1_2_27, *OVERFLOW_IN_1_18_33_ALONE])
+@in_cases([*OVERFLOW_SINCE_1_2_27, *OVERFLOW_IN_1_18_33_ALONE])
 def test_in_an_error_frame_the_words_of_an_overflow_are_none(message: str) -> None:
     assert "compact" not in [goes(version, Fault(message)) for version in VERSIONS]
 
@@ -295,35 +296,34 @@ def tries_again(message: str) -> tuple[bool, bool]:
     return answer, frame
 
 
-@pytest.mark.parametrize("message", MAY_PASS)
+@in_cases(MAY_PASS)
 def test_1_18_33_tries_again_after_these_words(message: str) -> None:
     assert tries_again(message) == (True, True)
 
 
-@pytest.mark.parametrize("message", MAY_PASS_IN_AN_ANSWER)
+@in_cases(MAY_PASS_IN_AN_ANSWER)
 def test_1_18_33_tries_again_after_these_words_of_an_answer_and_not_of_a_frame(
     message: str,
 ) -> None:
     assert tries_again(message) == (True, False)
 
 
-@pytest.mark.parametrize("message", MAY_PASS_IN_A_FRAME)
+@in_cases(MAY_PASS_IN_A_FRAME)
 def test_1_18_33_tries_again_after_these_words_of_a_frame_and_not_of_an_answer(
     message: str,
 ) -> None:
     assert tries_again(message) == (False, True)
 
 
-@pytest.mark.parametrize("message", NEVER_PASSES)
+@in_cases(NEVER_PASSES)
 def test_1_18_33_gives_up_after_these_words(message: str) -> None:
     assert tries_again(message) == (False, False)
 
 
-@pytest.mark.parametrize("message", [*MAY_PASS, *MAY_PASS_IN_AN_ANSWER, *MAY_PASS_IN_A_FRAME])
-@pytest.mark.parametrize("status", [401, UNSET])
-def test_up_to_1_2_27_no_words_make_a_version_try_again(message: str, status: int) -> None:
-    fault = Fault(message, status=status)
-    assert [goes(version, fault) for version in ("1.1.11", "1.2.27")] == ["fail", "fail"]
+@in_cases([*MAY_PASS, *MAY_PASS_IN_AN_ANSWER, *MAY_PASS_IN_A_FRAME])
+def test_up_to_1_2_27_no_words_make_a_version_try_again(message: str) -> None:
+    for fault in (Fault(message, status=401), Fault(message, status=UNSET)):
+        assert [goes(version, fault) for version in ("1.1.11", "1.2.27")] == ["fail", "fail"]
 
 
 def test_the_code_of_an_answer_is_searched_inside_its_body() -> None:

@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from incases import in_cases
 
 from simloop.errors import ScenarioError
 from simloop.scenario.catalog import bundled_names, find_bundled
@@ -76,7 +77,7 @@ def written(scenario: Scenario) -> Scenario:
     return parse_scenario(scenario_text(scenario))
 
 
-@pytest.mark.parametrize("name", bundled_names())
+@in_cases(bundled_names())
 def test_each_bundled_scenario_is_read_as_it_was_written(name: str) -> None:
     scenario = load_scenario(find_bundled(name))
     assert written(scenario) == scenario

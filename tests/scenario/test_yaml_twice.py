@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from incases import in_cases
 
 from simloop.errors import ScenarioError
 from simloop.scenario import yaml
@@ -32,7 +33,7 @@ def outcome(read: Callable[[str, str], Document], text: str) -> Document | str:
         return str(refusal)
 
 
-@pytest.mark.parametrize("listed", list(bundled()), ids=lambda listed: listed.name)
+@in_cases(bundled(), lambda listed: listed.name)
 def test_a_bundled_scenario_is_read_alike(listed: Listed) -> None:
     text = Path(listed.path).read_text("utf-8")
     assert read_yaml(text, "a.yaml") == slowly(text, "a.yaml")
@@ -43,6 +44,7 @@ def test_any_text_is_read_alike_or_refused_alike(text: str) -> None:
     assert outcome(read_yaml, text) == outcome(slowly, text)
 
 
+@pytest.mark.slow
 def test_most_bundled_scenarios_are_read_fast() -> None:
     texts = [listed.path.read_text("utf-8") for listed in bundled()]
     fast = [text for text in texts if yaml._read_fast(text, "a.yaml") is not None]

@@ -3,7 +3,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import msgspec
-import pytest
+from incases import in_cases
 
 from simloop.errors import CheckFailed
 from simloop.kernel.errorclass import ErrorClass
@@ -65,7 +65,7 @@ def heard(record: list[AnyEntry]) -> list[Request]:
 
 
 # The views of a trace that was read are the same, because its entries are: see test_bundled.py.
-@pytest.mark.parametrize("path", PATHS, ids=name_of)
+@in_cases(PATHS, name_of)
 def test_the_requests_are_those_that_the_model_got(path: Path) -> None:
     simulation = Simulation(load_scenario(path))
     witness = witness_of(simulation)

@@ -1,0 +1,36 @@
+import pytest
+from incases import in_cases
+
+
+def checked(failing: set[int]) -> list[int]:
+    seen = []
+
+    @in_cases(range(5), "case-{}".format)
+    def test(case: int) -> None:
+        seen.append(case)
+        assert case not in failing
+
+    test()
+    return seen
+
+
+def test_every_case_is_checked() -> None:
+    assert checked(set()) == [0, 1, 2, 3, 4]
+
+
+def test_the_case_that_fails_is_named() -> None:
+    with pytest.raises(AssertionError) as raised:
+        checked({3})
+    assert raised.value.__notes__ == ["in the case of case-3"]
+
+
+def test_all_cases_that_fail_are_named() -> None:
+    with pytest.raises(ExceptionGroup, match="2 cases fail") as raised:
+        checked({0, 3})
+    notes = [error.__notes__ for error in raised.value.exceptions]
+    assert notes == [["in the case of case-0"], ["in the case of case-3"]]
+
+
+def test_no_case_is_an_error() -> None:
+    with pytest.raises(AssertionError):
+        in_cases([])
