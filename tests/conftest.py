@@ -1,3 +1,4 @@
+import gc
 import os
 import re
 import signal
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped] # it has no types
 
 import simloop
 
@@ -26,10 +28,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 TOP = Path(__file__).resolve().parent.parent
 
-# When pytester has run a session in this process it forgets the modules that were imported first
-# there, and classes of the same name from before and after would not be the same.
-LOADED = [getattr(simloop, name) for name in dir(simloop)]
-
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Refuse the name of a test that holds an address: it is another in each process."""
@@ -38,9 +36,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         raise pytest.UsageError(f"give these cases `ids` without addresses: {wrong}")
 
 
+def pytest_collection_finish() -> None:
+    """Keep the collector from going through thousands of tests, which live as long as it does.
+
+    It collects whatever there is at the end of each session of pytester, and in tests of leaks.
+    """
+    gc.freeze()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """Give the tests of a file to one worker, so that it alone builds what they share."""
+    return LoadFileScheduling(config, log) if config.getoption("dist") == "load" else None
+
+
 @pytest.fixture
 def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
     """Somebody's project: its pytest is strict, and takes warnings for errors."""
+    # When pytester has run a session in this process it forgets the modules that were imported
+    # first there, and classes of the same name from before and after would not be the same.
+    for name in dir(simloop):
+        getattr(simloop, name)
     # What a CI service and xdist tell the pytest that runs this, and not the one in the project.
     for name in ("CI", "BUILD_NUMBER", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
         monkeypatch.delenv(name, raising=False)
