@@ -230,6 +230,7 @@ def test_an_update_keeps_what_the_session_had_no_chance_to_ask_for(
     assert kept(project) == RECORDED
 
 
+@pytest.mark.slow
 def test_without_the_guard_an_update_deletes_them(project: pytest.Pytester) -> None:
     """When this fails syrupy has mended it, and the guard can go."""
     project.makepyfile(test_0="syntax error")

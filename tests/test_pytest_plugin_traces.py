@@ -212,6 +212,7 @@ def test_a_session_that_runs_no_scenario_imports_nothing(project: pytest.Pyteste
     result.assert_outcomes(passed=1, deselected=1)
 
 
+@pytest.mark.slow
 def test_the_plugin_can_be_turned_off(project: pytest.Pytester) -> None:
     write(project, wrong=WRONG)
     project.makepyfile("import sys\ndef test_it(): assert 'simloop' not in sys.modules")

@@ -29,6 +29,7 @@ def commands(text: str) -> list[str]:
     return [*lines, *(code for code in inline if code.startswith("simloop "))]
 
 
+@pytest.mark.slow
 def test_the_python_blocks_run_in_pytest(project: pytest.Pytester) -> None:
     python = [block for block in blocks("python") if not block.startswith(FAILING_TEST)]
     project.makepyfile(**{f"test_{number}": block for number, block in enumerate(python)})

@@ -48,6 +48,7 @@ def test_a_loop_that_keeps_the_rules_ends_with_0() -> None:
     assert "no failures" in result.stdout
 
 
+@pytest.mark.slow
 def test_a_failure_is_written_as_a_scenario_that_fails(agent: str, tmp_path: Path) -> None:
     result = fuzz("--runs", "200", "--loop", agent, "--out", str(tmp_path / "found"))
     assert result.exit_code == 1, result.output
@@ -68,6 +69,7 @@ def test_equal_seeds_give_equal_reports_but_for_the_times(agent: str) -> None:
     assert timeless(fuzz("--runs", "150", "--seed", "8", "--loop", agent).stdout) != reports[0]
 
 
+@pytest.mark.slow
 def test_the_report_can_be_json(agent: str) -> None:
     result = fuzz("--runs", "100", "--loop", agent, "--format", "json")
     report = json.loads(result.stdout)

@@ -44,6 +44,7 @@ class Retries:
                 continue
 
 
+@pytest.mark.slow
 def test_a_faulty_machine_is_found_by_the_name_of_the_invariant() -> None:
     search = Search(CountsNoFailure, seed=1)
     assert "every-attempt-counted" in {found.name for found in search.run(runs=RUNS)}

@@ -40,6 +40,7 @@ def test_a_run_that_depends_on_no_hash_is_the_same_elsewhere() -> None:
     assert twin.finish() is None
 
 
+@pytest.mark.slow
 def test_a_run_that_depends_on_a_hash_differs_elsewhere(hashing: str) -> None:
     twin = Twin(hashing)
     assert twin.send(WORLD, record(WORLD, hashing)) is None
