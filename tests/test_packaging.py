@@ -45,7 +45,11 @@ def python(installed: Path, *arguments: str, cwd: Path) -> str:
 
 @pytest.mark.slow
 def test_the_wheel_holds_every_module_and_nothing_else_of_python(contents: set[str]) -> None:
-    modules = {path.relative_to(TOP).as_posix() for path in (TOP / "simloop").rglob("*.py")}
+    modules = {
+        path.relative_to(folder).as_posix()
+        for folder, package in ((TOP, "simloop"), (TOP / "tui", "simloop_tui"))
+        for path in (folder / package).rglob("*.py")
+    }
     assert {name for name in contents if name.endswith(".py")} == modules
 
 
@@ -70,8 +74,15 @@ def test_the_wheel_tells_type_checkers_that_it_is_typed(contents: set[str]) -> N
 
 
 @pytest.mark.slow
-def test_the_wheel_puts_nothing_outside_its_package(contents: set[str]) -> None:
-    assert {name.partition("/")[0] for name in contents} == {"simloop"}
+def test_the_wheel_puts_nothing_outside_its_packages(contents: set[str]) -> None:
+    assert {name.partition("/")[0] for name in contents} == {"simloop", "simloop_tui"}
+
+
+@pytest.mark.slow
+def test_the_wheel_holds_the_styles_of_the_replayer(contents: set[str]) -> None:
+    styles = {path.relative_to(TOP / "tui").as_posix() for path in TOP.glob("tui/*/styles/*")}
+    assert styles
+    assert styles <= contents
 
 
 @pytest.mark.slow

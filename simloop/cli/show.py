@@ -49,7 +49,7 @@ VIEWS = (
 def command(
     trace: Path, names: str | None, at: str | None, views: tuple[str, ...], loop: str | None
 ) -> None:
-    """Show a recorded trace as a timeline, or the facts at one of its entries.
+    """Show a recorded trace as a timeline, or the facts at an entry.
 
     TRACE is a file that `simloop record` or `simloop run --trace` has written. A truncated trace
     is shown up to its end. `--loop` names a loop that does not come with simloop, whose limits and

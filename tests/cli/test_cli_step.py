@@ -1,0 +1,30 @@
+"""`simloop step` says what keeps it from starting, before it touches the terminal."""
+
+import click.testing
+import pytest
+from click.testing import CliRunner
+
+from simloop.cli import main
+
+
+@pytest.mark.parametrize(
+    ("named", "instead"),
+    [
+        ("a b.jsonl", "simloop show 'a b.jsonl' --at 0"),
+        ("quickstart", "simloop run quickstart --trace run.jsonl && simloop show run.jsonl --at 0"),
+    ],
+)
+def test_without_a_terminal_it_names_the_command_to_use(named: str, instead: str) -> None:
+    result = CliRunner().invoke(main, ["step", named])
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr == f"the replayer needs a terminal (use: {instead})\n"
+
+
+def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(click.testing._NamedTextIOWrapper, "isatty", lambda _: True)
+    monkeypatch.setattr("simloop.cli.step.find_spec", lambda _: None)
+    result = CliRunner().invoke(main, ["step", "quickstart"])
+    assert result.exit_code == 2
+    assert "the replayer needs textual (pip install 'agent-simloop[tui]')" in result.stderr
+    assert result.stdout == ""

@@ -1,0 +1,91 @@
+"""Driving the replayer without a terminal: keys and clicks in, pictures and texts out."""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from textual.pilot import Pilot
+
+from simloop.cursor.recorded_run import RecordedRun
+from simloop.trace.codec import read_trace
+from simloop_tui.app import StepApp
+from simloop_tui.screens.replay import ReplayScreen
+from simloop_tui.widgets.facts import FactsPane
+
+TRACES = Path(__file__).parents[2] / "scenarios" / "__snapshots__"
+_FONTS = re.compile(r"@font-face\s*\{.*?\}\s*", re.DOTALL)
+_COMMENT = re.compile(r"<!--.*?-->\s*", re.DOTALL)
+_FAMILY = re.compile(r"font-family:[^;]*;")
+
+
+def recorded(name: str = "start.quickstart") -> RecordedRun:
+    return RecordedRun.of_trace(read_trace(TRACES / f"{name}.trace.jsonl"))
+
+
+class Picture(NamedTuple):
+    svg: str
+    text: str
+
+
+class Driven:
+    """The application under a pilot."""
+
+    def __init__(self, pilot: Pilot[Any]) -> None:
+        self.pilot = pilot
+
+    @property
+    def screen(self) -> ReplayScreen:
+        screen = self.pilot.app.screen
+        assert isinstance(screen, ReplayScreen)
+        return screen
+
+    @property
+    def place(self) -> int:
+        return self.screen.session.place
+
+    async def press(self, *keys: str) -> None:
+        await self.pilot.press(*keys)
+
+    def lines(self) -> list[str]:
+        """The screen as it is painted."""
+        strips = self.pilot.app.screen._compositor.render_strips()
+        return [strip.text.rstrip() for strip in strips]
+
+    def pane(self, name: str) -> list[str]:
+        return [str(row) for row in self.screen.query_one(f"#{name}", FactsPane)._rows]
+
+    async def click_on(self, text: str) -> None:
+        """Click on the first place of the screen that shows `text`."""
+        for y, line in enumerate(self.lines()):
+            if text in line:
+                await self.pilot.click(offset=(line.index(text), y))
+                await self.pilot.pause()
+                return
+        raise AssertionError(f"{text!r} is not on the screen: {self.lines()}")
+
+    def picture(self) -> Picture:
+        return Picture(
+            plain_svg(self.pilot.app.export_screenshot()), "\n".join(self.lines()) + "\n"
+        )
+
+
+def plain_svg(svg: str) -> str:
+    """The picture without the addresses of fonts and of a project, which a reader would load."""
+    return _FAMILY.sub("font-family: monospace;", _FONTS.sub("", _COMMENT.sub("", svg)))
+
+
+def drive(
+    app: StepApp,
+    act: Callable[[Driven], Awaitable[None]],
+    size: tuple[int, int] = (120, 40),
+) -> None:
+    """Run the application without a terminal and let `act` use it."""
+
+    async def run() -> None:
+        async with app.run_test(size=size) as pilot:
+            await pilot.pause()
+            await act(Driven(pilot))
+
+    asyncio.run(run())

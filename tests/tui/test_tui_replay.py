@@ -1,0 +1,118 @@
+"""The replay screen: keys and clicks move the cursor, and the panes show the facts there."""
+
+import pytest
+from screens import Driven, drive, recorded
+
+from simloop.cursor.position import Position
+from simloop.cursor.views import FactView, view
+from simloop_tui.app import StepApp
+from simloop_tui.keys import ACTIONS, VIEW_KEYS
+
+
+def rows(place: int, name: str) -> list[str]:
+    return [str(row) for row in view(FactView(name), Position(recorded(), place))]
+
+
+pytestmark = pytest.mark.slow
+
+MOVES = (
+    ("j", 1), ("down", 2), ("right", 3), ("k", 2), ("up", 1), ("left", 0),
+    ("G", 55), ("g", 0), ("end", 55), ("home", 0),
+    ("pagedown", 20), ("pageup", 0), ("ctrl+d", 20), ("ctrl+u", 0),
+    ("full_stop", 1), ("full_stop", 2), ("comma", 1), ("s", 3), ("s", 10), ("S", 3), ("e", 4),
+    ("r", 10), ("R", 10), ("m", 24), ("M", 10), ("t", 18), ("t", 28), ("T", 18),
+    ("c", 41), ("G", 55), ("C", 41), ("E", 4), ("P", 0), ("p", 0), ("a", 0), ("A", 0),
+)  # fmt: skip
+"""Keys, pressed one after the other, and where the cursor then is in the recorded quickstart."""
+
+
+def test_a_key_moves_the_cursor() -> None:
+    async def act(driven: Driven) -> None:
+        places = []
+        for key, _ in MOVES:
+            await driven.press(key)
+            places.append((key, driven.place))
+        assert places == list(MOVES)
+
+    drive(StepApp(recorded()), act)
+
+
+def test_each_key_that_moves_is_pressed_above() -> None:
+    moving = {key for action in ACTIONS if action.of_session for key in action.keys}
+    assert moving == {key for key, _ in MOVES}
+
+
+def test_the_panes_show_the_facts_at_the_cursor() -> None:
+    async def act(driven: Driven) -> None:
+        await driven.press("e", "j", "j", "j")
+        for name in ("state", "counters", "timers", "why"):
+            assert driven.pane(name) == rows(7, name)
+        assert any("Failure 1 of 3: the wait is 5.000s" in line for line in driven.lines())
+        assert any("entry 7 of 55" in line for line in driven.lines())
+
+    drive(StepApp(recorded()), act)
+
+
+def test_each_view_has_a_key_and_a_place_to_click() -> None:
+    async def act(driven: Driven) -> None:
+        await driven.press("G")
+        for name, key in VIEW_KEYS.items():
+            await driven.press(key)
+            assert driven.pane("chosen") == rows(55, name)
+        for name, key in VIEW_KEYS.items():
+            await driven.click_on(f"{key}\N{NO-BREAK SPACE}{name}")
+            assert driven.pane("chosen") == rows(55, name)
+
+    drive(StepApp(recorded()), act)
+
+
+def test_a_narrow_terminal_shows_one_view_and_a_wide_one_more() -> None:
+    seen = {}
+
+    async def act(driven: Driven) -> None:
+        panes = driven.screen.query("FactsPane")
+        seen[driven.pilot.app.size.width] = sum(pane.is_on_screen for pane in panes)
+
+    for size in ((80, 24), (120, 40), (200, 50)):
+        drive(StepApp(recorded()), act, size)
+    assert seen == {80: 1, 120: 5, 200: 6}
+
+
+def test_a_click_on_the_timeline_and_on_a_fact_goes_to_its_entry() -> None:
+    async def act(driven: Driven) -> None:
+        await driven.click_on("429 Too Many")
+        assert driven.place == 4
+        await driven.press("G")
+        await driven.click_on("error_count")
+        assert driven.place == 6
+
+    drive(StepApp(recorded()), act)
+
+
+def test_a_long_wait_is_a_row_that_says_how_long_and_for_what() -> None:
+    async def act(driven: Driven) -> None:
+        assert any("~ 5.000s of waiting: backoff ~" in line for line in driven.lines())
+        await driven.click_on("of waiting")
+        assert driven.place == 8
+
+    drive(StepApp(recorded()), act)
+
+
+def test_the_footer_names_keys_that_can_be_clicked_and_says_what_was_not_found() -> None:
+    async def act(driven: Driven) -> None:
+        await driven.click_on("e fault")
+        assert driven.place == 4
+        await driven.press("e")
+        assert "there is no later fault" in driven.lines()[-1]
+        await driven.press("j")
+        assert "there is no later fault" not in driven.lines()[-1]
+
+    drive(StepApp(recorded()), act)
+
+
+def test_q_quits() -> None:
+    async def act(driven: Driven) -> None:
+        await driven.press("q")
+        assert driven.pilot.app._exit
+
+    drive(StepApp(recorded()), act)

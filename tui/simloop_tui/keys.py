@@ -1,0 +1,111 @@
+"""The table of actions: the name, the keys and the words of each.
+
+Not here: the actions (session.py, screens). The rule to keep: bindings, the help screen, the
+palette and the footer are made from this table, so that no key is listed in a second place.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from simloop.cursor.index import Landmark
+from simloop.cursor.views import FactView
+
+
+class Action(NamedTuple):
+    """One action. `does` is its method with at most one argument.
+
+    A method of the session if `of_session`, else an action of the screen. `brief` is its word in
+    the footer, empty if it has none there.
+    """
+
+    keys: tuple[str, ...]
+    words: str
+    group: str
+    does: tuple[str, ...]
+    of_session: bool = True
+    brief: str = ""
+
+    @property
+    def name(self) -> str:
+        """Return the name, which is unique: the method and its argument."""
+        return " ".join(self.does)
+
+    @property
+    def call(self) -> str:
+        """Return the action as Textual writes it: `session('next', 'fault')`."""
+        method, *rest = self.does
+        if self.of_session:
+            return f"session({', '.join(map(repr, self.does))})"
+        return f"{method}({', '.join(map(repr, rest))})"
+
+    @property
+    def shown_keys(self) -> str:
+        """Return the keys as people write them: `j or down`."""
+        return " or ".join(_SHOWN.get(key, key) for key in self.keys)
+
+
+_SHOWN: Mapping[str, str] = {
+    "full_stop": ".", "comma": ",", "colon": ":", "slash": "/", "question_mark": "?",
+    "left_square_bracket": "[", "right_square_bracket": "]", "plus": "+", "minus": "-",
+    "pagedown": "page down", "pageup": "page up", "ctrl+p": "Ctrl-P", "ctrl+d": "Ctrl-D",
+    "ctrl+u": "Ctrl-U", "equals_sign": "=",
+}  # fmt: skip
+
+VIEW_KEYS: Mapping[FactView, str] = {
+    FactView.WHY: "1",
+    FactView.STATE: "2",
+    FactView.COUNTERS: "3",
+    FactView.TIMERS: "4",
+    FactView.REQUEST: "5",
+    FactView.REPLY: "6",
+    FactView.CALLS: "7",
+    FactView.HOOKS: "8",
+    FactView.CONTEXT: "9",
+    FactView.ENTRY: "0",
+}
+"""The key of each view, in the order in which they are offered."""
+
+_MOVE, _JUMP, _SHOW, _OTHER = "Move", "Jump", "Show", "Other"
+_JUMPS: Mapping[Landmark, tuple[str, str]] = {
+    Landmark.TRANSITION: ("full_stop", "comma"),
+    Landmark.STEP: ("s", "S"),
+    Landmark.PROMPT: ("p", "P"),
+    Landmark.MODEL_CALL: ("m", "M"),
+    Landmark.TOOL_CALL: ("t", "T"),
+    Landmark.FAULT: ("e", "E"),
+    Landmark.RETRY: ("r", "R"),
+    Landmark.COMPACTION: ("c", "C"),
+    Landmark.STOP: ("a", "A"),
+}
+_BRIEF = {Landmark.STEP: "step", Landmark.TOOL_CALL: "tool", Landmark.FAULT: "fault"}
+
+
+def _jumps() -> tuple[Action, ...]:
+    return tuple(
+        Action((key,), f"{direction} {landmark}", _JUMP, (direction, str(landmark)), brief=brief)
+        for landmark, keys in _JUMPS.items()
+        for direction, key, brief in (
+            ("next", keys[0], _BRIEF.get(landmark, "")),
+            ("previous", keys[1], ""),
+        )
+    )
+
+
+def _views() -> tuple[Action, ...]:
+    return tuple(
+        Action((key,), f"show {view}", _SHOW, ("view", str(view)), of_session=False)
+        for view, key in VIEW_KEYS.items()
+    )
+
+
+ACTIONS: tuple[Action, ...] = (
+    Action(("j", "down", "right"), "next entry", _MOVE, ("forward",), brief="next"),
+    Action(("k", "up", "left"), "previous entry", _MOVE, ("back",), brief="back"),
+    Action(("pagedown", "ctrl+d"), "20 entries forward", _MOVE, ("page_forward",)),
+    Action(("pageup", "ctrl+u"), "20 entries back", _MOVE, ("page_back",)),
+    Action(("g", "home"), "first entry", _MOVE, ("start",)),
+    Action(("G", "end"), "last entry", _MOVE, ("end",)),
+    *_jumps(),
+    *_views(),
+    Action(("q",), "quit", _OTHER, ("quit",), of_session=False, brief="quit"),
+)

@@ -1,0 +1,83 @@
+"""The bars of one line: the heading, the choice of a view, and the footer with its keys.
+
+Not here: the keys (keys.py). The rule to keep: each label that names a key can be clicked, and does
+what the key does. Markup is made of simloop's own words alone; a text of a trace is no markup.
+"""
+
+from textual.content import Content
+from textual.markup import escape as escape_markup
+from textual.widgets import Static
+
+from simloop.cursor.views import FactView
+from simloop.escape import escape
+from simloop.messages import Outcome
+from simloop.trace.timeline import clock
+from simloop_tui.keys import ACTIONS, VIEW_KEYS, Action
+from simloop_tui.session import Session
+
+_WIDEST = 200
+_JOINED = "\N{NO-BREAK SPACE}"  # a key stays beside its word where the bar is folded
+
+
+class Heading(Static):
+    """The title and the loop of the run, where the cursor is, and how the run ends."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self._session = session
+
+    def render(self) -> Content:
+        """Return the heading."""
+        session = self._session
+        trace = session.recording.trace
+        ends = str(trace.outcomes[-1]) if trace.outcomes else "not ended"
+        style = "$text-success" if ends == Outcome.COMPLETED else "$text-error"
+        end = Content.assemble("run ends: ", Content.styled(ends, style))
+        where = (
+            f"entry {session.place} of {session.last}, "
+            f"{clock(session.position.at_ns)} of {clock(trace.elapsed_ns)}"
+        )
+        title = Content.styled(escape(trace.header.title or session.name, _WIDEST), "bold")
+        loop = Content(f"loop {escape(trace.header.loop, _WIDEST)}, seed {trace.header.seed}")
+        return Content("\n").join([self._spread(title, end), self._spread(loop, Content(where))])
+
+    def _spread(self, left: Content, right: Content) -> Content:
+        room = max(self.content_size.width - right.cell_length - 2, 0)
+        return Content.assemble(left.truncate(room, ellipsis=True, pad=True), "  ", right)
+
+
+class ViewBar(Static):
+    """The names of the views; the chosen one is in brackets, and each can be clicked."""
+
+    def show(self, chosen: FactView) -> None:
+        """Mark the chosen view."""
+        labels = [
+            Content.from_markup(
+                f"[@click=screen.view('{each}')]{key}{_JOINED}"
+                + (f"[b reverse]{_JOINED}{each}{_JOINED}[/][/]" if each is chosen else f"{each}[/]")
+            )
+            for each, key in VIEW_KEYS.items()
+        ]
+        self.update(Content("  ").join(labels))
+
+
+class Footer(Static):
+    """The answer to the newest action, or the keys that are used most; each can be clicked."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self._session = session
+
+    def render(self) -> Content:
+        """Return the footer."""
+        labels = [_label(action) for action in ACTIONS if action.brief]
+        keys = Content("  ").join(labels)
+        said = self._session.said
+        return (
+            Content.assemble(Content.styled(f" {said} ", "reverse"), "  ", keys) if said else keys
+        )
+
+
+def _label(action: Action) -> Content:
+    key = escape_markup(action.shown_keys.partition(" or ")[0])
+    return Content.from_markup(f"[@click=screen.{action.call}][b]{key}[/b] {action.brief}[/]")

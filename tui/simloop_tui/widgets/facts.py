@@ -1,0 +1,94 @@
+"""A pane that shows the rows of one view of the facts.
+
+Not here: the rows (simloop.cursor.views). The rule to keep: a row is shown with its mark as a
+character, so that colour says nothing alone; and only the lines that are visible are drawn.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.geometry import Size
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from simloop.cursor.rows import FactRow, Mark
+from simloop_tui.widgets.goto import Goto
+from simloop_tui.widgets.wrapping import wrapped
+
+_CLASSES = {mark: f"facts--{mark.name.lower()}" for mark in Mark}
+_INDENT = 4
+
+
+class FactsPane(ScrollView, can_focus=True):
+    """The rows of a view, wrapped at the width of the pane. A click goes to the entry of a row."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {*_CLASSES.values(), "facts--label"}
+
+    def __init__(self, title: str = "", *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
+        self._rows: Sequence[FactRow] = ()
+        self._lines: list[tuple[int, str]] = []
+        self.border_title = title
+
+    def show(self, rows: Sequence[FactRow]) -> None:
+        """Show rows, from the first one on if they differ from those before."""
+        if rows == self._rows:
+            return
+        self._rows = rows
+        self._fold()
+        self.scroll_home(animate=False)
+
+    def on_resize(self, _: events.Resize) -> None:
+        """Wrap the rows at the new width."""
+        self._fold()
+
+    def _fold(self) -> None:
+        width = self.scrollable_content_region.width
+        self._lines = [
+            (number, line)
+            for number, row in enumerate(self._rows)
+            for line in _lines_of(row, width)
+        ]
+        self.virtual_size = Size(width, len(self._lines))
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        """Return one line of the screen."""
+        place = self.scroll_offset.y + y
+        width = self.scrollable_content_region.width
+        if place >= len(self._lines):
+            return Strip.blank(width, self.rich_style)
+        number, line = self._lines[place]
+        row = self._rows[number]
+        style = self.get_component_rich_style(_CLASSES[row.mark])
+        segments = self._segments(row, line, style, is_first=self._is_first(place))
+        return Strip(segments).adjust_cell_length(width, self.rich_style)
+
+    def _is_first(self, place: int) -> bool:
+        return place == 0 or self._lines[place - 1][0] != self._lines[place][0]
+
+    def _segments(self, row: FactRow, line: str, style: Style, *, is_first: bool) -> list[Segment]:
+        label = f"{row.mark} {row.label}"
+        if not is_first or not row.label or not line.startswith(label):
+            return [Segment(line, style)]
+        bold = style + self.get_component_rich_style("facts--label", partial=True)
+        return [Segment(label, bold), Segment(line[len(label) :], style)]
+
+    def on_click(self, event: events.Click) -> None:
+        """Go to the entry that the row is about."""
+        place = self.scroll_offset.y + event.get_content_offset_capture(self).y
+        if 0 <= place < len(self._lines):
+            goes_to = self._rows[self._lines[place][0]].goes_to
+            if goes_to is not None:
+                self.post_message(Goto(goes_to))
+
+
+def _lines_of(row: FactRow, width: int) -> Sequence[str]:
+    first, *rest = wrapped(str(row), width)
+    if not rest:
+        return (first,)
+    indented = wrapped(str(row)[len(first) :].lstrip(" "), width - _INDENT)
+    return (first, *(f"{'':{_INDENT}}{line}" for line in indented))
