@@ -57,11 +57,11 @@ def hook_for(choices: Choices) -> ScriptedHook:
 def _failure_for(choices: Choices) -> dict[str, Any]:
     """Draw how a hook fails, or how long it takes, before or after its changes."""
     keys: dict[str, Any] = {}
-    if choices.boolean(0.15):
+    if choices.boolean(0.12):
         return {"raises": "the hook is broken"}
-    if choices.boolean(0.15):
+    if choices.boolean(0.25):
         keys["hangs"] = True
-    elif choices.boolean(0.25):
+    elif choices.boolean(0.3):
         keys["takes"] = one_of(choices, _TAKES)
     if keys and choices.boolean(0.5):
         keys["waits"] = "after"

@@ -39,7 +39,7 @@ CONTENTS: Mapping[str, Callable[[int], _Keys]] = {
     "two calls": lambda n: {"call": {"read": _path(n), "search": _path(n)}},
     "all tools": lambda n: {"say": f"Four {n}.", "call": dict.fromkeys(TOOLS, _path(n))},
     "equal calls": lambda n: {"call": [{"read": _path(n)}, {"read": _path(n)}]},
-    "many calls": lambda n: {"call": [{TOOLS[i % 4]: _path(10 * n + i)} for i in range(7)]},
+    "many calls": lambda n: {"call": [{TOOLS[i % 4]: _path(12 * n + i)} for i in range(12)]},
     "writing call": lambda n: {"call": {"write": _path(n)}},
     "repeated call": lambda _: {"call": {"shell": {"path": "again"}}},
     "thought and text": lambda n: {"think": f"Thought {n}.", "say": f"Said {n}."},
@@ -186,7 +186,7 @@ STEPS = (1, 0, 2, 3, 5, 19, 20, 21, 100)
 
 IDS: Sequence[Callable[[int], list[str]]] = (
     lambda _: [],
-    lambda calls: ["a", "b", "c", "d", "e", "f", "g"][:calls],
+    lambda calls: [f"{n}" for n in range(calls)],
     lambda calls: [f"past-{n + 1}" for n in range(calls)],
     lambda calls: [""] * calls,
     lambda calls: ["a"] * calls,

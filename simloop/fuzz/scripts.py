@@ -174,7 +174,7 @@ def model_for(choices: Choices, weights: Weights, limits: Limits) -> list[Reply]
     """
     length = choices.integer(0, weights.length)
     replies = [reply_for(choices, weights, number) for number in range(length)]
-    if "long" in weights.on and choices.boolean(0.25):
+    if "long" in weights.on and choices.boolean(0.3):
         replies.insert(0, _up_to_a_limit(choices, weights.limits or limits))
     if "storm" in weights.on and choices.boolean(0.1):
         storm = reply_for(choices, weights, length)

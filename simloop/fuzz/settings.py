@@ -153,7 +153,9 @@ def tool_execution_for(choices: Choices, on: Collection[str]) -> ToolExecution:
     """Draw the policy of tool execution; `on` are the features of the family."""
     return ToolExecution(
         order=one_of(choices, (None, "parallel", "sequential")) if "tool order" in on else None,
-        start=one_of(choices, (None, "when-called", "after-reply")) if "tool start" in on else None,
+        start=one_of(choices, (None, "when-called", "after-reply", "when-called"))
+        if "tool start" in on
+        else None,
         timeout_ms=one_of(choices, (None, 1, 100, 1_000, 5_000)) if "tool timeout" in on else None,
     )
 

@@ -59,13 +59,14 @@ FAULTS = (
         replace='self.partial = ""',
         by="pass",
         circumstances=("a reply with text", "another one"),
+        violates=("no-merged-replies",),
         witness="""
             prompt: Go.
             tools: {look: {returns: ok}}
-            model: [{say: I look., call: {look: {}}}, {say: Done.}]
+            model: [{say: I look., call: {look: {}}}, {say: Again., call: {look: {}}}, {say: Done.}]
         """,
         right="{text: Done.}",
-        wrong="{text: I look.Done.}",
+        wrong="{text: I look.Again.Done.}",
     ),
     Fault(
         name="managed-half-reply-kept",

@@ -321,12 +321,15 @@ FAULTS = (
         by="if self.messages and isinstance(self.messages[-1], UserMessage):\n"
         "        self.messages.clear()\n    self.messages.append(UserMessage(prompt))",
         circumstances=("a run that failed", "another prompt"),
+        violates=("conversation-kept-between-prompts",),
         witness="""
             prompt: Go.
-            then: [Again.]
-            model: [{http: {status: 401}}, {say: Done.}]
+            then: [Again., And more.]
+            model: [{http: {status: 401}}, {say: Done., times: always}]
         """,
-        right="{outcomes: [failed, completed], sent: [user, user user]}",
-        wrong="{outcomes: [failed, completed], sent: [user, user]}",
+        right="""{outcomes: [failed, completed, completed],
+            sent: [user, user user, user user assistant user]}""",
+        wrong="""{outcomes: [failed, completed, completed],
+            sent: [user, user, user assistant user]}""",
     ),
 )

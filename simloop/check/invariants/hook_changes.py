@@ -17,7 +17,7 @@ from simloop.check.invariants.machine import course_of
 from simloop.check.invariants.subject import Subject
 from simloop.engine.hooks import AFTER_TOOL_CALL, BEFORE_LLM_CALL, BEFORE_TOOL_CALL
 from simloop.kernel import effects
-from simloop.kernel.policies import Conversion, OnHookFailure, ToolOrder
+from simloop.kernel.policies import Conversion, OnHookFailure, ToolOrder, ToolStart
 from simloop.messages import ToolSpec
 from simloop.scenario.schema import ScriptedHook
 from simloop.trace.entries import (
@@ -25,6 +25,7 @@ from simloop.trace.entries import (
     CallBegun,
     CallRenamed,
     Hook,
+    Prompt,
     Request,
     StopRequested,
     ToolCall,
@@ -56,6 +57,10 @@ class _Script:
         """Note that a run was stopped: a hook that the stop cut off has left no entry."""
         self._is_lost = self._is_lost or self._may_be_lost
 
+    def lose(self) -> None:
+        """Note that it is unknown from now on which calls the hooks change."""
+        self._is_lost = True
+
     def begin(self) -> None:
         """Begin a call."""
         self._place = 0
@@ -86,7 +91,9 @@ def _seen_of_arguments(subject: Subject) -> Iterable[Kind]:
 def _seen_of_results(subject: Subject) -> Iterable[Kind]:
     """Return nothing without hooks of tools: answer_matches_tool_result judges that case."""
     has_some = has_tool_hooks(subject)
-    return (Hook, ToolResult, Answered, StopRequested) if has_some else (ToolResult, Answered)
+    return (
+        (Prompt, Hook, ToolResult, Answered, StopRequested) if has_some else (ToolResult, Answered)
+    )
 
 
 @invariant(
@@ -167,15 +174,16 @@ def _wrong_tools(
     narrow=_seen_of_arguments,
 )
 def hook_changes_to_arguments_apply(subject: Subject) -> Watch:
-    """Judged only if all hooks are those of a scenario, and tools run sequentially."""
+    """Judged only if all hooks are those of a scenario, and calls are prepared sequentially."""
     settings = course_of(subject).settings
     script = _Script(subject, BEFORE_TOOL_CALL)
-    at_once = settings.tool_execution.order is ToolOrder.PARALLEL
+    policy = settings.tool_execution
+    at_once = policy.order is ToolOrder.PARALLEL and policy.start is ToolStart.WHEN_CALLED
     if not script.count or at_once or settings.tool_rules.conversion is not Conversion.NONE:
         return ""
     called: dict[str, tuple[str, str]] = {}
     first: tuple[str, str] | None = None  # the call whose id the newest call repeats
-    changes: dict[str, Any] = {}
+    changes: dict[str, dict[str, Any]] = {}  # by the id of the call
     call_id = ""
     while True:
         entry = yield
@@ -189,7 +197,8 @@ def hook_changes_to_arguments_apply(subject: Subject) -> Watch:
                 called[entry.call_id] = first
             called[entry.to_id] = renamed
         elif kind is CallBegun:
-            call_id, changes = entry.call_id, {}
+            call_id = entry.call_id
+            changes[call_id] = {}
             script.begin()
         elif kind is StopRequested:
             script.stop()
@@ -197,9 +206,10 @@ def hook_changes_to_arguments_apply(subject: Subject) -> Watch:
             if entry.point == BEFORE_TOOL_CALL:
                 acting = script.run(called.get(call_id, ("", ""))[0])
                 if acting is not None and entry.result == "ok":
-                    changes.update(acting.arguments)
-        elif script.is_known and entry.call_id == call_id:
-            wrong = _wrong_arguments(entry, called.get(call_id, ("", "{}"))[1], changes)
+                    changes.setdefault(call_id, {}).update(acting.arguments)
+        elif script.is_known and entry.call_id in changes:
+            given = called.get(entry.call_id, ("", "{}"))[1]
+            wrong = _wrong_arguments(entry, given, changes[entry.call_id])
             if wrong:
                 return wrong
 
@@ -207,24 +217,28 @@ def hook_changes_to_arguments_apply(subject: Subject) -> Watch:
 @invariant(
     "A call is answered with the result of its tool, with the changes that hooks make.",
     "BUGS.md D15, D20",
-    sees=[Hook, ToolResult, Answered, StopRequested],
+    sees=[Prompt, Hook, ToolResult, Answered, StopRequested],
+    begins=[ToolResult],
     needs=[Need.MACHINE],
     narrow=_seen_of_results,
 )
 def hook_changes_to_results_apply(subject: Subject) -> Watch:
-    """Judged only if all hooks are those of a scenario, and tools run sequentially."""
+    """Judged only if all hooks are those of a scenario, and run for one call at a time."""
     settings = course_of(subject).settings
     script = _Script(subject, AFTER_TOOL_CALL)
-    at_once = settings.tool_execution.order is ToolOrder.PARALLEL
     answers = settings.hook_isolation.on_failure == OnHookFailure.ERROR_RESULT
-    if script.count and (at_once or answers):
+    if script.count and answers:
         return ""
     results: dict[str, str] = {}
     call_id = name = ""
     while True:
         entry = yield
         kind = type(entry)
-        if kind is ToolResult:
+        if kind is Prompt:
+            results.clear()
+        elif kind is ToolResult:
+            if results and script.count:  # the hooks of two calls may run at the same time
+                script.lose()
             call_id, name = entry.call_id, entry.name
             results[call_id] = entry.text
             script.begin()

@@ -19,7 +19,7 @@ from simloop.engine.hooks import (
 )
 from simloop.kernel import effects, signals
 from simloop.kernel.effects import Effect
-from simloop.kernel.policies import OnAbort, OnHookFailure, ToolOrder
+from simloop.kernel.policies import OnAbort, OnHookFailure, ToolOrder, ToolStart
 from simloop.trace.entries import (
     Answered,
     CallBegun,
@@ -171,7 +171,10 @@ def tool_call_hooks_in_order(subject: Subject) -> Watch:
     at_once = settings.tool_execution.order is ToolOrder.PARALLEL
     guards, reports = bool(before.names) and not at_once, bool(after.names) and not at_once
     before.ended = after.ended = True
-    begun = vetoed = ""
+    begun = ""
+    vetoed: set[str] = set()
+    # The calls of a reply are prepared one after the other, unless they start when called.
+    in_turn = not at_once or settings.tool_execution.start is not ToolStart.WHEN_CALLED
     flags_abort = settings.on_abort is not OnAbort.END_RUN
     chains = {} if at_once else {BEFORE_TOOL_CALL: before, AFTER_TOOL_CALL: after}
     on_failure = settings.hook_isolation.on_failure
@@ -182,21 +185,21 @@ def tool_call_hooks_in_order(subject: Subject) -> Watch:
             before.ended = after.ended = True
         elif kind is CallBegun:
             before.begin()
-            begun, vetoed = entry.call_id, ""
+            begun = entry.call_id
         elif kind is Hook:
             chain = chains.get(entry.point)
+            ends = _ends_the_chain(entry, on_failure)
+            if ends and in_turn and entry.point == BEFORE_TOOL_CALL:
+                vetoed.add(begun)
             if chain is None or (chain is after and flags_abort and facts.stop is not None):
                 continue  # a tool that an abort cancels has no result
-            ends = _ends_the_chain(entry, on_failure)
             wrong = chain.run(entry, ends=ends)
             if wrong:
                 return wrong
-            if ends and chain is before:
-                vetoed = begun
         elif kind is ToolStarted:
             if guards and (before.missing or begun != entry.call_id):
                 return f"the tool of call {entry.call_id!r} starts without its hooks"
-            if vetoed and vetoed == entry.call_id:
+            if entry.call_id in vetoed:
                 return f"the tool of call {entry.call_id!r} starts, and a hook forbade it"
             before.ended = True
         elif kind is ToolResult:

@@ -13,6 +13,7 @@ import msgspec
 from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.scripted import expected_text
 from simloop.check.invariants.subject import Subject
+from simloop.engine.hooks import BEFORE_LLM_CALL
 from simloop.escape import writable
 from simloop.kernel.policies import Conversion, ToolOrder, ToolStart
 from simloop.messages import FinishReason, ToolMessage
@@ -260,8 +261,11 @@ def scripted_results(subject: Subject) -> Watch:
     """Random faults, and tools that a hook replaces, are not judged."""
     scenario, settings = subject.scenario, subject.settings
     assert scenario is not None
-    if scenario.faults is not None or (settings and settings.hooks.before_llm_call):
+    hooks = [hook for hook in scenario.hooks if hook.at == BEFORE_LLM_CALL]
+    known = settings is None or len(hooks) == len(settings.hooks.before_llm_call)
+    if scenario.faults is not None or not known:
         return ""
+    replaced = {name for hook in hooks for name in hook.add_tools}
     started: set[str] = set()
     while True:
         entry = yield
@@ -273,7 +277,8 @@ def scripted_results(subject: Subject) -> Watch:
             continue
         tool = scenario.tools.get(entry.name) if entry.call_id in started else None
         started.discard(entry.call_id)
-        if tool is None or (entry.is_error and entry.text.startswith(_TIMED_OUT)):
+        late = entry.is_error and entry.text.startswith(_TIMED_OUT)
+        if tool is None or late or entry.name in replaced:
             continue
         fails = tool.raises is not None or tool.cancels
         if entry.is_error is not fails:

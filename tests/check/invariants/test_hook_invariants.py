@@ -14,6 +14,10 @@ AFTER = [{"at": "after_tool_call", "name": "one"}, {"at": "after_tool_call", "na
 READS = {"look": {"returns": "seen", "parameters": {"path": "string?"}}}
 FAILS = [{"at": "before_tool_call", "arguments": {"path": "b"}, "hangs": True, "waits": "after"}]
 TWICE = {"call": [LOOK.call, LOOK.call]}
+VETO = [{"at": "before_tool_call", "block": "no"}]
+LATE = [{"at": "after_tool_call", "result": "late", "hangs": True, "waits": "after"}]
+ADDS = [{"at": "before_llm_call", "add_tools": {"write": {"returns": "written"}}}]
+AT_ONCE = {"order": "parallel"}
 
 CASES = [
     (
@@ -84,6 +88,30 @@ CASES = [
             "call, result = self._calls[index], result.__class__('other')",
         ),
         scenario(LOOK, DONE),
+    ),
+    (
+        "tool-call-hooks-in-order",
+        part(
+            f"{CALLS}._is_answered_by_hook",
+            "elif given.blocked is not None:",
+            "elif given.blocked is not None and self.blocked is None:",
+        ),
+        scenario(TWICE, DONE, hooks=VETO, tool_execution=AT_ONCE),
+    ),
+    (
+        "hook-changes-to-arguments-apply",
+        part(f"{CODE}.fire", "given.restore()", "pass"),
+        scenario(TWICE, DONE, hooks=FAILS, tools=READS, tool_execution=AT_ONCE),
+    ),
+    (
+        "hook-changes-to-results-apply",
+        part("engine.hooks:AfterToolCall.restore", "self.result = self._kept", "pass"),
+        scenario(LOOK, DONE, hooks=LATE, tool_execution=AT_ONCE),
+    ),
+    (
+        "scripted-results",
+        part("world.tools_port:ToolsPort._failure", "return failed(", "return ToolResult("),
+        scenario(LOOK, DONE, hooks=ADDS, tools={"look": {"raises": "no"}}),
     ),
 ]
 
