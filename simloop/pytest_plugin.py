@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 
 import pytest
 
+from simloop.trace.kept import TRACES
+
 if TYPE_CHECKING:
     from _pytest._code.code import TerminalRepr
 
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SUFFIX = ".simloop.yaml"
-TRACES = "test-results"
+
 _SETTINGS = ("seed", "loop", "judge_as", "loop_options")
 """The arguments of `simloop.run` that the marker takes too."""
 _TAKES = ", ".join(f"{name}=" for name in _SETTINGS)

@@ -1,0 +1,184 @@
+"""Forks: a run is repeated with one change at the cursor, and stays as it was before it."""
+
+from functools import cache
+
+import pytest
+
+from simloop.check.replay import run_to_the_end
+from simloop.cursor.position import Position
+from simloop.cursor.recorded_run import RecordedRun
+from simloop.errors import ScenarioError
+from simloop.messages import Outcome
+from simloop.scenario.catalog import find
+from simloop.scenario.loader import load_scenario, parse_scenario
+from simloop.scenario.writing import scenario_text
+from simloop.trace import entries
+from simloop_tui.changes import Change, changes_at
+from simloop_tui.forking import Fork, comment_of, edit_of_reply, fork, reply_text
+
+TWO_STEPS = """
+title: It looks, then answers
+prompt: What is in a?
+tools: {look: {parameters: {path: string}, returns: A}}
+model:
+  - call: {look: {path: a}}
+  - say: It is A.
+"""
+BY_RULE = """
+prompt: What is in a?
+tools: {look: {parameters: {path: string}, returns: A}}
+model:
+  - {when: {role: tool}, say: It is A.}
+  - {call: {look: {path: a}}, times: 1}
+"""
+FAILING = """
+prompt: What is in a?
+tools: {look: {parameters: {path: string}, raises: no such file}}
+hooks: [{at: before_tool_call, name: guard, raises: broken}]
+model:
+  - http: {status: 500}
+  - call: {look: {path: a}}
+  - say: I cannot.
+"""
+
+
+def recorded(text: str) -> RecordedRun:
+    return RecordedRun.of_trace(run_to_the_end(parse_scenario(text)))
+
+
+@cache
+def bundled(name: str) -> RecordedRun:
+    return RecordedRun.of_trace(run_to_the_end(load_scenario(find(name))))
+
+
+def at(recording: RecordedRun, kind: type[entries.AnyEntry], nth: int = 0) -> Position:
+    return Position(recording, recording.index.places[kind][nth])
+
+
+def named(position: Position, words: str) -> Change:
+    (found,) = [change for change in changes_at(position) if words in change.name]
+    return found
+
+
+def forked(position: Position, words: str) -> Fork:
+    return fork(position, named(position, words))
+
+
+def outcomes(made: Fork) -> list[Outcome]:
+    return list(made.run.trace.outcomes)
+
+
+@pytest.mark.parametrize(
+    "name", ["quickstart", "chance/storm", "parallel", "compaction/twice", "loops/react-files"]
+)
+def test_a_change_leaves_the_run_before_the_cursor_as_it_was(name: str) -> None:
+    try:
+        recording = bundled(name)
+    except ScenarioError:
+        pytest.skip("renamed")
+    last = len(recording.entries) - 1
+    for place in sorted({0, last // 3, last // 2}):
+        position = Position(recording, place)
+        for change in changes_at(position):
+            if "chance" not in change.name:
+                assert fork(position, change).is_clean, (place, change.name)
+
+
+def test_a_fault_comes_before_the_next_reply() -> None:
+    position = at(recorded(TWO_STEPS), entries.ToolResult)
+    made = forked(position, "rate limit (429) before reply 2")
+    assert outcomes(made) == [Outcome.COMPLETED]
+    assert [e.fault.status for e in made.run.entries if isinstance(e, entries.Error)] == [429]
+    assert made.differs is not None
+    assert made.differs > position.place
+
+
+def test_the_reply_to_a_request_at_the_cursor_is_the_next_one() -> None:
+    recording = recorded(TWO_STEPS)
+    assert "before reply 1" in changes_at(at(recording, entries.Request))[0].name
+    assert "before reply 2" in changes_at(at(recording, entries.ToolCall))[0].name
+
+
+def test_an_abort_ends_the_run_after_the_entry_at_the_cursor() -> None:
+    made = forked(at(recorded(TWO_STEPS), entries.ToolStarted), "aborts here")
+    assert outcomes(made) == [Outcome.ABORTED]
+    assert made.is_clean
+
+
+def test_a_loop_that_cannot_be_stopped_is_offered_no_abort() -> None:
+    position = Position(bundled("loops/react-files"), 4)
+    assert not [change for change in changes_at(position) if "aborts" in change.name]
+
+
+def test_a_reply_comes_later() -> None:
+    made = forked(at(recorded(TWO_STEPS), entries.ToolResult), "reply 2 comes 60 s later")
+    assert made.run.trace.elapsed_ns >= 60 * 10**9
+
+
+def test_the_next_reply_can_be_edited_as_text() -> None:
+    position = at(recorded(TWO_STEPS), entries.ToolResult)
+    assert "It is A." in reply_text(position)
+    text = reply_text(position).replace("It is A.", "It is B.")
+    made = fork(position, edit_of_reply(position, text))
+    assert made.run.trace.ends[-1].text == "It is B."
+
+
+def test_an_unchanged_reply_changes_nothing() -> None:
+    position = at(recorded(TWO_STEPS), entries.ToolResult)
+    assert fork(position, edit_of_reply(position, reply_text(position))).differs is None
+
+
+def test_a_reply_that_is_none_is_refused_with_its_place() -> None:
+    position = at(recorded(TWO_STEPS), entries.ToolResult)
+    with pytest.raises(ScenarioError, match="sey"):
+        edit_of_reply(position, "  - sey: typo\n")
+
+
+def test_a_reply_that_a_rule_chose_can_be_changed_too() -> None:
+    position = at(recorded(BY_RULE), entries.ToolResult)
+    assert "It is A." in reply_text(position)
+    made = forked(position, "server error (500) before reply 2")
+    assert made.is_clean
+    assert outcomes(made) == [Outcome.COMPLETED]
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (entries.Error, "reply 1 does not fail"),
+        (entries.ToolResult, "the tool look does not fail"),
+        (entries.Hook, "the hook guard is left out"),
+    ],
+)
+def test_the_fault_at_the_cursor_can_be_switched_off(
+    kind: type[entries.AnyEntry], words: str
+) -> None:
+    recording = recorded(FAILING)
+    position = at(recording, kind)
+    made = forked(position, words)
+    assert made.differs is not None
+    assert made.differs >= position.place - 1  # a call is only noted as begun if it has a hook
+    failures = [e for e in made.run.entries if type(e) is kind]
+    assert not [e for e in failures if getattr(e, "is_error", True) and "ok" not in repr(e)]
+
+
+def test_an_abort_can_be_switched_off() -> None:
+    recording = bundled("abort/mid-stream")
+    made = forked(at(recording, entries.StopRequested), "does not abort")
+    assert made.run.trace.outcomes != recording.trace.outcomes
+
+
+def test_a_fork_is_a_scenario_that_repeats_it() -> None:
+    position = at(recorded(TWO_STEPS), entries.ToolResult)
+    made = forked(position, "rate limit (429)")
+    assert made.run.scenario is not None
+    text = scenario_text(made.run.scenario, comment_of(made, "a.simloop.yaml"))
+    assert "# A fork of a.simloop.yaml at entry" in text
+    assert run_to_the_end(parse_scenario(text)).entries == made.run.entries
+
+
+def test_a_run_that_needs_python_code_cannot_be_forked() -> None:
+    recording = bundled("quickstart")
+    stranger = RecordedRun(trace=recording.trace, unknown="this run was of the loop `x:y`")
+    with pytest.raises(ScenarioError, match="cannot be repeated: this run was of the loop `x:y`"):
+        changes_at(Position(stranger, 0))

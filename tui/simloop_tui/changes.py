@@ -1,0 +1,174 @@
+"""Changes at the cursor: a fault, an abort or a latency more, or the fault at the cursor less.
+
+Not here: running the changed scenario (forking.py). The rule to keep: a change is a function of the
+scenario alone, so that its result can be saved.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from simloop.cursor.lanes import kind_of
+from simloop.cursor.position import Position
+from simloop.cursor.recorded_run import RecordedRun
+from simloop.kernel.machine import Feature
+from simloop.trace import entries
+from simloop_tui.scripts import Tree, check_repeatable, content_of, next_reply, unrolled
+
+_TRIGGERS = frozenset(
+    {
+        "request", "text-delta", "reasoning-delta", "tool-call-delta", "tool-call", "finish",
+        "error", "stream-cut", "hook", "tool-started", "tool-result", "compaction", "backoff",
+        "transition",
+    }
+)  # fmt: skip
+_ENDINGS_OF_TOOLS = ("returns", "returns_chars", "raises", "cancels", "hangs")
+_FAILURES = ("http", "error", "lost", "stall", "unfinished", "raises")
+
+
+class Change(NamedTuple):
+    """A change of a scenario: its name, as a menu shows it, and the function that makes it."""
+
+    name: str
+    apply: Callable[[Tree], Tree]
+
+
+def changes_at(position: Position) -> tuple[Change, ...]:
+    """Return the changes that can be made at a position, in the order of a menu.
+
+    Raises ScenarioError if the run cannot be repeated: its trace lacks Python code.
+    """
+    check_repeatable(position.recording)
+    number = next_reply(position)
+    found = [
+        Change(f"{words} before reply {number + 1}", _inserting(position, number, reply))
+        for words, reply in _FAULTS
+    ]
+    if _can_abort(position.recording):
+        found.append(Change("the user aborts here", _aborting(position)))
+    if number < len(unrolled(position.recording, content_of(position.recording))):
+        found += [
+            Change(
+                f"reply {number + 1} comes {seconds} s later", _delaying(position, number, seconds)
+            )
+            for seconds in (1, 60, 600)
+        ]
+    found += _without_faults(position)
+    return tuple(found)
+
+
+_FAULTS: tuple[tuple[str, Tree], ...] = (
+    ("a rate limit (429)", {"http": {"status": 429}}),
+    ("a rate limit with Retry-After", {"http": {"status": 429, "retry_after": "30s"}}),
+    ("a server error (500)", {"http": {"status": 500}}),
+    ("a context overflow (400)", {"http": {"status": 400, "code": "context_length_exceeded"}}),
+    ("a lost connection", {"lost": "before-headers"}),
+    ("a reply that stalls", {"stall": "after-headers"}),
+    ("an empty reply", {"finish": "stop"}),
+    ("a reply cut by its length", {"say": "This reply is", "finish": "length"}),
+    ("a stream without an end", {"say": "This reply", "unfinished": True}),
+    ("a content filter", {"finish": "content-filter"}),
+)
+
+
+def _inserting(position: Position, number: int, reply: Tree) -> Callable[[Tree], Tree]:
+    def apply(tree: Tree) -> Tree:
+        script = unrolled(position.recording, tree)
+        return {**tree, "model": [*script[:number], reply, *script[number:]]}
+
+    return apply
+
+
+def _delaying(position: Position, number: int, seconds: int) -> Callable[[Tree], Tree]:
+    def apply(tree: Tree) -> Tree:
+        script = unrolled(position.recording, tree)
+        pace = {**script[number].get("pace", {}), "first_part": f"{seconds}s"}
+        script[number] = {**script[number], "pace": pace}
+        return {**tree, "model": script}
+
+    return apply
+
+
+def _can_abort(recording: RecordedRun) -> bool:
+    machine = recording.machine
+    return machine is None or Feature.ABORT not in machine.unsupported
+
+
+def _aborting(position: Position) -> Callable[[Tree], Tree]:
+    """Return the change that aborts the run at the cursor.
+
+    It comes after the newest entry of this instant that a trigger can name, or at its time.
+    """
+    trigger: Tree = {"at": f"{position.at_ns}ns"}
+    for place in range(position.place, position.start, -1):
+        entry = position.recording.entries[place]
+        if entry.at_ns != position.at_ns:
+            break
+        kind = kind_of(entry)
+        if kind in _TRIGGERS:
+            same = position.recording.index.places[type(entry)]
+            trigger = {"after": kind, "nth": bisect_right(same, place)}
+            break
+    return lambda tree: {**tree, "abort": trigger}
+
+
+def _without_faults(position: Position) -> Iterator[Change]:
+    """Yield the change that switches off the fault at the cursor, if there is one there."""
+    entry = position.entry
+    match entry:
+        case entries.Error() | entries.StreamCut():
+            number = _reply_of(position, entry.request)
+            if number is not None:
+                yield Change(f"reply {number + 1} does not fail", _mending(position, number))
+        case entries.ToolResult(is_error=True, name=name):
+            yield Change(f"the tool {name} does not fail", lambda tree: _tool_mended(tree, name))
+        case entries.Hook(hook=name, result=result) if result in {"failed", "timed-out", "blocked"}:
+            yield Change(f"the hook {name} is left out", lambda tree: _hook_left_out(tree, name))
+        case entries.StopRequested():
+            yield Change("the user does not abort", _not_stopped)
+    if position.recording.scenario is not None and position.recording.scenario.faults is not None:
+        yield Change("no faults of chance", lambda tree: _without(tree, "faults"))
+
+
+def _reply_of(position: Position, request: int) -> int | None:
+    """Return the number of the reply to a main request, counted from 0."""
+    sent = position.recording.requests
+    main = [number for number, each in sent.items() if each.purpose == "main"]
+    return main.index(request) if request in main else None
+
+
+def _mending(position: Position, number: int) -> Callable[[Tree], Tree]:
+    """Return the change that removes a reply's failure, or the reply if it was nothing else."""
+
+    def apply(tree: Tree) -> Tree:
+        script = unrolled(position.recording, tree)
+        mended = {key: value for key, value in script[number].items() if key not in _FAILURES}
+        kept = [mended] if mended.keys() - {"pace"} else []
+        return {**tree, "model": [*script[:number], *kept, *script[number + 1 :]]}
+
+    return apply
+
+
+def _tool_mended(tree: Tree, name: str) -> Tree:
+    tools = dict(tree.get("tools", {}))
+    given = tools.get(name, {})
+    tool = {key: value for key, value in given.items() if key not in _ENDINGS_OF_TOOLS}
+    return {**tree, "tools": {**tools, name: {**_without(tool, "takes"), "returns": "done"}}}
+
+
+def _hook_left_out(tree: Tree, name: str) -> Tree:
+    hooks = [hook for hook in tree.get("hooks", []) if _name_of(hook) != name]
+    return {**tree, "hooks": hooks}
+
+
+def _name_of(hook: Tree) -> str:
+    return str(hook.get("name") or hook.get("at"))
+
+
+def _not_stopped(tree: Tree) -> Tree:
+    limits = {k: v for k, v in tree.get("limits", {}).items() if k != "max_wall_clock"}
+    return {**_without(tree, "abort"), "limits": limits}
+
+
+def _without(tree: Tree, key: str) -> Tree:
+    return {name: value for name, value in tree.items() if name != key}

@@ -1,0 +1,105 @@
+"""Forks: a recorded run is repeated with one change at the cursor.
+
+Not here: the changes (changes.py) and the screens (screens/fork.py). The rules to keep: a fork is a
+scenario, so that it can be saved, tested and repeated as any other; and the run before the cursor
+must stay as it was, or the fork says at which entry it already differs.
+"""
+
+from typing import NamedTuple
+
+from simloop.cursor.position import Position
+from simloop.cursor.recorded_run import RecordedRun
+from simloop.errors import InternalError, SimloopError
+from simloop.runs.plan import Plan
+from simloop.runs.prepared import PreparedRun
+from simloop.scenario.loader import parse_scenario
+from simloop.scenario.writing import content, scenario_text
+from simloop.trace.diff import first_difference
+from simloop.trace.timeline import clock
+from simloop_tui.changes import Change
+from simloop_tui.scripts import (
+    Tree,
+    check_repeatable,
+    content_of,
+    next_reply,
+    scenario_of,
+    unrolled,
+)
+
+
+class Fork(NamedTuple):
+    """The run of a changed scenario.
+
+    `differs` is the first entry that differs from the run that was forked, or None if the change
+    has no effect. `error` is the error that ended the run, such as a script that is too short now.
+    """
+
+    change: str
+    place: int
+    run: RecordedRun
+    differs: int | None
+    error: str
+
+    @property
+    def is_clean(self) -> bool:
+        """Return whether both runs are equal before the cursor."""
+        return self.differs is None or self.differs >= self.place
+
+
+def reply_text(position: Position) -> str:
+    """Return the next reply of the script as YAML, for an editor; a new reply if there is none."""
+    script = unrolled(position.recording, content_of(position.recording))
+    number = next_reply(position)
+    reply = script[number] if number < len(script) else {"say": "Done."}
+    text = scenario_text(scenario_of({"prompt": "-", "model": [reply]}))
+    return text.partition("model:\n")[2]
+
+
+def edit_of_reply(position: Position, text: str) -> Change:
+    """Return the change that puts a reply, given as YAML, in the place of the next one.
+
+    Raises ScenarioError if the text is no list of replies.
+    """
+    replies = content(parse_scenario(f"prompt: '-'\nmodel:\n{text}", "reply")).get("model", [])
+    number = next_reply(position)
+
+    def apply(tree: Tree) -> Tree:
+        script = unrolled(position.recording, tree)
+        return {**tree, "model": [*script[:number], *replies, *script[number + 1 :]]}
+
+    return Change(f"reply {number + 1} is edited", apply)
+
+
+def fork(position: Position, change: Change) -> Fork:
+    """Run the changed scenario. Raises ScenarioError if it is no scenario for the loop."""
+    recording = position.recording
+    check_repeatable(recording)
+    tree = change.apply(content_of(recording))
+    scenario = scenario_of({**tree, "title": _title(recording, position, change)})
+    prepared = PreparedRun(Plan(scenario, recording.options))
+    error = ""
+    try:
+        prepared.on_clock(prepared.converse())
+    except InternalError:
+        raise
+    except SimloopError as raised:
+        error = str(raised)
+    run = RecordedRun.of_run(prepared, prepared.trace, recording.options)
+    return Fork(change.name, position.place, run, _first(recording, run), error)
+
+
+def comment_of(made: Fork, source: str) -> str:
+    """Return the comment of a fork's scenario file."""
+    return f"A fork of {source} at entry {made.place}: {made.change}."
+
+
+def _first(one: RecordedRun, other: RecordedRun) -> int | None:
+    found = first_difference(one.trace, other.trace)
+    if found is None:
+        return None
+    return len(one.entries) if found.seq is None else found.seq
+
+
+def _title(recording: RecordedRun, position: Position, change: Change) -> str:
+    title = recording.trace.header.title or "a run"
+    return f"{title}; at {clock(position.at_ns)} {change.name}"
