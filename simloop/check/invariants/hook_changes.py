@@ -16,6 +16,7 @@ from simloop.check.invariants.invariant import Kind, Need, Watch, invariant
 from simloop.check.invariants.machine import course_of
 from simloop.check.invariants.subject import Subject
 from simloop.engine.hooks import AFTER_TOOL_CALL, BEFORE_LLM_CALL, BEFORE_TOOL_CALL
+from simloop.escape import writable
 from simloop.kernel import effects
 from simloop.kernel.policies import Conversion, OnHookFailure, ToolOrder, ToolStart
 from simloop.messages import ToolSpec
@@ -86,6 +87,11 @@ def _seen_of_arguments(subject: Subject) -> Iterable[Kind]:
     if not has_tool_hooks(subject):
         return ()
     return ToolCall, CallRenamed, CallBegun, Hook, ToolStarted, StopRequested
+
+
+def _seen_of_answers(subject: Subject) -> Iterable[Kind]:
+    has_some = has_tool_hooks(subject)
+    return (Prompt, CallBegun, ToolResult, Hook, Answered) if has_some else ()
 
 
 def _seen_of_results(subject: Subject) -> Iterable[Kind]:
@@ -253,6 +259,64 @@ def hook_changes_to_results_apply(subject: Subject) -> Watch:
             acting = script.run(name)
             if acting is not None and entry.result == "ok" and acting.result is not None:
                 results[call_id] = acting.result
+
+
+@invariant(
+    "A call that a hook forbids, or that a hook answers by its failure, is answered with an error "
+    "that states the reason.",
+    "BUGS.md D15, D16",
+    sees=[Prompt, CallBegun, ToolResult, Hook, Answered],
+    needs=[Need.MACHINE],
+    narrow=_seen_of_answers,
+)
+def hook_refusals_answer_calls(subject: Subject) -> Watch:
+    """Judged only if it is known for which call a hook ran, and not after a stop."""
+    settings, facts = course_of(subject).settings, subject.facts
+    policy, on_failure = settings.tool_execution, settings.hook_isolation.on_failure
+    if policy.order is ToolOrder.PARALLEL and policy.start is ToolStart.WHEN_CALLED:
+        return ""
+    begun = ""
+    returned: set[str] = set()  # the calls whose tools have returned, and whose hooks may run
+    refused: dict[str, str] = {}
+    while True:
+        entry = yield
+        kind = type(entry)
+        if kind is Prompt:
+            returned.clear()
+            refused.clear()
+        elif kind is CallBegun:
+            begun = entry.call_id
+        elif kind is ToolResult:
+            returned.add(entry.call_id)
+        elif kind is Hook:
+            reason = _reason_of(entry, on_failure)
+            if reason is None:
+                continue
+            if entry.point == BEFORE_TOOL_CALL:
+                refused[begun] = reason
+            elif entry.point == AFTER_TOOL_CALL and len(returned) == 1:
+                refused.update(dict.fromkeys(returned, reason))
+        else:
+            returned.discard(entry.call_id)
+            reason = refused.pop(entry.call_id, None)
+            if reason is None or facts.stop is not None:
+                continue
+            if not entry.is_error or reason not in entry.text:
+                return (
+                    f"call {entry.call_id!r} is answered {entry.text!r:.60}, not with an error"
+                    + (f" that says {reason!r:.60}" if reason else "")
+                )
+
+
+def _reason_of(hook: Hook, on_failure: str) -> str | None:
+    """Return the words that the answer must have, if the hook decides about the answer."""
+    if hook.result == "blocked":
+        return hook.detail
+    if hook.result == "ok":
+        return None
+    if on_failure == OnHookFailure.BLOCK_CALL and hook.point == BEFORE_TOOL_CALL:
+        return writable(hook.detail)
+    return "" if on_failure == OnHookFailure.ERROR_RESULT else None
 
 
 def _wrong_arguments(started: ToolStarted, given: str, changes: Mapping[str, Any]) -> str:

@@ -17,6 +17,7 @@ TWICE = {"call": [LOOK.call, LOOK.call]}
 VETO = [{"at": "before_tool_call", "block": "no"}]
 LATE = [{"at": "after_tool_call", "result": "late", "hangs": True, "waits": "after"}]
 ADDS = [{"at": "before_llm_call", "add_tools": {"write": {"returns": "written"}}}]
+RAISES = [{"at": "after_tool_call", "raises": "broken"}]
 AT_ONCE = {"order": "parallel"}
 
 CASES = [
@@ -107,6 +108,16 @@ CASES = [
         "hook-changes-to-results-apply",
         part("engine.hooks:AfterToolCall.restore", "self.result = self._kept", "pass"),
         scenario(LOOK, DONE, hooks=LATE, tool_execution=AT_ONCE),
+    ),
+    (
+        "hook-refusals-answer-calls",
+        part(f"{CALLS}._is_answered_by_hook", "Error: {given.blocked}", "Error: forbidden"),
+        scenario(LOOK, DONE, hooks=VETO),
+    ),
+    (
+        "hook-refusals-answer-calls",
+        part(f"{CODE}._apply_isolation", "isinstance(given, _AtToolCall)", "False"),
+        scenario(LOOK, DONE, hooks=RAISES, hook_isolation={"on_failure": "error-result"}),
     ),
     (
         "scripted-results",
