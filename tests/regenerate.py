@@ -152,6 +152,7 @@ PAGES = (
     *(README, WRITING, LOOPS),
     *(TOP / "simloop" / "README.md", TOP / "simloop" / "check" / "README.md"),
     TOP / "simloop" / "fuzz" / "README.md",
+    TOP / "simloop" / "page" / "README.md",
 )
 """The README and the pages that it leads to, with examples."""
 

@@ -54,6 +54,11 @@ def test_the_wheel_holds_every_module_and_nothing_else_of_python(contents: set[s
 
 
 @pytest.mark.slow
+def test_the_wheel_holds_the_parts_of_the_html_page(contents: set[str]) -> None:
+    assert {f"simloop/page/page.{kind}" for kind in ("html", "css", "js")} <= contents
+
+
+@pytest.mark.slow
 def test_the_wheel_holds_every_scenario(contents: set[str]) -> None:
     scenarios = {path.relative_to(TOP).as_posix() for path in TOP.glob(f"scenarios/*/*{SUFFIX}")}
     assert scenarios

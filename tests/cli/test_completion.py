@@ -68,7 +68,7 @@ def test_bash_offers_the_names_and_completes_files_where_no_name_fits() -> None:
 
 
 def test_verbs_are_offered() -> None:
-    assert completed("exp") == ["explore"]
+    assert completed("exp") == ["explore", "export"]
 
 
 def test_help_says_how_to_switch_it_on() -> None:

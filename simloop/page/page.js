@@ -1,0 +1,400 @@
+// The behaviour of the page: a cursor on one entry, and the views of the facts there.
+//
+// Not here: the facts, which are rows in the data. The rule to keep: text of the data reaches the
+// document as text (textContent) and never as markup; the policy of the page enforces this.
+"use strict";
+(() => {
+const data = JSON.parse(document.getElementById("data").textContent);
+const { rows, words, lanes, marks, keys, landmarks } = data;
+const { time, lane, sign, kind, text } = data.entries;
+const count = time.length, last = count - 1;
+const failed = new Set(data.entries.failed), gaps = new Map(data.gaps);
+const seconds = time.map((each) => parseFloat(words[each]));
+const MOST_ROWS = 400, PAGE = 20, FOLDED = 8, FOLD = "=", REMOVED = "-";
+const by = (id) => document.getElementById(id);
+
+let cursor = 0, matches = null, found = "", asking = "", byTime = false;
+
+function make(tag, className = "", content = "") {
+  const element = document.createElement(tag);
+  element.className = className;
+  element.textContent = content;
+  return element;
+}
+
+function describe(element, attributes) {
+  Object.entries(attributes).forEach(([name, value]) => element.setAttribute(name, String(value)));
+}
+
+// The number of sorted items that are at most `wanted`.
+function rank(items, wanted, of = (item) => item) {
+  let low = 0, high = items.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (of(items[middle]) <= wanted) low = middle + 1; else high = middle;
+  }
+  return low;
+}
+
+// ---------------------------------------------------------------- the views of each entry
+
+// A view is stored as changes. Copies at some of them let the cursor move backwards.
+class View {
+  constructor(name, changes) {
+    this.name = name;
+    this.changes = changes;
+    this.step = Math.max(32, changes.length >> 7);
+    this.copies = [[]];
+    this.version = 0;
+    this.rows = [];
+  }
+
+  // The number of changes up to an entry.
+  versionAt(place) { return rank(this.changes, place, (change) => change[0]); }
+
+  changesAt(place) {
+    const version = this.versionAt(place);
+    return version > 0 && this.changes[version - 1][0] === place;
+  }
+
+  at(place) {
+    const wanted = this.versionAt(place);
+    const copy = Math.min(Math.floor(wanted / this.step), this.copies.length - 1);
+    if (wanted < this.version || copy * this.step > this.version) {
+      this.rows = this.copies[copy].slice();
+      this.version = copy * this.step;
+    }
+    while (this.version < wanted) {
+      for (const [at, deleted, ...inserted] of this.changes[this.version].slice(1)) {
+        this.rows.splice(at, deleted, ...inserted);
+      }
+      this.version += 1;
+      if (this.version === this.copies.length * this.step) this.copies.push(this.rows.slice());
+    }
+    return this.rows;
+  }
+}
+
+const views = Object.entries(data.views).map(([name, changes]) => new View(name, changes));
+const opened = new Set(), shownVersions = new Map();
+
+function showView(view) {
+  const version = view.versionAt(cursor);
+  const pane = by(`pane-${view.name}`);
+  const changed = cursor > 0 && view.name !== "entry" && view.changesAt(cursor);
+  pane.querySelector(".changed").textContent = changed ? "changes here" : "";
+  pane.classList.toggle("changes", changed);
+  if (shownVersions.get(view) === version) return;
+  shownVersions.set(view, version);
+  pane.querySelector(".rows").replaceChildren(...elements(view.at(cursor), view.name));
+}
+
+// The elements of rows. What a compaction removed, the end of a long text and the middle of a long
+// view can be unfolded.
+function elements(numbers, name) {
+  const left = numbers.length - MOST_ROWS;
+  if (left <= 0 || opened.has(name)) return group(numbers);
+  const all = make("button", "all", `${left} rows left out: show all`);
+  all.addEventListener("click", () => {
+    opened.add(name);
+    all.parentElement.replaceChildren(...group(numbers));
+  });
+  return [...group(numbers.slice(0, 20)), all, ...group(numbers.slice(20 + left))];
+}
+
+function group(numbers) {
+  const made = [];
+  for (let i = 0; i < numbers.length;) {
+    const [mark, label] = rows[numbers[i]];
+    let end = i + 1;
+    if (marks[mark][0] === FOLD) {
+      while (end < numbers.length && marks[rows[numbers[end]][0]][0] === REMOVED) end += 1;
+    } else if (label) {
+      while (end < numbers.length && !rows[numbers[end]][1] && rows[numbers[end]][0] === mark) end += 1;
+      if (end - i <= FOLDED) end = i + 1;
+    }
+    made.push(end > i + 1 ? fold(numbers.slice(i, end)) : rowElement(numbers[i]));
+    i = end;
+  }
+  return made;
+}
+
+function fold(numbers) {
+  const [first, ...rest] = numbers;
+  const details = make("details"), summary = make("summary");
+  summary.append(rowElement(first), make("span", "more", `${rest.length} more lines`));
+  details.append(summary, ...rest.map(rowElement));
+  details.open = opened.has(first);
+  details.addEventListener("toggle", () => { if (details.open) opened.add(first); else opened.delete(first); });
+  return details;
+}
+
+function rowElement(number) {
+  const [mark, label, content, goesTo] = rows[number];
+  const [character, meaning] = marks[mark];
+  const element = make("div", `row ${meaning}`);
+  const shown = make("span", "mark", character);
+  if (meaning !== "plain") describe(shown, { role: "img", "aria-label": meaning });
+  element.append(shown);
+  const line = make("span", "line");
+  if (label) line.append(make("span", "label", content ? `${label.trimEnd()}: ` : label));
+  line.append(make("span", "text", content));
+  element.append(line);
+  if (goesTo !== undefined) {
+    const button = make("button", "goes", `@${goesTo}`);
+    describe(button, { "aria-label": `go to entry ${goesTo}`, title: `go to entry ${goesTo}` });
+    button.addEventListener("click", (event) => { event.preventDefault(); go(goesTo); });
+    element.append(button);
+  }
+  return element;
+}
+
+// ---------------------------------------------------------------- the timeline
+
+// A line is an odd number for an entry, and the even one below for the gap before it.
+const lines = time.flatMap((_, place) => gaps.has(place) ? [2 * place, 2 * place + 1] : [2 * place + 1]);
+const timeline = by("timeline");
+let lineHeight = 0;
+
+function showTimeline(follow) {
+  const here = rank(lines, 2 * cursor + 1) - 1;
+  if (follow) {
+    const seen = Math.floor(timeline.clientHeight / lineHeight), margin = Math.min(3, Math.floor(seen / 3));
+    const top = Math.round(timeline.scrollTop / lineHeight);
+    const wanted = Math.min(Math.max(top, here + margin + 1 - seen), here - margin);
+    if (wanted !== top) timeline.scrollTop = wanted * lineHeight;
+  }
+  const first = Math.max(Math.floor(timeline.scrollTop / lineHeight) - 5, 0);
+  const end = Math.min(first + Math.ceil(timeline.clientHeight / lineHeight) + 10, lines.length);
+  const numbers = Array.from({ length: end - first }, (_, number) => first + number);
+  if (here < first || here >= end) numbers.push(here);  // the element that is named as active
+  by("lines").replaceChildren(...numbers.map(lineElement));
+  timeline.setAttribute("aria-activedescendant", `entry-${cursor}`);
+}
+
+function lineElement(number) {
+  const line = lines[number], place = line >> 1;
+  const element = line & 1 ? entryElement(place) : make("div", "line gap", `~ ${gaps.get(place)} ~`);
+  element.style.top = `${number * lineHeight}px`;
+  return element;
+}
+
+function entryElement(place) {
+  const name = lanes[lane[place]];
+  const element = make("div", `line lane-${name}`);
+  element.id = `entry-${place}`;
+  describe(element, { role: "option", "aria-selected": place === cursor, "aria-setsize": count, "aria-posinset": place + 1 });
+  element.classList.toggle("failed", failed.has(place));
+  element.classList.toggle("match", matches !== null && matches[rank(matches, place) - 1] === place);
+  const moves = place === 0 || time[place] !== time[place - 1] || place === cursor;
+  const signed = make("span", "track");
+  signed.append(make("span", "sign", words[sign[place]]), make("span", "lane", name));
+  element.append(make("span", moves ? "time" : "time same", words[time[place]]), signed, make("span", "words", words[text[place]]));
+  element.addEventListener("click", () => go(place));
+  return element;
+}
+
+// ---------------------------------------------------------------- the scrubber
+
+const track = by("track"), canvas = by("strips"), total = seconds[last] || 0;
+const share = (place) => byTime ? seconds[place] / total : (last ? place / last : 0);
+
+const placeAtShare = (part) => byTime ? Math.max(rank(seconds, part * total) - 1, 0) : Math.round(part * last);
+
+function drawScrubber() {
+  const style = getComputedStyle(document.documentElement);
+  const ratio = window.devicePixelRatio || 1;
+  const width = track.clientWidth, height = track.clientHeight;
+  Object.assign(canvas, { width: width * ratio, height: height * ratio });
+  const context = canvas.getContext("2d");
+  context.scale(ratio, ratio);
+  const strip = (height - 10) / lanes.length;
+  const wide = Math.max(1, Math.min(8, (width - 8) / count - 1));
+  lanes.forEach((name, number) => {
+    context.fillStyle = style.getPropertyValue(`--${name}`);
+    lane.forEach((each, place) => {
+      if (each === number) context.fillRect(4 + share(place) * (width - 8) - wide / 2, 9 + number * strip, wide, strip - 2);
+    });
+  });
+  context.fillStyle = style.getPropertyValue("--fault");
+  for (const place of failed) {  // a triangle, because colour alone says nothing
+    context.fill(new Path2D(`M${share(place) * (width - 8)} 0h8l-4 8z`));
+  }
+}
+
+function dragTo(event) {
+  const box = track.getBoundingClientRect();
+  const part = (event.clientX - box.left - 4) / (box.width - 8);
+  go(placeAtShare(Math.max(0, Math.min(1, part))));
+}
+
+track.addEventListener("pointerdown", (event) => { track.setPointerCapture(event.pointerId); dragTo(event); });
+track.addEventListener("pointermove", (event) => { if (event.buttons & 1) dragTo(event); });
+
+function chooseAxis(wanted) {
+  byTime = wanted;
+  by("axis").textContent = byTime ? "by time" : "by entry";
+  describe(by("axis"), { "aria-pressed": byTime });
+  drawScrubber();
+  show(false);
+}
+by("axis").hidden = total === 0;
+by("axis").addEventListener("click", () => chooseAxis(!byTime));
+
+// ---------------------------------------------------------------- the cursor
+
+function go(place, missing) {
+  by("said").textContent = place === undefined || place === null ? missing || "" : "";
+  if (place === undefined || place === null) return;
+  cursor = Math.max(0, Math.min(place, last));
+  show(true);
+  try {
+    history.replaceState(null, "", `#at=${cursor}`);
+  } catch {
+    // A browser that permits no change of the address of a local file; the page works without it.
+  }
+}
+
+function show(follow) {
+  views.forEach(showView);
+  showTimeline(follow);
+  by("where").textContent = `entry ${cursor} of ${last} at ${words[time[cursor]]}`;
+  by("title-facts").textContent = `the facts after entry ${cursor}`;
+  by("knob").style.left = `calc(4px + ${share(cursor)} * (100% - 8px))`;
+  const told = `entry ${cursor}, ${words[time[cursor]]}, ${lanes[lane[cursor]]}: ${words[text[cursor]]}`;
+  describe(track, { "aria-valuemax": last, "aria-valuenow": cursor, "aria-valuetext": told });
+}
+
+// The entry that a person names: its number, or the last one at or before a virtual time.
+function placeOf(named) {
+  if (/^\d+$/.test(named)) return Number(named) <= last ? Number(named) : null;
+  const duration = /^(\d+(?:\.\d+)?)(ns|us|ms|s|m|h)$/.exec(named);
+  if (!duration) return null;
+  const unit = { ns: 1e-9, us: 1e-6, ms: 1e-3, s: 1, m: 60, h: 3600 }[duration[2]];
+  return Math.max(rank(seconds, Number(duration[1]) * unit + 1e-10) - 1, 0);
+}
+
+// The entries whose words have the text, and those at which a row with it is first shown.
+function search(wanted) {
+  const has = (content) => content.toLowerCase().includes(wanted.toLowerCase());
+  const inWords = words.map(has);
+  const places = new Set();
+  text.forEach((each, place) => { if (inWords[each] || inWords[kind[place]]) places.add(place); });
+  const lineOf = new Map(rows.map(([, label, content], number) => [number, `${label}: ${content}`]).filter(([, line]) => has(line)));
+  const firsts = new Map();
+  for (const { changes } of views) {
+    for (const [place, ...edits] of changes) {
+      for (const number of edits.flatMap((edit) => edit.slice(2))) {
+        const line = lineOf.get(number);
+        if (line !== undefined && !(firsts.get(line) <= place)) firsts.set(line, place);
+      }
+    }
+  }
+  firsts.forEach((place) => places.add(place));
+  return [...places].sort((a, b) => a - b);
+}
+
+function goToMatch(number, missing) {
+  if (matches === null) return go(null, "nothing has been searched: press /");
+  go(matches[number], matches.length ? missing : `nothing has "${found}"`);
+  if (number in matches) by("said").textContent = `match ${number + 1} of ${matches.length} for "${found}"`;
+}
+
+// ---------------------------------------------------------------- the actions
+
+function ask(what) {
+  asking = what;
+  by("question").textContent = what === "go" ? "Go to entry or time:" : "Search:";
+  by("ask").hidden = false;
+  by("answer").value = what === "search" ? found : "";
+  by("answer").focus();
+  by("answer").select();
+}
+
+function answered() {
+  const answer = by("answer").value.trim();
+  by("ask").hidden = true;
+  timeline.focus();
+  if (!answer) return;
+  if (asking === "go") return go(placeOf(answer), `there is no entry or time "${answer}"; the last entry is ${last}`);
+  found = answer;
+  matches = search(answer);
+  goToMatch(Math.min(rank(matches, cursor - 1), matches.length - 1));
+  showTimeline(false);
+}
+
+const ACTIONS = {
+  forward: () => go(cursor < last ? cursor + 1 : null, "this is the last entry"),
+  back: () => go(cursor > 0 ? cursor - 1 : null, "this is the first entry"),
+  page_forward: () => go(cursor + PAGE),
+  page_back: () => go(cursor - PAGE),
+  start: () => go(0),
+  end: () => go(last),
+  next: (name) => go(landmarks[name][rank(landmarks[name], cursor)], `there is no later ${name}`),
+  previous: (name) => go(landmarks[name][rank(landmarks[name], cursor - 1) - 1], `there is no earlier ${name}`),
+  search: () => ask("search"),
+  found: () => goToMatch(rank(matches || [], cursor), "there is no later match"),
+  found_before: () => goToMatch(rank(matches || [], cursor - 1) - 1, "there is no earlier match"),
+  go: () => ask("go"),
+  view: (name) => by(`pane-${name}`).querySelector(".rows").focus(),
+  help: () => by("help").showModal(),
+};
+const actionOf = new Map(keys.flatMap((each) => each.keys.map((key) => [key, each.does])));
+
+function press(key) {
+  const [name, ...given] = actionOf.get(key) || [];
+  if (name) ACTIONS[name](...given);
+  return Boolean(name);
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || by("help").open) return;
+  if (event.target === by("answer")) {
+    if (event.key === "Escape") { by("ask").hidden = true; timeline.focus(); }
+    return;
+  }
+  // A pane that has the focus scrolls with the keys that are no characters.
+  if (event.key.length > 1 && event.target.closest(".rows")) return;
+  if (press(event.key)) event.preventDefault();
+});
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-key]");
+  if (button) press(button.dataset.key);
+});
+by("ask").addEventListener("submit", (event) => { event.preventDefault(); answered(); });
+
+for (const { keys: names, words: meaning, does } of keys) {
+  const term = make("dt");
+  names.forEach((name) => term.append(make("kbd", "", name), " "));
+  by("keys").append(term, make("dd", "", meaning));
+  if (does[0] !== "next" || !landmarks[does[1]].length) continue;
+  const button = make("button");
+  button.dataset.key = names[0];
+  button.append(make("kbd", "", names[0]), ` ${does[1]} `, make("span", "count", String(landmarks[does[1]].length)));
+  by("jumps").append(button);
+}
+lanes.forEach((name) => by("lanes").append(make("div", `lane-${name}`, name)));
+
+// ---------------------------------------------------------------- the start
+
+function resized() {
+  lineHeight = parseFloat(getComputedStyle(timeline).lineHeight);
+  by("lines").style.height = `${lines.length * lineHeight}px`;
+  chooseAxis(byTime);
+  showTimeline(true);
+}
+
+function followAddress() {
+  const named = /^#at=([\w.]+)$/.exec(location.hash);
+  const place = named ? placeOf(named[1]) : null;
+  if (place !== null && place !== cursor) go(place);
+}
+
+timeline.addEventListener("scroll", () => showTimeline(false));
+window.addEventListener("resize", resized);
+window.addEventListener("hashchange", followAddress);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawScrubber);
+resized();
+followAddress();
+timeline.focus({ preventScroll: true });
+})();

@@ -1,0 +1,101 @@
+"""The data of the page: unique rows, and each view of each entry as changes of row numbers.
+
+Not here: the page around the data (page.py). The rule to keep: the data grows about linearly with
+the trace, because a row is stored once and a view that does not change costs nothing.
+"""
+
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from typing import Any
+
+from simloop.cursor.gaps import gap_words, gaps
+from simloop.cursor.index import Landmark
+from simloop.cursor.lanes import Lane, is_failure, kind_of, sign_of, words_of
+from simloop.cursor.position import Position
+from simloop.cursor.recorded_run import RecordedRun
+from simloop.cursor.rows import FactRow, Mark
+from simloop.cursor.views import FactView, view
+from simloop.page.changes import changes
+from simloop.trace.timeline import clock
+
+_MARKS = {mark: number for number, mark in enumerate(Mark)}
+
+
+class Numbered(dict[Any, int]):
+    """Numbers for things in the order in which they are first seen."""
+
+    def __missing__(self, thing: Any) -> int:
+        """Give a thing the next number."""
+        self[thing] = number = len(self)
+        return number
+
+
+def tables(recording: RecordedRun) -> dict[str, Any]:
+    """Return the data of the page, made of lists, numbers and text that JSON has."""
+    rows, words = Numbered(), Numbered()
+    views = {name: list(_changes_of(name, recording, rows)) for name in FactView}
+    return {
+        "entries": _entries(recording, words),
+        "gaps": [[place, gap_words(recording, place)] for place in gaps(recording.entries)],
+        "landmarks": {str(name): found for name, found in recording.index.landmarks.items()},
+        "lanes": [str(lane) for lane in Lane],
+        "marks": [[mark.value, mark.name.lower()] for mark in Mark],
+        "views": views,
+        "rows": [_row(each) for each in rows],
+        "words": list(words),
+    }
+
+
+def _entries(recording: RecordedRun, words: Numbered) -> dict[str, list[int]]:
+    """Return the timeline as columns: `words` numbers the texts of each column."""
+    record = recording.entries
+    lanes = {lane: number for number, lane in enumerate(Lane)}
+    return {
+        "time": [words[clock(entry.at_ns)] for entry in record],
+        "lane": [lanes[sign_of(entry).lane] for entry in record],
+        "sign": [words[sign_of(entry).sign] for entry in record],
+        "kind": [words[kind_of(entry)] for entry in record],
+        "text": [words[words_of(entry)] for entry in record],
+        "failed": [place for place, entry in enumerate(record) if is_failure(entry)],
+    }
+
+
+def _row(row: FactRow) -> list[Any]:
+    shown: list[Any] = [_MARKS[row.mark], row.label, row.text]
+    return shown if row.goes_to is None else [*shown, row.goes_to]
+
+
+def _changes_of(name: FactView, recording: RecordedRun, rows: Numbered) -> Iterator[list[Any]]:
+    """Yield the place of each entry that changes a view, with the changes."""
+    shown: list[int] = []
+    known: Hashable = object()
+    for place in range(len(recording.entries)):
+        position = Position(recording, place)
+        depends_on = _SOURCES[name](position)
+        if depends_on == known:
+            continue
+        known = depends_on
+        now = [rows[each] for each in view(name, position)]
+        if now != shown:
+            yield [place, *changes(shown, now)]
+            shown = now
+
+
+def _entry_itself(position: Position) -> Hashable:
+    return position.place
+
+
+def _newest(landmark: Landmark, position: Position) -> int | None:
+    return position.recording.index.previous(landmark, position.place + 1)
+
+
+# A view has the same rows at two entries for which its sources are equal. Only the views that hold
+# whole conversations need this: their rows would otherwise be made again at each entry.
+_SOURCES: Mapping[FactView, Callable[[Position], Hashable]] = {
+    **dict.fromkeys(FactView, _entry_itself),
+    FactView.REQUEST: lambda position: position.request_place,
+    FactView.CONTEXT: lambda position: (
+        _newest(Landmark.STEP, position),
+        _newest(Landmark.COMPACTION, position),
+        _newest(Landmark.PROMPT, position),
+    ),
+}

@@ -1,0 +1,45 @@
+"""A trace, a scenario file and the name of a bundled scenario open as a recorded run."""
+
+from pathlib import Path
+
+import pytest
+
+from simloop.cursor.opening import is_trace, opened
+from simloop.errors import ScenarioError
+from simloop.runs.simulation import run
+from simloop.scenario.loader import parse_scenario
+from simloop.trace.codec import write_trace
+
+GREETING = "prompt: Hi\nmodel: [{say: Hello.}]\n"
+
+
+def test_a_trace_is_known_by_its_name_or_by_its_first_line(tmp_path: Path) -> None:
+    path = tmp_path / "trace"
+    write_trace(run(parse_scenario(GREETING)).trace, path)
+    assert is_trace(str(path))
+    assert is_trace("nowhere.jsonl")
+    for other in ("quickstart", "a\0b", str(tmp_path)):
+        assert not is_trace(other)
+    assert len(opened(str(path)).entries) == len(run(parse_scenario(GREETING)).trace.entries)
+
+
+def test_a_scenario_is_run_with_the_loop_and_the_seed_that_are_given(tmp_path: Path) -> None:
+    path = tmp_path / "a.simloop.yaml"
+    path.write_text(GREETING)
+    header = opened(str(path), loop="pi", seed=7).trace.header
+    assert (header.loop, header.seed) == ("pi", 7)
+    assert opened("quickstart").machine is not None
+
+
+def test_a_run_that_has_no_outcome_opens_as_far_as_it_went(tmp_path: Path) -> None:
+    path = tmp_path / "a.simloop.yaml"
+    path.write_text("prompt: Hi\nmodel: [{http: {status: 429}}]\n")
+    recording = opened(str(path))
+    assert recording.entries
+    assert recording.trace.footer is None
+
+
+def test_a_name_of_nothing_is_an_error_that_names_it(tmp_path: Path) -> None:
+    for name in ("nowhere", str(tmp_path / "nowhere.jsonl")):
+        with pytest.raises(ScenarioError, match="nowhere"):
+            opened(name)

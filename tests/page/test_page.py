@@ -1,0 +1,61 @@
+"""The page is one file that loads nothing, and no text of a run becomes markup."""
+
+import base64
+import html
+import json
+import re
+from hashlib import sha256
+
+import pytest
+
+from simloop.cursor.recorded_run import RecordedRun
+from simloop.page.page import page, safe_json
+from simloop.runs.simulation import Simulation
+from simloop.scenario.replies import Reply
+from simloop.scenario.schema import Scenario
+
+MARKUP = '</script><script>forged = 1</script><img src=x onerror="forged = 1">\u2028{{data}}'
+
+
+def recorded(text: str = "Hello.", title: str = "") -> RecordedRun:
+    simulation = Simulation(Scenario(title=title, prompt=text, model=[Reply(say=text)]))
+    simulation.run()
+    return RecordedRun.of_run(simulation.prepared, simulation.trace, {})
+
+
+@pytest.mark.parametrize("text", [MARKUP, "\ud800 \U0001f600 <!--", "]]>\u2029&amp;"])
+def test_json_in_the_page_comes_back_and_cannot_end_its_element(text: str) -> None:
+    shown = safe_json({"text": text})
+    assert json.loads(shown) == {"text": text}
+    assert shown.isascii()
+    assert not set("<>&") & set(shown)
+
+
+def test_markup_in_a_run_is_in_the_page_as_text_alone() -> None:
+    shown = page(recorded(MARKUP, title=MARKUP), MARKUP)
+    assert shown.isascii()
+    assert "<img" not in shown
+    assert shown.count("<script") == shown.count("</script>") == 2
+    assert html.escape("</script><script>forged = 1") in shown
+
+
+def test_the_policy_permits_the_style_and_the_script_of_the_page_and_nothing_else() -> None:
+    shown = page(recorded())
+    (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]+)"', shown)
+    rules = dict(rule.split(" ", 1) for rule in html.unescape(policy).split("; "))
+    assert rules["default-src"] == rules["base-uri"] == rules["form-action"] == "'none'"
+    for tag, rule in (("style", "style-src"), ("script", "script-src")):
+        (text,) = re.findall(rf"<{tag}>(.*?)</{tag}>", shown, re.DOTALL)
+        digest = base64.b64encode(sha256(text.encode()).digest()).decode()
+        assert rules[rule] == f"'sha256-{digest}'"
+
+
+def test_the_page_names_no_address() -> None:
+    shown = page(recorded())
+    assert re.findall(r"https?:|//[a-z]|url\(|@import|\bsrc=|\bhref=", shown) == []
+
+
+def test_the_heading_has_the_title_or_the_name_and_the_outcome() -> None:
+    assert "<title>A greeting</title>" in page(recorded(title="A greeting"), "a.jsonl")
+    assert "<title>a.jsonl</title>" in page(recorded(), "a.jsonl")
+    assert '<strong class="good">completed</strong>' in page(recorded())

@@ -1,0 +1,262 @@
+"""The page in a headless Chromium: keys, mouse, links to an entry, hostile text, narrow screens."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from browsing import CHROMIUM, NO_CHROMIUM, Browser, browser
+from hostiletraces import traces
+
+from simloop.cursor.index import Landmark
+from simloop.cursor.lanes import words_of
+from simloop.cursor.opening import opened
+from simloop.cursor.places import place_of
+from simloop.cursor.position import Position
+from simloop.cursor.recorded_run import RecordedRun
+from simloop.cursor.views import FactView, view
+from simloop.page.page import page
+from simloop.runs.simulation import Simulation
+from simloop.scenario.replies import Reply
+from simloop.scenario.schema import Scenario
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason=NO_CHROMIUM),
+]
+HOSTILE_TAGS = (
+    "document.querySelectorAll('b, img, iframe, script:not([id]):not(:last-of-type)').length"
+)
+SELECTED = "document.querySelector('[aria-selected=true]').id"
+SAID = "document.getElementById('said').textContent"
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with browser(tmp_path_factory.mktemp("profile")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def recording() -> RecordedRun:
+    return opened("quickstart")
+
+
+@pytest.fixture(scope="module")
+def file(recording: RecordedRun, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written(tmp_path_factory.mktemp("page"), recording)
+
+
+def written(folder: Path, recording: RecordedRun) -> Path:
+    path = folder / "page.html"
+    path.write_text(page(recording), "utf-8")
+    return path
+
+
+def greeting(text: str) -> RecordedRun:
+    simulation = Simulation(Scenario(title=text, prompt=text, model=[Reply(say=text)]))
+    simulation.run()
+    return RecordedRun.of_run(simulation.prepared, simulation.trace, {})
+
+
+def place(chromium: Browser) -> int:
+    """The entry at the cursor: in the address, in the timeline and in the scrubber."""
+    selected = int(chromium.ask(SELECTED).removeprefix("entry-"))
+    assert selected == chromium.ask("Number(track.getAttribute('aria-valuenow'))")
+    return selected
+
+
+def shown(chromium: Browser, name: str) -> list[str]:
+    """The rows of a pane, as `simloop show` writes them."""
+    rows: list[str] = chromium.ask(
+        f"""[...document.querySelectorAll('#pane-{name} .row')].map((row) =>
+            ['.mark', '.line'].map((part) => row.querySelector(part).textContent).join(' '))"""
+    )
+    return [row.rstrip() for row in rows]
+
+
+def test_it_opens_without_an_error_and_asks_for_no_address(chromium: Browser, file: Path) -> None:
+    chromium.open(file)
+    assert place(chromium) == 0
+    chromium.press("j", "/")
+    assert chromium.told() == []
+
+
+def test_the_panes_show_the_rows_of_the_views_at_each_entry(
+    chromium: Browser, file: Path, recording: RecordedRun
+) -> None:
+    chromium.open(file)
+    last = len(recording.entries) - 1
+    for at in [*range(0, last, 5), last, last - 3, 7, 0]:  # forwards, then back
+        chromium.ask(f"location.hash = '#at={at}'; new Promise((done) => setTimeout(done))")
+        assert place(chromium) == at
+        for name in FactView:
+            expected = [str(row) for row in view(name, Position(recording, at))]
+            assert shown(chromium, name) == expected, (at, name)
+
+
+def test_a_link_to_an_entry_or_a_time_opens_there(
+    chromium: Browser, file: Path, recording: RecordedRun
+) -> None:
+    for named in ("12", "5.2s", "5700ms", "0s"):
+        chromium.open(file, f"#at={named}")
+        assert place(chromium) == place_of(recording.trace, named)
+    chromium.open(file, "#at=<b>")
+    assert place(chromium) == 0
+
+
+def test_the_keys_move_as_in_the_terminal(
+    chromium: Browser, file: Path, recording: RecordedRun
+) -> None:
+    chromium.open(file)
+    last = len(recording.entries) - 1
+    chromium.press("j", "j", "k", "ArrowDown")
+    assert place(chromium) == 2
+    chromium.press("G")
+    assert place(chromium) == last
+    chromium.press("j")
+    assert place(chromium) == last
+    assert chromium.ask(SAID) == "this is the last entry"
+    chromium.press("g", "PageDown")
+    assert place(chromium) == 20
+    for key, back, landmark in (("e", "E", Landmark.FAULT), ("t", "T", Landmark.TOOL_CALL)):
+        chromium.press("g", key)
+        first = recording.index.next(landmark, 0)
+        assert place(chromium) == first
+        chromium.press("G", back)
+        assert place(chromium) == recording.index.previous(landmark, last)
+    chromium.press("G", "c")
+    assert chromium.ask(SAID) == "there is no later compaction"
+
+
+def test_go_to_takes_an_entry_or_a_time_and_says_that_there_is_none(
+    chromium: Browser, file: Path, recording: RecordedRun
+) -> None:
+    chromium.open(file)
+    chromium.press(":", *"5.2s", "Enter")
+    assert place(chromium) == place_of(recording.trace, "5.2s")
+    chromium.press(":", *"9999", "Enter")
+    assert place(chromium) == place_of(recording.trace, "5.2s")
+    assert "there is no entry or time" in chromium.ask(SAID)
+
+
+def test_a_search_finds_words_of_the_timeline_and_of_the_panes(
+    chromium: Browser, file: Path, recording: RecordedRun
+) -> None:
+    chromium.open(file)
+    chromium.press("/", *"too many requests", "Enter")
+    failed = recording.index.landmarks[Landmark.FAULT][0]
+    assert place(chromium) == failed
+    assert "Too Many Requests" in words_of(recording.entries[failed])
+    chromium.press("g", "/", *"because of", "Enter")  # words of a pane alone
+    first = place(chromium)
+    assert not any("because of" in words_of(each) for each in recording.entries)
+    assert "because of" in " ".join(shown(chromium, "why"))
+    chromium.press("n")
+    assert place(chromium) >= first
+    chromium.press("N")
+    assert place(chromium) == first
+    chromium.press("/", *"zzz", "Enter")
+    assert chromium.ask(SAID) == 'nothing has "zzz"'
+
+
+def test_the_help_lists_all_keys_and_escape_closes_it(chromium: Browser, file: Path) -> None:
+    chromium.open(file)
+    chromium.press("?")
+    assert "next compaction" in chromium.ask("help.innerText")
+    chromium.press("j")
+    assert place(chromium) == 0
+    chromium.press("Escape")
+    assert not chromium.ask("help.open")
+    assert chromium.told() == []
+
+
+def test_the_scrubber_is_clicked_and_dragged(chromium: Browser, file: Path) -> None:
+    chromium.open(file)
+    left, width, top = chromium.ask(
+        "(({ left, width, top }) => [left, width, top])(track.getBoundingClientRect())"
+    )
+    chromium.mouse("mousePressed", left + width / 2, top + 20, buttons=1)
+    last = chromium.ask("Number(track.getAttribute('aria-valuemax'))")
+    assert abs(place(chromium) - last / 2) <= 1
+    chromium.mouse("mouseMoved", left + width - 5, top + 20, buttons=1)
+    assert place(chromium) == last
+    chromium.mouse("mouseReleased", left + width - 5, top + 20)
+    chromium.ask("axis.click()")
+    chromium.mouse("mousePressed", left + width / 2, top + 20, buttons=1)
+    chromium.mouse("mouseReleased", left + width / 2, top + 20)
+    assert chromium.ask("axis.textContent") == "by time"
+    half, whole = chromium.ask(
+        "['aria-valuenow', 'aria-valuemax'].map((name) => track.getAttribute(name))"
+    )
+    assert int(half) < int(whole) / 2  # the wait of 5 s takes most of the time
+
+
+def test_a_click_goes_to_an_entry_and_a_row_to_its_entry(chromium: Browser, file: Path) -> None:
+    chromium.open(file, "#at=20")
+    chromium.ask("document.getElementById('entry-18').click()")
+    assert place(chromium) == 18
+    goes_to = chromium.ask("document.querySelector('#pane-request .goes').textContent")
+    chromium.ask("document.querySelector('#pane-request .goes').click()")
+    assert f"@{place(chromium)}" == goes_to
+
+
+def test_the_tab_key_reaches_the_scrubber_the_timeline_and_each_pane(
+    chromium: Browser, file: Path
+) -> None:
+    chromium.open(file)
+    reached = set()
+    for _ in range(60):
+        chromium.press("Tab")
+        reached.add(
+            chromium.ask(
+                "document.activeElement.id || document.activeElement.closest('.pane')?.id || ''"
+            )
+        )
+    assert {"track", "timeline", *(f"pane-{name}" for name in FactView)} <= reached
+
+
+@pytest.mark.parametrize("width", [400, 1200])
+def test_no_text_is_wider_than_the_screen(chromium: Browser, tmp_path: Path, width: int) -> None:
+    long = "x" * 390
+    chromium.open(written(tmp_path, greeting(long)), "#at=3", width=width)
+    assert long in "\n".join(shown(chromium, "request"))
+    assert chromium.ask("document.documentElement.scrollWidth") <= width
+    wide = f"""[...document.querySelectorAll('.text')].filter((each) =>
+        each.getBoundingClientRect().right > {width}).length"""
+    assert chromium.ask(wide) == 0
+
+
+_CONTROL = "[\\0-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u200b\\u202e\\u2028\\ufeff]"
+_WALK = (
+    f"const control = /{_CONTROL}/;"
+    """(async () => {
+    const found = new Set();
+    for (let more = true; more;) {
+        const text = document.body.innerText;
+        for (const line of text.split("\\n")) if (control.test(line)) found.add(line);
+        const before = track.getAttribute('aria-valuenow');
+        document.querySelector('[data-key="j"]').click();
+        more = before !== track.getAttribute('aria-valuenow');
+    }
+    return [...found];
+})()"""
+)
+
+
+@pytest.mark.parametrize("number", range(len(traces())))
+def test_hostile_text_in_each_field_of_a_trace_stays_text(
+    chromium: Browser, tmp_path: Path, number: int
+) -> None:
+    chromium.open(written(tmp_path, RecordedRun.of_trace(traces()[number])))
+    assert chromium.ask(_WALK) == []
+    assert chromium.ask(HOSTILE_TAGS) == 0
+    assert chromium.told() == []
+
+
+def test_markup_is_shown_as_it_is_written(chromium: Browser, tmp_path: Path) -> None:
+    markup = '</script><script>forged = 1</script><img src=x onerror="forged = 1"><b>'
+    chromium.open(written(tmp_path, greeting(markup)), "#at=3")
+    assert markup in "\n".join(shown(chromium, "request"))
+    assert chromium.ask("typeof forged") == "undefined"
+    assert chromium.ask(HOSTILE_TAGS) == 0
+    assert chromium.told() == []

@@ -1,0 +1,84 @@
+"""The data of the page has the views of each entry, in a size that grows with the trace."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from simloop.cursor.lanes import words_of
+from simloop.cursor.position import Position
+from simloop.cursor.recorded_run import RecordedRun
+from simloop.cursor.views import FactView, view
+from simloop.page.changes import apply
+from simloop.page.tables import tables
+from simloop.runs.simulation import Simulation
+from simloop.scenario.replies import Reply
+from simloop.scenario.schema import Scenario
+from simloop.trace.codec import read_trace
+from simloop.trace.timeline import clock
+
+TRACES = Path(__file__).parents[2] / "scenarios" / "__snapshots__"
+
+
+def recorded(path: Path) -> RecordedRun:
+    return RecordedRun.of_trace(read_trace(path))
+
+
+def conversation(steps: int) -> RecordedRun:
+    """A run of many steps, each with a call, whose requests hold all messages before them."""
+    replies = [
+        Reply(say=f"I look at file {step}.", call={"read_file": {"path": f"src/{step}.py"}})
+        for step in range(steps)
+    ]
+    scenario = Scenario(
+        prompt="Go.",
+        model=[*replies, Reply(say="Done.")],
+        tools={"read_file": {"parameters": {"path": "string"}, "returns": "import os\nprint(os)"}},
+        limits={"max_steps": steps + 1},
+    )
+    simulation = Simulation(scenario)
+    simulation.run()
+    return RecordedRun.of_run(simulation.prepared, simulation.trace, {})
+
+
+@pytest.mark.parametrize("theme", ["abort", "agents", "calls", "compaction", "hooks", "queue"])
+def test_each_view_of_each_entry_comes_back_from_the_changes(theme: str) -> None:
+    for path in sorted(TRACES.glob(f"{theme}.*.jsonl"))[:6]:
+        recording = recorded(path)
+        data = tables(recording)
+        for name in FactView:
+            changed = {place: made for place, *made in data["views"][name]}
+            numbers: list[int] = []
+            for place in range(len(recording.entries)):
+                numbers = apply(numbers, changed.get(place, ()))
+                rows = [data["rows"][number] for number in numbers]
+                shown = view(name, Position(recording, place))
+                assert [(label, text) for _, label, text, *_ in rows] == [
+                    (each.label, each.text) for each in shown
+                ], (path.name, name, place)
+
+
+def test_the_timeline_has_the_time_the_lane_and_the_words_of_each_entry() -> None:
+    recording = recorded(TRACES / "start.quickstart.trace.jsonl")
+    data = tables(recording)
+    columns, words = data["entries"], data["words"]
+    assert [words[each] for each in columns["text"]] == list(map(words_of, recording.entries))
+    assert [words[each] for each in columns["time"]] == [
+        clock(entry.at_ns) for entry in recording.entries
+    ]
+    assert data["lanes"][columns["lane"][0]] == "user"
+    assert [words[columns["text"][place]] for place in columns["failed"]] == [
+        "error 429 Too Many Requests"
+    ]
+    assert data["gaps"] == [[8, "5.000s of waiting: backoff"]]
+
+
+def size(steps: int) -> float:
+    """The bytes of the data for each entry."""
+    recording = conversation(steps)
+    return len(json.dumps(tables(recording))) / len(recording.entries)
+
+
+@pytest.mark.slow
+def test_an_entry_of_a_long_conversation_takes_no_more_bytes_than_one_of_a_short_one() -> None:
+    assert size(160) < 1.2 * size(10)
