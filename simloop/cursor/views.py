@@ -57,21 +57,27 @@ def _entry(position: Position) -> Iterator[FactRow]:
 
 def _state(position: Position) -> Iterator[FactRow]:
     """Yield the state of the machine with its place on the map, or the phase of an agent."""
-    move = position.move
-    if move is None:
+    move, machine = position.move, position.recording.machine
+    if move is not None:
+        yield row(move.after, "state", Mark.CURRENT, move.place)
+        yield row(f"{move.before} -> {move.after}", describe(move.signal))
+    elif machine is None:
         yield row(_phase(position), "phase", Mark.CURRENT)
         return
-    yield row(move.after, "state", Mark.CURRENT, move.place)
-    yield row(f"{move.before} -> {move.after}", describe(move.signal))
-    machine = position.recording.machine
+    else:
+        yield row(_FIRST_STATE, "state", Mark.CURRENT)
     if machine is None:
         yield row(position.recording.unknown, "the map is unknown", Mark.QUIET)
         return
+    now = _FIRST_STATE if move is None else move.after
     for state, accepted in machine.legal.items():
-        here = NAMES[state] == move.after
+        here = NAMES[state] == now
         yield row(NAMES[state], mark=Mark.CURRENT if here else Mark.PLAIN)
         for signal, targets in accepted.items() if here else ():
             yield row(" or ".join(sorted(NAMES[each] for each in targets)), f"  on {NAMES[signal]}")
+
+
+_FIRST_STATE = "ready"  # of each machine, before its first transition
 
 
 def _phase(position: Position) -> str:
@@ -92,6 +98,8 @@ def _counters(position: Position) -> Iterator[FactRow]:
     request = position.request
     if request is not None:
         yield row(f"{len(request.messages)}", "messages", goes_to=position.request_place)
+    elif position.recording.machine is not None and not position.counters:
+        yield row("the machine has not moved yet", mark=Mark.QUIET)
 
 
 def _timers(position: Position) -> Iterator[FactRow]:
@@ -112,7 +120,7 @@ def _request(position: Position, most: int | None) -> Iterator[FactRow]:
     earlier = position.earlier_request
     kept = position.shared
     yield row(
-        f"#{request.number}, {len(request.messages)} messages", "request", Mark.HEAD,
+        f"#{request.number}, {_messages(len(request.messages))}", "request", Mark.HEAD,
         position.request_place,
     )  # fmt: skip
     yield from _settings_rows(request, earlier)
@@ -130,6 +138,10 @@ def _request(position: Position, most: int | None) -> Iterator[FactRow]:
 def _first_shown(count: int, most: int | None) -> int:
     """Return the place of the first of `count` messages that is shown if `most` are."""
     return 0 if most is None else max(count - most, 0)
+
+
+def _messages(count: int) -> str:
+    return "1 message" if count == 1 else f"{count:,} messages"
 
 
 def _settings_rows(request: Request, earlier: Request | None) -> Iterator[FactRow]:
@@ -228,7 +240,7 @@ def _fold(position: Position, place: int) -> Iterator[FactRow]:
     assert isinstance(done, entries.Compaction)
     kind = "forced" if done.forced else "normal"
     sizes = f"{done.tokens_before:,} to {done.tokens_after:,} tokens"
-    text = f"{done.messages_removed} messages removed, {sizes}"
+    text = f"{_messages(done.messages_removed)} removed, {sizes}"
     yield row(text, f"{kind} compaction", Mark.FOLD, place)
     for message in position.removed_by(place):
         yield from message_rows(message, Mark.REMOVED)

@@ -50,7 +50,7 @@ def test_a_compaction_folds_the_messages_that_the_next_request_lacks() -> None:
     position = Position(recording, len(recording.entries) - 1)
     calls = [message for message in position.removed_by(first) if isinstance(message, ToolMessage)]
     assert [message.call_id for message in calls] == ["call-1"]
-    assert "= normal compaction: 1 messages removed, 113 to 71 tokens" in rows_at(
+    assert "= normal compaction: 1 message removed, 113 to 71 tokens" in rows_at(
         recording, position.place, FactView.CONTEXT
     )
 
@@ -69,3 +69,10 @@ def test_a_bounded_view_shows_the_newest_messages_and_counts_the_others() -> Non
     assert len(some) < len(whole)
     hidden = len(position.context) - 2
     assert f". {hidden} earlier messages" in map(str, some)
+
+
+def test_a_machine_that_has_not_moved_is_ready_and_no_agent() -> None:
+    recording = recorded("start.quickstart")
+    state = rows_at(recording, 0, FactView.STATE)
+    assert state[:2] == ["> state: ready", "> ready"]
+    assert rows_at(recording, 0, FactView.COUNTERS) == [". the machine has not moved yet"]

@@ -12,6 +12,7 @@ from simloop.cursor.recorded_run import RecordedRun
 from simloop.trace.codec import read_trace
 from simloop_tui.app import StepApp
 from simloop_tui.screens.replay import ReplayScreen
+from simloop_tui.session import Session
 from simloop_tui.widgets.facts import FactsPane
 
 TRACES = Path(__file__).parents[2] / "scenarios" / "__snapshots__"
@@ -27,6 +28,10 @@ def recorded(name: str = "start.quickstart") -> RecordedRun:
 class Picture(NamedTuple):
     svg: str
     text: str
+
+
+def stepping(name: str = "start.quickstart") -> StepApp:
+    return StepApp(ReplayScreen(Session(recorded(name))))
 
 
 class Driven:
@@ -47,6 +52,11 @@ class Driven:
 
     async def press(self, *keys: str) -> None:
         await self.pilot.press(*keys)
+
+    async def settled(self) -> None:
+        """Wait for the threads, and for what they have sent."""
+        await self.pilot.app.workers.wait_for_complete()
+        await self.pilot.pause()
 
     def lines(self) -> list[str]:
         """The screen as it is painted."""

@@ -6,27 +6,31 @@ import pytest
 from screens import TRACES
 
 from simloop.errors import ScenarioError
-from simloop_tui.opening import is_trace, opened
+from simloop.scenario.catalog import find
+from simloop_tui.opening import is_trace, opened_scenario, opened_trace
 
 BAD = "title: It ends early\nprompt: Hi\nmodel: []\nexpect: {outcome: completed}\n"
 
 
 def test_a_name_is_run_and_has_the_entries_of_its_recorded_trace() -> None:
-    run, read = opened("quickstart"), opened(str(TRACES / "start.quickstart.trace.jsonl"))
+    run, read = (
+        opened_scenario(find("quickstart")),
+        opened_trace(str(TRACES / "start.quickstart.trace.jsonl")),
+    )
     assert run.entries == read.entries
     assert run.machine is not None
     assert read.scenario is not None
 
 
 def test_the_loop_and_the_seed_are_those_given() -> None:
-    recording = opened("finish-reasons/stop", loop="react", seed=7)
+    recording = opened_scenario(find("finish-reasons/stop"), loop="react", seed=7)
     assert (recording.trace.header.loop, recording.trace.header.seed) == ("react", 7)
 
 
 def test_a_run_that_breaks_its_scenario_is_opened_up_to_there(tmp_path: Path) -> None:
     path = tmp_path / "bad.simloop.yaml"
     path.write_text(BAD, "utf-8")
-    assert opened(str(path)).entries
+    assert opened_scenario(path).entries
 
 
 def test_a_trace_is_known_by_its_name_or_by_its_first_line(tmp_path: Path) -> None:
@@ -38,10 +42,11 @@ def test_a_trace_is_known_by_its_name_or_by_its_first_line(tmp_path: Path) -> No
     assert not is_trace(str(tmp_path))
 
 
-@pytest.mark.parametrize("named", ["nosuch", "nosuch.jsonl", "nosuch.simloop.yaml"])
-def test_a_name_of_nothing_is_an_error(named: str) -> None:
+def test_a_file_that_is_missing_is_an_error() -> None:
     with pytest.raises(ScenarioError):
-        opened(named)
+        opened_trace("nosuch.jsonl")
+    with pytest.raises(ScenarioError):
+        opened_scenario(Path("nosuch.simloop.yaml"))
 
 
 def test_a_trace_without_entries_is_an_error(tmp_path: Path) -> None:
@@ -49,4 +54,4 @@ def test_a_trace_without_entries_is_an_error(tmp_path: Path) -> None:
     first = (TRACES / "start.quickstart.trace.jsonl").read_bytes().splitlines(keepends=True)[0]
     path.write_bytes(first)
     with pytest.raises(ScenarioError, match="no entries"):
-        opened(str(path))
+        opened_trace(str(path))

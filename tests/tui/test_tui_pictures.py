@@ -3,11 +3,9 @@
 from typing import Any
 
 import pytest
-from screens import Driven, drive, recorded
+from screens import Driven, drive, stepping
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
-
-from simloop_tui.app import StepApp
 
 pytestmark = pytest.mark.slow
 
@@ -39,4 +37,4 @@ def test_a_backoff_is_explained(size: str, snapshot: SnapshotAssertion) -> None:
         assert picture.text == snapshot(extension_class=PlainText)
         assert picture.svg == snapshot(extension_class=Svg)
 
-    drive(StepApp(recorded()), act, SIZES[size])
+    drive(stepping(), act, SIZES[size])

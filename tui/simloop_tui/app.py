@@ -8,23 +8,25 @@ from pathlib import Path
 from typing import ClassVar
 
 from textual.app import App
+from textual.screen import Screen
 
-from simloop.cursor.recorded_run import RecordedRun
-from simloop_tui.screens.replay import ReplayScreen
-from simloop_tui.session import Session
+from simloop.errors import SimloopError
+from simloop_tui.screens.palette import Actions
+
+_STYLES = Path(__file__).parent / "styles"
 
 
-class StepApp(App[None]):
-    """The replayer of one run."""
+class StepApp(App[SimloopError]):
+    """The replayer. It returns the error that ended it, if one did."""
 
     TITLE = "simloop step"
-    CSS_PATH: ClassVar = [Path(__file__).parent / "styles" / "replay.tcss"]
-    ENABLE_COMMAND_PALETTE = False
+    CSS_PATH: ClassVar = [_STYLES / "replay.tcss", _STYLES / "dialogs.tcss"]
+    COMMANDS: ClassVar = {Actions}
 
-    def __init__(self, recording: RecordedRun, name: str = "") -> None:
+    def __init__(self, first: Screen[None]) -> None:
         super().__init__()
-        self._session = Session(recording, name)
+        self._first = first
 
     def on_mount(self) -> None:
-        """Open the replay screen."""
-        self.push_screen(ReplayScreen(self._session))
+        """Open the first screen."""
+        self.push_screen(self._first)

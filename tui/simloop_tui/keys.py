@@ -48,7 +48,7 @@ _SHOWN: Mapping[str, str] = {
     "full_stop": ".", "comma": ",", "colon": ":", "slash": "/", "question_mark": "?",
     "left_square_bracket": "[", "right_square_bracket": "]", "plus": "+", "minus": "-",
     "pagedown": "page down", "pageup": "page up", "ctrl+p": "Ctrl-P", "ctrl+d": "Ctrl-D",
-    "ctrl+u": "Ctrl-U", "equals_sign": "=",
+    "ctrl+u": "Ctrl-U", "ctrl+c": "Ctrl-C", "ctrl+q": "Ctrl-Q", "equals_sign": "=",
 }  # fmt: skip
 
 VIEW_KEYS: Mapping[FactView, str] = {
@@ -65,7 +65,7 @@ VIEW_KEYS: Mapping[FactView, str] = {
 }
 """The key of each view, in the order in which they are offered."""
 
-_MOVE, _JUMP, _SHOW, _OTHER = "Move", "Jump", "Show", "Other"
+_MOVE, _JUMP, _FIND, _PLAY, _SHOW, _OTHER = "Move", "Jump", "Find", "Play", "Show", "Other"
 _JUMPS: Mapping[Landmark, tuple[str, str]] = {
     Landmark.TRANSITION: ("full_stop", "comma"),
     Landmark.STEP: ("s", "S"),
@@ -98,6 +98,10 @@ def _views() -> tuple[Action, ...]:
     )
 
 
+def _of_screen(key: str, words: str, group: str, method: str, brief: str = "") -> Action:
+    return Action((key,), words, group, (method,), of_session=False, brief=brief)
+
+
 ACTIONS: tuple[Action, ...] = (
     Action(("j", "down", "right"), "next entry", _MOVE, ("forward",), brief="next"),
     Action(("k", "up", "left"), "previous entry", _MOVE, ("back",), brief="back"),
@@ -105,7 +109,26 @@ ACTIONS: tuple[Action, ...] = (
     Action(("pageup", "ctrl+u"), "20 entries back", _MOVE, ("page_back",)),
     Action(("g", "home"), "first entry", _MOVE, ("start",)),
     Action(("G", "end"), "last entry", _MOVE, ("end",)),
+    _of_screen("colon", "go to an entry number or a virtual time", _MOVE, "goto", "go to"),
     *_jumps(),
+    Action(("w",), "next change of the watched value", _JUMP, ("next_change",)),
+    Action(("W",), "last change of the watched value", _JUMP, ("last_change",)),
+    Action(("x",), "watch another value", _JUMP, ("watch_another",)),
+    _of_screen("slash", "search in the timeline", _FIND, "search", "search"),
+    _of_screen("n", "next match", _FIND, "next_match"),
+    _of_screen("N", "previous match", _FIND, "previous_match"),
+    _of_screen("f", "filter by kind", _FIND, "filter", "filter"),
+    Action(("b",), "mark this entry, or remove its mark", _FIND, ("mark",)),
+    Action(("right_square_bracket",), "next mark", _FIND, ("next_mark",)),
+    Action(("left_square_bracket",), "previous mark", _FIND, ("previous_mark",)),
+    Action(("space",), "play or pause", _PLAY, ("play",), brief="play"),
+    Action(("plus", "equals_sign"), "faster", _PLAY, ("faster",)),
+    Action(("minus",), "slower", _PLAY, ("slower",)),
+    Action(("i",), "play and draw in virtual time, or evenly", _PLAY, ("change_pace",)),
     *_views(),
-    Action(("q",), "quit", _OTHER, ("quit",), of_session=False, brief="quit"),
+    Action(("z",), "open or close the folds of the context", _SHOW, ("fold",)),
+    _of_screen("L", "dark or light", _SHOW, "theme"),
+    _of_screen("question_mark", "help", _OTHER, "help", "help"),
+    _of_screen("ctrl+p", "command palette", _OTHER, "palette"),
+    Action(("q", "ctrl+c", "ctrl+q"), "quit", _OTHER, ("quit",), of_session=False, brief="quit"),
 )

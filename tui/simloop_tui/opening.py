@@ -12,7 +12,6 @@ from simloop.cursor.recorded_run import RecordedRun
 from simloop.errors import ScenarioError
 from simloop.runs.options import RunOptions
 from simloop.runs.prepared import PreparedRun
-from simloop.scenario.catalog import find
 from simloop.trace.codec import read_trace
 
 _HEADER = b'{"kind":"header"'
@@ -29,17 +28,6 @@ def is_trace(named: str) -> bool:
             return file.read(len(_HEADER)) == _HEADER
     except OSError:
         return False
-
-
-def opened(named: str, **given: Unpack[RunOptions]) -> RecordedRun:
-    """Return the run of a trace, or of a scenario, which is run with the options `given`.
-
-    Raises ScenarioError if there is nothing to open, and the error of a run that left no entry.
-    """
-    if is_trace(named):
-        loop = given.get("loop")
-        return opened_trace(named, loop if isinstance(loop, str) else None)
-    return opened_scenario(find(named), **given)
 
 
 def opened_trace(named: str, loop: str | None = None) -> RecordedRun:

@@ -4,22 +4,44 @@ Not here: keys (keys.py) and drawing. The rule to keep: an action changes the se
 else, and says so in `said` if it finds nothing; so each can be tested, and used, alone.
 """
 
-from simloop.cursor.index import Landmark
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Collection, Iterator
+
+from simloop.cursor.index import Landmark, Watched, following
+from simloop.cursor.lanes import kind_of
+from simloop.cursor.places import place_of
 from simloop.cursor.position import Position
 from simloop.cursor.recorded_run import RecordedRun
+from simloop.cursor.rows import FactRow, Mark, row
+from simloop.cursor.views import FactView, view
+from simloop.errors import ScenarioError
+from simloop_tui.playing import Player
 from simloop_tui.rows import TimelineRows
+from simloop_tui.search import Wanted, found
 
 PAGE = 20
+_MOST_MESSAGES = 100  # a key press must not take longer in a long conversation
 
 
 class Session:
-    """The cursor on a recorded run. `said` is the answer to the newest action, often empty."""
+    """The cursor on a recorded run. `said` is the answer to the newest action, often empty.
+
+    `marks` are the entries that the user marked, in order, `hidden` the kinds of entries that the
+    timeline leaves out, `opened` the places of the compactions whose fold is open.
+    """
 
     def __init__(self, recording: RecordedRun, name: str = "") -> None:
         self.recording = recording
         self.name = name
         self.rows = TimelineRows(recording)
+        self.player = Player(recording)
         self.said = ""
+        self.marks: list[int] = []
+        self.hidden: frozenset[str] = frozenset()
+        self.watched = Watched.STATE
+        self.query = ""
+        self.opened: set[int] = set()
         self._position = Position(recording, 0)
 
     @property
@@ -69,12 +91,149 @@ class Session:
         """Move to the last entry."""
         self.go(self.last)
 
+    def goto(self, named: str) -> None:
+        """Move to the entry that a number or a virtual time names."""
+        try:
+            self.go(place_of(self.recording.trace, named.strip() or None))
+        except ScenarioError as error:
+            self.said = error.message
+
     def next(self, landmark: str) -> None:
         """Move to the next landmark of a kind."""
-        found = self.recording.index.next(Landmark(landmark), self.place)
-        self.go(found, f"there is no later {landmark}")
+        there = self.recording.index.next(Landmark(landmark), self.place)
+        self.go(there, f"there is no later {landmark}")
 
     def previous(self, landmark: str) -> None:
         """Move to the previous landmark of a kind."""
-        found = self.recording.index.previous(Landmark(landmark), self.place)
-        self.go(found, f"there is no earlier {landmark}")
+        there = self.recording.index.previous(Landmark(landmark), self.place)
+        self.go(there, f"there is no earlier {landmark}")
+
+    # ------------------------------------------------------------------ the watched value
+
+    def watch_another(self) -> None:
+        """Watch the next one of the values that can be watched."""
+        values = list(Watched)
+        self.watched = values[(values.index(self.watched) + 1) % len(values)]
+        self.said = f"w and W now go to the changes of {self.watched}"
+
+    def next_change(self) -> None:
+        """Move to the next change of the watched value."""
+        there = self.recording.index.next_change(self.watched, self.place)
+        self.go(there, f"{self.watched} does not change any more")
+
+    def last_change(self) -> None:
+        """Move to the last change of the watched value before the cursor."""
+        there = self.recording.index.last_change(self.watched, self.place)
+        self.go(there, f"{self.watched} has not changed before")
+
+    # ------------------------------------------------------------------ searching
+
+    def search_again(self, step: int, wanted: Wanted = lambda: True) -> int | None:
+        """Return the next match after the cursor, or before it, without going there.
+
+        It may take a second in a long trace, so a screen calls it in a thread.
+        """
+        if not self.query:
+            return None
+        return found(self.recording.entries, self.query, self.place + step, step, wanted)
+
+    def go_to_match(self, place: int | None) -> None:
+        """Move to a match."""
+        self.go(place, f"no entry contains {self.query!r}" if self.query else "search with / first")
+
+    # ------------------------------------------------------------------ marks
+
+    def mark(self) -> None:
+        """Mark the entry at the cursor, or remove its mark."""
+        at = bisect_left(self.marks, self.place)
+        if at < len(self.marks) and self.marks[at] == self.place:
+            self.marks.pop(at)
+            self.said = f"the mark of entry {self.place} is removed"
+        else:
+            self.marks.insert(at, self.place)
+            self.said = f"entry {self.place} is marked"
+
+    def next_mark(self) -> None:
+        """Move to the next mark."""
+        self.go(following(self.marks, self.place), "there is no later mark: b sets one")
+
+    def previous_mark(self) -> None:
+        """Move to the previous mark."""
+        at = bisect_left(self.marks, self.place)
+        there = self.marks[at - 1] if at else None
+        self.go(there, "there is no earlier mark: b sets one")
+
+    # ------------------------------------------------------------------ filters and folds
+
+    def kinds(self) -> dict[str, int]:
+        """Return how many entries of each kind the run has, in the order of their appearance."""
+        return Counter(map(kind_of, self.recording.entries))
+
+    def hide(self, kinds: Collection[str]) -> None:
+        """Leave these kinds of entries out of the timeline."""
+        self.hidden = frozenset(kinds)
+        self.rows = TimelineRows(self.recording, self.hidden)
+        count = len(self.hidden)
+        self.said = f"{count} kinds of entries are hidden" if count else "all entries are shown"
+
+    def fold(self) -> None:
+        """Open all folds of the context, or close them."""
+        rows = view(FactView.CONTEXT, self.position, _MOST_MESSAGES)
+        places = {each.goes_to for each in rows if _is_fold(each) and each.goes_to is not None}
+        self.opened = set() if places & self.opened else places
+        self.said = "" if places else "the context has no folds here"
+
+    def toggle_fold(self, place: int) -> None:
+        """Open or close one fold of the context."""
+        self.opened ^= {place}
+
+    def facts(self, name: FactView) -> tuple[FactRow, ...]:
+        """Return the rows of a view at the cursor; a closed fold has one row."""
+        rows = view(name, self.position, _MOST_MESSAGES)
+        return tuple(self._folded(rows)) if name is FactView.CONTEXT else rows
+
+    def _folded(self, rows: tuple[FactRow, ...]) -> Iterator[FactRow]:
+        closed = False
+        for each in rows:
+            if _is_fold(each):
+                closed = each.goes_to not in self.opened
+                sign = "click, or z, opens it" if closed else "click, or z, closes it"
+                yield row(f"{each.text} ({sign})", each.label, Mark.FOLD, each.goes_to)
+            elif not (closed and each.mark is Mark.REMOVED):
+                yield each
+
+    # ------------------------------------------------------------------ playing
+
+    def play(self) -> None:
+        """Play on from the cursor, or pause."""
+        self.said = ""
+        if self.player.plays:
+            self.player.plays = False
+        elif self.place == self.last:
+            self.said = "the run is over: g goes to its start"
+        else:
+            self.player.start(self.place)
+
+    def faster(self) -> None:
+        """Play at twice the speed."""
+        self.player.change_speed(1)
+        self.said = f"speed {self.player.speed:g}x"
+
+    def slower(self) -> None:
+        """Play at half the speed."""
+        self.player.change_speed(-1)
+        self.said = f"speed {self.player.speed:g}x"
+
+    def change_pace(self) -> None:
+        """Play, and draw the scrubber, in virtual time or evenly."""
+        self.player.by_time = not self.player.by_time
+        self.said = "in virtual time" if self.player.by_time else "evenly, entry by entry"
+
+    def advance(self, seconds: float) -> None:
+        """Move as far as a run that plays moves in real seconds."""
+        if self.player.plays:
+            self.go(self.player.advanced(self.place, seconds))
+
+
+def _is_fold(row: FactRow) -> bool:
+    return row.mark is Mark.FOLD

@@ -6,23 +6,30 @@ action the panes that are visible show the session as it is, and the others cost
 
 from typing import ClassVar
 
+from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
 from textual.screen import Screen
+from textual.worker import get_current_worker
 
-from simloop.cursor.views import FactView, view
-from simloop_tui.keys import ACTIONS
+from simloop.cursor.views import FactView
+from simloop_tui.keys import ACTIONS, Action
+from simloop_tui.screens.ask import AskScreen
+from simloop_tui.screens.filters import FilterScreen
+from simloop_tui.screens.help import HelpScreen
 from simloop_tui.session import Session
 from simloop_tui.widgets.bars import Footer, Heading, ViewBar
 from simloop_tui.widgets.facts import FactsPane
-from simloop_tui.widgets.goto import Goto
+from simloop_tui.widgets.goto import Goto, ToggleFold
+from simloop_tui.widgets.scrubber import Scrubber
 from simloop_tui.widgets.timeline import Timeline
 
 _FIXED = (
     FactView.WHY, FactView.STATE, FactView.COUNTERS, FactView.TIMERS, FactView.REPLY,
 )  # fmt: skip
 """The views that have panes of their own where the terminal is wide enough."""
+_TICK_S = 0.1
 
 
 class ReplayScreen(Screen[None]):
@@ -34,6 +41,7 @@ class ReplayScreen(Screen[None]):
         for key in action.keys
     ]
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-normal"), (160, "-wide")]  # noqa: RUF012 - Textual's declaration
+    VERTICAL_BREAKPOINTS = [(0, "-short"), (36, "-tall")]  # noqa: RUF012 - the same
 
     def __init__(self, session: Session) -> None:
         super().__init__()
@@ -56,11 +64,13 @@ class ReplayScreen(Screen[None]):
                 with Horizontal(id="details"):
                     yield FactsPane(id="chosen")
                     yield FactsPane("reply", id="reply")
+        yield Scrubber(self.session)
         yield Footer(self.session)
 
     def on_mount(self) -> None:
         """Show the start of the run."""
         self.query_one(Timeline).focus()
+        self.set_interval(_TICK_S, self._tick)
         self.follow()
 
     def on_screen_resume(self) -> None:
@@ -73,22 +83,35 @@ class ReplayScreen(Screen[None]):
 
     def follow(self) -> None:
         """Show the session as it is now."""
-        position = self.session.position
+        facts = self.session.facts
         for each in _FIXED:
             pane = self.query_one(f"#{each}", FactsPane)
             if pane.parent is not None and pane.is_on_screen:
-                pane.show(view(each, position))
+                pane.show(facts(each))
         chosen = self.query_one("#chosen", FactsPane)
         chosen.border_title = str(self._chosen)
-        chosen.show(view(self._chosen, position))
+        chosen.show(facts(self._chosen))
         self.query_one(ViewBar).show(self._chosen)
         self.query_one(Heading).refresh()
         self.query_one(Footer).refresh()
+        self.query_one(Scrubber).refresh()
         self.query_one(Timeline).follow()
+
+    def _tick(self) -> None:
+        if self.session.player.plays and self.is_current:
+            self.session.advance(_TICK_S)
+            self.follow()
+
+    # ------------------------------------------------------------------ clicks and keys
 
     def on_goto(self, message: Goto) -> None:
         """Go to the entry that was clicked."""
         self.session.go(message.place)
+        self.follow()
+
+    def on_toggle_fold(self, message: ToggleFold) -> None:
+        """Open or close the fold that was clicked."""
+        self.session.toggle_fold(message.place)
         self.follow()
 
     def action_session(self, method: str, *arguments: str) -> None:
@@ -100,6 +123,73 @@ class ReplayScreen(Screen[None]):
         """Show another view in the pane that can be chosen."""
         self._chosen = FactView(name)
         self.follow()
+
+    def action_goto(self) -> None:
+        """Ask for an entry or a time, and go there."""
+        self.app.push_screen(
+            AskScreen("Go to an entry number, or a virtual time such as 5.2s:"), self._goto
+        )
+
+    def _goto(self, named: str | None) -> None:
+        if named:
+            self.action_session("goto", named)
+
+    def action_search(self) -> None:
+        """Ask for a text, and go to its next match."""
+        self.app.push_screen(AskScreen("Search for:", self.session.query), self._search)
+
+    def _search(self, text: str | None) -> None:
+        if text:
+            self.session.query = text
+            self.action_next_match()
+
+    def action_next_match(self) -> None:
+        """Go to the next match of the search."""
+        self._find(1)
+
+    def action_previous_match(self) -> None:
+        """Go to the previous match of the search."""
+        self._find(-1)
+
+    @work(thread=True, exclusive=True, group="search")
+    def _find(self, step: int) -> None:
+        """Search in a thread: it takes a second in a long trace, and keys must work meanwhile."""
+        worker, session = get_current_worker(), self.session
+        found = (
+            session.search_again(step, lambda: not worker.is_cancelled) if session.query else None
+        )
+        if not worker.is_cancelled:
+            self.app.call_from_thread(self._found, found)
+
+    def _found(self, place: int | None) -> None:
+        self.session.go_to_match(place)
+        self.follow()
+
+    def action_filter(self) -> None:
+        """Ask which kinds of entries are shown."""
+        self.app.push_screen(FilterScreen(self.session.kinds(), self.session.hidden), self._filter)
+
+    def _filter(self, hidden: frozenset[str] | None) -> None:
+        if hidden is not None and hidden != self.session.hidden:
+            self.session.hide(hidden)
+            self.follow()
+
+    def action_theme(self) -> None:
+        """Change between dark and light."""
+        dark = self.app.current_theme.dark
+        self.app.theme = "textual-light" if dark else "textual-dark"
+
+    def action_help(self) -> None:
+        """Show all actions, and perform the one that is chosen."""
+        self.app.push_screen(HelpScreen(), self._perform)
+
+    async def _perform(self, action: Action | None) -> None:
+        if action is not None:
+            await self.run_action(action.call)
+
+    def action_palette(self) -> None:
+        """Show the command palette."""
+        self.app.action_command_palette()
 
     def action_quit(self) -> None:
         """Leave the program."""

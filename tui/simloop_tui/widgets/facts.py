@@ -15,7 +15,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from simloop.cursor.rows import FactRow, Mark
-from simloop_tui.widgets.goto import Goto
+from simloop_tui.widgets.goto import Goto, ToggleFold
 from simloop_tui.widgets.wrapping import wrapped
 
 _CLASSES = {mark: f"facts--{mark.name.lower()}" for mark in Mark}
@@ -34,12 +34,14 @@ class FactsPane(ScrollView, can_focus=True):
         self.border_title = title
 
     def show(self, rows: Sequence[FactRow]) -> None:
-        """Show rows, from the first one on if they differ from those before."""
+        """Show rows, from the first one on if it is another one than before."""
         if rows == self._rows:
             return
+        grows = rows[:1] == self._rows[:1]  # an open fold, or a reply that goes on
         self._rows = rows
         self._fold()
-        self.scroll_home(animate=False)
+        if not grows:
+            self.scroll_home(animate=False)
 
     def on_resize(self, _: events.Resize) -> None:
         """Wrap the rows at the new width."""
@@ -81,9 +83,10 @@ class FactsPane(ScrollView, can_focus=True):
         """Go to the entry that the row is about."""
         place = self.scroll_offset.y + event.get_content_offset_capture(self).y
         if 0 <= place < len(self._lines):
-            goes_to = self._rows[self._lines[place][0]].goes_to
-            if goes_to is not None:
-                self.post_message(Goto(goes_to))
+            row = self._rows[self._lines[place][0]]
+            if row.goes_to is not None:
+                is_fold = row.mark is Mark.FOLD
+                self.post_message(ToggleFold(row.goes_to) if is_fold else Goto(row.goes_to))
 
 
 def _lines_of(row: FactRow, width: int) -> Sequence[str]:

@@ -82,7 +82,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
     def _gap(self, place: int) -> list[Segment]:
         words = gap_words(self.session.recording, place)
         style = self.get_component_rich_style("timeline--gap")
-        return [Segment(f"{'':{_TIME_WIDTH + 2}}~ {words} ~", style)]
+        return [Segment(f"{'':{_TIME_WIDTH + 3}}~ {words} ~", style)]
 
     def _entry(self, place: int, width: int) -> list[Segment]:
         """Return the pointer, the time, the lane with its sign, and the words."""
@@ -93,7 +93,8 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         style = self.get_component_rich_style(name)
         time = self.get_component_rich_style("timeline--time")
         pointer = ">" if place == session.place else " "
-        at = f"{pointer}{clock(entry.at_ns):>{_TIME_WIDTH}} "
+        mark = "b" if place in session.marks else " "
+        at = f"{pointer}{mark}{clock(entry.at_ns):>{_TIME_WIDTH}} "
         return [
             Segment(at, time),
             *_lane(lane, sign, width, style),
@@ -102,9 +103,8 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
 
 def _lane(lane: Lane, sign: str, width: int, style: Style) -> list[Segment]:
-    """Return a column for each lane where there is room for them, else the name of the lane."""
+    """Return the sign and the name of the lane; the sign in a column, where there is room."""
     if width < _WIDE:
         return [Segment(f"{lane:<{_LANE_WIDTH}} {sign} ", style)]
-    return [Segment(f"{lane if lane is each else '':<{_LANE_WIDTH}} ", style) for each in Lane] + [
-        Segment(f"{sign} ", style)
-    ]
+    signs = [Segment(f"{sign if lane is each else '.'} ", style) for each in Lane]
+    return [*signs, Segment(f"{lane:<{_LANE_WIDTH}} ", style)]

@@ -1,0 +1,166 @@
+"""Going to a place, searching, filtering, help and palette: by keys and by clicks."""
+
+import pytest
+from screens import Driven, drive, stepping
+from textual.widgets import Input, OptionList, SelectionList
+
+from simloop_tui.keys import ACTIONS
+from simloop_tui.screens.filters import FilterScreen
+from simloop_tui.screens.help import HelpScreen
+
+pytestmark = pytest.mark.slow
+
+
+def test_the_colon_goes_to_an_entry_and_to_a_time() -> None:
+    async def act(driven: Driven) -> None:
+        await driven.press("colon", "1", "2", "enter")
+        assert driven.place == 12
+        await driven.press("colon", *"5s", "enter")
+        assert driven.place == 10
+        await driven.press("colon", *"99", "enter")
+        assert driven.place == 10
+        assert "there is no such entry; the last one is 55" in driven.lines()[-1]
+        await driven.press("colon", "7", "escape")
+        assert driven.place == 10
+
+    drive(stepping(), act)
+
+
+def test_a_search_and_its_next_and_previous_match() -> None:
+    async def act(driven: Driven) -> None:
+        await driven.press("n")
+        await driven.settled()
+        assert "search with / first" in driven.lines()[-1]
+        for keys, place in ((["slash", *"readme", "enter"], 19), (["n"], 20), (["N"], 19)):
+            await driven.press(*keys)
+            await driven.settled()
+            assert driven.place == place
+        await driven.press("slash")
+        assert driven.pilot.app.screen.query_one(Input).value == "readme"
+        await driven.press(*"zzz", "enter")
+        await driven.settled()
+        assert driven.place == 19
+        assert "no entry contains 'zzz'" in driven.lines()[-1]
+
+    drive(stepping(), act)
+
+
+def test_the_filter_hides_kinds_and_shows_them_again() -> None:
+    async def act(driven: Driven) -> None:
+        await driven.press("f")
+        await driven.click_on("transition (17)")
+        await driven.press("escape")
+        assert driven.screen.session.hidden == {"transition"}
+        assert not any("-> measuring" in line for line in driven.lines())
+        await driven.press("j")
+        assert driven.place == 3
+        await driven.press("f")
+        assert "transition" not in driven.pilot.app.screen.query_one(SelectionList).selected
+        await driven.press("a", "f")
+        assert driven.screen.session.hidden == frozenset()
+        assert any("-> measuring" in line for line in driven.lines())
+
+    drive(stepping(), act)
+
+
+def test_the_filter_can_be_used_by_keys_alone() -> None:
+    async def act(driven: Driven) -> None:
+        await driven.press("f", "space", "q")
+        assert driven.screen.session.hidden == {"prompt"}
+        assert not isinstance(driven.pilot.app.screen, FilterScreen)
+
+    drive(stepping(), act)
+
+
+def test_the_help_lists_each_action_with_its_keys_and_performs_the_chosen_one() -> None:
+    async def act(driven: Driven) -> None:
+        await driven.press("question_mark")
+        options = driven.pilot.app.screen.query_one(OptionList).options
+        listed = [" ".join(str(option.prompt).split()) for option in options]
+        for action in ACTIONS:
+            assert f"{action.shown_keys} {action.words}" in listed
+        await driven.click_on("last entry")
+        assert driven.place == 55
+        await driven.press("question_mark", "down", "enter")
+        assert driven.place == 54
+        await driven.press("question_mark", "escape")
+        assert not isinstance(driven.pilot.app.screen, HelpScreen)
+
+    drive(stepping(), act)
+
+
+def test_the_palette_finds_an_action_by_its_words() -> None:
+    async def act(driven: Driven) -> None:
+        await driven.press("ctrl+p", *"next fault")
+        await driven.settled()
+        await driven.press("enter")
+        await driven.settled()
+        assert driven.place == 4
+
+    drive(stepping(), act)
+
+
+def test_the_scrubber_is_clicked_and_shows_landmarks_and_marks() -> None:
+    async def act(driven: Driven) -> None:
+        signs, line = driven.lines()[-3:-1]
+        assert (signs[11], signs[-1], line[11]) == ("!", "=", "●")
+        await driven.pilot.click(offset=(len(signs) - 1, 37))
+        assert driven.place == 55
+        await driven.press("b", "i")
+        signs, line = driven.lines()[-3:-1]
+        assert (signs[-1], line[-1]) == ("b", "●")
+        assert line.startswith(" by entry")
+        await driven.pilot.click(offset=(11 + 40, 38))
+        assert 18 <= driven.place <= 22
+
+    drive(stepping(), act)
+
+
+def test_a_run_plays_and_pauses_at_a_speed() -> None:
+    async def act(driven: Driven) -> None:
+        await driven.press("i", "plus", "equals_sign", "minus", "space")
+        assert driven.screen.session.player.speed == 2
+        assert driven.lines()[-3].startswith(" playing 2x")
+        await driven.pilot.pause(0.6)
+        await driven.press("space")
+        place = driven.place
+        assert place > 0
+        await driven.pilot.pause(0.3)
+        assert driven.place == place
+        assert driven.lines()[-3].startswith(" paused 2x")
+
+    drive(stepping(), act)
+
+
+def test_folds_open_and_close_by_key_and_by_click() -> None:
+    async def act(driven: Driven) -> None:
+        await driven.press("G", "9")
+        assert not [line for line in driven.pane("chosen") if line.startswith("-")]
+        await driven.press("z")
+        assert [line for line in driven.pane("chosen") if line.startswith("-")]
+        await driven.click_on("normal compaction: 1 message")
+        assert not [line for line in driven.pane("chosen") if line.startswith("-")]
+        assert driven.place == 55
+
+    drive(stepping(), act)
+
+
+def test_dark_and_light_change_places() -> None:
+    async def act(driven: Driven) -> None:
+        assert driven.pilot.app.current_theme.dark
+        await driven.press("L")
+        assert not driven.pilot.app.current_theme.dark
+        await driven.press("L")
+        assert driven.pilot.app.current_theme.dark
+
+    drive(stepping(), act)
+
+
+@pytest.mark.parametrize("key", ["q", "ctrl+c", "ctrl+q"])
+def test_a_key_quits_without_an_error(key: str) -> None:
+    async def act(driven: Driven) -> None:
+        await driven.press(key)
+        assert driven.pilot.app._exit
+        assert driven.pilot.app.return_code == 0
+
+    drive(stepping(), act)

@@ -1,0 +1,42 @@
+"""A trace is read in a thread, and an error of it ends the program with that error."""
+
+from pathlib import Path
+
+import pytest
+from screens import TRACES, Driven, drive
+
+from simloop.errors import ScenarioError
+from simloop_tui.app import StepApp
+from simloop_tui.screens.loading import LoadingScreen
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_trace_is_opened_when_it_has_been_read() -> None:
+    async def act(driven: Driven) -> None:
+        await driven.settled()
+        assert driven.screen.session.last == 55
+
+    drive(StepApp(LoadingScreen(str(TRACES / "start.quickstart.trace.jsonl"))), act)
+
+
+def test_a_file_that_is_no_trace_ends_the_program_with_its_error(tmp_path: Path) -> None:
+    path = tmp_path / "bad.jsonl"
+    path.write_text("{}\n", "utf-8")
+    app = StepApp(LoadingScreen(str(path)))
+
+    async def act(driven: Driven) -> None:
+        await driven.settled()
+
+    drive(app, act)
+    assert isinstance(app.return_value, ScenarioError)
+
+
+def test_q_quits_while_a_trace_is_read() -> None:
+    app = StepApp(LoadingScreen("nosuch.jsonl"))
+
+    async def act(driven: Driven) -> None:
+        await driven.press("q")
+        assert app._exit
+
+    drive(app, act)
