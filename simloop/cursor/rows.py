@@ -58,7 +58,12 @@ def rows(
         yield row(line, "" if number else label, mark, goes_to)
     left = text.count("\n") + 1 - min(len(lines), _MOST_LINES)
     if left > 0:
-        yield row(f"{left:,} more lines, {len(text):,} characters in all", mark=Mark.QUIET)
+        yield row(f"{counted(left, 'more line')}, {len(text):,} characters in all", mark=Mark.QUIET)
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun: `1 message`, `2,000 messages`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _cut(text: str) -> str:

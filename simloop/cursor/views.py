@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from simloop.cursor.lanes import kind_of, words_of
 from simloop.cursor.position import CallState, Position
-from simloop.cursor.rows import FactRow, Mark, row, rows
+from simloop.cursor.rows import FactRow, Mark, counted, row, rows
 from simloop.cursor.why import why
 from simloop.kernel.names import NAMES, describe
 from simloop.messages import AssistantMessage, Message, Request, ToolMessage
@@ -120,7 +120,7 @@ def _request(position: Position, most: int | None) -> Iterator[FactRow]:
     earlier = position.earlier_request
     kept = position.shared
     yield row(
-        f"#{request.number}, {_messages(len(request.messages))}", "request", Mark.HEAD,
+        f"#{request.number}, {counted(len(request.messages), 'message')}", "request", Mark.HEAD,
         position.request_place,
     )  # fmt: skip
     yield from _settings_rows(request, earlier)
@@ -129,7 +129,7 @@ def _request(position: Position, most: int | None) -> Iterator[FactRow]:
         yield row(f"{gone} of request #{earlier.number} are not in it", mark=Mark.REMOVED)
     first = _first_shown(len(request.messages), most)
     if first:
-        yield row(f"{first:,} earlier messages", mark=Mark.QUIET)
+        yield row(counted(first, "earlier message"), mark=Mark.QUIET)
     for number, message in enumerate(request.messages[first:], first):
         is_new = earlier is not None and number >= kept
         yield from message_rows(message, Mark.ADDED if is_new else Mark.PLAIN)
@@ -138,10 +138,6 @@ def _request(position: Position, most: int | None) -> Iterator[FactRow]:
 def _first_shown(count: int, most: int | None) -> int:
     """Return the place of the first of `count` messages that is shown if `most` are."""
     return 0 if most is None else max(count - most, 0)
-
-
-def _messages(count: int) -> str:
-    return "1 message" if count == 1 else f"{count:,} messages"
 
 
 def _settings_rows(request: Request, earlier: Request | None) -> Iterator[FactRow]:
@@ -176,7 +172,7 @@ def _reply(position: Position) -> Iterator[FactRow]:
         return
     yield row(f"to request #{reply.request.number}", "reply", Mark.HEAD)
     if reply.left_out:
-        yield row(f"{reply.left_out:,} earlier parts", mark=Mark.QUIET)
+        yield row(counted(reply.left_out, "earlier part"), mark=Mark.QUIET)
     text: list[str] = []
     for part in reply.parts:
         if isinstance(part, entries.TextDelta):
@@ -229,7 +225,7 @@ def _context(position: Position, most: int | None) -> Iterator[FactRow]:
     messages = position.context
     first = _first_shown(len(messages), most)
     if first:
-        yield row(f"{first:,} earlier messages", mark=Mark.QUIET)
+        yield row(counted(first, "earlier message"), mark=Mark.QUIET)
     for message in messages[first:]:
         yield from message_rows(message)
 
@@ -240,7 +236,7 @@ def _fold(position: Position, place: int) -> Iterator[FactRow]:
     assert isinstance(done, entries.Compaction)
     kind = "forced" if done.forced else "normal"
     sizes = f"{done.tokens_before:,} to {done.tokens_after:,} tokens"
-    text = f"{_messages(done.messages_removed)} removed, {sizes}"
+    text = f"{counted(done.messages_removed, 'message')} removed, {sizes}"
     yield row(text, f"{kind} compaction", Mark.FOLD, place)
     for message in position.removed_by(place):
         yield from message_rows(message, Mark.REMOVED)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from simloop.cursor.position import Position
+from simloop.cursor.rows import counted
 from simloop.kernel import signals
 from simloop.kernel.names import describe
 from simloop.kernel.retry import ExponentialBackoff, retry_after_ns
@@ -23,8 +24,8 @@ def why(position: Position) -> Iterator[str]:
     """Yield the sentences that say why the run is where it is, the nearest reason first."""
     yield from _of_entry(position)
     move = position.move
-    if move is not None and type(position.entry) is not entries.Transition:
-        yield f"The machine is in `{move.after}`, because of: {describe(move.signal)}."
+    if move is not None and move.place != position.place:
+        yield from _of_entry(Position(position.recording, move.place))
 
 
 def _of_entry(position: Position) -> Iterator[str]:
@@ -37,7 +38,7 @@ def _of_move(position: Position, entry: entries.Transition) -> Iterator[str]:
     signal = entry.signal
     move = position.move
     before = "ready" if move is None else move.before
-    yield f"{describe(signal)}: the machine goes from `{before}` to `{entry.state}`."
+    yield f"On `{describe(signal)}` the machine goes from `{before}` to `{entry.state}`."
     match signal:
         case signals.ContextMeasured():
             yield from _of_size(position, over=signal.over)
@@ -60,11 +61,14 @@ def _of_size(position: Position, *, over: bool) -> Iterator[str]:
     elif policy.max_messages is not None:
         yield f"The context is compacted when it has more than {policy.max_messages} messages."
     else:
-        reach = "reaches" if over else "does not reach, or nothing may be removed at,"
-        yield (
-            f"The context {reach} the trigger of {policy.trigger:,} tokens "
-            f"({policy.trigger_percent} % of the window of {policy.window:,})."
+        trigger = (
+            f"the trigger of {policy.trigger:,} tokens "
+            f"({policy.trigger_percent} % of the window of {policy.window:,})"
         )
+        if over:
+            yield f"The context has reached {trigger}."
+        else:
+            yield f"The context is below {trigger}, or no message may be removed."
 
 
 def _of_finish(position: Position) -> Iterator[str]:
@@ -145,7 +149,7 @@ def _of_compaction(position: Position, entry: entries.Compaction) -> Iterator[st
         yield from _of_size(position, over=True)
     if entry.strategy:
         yield (
-            f"It removed {entry.messages_removed} messages: "
+            f"It removed {counted(entry.messages_removed, 'message')}: "
             f"{entry.tokens_before:,} tokens became {entry.tokens_after:,}."
         )
     else:

@@ -40,7 +40,7 @@ def test_the_facts_at_an_entry_are_those_of_the_trace_that_ends_with_it(theme: s
 def test_a_backoff_says_which_numbers_of_the_policy_gave_its_wait() -> None:
     recording = recorded("limits.errors")
     second = recording.index.places[entries.Backoff][1]
-    sentence, _ = rows_at(recording, second, FactView.WHY)
+    sentence, *_ = rows_at(recording, second, FactView.WHY)
     assert sentence == "  Failure 2 of 3: 2.000s x 2^1 = 4.000s, no usable Retry-After."
 
 
@@ -76,3 +76,11 @@ def test_a_machine_that_has_not_moved_is_ready_and_no_agent() -> None:
     state = rows_at(recording, 0, FactView.STATE)
     assert state[:2] == ["> state: ready", "> ready"]
     assert rows_at(recording, 0, FactView.COUNTERS) == [". the machine has not moved yet"]
+
+
+def test_the_reason_of_the_newest_decision_stands_after_that_of_the_entry() -> None:
+    recording = recorded("start.quickstart")
+    started = recording.index.places[entries.ToolStarted][0]
+    moved, finish = rows_at(recording, started, FactView.WHY)
+    assert moved.endswith("the machine goes from `calling-model` to `running-tools`.")
+    assert finish == "  The newest reply ended with the finish reason tool-calls."
