@@ -55,10 +55,14 @@ class Facts:
     it in the conversation. `kept` is the number of messages at the start that `request` shares with
     `before`; `added` are its other messages. `goes_on` is true if `request` has all messages of
     `before`, except perhaps a note at the end. `sent` has the last requests and `replies` their
-    replies, by number. `prompt` is the prompt of the current run, and `prompts` the number of
-    prompts. `stop` and `ended` are entries of this run, or None. `running` has the tools that have
-    started and not returned, by call id. `asked` has, by call id, the number of the request whose
-    reply made the call. `stray` is the first part that arrived after the end of its reply.
+    replies, by number. `reply` is the reply to `request`, or None before the first request of a
+    run. `main_replies` has the replies to all main requests of the conversation, of which the first
+    `earlier_replies` belong to earlier runs. `prompt` is the prompt of the current run, and
+    `prompts` the number of prompts. `stop` and `ended` are entries of this run, or None; `stops`
+    has all its requests to stop, and `vetoes` its hooks that blocked, failed or timed out.
+    `running` has the tools that have started and not returned, by call id. `asked` has, by call id,
+    the number of the request whose reply made the call. `stray` is the first part that arrived
+    after the end of its reply.
     """
 
     def __init__(self) -> None:
@@ -67,7 +71,12 @@ class Facts:
         self.prompts = 0
         self.prompt: entries.Prompt | None = None
         self.stop: entries.StopRequested | None = None
+        self.stops: list[entries.StopRequested] = []
         self.ended: entries.Ended | None = None
+        self.vetoes: list[entries.Hook] = []
+        self.reply: ReceivedReply | None = None
+        self.main_replies: list[ReceivedReply] = []
+        self.earlier_replies = 0
         self.request: Request | None = None
         self.previous: Request | None = None
         self.before: Request | None = None
@@ -81,11 +90,6 @@ class Facts:
         self._newest: Request | None = None
         self.sent: dict[int, Request] = {}
 
-    @property
-    def reply(self) -> ReceivedReply | None:
-        """Return the reply to the newest main request, or None before the first one of a run."""
-        return None if self.request is None else self.replies.get(self.request.number)
-
     def read(self, entry: AnyEntry) -> None:
         """Add the facts of the next entry."""
         self.earlier, self.entry = self.entry, entry
@@ -96,10 +100,18 @@ class Facts:
     def _begin(self, entry: entries.Prompt) -> None:
         self.prompts += 1
         self.prompt, self.stop, self.ended = entry, None, None
-        self.request = self.previous = None
+        self.request = self.previous = self.reply = None
+        self.earlier_replies = len(self.main_replies)
+        if self.stops or self.vetoes:
+            self.stops, self.vetoes = [], []
 
     def _stop(self, entry: entries.StopRequested) -> None:
         self.stop = self.stop or entry
+        self.stops.append(entry)
+
+    def _hook(self, entry: entries.Hook) -> None:
+        if entry.result != "ok":
+            self.vetoes.append(entry)
 
     def _end(self, entry: entries.Ended) -> None:
         self.ended = entry
@@ -107,12 +119,13 @@ class Facts:
     def _send(self, entry: entries.Request) -> None:
         request = self._whole(entry)
         self.sent[entry.number] = request
-        self.replies[entry.number] = ReceivedReply(entry.purpose, entry.at_ns)
+        reply = self.replies[entry.number] = ReceivedReply(entry.purpose, entry.at_ns)
         for kept in (self.sent, self.replies):
             if len(kept) > _REMEMBERED:
                 del kept[next(iter(kept))]
         if entry.purpose == "main":
-            self.previous, self.request = self.request, request
+            self.previous, self.request, self.reply = self.request, request, reply
+            self.main_replies.append(reply)
             self.before, self._newest = self._newest, request
             self._compare(entry, request)
 
@@ -212,6 +225,7 @@ _READERS: dict[type, Callable[[Facts, Any], None]] = {
     entries.Prompt: Facts._begin,  # noqa: SLF001
     entries.StopRequested: Facts._stop,  # noqa: SLF001
     entries.Ended: Facts._end,  # noqa: SLF001
+    entries.Hook: Facts._hook,  # noqa: SLF001
     entries.Request: Facts._send,  # noqa: SLF001
     entries.TextDelta: Facts._say,  # noqa: SLF001
     entries.ReasoningDelta: Facts._think,  # noqa: SLF001

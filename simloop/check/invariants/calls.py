@@ -11,7 +11,6 @@ import msgspec
 
 from simloop.check.invariants.hooks import hooks_of
 from simloop.check.invariants.invariant import Kind, Need, Watch, invariant
-from simloop.check.invariants.machine import course_of
 from simloop.check.invariants.subject import Subject
 from simloop.engine.hooks import AFTER_TOOL_CALL, BEFORE_LLM_CALL
 from simloop.kernel import effects, signals
@@ -133,13 +132,14 @@ def arguments_match_schema(subject: Subject) -> Watch:
     "BUGS.md D13, D20, A8",
     sees=[Prompt, StopRequested, Hook, Answered],
     needs=[Need.MACHINE],
+    begins=[StopRequested, Hook, Answered],
 )
 def every_call_runs(subject: Subject) -> Watch:
     """Reasons: an unknown tool, wrong arguments, a hook, a stop, a reply that is refused.
 
     Two equal calls both run.
     """
-    course, facts, schemas = course_of(subject), subject.facts, _Schemas()
+    course, facts, schemas = subject.course, subject.facts, _Schemas()
     settings = course.settings
     runs_on = settings.on_abort is OnAbort.RUN_BATCH
     is_stopped, hooked = False, -1
@@ -192,8 +192,8 @@ def terminate_signal_matches_results(subject: Subject) -> Watch:
 
     Only the fake tools of a scenario are predicted.
     """
-    course, scenario = course_of(subject), subject.scenario
-    hooks, settings = hooks_of(subject), course_of(subject).settings
+    course, scenario = subject.course, subject.scenario
+    hooks, settings = hooks_of(subject), subject.course.settings
     assert scenario is not None
     own = sum(h.at == AFTER_TOOL_CALL for h in scenario.hooks) == len(hooks[AFTER_TOOL_CALL])
     fails = settings.hook_isolation.on_failure == OnHookFailure.ERROR_RESULT
@@ -260,9 +260,6 @@ def no_call_starts_after_abort(subject: Subject) -> Watch:  # noqa: ARG001 - non
     sees=[ToolStarted, Answered],
     needs=[Need.MACHINE],
 )  # fmt: skip
-def call_ids_not_empty(subject: Subject) -> Watch:  # noqa: ARG001 - it needs no declaration
+def call_ids_not_empty(_: Subject, entry: Any) -> str:
     """A provider refuses a request with an empty or a repeated call id."""
-    while True:
-        entry = yield
-        if not entry.call_id:
-            return f"a call of {entry.name!r} has no id"
+    return "" if entry.call_id else f"a call of {entry.name!r} has no id"

@@ -6,16 +6,15 @@ its reasons are judged.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
-from simloop.check.invariants.course import Course
+from simloop.check.invariants.edges import JudgedEdge
 from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.ledger import Ledger
-from simloop.check.invariants.machine import course_of
 from simloop.check.invariants.shortened import Shortened
 from simloop.check.invariants.subject import Subject
 from simloop.kernel import effects, signals
 from simloop.kernel.errorclass import ErrorClass
+from simloop.kernel.machine import Bound, Machine
 from simloop.kernel.policies import CompactionStrategy
 from simloop.kernel.states import ClosingStep, Compacting, Finished
 from simloop.messages import (
@@ -39,7 +38,7 @@ _USABLE = (FinishReason.STOP, FinishReason.OTHER)
 )
 def compaction_sizes_match_context(subject: Subject) -> Watch:
     """A compaction that removes nothing, or leaves the context as large, has not helped."""
-    course = course_of(subject)
+    course = subject.course
     ledger, last = course.ledger, None
     while True:
         entry = yield
@@ -78,7 +77,7 @@ def _wrong_sizes(entry: Compaction, ledger: Ledger) -> str:
 )
 def compactions_remove_only_counted_messages(subject: Subject) -> Watch:
     """A new summary stands in the place of the removed messages."""
-    ledger = course_of(subject).ledger
+    ledger = subject.course.ledger
     while True:
         yield
         shortened = ledger.shortened
@@ -119,7 +118,7 @@ def _summaries(shortened: Shortened) -> int:
 )
 def compactions_keep_newest_user_message(subject: Subject) -> Watch:
     """Otherwise the model does not see the question that it must answer."""
-    ledger = course_of(subject).ledger
+    ledger = subject.course.ledger
     while True:
         yield
         shortened = ledger.shortened
@@ -144,7 +143,7 @@ def _newest_user(messages: Sequence[Message]) -> UserMessage | None:
 )
 def compactions_keep_call_result_pairs(subject: Subject) -> Watch:
     """A provider refuses a request that has only one of the two."""
-    ledger = course_of(subject).ledger
+    ledger = subject.course.ledger
     while True:
         yield
         shortened = ledger.shortened
@@ -170,7 +169,7 @@ def compactions_keep_call_result_pairs(subject: Subject) -> Watch:
 )
 def summaries_come_from_model(subject: Subject) -> Watch:
     """Only a newer summary replaces a summary. A reply that is empty, cut off or failed is none."""
-    ledger = course_of(subject).ledger
+    ledger = subject.course.ledger
     while True:
         yield
         shortened = ledger.shortened
@@ -207,24 +206,21 @@ def _wrong_summary(shortened: Shortened) -> str:
     sees=[effects.Compact],
     needs=[Need.MACHINE],
 )
-def compactions_have_a_reason(subject: Subject) -> Watch:
+def compactions_have_a_reason(_: Subject, edge: JudgedEdge) -> str:
     """A context below its trigger stays unchanged."""
-    course = course_of(subject)
-    while True:
-        entry = yield
-        asked, signal = course.asked[-1], entry.signal
-        if not getattr(asked, "forced", False):
-            if not (type(signal) is signals.ContextMeasured and signal.over):
-                return "a compaction is tried, and the context does not exceed its trigger"
-        elif not _has_overflowed(course):
-            return "a compaction is forced, and no reply was cut off and no request too long"
+    signal = edge.signal
+    if not getattr(edge.asked[-1], "forced", False):
+        if not (type(signal) is signals.ContextMeasured and signal.over):
+            return "a compaction is tried, and the context does not exceed its trigger"
+    elif not _has_overflowed(edge):
+        return "a compaction is forced, and no reply was cut off and no request too long"
+    return ""
 
 
-def _has_overflowed(course: Course) -> bool:
-    signal = course.signal
+def _has_overflowed(edge: JudgedEdge) -> bool:
+    signal, state = edge.signal, edge.before.state
     if type(signal) is signals.ModelFailed:
         return signal.error is ErrorClass.OVERFLOW
-    state = None if course.before is None else course.before.state
     cut = type(state) is ClosingStep and state.reply.finish is FinishReason.LENGTH
     return type(signal) is signals.StepClosed and cut
 
@@ -235,23 +231,26 @@ def _has_overflowed(course: Course) -> bool:
     sees=[signals.ContextMeasured],
     needs=[Need.MACHINE],
 )
-def full_contexts_compacted(subject: Subject, entry: Any) -> str:
+def full_contexts_compacted(_: Subject, edge: JudgedEdge) -> str:
     """The compaction comes before the next request, which a provider might refuse otherwise."""
-    course = course_of(subject)
-    signal = entry.signal
-    if not signal.over or course.run is None:
+    signal = edge.signal
+    if type(signal) is not signals.ContextMeasured or not signal.over:
         return ""
-    asked = course.asked[-1] if course.asked else None
-    if type(asked) is not effects.Compact and not _is_spent(course):
+    asked = edge.asked[-1] if edge.asked else None
+    if type(asked) is not effects.Compact and not _is_spent(edge):
         return "the context exceeds its trigger, an attempt is left, and no compaction is tried"
     return ""
 
 
-def _is_spent(course: Course) -> bool:
+def _bounds_of(machine: Machine) -> list[Bound]:
+    """Return the bounds and the thresholds of a machine."""
+    return [*machine.bounds.values(), *getattr(machine, "thresholds", {}).values()]
+
+
+def _is_spent(edge: JudgedEdge) -> bool:
     """Return whether a bound or a threshold of the machine is reached."""
-    run, machine = course.run, course.machine
-    given = [*machine.bounds.values(), *getattr(machine, "thresholds", {}).values()]
-    return any(getattr(run, bound.counter) >= bound.at for bound in given)
+    given = _bounds_of(edge.machine)
+    return any(getattr(edge.run, bound.counter) >= bound.at for bound in given)
 
 
 @invariant(
@@ -260,9 +259,9 @@ def _is_spent(course: Course) -> bool:
     sees=[signals.StepClosed],
     needs=[Need.MACHINE],
 )
-def cut_off_replies_force_compaction(subject: Subject, _: Any) -> str:
+def cut_off_replies_force_compaction(_: Subject, edge: JudgedEdge) -> str:
     """The model has no room for a whole reply."""
-    return _makes_room(subject)
+    return _makes_room(edge)
 
 
 @invariant(
@@ -271,17 +270,16 @@ def cut_off_replies_force_compaction(subject: Subject, _: Any) -> str:
     sees=[signals.ModelFailed],
     needs=[Need.MACHINE],
 )
-def overflows_force_compaction(subject: Subject, _: Any) -> str:
+def overflows_force_compaction(_: Subject, edge: JudgedEdge) -> str:
     """The provider says that the context is too long."""
-    return _makes_room(subject)
+    return _makes_room(edge)
 
 
-def _makes_room(subject: Subject) -> str:
-    course = course_of(subject)
-    if not _has_overflowed(course) or course.run is None:
+def _makes_room(edge: JudgedEdge) -> str:
+    if not _has_overflowed(edge):
         return ""
-    asked = course.asked[-1] if course.asked else None
-    state = course.run.state
+    asked = edge.asked[-1] if edge.asked else None
+    state = edge.run.state
     ended = type(state) is Finished and bool(state.limit)
     if type(asked) is not effects.Compact and not ended:
         return "the context is too long, an attempt is left, and no compaction is tried"
@@ -297,7 +295,7 @@ def _makes_room(subject: Subject) -> str:
 )
 def max_compaction_attempts_enforced(subject: Subject) -> Watch:
     """The limit counts normal and forced compactions, whether or not they help."""
-    course = course_of(subject)
+    course = subject.course
     most = course.settings.limits.max_compaction_attempts
     tried = 0
     while True:
@@ -316,9 +314,9 @@ def max_compaction_attempts_enforced(subject: Subject) -> Watch:
     sees=[signals.ContextCompacted],
     needs=[Need.MACHINE],
 )
-def useless_forced_compaction_ends_run(subject: Subject) -> Watch:
+def useless_forced_compaction_ends_run(_: Subject, edge: JudgedEdge) -> str:
     """The provider would refuse the same request again."""
-    return _goes_on_in_vain(course_of(subject), forced=True)
+    return _goes_on_in_vain(edge, forced=True)
 
 
 @invariant(
@@ -328,27 +326,21 @@ def useless_forced_compaction_ends_run(subject: Subject) -> Watch:
     sees=[signals.ContextCompacted],
     needs=[Need.MACHINE],
 )
-def useless_unlimited_compaction_ends_run(subject: Subject) -> Watch:
+def useless_unlimited_compaction_ends_run(_: Subject, edge: JudgedEdge) -> str:
     """The context stays over its trigger, so the same compaction would be tried in each round."""
-    course = course_of(subject)
-    machine = course.machine
-    given = [*machine.bounds.values(), *getattr(machine, "thresholds", {}).values()]
-    if any(bound.counter == "compaction_attempts" for bound in given):
+    if any(bound.counter == "compaction_attempts" for bound in _bounds_of(edge.machine)):
         return ""
-    return (yield from _goes_on_in_vain(course, forced=False))
+    return _goes_on_in_vain(edge, forced=False)
 
 
-def _goes_on_in_vain(course: Course, *, forced: bool) -> Watch:
-    while True:
-        entry = yield
-        if entry.signal != _IN_VAIN or course.before is None or course.run is None:
-            continue
-        state = course.before.state
-        if type(state) is not Compacting or type(course.run.state) is Finished:
-            continue
-        if state.forced is forced:
-            kind = "forced" if forced else "normal"
-            return f"the run goes on after a {kind} compaction that gained nothing"
+def _goes_on_in_vain(edge: JudgedEdge, *, forced: bool) -> str:
+    state = edge.before.state
+    if edge.signal != _IN_VAIN or type(state) is not Compacting:
+        return ""
+    if state.forced is not forced or type(edge.run.state) is Finished:
+        return ""
+    kind = "forced" if forced else "normal"
+    return f"the run goes on after a {kind} compaction that gained nothing"
 
 
 _IN_VAIN = signals.ContextCompacted(shrunk=False)

@@ -7,7 +7,6 @@ states the messages that a request must hold, and a difference is reported once,
 from typing import Any
 
 from simloop.check.invariants.invariant import Need, invariant
-from simloop.check.invariants.machine import course_of
 from simloop.check.invariants.subject import Subject
 from simloop.trace.entries import Request
 
@@ -21,7 +20,7 @@ from simloop.trace.entries import Request
 )
 def context_is_conserved(subject: Subject, entry: Any) -> str:
     """The conversation has prompts, taken messages, kept replies and the answers to their calls."""
-    ledger = course_of(subject).ledger
+    ledger = subject.course.ledger
     if ledger.wrong and entry.purpose == "main":
         return f"request {entry.number}: {ledger.wrong}"
     return ""
@@ -35,7 +34,7 @@ def context_is_conserved(subject: Subject, entry: Any) -> str:
 )
 def request_size_matches_messages(subject: Subject, entry: Any) -> str:
     """A loop with a stale size compacts too early or too late."""
-    ledger = course_of(subject).ledger
+    ledger = subject.course.ledger
     if ledger.wrong_tokens and entry.purpose == "main":
         return ledger.wrong_tokens
     return ""

@@ -9,8 +9,8 @@ from operator import attrgetter
 from typing import Any
 
 from simloop.check.invariants.course import Course
+from simloop.check.invariants.edges import JudgedEdge
 from simloop.check.invariants.invariant import Need, Watch, invariant
-from simloop.check.invariants.machine import course_of
 from simloop.check.invariants.subject import Subject
 from simloop.kernel import effects, signals
 from simloop.kernel.machine import Bound, Machine, Run
@@ -18,7 +18,7 @@ from simloop.kernel.names import NAMES
 from simloop.kernel.states import ClosingStep, Finished, ReplyFacts
 from simloop.messages import Counters, FinishReason, Outcome
 from simloop.prove.rules import ended_too_early, past_a_bound
-from simloop.trace.entries import Ended, Prompt
+from simloop.trace.entries import Ended
 
 _ZERO = Counters(0, 0, 0)
 
@@ -26,35 +26,24 @@ _ZERO = Counters(0, 0, 0)
 @invariant(
     "The counters of a run match its trace: steps of the replies, compactions and errors.",
     "BUGS.md E1, E2",
-    sees=[Prompt, signals.ModelReplied, signals.ContextCompacted, Counters, Ended],
+    sees=[signals.ModelReplied, signals.ContextCompacted, Counters, Ended],
     needs=[Need.MACHINE],
 )
-def counters_match_trace(subject: Subject) -> Watch:
+def counters_match_trace(subject: Subject, entry: Any) -> str:
     """The end of a run states the counters of the last transition."""
-    course, facts = course_of(subject), subject.facts
-    steps = compactions = 0
-    last = _ZERO
-    while True:
-        entry = yield
-        kind = type(entry)
-        if kind is Prompt:
-            steps = compactions = 0
-            last = _ZERO
-        elif kind is Ended:
-            if entry.counters != last:
-                return f"the run ends with {_told(entry.counters)}, not with {_told(last)}"
-        else:
-            signal = type(entry.signal)
-            if signal is signals.ModelReplied and facts.reply is not None:
-                steps += max(1, facts.reply.steps)
-            elif signal is signals.ContextCompacted:
-                compactions += 1
-            last = entry.counters
-            errors = 0 if course.run is None else course.run.error_count
-            if _counts(last) != (errors, steps, compactions):
-                if last.total_steps == steps and last.compaction_attempts == compactions:
-                    return f"the machine has counted {errors} errors: {_told(last)}"
-                return f"the trace has {_told(Counters(errors, steps, compactions))}: {_told(last)}"
+    course = subject.course
+    if type(entry) is Ended:
+        last = course.counters or _ZERO
+        if entry.counters != last:
+            return f"the run ends with {_told(entry.counters)}, not with {_told(last)}"
+        return ""
+    last, steps, compactions = entry.counters, course.steps, course.compactions
+    errors = 0 if course.run is None else course.run.error_count
+    if _counts(last) == (errors, steps, compactions):
+        return ""
+    if last.total_steps == steps and last.compaction_attempts == compactions:
+        return f"the machine has counted {errors} errors: {_told(last)}"
+    return f"the trace has {_told(Counters(errors, steps, compactions))}: {_told(last)}"
 
 
 def _told(counters: Counters | None) -> str:
@@ -72,7 +61,7 @@ def _told(counters: Counters | None) -> str:
 )
 def counters_zero_at_run_start(subject: Subject, entry: Any) -> str:
     """Each prompt of a conversation has its full limits."""
-    course = course_of(subject)
+    course = subject.course
     run = course.before
     if entry.counters != _ZERO or run is None or _counts(run) != (0, 0, 0):
         return f"a run begins with {_told(entry.counters)}"
@@ -93,26 +82,15 @@ def _values(names: Sequence[str]) -> Callable[[object], Any]:
     sees=[Counters],
     needs=[Need.MACHINE],
 )
-def counters_never_decrease(subject: Subject) -> Watch:
+def counters_never_decrease(_: Subject, edge: JudgedEdge) -> str:
     """A counter that is declared to reset may decrease."""
-    course = course_of(subject)
-    judged = [*_declared(course.machine).values()]
-    values = _values([bound.counter for bound in judged])
-    while True:
-        entry = yield
-        before, run = course.before, course.run
-        if before is run or before is None or run is None or values(before) == values(run):
-            continue
-        for counter, _, resets, _ in judged:
-            old, new = getattr(before, counter), getattr(run, counter)
-            if new == old:
-                continue
-            where = f"on {NAMES[type(entry.signal)]} {counter} goes from {old} to {new}"
-            if new < old and not resets:
-                return where
-            most = entry.signal.steps if type(entry.signal) is signals.ModelReplied else 1
-            if new - old > most:
-                return where
+    before, run, signal = edge.before, edge.run, edge.signal
+    for counter, bound in _declared(edge.machine).items():
+        old, new = getattr(before, counter), getattr(run, counter)
+        most = signal.steps if type(signal) is signals.ModelReplied else 1
+        if (new < old and not bound.resets) or new - old > most:
+            return f"on {NAMES[type(signal)]} {counter} goes from {old} to {new}"
+    return ""
 
 
 def _declared(machine: Machine) -> dict[str, Bound]:
@@ -129,7 +107,7 @@ def _declared(machine: Machine) -> dict[str, Bound]:
 )
 def every_attempt_counted(subject: Subject) -> Watch:
     """The waits before retries show the failures; the trace counts the steps and compactions."""
-    course = course_of(subject)
+    course = subject.course
     bounds: Mapping[str, Bound] = course.machine.bounds
     errors = _counts_errors(course.machine)
     values = _values([name for limit, name in _COUNTED.items() if limit in bounds])
@@ -170,16 +148,13 @@ _COUNTED = {"max_steps": "total_steps", "max_compaction_attempts": "compaction_a
     sees=[signals.StepClosed],
     needs=[Need.MACHINE],
 )
-def useless_replies_count_as_errors(subject: Subject, _: Any) -> str:
+def useless_replies_count_as_errors(_: Subject, edge: JudgedEdge) -> str:
     """Otherwise a model that sends empty replies keeps the loop running."""
-    course = course_of(subject)
-    before, run = course.before, course.run
-    if before is None or run is None:
-        return ""
-    state = before.state
+    state = edge.before.state
     if type(state) is not ClosingStep or not _is_useless(state.reply):
         return ""
-    if run.error_count != before.error_count + 1 and _counts_errors(course.machine):
+    counted = edge.run.error_count == edge.before.error_count + 1
+    if not counted and _counts_errors(edge.machine):
         return f"a reply that {_why(state.reply)} is not counted as an error"
     return ""
 
@@ -211,19 +186,16 @@ def _why(reply: ReplyFacts) -> str:
     sees=[signals.Began, Bound],
     needs=[Need.MACHINE],
 )
-def limits_enforced(subject: Subject, entry: Any) -> str:
+def limits_enforced(subject: Subject, edge: JudgedEdge) -> str:
     """The limit is exact: no attempt beyond it is made."""
-    course = course_of(subject)
-    wrong = _wrong_bounds(course) if type(entry.signal) is signals.Began else ""
-    if wrong or course.run is None:
-        return wrong
-    return next(past_a_bound(course.run, course.asked, course.machine.bounds), "")
+    wrong = _wrong_bounds(subject, edge.machine) if type(edge.signal) is signals.Began else ""
+    return wrong or next(past_a_bound(edge.run, edge.asked, edge.machine.bounds), "")
 
 
-def _wrong_bounds(course: Course) -> str:
+def _wrong_bounds(subject: Subject, machine: Machine) -> str:
     """Return a bound that differs from the limit of its name, in words."""
-    limits = course.settings.limits
-    for name, bound in course.machine.bounds.items():
+    limits = subject.course.settings.limits
+    for name, bound in machine.bounds.items():
         declared = getattr(limits, name, bound.at)
         if declared != bound.at:
             return f"the limit {name} is {declared}, and the machine keeps {bound.at}"
@@ -236,18 +208,14 @@ def _wrong_bounds(course: Course) -> str:
     sees=[Finished],
     needs=[Need.MACHINE],
 )
-def limits_not_enforced_early(subject: Subject) -> Watch:
+def limits_not_enforced_early(subject: Subject, _: Any) -> str:
     """The limit is exact: no attempt below it is refused."""
-    course = course_of(subject)
+    course = subject.course
+    run = course.run
+    if run is None or type(run.state) is not Finished:
+        return ""
     bounds = {**getattr(course.machine, "thresholds", {}), **course.machine.bounds}
-    while True:
-        yield
-        run = course.run
-        if run is None or type(run.state) is not Finished:
-            continue
-        early = next(ended_too_early(run, bounds), "") or _unnamed(run, course, bounds)
-        if early:
-            return early
+    return next(ended_too_early(run, bounds), "") or _unnamed(run, course, bounds)
 
 
 def _unnamed(run: Run, course: Course, bounds: Mapping[str, Bound]) -> str:
@@ -283,7 +251,7 @@ def _unnamed(run: Run, course: Course, bounds: Mapping[str, Bound]) -> str:
 )
 def max_steps_per_round_enforced(subject: Subject, _: Any) -> str:
     """The steps of the last reply count, not the sum of all steps."""
-    course = course_of(subject)
+    course = subject.course
     most = course.settings.limits.max_steps_per_round
     if course.run is None:
         return ""

@@ -5,41 +5,35 @@ here: the context that the effects lead to (ledger.py), and judging (the invaria
 keep: an abort that the engine only notes is not delivered to the machine, and so not here either.
 """
 
-from operator import attrgetter, ge
 from typing import Any
 
+from simloop.check.invariants.edges import JudgedEdge, JudgedEdges
 from simloop.check.invariants.ledger import TABLE, Ledger
 from simloop.check.invariants.shortened import Shortened
 from simloop.engine.settings import EngineSettings
-from simloop.kernel.effects import Effect, TakeQueued
-from simloop.kernel.machine import Bound, Machine, Run, checked_transition
+from simloop.kernel.effects import Effect
+from simloop.kernel.machine import Machine, Run
 from simloop.kernel.policies import OnAbort
-from simloop.kernel.signals import (
-    AbortRequested,
-    Began,
-    HookFailed,
-    ModelReplied,
-    Signal,
-    WallClockExpired,
-)
+from simloop.kernel.signals import AbortRequested, ContextCompacted, ModelReplied, Signal
 from simloop.messages import Counters
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 from simloop.trace.facts import Facts
 
-ENDS_FROM_OUTSIDE = (AbortRequested, WallClockExpired, HookFailed)
-"""The signals that end a run in every state."""
-
 
 class Course:
     """The course of the runs of one conversation, after the entries that `read` has been given.
 
-    At a transition, `before` and `pending` are the run and the effect that `signal` answers, and
-    `run` and `asked` those after it. `noted` says that the transition is only a note. `moves`
-    counts the other transitions, and `rounds` those of them that are not on a reply. `since` counts
-    the entries that effects leave between the two transitions, by kind, and a request for a summary
-    as `summary`.
-    `wrong` says that the machine does not accept the signal.
+    At a transition, `edge` is the one that the machine takes: `before` and `pending` are the run
+    and the effect that `signal` answers, and `run` and `asked` those after it. `edges` are kept for
+    later runs. `noted` says that the transition is only a note. `moves` counts the other
+    transitions, and `rounds` those of them that are not on a reply. `since` counts the entries that
+    effects leave between the two transitions, by kind, and a request for a summary as `summary`.
+
+    Of this run, `steps` counts the steps of its replies and `compactions` its compactions, and
+    `counters` are those of the newest transition. `classified` is the newest classification of a
+    failure; `judged` is the one since the newest main request, or None. `failures` is the number of
+    the wait before the newest one, or 0 if the count has begun again.
     """
 
     def __init__(self, machine: Machine, settings: EngineSettings, facts: Facts) -> None:
@@ -47,6 +41,8 @@ class Course:
         self.settings = settings
         self.facts = facts
         self.ledger = Ledger(machine, settings, facts)
+        self.edges = JudgedEdges(machine)
+        self.edge: JudgedEdge | None = None
         self.signal: Signal | None = None
         self.run: Run | None = None
         self.before: Run | None = None
@@ -54,20 +50,21 @@ class Course:
         self.pending: Effect | None = None
         self.noted = False
         self.stopped = False
-        self.wrong = ""
-        self.moves = self.rounds = 0
+        self.moves = self.rounds = self.steps = self.compactions = 0
+        self.counters: Counters | None = None
+        self.judged: entries.Classified | None = None
+        self.classified: entries.Classified | None = None
+        self.failures = self._newest_failures = 0
         self.since: dict[object, int] = {}
         self._counts: dict[object, int] = {}
-        given = [*machine.bounds.values(), *getattr(machine, "thresholds", {}).values()]
-        self._values = attrgetter(*_COUNTERS, *(bound.counter for bound in given))
-        self._most = [bound.at for bound in machine.bounds.values()]
-        self._reaches = False
-        self._last_values: tuple[int, ...] | None = None
+        self._pends: Effect | None = None
         self._last_counters: Counters | None = None
         self._flags_abort = settings.on_abort is not OnAbort.END_RUN
 
     def read(self, entry: AnyEntry) -> object:
-        """Add the next entry, after the facts have read it; return its kind or its moment.
+        """Add the next entry of a kind in `FOLLOWED`, after the facts have read it.
+
+        Return its kind or its moment.
 
         A moment is a tuple of what an invariant can see: for a transition its signal, the last
         effect and the state to which it leads, by type, `Bound` if a bound is reached, and
@@ -76,20 +73,26 @@ class Course:
         kind = type(entry)
         if kind is entries.Transition:
             return self._move(entry)
-        account = TABLE.get(kind)
-        if account is not None:
-            account(self.ledger, entry)
+        if kind in TABLE:
+            TABLE[kind](self.ledger, entry)
         if kind is entries.Prompt:
-            self.run, self.asked, self._counts = None, (), {}
+            self.run, self.asked, self._pends, self._counts = None, (), None, {}
+            self.steps, self.compactions, self.counters = 0, 0, None
+            self._newest_failures = 0
         elif kind is entries.Request:
             if entry.purpose != "main":  # type: ignore[union-attr]
                 self._count("summary")
             else:
                 self._count(kind)
+                self.judged = None
                 if self.ledger.shortened is not None:
                     return _AFTER_COMPACTION
         elif kind in _COUNTED:
             self._count(kind)
+            if kind is entries.Classified:
+                self.judged = self.classified = entry  # type: ignore[assignment]
+            elif kind is entries.Backoff:
+                self.failures, self._newest_failures = self._newest_failures, entry.failures  # type: ignore[union-attr]
         return kind
 
     def _count(self, kind: object) -> None:
@@ -101,40 +104,34 @@ class Course:
 
     def _move(self, entry: Any) -> object:
         signal = entry.signal
-        kind = type(signal)
-        self.noted = self._flags_abort and kind is AbortRequested
+        self.noted = self._flags_abort and type(signal) is AbortRequested
         if self.noted:
             return _NOTED
         self.moves += 1
-        if kind is not ModelReplied:
+        if type(signal) is not ModelReplied:
             self.rounds += 1
+            self.compactions += type(signal) is ContextCompacted
+        elif self.facts.reply is not None:
+            self.steps += max(1, self.facts.reply.steps)
         self.since, self._counts = self._counts, {}
-        self.signal, asked = signal, self.asked
-        self.pending = asked[-1] if asked and type(asked[-1]) is not TakeQueued else None
-        self.stopped = kind in ENDS_FROM_OUTSIDE
         try:
-            before = self.machine.start() if kind is Began else self.run
-            if before is None:
-                raise ValueError("the run has not begun, or it is over")  # noqa: TRY301
-            self.before = before
-            self.run, self.asked = checked_transition(self.machine, before, signal)
-        except Exception as error:  # noqa: BLE001 - a machine is somebody's code
-            self.wrong = f"the machine does not take {kind.__name__}: {error}"
-            self.before = self.run = self.run or self.machine.start()
-            self.asked = ()
-        self.ledger.follow(signal, self.asked, stopped=self.stopped)
-        effect = type(self.asked[-1]) if self.asked else None
-        values, counters = self._values(self.run), entry.counters
-        if values == self._last_values and counters is self._last_counters:
-            bound = Bound if self._reaches else None
-            return entries.Transition, kind, effect, type(self.run.state), bound
-        self._last_values, self._last_counters = values, counters
-        self._reaches = any(map(ge, values[len(_COUNTERS) :], self._most))
-        bound = Bound if self._reaches else None
-        return entries.Transition, kind, effect, type(self.run.state), bound, Counters
+            edge = self.edges[self.run, signal]
+        except TypeError:  # a machine's own run that has no hash, so the edge cannot be kept
+            edge = self.edges.take(self.run, signal)
+        self.edge, self.signal, self.stopped = edge, signal, edge.stopped
+        self.before, self.run, self.asked = edge.before, edge.run, edge.asked
+        self.pending, self._pends = self._pends, edge.pending
+        self.ledger.follow(edge)
+        self.counters = entry.counters
+        moment = edge.moment if entry.counters is self._last_counters else edge.counting
+        self._last_counters = entry.counters
+        if not edge.run.error_count and moment is edge.counting:
+            self._newest_failures = 0
+        return moment
 
 
-_COUNTERS = "error_count", "total_steps", "compaction_attempts"
+FOLLOWED = frozenset({entries.Transition, entries.Backoff, *TABLE})
+"""The kinds of entries that a course follows; it has nothing to do with any other."""
 _AFTER_COMPACTION = (entries.Request, Shortened)
 _NOTED = (entries.Transition, AbortRequested)
 _COUNTED = frozenset({entries.Compaction, entries.Backoff, entries.Classified})

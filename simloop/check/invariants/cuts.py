@@ -8,7 +8,6 @@ request shows a compaction, so two compactions before one request are not judged
 from collections.abc import Callable, Sequence
 
 from simloop.check.invariants.invariant import Kind, Need, Watch, invariant
-from simloop.check.invariants.machine import course_of
 from simloop.check.invariants.shortened import Shortened, tokens_of
 from simloop.check.invariants.subject import Subject
 from simloop.kernel.policies import Compaction as Policy
@@ -43,7 +42,7 @@ def compaction_matches_policy(subject: Subject) -> Watch:
 
     If no request follows a compaction, only the number of removed messages is judged.
     """
-    course = course_of(subject)
+    course = subject.course
     ledger, policy = course.ledger, course.settings.compaction
     while True:
         is_over = type((yield)) is Ended
@@ -106,7 +105,7 @@ def _left(
 )
 def compaction_matches_strategy(subject: Subject) -> Watch:
     """If the summary fails, is cut off or is no shorter, the oldest turns are dropped instead."""
-    course, facts = course_of(subject), subject.facts
+    course, facts = subject.course, subject.facts
     ledger, policy = course.ledger, course.settings.compaction
     asked = 0
     while True:

@@ -6,9 +6,8 @@ keep: only the reply and the queued messages decide, because a user sees nothing
 
 from typing import Any
 
-from simloop.check.invariants.course import Course
+from simloop.check.invariants.edges import JudgedEdge
 from simloop.check.invariants.invariant import Need, Watch, invariant
-from simloop.check.invariants.machine import course_of
 from simloop.check.invariants.subject import Subject
 from simloop.kernel import effects, signals
 from simloop.kernel.machine import Feature
@@ -17,11 +16,10 @@ from simloop.messages import FinishReason, Outcome, Queue
 from simloop.trace.entries import Ended, Prompt, Queued, Request, Transition
 
 
-def _closed(course: Course) -> ReplyFacts | None:
-    """Return the reply of the step that the newest transition closes."""
-    state = None if course.before is None else course.before.state
-    closes = type(course.signal) is signals.StepClosed and not course.noted
-    return state.reply if closes and type(state) is ClosingStep else None
+def _closed(edge: JudgedEdge | None) -> ReplyFacts | None:
+    """Return the reply of the step that an edge on its end closes."""
+    state = None if edge is None else edge.before.state
+    return state.reply if type(state) is ClosingStep else None
 
 
 def _is_answer(reply: ReplyFacts) -> bool:
@@ -34,15 +32,14 @@ def _is_answer(reply: ReplyFacts) -> bool:
     sees=[signals.StepClosed],
     needs=[Need.MACHINE],
 )
-def answers_complete_runs(subject: Subject, entry: Any) -> str:
+def answers_complete_runs(_: Subject, edge: JudgedEdge) -> str:
     """The answer completes the run even if it reaches a limit."""
-    course = course_of(subject)
-    reply = _closed(course)
-    if reply is None or not _is_answer(reply) or course.run is None:
+    reply = _closed(edge)
+    if reply is None or not _is_answer(reply):
         return ""
-    if entry.signal != signals.StepClosed():
-        return ""  # the user has sent another message
-    state = course.run.state
+    if edge.signal != signals.StepClosed():
+        return ""  # the user has said something more
+    state = edge.run.state
     if type(state) is Finished and state.outcome is not Outcome.COMPLETED:
         return f"the run ends as {state.outcome} after a complete answer"
     return ""
@@ -54,13 +51,11 @@ def answers_complete_runs(subject: Subject, entry: Any) -> str:
     sees=[signals.StepClosed],
     needs=[Need.MACHINE],
 )
-def broken_replies_end_runs(subject: Subject, _: Any) -> str:
+def broken_replies_end_runs(_: Subject, edge: JudgedEdge) -> str:
     """Also one with calls, and also if a message is queued."""
-    course = course_of(subject)
-    reply = _closed(course)
-    if reply is None or reply.finish not in _BROKEN or course.run is None:
+    reply, state = _closed(edge), edge.run.state
+    if reply is None or reply.finish not in _BROKEN:
         return ""
-    state = course.run.state
     if type(state) is not Finished:
         return f"the run goes on after a reply that ended with {reply.finish}"
     if state.outcome is Outcome.COMPLETED:
@@ -80,7 +75,7 @@ _BROKEN = (FinishReason.CONTENT_FILTER, FinishReason.ERROR)
 )
 def no_request_after_an_answer(subject: Subject) -> Watch:
     """The user has the answer; a second one only costs."""
-    course = course_of(subject)
+    course = subject.course
     answered = False
     while True:
         entry = yield
@@ -91,7 +86,7 @@ def no_request_after_an_answer(subject: Subject) -> Watch:
         elif kind is not Transition:
             answered = False
         elif not answered:
-            reply = _closed(course)
+            reply = _closed(course.edge)
             answered = reply is not None and _is_answer(reply) and not course.ledger.waited
 
 
@@ -104,7 +99,7 @@ def no_request_after_an_answer(subject: Subject) -> Watch:
 )
 def no_completion_with_queued_messages(subject: Subject) -> Watch:
     """A design without a queue takes the message as the next prompt, and is not judged."""
-    course = course_of(subject)
+    course = subject.course
     has_queue = Feature.QUEUE not in course.machine.unsupported
     waits = False
     while True:
@@ -128,7 +123,7 @@ def no_completion_with_queued_messages(subject: Subject) -> Watch:
 )
 def taken_messages_are_sent(subject: Subject, entry: Any) -> str:
     """The model cannot answer a message that no request contains."""
-    ledger = course_of(subject).ledger
+    ledger = subject.course.ledger
     if entry.outcome is Outcome.COMPLETED and ledger.unsent:
         return "the run is completed, and a user message was taken and not sent"
     return ""
@@ -140,13 +135,12 @@ def taken_messages_are_sent(subject: Subject, entry: Any) -> str:
     sees=[signals.StepClosed],
     needs=[Need.MACHINE],
 )
-def follow_ups_taken_at_run_end(subject: Subject, _: Any) -> str:
+def follow_ups_taken_at_run_end(_: Subject, edge: JudgedEdge) -> str:
     """It must not come between the calls of a reply and their results."""
-    course = course_of(subject)
-    reply = _closed(course)
+    reply = _closed(edge)
     if reply is None or not reply.calls:
         return ""
-    for effect in course.asked:
+    for effect in edge.asked:
         if type(effect) is effects.TakeQueued and effect.queue is Queue.FOLLOW_UP:
             return "a follow-up message is taken before the results of tools are sent"
     return ""
@@ -160,7 +154,7 @@ def follow_ups_taken_at_run_end(subject: Subject, _: Any) -> str:
 )
 def model_calls_increase_a_counter(subject: Subject) -> Watch:
     """A cycle that increases no counter could be repeated forever."""
-    course = course_of(subject)
+    course = subject.course
     machine = course.machine
     given = [*machine.bounds.values(), *getattr(machine, "thresholds", {}).values()]
     counters = [bound.counter for bound in given]
@@ -184,13 +178,10 @@ def model_calls_increase_a_counter(subject: Subject) -> Watch:
     sees=[signals.ModelReplied],
     needs=[Need.MACHINE],
 )
-def counters_reset_after_reply(subject: Subject) -> Watch:
+def counters_reset_after_reply(_: Subject, edge: JudgedEdge) -> str:
     """The failures of one step do not count in the next one."""
-    course = course_of(subject)
-    names = [bound.counter for bound in course.machine.bounds.values() if bound.resets]
-    while names:
-        yield
-        for name in names:
-            if getattr(course.run, name):
-                return f"{name} is {getattr(course.run, name)} after a complete reply"
+    for bound in edge.machine.bounds.values():
+        value = getattr(edge.run, bound.counter)
+        if bound.resets and value:
+            return f"{bound.counter} is {value} after a complete reply"
     return ""

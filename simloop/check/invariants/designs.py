@@ -7,7 +7,6 @@ promise, and the trace alone shows whether it holds.
 from collections.abc import Iterable
 
 from simloop.check.invariants.invariant import Kind, Need, Watch, invariant
-from simloop.check.invariants.machine import course_of
 from simloop.check.invariants.subject import Subject
 from simloop.kernel import signals
 from simloop.kernel.states import Finished
@@ -34,7 +33,7 @@ def _seen_of_steps(subject: Subject) -> Iterable[Kind]:
 )
 def last_step_has_note(subject: Subject) -> Watch:
     """Each reply and each compaction is a step; a failed call is none."""
-    machine, course, facts = subject.machine, course_of(subject), subject.facts
+    machine, course, facts = subject.machine, subject.course, subject.facts
     assert isinstance(machine, OpencodeLoop)
     most, option = course.settings.limits.max_steps, machine.options.steps
     hooked = bool(course.settings.hooks.before_llm_call)
@@ -70,7 +69,7 @@ def _seen_of_notices(subject: Subject) -> Iterable[Kind]:
 )
 def long_runs_reported(subject: Subject) -> Watch:
     """A call that an abort forbids is not reported."""
-    most = course_of(subject).settings.warn_after
+    most = subject.course.settings.warn_after
     facts = subject.facts
     assert most is not None
     calls = notices = 0
@@ -104,7 +103,7 @@ def _seen_of_ends(subject: Subject) -> Iterable[Kind]:
 )
 def terminated_batches_end_run(subject: Subject) -> Watch:
     """A reply that failed or was filtered ends the run in any case."""
-    course, facts = course_of(subject), subject.facts
+    course, facts = subject.course, subject.facts
     asks = False
     while True:
         signal = (yield).signal

@@ -10,10 +10,9 @@ from typing import Any
 
 import msgspec
 
-from simloop.check.invariants.course import ENDS_FROM_OUTSIDE
+from simloop.check.invariants.edges import ENDS_FROM_OUTSIDE
 from simloop.check.invariants.hooks import has_tool_hooks, hooks_of
 from simloop.check.invariants.invariant import Kind, Need, Watch, invariant
-from simloop.check.invariants.machine import course_of
 from simloop.check.invariants.subject import Subject
 from simloop.engine.hooks import AFTER_TOOL_CALL, BEFORE_LLM_CALL, BEFORE_TOOL_CALL
 from simloop.escape import writable
@@ -43,7 +42,7 @@ class _Script:
         scenario = subject.scenario
         own = [] if scenario is None else [h for h in scenario.hooks if h.at == point]
         self.hooks: list[ScriptedHook] = own
-        self.count = len(hooks_of(subject)[point])
+        self.count = len(getattr(subject.course.settings.hooks, point))
         self.asked = [0] * len(own)
         self._place = 0
         self._is_lost = False
@@ -112,7 +111,7 @@ def _seen_of_results(subject: Subject) -> Iterable[Kind]:
 )
 def hook_changes_apply_to_one_request(subject: Subject) -> Watch:
     """Judged only if all hooks that ran are those of a scenario, or failed."""
-    course = course_of(subject)
+    course = subject.course
     script = _Script(subject, BEFORE_LLM_CALL)
     offered = {name: tool.spec for name, tool in subject.tools.items()}
     all_offered, checked = tuple(offered.values()), None
@@ -181,7 +180,7 @@ def _wrong_tools(
 )
 def hook_changes_to_arguments_apply(subject: Subject) -> Watch:
     """Judged only if all hooks are those of a scenario, and calls are prepared sequentially."""
-    settings = course_of(subject).settings
+    settings = subject.course.settings
     script = _Script(subject, BEFORE_TOOL_CALL)
     policy = settings.tool_execution
     at_once = policy.order is ToolOrder.PARALLEL and policy.start is ToolStart.WHEN_CALLED
@@ -230,7 +229,7 @@ def hook_changes_to_arguments_apply(subject: Subject) -> Watch:
 )
 def hook_changes_to_results_apply(subject: Subject) -> Watch:
     """Judged only if all hooks are those of a scenario, and run for one call at a time."""
-    settings = course_of(subject).settings
+    settings = subject.course.settings
     script = _Script(subject, AFTER_TOOL_CALL)
     answers = settings.hook_isolation.on_failure == OnHookFailure.ERROR_RESULT
     if script.count and answers:
@@ -271,7 +270,7 @@ def hook_changes_to_results_apply(subject: Subject) -> Watch:
 )
 def hook_refusals_answer_calls(subject: Subject) -> Watch:
     """Judged only if it is known for which call a hook ran, and not after a stop."""
-    settings, facts = course_of(subject).settings, subject.facts
+    settings, facts = subject.course.settings, subject.facts
     policy, on_failure = settings.tool_execution, settings.hook_isolation.on_failure
     if policy.order is ToolOrder.PARALLEL and policy.start is ToolStart.WHEN_CALLED:
         return ""

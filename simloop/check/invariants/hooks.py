@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from simloop.check.invariants.invariant import Kind, Need, Watch, invariant
-from simloop.check.invariants.machine import course_of
 from simloop.check.invariants.subject import Subject
 from simloop.engine.hooks import (
     AFTER_LLM_CALL,
@@ -38,7 +37,7 @@ _POINTS = (BEFORE_LLM_CALL, AFTER_LLM_CALL, BEFORE_TOOL_CALL, AFTER_TOOL_CALL)
 
 def hooks_of(subject: Subject) -> Mapping[str, tuple[UserFunction, ...]]:
     """Return the hooks of each point."""
-    settings = course_of(subject).settings
+    settings = subject.course.settings
     hooks: Hooks = settings.hooks
     return {point: getattr(hooks, point) for point in _POINTS}
 
@@ -118,7 +117,7 @@ def _ends_the_chain(hook: Hook, on_failure: str) -> bool:
 )
 def model_call_hooks_in_order(subject: Subject) -> Watch:
     """A veto ends the chain. A call that is made after an abort has no hooks."""
-    course, hooks = course_of(subject), hooks_of(subject)
+    course, hooks = subject.course, hooks_of(subject)
     on_failure = course.settings.hook_isolation.on_failure
     chains = {point: _Chain(hooks[point]) for point in (BEFORE_LLM_CALL, AFTER_LLM_CALL)}
     before, after = chains[BEFORE_LLM_CALL], chains[AFTER_LLM_CALL]
@@ -165,7 +164,7 @@ def model_call_hooks_in_order(subject: Subject) -> Watch:
 )
 def tool_call_hooks_in_order(subject: Subject) -> Watch:
     """A blocked call does not run. hooks_run_for_each_call judges tools that run in parallel."""
-    course, hooks, facts = course_of(subject), hooks_of(subject), subject.facts
+    course, hooks, facts = subject.course, hooks_of(subject), subject.facts
     settings = course.settings
     before, after = _Chain(hooks[BEFORE_TOOL_CALL]), _Chain(hooks[AFTER_TOOL_CALL])
     at_once = settings.tool_execution.order is ToolOrder.PARALLEL
@@ -225,7 +224,7 @@ def _is_failing(settings: Any) -> bool:
 )
 def hooks_run_for_each_call(subject: Subject) -> Watch:
     """After a veto the later hooks of that call do not run."""
-    course, hooks = course_of(subject), hooks_of(subject)
+    course, hooks = subject.course, hooks_of(subject)
     settings = course.settings
     on_failure = settings.hook_isolation.on_failure
     firsts = {point: hooks[point][0].name for point in _TOOL_POINTS if hooks[point]}
@@ -297,7 +296,7 @@ def _miscounted(
 )
 def hook_timeouts(subject: Subject) -> Watch:
     """The limit binds async hooks. A hook of a scenario takes the time that it states."""
-    course = course_of(subject)
+    course = subject.course
     limit_ms = course.settings.hook_isolation.timeout_ms
     limit_ns = None if limit_ms is None else limit_ms * _NS_PER_MS
     scripted = () if subject.scenario is None else subject.scenario.hooks

@@ -7,11 +7,13 @@ the invariants that see the kind of an entry get it, because a judge listens to 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from traceback import extract_tb
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
 from simloop.check.invariants.catalog import all_invariants
+from simloop.check.invariants.course import FOLLOWED
+from simloop.check.invariants.edges import JudgedEdges
 from simloop.check.invariants.invariant import Check, Invariant, needs_of
 from simloop.check.invariants.subject import Subject
 from simloop.errors import InternalError, ScenarioError, SimloopError
@@ -36,13 +38,20 @@ class Violation(Struct, frozen=True):
         return f"{self.name}: {self.text} (entry {self.seq})"
 
 
-CheckPlace: TypeAlias = tuple[int, Check | None, bool]
-"""The place of an invariant that sees an entry: its number, its function if it judges each entry by
-itself, and whether it begins at the entry."""
+class Seen(NamedTuple):
+    """The invariants that see an entry, each by its place among those that are judged.
+
+    `checks` are the functions that judge each entry by itself, and `edges` those that judge the
+    edge of a machine. Of the others, `watches` says whether they begin at the entry.
+    """
+
+    edges: tuple[tuple[int, Check], ...]
+    checks: tuple[tuple[int, Check], ...]
+    watches: tuple[tuple[int, bool], ...]
 
 
-class Places(dict[object, tuple[CheckPlace, ...]]):
-    """The places of the invariants that see an entry, for each kind or moment of entries.
+class Places(dict[object, Seen | None]):
+    """The invariants that see an entry, for each kind or moment of entries; None if none does.
 
     The places that one run looks up are kept for the next run.
     """
@@ -52,13 +61,19 @@ class Places(dict[object, tuple[CheckPlace, ...]]):
         self._judged = judged
         self._seen = seen
 
-    def __missing__(self, moment: object) -> tuple[CheckPlace, ...]:
+    def __missing__(self, moment: object) -> Seen | None:
         kinds = moment if type(moment) is tuple else (moment,)
-        found = self[moment] = tuple(
-            (place, one.check, not one.begins.isdisjoint(kinds))
+        see = [
+            (place, one)
             for place, (one, seen) in enumerate(zip(self._judged, self._seen, strict=True))
             if not seen.isdisjoint(kinds)
+        ]
+        edges = tuple((place, one.edge) for place, one in see if one.edge is not None)
+        checks = tuple((place, one.check) for place, one in see if one.check is not None)
+        watches = tuple(
+            (place, not one.begins.isdisjoint(kinds)) for place, one in see if one.watch is not None
         )
+        found = self[moment] = Seen(edges, checks, watches) if see else None
         return found
 
 
@@ -66,12 +81,14 @@ class Chosen(NamedTuple):
     """The invariants that are judged, and the reason for each other invariant.
 
     The choice is the same for all runs of a plan, so a search makes it once for many runs. `places`
-    has, for each kind of entries, the places in `judged` of the invariants that see it.
+    has, for each kind of entries, the places in `judged` of the invariants that see it. `edges` are
+    the edges that runs of the plan have taken so far; an agent has none.
     """
 
     judged: tuple[Invariant, ...]
     unjudged: Mapping[str, str]
     places: Places
+    edges: JudgedEdges | None
 
 
 def choose(subject: Subject, invariants: Sequence[Invariant] | None = None) -> Chosen:
@@ -80,7 +97,10 @@ def choose(subject: Subject, invariants: Sequence[Invariant] | None = None) -> C
     given = needs_of(subject)
     reasons = {one.name: reason for one in each if (reason := one.unjudged(subject, given))}
     judged = tuple(one for one in each if one.name not in reasons)
-    return Chosen(judged, reasons, _places(judged, tuple(one.seen_in(subject) for one in judged)))
+    places = _places(judged, tuple(one.seen_in(subject) for one in judged))
+    return Chosen(
+        judged, reasons, places, None if subject.machine is None else JudgedEdges(subject.machine)
+    )
 
 
 @lru_cache(maxsize=64)
@@ -108,6 +128,11 @@ class Judge:
         self.tell = tell
         self._read = subject.facts.read
         self._course = subject.course
+        has_course = subject.machine is not None and subject.settings is not None
+        self._followed = FOLLOWED if has_course else frozenset[type]()
+        edges = chosen.edges
+        if has_course and edges is not None and edges.machine is subject.machine:
+            subject.course.edges = edges
         self._judged = chosen.judged
         self._places = chosen.places
         # Generators begin late, because most invariants see no entry in most runs.
@@ -116,55 +141,79 @@ class Judge:
     def __call__(self, entry: AnyEntry) -> None:
         """Judge the next entry."""
         self._read(entry)
-        course = self._course
-        places = self._places[type(entry) if course is None else course.read(entry)]
-        if places:
-            self._send(places, entry, entry)
+        kind = type(entry)
+        moment = self._course.read(entry) if kind in self._followed else kind
+        seen = self._places[moment]
+        if seen is not None:
+            self._judge(seen, entry, entry)
 
-    def _send(self, places: Iterable[CheckPlace], what: AnyEntry | Footer, entry: AnyEntry) -> None:
-        sends, subject, place = self._sends, self.subject, 0
-        check: Check | None = None
-        left = iter(places)
+    def _judge(self, seen: Seen, what: AnyEntry | Footer, entry: AnyEntry) -> None:
+        subject, sends, place = self.subject, self._sends, 0
+        found: list[tuple[int, str]] = []
+        edges, checks, watches = seen
         try:
-            for place, check, begins in left:
-                if check is not None:
-                    text = check(subject, what)
-                    if text and sends[place] is None:
-                        self._find(place, text, entry)
-                    continue
+            if edges:
+                found += [each for each in self._judge_edge() if sends[each[0]] is None]
+            for place, check in checks:
+                text = check(subject, what)
+                if text and sends[place] is None:
+                    found.append((place, text))
+            for place, begins in watches:
                 send = sends[place]
-                if send is None:
-                    if not begins:
-                        continue
-                    send = self._begin(place)
-                send(what)
-        except StopIteration as violated:
-            if check is not None:
-                raise _blamed(self._judged[place], violated) from violated
-            self._find(place, violated.value, entry)
-            self._send(left, what, entry)
+                try:
+                    if send is not None:
+                        send(what)
+                    elif begins:
+                        self._begin(place)(what)
+                except StopIteration as violated:
+                    found.append((place, violated.value))
         except Exception as error:
             raise _blamed(self._judged[place], error) from error
+        finally:
+            if found:
+                self._find(found, entry)
+
+    def _judge_edge(self) -> Sequence[tuple[int, str]]:
+        """Return the violations of the edge that the machine takes; equal ones are judged once."""
+        course, place = self._course, 0
+        if course.edge is None or course.noted:
+            return ()
+        edge = course.edge
+        if edge.violations is None:
+            found, seen = [], self._places[edge.moment]
+            try:
+                for place, judge_edge in () if seen is None else seen.edges:
+                    text = judge_edge(self.subject, edge)
+                    if text:
+                        found.append((place, text))
+            except Exception as error:
+                raise _blamed(self._judged[place], error) from error
+            edge.violations = found
+        return edge.violations
 
     def _begin(self, place: int) -> Callable[[Any], object]:
         """Begin to judge an invariant, unless its generator returns at once."""
-        watch: Any = self._judged[place].function(self.subject)
+        watch: Any = self._judged[place].watch(self.subject)  # type: ignore[misc]
         send = self._sends[place] = watch.send if next(watch, watch) is not watch else _ignore
         return send
 
     def end(self) -> None:
         """Judge the end of the conversation: no prompt and no message follows."""
-        last = self.subject.facts.entry
-        if last is not None:
-            self._send(self._places[Footer], Footer(last.seq + 1, last.at_ns), last)
+        last, seen = self.subject.facts.entry, self._places[Footer]
+        if last is not None and seen is not None:
+            self._judge(seen, Footer(last.seq + 1, last.at_ns), last)
 
-    def _find(self, place: int, text: str, entry: AnyEntry) -> None:
-        """Note a violation, and send nothing more to the invariant that found it."""
-        self._sends[place] = _ignore
-        violation = Violation(self._judged[place], text, entry.seq, entry.at_ns)
-        self.violations.append(violation)
-        if self.tell is not None:
-            self.tell(violation)
+    def _find(self, found: list[tuple[int, str]], entry: AnyEntry) -> None:
+        """Note violations, in the order of the catalogue; their invariants are sent nothing more.
+
+        `found` has the place of each invariant, and the text.
+        """
+        for place, text in sorted(found):
+            self._sends[place] = _ignore
+            violation = Violation(self._judged[place], text, entry.seq, entry.at_ns)
+            self.violations.append(violation)
+            if self.tell is not None:
+                self.tell(violation)
 
 
 def _ignore(_: object) -> None:

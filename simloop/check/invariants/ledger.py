@@ -9,6 +9,7 @@ The rule to keep: each message is read once, so that the work grows with the new
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from simloop.check.invariants.edges import JudgedEdge
 from simloop.check.invariants.shortened import Shortened, difference, tokens_of
 from simloop.engine.context import utf8_bytes_over_4
 from simloop.engine.settings import EngineSettings
@@ -17,7 +18,6 @@ from simloop.kernel.effects import Effect
 from simloop.kernel.machine import Feature, Machine
 from simloop.kernel.policies import CompactionStrategy
 from simloop.kernel.replies import KeepFailed
-from simloop.kernel.signals import Signal
 from simloop.messages import (
     AssistantMessage,
     Fault,
@@ -171,30 +171,33 @@ class Ledger:
 
     # ------------------------------------------------------------------ effects
 
-    def follow(self, signal: Signal, asked: tuple[Effect, ...], *, stopped: bool) -> None:
+    def follow(self, edge: JudgedEdge) -> None:
         """Apply the effects that follow a signal to the ledger."""
         self.measured, self.is_late = (self.count, self.tokens), bool(self._maybe)
         self.waited = tuple(self.waiting) if self.waiting else ()
-        if stopped:
+        asked = edge.asked
+        if edge.stopped:
             self._doubt(asked)
-        elif type(signal) is signals.ModelFailed:
+        elif type(edge.signal) is signals.ModelFailed:
             self._keep_failed()
         self._taking = self._closed_as = None
         for effect in asked:
-            kind = type(effect)
-            if kind is effects.TakeQueued:
-                self._take(effect)  # type: ignore[arg-type]
-            elif kind is effects.CloseStep:
-                self._close(effect.keep)  # type: ignore[union-attr]
-            elif kind is effects.CallModel:
-                note = effect.note  # type: ignore[union-attr]
-                self.tail = (AssistantMessage(note),) if note else ()
-            elif kind is effects.Compact:
-                self._compact, self.tries = effect, []  # type: ignore[assignment]
-            elif kind is effects.RunTools:
-                self._first_only = effect.first_only  # type: ignore[union-attr]
-            elif kind is effects.EndRun:
-                self._end = effect  # type: ignore[assignment]
+            take = _EFFECTS.get(type(effect))
+            if take is not None:
+                take(self, effect)
+
+    def _call_model(self, effect: effects.CallModel) -> None:
+        note = effect.note
+        self.tail = (AssistantMessage(note),) if note else ()
+
+    def _compacts(self, effect: effects.Compact) -> None:
+        self._compact, self.tries = effect, []
+
+    def _run_tools(self, effect: effects.RunTools) -> None:
+        self._first_only = effect.first_only
+
+    def _end_run(self, effect: effects.EndRun) -> None:
+        self._end = effect
 
     def _doubt(self, asked: tuple[Effect, ...]) -> None:
         """Note that an end from outside may have come before the last effects."""
@@ -221,7 +224,8 @@ class Ledger:
         self.waiting.remove(queued)
         self._add(UserMessage(queued.text))
 
-    def _close(self, keep: bool) -> None:  # noqa: FBT001 - as the effect says
+    def _close(self, effect: effects.CloseStep) -> None:
+        keep = effect.keep
         reply, self._closed_as = self._reply, keep
         if reply is None:
             return
@@ -394,3 +398,12 @@ TABLE: Mapping[type, Callable[[Ledger, Any], None]] = {
 }
 """The method for each kind of entry. One for all ledgers: a table of bound methods would leave each
 ledger to the garbage collector."""
+_EFFECTS: Mapping[type, Callable[[Ledger, Any], None]] = {
+    effects.TakeQueued: Ledger._take,  # noqa: SLF001
+    effects.CloseStep: Ledger._close,  # noqa: SLF001
+    effects.CallModel: Ledger._call_model,  # noqa: SLF001
+    effects.Compact: Ledger._compacts,  # noqa: SLF001
+    effects.RunTools: Ledger._run_tools,  # noqa: SLF001
+    effects.EndRun: Ledger._end_run,  # noqa: SLF001
+}
+"""The method for each kind of effect that changes the context."""

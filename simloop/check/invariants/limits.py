@@ -5,10 +5,9 @@ Not here: the limits of tools (tool_runs.py) and of hooks (hooks.py), and limits
 so that no progress extends it.
 """
 
-from collections.abc import Iterable
+from typing import Any
 
-from simloop.check.invariants.invariant import Kind, Need, Watch, invariant
-from simloop.check.invariants.machine import course_of
+from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
 from simloop.kernel.policies import OnHookFailure, ToolStart
 from simloop.messages import StopCause
@@ -18,8 +17,6 @@ from simloop.trace.entries import (
     Ended,
     Error,
     Finish,
-    Hook,
-    Prompt,
     Request,
     StopRequested,
     StreamCut,
@@ -37,7 +34,7 @@ _NS_PER_MS = 1_000_000
 )
 def model_call_timeouts(subject: Subject) -> Watch:
     """The time of a callback, or of a tool that starts when called, does not count."""
-    course, facts = course_of(subject), subject.facts
+    course, facts = subject.course, subject.facts
     settings = course.settings
     limits, callbacks = settings.limits, settings.callbacks
     whole_ns = limits.model_call_timeout_ms * _NS_PER_MS
@@ -75,43 +72,34 @@ def model_call_timeouts(subject: Subject) -> Watch:
             return f"reply {number} begins after {waited} ns, and must begin within {first_ns} ns"
 
 
-def _seen_of_time(subject: Subject) -> Iterable[Kind]:
-    """Return the kinds to see: no hooks, if their failure does not end a run."""
-    settings = subject.settings
-    fails = settings is not None and settings.hook_isolation.on_failure is OnHookFailure.FAIL_RUN
-    return (Prompt, StopRequested, Ended, *((Hook,) if fails else ()))
-
-
 @invariant(
     "A run is stopped when max_wall_clock has elapsed, and not earlier.",
     "BUGS.md A14, C1",
-    sees=[Prompt, StopRequested, Hook, Ended],
+    sees=[StopRequested, Ended],
     needs=[Need.SCENARIO],
-    narrow=_seen_of_time,
 )
-def max_wall_clock_enforced(subject: Subject) -> Watch:
+def max_wall_clock_enforced(subject: Subject, entry: Any) -> str:
     """The scenario sets the limit. It counts from the prompt, and includes every wait.
 
     A run that is stopped, or that a failed hook ends, may wait until its tools have ended.
     """
-    scenario = subject.scenario
+    scenario, facts = subject.scenario, subject.facts
     assert scenario is not None
     most_ms = scenario.limits.max_wall_clock_ms
-    begun_ns, is_stopped = 0, False
-    while True:
-        entry = yield
-        kind = type(entry)
-        if kind is Prompt:
-            begun_ns, is_stopped = entry.at_ns, False
-            continue
-        took_ns = entry.at_ns - begun_ns
-        if kind is StopRequested:
-            is_stopped = True
-            if entry.cause is StopCause.WALL_CLOCK and (
-                most_ms is None or took_ns < most_ms * _NS_PER_MS
-            ):
-                return f"the run is stopped after {took_ns} ns, and may take {most_ms} ms"
-        elif kind is Hook:
-            is_stopped = is_stopped or entry.result not in ("ok", "blocked")
-        elif most_ms is not None and took_ns > most_ms * _NS_PER_MS and not is_stopped:
+    took_ns = entry.at_ns - (0 if facts.prompt is None else facts.prompt.at_ns)
+    is_late = most_ms is not None and took_ns > most_ms * _NS_PER_MS
+    if type(entry) is Ended:
+        if is_late and not facts.stops and not _hook_has_failed(subject):
             return f"the run takes {took_ns} ns, and may take {most_ms} ms"
+    elif entry.cause is StopCause.WALL_CLOCK and (
+        most_ms is None or took_ns < most_ms * _NS_PER_MS
+    ):
+        return f"the run is stopped after {took_ns} ns, and may take {most_ms} ms"
+    return ""
+
+
+def _hook_has_failed(subject: Subject) -> bool:
+    """Return whether a hook has failed whose failure ends the run."""
+    settings = subject.settings
+    ends = settings is not None and settings.hook_isolation.on_failure is OnHookFailure.FAIL_RUN
+    return ends and any(hook.result != "blocked" for hook in subject.facts.vetoes)

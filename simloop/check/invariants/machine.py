@@ -56,12 +56,6 @@ _REPLIES = (_REPLIED, _FAILED)
 _GOING_ON = (*_REPLIES, signals.ToolsReturned)
 
 
-def course_of(subject: Subject) -> Course:
-    """Return the course of the subject's machine."""
-    assert subject.course is not None
-    return subject.course
-
-
 @invariant(
     "The machine reaches the recorded states when it receives the recorded signals again.",
     "ARCHITECTURE.md",
@@ -70,14 +64,11 @@ def course_of(subject: Subject) -> Course:
 )
 def machine_is_deterministic(subject: Subject, entry: Any) -> str:
     """A machine with state outside its run, or an engine that changes a signal, violates it."""
-    course = course_of(subject)
-    if course.wrong:
-        return course.wrong
-    assert course.run is not None
-    state = NAMES[type(course.run.state)]
-    if entry.state != state:
-        return f"on {NAMES[type(entry.signal)]} the machine comes to {state}, not {entry.state}"
-    return ""
+    edge = subject.course.edge
+    if edge is None or (edge.state == entry.state and not edge.wrong):
+        return ""
+    told = f"on {NAMES[type(entry.signal)]} the machine comes to {edge.state}, not {entry.state}"
+    return edge.wrong or told
 
 
 @invariant(
@@ -88,14 +79,15 @@ def machine_is_deterministic(subject: Subject, entry: Any) -> str:
 )
 def effects_run_once(subject: Subject, entry: Any) -> str:
     """An end from outside may come before or during an effect."""
-    course = course_of(subject)
+    course = subject.course
     if course.noted:
         return ""
-    signal = type(entry.signal)
+    signal, since = type(entry.signal), course.since
     pending = None if course.pending is None else type(course.pending)
+    if since == _USUAL.get((pending, signal)):
+        return ""
     if signal not in _ANSWERS.get(pending, ()) and signal not in _FROM_OUTSIDE:
         return f"{NAMES[signal]} answers {'nothing' if pending is None else NAMES[pending]}"
-    since = course.since
     for kind, count in since.items():
         effect, name = _TRACES[kind]
         if effect is not pending or count > 1:
@@ -108,6 +100,17 @@ def effects_run_once(subject: Subject, entry: Any) -> str:
     return ""
 
 
+_USUAL: Mapping[tuple[object, type[Signal]], Mapping[object, int]] = {
+    (None, signals.Began): {},
+    (effects.MeasureContext, signals.ContextMeasured): {},
+    (effects.Compact, signals.ContextCompacted): {entries.Compaction: 1},
+    (effects.CallModel, _REPLIED): {entries.Request: 1},
+    (effects.CallModel, _FAILED): {entries.Request: 1, entries.Classified: 1},
+    (effects.RunTools, signals.ToolsReturned): {},
+    (effects.CloseStep, signals.StepClosed): {},
+    (effects.Backoff, signals.BackoffElapsed): {entries.Backoff: 1},
+}
+"""The traces that effects leave before the signals that answer them, in nearly all transitions."""
 _LEAVE_A_TRACE = frozenset(
     {_REPLIED, _FAILED, signals.CallBlocked, signals.ContextCompacted, signals.BackoffElapsed}
 )
@@ -138,7 +141,7 @@ def _missing(signal: type[Signal], since: Mapping[object, int]) -> str:
 )
 def tool_batches_complete(subject: Subject, entry: Any) -> str:
     """Calls that start when they arrive run during the model call; a refused reply runs none."""
-    course, ledger = course_of(subject), course_of(subject).ledger
+    course, ledger = subject.course, subject.course.ledger
     runs: tuple[type[Effect], ...] = (effects.RunTools,)
     if course.settings.tool_execution.start is ToolStart.WHEN_CALLED:
         runs = (effects.RunTools, effects.CallModel)
@@ -163,7 +166,7 @@ def tool_batches_complete(subject: Subject, entry: Any) -> str:
 )
 def reply_signal_matches_reply(subject: Subject, entry: Any) -> str:
     """The finish words that a program does not know count as other ones."""
-    course, facts = course_of(subject), subject.facts
+    course, facts = subject.course, subject.facts
     reading = course.settings.replies
     plain = reading.finish_words is None
     signal = entry.signal
@@ -191,26 +194,24 @@ def reply_signal_matches_reply(subject: Subject, entry: Any) -> str:
     sees=[signals.ContextMeasured],
     needs=[Need.MACHINE],
 )
-def context_signal_matches_context(subject: Subject) -> Watch:
+def context_signal_matches_context(subject: Subject, entry: Any) -> str:
     """The policy sets the trigger in tokens or in messages."""
-    course, ledger = course_of(subject), course_of(subject).ledger
-    policy = course.settings.compaction
+    course, signal = subject.course, entry.signal
+    policy, ledger = course.settings.compaction, course.ledger
+    count, tokens = ledger.measured
+    over = _is_over(policy, tokens, count)
+    if not ledger.is_sure or ledger.is_late or (not over and not signal.over):
+        return ""
     if course.settings.context is not None or not ledger.estimates:
         return ""
-    while True:
-        entry = yield
-        signal = entry.signal
-        count, tokens = ledger.measured
-        over = _is_over(policy, tokens, count)
-        if not ledger.is_sure or ledger.is_late or (not over and not signal.over):
-            continue
-        if signal.over and not over:
-            size = f"{tokens} tokens in {count} messages"
-            return f"the context of {size} is reported as over the trigger"
-        if ledger.is_known and signal.over is not ledger.may_shrink(policy.keep_turns):
-            told, may = ("over", "nothing") if signal.over else ("within", "something")
-            size = f"the context of {tokens} tokens"
-            return f"{size} is reported as {told} the trigger, and {may} can be removed"
+    if signal.over and not over:
+        size = f"{tokens} tokens in {count} messages"
+        return f"the context of {size} is reported as over the trigger"
+    if ledger.is_known and signal.over is not ledger.may_shrink(policy.keep_turns):
+        told, may = ("over", "nothing") if signal.over else ("within", "something")
+        size = f"the context of {tokens} tokens"
+        return f"{size} is reported as {told} the trigger, and {may} can be removed"
+    return ""
 
 
 def _is_over(policy: Compaction, tokens: int, count: int) -> bool:
@@ -227,7 +228,7 @@ def _is_over(policy: Compaction, tokens: int, count: int) -> bool:
 )
 def queue_signal_matches_queue(subject: Subject) -> Watch:
     """A message that arrives at the same time as the end of a step may wait for the next step."""
-    ledger = course_of(subject).ledger
+    ledger = subject.course.ledger
     begun = 0
     while True:
         entry = yield
@@ -278,7 +279,7 @@ def stop_signals_match_stops(subject: Subject) -> Watch:
     The decision of a hook is reported with the next transition; a call that starts early is part
     of the step of its reply.
     """
-    course = course_of(subject)
+    course = subject.course
     stops: set[object] = set()
     done: dict[object, int] = {}
     while True:
@@ -337,7 +338,7 @@ def _consequences(hook: Hook, on_failure: str) -> tuple[str, ...]:
 )
 def end_matches_machine(subject: Subject) -> Watch:
     """After the last state, only the answers to open calls follow."""
-    course = course_of(subject)
+    course = subject.course
     finished: Finished | None = None
     while True:
         entry = yield

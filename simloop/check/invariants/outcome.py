@@ -8,10 +8,10 @@ the answer of the model.
 from collections.abc import Callable
 from typing import Any
 
-from simloop.check.invariants.invariant import Need, Watch, invariant
+from simloop.check.invariants.invariant import Need, invariant
 from simloop.check.invariants.subject import Subject
 from simloop.messages import FinishReason, Outcome
-from simloop.trace.entries import Ended, Hook, Prompt, Request
+from simloop.trace.entries import Ended
 from simloop.trace.facts import ReceivedReply
 
 _CUT = frozenset(
@@ -90,36 +90,22 @@ def completed_without_open_calls(subject: Subject, entry: Ended) -> str:
 @invariant(
     "The text of a run is the text of its newest reply that has text.",
     "BUGS.md E4, E8, C6",
-    sees=[Prompt, Request, Ended],
+    sees=[Ended],
 )
-def run_text_matches_last_reply(subject: Subject) -> Watch:
+def run_text_matches_last_reply(subject: Subject, entry: Any) -> str:
     """An agent may return its own text, but not an older reply or a part of a failed reply."""
     facts = subject.facts
-    machine = subject.machine is not None
-    older: list[str] = []
-    replies: list[ReceivedReply] = []
-    while True:
-        entry = yield
-        kind = type(entry)
-        if kind is Prompt:
-            older += [reply.text for reply in replies]
-            replies = []
-        elif kind is Request:
-            if entry.purpose == "main":
-                replies.append(facts.replies[entry.number])
-        else:
-            said = [reply.text for reply in replies if reply.text]
-            newest = said[-1] if said else ""
-            if entry.text == newest:
-                continue
-            if machine:
-                return (
-                    f"the text of the run is {entry.text!r:.80}, and the last said {newest!r:.80}"
-                )
-            broken = [one.text for one in replies if one.finish is None and one.text]
-            glued = newest and any(text + newest in entry.text for text in broken)
-            if entry.text and (glued or entry.text in (said + older)):
-                return f"the agent returns {entry.text!r:.80}, and the last said {newest!r:.80}"
+    replies = facts.main_replies[facts.earlier_replies :]
+    newest = next((reply.text for reply in reversed(replies) if reply.text), "")
+    if entry.text == newest:
+        return ""
+    if subject.machine is not None:
+        return f"the text of the run is {entry.text!r:.80}, and the last said {newest!r:.80}"
+    broken = [one.text for one in replies if one.finish is None and one.text]
+    glued = newest and any(text + newest in entry.text for text in broken)
+    if entry.text and (glued or any(one.text == entry.text for one in facts.main_replies)):
+        return f"the agent returns {entry.text!r:.80}, and the last said {newest!r:.80}"
+    return ""
 
 
 @invariant(
@@ -141,28 +127,20 @@ def message_matches_last_reply(subject: Subject, entry: Any) -> str:
     "The message of a run that a hook has blocked, or that a failed call has ended, names the "
     "reason.",
     "BUGS.md E8, D16",
-    sees=[Prompt, Hook, Ended],
+    sees=[Ended],
     needs=[Need.MACHINE],
 )
-def message_names_cause(subject: Subject) -> Watch:
+def message_names_cause(subject: Subject, entry: Any) -> str:
     """The message has the words of the hook or the provider, or the model's last text."""
     facts = subject.facts
-    reasons: list[str] = []
-    while True:
-        entry = yield
-        kind = type(entry)
-        if kind is Prompt:
-            reasons = []
-        elif kind is Hook:
-            if entry.result != "ok" and entry.detail:
-                reasons.append(entry.detail)
-        else:
-            reply = facts.reply
-            if reply is not None and reply.text and reply.text == entry.message:
-                continue
-            if entry.outcome is Outcome.FAILED and reply is not None and reply.fault is not None:
-                reasons.append(reply.fault.message)
-            elif entry.outcome is not Outcome.BLOCKED:
-                continue
-            if reasons and not any(reason in entry.message for reason in reasons):
-                return f"the user is told {entry.message!r:.80}, and the reason is {reasons[-1]!r}"
+    reply = facts.reply
+    if reply is not None and reply.text and reply.text == entry.message:
+        return ""
+    reasons = [hook.detail for hook in facts.vetoes if hook.detail]
+    if entry.outcome is Outcome.FAILED and reply is not None and reply.fault is not None:
+        reasons.append(reply.fault.message)
+    elif entry.outcome is not Outcome.BLOCKED:
+        return ""
+    if reasons and not any(reason in entry.message for reason in reasons):
+        return f"the user is told {entry.message!r:.80}, and the reason is {reasons[-1]!r}"
+    return ""

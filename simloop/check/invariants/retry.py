@@ -8,9 +8,9 @@ each wait is judged by the failure right before it, and by no earlier one.
 import re
 from typing import Any
 
-from simloop.check.invariants.course import ENDS_FROM_OUTSIDE, Course
+from simloop.check.invariants.course import Course
+from simloop.check.invariants.edges import ENDS_FROM_OUTSIDE, JudgedEdge
 from simloop.check.invariants.invariant import Need, Watch, invariant
-from simloop.check.invariants.machine import course_of
 from simloop.check.invariants.subject import Subject
 from simloop.check.invariants.waits import asked_ns, wait_range
 from simloop.kernel import effects, signals
@@ -18,8 +18,8 @@ from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.machine import Feature
 from simloop.kernel.retry import ExponentialBackoff, RetryPolicy, StatusRetry
 from simloop.kernel.states import ClosingStep, Finished
-from simloop.messages import Counters, Fault, FinishReason, Outcome
-from simloop.trace.entries import Backoff, Classified, Compaction, Hook, Prompt, Request, Transition
+from simloop.messages import Fault, FinishReason, Outcome
+from simloop.trace.entries import Backoff, Classified, Compaction, Hook, Request, Transition
 from simloop.virtual.border import EPOCH_NS
 
 _NS_PER_MS = 1_000_000
@@ -29,36 +29,24 @@ _NS_PER_MS = 1_000_000
     "The wait before a retry is the one that the declared policy computes for this failure: "
     "formula, cap, Retry-After and range of the jitter.",
     "BUGS.md C1, C2, C3",
-    sees=[Classified, Request, Backoff],
+    sees=[Backoff],
     needs=[Need.MACHINE],
-    begins=[Classified, Backoff],
 )
-def backoff_matches_policy(subject: Subject) -> Watch:
+def backoff_matches_policy(subject: Subject, entry: Any) -> str:
     """A useless reply is no failed call, so it has no Retry-After."""
-    course = course_of(subject)
-    settings = course.settings
-    judged: Classified | None = None
-    while True:
-        entry = yield
-        if type(entry) is Classified:
-            judged = entry
-        elif type(entry) is Request:
-            if entry.purpose == "main":
-                judged = None
-        else:
-            fault = _fault(judged, course)
-            now_ns = EPOCH_NS + settings.clock_skew_ns + entry.at_ns
-            least, most = wait_range(settings.retry, entry.failures, fault, now_ns)
-            if not least <= entry.delay_ns <= most:
-                span = _ms(least) if least == most else f"{_ms(least)} to {_ms(most)}"
-                return (
-                    f"the wait after failure {entry.failures} is {_ms(entry.delay_ns)}, not {span}"
-                )
-            asked = fault is not None and asked_ns(fault, now_ns) is not None
-            policy = settings.retry
-            asked = asked and (not isinstance(policy, StatusRetry) or policy.honours_retry_after)
-            if entry.retry_after is not asked:
-                return f"the wait is recorded as {'not ' if asked else ''}taken from Retry-After"
+    course = subject.course
+    settings, fault = course.settings, _fault(course.judged, course)
+    now_ns = EPOCH_NS + settings.clock_skew_ns + entry.at_ns
+    least, most = wait_range(settings.retry, entry.failures, fault, now_ns)
+    if not least <= entry.delay_ns <= most:
+        span = _ms(least) if least == most else f"{_ms(least)} to {_ms(most)}"
+        return f"the wait after failure {entry.failures} is {_ms(entry.delay_ns)}, not {span}"
+    asked = fault is not None and asked_ns(fault, now_ns) is not None
+    policy = settings.retry
+    asked = asked and (not isinstance(policy, StatusRetry) or policy.honours_retry_after)
+    if entry.retry_after is not asked:
+        return f"the wait is recorded as {'not ' if asked else ''}taken from Retry-After"
+    return ""
 
 
 def _fault(judged: Classified | None, course: Course) -> Fault | None:
@@ -114,37 +102,22 @@ def backoff_lasts_as_recorded(subject: Subject) -> Watch:  # noqa: ARG001 - it n
 @invariant(
     "Failures are numbered from one, and each backoff has the number of the failure before it.",
     "BUGS.md C3",
-    sees=[Prompt, Counters, Classified, Request, Backoff],
+    sees=[Backoff],
     needs=[Need.MACHINE],
-    begins=[Classified, Backoff],
 )
-def failures_numbered_in_order(subject: Subject) -> Watch:
+def failures_numbered_in_order(subject: Subject, entry: Any) -> str:
     """If a machine resets its count, the number is one again."""
-    course = course_of(subject)
-    judged: Classified | None = None
-    last = 0
-    while True:
-        entry = yield
-        kind = type(entry)
-        if kind is Prompt:
-            last = 0
-        elif kind is Classified:
-            judged = entry
-        elif kind is Request:
-            judged = None if entry.purpose == "main" else judged
-        elif kind is Transition:
-            if course.run is not None and not course.run.error_count:
-                last = 0
-        else:
-            effect = course.asked[-1] if course.asked else None
-            if type(effect) is effects.Backoff and effect.failures != entry.failures:
-                return f"the machine waits after {effect.failures} failures, not {entry.failures}"
-            if entry.failures != last + 1 and not entry.failures == last == _COUNTED:
-                return f"failure {entry.failures} comes after failure {last}"
-            last = entry.failures
-            error = _useless(course) if judged is None else judged.error_class
-            if error is not None and entry.error_class is not error:
-                return f"the wait is for {entry.error_class}, and the failure is {error}"
+    course = subject.course
+    judged, last = course.judged, course.failures
+    effect = course.asked[-1] if course.asked else None
+    if type(effect) is effects.Backoff and effect.failures != entry.failures:
+        return f"the machine waits after {effect.failures} failures, not {entry.failures}"
+    if entry.failures != last + 1 and not entry.failures == last == _COUNTED:
+        return f"failure {entry.failures} comes after failure {last}"
+    error = _useless(course) if judged is None else judged.error_class
+    if error is not None and entry.error_class is not error:
+        return f"the wait is for {entry.error_class}, and the failure is {error}"
+    return ""
 
 
 _COUNTED = 32  # opencode without a limit on retries stops counting here
@@ -172,25 +145,19 @@ def _useless(course: Course) -> ErrorClass | None:
     sees=[Classified, signals.ModelFailed],
     needs=[Need.MACHINE],
 )
-def failure_class_matches_policy(subject: Subject) -> Watch:
+def failure_class_matches_policy(subject: Subject, entry: Any) -> str:
     """Equal failures have equal classes, at every place where they occur."""
-    course = course_of(subject)
-    policy = course.settings.retry
-    judged: Classified | None = None
-    while True:
-        entry = yield
-        if type(entry) is Classified:
-            judged = entry
-            fault = _fault(entry, course)
-            if fault is None:
-                return "a failure is classified, and no failure occurred"
-            wrong = _misjudged(policy, fault, entry)
-            if wrong:
-                return wrong
-        elif judged is not None:
-            signal = entry.signal
-            if (signal.error, signal.retryable) != (judged.error_class, judged.retryable):
-                return f"the failure is {judged.error_class}, and the signal states {signal.error}"
+    course = subject.course
+    judged = course.classified
+    if type(entry) is Classified:
+        fault = _fault(entry, course)
+        if fault is None:
+            return "a failure is classified, and no failure occurred"
+        return _misjudged(course.settings.retry, fault, entry)
+    signal = entry.signal
+    if judged is None or (signal.error, signal.retryable) == (judged.error_class, judged.retryable):
+        return ""
+    return f"the failure is {judged.error_class}, and the signal states {signal.error}"
 
 
 def _misjudged(policy: RetryPolicy, fault: Fault, entry: Classified) -> str:
@@ -270,15 +237,14 @@ _HEALS = frozenset(
     sees=[effects.Backoff],
     needs=[Need.MACHINE],
 )
-def only_retryable_failures_retried(subject: Subject, entry: Any) -> str:
+def only_retryable_failures_retried(_: Subject, edge: JudgedEdge) -> str:
     """A useful reply is not retried."""
-    course = course_of(subject)
-    signal = entry.signal
+    signal = edge.signal
     if type(signal) is signals.ModelFailed:
         if not signal.retryable:
             return f"a call is retried after {signal.error}, which is not retryable"
-    elif type(signal) is signals.StepClosed and course.before is not None:
-        reply = getattr(course.before.state, "reply", None)
+    elif type(signal) is signals.StepClosed:
+        reply = getattr(edge.before.state, "reply", None)
         if reply is not None and reply.text and reply.finish is FinishReason.STOP:
             return "a call is retried after a reply with text and a normal end"
     return ""
@@ -290,14 +256,13 @@ def only_retryable_failures_retried(subject: Subject, entry: Any) -> str:
     sees=[signals.ModelFailed],
     needs=[Need.MACHINE],
 )
-def aborted_calls_abort_runs(subject: Subject, entry: Any) -> str:
+def aborted_calls_abort_runs(_: Subject, edge: JudgedEdge) -> str:
     """An abort is no failure, whoever asked for it: the user, the provider or its SDK."""
-    course = course_of(subject)
-    if entry.signal.error is not ErrorClass.ABORTED or course.run is None:
+    signal, state = edge.signal, edge.run.state
+    if type(signal) is not signals.ModelFailed or signal.error is not ErrorClass.ABORTED:
         return ""
-    if Feature.ABORT in course.machine.unsupported:
+    if Feature.ABORT in edge.machine.unsupported:
         return ""
-    state = course.run.state
     if type(state) is Finished and state.outcome in (Outcome.FAILED, Outcome.COMPLETED):
         return f"a run whose model call was aborted ends as {state.outcome}"
     return ""
@@ -309,13 +274,11 @@ def aborted_calls_abort_runs(subject: Subject, entry: Any) -> str:
     sees=[signals.ModelFailed],
     needs=[Need.MACHINE],
 )
-def retryable_failures_retried(subject: Subject, entry: Any) -> str:
+def retryable_failures_retried(_: Subject, edge: JudgedEdge) -> str:
     """Other rules hold for overflows and aborts; another limit may end the run."""
-    course = course_of(subject)
-    signal = entry.signal
-    if not signal.retryable or course.run is None:
+    signal, state = edge.signal, edge.run.state
+    if type(signal) is not signals.ModelFailed or not signal.retryable:
         return ""
-    state = course.run.state
     if type(state) is Finished and not state.limit and state.outcome is not Outcome.ABORTED:
         return f"a run ends as {state.outcome} after {signal.error}, which is retryable"
     return ""

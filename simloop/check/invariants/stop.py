@@ -65,25 +65,20 @@ def stopped_run_ends_in_time(subject: Subject, entry: Any) -> str:
 @invariant(
     "A stopped run has the outcome that belongs to the stop, and no other run has such an outcome.",
     "BUGS.md C9, D9",
-    sees=[Prompt, StopRequested, Ended],
+    sees=[Ended],
 )
-def outcome_matches_stop(subject: Subject) -> Watch:
+def outcome_matches_stop(subject: Subject, entry: Any) -> str:
     """The outcome of an abort is aborted; that of the time limit is timed-out.
 
     A model call that fails because its request was aborted also has the outcome aborted.
     """
     facts = subject.facts
-    stops: list[StopRequested] = []
-    while True:
-        entry = yield
-        kind = type(entry)
-        if kind is not Ended:
-            stops = [*stops, entry] if kind is StopRequested else []
-        elif not stops:
-            reply = facts.reply
-            if entry.outcome in _CAUSES and (reply is None or reply.fault is None):
-                return f"the run ends as {entry.outcome}, and no stop was requested"
-        elif _ends_the_run(subject, stops[0]) and entry.outcome not in {
-            _STOPPED[stop.cause] for stop in stops
-        }:
-            return f"the run was stopped ({stops[0].cause}), and ends as {entry.outcome}"
+    stops, reply = facts.stops, facts.reply
+    if not stops:
+        if entry.outcome in _CAUSES and (reply is None or reply.fault is None):
+            return f"the run ends as {entry.outcome}, and no stop was requested"
+    elif _ends_the_run(subject, stops[0]) and entry.outcome not in {
+        _STOPPED[stop.cause] for stop in stops
+    }:
+        return f"the run was stopped ({stops[0].cause}), and ends as {entry.outcome}"
+    return ""

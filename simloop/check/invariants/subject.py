@@ -27,7 +27,8 @@ class Subject:
     `settings` are those of the engine, with the policies that hold for the run; None for an agent.
     `deviations` are the invariants that the loop design does not keep, each with the reason, and
     `broken_pairs` the pairs that the scenario expects to be broken. `tools` are those of the world.
-    `pairing` reads the calls and results of the run. `course` follows a machine; an agent has none.
+    `pairing` reads the calls and results of the run. `course` follows a machine; an
+    agent has none, and an invariant that asks for it needs a machine.
     """
 
     scenario: Scenario | None = None
@@ -40,7 +41,7 @@ class Subject:
     tools: Mapping[str, Tool] = field(default_factory=dict)
     facts: Facts = field(default_factory=Facts)
     pairing: Pairing = field(init=False)
-    course: Course | None = field(init=False, default=None)
+    course: Course = field(init=False, default=None)  # type: ignore[assignment] # see above
 
     def __post_init__(self) -> None:
         """Begin with an empty run."""

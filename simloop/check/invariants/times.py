@@ -5,11 +5,12 @@ agent's own waits and an engine's callbacks are not in the trace, so both are le
 """
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from simloop.check.invariants.hooks import has_tool_hooks
 from simloop.check.invariants.invariant import Kind, Need, Watch, invariant
-from simloop.check.invariants.machine import course_of
 from simloop.check.invariants.subject import Subject
+from simloop.engine.hooks import Callbacks
 from simloop.kernel import signals
 from simloop.kernel.policies import ToolOrder, ToolStart
 from simloop.scenario.schema import ScriptedTool
@@ -27,7 +28,12 @@ from simloop.trace.entries import (
 )
 from simloop.virtual.timeouts import GRACE_NS
 
-_AT_ONCE = (
+_MOMENTS: tuple[Kind, ...] = (
+    Request,
+    Backoff,
+    CallBegun,
+    ToolStarted,
+    Ended,
     signals.ContextMeasured,
     signals.ContextCompacted,
     signals.ModelReplied,
@@ -37,28 +43,28 @@ _AT_ONCE = (
 )
 
 
+def _seen_of_moments(subject: Subject) -> Iterable[Kind]:
+    """A callback may take time, which is not in the trace."""
+    settings = subject.settings
+    own = None if settings is None else settings.callbacks
+    return () if any(getattr(own, name) for name in Callbacks.__slots__) else _MOMENTS
+
+
 @invariant(
     "Time passes in a run only while a reply, a tool, a hook or a wait before a retry lasts.",
     "BUGS.md C1, C12",
-    sees=[Request, Backoff, CallBegun, ToolStarted, Ended, *_AT_ONCE],
+    sees=_MOMENTS,
     needs=[Need.MACHINE],
+    narrow=_seen_of_moments,
 )
-def no_idle_time(subject: Subject) -> Watch:
+def no_idle_time(subject: Subject, entry: Any) -> str:
     """These entries follow the entry before them without a pause, except after a stop."""
-    course, facts = course_of(subject), subject.facts
-    own = course.settings.callbacks
-    if any((own.on_chunk, own.on_text, own.on_tool_call, own.on_tool_result)):
+    before = subject.facts.earlier
+    if before is None or entry.at_ns == before.at_ns or subject.facts.stop is not None:
         return ""
-    if any((own.on_step_finish, own.on_response, own.on_compacted)):
-        return ""
-    while True:
-        entry = yield
-        before = facts.earlier
-        if before is None or entry.at_ns == before.at_ns or facts.stop is not None:
-            continue
-        what = entry.signal if type(entry) is Transition else entry
-        idle = (entry.at_ns - before.at_ns) / 1e6
-        return f"{idle:g} ms pass before {type(what).__name__}, and nothing is waited for"
+    what = entry.signal if type(entry) is Transition else entry
+    idle = (entry.at_ns - before.at_ns) / 1e6
+    return f"{idle:g} ms pass before {type(what).__name__}, and nothing is waited for"
 
 
 def _scripted(subject: Subject) -> Mapping[str, ScriptedTool]:
@@ -74,6 +80,7 @@ def _scripted(subject: Subject) -> Mapping[str, ScriptedTool]:
     "BUGS.md B16, C12, D4",
     sees=[Prompt, ToolStarted, ToolResult],
     needs=[Need.SCENARIO],
+    begins=[ToolStarted],
 )
 def scripted_tool_durations(subject: Subject) -> Watch:
     """A tool that an agent cancels may go on for a while, and then return."""
@@ -112,7 +119,7 @@ def _seen_of_stops(subject: Subject) -> Iterable[Kind]:
 def cancelled_tools_waited_for(subject: Subject) -> Watch:
     """Otherwise a tool goes on during the next run."""
     facts, tools, world = subject.facts, _scripted(subject), subject.tools
-    policy_ms = course_of(subject).settings.tool_execution.timeout_ms
+    policy_ms = subject.course.settings.tool_execution.timeout_ms
     waits: dict[str, int] = {}
     while True:
         entry = yield
@@ -166,7 +173,7 @@ def _seen_of_parallel(subject: Subject) -> Iterable[Kind]:
 def parallel_tools_start_at_once(subject: Subject) -> Watch:
     """They start after the reply, or with their calls, unless a tool of the batch is sequential."""
     facts, tools = subject.facts, subject.tools
-    settings = course_of(subject).settings
+    settings = subject.course.settings
     early, called_ns = settings.tool_execution.start is ToolStart.WHEN_CALLED, 0
     while True:
         entry = yield
