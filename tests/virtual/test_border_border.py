@@ -272,6 +272,20 @@ def test_a_kept_border_covers_what_is_imported_between_and_inside_its_simulation
     assert inside.clock is between.clock is gone.clock is real
 
 
+def test_a_module_that_replaces_another_in_a_kept_border_gets_the_originals_at_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real = time.time
+    monkeypatch.setitem(sys.modules, "replaced", types.ModuleType("replaced"))
+    with sealed_module.kept_border():
+        in_seal(lambda: time.time())
+        newer: Any = types.ModuleType("replaced")
+        newer.clock = time.time
+        monkeypatch.setitem(sys.modules, "replaced", newer)
+        assert in_seal(newer.clock) == 1767225690.5
+    assert newer.clock is real
+
+
 def test_borders_may_be_kept_one_inside_another_and_inside_a_simulation() -> None:
     real = time.time
 
@@ -297,7 +311,7 @@ def test_a_kept_border_is_put_back_after_a_fault_while_entering_it_again(
     with sealed_module.kept_border():
         in_seal(lambda: None)
         with monkeypatch.context() as patch:
-            patch.setattr(sealed_module._Border, "_scan", fails)
+            patch.setattr(sealed_module._Holders, "are_exchanged", fails)
             with pytest.raises(KeyboardInterrupt):
                 simulate(asyncio.sleep(0))
         assert all(a is b for a, b in zip(before, originals(), strict=True))
