@@ -41,7 +41,7 @@ VERBS = {
     "diff": ("diff", "Show where two recorded traces first differ."),
     "show": ("show", "Show a recorded trace as a timeline, or the facts at an entry."),
     "step": ("step", "Step through a run in the terminal, forwards and backwards."),
-    "export": ("export", "Write a run as a page for a browser."),
+    "export": ("export", "Write a run as a page for a browser, a diagram or spans."),
     "list": ("listing", "List the bundled scenarios."),
     "cat": ("cat", "Print a bundled scenario."),
     "schema": ("schema", "Print the JSON Schema of scenario files."),

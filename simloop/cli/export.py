@@ -1,9 +1,10 @@
-"""`simloop export`: write a run for other programs, first of all as a page for a browser.
+"""`simloop export`: write a run as a page for a browser, a Mermaid diagram or OpenTelemetry spans.
 
 Not here: the formats (simloop.page, trace/exports). The rule to keep: everything that can be wrong
 with the call is found before anything is written, and no trace is overwritten.
 """
 
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +12,18 @@ import click
 
 from simloop.cli.completion import scenarios_and_files
 from simloop.cli.options import run_settings
-from simloop.cli.terminal import note, out, out_exactly, plain
+from simloop.cli.terminal import json_text, note, out_exactly, plain
 from simloop.cursor.opening import is_trace, opened
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.page.page import page
 from simloop.runs.options import RunOptions
 from simloop.scenario.expectations import Expectations
+from simloop.trace.exports.mermaid import mermaid as sequence_diagram
+from simloop.trace.exports.otel import otel as spans
 from simloop.trace.storage import write_file
 
 _STDOUT = "-"
+_Format = Callable[[RecordedRun], str]
 
 
 @click.command("export")
@@ -30,28 +34,42 @@ _STDOUT = "-"
     help="Write a page for a browser, in one file that loads nothing: the timeline, and the facts "
     "at each entry.",
 )
+@click.option(
+    "--mermaid",
+    metavar="[FILE]",
+    is_flag=False,
+    flag_value=_STDOUT,
+    help="Write a Mermaid sequence diagram of the user, the agent, its model and its tools.",
+)
+@click.option(
+    "--otel",
+    metavar="[FILE]",
+    is_flag=False,
+    flag_value=_STDOUT,
+    help="Write OpenTelemetry spans with GenAI attributes, as OTLP in JSON.",
+)
 @run_settings
 def command(
     *,
     source: str,
     html: str | None,
+    mermaid: str | None,
+    otel: str | None,
     seed: int | None,
     loop: str | None,
     judge_as: str,
     loop_options: dict[str, Any],
     expect_on: Expectations | None,
 ) -> None:
-    """Write a run as a page for a browser.
+    """Write a run as a page for a browser, a diagram or spans.
 
-    FILE is a file, or - for stdout. TRACE is a file that `simloop record` or `simloop run --trace`
-    has written. A SCENARIO, or a bundled scenario by its NAME, is run first, and written however
-    the run ends. The exit code is 0 if everything is written. `--loop` names a loop that does not
-    come with simloop, whose limits and map the facts of a trace then include.
+    FILE is a file, or - for stdout, which is meant where it is left out. TRACE is a file that
+    `simloop record` or `simloop run --trace` has written; write it before the options. A SCENARIO,
+    or a bundled scenario by its NAME, is run first, and written however the run ends. The exit code
+    is 0 if everything is written. `--loop` names a loop that does not come with simloop, whose
+    limits and map the facts of a trace then include.
     """
-    if html is None:
-        raise click.UsageError("name a format: --html FILE")
-    for file in (html,):
-        _check_file(file, source)
+    formats = _formats(source, ((html, _page_of(source)), (mermaid, _mermaid), (otel, _otel)))
     if seed is not None and is_trace(source):
         raise click.UsageError("--seed is for a scenario; a trace has the seed of its run")
     given: RunOptions = {
@@ -59,8 +77,40 @@ def command(
         "expect_on": expect_on,
     }  # fmt: skip
     recording = opened(source, **given)
-    _write(html, page(recording, Path(source).name))
-    _note_gaps_of_knowledge(recording, source)
+    for file, as_text in formats.items():
+        _write(file, as_text(recording))
+    if recording.trace.truncated:
+        note(plain(f"{source}: the trace is truncated: {recording.trace.truncated}"))
+
+
+def _formats(source: str, chosen: Iterable[tuple[str | None, _Format]]) -> Mapping[str, _Format]:
+    """Return the format of each file. Raises UsageError for none, and for a file that is in use."""
+    formats: dict[str, _Format] = {}
+    for file, as_text in chosen:
+        if file in formats:
+            raise click.UsageError(f"two formats cannot share {_named(file)}: name another file")
+        if file is not None:
+            _check_file(file, source)
+            formats[file] = as_text
+    if not formats:
+        raise click.UsageError("name a format: --html FILE, --mermaid [FILE] or --otel [FILE]")
+    return formats
+
+
+def _page_of(source: str) -> _Format:
+    return lambda recording: page(recording, Path(source).name)
+
+
+def _mermaid(recording: RecordedRun) -> str:
+    return "\n".join(sequence_diagram(recording.trace)) + "\n"
+
+
+def _otel(recording: RecordedRun) -> str:
+    return json_text(spans(recording.trace), indent=2) + "\n"
+
+
+def _named(file: str) -> str:
+    return "stdout" if file == _STDOUT else plain(file)
 
 
 def _check_file(file: str, source: str) -> None:
@@ -74,13 +124,7 @@ def _check_file(file: str, source: str) -> None:
 
 def _write(file: str, text: str) -> None:
     if file == _STDOUT:
-        out_exactly(text)
+        out_exactly(text.removesuffix("\n"))
         return
     write_file(Path(file), text.encode())
-    out(plain(f"written to {file}"))
-
-
-def _note_gaps_of_knowledge(recording: RecordedRun, source: str) -> None:
-    """Print what the recording lacks, which the output lacks too."""
-    if recording.trace.truncated:
-        note(plain(f"{source}: the trace is truncated: {recording.trace.truncated}"))
+    note(plain(f"written to {file}"))

@@ -1,5 +1,6 @@
 """`simloop export` writes a run for other programs, and overwrites no trace."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,8 @@ def simloop(*arguments: str) -> Result:
 @pytest.mark.parametrize("source", ["a.jsonl", "a.simloop.yaml", "quickstart"])
 def test_a_page_is_written_for_a_trace_a_scenario_and_a_name(folder: Path, source: str) -> None:
     result = simloop("export", source, "--html", "page.html")
-    assert (result.exit_code, result.output) == (0, "written to page.html\n")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == "written to page.html\n"
     page = Path("page.html").read_text("utf-8")
     assert page.startswith("<!DOCTYPE html>")
     assert ("<title>It answers</title>" in page) is (source != "quickstart")
@@ -37,6 +39,16 @@ def test_a_trace_and_its_scenario_give_the_same_page(folder: Path) -> None:
         simloop("export", name, "--html", "-").stdout for name in ("a.jsonl", "a.simloop.yaml")
     ]
     assert pages[0] == pages[1]
+
+
+def test_a_diagram_and_spans_are_printed_or_written(folder: Path) -> None:
+    assert simloop("export", "a.jsonl", "--mermaid").stdout.startswith("sequenceDiagram\n")
+    assert "resourceSpans" in json.loads(simloop("export", "a.jsonl", "--otel").stdout)
+    result = simloop("export", "a.jsonl", "--html", "a.html", "--mermaid", "a.mmd", "--otel")
+    assert result.exit_code == 0
+    assert "resourceSpans" in json.loads(result.stdout)
+    assert Path("a.mmd").read_text("utf-8").startswith("sequenceDiagram\n")
+    assert Path("a.html").exists()
 
 
 def test_a_scenario_runs_on_the_loop_and_with_the_seed_that_are_given(folder: Path) -> None:
@@ -73,6 +85,8 @@ def test_neither_a_trace_nor_the_source_is_overwritten(folder: Path, file: str) 
     ("arguments", "complaint"),
     [
         (["a.jsonl"], "name a format"),
+        (["a.jsonl", "--otel", "--mermaid"], "cannot share stdout"),
+        (["--otel", "a.jsonl"], "Missing argument"),
         (["a.jsonl", "--html", "x", "--seed", "1"], "--seed is for a scenario"),
         (["nowhere", "--html", "x"], "there is no scenario `nowhere`"),
         (["a.jsonl", "--html", "nowhere/x.html"], "cannot be written"),

@@ -36,6 +36,8 @@ READING = [
     ["diff", "plain.jsonl"],
     ["replay"],
     ["export", "--html", "-"],
+    ["export", "--mermaid=-"],
+    ["export", "--otel=-"],
 ]
 
 
