@@ -44,6 +44,8 @@ _AT_BOUNDARY = ("request", "part", "text-delta", "tool-call", "finish", "error",
 IN_ENGINE = ("backoff", "compaction", "hook", "transition")
 _NUMBERS = 8
 """The number of different texts of one kind; with more, fewer replies are made already."""
+_STORM = 60
+"""The equal replies to an agent that declares no limit: more than it may need to stop by itself."""
 _LONGEST = 25
 """The largest number of replies before a limit: a run of a hundred steps takes as long as ten."""
 _KINDS = 10
@@ -90,13 +92,14 @@ class Weights(NamedTuple):
     length: int
     entries: Sequence[str]
     limits: Limits | None = None
+    ends_storms: bool = True
 
 
 def weights_of_family(choices: Choices, abilities: Abilities, arm: Arm) -> Weights:
     """Return the weights of the variants in the scripts of a new family."""
     lacks = abilities.lacks
     left_out = {"abort"} if Feature.ABORT in lacks else set()
-    if not abilities.ends:
+    if not abilities.ends and abilities.has_engine:
         left_out.add("storm")
     if arm in (Arm.UNIFORM, Arm.SWARM):
         left_out |= {"steps"}
@@ -123,6 +126,7 @@ def weights_of_family(choices: Choices, abilities: Abilities, arm: Arm) -> Weigh
         length=(4, 6, 2, 10)[choices.integer(0, 3)],
         entries=(*_AT_BOUNDARY, *in_engine),
         limits=abilities.limits,
+        ends_storms=abilities.ends,
     )
 
 
@@ -168,7 +172,7 @@ def reply_for(choices: Choices, weights: Weights, number: int) -> Reply:
 
 
 def model_for(choices: Choices, weights: Weights, limits: Limits) -> list[Reply]:
-    """Draw the replies of a run; the last one is `LAST`, or a storm that never ends.
+    """Draw the replies of a run; the last one is `LAST`, or a storm that the loop must end.
 
     `limits` are those of the scenario, for a loop that has none of its own.
     """
@@ -176,9 +180,11 @@ def model_for(choices: Choices, weights: Weights, limits: Limits) -> list[Reply]
     replies = [reply_for(choices, weights, number) for number in range(length)]
     if "long" in weights.on and choices.boolean(0.3):
         replies.insert(0, _up_to_a_limit(choices, weights.limits or limits))
-    if "storm" in weights.on and choices.boolean(0.1):
+    if "storm" in weights.on and choices.boolean(0.1 if weights.ends_storms else 0.04):
         storm = reply_for(choices, weights, length)
-        return [*replies, storm.model_copy(update={"times": "always"})]
+        if weights.ends_storms:
+            return [*replies, storm.model_copy(update={"times": "always"})]
+        replies.append(storm.model_copy(update={"times": _STORM}))
     return [*replies, LAST]
 
 

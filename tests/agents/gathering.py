@@ -28,6 +28,7 @@ async def gathering(prompt: str, world: World) -> str:
     """Ask until there are no more calls."""
     messages: list[Message] = [UserMessage(prompt)]
     for number in range(MOST_ROUNDS):
+        messages += map(UserMessage, world.user.take())  # the request below has them
         try:
             reply = await ask(world, messages)
         except ModelCallFailed as failed:
@@ -38,7 +39,7 @@ async def gathering(prompt: str, world: World) -> str:
             return reply.message.text or "I have nothing to say."
         message = numbered(reply.message, number)
         results = await asyncio.gather(*(run(world, call) for call in message.calls))
-        messages += [message, *results, *map(UserMessage, world.user.take())]
+        messages += [message, *results]
     return "I stop: that was enough."
 
 

@@ -29,6 +29,15 @@ def test_some_scripts_lead_up_to_the_limits_that_an_agent_declares() -> None:
     assert _first_times(_weights(OWN)) == {9, 8, 7, 6, 4, 3, 2, 1}
 
 
+def test_an_agent_without_limits_is_asked_to_go_on_for_long_but_not_for_ever() -> None:
+    abilities = Abilities(has_engine=False, ends=False)
+    weights = scripts.weights_of_family(SeededChoices(1), abilities, Arm.UNIFORM)
+    choices, world = SeededChoices(1), Scenario(prompt="Go.")
+    drawn = [scripts.world_for(choices, world, weights).model for _ in range(500)]
+    assert any(reply.times == 60 for replies in drawn for reply in replies)
+    assert all(replies[-1] is LAST for replies in drawn)
+
+
 def test_a_script_that_leads_up_to_a_limit_ends_well() -> None:
     world = Scenario(prompt="Go.")
     drawn = scripts.world_for(RecordedChoices([0, 1]), world, _weights()).model

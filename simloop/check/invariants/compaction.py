@@ -196,6 +196,9 @@ def _wrong_summary(shortened: Shortened) -> str:
         removed = [m for m in shortened.before if m not in kept]
         if any(m not in asked for m in removed):
             return "a removed message is not part of the summary request"
+        asked_for, gone_now = len(asked) - 1, shortened.removed + 1  # the last asks, one is new
+        if asked_for != gone_now:
+            return f"a summary of {asked_for} messages takes the place of {gone_now}"
     return ""
 
 

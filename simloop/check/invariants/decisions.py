@@ -136,13 +136,15 @@ def taken_messages_are_sent(subject: Subject, entry: Any) -> str:
     needs=[Need.MACHINE],
 )
 def follow_ups_taken_at_run_end(_: Subject, edge: JudgedEdge) -> str:
-    """It must not come between the calls of a reply and their results."""
+    """It must not come between calls and their results, or while a message to steer by waits."""
     reply = _closed(edge)
-    if reply is None or not reply.calls:
+    steering = type(edge.signal) is signals.StepClosed and edge.signal.steering
+    if reply is None or not (reply.calls or steering):
         return ""
     for effect in edge.asked:
         if type(effect) is effects.TakeQueued and effect.queue is Queue.FOLLOW_UP:
-            return "a follow-up message is taken before the results of tools are sent"
+            early = "the results of tools are sent" if reply.calls else "one to steer by"
+            return f"a follow-up message is taken before {early}"
     return ""
 
 

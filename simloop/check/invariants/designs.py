@@ -6,6 +6,7 @@ promise, and the trace alone shows whether it holds.
 
 from collections.abc import Iterable
 
+from simloop.check.invariants.hooks import has_tool_hooks
 from simloop.check.invariants.invariant import Kind, Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
 from simloop.kernel import signals
@@ -52,6 +53,32 @@ def last_step_has_note(subject: Subject) -> Watch:
                 return f"{what} {'no' if is_last else 'a'} note that this step is the last"
             if is_last and option is Steps.ENFORCE and not hooked and request and request.tools:
                 return f"{what} tools"
+
+
+def _seen_of_vetoes(subject: Subject) -> Iterable[Kind]:
+    if not isinstance(subject.machine, OpencodeLoop) or not has_tool_hooks(subject):
+        return ()
+    return Prompt, Request, signals.ToolsReturned, signals.ContextCompacted
+
+
+@invariant(
+    "A call that a hook forbids ends the run of opencode, unless the context is compacted.",
+    "BUGS.md D15, loops/README.md",
+    sees=[Prompt, Request, signals.ToolsReturned, signals.ContextCompacted],
+    needs=[Need.MACHINE],
+    narrow=_seen_of_vetoes,
+)
+def vetoes_end_runs(subject: Subject) -> Watch:  # noqa: ARG001 - it needs no declaration
+    """The compaction of a long context comes first, and the run continues after it."""
+    blocked = False
+    while True:
+        entry = yield
+        if type(entry) is Transition:
+            blocked = type(entry.signal) is signals.ToolsReturned and entry.signal.blocked
+        elif type(entry) is Prompt:
+            blocked = False
+        elif blocked and entry.purpose == "main":
+            return f"request {entry.number} is sent after a hook has forbidden a call"
 
 
 def _seen_of_notices(subject: Subject) -> Iterable[Kind]:

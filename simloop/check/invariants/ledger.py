@@ -380,8 +380,10 @@ class Ledger:
         self._open, self._added = None, []
         for message in messages:
             self._add(message)
-        texts = [m.text for m in messages if type(m) is UserMessage]
-        self.waiting = [each for each in self.waiting if each.text not in texts[-8:]]
+        texts = {message.text for message in messages[-8:] if type(message) is UserMessage}
+        taken = {each.queue: n for n, each in enumerate(self.waiting) if each.text in texts}
+        if taken:  # a compaction may have dropped earlier messages of the queue
+            self.waiting = [e for n, e in enumerate(self.waiting) if n > taken.get(e.queue, -1)]
 
 
 TABLE: Mapping[type, Callable[[Ledger, Any], None]] = {

@@ -63,6 +63,15 @@ CASES = [
         long_run(summaries=[{"say": "Short.", "finish": "length"}]),
     ),
     (
+        "summaries-come-from-model",
+        part(
+            f"{COMPACTOR}._summarise",
+            "self._ask_for_summary(cut.removed)",
+            "self._ask_for_summary(history.messages)",
+        ),
+        long_run(),
+    ),
+    (
         "compactions-have-a-reason",
         part(f"{LOOP}._enter_round", "if over and", "if"),
         long_run(compaction={**DROPS, "window": 4000}, summaries=[]),

@@ -77,6 +77,20 @@ CASES = [
         scenario(LOOK, DONE, DONE, queue=LATER, loop="pi"),
     ),
     (
+        "follow-ups-taken-at-run-end",
+        part(
+            f"{PI}._follow",
+            "if reply.calls or steering:",
+            "if reply.calls or (steering and not follow_up):",
+        ),
+        scenario(DONE, DONE, DONE, queue=MORE + LATER, loop="pi"),
+    ),
+    (
+        "vetoes-end-runs",
+        part(f"{OPENCODE}._judge", "if run.state.blocked:", "if False:"),
+        scenario(LOOK, DONE, hooks=[{"at": "before_tool_call", "block": "no"}], loop="opencode"),
+    ),
+    (
         "model-calls-increase-a-counter",
         part(f"{LOOP}._recover", "Run(run.state, run.error_count + 1,", "Run(run.state, 1,"),
         scenario(DOWN, DOWN, DONE),

@@ -6,6 +6,17 @@ from simloop import parse_scenario
 from simloop.fuzz.play import failure_in
 
 RIGHT = {
+    "a compaction drops one of two messages that came while the context was measured": """
+        loop: pi
+        loops: {pi: {steering: all}}
+        compaction: {max_messages: 2, keep_turns: 1}
+        prompt: Do the work.
+        then: [And then?]
+        queue: [{at: 0s, say: One.}, {at: 0s, say: Two.}]
+        history: [{summary: They spoke of this and that.}, {user: Go on.}, {assistant: Gladly.}]
+        model: [{say: Answer, lost: mid-output}, {say: Done., times: always}]
+        summaries: [{finish: stop}, {finish: stop}]
+    """,
     "a hook before a tool runs after an abort, too": """
         loop: pi@0.73.1
         prompt: Go.
