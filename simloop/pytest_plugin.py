@@ -6,14 +6,13 @@ names of its file and of its folders, not its title: the file is read when it ru
 file is one failed test.
 
 Not here: running and judging (scenario). The rule to keep: every pytest on a machine that has
-simloop imports this module, so it imports nothing of simloop before a test asks for it.
+simloop imports this module, so it imports nothing of simloop but the name of a folder before a test
+asks for it.
 """
 
-import contextlib
 import dataclasses
 import shlex
 import sys
-import time
 from collections.abc import Callable, Coroutine, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
@@ -27,10 +26,11 @@ if TYPE_CHECKING:
 
     from simloop.runs.fixtures import MakeFakeModel, SimloopRun, VirtualClock
     from simloop.runs.options import RunOptions
+    from simloop.runs.played import Played
+    from simloop.runs.prepared import PreparedRun
     from simloop.runs.result import Result
     from simloop.scenario.replies import Reply
     from simloop.scenario.schema import Scenario
-    from simloop.trace.looptrace import LoopTrace
     from simloop.world.fake_model import FakeModel
 
 T = TypeVar("T")
@@ -43,34 +43,7 @@ _TAKES = ", ".join(f"{name}=" for name in _SETTINGS)
 _MEASURES = ("simloop_runs", "simloop_virtual_ns", "simloop_wall_ns")
 
 
-@dataclasses.dataclass(slots=True)
-class Played:
-    """The results of the runs of one test, and their traces if they may be wanted."""
-
-    keeps_traces: bool
-    runs: int = 0
-    virtual_ns: int = 0
-    wall_ns: int = 0
-    traces: list["LoopTrace"] = dataclasses.field(default_factory=list)
-    passed: bool = False
-    last: Callable[[], str] | None = None  # shows the last run, for an assertion of the test
-
-    @contextlib.contextmanager
-    def run(self, trace: "LoopTrace | None" = None) -> Iterator[None]:
-        """Count one run, however it ends, and keep the entries of its trace."""
-        start_ns = time.perf_counter_ns()
-        try:
-            yield
-        finally:
-            self.runs += 1
-            self.wall_ns += time.perf_counter_ns() - start_ns
-            if trace is not None:
-                self.virtual_ns += trace.elapsed_ns
-            if trace is not None and self.keeps_traces:
-                self.traces.append(trace)
-
-
-_PLAYED: pytest.StashKey[Played] = pytest.StashKey()
+_PLAYED: "pytest.StashKey[Played]" = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -85,6 +58,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="off",
         help=f"write the trace of every run, or of failed tests, to {TRACES}/",
     )
+    group.addoption(
+        "--simloop-page",
+        action="store_true",
+        help="write a page for a browser beside each trace that --simloop-trace writes",
+    )
 
 
 def _seed(text: str) -> int:
@@ -95,7 +73,9 @@ def _seed(text: str) -> int:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker."""
+    """Register the marker, and refuse a flag without the one that it needs."""
+    if config.getoption("--simloop-page") and config.getoption("--simloop-trace") == "off":
+        raise pytest.UsageError("--simloop-page needs --simloop-trace=on or retain-on-failure")
     config.addinivalue_line("markers", f"simloop({_TAKES}): settings for the runs of this test")
 
 
@@ -203,7 +183,7 @@ def simloop_run(request: pytest.FixtureRequest) -> "SimloopRun":
         command = "" if simulation.is_reproduced_by_its_file else _command(request.node)
         played.last = lambda: simulation.account(command)
         try:
-            with played.run(simulation.trace):
+            with played.run(simulation.trace, lambda: _page(simulation.prepared)):
                 try:
                     result = simulation.run()
                 except SimloopError as error:
@@ -279,9 +259,12 @@ def fake_model(request: pytest.FixtureRequest) -> "Iterator[MakeFakeModel]":
         pytest.fail("\n".join(unused), pytrace=False)
 
 
-def _played(item: pytest.Item) -> Played:
-    wanted = item.config.getoption("--simloop-trace") != "off"
-    return item.stash.setdefault(_PLAYED, Played(keeps_traces=wanted))
+def _played(item: pytest.Item) -> "Played":
+    from simloop.runs.played import Played  # noqa: PLC0415 - see the module docstring
+
+    keeps_traces = item.config.getoption("--simloop-trace") != "off"
+    keeps_pages = item.config.getoption("--simloop-page")
+    return item.stash.setdefault(_PLAYED, Played(keeps_traces, keeps_pages))
 
 
 def _command(item: pytest.Item) -> str:
@@ -339,7 +322,7 @@ def pytest_runtest_makereport(
     if plain and played.last is not None and report.when == "call" and report.failed:
         report.sections.append(("simloop: the last run of this test", played.last()))
     always = report.when == "call" and item.config.getoption("--simloop-trace") == "on"
-    if played.traces and (report.failed or always):
+    if played.kept and (report.failed or always):
         report.sections.append(("simloop traces", "\n".join(_written(item, played))))
     return report
 
@@ -363,12 +346,20 @@ def _without_our_frames(
     return pytest.ExceptionInfo.from_exception(error.with_traceback(frames_of_the_user(error)))
 
 
-def _written(item: pytest.Item, played: Played) -> Iterator[str]:
+def _written(item: pytest.Item, played: "Played") -> Iterator[str]:
     """Write the traces of a test and return the lines that say how to show them."""
     from simloop.trace.testtraces import write_traces  # noqa: PLC0415 - see the module docstring
 
     root = item.config.rootpath
-    return write_traces(played.traces, root / TRACES, item.nodeid, root)
+    return write_traces(played.kept, root / TRACES, item.nodeid, root)
+
+
+def _page(prepared: "PreparedRun") -> str:
+    """Return the page of a run, as far as it has come."""
+    from simloop.cursor.recorded_run import RecordedRun  # noqa: PLC0415 - see the module docstring
+    from simloop.page.page import page  # noqa: PLC0415
+
+    return page(RecordedRun.of_run(prepared, prepared.trace, {}))
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

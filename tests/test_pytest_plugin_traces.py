@@ -61,6 +61,64 @@ def test_retain_on_failure_writes_those_of_failed_tests_and_says_how_to_look(
     assert trace.ends[-1].text == "Hello."
 
 
+def test_a_page_is_written_beside_each_trace_that_is_kept(project: pytest.Pytester) -> None:
+    write(project, good=GREETING, wrong=WRONG)
+    result = play(project, "--simloop-trace=retain-on-failure", "--simloop-page")
+    assert written(project) == {"wrong.trace.jsonl", "wrong.html"}
+    result.stdout.fnmatch_lines(
+        ["simloop show test-results/wrong.trace.jsonl", "page: test-results/wrong.html"],
+        consecutive=True,
+    )
+
+
+def test_the_page_of_a_run_with_python_tools_has_the_limits_of_its_loop(
+    project: pytest.Pytester,
+) -> None:
+    project.makepyfile("""
+        from simloop import Reply, Scenario
+
+        def look() -> str:
+            return "rain"
+
+        def test_it(simloop_run):
+            model = [Reply(call={"look": {}}), Reply(say="It rains.")]
+            result = simloop_run(Scenario(prompt="Hi", model=model), tools=[look])
+            assert result.text == "It snows."
+    """)
+    play(project, "--simloop-trace=on", "--simloop-page").assert_outcomes(failed=1)
+    (page,) = (project.path / "test-results").glob("*.html")
+    assert '"error_count","0 of 3, changed' in page.read_text("utf-8")
+
+
+def test_no_page_is_written_without_its_flag(
+    project: pytest.Pytester,
+) -> None:
+    write(project, wrong=WRONG)
+    play(project, "--simloop-trace=on")
+    assert written(project) == {"wrong.trace.jsonl"}
+
+
+def test_a_page_without_traces_is_refused_with_what_it_needs(project: pytest.Pytester) -> None:
+    write(project, good=GREETING)
+    result = project.runpytest_subprocess("--simloop-page")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*--simloop-page needs --simloop-trace=on or retain-on-failure"])
+
+
+def test_a_session_that_writes_no_page_does_not_import_its_package(
+    project: pytest.Pytester,
+) -> None:
+    write(project, wrong=WRONG)
+    project.makeconftest("""
+        import sys
+
+        def pytest_unconfigure():
+            print("imported", "simloop.page" in sys.modules, "simloop.cursor" in sys.modules)
+    """)
+    result = project.runpytest_subprocess("--simloop-trace=on", "-p", "no:syrupy")
+    result.stdout.fnmatch_lines(["imported False False"])
+
+
 @pytest.mark.parametrize("text", [EXHAUSTED, HANGING], ids=["script exhausted", "deadlock"])
 def test_the_trace_of_a_run_that_raised_is_there_as_far_as_it_went(
     project: pytest.Pytester, text: str
@@ -189,13 +247,14 @@ def test_under_xdist_everything_is_as_without(project: pytest.Pytester) -> None:
     }
 
 
-def test_importing_the_plugin_imports_nothing_but_itself() -> None:
+def test_importing_the_plugin_imports_nothing_but_itself_and_the_name_of_a_folder() -> None:
     script = (
         "import sys, pytest\nbefore = set(sys.modules)\nimport simloop.pytest_plugin\n"
         "print(*sorted(set(sys.modules) - before))"
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert run.stdout.split() == ["simloop", "simloop.pytest_plugin"]
+    of_the_folder = ["simloop.trace", "simloop.trace.kept"]
+    assert run.stdout.split() == ["simloop", "simloop.pytest_plugin", *of_the_folder]
 
 
 def test_a_session_that_runs_no_scenario_imports_nothing(project: pytest.Pytester) -> None:
