@@ -7,26 +7,37 @@ the start of the replayer is one message on stderr, before the terminal is touch
 import shlex
 import sys
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from simloop.cli.completion import scenarios_and_files
-from simloop.cli.options import run_settings
+from simloop.cli.completion import loop_names, scenarios_and_files
+from simloop.cli.options import check_loop_exists, run_settings
 from simloop.errors import ScenarioError
 from simloop.runs.options import RunOptions
-from simloop.scenario.catalog import find
 from simloop.scenario.expectations import Expectations
+
+if TYPE_CHECKING:
+    from simloop_tui.screens.keyed import KeyedScreen
 
 _CRASHED = 3  # Textual has printed the traceback
 
 
 @click.command("step")
 @run_settings
+@click.option(
+    "--against",
+    metavar="NAME",
+    shell_complete=loop_names,
+    help="Show the run beside one of the same scenario on this other loop.",
+)
 @click.argument("named", metavar="TRACE|SCENARIO|NAME", shell_complete=scenarios_and_files)
+@click.argument("other", metavar="[OTHER]", required=False, shell_complete=scenarios_and_files)
 def command(
     *,
     named: str,
+    other: str | None,
+    against: str | None,
     seed: int | None,
     loop: str | None,
     judge_as: str,
@@ -36,40 +47,64 @@ def command(
     """Step through a run in the terminal, forwards and backwards.
 
     TRACE is a file that `simloop record` or `simloop run --trace` has written. A SCENARIO file, or
-    the NAME of a bundled scenario, is run first. The keys are in the last line, and behind `?`.
+    the NAME of a bundled scenario, is run first. With OTHER, a second trace or scenario, both runs
+    are shown side by side, with the cursor on the first difference. The keys are in the last line,
+    and behind `?`.
     """
+    if other is not None and against is not None:
+        raise click.UsageError("--against takes one run, and not two")
+    if against is not None:
+        check_loop_exists(against)
     if not (sys.stdout.isatty() and sys.stdin.isatty()):
-        raise ScenarioError("the replayer needs a terminal", hint=f"use: {_as_text(named)}")
+        raise ScenarioError("the replayer needs a terminal", hint=f"use: {_as_text(named, other)}")
     if find_spec("textual") is None:
         raise ScenarioError("the replayer needs textual", hint="pip install 'agent-simloop[tui]'")
     given: RunOptions = {
         "seed": seed, "loop": loop, "judge_as": judge_as, "loop_options": loop_options,
         "expect_on": expect_on,
     }  # fmt: skip
-    return _step(named, given)
+    return _step(named, other, against, given)
 
 
-def _step(named: str, given: RunOptions) -> int:
+def _step(named: str, other: str | None, against: str | None, given: RunOptions) -> int:
     # They bring Textual along, which no other verb needs, and which need not be installed.
     from simloop_tui.app import StepApp  # noqa: PLC0415
-    from simloop_tui.opening import is_trace, opened_scenario  # noqa: PLC0415
-    from simloop_tui.screens.loading import LoadingScreen  # noqa: PLC0415
-    from simloop_tui.screens.replay import ReplayScreen  # noqa: PLC0415
-    from simloop_tui.session import Session  # noqa: PLC0415
+    from simloop_tui.opening import (  # noqa: PLC0415
+        is_trace,
+        opened,
+        opened_against,
+        opened_pair,
+    )
+    from simloop_tui.screens.loading import LoadingScreen, screen_of  # noqa: PLC0415
 
-    loop = given.get("loop")
-    if is_trace(named):
-        app = StepApp(LoadingScreen(named, loop if isinstance(loop, str) else None))
+    first: KeyedScreen
+    if other is not None:
+        first = LoadingScreen(f"{named} and {other}", lambda: opened_pair(named, other, given))
+    elif against is not None:
+        first = LoadingScreen(named, lambda: opened_against(named, against, given))
+    elif is_trace(named):
+        first = LoadingScreen(named, lambda: opened(named, given))
     else:  # run before the terminal is touched, so that its errors are told as those of `run`
-        app = StepApp(ReplayScreen(Session(opened_scenario(find(named), **given), named)))
+        first = screen_of(opened(named, given))
+    app = StepApp(first)
     error = app.run()
     if error is not None:
         raise error
     return _CRASHED if app.return_code else 0
 
 
-def _as_text(named: str) -> str:
+def _as_text(named: str, other: str | None) -> str:
     """Return the command that prints the same facts as text."""
+    if other is None:
+        made, trace = _trace(named, "run")
+        return f"{made}simloop show {trace} --at 0"
+    (made, one), (also_made, two) = _trace(named, "a"), _trace(other, "b")
+    return f"{made}{also_made}simloop diff {one} {two}"
+
+
+def _trace(named: str, name: str) -> tuple[str, str]:
+    """Return the command that makes the trace, and the file of the trace."""
+    quoted = shlex.quote(named)
     if named.endswith(".jsonl"):
-        return f"simloop show {shlex.quote(named)} --at 0"
-    return f"simloop run {shlex.quote(named)} --trace run.jsonl && simloop show run.jsonl --at 0"
+        return "", quoted
+    return f"simloop run {quoted} --trace {name}.jsonl && ", f"{name}.jsonl"

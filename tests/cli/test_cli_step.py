@@ -10,12 +10,17 @@ from simloop.cli import main
 @pytest.mark.parametrize(
     ("named", "instead"),
     [
-        ("a b.jsonl", "simloop show 'a b.jsonl' --at 0"),
-        ("quickstart", "simloop run quickstart --trace run.jsonl && simloop show run.jsonl --at 0"),
+        (["a b.jsonl"], "simloop show 'a b.jsonl' --at 0"),
+        (
+            ["quickstart"],
+            "simloop run quickstart --trace run.jsonl && simloop show run.jsonl --at 0",
+        ),
+        (["a.jsonl", "b.jsonl"], "simloop diff a.jsonl b.jsonl"),
+        (["a.jsonl", "x"], "simloop run x --trace b.jsonl && simloop diff a.jsonl b.jsonl"),
     ],
 )
-def test_without_a_terminal_it_names_the_command_to_use(named: str, instead: str) -> None:
-    result = CliRunner().invoke(main, ["step", named])
+def test_without_a_terminal_it_names_the_command_to_use(named: list[str], instead: str) -> None:
+    result = CliRunner().invoke(main, ["step", *named])
     assert result.exit_code == 2
     assert result.stdout == ""
     assert result.stderr == f"the replayer needs a terminal (use: {instead})\n"
@@ -28,3 +33,15 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
     assert result.exit_code == 2
     assert "the replayer needs textual (pip install 'agent-simloop[tui]')" in result.stderr
     assert result.stdout == ""
+
+
+def test_two_runs_and_another_loop_exclude_each_other() -> None:
+    result = CliRunner().invoke(main, ["step", "a", "b", "--against", "pi"])
+    assert result.exit_code == 2
+    assert "--against takes one run, and not two" in result.stderr
+
+
+def test_an_unknown_other_loop_is_refused_at_once() -> None:
+    result = CliRunner().invoke(main, ["step", "quickstart", "--against", "pie"])
+    assert result.exit_code == 2
+    assert "pie" in result.stderr

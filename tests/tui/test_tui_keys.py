@@ -2,29 +2,46 @@
 
 from collections import Counter
 
+import pytest
+
 from simloop.cursor.views import FactView
-from simloop_tui.keys import ACTIONS, VIEW_KEYS
+from simloop_tui.comparing import Comparison
+from simloop_tui.keys import ACTIONS, COMPARE, VIEW_KEYS, Action
+from simloop_tui.screens.compare import CompareScreen
+from simloop_tui.screens.keyed import KeyedScreen
 from simloop_tui.screens.replay import ReplayScreen
 from simloop_tui.session import Session
 
+TABLES: dict[tuple[Action, ...], type[KeyedScreen]] = {
+    ACTIONS: ReplayScreen,
+    COMPARE: CompareScreen,
+}
+HOLDERS: dict[type, type] = {ReplayScreen: Session, CompareScreen: Comparison}
 
-def test_no_key_has_two_actions() -> None:
-    counts = Counter(key for action in ACTIONS for key in action.keys)
+
+@pytest.mark.parametrize("table", TABLES)
+def test_no_key_has_two_actions(table: tuple[Action, ...]) -> None:
+    counts = Counter(key for action in table for key in action.keys)
     assert [key for key, count in counts.items() if count > 1] == []
 
 
-def test_no_two_actions_share_a_name_or_their_words() -> None:
-    assert len({action.name for action in ACTIONS}) == len(ACTIONS)
-    assert len({action.words for action in ACTIONS}) == len(ACTIONS)
+@pytest.mark.parametrize("table", TABLES)
+def test_no_two_actions_share_a_name_or_their_words(table: tuple[Action, ...]) -> None:
+    assert len({action.name for action in table}) == len(table)
+    assert len({action.words for action in table}) == len(table)
 
 
-def test_each_action_is_a_method_of_the_session_or_an_action_of_the_screen() -> None:
-    for action in ACTIONS:
+@pytest.mark.parametrize("table", TABLES)
+def test_each_action_is_a_method_of_the_session_or_an_action_of_the_screen(
+    table: tuple[Action, ...],
+) -> None:
+    screen = TABLES[table]
+    assert screen.actions is table
+    for action in table:
         method = action.does[0]
+        holder = HOLDERS.get(screen)
         assert (
-            hasattr(Session, method)
-            if action.of_session
-            else hasattr(ReplayScreen, f"action_{method}")
+            hasattr(holder, method) if action.of_session else hasattr(screen, f"action_{method}")
         ), action
 
 

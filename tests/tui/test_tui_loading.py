@@ -7,7 +7,13 @@ from screens import TRACES, Driven, drive
 
 from simloop.errors import ScenarioError
 from simloop_tui.app import StepApp
+from simloop_tui.opening import opened
 from simloop_tui.screens.loading import LoadingScreen
+
+
+def loading(named: str) -> LoadingScreen:
+    return LoadingScreen(named, lambda: opened(named))
+
 
 pytestmark = pytest.mark.slow
 
@@ -17,13 +23,13 @@ def test_a_trace_is_opened_when_it_has_been_read() -> None:
         await driven.settled()
         assert driven.screen.session.last == 55
 
-    drive(StepApp(LoadingScreen(str(TRACES / "start.quickstart.trace.jsonl"))), act)
+    drive(StepApp(loading(str(TRACES / "start.quickstart.trace.jsonl"))), act)
 
 
 def test_a_file_that_is_no_trace_ends_the_program_with_its_error(tmp_path: Path) -> None:
     path = tmp_path / "bad.jsonl"
     path.write_text("{}\n", "utf-8")
-    app = StepApp(LoadingScreen(str(path)))
+    app = StepApp(loading(str(path)))
 
     async def act(driven: Driven) -> None:
         await driven.settled()
@@ -33,7 +39,7 @@ def test_a_file_that_is_no_trace_ends_the_program_with_its_error(tmp_path: Path)
 
 
 def test_q_quits_while_a_trace_is_read() -> None:
-    app = StepApp(LoadingScreen("nosuch.jsonl"))
+    app = StepApp(loading("nosuch.jsonl"))
 
     async def act(driven: Driven) -> None:
         await driven.press("q")

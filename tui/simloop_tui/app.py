@@ -20,7 +20,7 @@ class StepApp(App[SimloopError]):
     """The replayer. It returns the error that ended it, if one did."""
 
     TITLE = "simloop step"
-    CSS_PATH: ClassVar = [_STYLES / "replay.tcss", _STYLES / "dialogs.tcss"]
+    CSS_PATH: ClassVar = [_STYLES / f"{name}.tcss" for name in ("replay", "dialogs", "compare")]
     COMMANDS: ClassVar = {Actions}
 
     def __init__(self, first: Screen[None]) -> None:

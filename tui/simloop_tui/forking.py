@@ -9,14 +9,12 @@ from typing import NamedTuple
 
 from simloop.cursor.position import Position
 from simloop.cursor.recorded_run import RecordedRun
-from simloop.errors import InternalError, SimloopError
-from simloop.runs.plan import Plan
-from simloop.runs.prepared import PreparedRun
 from simloop.scenario.loader import parse_scenario
 from simloop.scenario.writing import content, scenario_text
 from simloop.trace.diff import first_difference
 from simloop.trace.timeline import clock
 from simloop_tui.changes import Change
+from simloop_tui.opening import run_to_its_end
 from simloop_tui.scripts import (
     Tree,
     check_repeatable,
@@ -76,15 +74,7 @@ def fork(position: Position, change: Change) -> Fork:
     check_repeatable(recording)
     tree = change.apply(content_of(recording))
     scenario = scenario_of({**tree, "title": _title(recording, position, change)})
-    prepared = PreparedRun(Plan(scenario, recording.options))
-    error = ""
-    try:
-        prepared.on_clock(prepared.converse())
-    except InternalError:
-        raise
-    except SimloopError as raised:
-        error = str(raised)
-    run = RecordedRun.of_run(prepared, prepared.trace, recording.options)
+    run, error = run_to_its_end(scenario, recording.options)
     return Fork(change.name, position.place, run, _first(recording, run), error)
 
 

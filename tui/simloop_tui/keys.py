@@ -1,7 +1,8 @@
-"""The table of actions: the name, the keys and the words of each.
+"""The tables of actions: the name, the keys and the words of each.
 
-Not here: the actions (session.py, screens). The rule to keep: bindings, the help screen, the
-palette and the footer are made from this table, so that no key is listed in a second place.
+Not here: the actions (session.py, comparing.py, screens). The rule to keep: bindings, the help
+screen, the palette and the footer of a screen are made from its table, so that no key is listed in
+a second place, and a key has one meaning on all screens.
 """
 
 from collections.abc import Mapping
@@ -14,8 +15,8 @@ from simloop.cursor.views import FactView
 class Action(NamedTuple):
     """One action. `does` is its method with at most one argument.
 
-    A method of the session if `of_session`, else an action of the screen. `brief` is its word in
-    the footer, empty if it has none there.
+    A method of the session, or of the comparison, if `of_session`, else an action of the screen.
+    `brief` is its word in the footer, empty if it has none there.
     """
 
     keys: tuple[str, ...]
@@ -49,6 +50,7 @@ _SHOWN: Mapping[str, str] = {
     "left_square_bracket": "[", "right_square_bracket": "]", "plus": "+", "minus": "-",
     "pagedown": "page down", "pageup": "page up", "ctrl+p": "Ctrl-P", "ctrl+d": "Ctrl-D",
     "ctrl+u": "Ctrl-U", "ctrl+c": "Ctrl-C", "ctrl+q": "Ctrl-Q", "equals_sign": "=",
+    "escape": "Escape", "enter": "Enter", "tab": "Tab",
 }  # fmt: skip
 
 VIEW_KEYS: Mapping[FactView, str] = {
@@ -102,6 +104,18 @@ def _of_screen(key: str, words: str, group: str, method: str, brief: str = "") -
     return Action((key,), words, group, (method,), of_session=False, brief=brief)
 
 
+LEAVING: tuple[Action, ...] = (
+    _of_screen("escape", "back to the previous screen", _OTHER, "leave"),
+    Action(("q", "ctrl+c", "ctrl+q"), "quit", _OTHER, ("quit",), of_session=False, brief="quit"),
+)
+_EVERYWHERE = (
+    _of_screen("L", "dark or light", _SHOW, "theme"),
+    _of_screen("question_mark", "help", _OTHER, "help", "help"),
+    _of_screen("ctrl+p", "command palette", _OTHER, "palette"),
+    *LEAVING,
+)
+"""The actions of each screen."""
+
 ACTIONS: tuple[Action, ...] = (
     Action(("j", "down", "right"), "next entry", _MOVE, ("forward",), brief="next"),
     Action(("k", "up", "left"), "previous entry", _MOVE, ("back",), brief="back"),
@@ -127,8 +141,21 @@ ACTIONS: tuple[Action, ...] = (
     Action(("i",), "play and draw in virtual time, or evenly", _PLAY, ("change_pace",)),
     *_views(),
     Action(("z",), "open or close the folds of the context", _SHOW, ("fold",)),
-    _of_screen("L", "dark or light", _SHOW, "theme"),
-    _of_screen("question_mark", "help", _OTHER, "help", "help"),
-    _of_screen("ctrl+p", "command palette", _OTHER, "palette"),
-    Action(("q", "ctrl+c", "ctrl+q"), "quit", _OTHER, ("quit",), of_session=False, brief="quit"),
+    *_EVERYWHERE,
 )
+
+COMPARE: tuple[Action, ...] = (
+    Action(("j", "down"), "next pair of entries", _MOVE, ("forward",), brief="next"),
+    Action(("k", "up"), "previous pair of entries", _MOVE, ("back",), brief="back"),
+    Action(("pagedown", "ctrl+d"), "20 pairs forward", _MOVE, ("page_forward",)),
+    Action(("pageup", "ctrl+u"), "20 pairs back", _MOVE, ("page_back",)),
+    Action(("g", "home"), "first pair", _MOVE, ("start",)),
+    Action(("G", "end"), "last pair", _MOVE, ("end",)),
+    Action(("n",), "next difference", _JUMP, ("next_difference",), brief="next difference"),
+    Action(("N",), "previous difference", _JUMP, ("previous_difference",)),
+    Action(("tab",), "choose the other run", _SHOW, ("other_side",), brief="other run"),
+    _of_screen("enter", "step through the chosen run", _SHOW, "open", "step through it"),
+    *_views(),
+    *_EVERYWHERE,
+)
+"""The actions of the screen that compares two runs."""

@@ -4,7 +4,7 @@ Not here: the actions (keys.py). The rule to keep: it is made from the table of 
 action in it can be chosen.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -13,7 +13,7 @@ from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from simloop_tui.keys import ACTIONS, Action
+from simloop_tui.keys import Action
 
 _READING = (
     "Each line of the timeline is one entry of the trace: its virtual time, the part of the world "
@@ -28,10 +28,14 @@ class HelpScreen(ModalScreen[Action | None]):
 
     BINDINGS: ClassVar = [("escape,q,question_mark", "dismiss(None)", "leave")]
 
+    def __init__(self, actions: Sequence[Action]) -> None:
+        super().__init__()
+        self._actions = actions
+
     def compose(self) -> ComposeResult:
         """Yield the actions in groups."""
         yield Static(Content(_READING))
-        yield OptionList(*_options())
+        yield OptionList(*_options(self._actions))
 
     def on_mount(self) -> None:
         """Give the list the keys."""
@@ -41,12 +45,12 @@ class HelpScreen(ModalScreen[Action | None]):
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Answer the chosen action."""
-        self.dismiss(next(each for each in ACTIONS if each.name == event.option_id))
+        self.dismiss(next(each for each in self._actions if each.name == event.option_id))
 
 
-def _options() -> Iterator[Option]:
+def _options(actions: Sequence[Action]) -> Iterator[Option]:
     group = ""
-    for action in ACTIONS:
+    for action in actions:
         if action.group != group:
             group = action.group
             yield Option(Content.styled(group, "bold"), disabled=True)

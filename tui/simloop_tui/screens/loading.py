@@ -1,52 +1,77 @@
-"""The screen that reads a trace: it is painted at once, and keys work meanwhile.
+"""The screen that opens runs: it is painted at once, and keys work meanwhile.
 
-Not here: reading (opening.py). The rule to keep: the trace is read in a thread, and an error of it
-ends the program with that error.
+Not here: reading (opening.py). The rule to keep: runs are read, or made, in a thread. An error
+ends the program with that error, unless there is a screen to go back to, which then shows it.
 """
 
+from collections.abc import Callable
 from typing import ClassVar
 
 from textual import work
 from textual.app import ComposeResult
 from textual.content import Content
-from textual.screen import Screen
 from textual.widgets import Static
 
 from simloop.errors import SimloopError
 from simloop.escape import escape
-from simloop_tui.opening import opened_trace
+from simloop_tui.comparing import Comparison
+from simloop_tui.keys import LEAVING
+from simloop_tui.screens.compare import CompareScreen
+from simloop_tui.screens.keyed import KeyedScreen, bindings
 from simloop_tui.screens.replay import ReplayScreen
 from simloop_tui.session import Session
 
 
-class LoadingScreen(Screen[None]):
-    """Reads the trace `named`, then gives way to the replay screen."""
+class LoadingScreen(KeyedScreen):
+    """Opens one run, or two, then gives way to their screen."""
 
-    BINDINGS: ClassVar = [("q,escape,ctrl+c", "app.quit", "quit")]
+    actions = LEAVING
+    BINDINGS: ClassVar = bindings(LEAVING)
 
-    def __init__(self, named: str, loop: str | None = None) -> None:
+    def __init__(self, named: str, read: Callable[[], Session | Comparison]) -> None:
         super().__init__()
         self._named = named
-        self._loop = loop
+        self._read = read
 
     def compose(self) -> ComposeResult:
-        """Yield the line that says what is read."""
-        yield Static(Content(f"Reading {escape(self._named)} (q quits) ..."))
+        """Yield the line that says what is opened."""
+        yield Static(Content(f"Opening {escape(self._named)} (q quits) ..."))
 
     def on_mount(self) -> None:
         """Start to read."""
-        self._read()
+        self._open()
 
     @work(thread=True, exclusive=True)
-    def _read(self) -> None:
+    def _open(self) -> None:
         try:
-            session = Session(opened_trace(self._named, self._loop), self._named)
-            session.recording.requests  # noqa: B018 - found here, and not at the first key press
+            opened = self._read()
+            for session in _sessions(opened):
+                session.recording.requests  # noqa: B018 - found here, and not at the first key press
         except SimloopError as error:
-            self.app.call_from_thread(self.app.exit, error)
+            self.app.call_from_thread(self._failed, error)
         else:
-            self.app.call_from_thread(self._show, session)
+            self.app.call_from_thread(self._show, opened)
 
-    def _show(self, session: Session) -> None:
+    def _failed(self, error: SimloopError) -> None:
+        if not self.is_current:
+            return
+        if self.is_first:
+            self.app.exit(error)
+        else:
+            before = self.app.screen_stack[-2]
+            assert isinstance(before, KeyedScreen)
+            self.app.pop_screen()
+            before.say(str(error))
+
+    def _show(self, opened: Session | Comparison) -> None:
         if self.is_current:
-            self.app.switch_screen(ReplayScreen(session))
+            self.app.switch_screen(screen_of(opened))
+
+
+def screen_of(opened: Session | Comparison) -> KeyedScreen:
+    """Return the screen of one run, or of two."""
+    return CompareScreen(opened) if isinstance(opened, Comparison) else ReplayScreen(opened)
+
+
+def _sessions(opened: Session | Comparison) -> tuple[Session, ...]:
+    return (opened.left, opened.right) if isinstance(opened, Comparison) else (opened,)

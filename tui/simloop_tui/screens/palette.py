@@ -6,14 +6,14 @@ from typing import Any
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 
-from simloop_tui.keys import ACTIONS, Action
+from simloop_tui.keys import Action
 
 
 class Actions(Provider):
-    """Offers each action of the table by its words, with its keys as help."""
+    """Offers each action of the screen by its words, with its keys as help."""
 
     def _offers(self) -> Iterator[tuple[Action, Any]]:
-        for action in ACTIONS:
+        for action in getattr(self.screen, "actions", ()):
             if action.does != ("palette",):
                 yield action, partial(self.screen.run_action, action.call)
 

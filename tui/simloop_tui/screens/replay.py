@@ -8,16 +8,14 @@ from typing import ClassVar
 
 from textual import work
 from textual.app import ComposeResult
-from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
-from textual.screen import Screen
 from textual.worker import get_current_worker
 
 from simloop.cursor.views import FactView
-from simloop_tui.keys import ACTIONS, Action
+from simloop_tui.keys import ACTIONS
 from simloop_tui.screens.ask import AskScreen
 from simloop_tui.screens.filters import FilterScreen
-from simloop_tui.screens.help import HelpScreen
+from simloop_tui.screens.keyed import KeyedScreen, bindings
 from simloop_tui.session import Session
 from simloop_tui.widgets.bars import Footer, Heading, ViewBar
 from simloop_tui.widgets.facts import FactsPane
@@ -32,14 +30,11 @@ _FIXED = (
 _TICK_S = 0.1
 
 
-class ReplayScreen(Screen[None]):
+class ReplayScreen(KeyedScreen):
     """One run, with the cursor on one of its entries."""
 
-    BINDINGS: ClassVar = [
-        Binding(key, action.call, action.words, show=False)
-        for action in ACTIONS
-        for key in action.keys
-    ]
+    actions = ACTIONS
+    BINDINGS: ClassVar = bindings(ACTIONS)
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-normal"), (160, "-wide")]  # noqa: RUF012 - Textual's declaration
     VERTICAL_BREAKPOINTS = [(0, "-short"), (36, "-tall")]  # noqa: RUF012 - the same
 
@@ -96,6 +91,11 @@ class ReplayScreen(Screen[None]):
         self.query_one(Footer).refresh()
         self.query_one(Scrubber).refresh()
         self.query_one(Timeline).follow()
+
+    def say(self, words: str) -> None:
+        """Show the answer to an action in the footer."""
+        self.session.said = words
+        self.query_one(Footer).refresh()
 
     def _tick(self) -> None:
         if self.session.player.plays and self.is_current:
@@ -173,24 +173,3 @@ class ReplayScreen(Screen[None]):
         if hidden is not None and hidden != self.session.hidden:
             self.session.hide(hidden)
             self.follow()
-
-    def action_theme(self) -> None:
-        """Change between dark and light."""
-        dark = self.app.current_theme.dark
-        self.app.theme = "textual-light" if dark else "textual-dark"
-
-    def action_help(self) -> None:
-        """Show all actions, and perform the one that is chosen."""
-        self.app.push_screen(HelpScreen(), self._perform)
-
-    async def _perform(self, action: Action | None) -> None:
-        if action is not None:
-            await self.run_action(action.call)
-
-    def action_palette(self) -> None:
-        """Show the command palette."""
-        self.app.action_command_palette()
-
-    def action_quit(self) -> None:
-        """Leave the program."""
-        self.app.exit()

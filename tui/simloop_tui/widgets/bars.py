@@ -4,6 +4,9 @@ Not here: the keys (keys.py). The rule to keep: each label that names a key can 
 what the key does. Markup is made of simloop's own words alone; a text of a trace is no markup.
 """
 
+from collections.abc import Sequence
+from typing import Protocol
+
 from textual.content import Content
 from textual.markup import escape as escape_markup
 from textual.widgets import Static
@@ -14,6 +17,13 @@ from simloop.messages import Outcome
 from simloop.trace.timeline import clock
 from simloop_tui.keys import ACTIONS, VIEW_KEYS, Action
 from simloop_tui.session import Session
+
+
+class Answering(Protocol):
+    """An object that answers actions, such as a session."""
+
+    said: str
+
 
 _WIDEST = 200
 _JOINED = "\N{NO-BREAK SPACE}"  # a key stays beside its word where the bar is folded
@@ -62,17 +72,18 @@ class ViewBar(Static):
 
 
 class Footer(Static):
-    """The answer to the newest action, or the keys that are used most; each can be clicked."""
+    """The answer to the newest action, then the keys that are used most; each can be clicked."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, holder: Answering, actions: Sequence[Action] = ACTIONS) -> None:
         super().__init__()
-        self._session = session
+        self._holder = holder
+        self._actions = actions
 
     def render(self) -> Content:
         """Return the footer."""
-        labels = [_label(action) for action in ACTIONS if action.brief]
+        labels = [_label(action) for action in self._actions if action.brief]
         keys = Content("  ").join(labels)
-        said = self._session.said
+        said = escape(self._holder.said, _WIDEST)
         return (
             Content.assemble(Content.styled(f" {said} ", "reverse"), "  ", keys) if said else keys
         )

@@ -1,0 +1,136 @@
+"""Two runs side by side: by keys and by clicks, for traces, scenarios and loops."""
+
+import pytest
+from screens import TRACES, Driven, drive
+
+from simloop_tui.app import StepApp
+from simloop_tui.keys import COMPARE
+from simloop_tui.opening import opened_against, opened_pair
+from simloop_tui.screens.compare import CompareScreen
+from simloop_tui.screens.loading import LoadingScreen
+from simloop_tui.screens.replay import ReplayScreen
+
+pytestmark = pytest.mark.slow
+
+TRACE = str(TRACES / "start.quickstart.trace.jsonl")
+
+
+def on_two_loops() -> StepApp:
+    return StepApp(
+        LoadingScreen("quickstart", lambda: opened_against("quickstart", "opencode", {}))
+    )
+
+
+def screen(driven: Driven) -> CompareScreen:
+    shown = driven.pilot.app.screen
+    assert isinstance(shown, CompareScreen)
+    return shown
+
+
+def test_a_scenario_on_two_loops_stands_at_the_first_difference() -> None:
+    async def act(driven: Driven) -> None:
+        await driven.settled()
+        assert screen(driven).comparison.place == 1
+        line = next(line for line in driven.lines() if "-> measuring on began" in line)
+        assert "\N{NOT EQUAL TO}" in line
+        assert line.startswith("│>")
+        assert "loop reference, seed 0" in driven.lines()[1]
+        assert "loop opencode, seed 0" in driven.lines()[1]
+
+    drive(on_two_loops(), act)
+
+
+def test_a_trace_beside_a_scenario_that_does_not_differ_says_so() -> None:
+    app = StepApp(LoadingScreen("two", lambda: opened_pair(TRACE, "quickstart", {})))
+
+    async def act(driven: Driven) -> None:
+        await driven.settled()
+        assert "the runs do not differ" in driven.lines()[-1]
+
+    drive(app, act)
+
+
+MOVES = (
+    ("j", 2), ("down", 3), ("k", 2), ("up", 1), ("n", 2), ("N", 1), ("pagedown", 21),
+    ("pageup", 1), ("ctrl+d", 21), ("ctrl+u", 1), ("g", 0), ("end", 60), ("home", 0), ("G", 60),
+    ("tab", 60),
+)  # fmt: skip
+
+
+def test_a_key_moves_both_runs() -> None:
+    async def act(driven: Driven) -> None:
+        await driven.settled()
+        places = []
+        for key, _ in MOVES:
+            await driven.press(key)
+            places.append((key, screen(driven).comparison.place))
+        assert places == list(MOVES)
+
+    drive(on_two_loops(), act)
+    moving = {key for action in COMPARE if action.of_session for key in action.keys}
+    assert moving == {key for key, _ in MOVES}
+
+
+def test_a_view_shows_the_facts_of_both_runs_with_the_differences_marked() -> None:
+    async def act(driven: Driven) -> None:
+        await driven.settled()
+        await driven.press("2")
+        lines = driven.lines()
+        assert any("left: state" in line and "> right: state" in line for line in lines)
+        assert any("\N{NOT EQUAL TO} state: measuring" in line for line in lines)
+        assert any("\N{NOT EQUAL TO} state: calling-model" in line for line in lines)
+
+    drive(on_two_loops(), act)
+
+
+def test_enter_steps_through_the_chosen_run_and_escape_comes_back() -> None:
+    async def act(driven: Driven) -> None:
+        await driven.settled()
+        for loop in ("opencode", "reference"):
+            await driven.press("enter")
+            replay = driven.pilot.app.screen
+            assert isinstance(replay, ReplayScreen)
+            assert replay.session.recording.trace.header.loop == loop
+            assert replay.session.place == 1
+            await driven.press("G", "escape")
+            assert screen(driven).comparison.side.place == 1
+            await driven.press("tab")
+
+    drive(on_two_loops(), act)
+
+
+def test_a_click_goes_to_a_pair_and_a_click_on_a_fact_to_its_entry() -> None:
+    async def act(driven: Driven) -> None:
+        await driven.settled()
+        await driven.click_on("error 429 Too Many")
+        here = screen(driven).comparison
+        assert here.pairs[here.place][:2] == (4, 3)
+        await driven.press("G", "3")
+        await driven.click_on("error_count")
+        assert here.left.place == 6
+
+    drive(on_two_loops(), act)
+
+
+def test_the_help_of_this_screen_lists_its_keys() -> None:
+    async def act(driven: Driven) -> None:
+        await driven.settled()
+        await driven.press("question_mark")
+        await driven.click_on("next difference")
+        assert screen(driven).comparison.place == 2
+        await driven.press("ctrl+p", *"last pair")
+        await driven.settled()
+        await driven.press("enter")
+        await driven.settled()
+        assert screen(driven).comparison.place == 60
+
+    drive(on_two_loops(), act)
+
+
+def test_the_first_screen_has_none_to_go_back_to() -> None:
+    async def act(driven: Driven) -> None:
+        await driven.settled()
+        await driven.press("escape")
+        assert "there is no screen before this one" in driven.lines()[-1]
+
+    drive(on_two_loops(), act)

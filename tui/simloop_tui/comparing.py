@@ -1,0 +1,132 @@
+"""The comparison: where the cursor is in two aligned runs, and where each action moves it.
+
+Not here: the alignment (aligning.py) and drawing. The rule to keep: each side is a session of its
+own, so that its facts are those of the replay, and it can be opened there.
+"""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+
+from simloop.cursor.index import following
+from simloop.cursor.rows import FactRow
+from simloop.cursor.views import FactView
+from simloop_tui.aligning import Pair, align
+from simloop_tui.session import PAGE, Session
+
+DIFFERS = "\N{NOT EQUAL TO} "
+"""The words before a fact that the other side does not have."""
+
+
+class Comparison:
+    """The cursor on a pair of entries. `said` is the answer to the newest action, often empty.
+
+    `is_left` says on which side the actions for one run are.
+    """
+
+    def __init__(self, left: Session, right: Session, said: str = "") -> None:
+        self.left = left
+        self.right = right
+        self.pairs, first = align(left.recording, right.recording)
+        self.differences = [number for number, pair in enumerate(self.pairs) if not pair.same]
+        self.is_left = False
+        self._before = tuple(_newest([pair[side] for pair in self.pairs]) for side in (0, 1))
+        self.place = 0
+        self.go(first or 0)
+        self.said = said or ("" if first is not None else "the runs do not differ")
+
+    @property
+    def side(self) -> Session:
+        """Return the session of the chosen side."""
+        return self.left if self.is_left else self.right
+
+    @property
+    def last(self) -> int:
+        """Return the number of the last pair."""
+        return len(self.pairs) - 1
+
+    @property
+    def pair(self) -> Pair:
+        """Return the pair at the cursor."""
+        return self.pairs[self.place]
+
+    def go(self, place: int | None, missing: str = "") -> None:
+        """Move both cursors to a pair; None leaves them there and says that there is none.
+
+        A side without an entry in the pair stands on its newest entry before it.
+        """
+        self.said = missing if place is None else ""
+        if place is not None:
+            self.place = max(0, min(place, self.last))
+        self.left.go(self._before[0][self.place])
+        self.right.go(self._before[1][self.place])
+
+    def go_to_entry(self, place: int, *, is_left: bool) -> None:
+        """Move both cursors to the pair of an entry of one side."""
+        self.go(bisect_left(self._before[0 if is_left else 1], place))
+
+    def forward(self) -> None:
+        """Move to the next pair."""
+        self._move(1, "this is the last pair")
+
+    def back(self) -> None:
+        """Move to the previous pair."""
+        self._move(-1, "this is the first pair")
+
+    def page_forward(self) -> None:
+        """Move forward by a page of pairs."""
+        self._move(PAGE, "this is the last pair")
+
+    def page_back(self) -> None:
+        """Move back by a page of pairs."""
+        self._move(-PAGE, "this is the first pair")
+
+    def start(self) -> None:
+        """Move to the first pair."""
+        self.go(0)
+
+    def end(self) -> None:
+        """Move to the last pair."""
+        self.go(self.last)
+
+    def next_difference(self) -> None:
+        """Move to the next pair that differs."""
+        self.go(following(self.differences, self.place), "there is no later difference")
+
+    def previous_difference(self) -> None:
+        """Move to the previous pair that differs."""
+        at = bisect_left(self.differences, self.place)
+        self.go(self.differences[at - 1] if at else None, "there is no earlier difference")
+
+    def other_side(self) -> None:
+        """Choose the other side."""
+        self.is_left = not self.is_left
+        self.said = f"the {'left' if self.is_left else 'right'} run is chosen"
+
+    def facts(self, name: FactView) -> tuple[Sequence[FactRow], Sequence[FactRow]]:
+        """Return the rows of a view of both sides; those that the other does not have say so."""
+        left, right = self.left.facts(name), self.right.facts(name)
+        return _marked(left, right), _marked(right, left)
+
+    def _move(self, by: int, missing: str) -> None:
+        there = max(0, min(self.place + by, self.last))
+        self.go(there if there != self.place else None, missing)
+
+
+def _newest(places: Sequence[int | None]) -> list[int]:
+    """Return the newest place at each pair; they only grow, so that they can be bisected."""
+    found, newest = [], 0
+    for place in places:
+        newest = newest if place is None else place
+        found.append(newest)
+    return found
+
+
+def _marked(rows: Sequence[FactRow], other: Sequence[FactRow]) -> tuple[FactRow, ...]:
+    known = {each[:3] for each in other}
+    return tuple(each if each[:3] in known else _differing(each) for each in rows)
+
+
+def _differing(row: FactRow) -> FactRow:
+    if row.label:
+        return row._replace(label=DIFFERS + row.label)
+    return row._replace(text=DIFFERS + row.text)

@@ -1,0 +1,137 @@
+"""The comparison screen: two runs side by side, and the facts of both at the cursor.
+
+Not here: the alignment (aligning.py) and the behaviour (comparing.py). The rule to keep: both sides
+show the same view, and a fact that only one side has is marked.
+"""
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.message import Message
+
+from simloop.cursor.views import FactView
+from simloop_tui.comparing import Comparison
+from simloop_tui.keys import COMPARE
+from simloop_tui.screens.keyed import KeyedScreen, bindings
+from simloop_tui.screens.replay import ReplayScreen
+from simloop_tui.session import Session
+from simloop_tui.widgets.bars import Footer, Heading, ViewBar
+from simloop_tui.widgets.facts import FactsPane
+from simloop_tui.widgets.goto import Goto, ToggleFold
+from simloop_tui.widgets.pairs import GotoPair, Pairs
+
+
+class Side(Vertical):
+    """The facts of one run. A click in them goes to an entry of that run."""
+
+    class Clicked(Message):
+        """An entry of one side was clicked."""
+
+        def __init__(self, place: int, *, is_left: bool) -> None:
+            super().__init__()
+            self.place = place
+            self.is_left = is_left
+
+    def __init__(self, session: Session, *, is_left: bool) -> None:
+        super().__init__(id="left" if is_left else "right")
+        self.session = session
+        self._is_left = is_left
+
+    def compose(self) -> ComposeResult:
+        """Yield the pane."""
+        yield FactsPane()
+
+    def on_goto(self, message: Goto) -> None:
+        """Say of which side the entry is."""
+        message.stop()
+        self.post_message(Side.Clicked(message.place, is_left=self._is_left))
+
+
+class CompareScreen(KeyedScreen):
+    """Two runs, with the cursor on one pair of their entries."""
+
+    actions = COMPARE
+    BINDINGS: ClassVar = bindings(COMPARE)
+
+    def __init__(self, comparison: Comparison) -> None:
+        super().__init__()
+        self.comparison = comparison
+        self._chosen = FactView.ENTRY
+
+    def compose(self) -> ComposeResult:
+        """Yield the widgets."""
+        left, right = self.comparison.left, self.comparison.right
+        with Horizontal(id="headings"):
+            yield Heading(left)
+            yield Heading(right)
+        yield Pairs(self.comparison)
+        yield ViewBar()
+        with Horizontal(id="sides"):
+            yield Side(left, is_left=True)
+            yield Side(right, is_left=False)
+        yield Footer(self.comparison, COMPARE)
+
+    def on_mount(self) -> None:
+        """Show the first difference."""
+        self.query_one(Pairs).focus()
+        self.follow()
+
+    def on_screen_resume(self) -> None:
+        """Show both runs at the cursor, after one of them was stepped through."""
+        said = self.comparison.said
+        self.comparison.go(self.comparison.place)
+        self.comparison.said = said
+        self.follow()
+
+    def say(self, words: str) -> None:
+        """Show the answer to an action in the footer."""
+        self.comparison.said = words
+        self.query_one(Footer).refresh()
+
+    def follow(self) -> None:
+        """Show the comparison as it is now."""
+        both = self.comparison.facts(self._chosen)
+        for side, rows in zip(self.query(Side), both, strict=True):
+            pane = side.query_one(FactsPane)
+            is_chosen = side.session is self.comparison.side
+            pane.border_title = f"{'> ' if is_chosen else ''}{side.id}: {self._chosen}"
+            pane.set_class(is_chosen, "-chosen")
+            pane.show(rows)
+        self.query_one(ViewBar).show(self._chosen)
+        for heading in self.query(Heading):
+            heading.refresh()
+        self.query_one(Footer).refresh()
+        self.query_one(Pairs).follow()
+
+    # ------------------------------------------------------------------ clicks and keys
+
+    def on_goto_pair(self, message: GotoPair) -> None:
+        """Go to the pair that was clicked."""
+        self.comparison.go(message.number)
+        self.follow()
+
+    def on_side_clicked(self, message: Side.Clicked) -> None:
+        """Go to the pair of the entry that was clicked."""
+        self.comparison.go_to_entry(message.place, is_left=message.is_left)
+        self.follow()
+
+    def on_toggle_fold(self, message: ToggleFold) -> None:
+        """Open or close the fold on both sides, where they have it."""
+        for session in (self.comparison.left, self.comparison.right):
+            session.toggle_fold(message.place)
+        self.follow()
+
+    def action_session(self, method: str) -> None:
+        """Perform an action of the comparison."""
+        getattr(self.comparison, method)()
+        self.follow()
+
+    def action_view(self, name: str) -> None:
+        """Show another view of both sides."""
+        self._chosen = FactView(name)
+        self.follow()
+
+    def action_open(self) -> None:
+        """Step through the chosen run, from the entry at the cursor on."""
+        self.app.push_screen(ReplayScreen(self.comparison.side))

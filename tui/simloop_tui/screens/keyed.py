@@ -1,0 +1,67 @@
+"""A screen whose keys come from a table, with the actions that every screen has.
+
+Not here: the tables (keys.py). The rule to keep: each action of a table is a key, a line of the
+help and an entry of the palette.
+"""
+
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+from textual.binding import Binding
+from textual.screen import Screen
+
+from simloop_tui.keys import Action
+from simloop_tui.screens.help import HelpScreen
+
+_FIRST = 2  # the application has an empty screen below the first one
+
+
+def bindings(actions: Iterable[Action]) -> list[Any]:
+    """Return the bindings of a table of actions."""
+    return [
+        Binding(key, action.call, action.words, show=False)
+        for action in actions
+        for key in action.keys
+    ]
+
+
+class KeyedScreen(Screen[None]):
+    """A screen with a table of actions."""
+
+    actions: ClassVar[tuple[Action, ...]]
+
+    def action_leave(self) -> None:
+        """Go back to the screen before this one."""
+        if self.is_first:
+            self.say("there is no screen before this one; q quits")
+        else:
+            self.app.pop_screen()
+
+    @property
+    def is_first(self) -> bool:
+        """Return whether there is no screen to go back to."""
+        return len(self.app.screen_stack) <= _FIRST
+
+    def say(self, words: str) -> None:
+        """Show the answer to an action, where a screen has a place for it."""
+
+    def action_theme(self) -> None:
+        """Change between dark and light."""
+        dark = self.app.current_theme.dark
+        self.app.theme = "textual-light" if dark else "textual-dark"
+
+    def action_help(self) -> None:
+        """Show all actions, and perform the one that is chosen."""
+        self.app.push_screen(HelpScreen(self.actions), self._perform)
+
+    async def _perform(self, action: Action | None) -> None:
+        if action is not None:
+            await self.run_action(action.call)
+
+    def action_palette(self) -> None:
+        """Show the command palette."""
+        self.app.action_command_palette()
+
+    def action_quit(self) -> None:
+        """Leave the program."""
+        self.app.exit()

@@ -1,0 +1,116 @@
+"""The pairs of two aligned runs: one line for each, with a sign between them where they differ.
+
+Not here: the alignment (aligning.py). The rule to keep: a line is made when it is drawn; a pair
+that differs has a sign of its own, so that colour says nothing alone.
+"""
+
+from typing import ClassVar
+
+from rich.cells import set_cell_size
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.geometry import Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from simloop.cursor.lanes import is_failure, sign_of, words_of
+from simloop.cursor.recorded_run import RecordedRun
+from simloop.trace.timeline import clock
+from simloop_tui.aligning import Pair
+from simloop_tui.comparing import Comparison
+
+_BETWEEN = 3
+_LANE = 6
+_TIME = 10
+_ROOMY = 54
+
+
+class GotoPair(Message):
+    """The cursor is to go to the pair `number`."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
+class Pairs(ScrollView, can_focus=True, inherit_bindings=False):
+    """The pairs of a comparison. A click goes to a pair."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "pairs--same", "pairs--differs", "pairs--fault", "pairs--sign", "pairs--cursor",
+    }  # fmt: skip
+
+    def __init__(self, comparison: Comparison) -> None:
+        super().__init__()
+        self._comparison = comparison
+
+    def on_resize(self, _: events.Resize) -> None:
+        """Keep the cursor visible."""
+        self.follow()
+
+    def follow(self) -> None:
+        """Draw the comparison as it is now, with the cursor in view."""
+        region = self.scrollable_content_region
+        self.virtual_size = Size(region.width, len(self._comparison.pairs))
+        height = max(region.height, 1)
+        margin = min(3, (height - 1) // 2)
+        row, top = self._comparison.place, self.scroll_offset.y
+        if row - margin < top:
+            self.scroll_to(y=max(row - margin, 0), animate=False)
+        elif row + margin >= top + height:
+            self.scroll_to(y=row + margin - height + 1, animate=False)
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        """Return one line of the screen."""
+        number = self.scroll_offset.y + y
+        width = self.scrollable_content_region.width
+        if number >= len(self._comparison.pairs):
+            return Strip.blank(width, self.rich_style)
+        is_here = number == self._comparison.place
+        segments = [Segment(">" if is_here else " ", self.rich_style)]
+        segments += self._segments(self._comparison.pairs[number], (width - 1 - _BETWEEN) // 2)
+        if is_here:
+            style = self.get_component_rich_style("pairs--cursor")
+            segments = [Segment(text, (own or style) + style) for text, own, _ in segments]
+        return Strip(segments).adjust_cell_length(width, self.rich_style)
+
+    def _segments(self, pair: Pair, width: int) -> list[Segment]:
+        sign = self.get_component_rich_style("pairs--sign")
+        return [
+            self._entry(self._comparison.left.recording, pair.left, width, is_same=pair.same),
+            Segment(f" {_sign(pair)} ", sign),
+            self._entry(self._comparison.right.recording, pair.right, width, is_same=pair.same),
+        ]
+
+    def _entry(
+        self, recording: RecordedRun, place: int | None, width: int, *, is_same: bool
+    ) -> Segment:
+        if place is None:
+            return Segment(" " * width, self.rich_style)
+        entry = recording.entries[place]
+        lane, sign = sign_of(entry)
+        shown = f"{lane:<{_LANE}} {sign}" if width >= _ROOMY else sign
+        text = f"{clock(entry.at_ns):>{_TIME}} {shown} {words_of(entry)}"
+        return Segment(set_cell_size(text, width), self._style(entry, is_same=is_same))
+
+    def _style(self, entry: object, *, is_same: bool) -> Style:
+        name = "fault" if is_failure(entry) else "same" if is_same else "differs"
+        return self.get_component_rich_style(f"pairs--{name}")
+
+    def on_click(self, event: events.Click) -> None:
+        """Go to the pair."""
+        number = self.scroll_offset.y + event.get_content_offset_capture(self).y
+        if 0 <= number < len(self._comparison.pairs):
+            self.post_message(GotoPair(number))
+
+
+def _sign(pair: Pair) -> str:
+    """Return the sign between two entries: `<` and `>` point to the only one."""
+    if pair.same:
+        return " "
+    if pair.left is None or pair.right is None:
+        return "<" if pair.right is None else ">"
+    return "\N{NOT EQUAL TO}"
