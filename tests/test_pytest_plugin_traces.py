@@ -74,18 +74,15 @@ def test_a_page_is_written_beside_each_trace_that_is_kept(project: pytest.Pytest
 def test_the_page_of_a_run_with_python_tools_has_the_limits_of_its_loop(
     project: pytest.Pytester,
 ) -> None:
+    write(project, calls="prompt: Hi\nmodel: [{call: {look: {}}}, {say: It rains.}]\n")
     project.makepyfile("""
-        from simloop import Reply, Scenario
-
         def look() -> str:
             return "rain"
 
         def test_it(simloop_run):
-            model = [Reply(call={"look": {}}), Reply(say="It rains.")]
-            result = simloop_run(Scenario(prompt="Hi", model=model), tools=[look])
-            assert result.text == "It snows."
+            assert simloop_run("calls.simloop.yaml", tools=[look]).text == "It snows."
     """)
-    play(project, "--simloop-trace=on", "--simloop-page").assert_outcomes(failed=1)
+    play(project, "--simloop-trace=on", "--simloop-page", "-k", "test_it")
     (page,) = (project.path / "test-results").glob("*.html")
     assert '"error_count","0 of 3, changed' in page.read_text("utf-8")
 
