@@ -13,8 +13,10 @@ Not here: the values that are drawn (fuzz). The rule to keep: every strategy shr
 plain scenario, which has no fault, no latency and the default limits.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from inspect import getattr_static
+from itertools import accumulate
 from typing import Any, ClassVar, TypeVar, cast
 
 from hypothesis import strategies as st
@@ -23,12 +25,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from simloop.check.invariants.invariant import Invariant
 from simloop.errors import InvariantViolated, RunawayRun
 from simloop.fuzz import scripts, settings
-from simloop.fuzz.choices import Choices, RecordedChoices
-from simloop.fuzz.families import new_settings
+from simloop.fuzz.choices import Choices
 from simloop.fuzz.hooks import hook_for, hook_isolation_for
 from simloop.fuzz.play import FINISHES, PlayedWorld, chosen_for, play
 from simloop.fuzz.replies import LAST, LAST_SUMMARY
-from simloop.fuzz.scripts import FEATURES, Weights
 from simloop.fuzz.settings import Abilities
 from simloop.fuzz.swarm import Arm
 from simloop.fuzz.tools import tool_for
@@ -46,6 +46,30 @@ from simloop.scenario.writing import scenario_text
 T = TypeVar("T")
 
 
+@st.composite
+def _part(draw: st.DrawFn, make: Callable[[Choices], T]) -> T:
+    """Draw a value in a span of its own, so that Hypothesis makes all of it plain at once."""
+    return make(HypothesisChoices(draw))
+
+
+@st.composite
+def _rest(
+    draw: st.DrawFn, most: int, make: Callable[[int], T], drawn: tuple[T, ...] = ()
+) -> list[T]:
+    """Draw the rest of a list, and return all of it.
+
+    Each rest contains the next one. So Hypothesis deletes any elements of a list: it puts a later
+    rest in the place of an earlier one.
+    """
+    left = most - len(drawn)
+    # The choice is also made after the last possible element: without it, a full list that loses an
+    # element would take the choice from the value that follows the list.
+    if not draw(st.integers(0, left or 1)) or not left:
+        return [*drawn]
+    value = draw(_part(lambda _: make(len(drawn))))
+    return draw(_rest(most, make, (*drawn, value)))
+
+
 class HypothesisChoices:
     """Choices that Hypothesis makes and shrinks: see `simloop.fuzz.choices.Choices`."""
 
@@ -53,17 +77,35 @@ class HypothesisChoices:
         self._draw = draw
 
     def boolean(self, p: float) -> bool:
-        """Return a boolean that shrinks to False; `p` matters only if it is 0 or 1."""
-        return p > 0 and (p >= 1 or self._draw(st.booleans()))
+        """Return a boolean of about the probability `p` that shrinks to False.
+
+        The number 1 means True for every probability, so a choice keeps its meaning when an earlier
+        one changes the probability.
+        """
+        if p <= 0 or p >= 1:
+            return p >= 1
+        if p < 0.5:  # noqa: PLR2004 - a half
+            return self._draw(st.integers(0, round(1 / p) - 1)) == 1
+        return self._draw(st.integers(0, round(1 / (1 - p)) - 1)) > 0
 
     def integer(self, low: int, high: int) -> int:
         """Return an integer from `low` to `high` that shrinks to `low`."""
         return low + self._draw(st.integers(0, high - low))
 
     def weighted(self, weights: Sequence[int]) -> int:
-        """Return an index whose weight is not 0, which shrinks to the first."""
-        possible = [index for index, weight in enumerate(weights) if weight]
-        return self._draw(st.sampled_from(possible)) if possible else 0
+        """Return an index, each as probable as its weight, which shrinks to the first."""
+        bounds = list(accumulate(weights))
+        if not bounds or not bounds[-1]:
+            return 0
+        return bisect_right(bounds, self._draw(st.integers(0, bounds[-1] - 1)))
+
+    def maybe(self, p: float, make: Callable[[Choices], T]) -> T | None:
+        """Return the value that `make` draws, or None."""
+        return self._draw(_part(lambda own: make(own) if own.boolean(p) else None))
+
+    def several(self, most: int, make: Callable[[int], T]) -> list[T]:
+        """Return up to `most` values that `make` draws."""
+        return self._draw(_rest(most, make))
 
 
 def _drawn(make: Callable[[Choices], T]) -> st.SearchStrategy[T]:
@@ -76,13 +118,7 @@ def _drawn(make: Callable[[Choices], T]) -> st.SearchStrategy[T]:
     return draw_one()
 
 
-def _all_on() -> Weights:
-    """Return weights that exclude nothing."""
-    weights = scripts.weights_of_family(RecordedChoices(()), Abilities(), Arm.UNIFORM)
-    return weights._replace(on=frozenset(FEATURES))
-
-
-_ANY = _all_on()
+_ANY = scripts.usual_weights(Abilities())
 _FAILING = _ANY._replace(ends=[0, *_ANY.ends[1:]])
 _SETTINGS = frozenset(settings.FEATURES)
 
@@ -155,9 +191,12 @@ def scenarios(loop: GivenLoop = "reference", **options: Any) -> st.SearchStrateg
     abilities = Abilities.of(choose_loop(Scenario(prompt="Do the work."), given).design)
     name = loop if isinstance(loop, str) else "reference"
 
+    weights = scripts.usual_weights(abilities)
+
     def draw(choices: Choices) -> Scenario:
-        common, weights = new_settings(choices, abilities, Arm.LIMITS, name)
-        return scripts.world_for(choices, common, weights)
+        common = settings.settings_of(choices, abilities, Arm.LIMITS, name)
+        on = scripts.features_for(choices, abilities, Arm.LIMITS)
+        return scripts.world_for(choices, common, weights._replace(on=on))
 
     return _drawn(draw)
 

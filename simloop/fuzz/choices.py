@@ -2,16 +2,20 @@
 
 Not here: the values to draw (settings.py, replies.py, scripts.py). The rule to keep: 0 is always
 the benign choice (no fault, no latency, the default), and a recorded list that is used up gives 0.
-So a shorter list, or a list with smaller numbers, draws a plainer world.
+So a shorter list, or a list with smaller numbers, draws a plainer world. A world has no count in
+front of a list and no pick from the rest of a list: a shrinker could not take one element away
+without a change of the others.
 """
 
 import _random
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from simloop.virtual.seeds import Seeds
+
+T = TypeVar("T")
 
 
 class Choices(Protocol):
@@ -32,13 +36,47 @@ class Choices(Protocol):
         """
         ...
 
+    def maybe(self, p: float, make: Callable[["Choices"], T]) -> T | None:
+        """Return the value that `make` draws, with the probability `p`, or None.
+
+        A shrinker takes the value away with all choices that `make` needs.
+        """
+        ...
+
+    def several(self, most: int, make: Callable[[int], T]) -> list[T]:
+        """Return up to `most` values; `make` draws each of them, and takes its index.
+
+        A choice whether there is one more comes before each value. All lengths are equally
+        probable.
+        """
+        ...
+
 
 def one_of(choices: Choices, values: Sequence[Any]) -> Any:
     """Return one of the values; the first is the benign choice."""
     return values[choices.integer(0, len(values) - 1)]
 
 
-class SeededChoices:
+class _InOrder:
+    """Choices that are made one after the other: nothing marks those of one value."""
+
+    __slots__ = ()
+
+    def maybe(self: Choices, p: float, make: Callable[[Choices], T]) -> T | None:
+        """Return the value that `make` draws, or None."""
+        return make(self) if self.boolean(p) else None
+
+    def several(self: Choices, most: int, make: Callable[[int], T]) -> list[T]:
+        """Return up to `most` values that `make` draws."""
+        drawn: list[T] = []
+        for number in range(most):
+            if not self.boolean((most - number) / (most - number + 1)):
+                break
+            drawn.append(make(number))
+        return drawn
+
+
+class SeededChoices(_InOrder):
     """Choices drawn from a seed, by a generator of their own."""
 
     __slots__ = ("_draw",)
@@ -62,7 +100,7 @@ class SeededChoices:
         return index if index < len(bounds) else 0
 
 
-class RecordedChoices:
+class RecordedChoices(_InOrder):
     """Choices read from a list; after the end of the list, each choice is 0, the benign one.
 
     A number above the range of its choice becomes the largest number of the range.
@@ -88,7 +126,7 @@ class RecordedChoices:
         return index if weights[index] else 0
 
 
-class Recording:
+class Recording(_InOrder):
     """Choices from another source, recorded in `drawn` for `RecordedChoices`."""
 
     __slots__ = ("_source", "drawn")

@@ -5,6 +5,8 @@ a hook can make is drawn by itself, so that one hook can make several, and then 
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import chain, islice, repeat
 from typing import Any
 
 from simloop.fuzz.choices import Choices, one_of
@@ -35,21 +37,26 @@ _POINTS: Mapping[str, Mapping[str, tuple[float, Sequence[Any]]]] = {
 }
 """The changes that a hook can make at each point, each with its probability and its values."""
 
+_CHANGES = max(map(len, _POINTS.values()))
+_UNUSED = repeat(("", (0.1, (None,))))
+"""The changes that a point lacks."""
+
 _TAKES = ("100ms", "1s", "4999ms", "5s", "6s", "7s")
 
 
 def hook_for(choices: Choices) -> ScriptedHook:
     """Draw a hook."""
     point = one_of(choices, tuple(_POINTS))
-    keys: dict[str, Any] = {
-        name: one_of(choices, values)
-        for name, (probability, values) in _POINTS[point].items()
-        if choices.boolean(probability)
-    }
-    if point.endswith("tool_call") and choices.boolean(0.3):
-        keys["tool"] = one_of(choices, TOOLS)
-    if choices.boolean(0.5):
-        keys["nth"] = choices.integer(1, 3)
+    keys: dict[str, Any] = {}
+    # Each point has as many choices, so that a shrinker can change the point alone.
+    for name, (probability, values) in islice(chain(_POINTS[point].items(), _UNUSED), _CHANGES):
+        value = choices.maybe(probability, partial(one_of, values=values))
+        if value is not None:
+            keys[name] = value
+    tool = choices.maybe(0.3, partial(one_of, values=TOOLS))
+    if tool is not None and point.endswith("tool_call"):
+        keys["tool"] = tool
+    keys["nth"] = choices.maybe(0.5, lambda own: own.integer(1, 3))
     keys |= _failure_for(choices)
     return ScriptedHook(at=point, **keys)
 

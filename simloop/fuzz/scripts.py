@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from simloop.fuzz.choices import Choices, one_of
+from simloop.fuzz.choices import Choices, RecordedChoices, one_of
 from simloop.fuzz.replies import (
     BODIES,
     CONTENT_NAMES,
@@ -30,7 +30,7 @@ from simloop.fuzz.replies import (
     summary_of,
 )
 from simloop.fuzz.settings import Abilities
-from simloop.fuzz.swarm import Arm, features_on, weights_of
+from simloop.fuzz.swarm import Arm, features_on, switch, weights_of
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Feature
 from simloop.scenario.replies import Reply
@@ -50,6 +50,8 @@ _LONGEST = 25
 """The largest number of replies before a limit: a run of a hundred steps takes as long as ten."""
 _KINDS = 10
 """The largest number of enabled variants of one axis in a family, besides the benign one."""
+_USUAL, _LENGTH = 4, 6
+"""The weight of a usual variant, and the most replies, of a world without a family."""
 _OF_HTTP = frozenset(n for n, name in enumerate(END_NAMES) if name.startswith("http"))
 _CALLS = tuple(
     CONTENT_NAMES.index(name)
@@ -95,15 +97,21 @@ class Weights(NamedTuple):
     ends_storms: bool = True
 
 
-def weights_of_family(choices: Choices, abilities: Abilities, arm: Arm) -> Weights:
-    """Return the weights of the variants in the scripts of a new family."""
-    lacks = abilities.lacks
-    left_out = {"abort"} if Feature.ABORT in lacks else set()
+def features_for(choices: Choices, abilities: Abilities, arm: Arm) -> frozenset[str]:
+    """Draw the enabled features of the scripts in a family."""
+    left_out = {"abort"} if Feature.ABORT in abilities.lacks else set()
     if not abilities.ends and abilities.has_engine:
         left_out.add("storm")
     if arm in (Arm.UNIFORM, Arm.SWARM):
         left_out |= {"steps"}
-    on = features_on(choices, [each for each in FEATURES if each not in left_out], arm)
+    possible = {each: switch for each in FEATURES if each not in left_out}
+    return frozenset(features_on(choices, possible, arm))
+
+
+def weights_of_family(choices: Choices, abilities: Abilities, arm: Arm) -> Weights:
+    """Return the weights of the variants in the scripts of a new family."""
+    lacks = abilities.lacks
+    on = features_for(choices, abilities, arm)
     contents = weights_of(choices, len(CONTENTS), arm, most=_KINDS)
     ends = weights_of(choices, len(ENDS), arm, most=_KINDS)
     if arm is not Arm.UNIFORM:
@@ -130,6 +138,21 @@ def weights_of_family(choices: Choices, abilities: Abilities, arm: Arm) -> Weigh
     )
 
 
+def usual_weights(abilities: Abilities) -> Weights:
+    """Return weights that nobody draws: all variants are enabled, and the usual ones are heavy.
+
+    A shrinker needs them: an index that is drawn by weights keeps its meaning only with them.
+    """
+    weights = weights_of_family(RecordedChoices(()), abilities, Arm.UNIFORM)
+    contents, ends = list(weights.contents), list(weights.ends)
+    for place in _CALLS:
+        contents[place] = _USUAL
+    for place in _TROUBLE:
+        ends[place] = _USUAL
+    ends[0] = sum(ends)
+    return weights._replace(contents=contents, ends=ends, on=frozenset(FEATURES), length=_LENGTH)
+
+
 def _add_usual(choices: Choices, contents: list[int], ends: list[int]) -> None:
     """Enable the usual variants in most families: valid calls, and a usual failure.
 
@@ -151,24 +174,21 @@ def _add_usual(choices: Choices, contents: list[int], ends: list[int]) -> None:
 def reply_for(choices: Choices, weights: Weights, number: int) -> Reply:
     """Draw one reply."""
     on = weights.on
+    pace = choices.weighted(weights.paces) if "pace" in on and choices.boolean(0.7) else 0
+    usage = choices.weighted(weights.usages) if "usage" in on else 0
+    steps = choices.weighted(weights.steps) if "steps" in on and choices.boolean(0.5) else 0
+    ids = choices.weighted(weights.ids) if "ids" in on else 0
+    # The end comes last, because the choices after it depend on it.
     end = choices.weighted(weights.ends)
-    failed = end in _OF_HTTP
-    body = choices.weighted(weights.bodies) if failed and choices.boolean(0.4) else 0
-    if body and choices.boolean(0.5):
-        end = one_of(choices, ENDS_WITH_BODY[body])
-    return reply_of(
-        Recipe(
-            0 if failed else choices.weighted(weights.contents),
-            end,
-            choices.weighted(weights.waits) if failed else 0,
-            body,
-            choices.weighted(weights.paces) if "pace" in on and choices.boolean(0.7) else 0,
-            choices.weighted(weights.usages) if "usage" in on else 0,
-            choices.weighted(weights.steps) if "steps" in on and choices.boolean(0.5) else 0,
-            choices.weighted(weights.ids) if "ids" in on else 0,
-            number % _NUMBERS,
-        )
-    )
+    content = wait = body = 0
+    if end in _OF_HTTP:
+        wait = choices.weighted(weights.waits)
+        body = choices.weighted(weights.bodies) if choices.boolean(0.4) else 0
+        if body and choices.boolean(0.5):
+            end = one_of(choices, ENDS_WITH_BODY[body])
+    else:
+        content = choices.weighted(weights.contents)
+    return reply_of(Recipe(content, end, wait, body, pace, usage, steps, ids, number % _NUMBERS))
 
 
 def model_for(choices: Choices, weights: Weights, limits: Limits) -> list[Reply]:
@@ -176,15 +196,16 @@ def model_for(choices: Choices, weights: Weights, limits: Limits) -> list[Reply]
 
     `limits` are those of the scenario, for a loop that has none of its own.
     """
-    length = choices.integer(0, weights.length)
-    replies = [reply_for(choices, weights, number) for number in range(length)]
-    if "long" in weights.on and choices.boolean(0.3):
-        replies.insert(0, _up_to_a_limit(choices, weights.limits or limits))
-    if "storm" in weights.on and choices.boolean(0.1 if weights.ends_storms else 0.04):
-        storm = reply_for(choices, weights, length)
+    replies = choices.several(weights.length, lambda n: reply_for(choices, weights, n))
+    if "long" in weights.on:
+        own_limits = weights.limits or limits
+        first = choices.maybe(0.3, lambda own: _up_to_a_limit(own, own_limits))
+        replies = replies if first is None else [first, *replies]
+    if replies and "storm" in weights.on and choices.boolean(0.1 if weights.ends_storms else 0.04):
+        times = "always" if weights.ends_storms else _STORM
+        replies = [*replies[:-1], replies[-1].model_copy(update={"times": times})]
         if weights.ends_storms:
-            return [*replies, storm.model_copy(update={"times": "always"})]
-        replies.append(storm.model_copy(update={"times": _STORM}))
+            return replies
     return [*replies, LAST]
 
 
@@ -207,9 +228,9 @@ def summaries_for(choices: Choices, weights: Weights) -> list[Reply]:
     """Draw the replies to requests for a summary."""
     if not weights.summaries:
         return []
-    length = choices.integer(0, 3)
-    kinds = [choices.weighted(weights.summaries) for _ in range(length)]
-    return [*(summary_of(kind, n) for n, kind in enumerate(kinds)), LAST_SUMMARY]
+    kinds = weights.summaries
+    drawn = choices.several(3, lambda n: summary_of(choices.weighted(kinds), n))
+    return [*drawn, LAST_SUMMARY]
 
 
 def _when(choices: Choices, weights: Weights) -> tuple[int, str, int]:
@@ -226,9 +247,9 @@ def trigger_for(choices: Choices, weights: Weights) -> Trigger:
 
 def abort_for(choices: Choices, weights: Weights) -> Trigger | None:
     """Draw an abort, or none."""
-    if "abort" not in weights.on or not choices.boolean(0.5):
+    if "abort" not in weights.on:
         return None
-    return trigger_for(choices, weights)
+    return choices.maybe(0.5, lambda own: trigger_for(own, weights))
 
 
 def message_for(choices: Choices, weights: Weights, number: int) -> Queued:
@@ -240,7 +261,7 @@ def queue_for(choices: Choices, weights: Weights) -> list[Queued]:
     """Draw the messages of the user."""
     if "queue" not in weights.on:
         return []
-    return [message_for(choices, weights, n) for n in range(choices.integer(0, 3))]
+    return choices.several(3, lambda n: message_for(choices, weights, n))
 
 
 _FURTHER = (["And then?"], ["And then?", "And at last?"])

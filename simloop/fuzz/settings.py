@@ -7,12 +7,13 @@ because no loop could end such a run without one.
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from simloop.fuzz.choices import Choices, one_of
 from simloop.fuzz.hooks import hook_for, hook_isolation_for
 from simloop.fuzz.replies import TOOLS
-from simloop.fuzz.swarm import Arm, features_on
+from simloop.fuzz.swarm import Arm, features_on, switch
 from simloop.fuzz.tools import tool_for
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Feature
@@ -144,9 +145,10 @@ def compaction_for(choices: Choices) -> Compaction:
 
 def context_for(choices: Choices) -> Context:
     """Draw scripted results of measuring and compacting the context."""
-    over = [choices.boolean(0.4) for _ in range(choices.integer(1, 6))]
-    shrunk = [choices.boolean(0.6) for _ in range(choices.integer(0, 4))]
-    return Context(over=[*over, False], shrunk=shrunk)
+    first = choices.boolean(0.4)
+    over = choices.several(5, lambda _: choices.boolean(0.4))
+    shrunk = choices.several(4, lambda _: choices.boolean(0.6))
+    return Context(over=[first, *over, False], shrunk=shrunk)
 
 
 def tool_execution_for(choices: Choices, on: Collection[str]) -> ToolExecution:
@@ -178,34 +180,58 @@ _HISTORIES: Sequence[Sequence[Mapping[str, Any]]] = (
 )
 
 
+def _history(choices: Choices) -> list[PastMessage]:
+    return [PastMessage(**each) for each in one_of(choices, _HISTORIES)]
+
+
+def _clock(choices: Choices) -> ClockSkew:
+    return ClockSkew(**one_of(choices, ({}, {"ahead": "10s"}, {"behind": "10s"})))
+
+
+_EXECUTION = {"tool order": "order", "tool start": "start", "tool timeout": "timeout_ms"}
+"""The fields of ToolExecution, by the feature of a family that draws them."""
+
+_DRAWS: Mapping[str, Callable[[Choices], Any]] = {
+    **{feature: partial(_drawn, feature=feature) for feature in _LIMITS},
+    **{feature: partial(tool_execution_for, on=(feature,)) for feature in _EXECUTION},
+    "retry": retry_for,
+    "compaction": compaction_for,
+    "context": context_for,
+    "hooks": lambda choices: choices.several(4, lambda _: hook_for(choices)),
+    "hook isolation": hook_isolation_for,
+    "history": _history,
+    "system prompt": lambda _: "You are a tool for tests.",
+    "clock": _clock,
+    "tools": switch,  # both features draw all tools together
+    "slow tools": switch,
+}
+"""The draws of the features, except for the options of a design, which depend on its name."""
+
+_FIELDS = {
+    "retry": "retry", "compaction": "compaction", "context": "context", "hooks": "hooks",
+    "hook isolation": "hook_isolation", "history": "history", "system prompt": "system_prompt",
+    "clock": "clock", "options": "loops",
+}  # fmt: skip
+"""The fields of a scenario that hold the value of a feature as it is drawn."""
+
+
 def settings_of(choices: Choices, abilities: Abilities, arm: Arm, loop: str) -> Scenario:
     """Return a scenario without a script: the settings of a family of worlds."""
-    on = features_on(choices, possible(abilities, arm), arm)
-    keys: dict[str, Any] = {"tools": _tools(choices, on)}
+    features = possible(abilities, arm)
+    draws = {each: _DRAWS[each] for each in features if each in _DRAWS}
+    if "options" in features and loop in _OPTIONS:
+        draws["options"] = lambda own: {loop: one_of(own, _OPTIONS[loop])}
+    on = features_on(choices, draws, arm)
+    keys: dict[str, Any] = {_FIELDS[each]: on[each] for each in on if each in _FIELDS}
+    keys["tools"] = _tools(choices, on)
     limits: dict[str, Any] = {}
     for feature in _LIMITS:
-        limits |= _drawn(choices, feature) if feature in on else {}
+        limits |= on.get(feature, {})
     keys["limits"] = Limits(**limits)
-    if "retry" in on:
-        keys["retry"] = retry_for(choices)
-    if "compaction" in on:
-        keys["compaction"] = compaction_for(choices)
-    if "context" in on:
-        keys["context"] = context_for(choices)
-    if on & {"tool order", "tool start", "tool timeout"}:
-        keys["tool_execution"] = tool_execution_for(choices, on)
-    if "hooks" in on:
-        keys["hooks"] = [hook_for(choices) for _ in range(choices.integer(0, 4))]
-    isolation = hook_isolation_for(choices) if "hook isolation" in on else None
-    keys["hook_isolation"] = _bounded(keys.get("hooks", ()), isolation)
-    if "history" in on:
-        keys["history"] = _history(choices)
-    if "system prompt" in on:
-        keys["system_prompt"] = "You are a tool for tests."
-    if "clock" in on:
-        keys["clock"] = _clock(choices)
-    if "options" in on and loop in _OPTIONS:
-        keys["loops"] = {loop: one_of(choices, _OPTIONS[loop])}
+    fields = {name: getattr(on[each], name) for each, name in _EXECUTION.items() if each in on}
+    if fields:
+        keys["tool_execution"] = ToolExecution(**fields)
+    keys["hook_isolation"] = _bounded(keys.get("hooks", ()), keys.get("hook_isolation"))
     return Scenario(
         loop=loop, prompt="Do the work.", max_transitions=transitions_of(abilities), **keys
     )
@@ -244,19 +270,21 @@ def with_one_changed(choices: Choices, abilities: Abilities, settings: Scenario)
     if feature in _LIMITS:
         name, values = one_of(choices, list(_LIMITS[feature].items()))
         update = {"limits": replace(settings.limits, **{name: one_of(choices, values)})}
-    else:
+    elif feature in _CHANGES:
         update = _CHANGES[feature](choices, settings)
+    else:
+        update = {_FIELDS[feature]: _DRAWS[feature](choices)}
     changed = settings.model_copy(update=update)
     isolation = _bounded(changed.hooks, changed.hook_isolation)
     changed = changed.model_copy(update={"hook_isolation": isolation})
     return settings if waits_for_ever(changed, abilities) else changed
 
 
-def _again(choices: Choices, settings: Scenario, feature: str, field: str) -> dict[str, Any]:
+def _again(choices: Choices, settings: Scenario, feature: str) -> dict[str, Any]:
     """Draw one setting of tool execution again."""
-    drawn = tool_execution_for(choices, (feature,))
-    policy = settings.tool_execution or ToolExecution()
-    return {"tool_execution": replace(policy, **{field: getattr(drawn, field)})}
+    field, policy = _EXECUTION[feature], settings.tool_execution or ToolExecution()
+    value = getattr(_DRAWS[feature](choices), field)
+    return {"tool_execution": replace(policy, **{field: value})}
 
 
 def _changed_tool(choices: Choices, settings: Scenario) -> dict[str, Any]:
@@ -274,31 +302,15 @@ def _changed_hooks(choices: Choices, settings: Scenario) -> dict[str, Any]:
     return {"hooks": hooks}
 
 
-def _history(choices: Choices) -> list[PastMessage]:
-    return [PastMessage(**each) for each in one_of(choices, _HISTORIES)]
-
-
-def _clock(choices: Choices) -> ClockSkew:
-    return ClockSkew(**one_of(choices, ({}, {"ahead": "10s"}, {"behind": "10s"})))
-
-
 _CHANGES: Mapping[str, Callable[[Choices, Scenario], dict[str, Any]]] = {
-    "retry": lambda choices, _: {"retry": retry_for(choices)},
-    "compaction": lambda choices, _: {"compaction": compaction_for(choices)},
-    "context": lambda choices, _: {"context": context_for(choices)},
-    "tool order": lambda choices, settings: _again(choices, settings, "tool order", "order"),
-    "tool start": lambda choices, settings: _again(choices, settings, "tool start", "start"),
-    "tool timeout": lambda choices, own: _again(choices, own, "tool timeout", "timeout_ms"),
-    "hook isolation": lambda choices, _: {"hook_isolation": hook_isolation_for(choices)},
-    "clock": lambda choices, _: {"clock": _clock(choices)},
+    **{feature: partial(_again, feature=feature) for feature in _EXECUTION},
     "hooks": _changed_hooks,
     "tools": _changed_tool,
     "slow tools": _changed_tool,
-    "history": lambda choices, _: {"history": _history(choices)},
     "options": lambda *_: {},  # the machine of a world is made for its family
     "system prompt": lambda *_: {"system_prompt": "Another tool for tests."},
 }
-"""The function that draws each setting, by its feature; limits are drawn from their values."""
+"""The changes that are more than a new value of one field, by their feature."""
 
 
 def waits_for_ever(scenario: Scenario, abilities: Abilities) -> bool:

@@ -8,11 +8,13 @@ Not here: the variants (replies.py, settings.py). The rule to keep: the first va
 the benign one, and is always enabled.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
 from enum import StrEnum
+from typing import TypeVar
 
 from simloop.fuzz.choices import Choices
 
+T = TypeVar("T")
 _HEAVIEST = 100
 
 
@@ -28,7 +30,8 @@ class Arm(StrEnum):
 def weights_of(choices: Choices, variants: int, arm: Arm, *, most: int | None = None) -> list[int]:
     """Return the weight of each variant in a family; 0 disables a variant.
 
-    At most `most` variants are enabled besides the first one.
+    At most `most` variants are enabled besides the first one. Only a search draws weights: its
+    choices are a count and picks, which are few, but a shrinker could not change one alone.
     """
     if arm is Arm.UNIFORM:
         return [1] * variants
@@ -42,10 +45,24 @@ def weights_of(choices: Choices, variants: int, arm: Arm, *, most: int | None = 
     return weights
 
 
-def features_on(choices: Choices, features: Sequence[str], arm: Arm) -> frozenset[str]:
-    """Return the enabled features of a family: all, or a subset of any size."""
-    if arm is Arm.UNIFORM:
-        return frozenset(features)
-    left = list(features)
-    size = choices.integer(0, len(left))
-    return frozenset(left.pop(choices.integer(0, len(left) - 1)) for _ in range(size))
+def features_on(
+    choices: Choices, features: Mapping[str, Callable[[Choices], T]], arm: Arm
+) -> dict[str, T]:
+    """Return the enabled features of a family: all, or a subset of any size.
+
+    Each of them has the value that its function draws, which is not None.
+    """
+    on: dict[str, T] = {}
+    for number, (feature, draw) in enumerate(features.items()):
+        # With these probabilities, as in the urn of Polya, all sizes of the subset are equally
+        # probable, and no choice of the size comes first.
+        p = 1.0 if arm is Arm.UNIFORM else (len(on) + 1) / (number + 2)
+        value = choices.maybe(p, draw)
+        if value is not None:
+            on[feature] = value
+    return on
+
+
+def switch(_: Choices) -> bool:
+    """Return the value of a feature that has none of its own."""
+    return True

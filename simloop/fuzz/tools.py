@@ -51,6 +51,9 @@ def tool_for(choices: Choices, name: str, on: Collection[str]) -> ScriptedTool:
     if "slow tools" in on:
         keys["takes"] = one_of(choices, _TAKES)
         keys.setdefault("timeout", one_of(choices, _TIMEOUTS))
-    if keys.keys() & {"hangs", "takes"} and choices.boolean(0.25):
-        keys["outlives_cancel"] = one_of(choices, _OUTLIVES)
+    if on:
+        # Also drawn for a tool that has no use for it: a shrinker can change the ending alone.
+        outlives = choices.maybe(0.25, lambda own: one_of(own, _OUTLIVES))
+        if outlives is not None and keys.keys() & {"hangs", "takes"}:
+            keys["outlives_cancel"] = outlives
     return ScriptedTool(**keys)

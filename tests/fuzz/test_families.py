@@ -1,6 +1,7 @@
 from simloop import Reply, Scenario
 from simloop.fuzz.choices import SeededChoices
 from simloop.fuzz.families import new_settings
+from simloop.fuzz.replies import LAST
 from simloop.fuzz.search import Search
 from simloop.fuzz.settings import Abilities
 from simloop.fuzz.swarm import Arm
@@ -9,7 +10,7 @@ from simloop.fuzz.swarm import Arm
 def test_a_changed_world_stays_so_short_that_a_loop_without_a_bound_comes_to_its_end() -> None:
     choices, abilities = SeededChoices(1), Abilities(ends=False)
     _, weights = new_settings(choices, abilities, Arm.STEERED, "pi")
-    world = Scenario(prompt="Go.", model=[Reply(call={"look": {}}, times=50)])
+    world = Scenario(prompt="Go.", model=[Reply(call={"look": {}}, times=50), LAST])
     family = Search("pi")._family(world, weights)
     for _ in range(200):
         world = family.changed(choices, world, world)

@@ -118,8 +118,8 @@ prompt: Go.
 max_transitions: 40
 tools: {look: {}}
 model:
-  - {call: {look: {}}, times: 15}
-  - {call: {look: {}}, times: 15}
+  - {call: {look: {}}, times: 8}
+  - {call: {look: {}}, times: 8}
   - {say: All is done., times: always}
 """)
     found = shrunk(scenario, unjudged)

@@ -1,5 +1,19 @@
-from simloop.fuzz.choices import RecordedChoices, SeededChoices
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+
+from simloop.fuzz.choices import Choices, RecordedChoices, SeededChoices
 from simloop.fuzz.swarm import Arm, features_on, weights_of
+
+
+def _value(_: Choices, value: int) -> int:
+    return value
+
+
+NUMBERED: dict[str, Callable[[Choices], int]] = {
+    name: partial(_value, value=number) for number, name in enumerate("abcde")
+}
+"""Five features, each with its number as its value."""
 
 
 def test_a_swarm_switches_variants_off_and_weighs_the_others_very_differently() -> None:
@@ -19,9 +33,26 @@ def test_a_swarm_keeps_to_the_most_variants_that_may_be_on() -> None:
 
 def test_in_the_uniform_arm_everything_is_on_and_equally_probable() -> None:
     assert weights_of(SeededChoices(1), 4, Arm.UNIFORM) == [1, 1, 1, 1]
-    assert features_on(SeededChoices(1), ["a", "b"], Arm.UNIFORM) == {"a", "b"}
+    assert features_on(SeededChoices(1), NUMBERED, Arm.UNIFORM) == dict(
+        zip("abcde", range(5), strict=True)
+    )
 
 
 def test_the_benign_family_has_nothing_but_the_first_variant() -> None:
     assert weights_of(RecordedChoices([]), 3, Arm.SWARM) == [1, 0, 0]
-    assert features_on(RecordedChoices([]), ["a", "b"], Arm.LIMITS) == frozenset()
+    assert features_on(RecordedChoices([]), NUMBERED, Arm.LIMITS) == {}
+
+
+def test_all_sizes_of_a_subset_are_equally_probable_and_so_are_the_features() -> None:
+    choices = SeededChoices(1)
+    drawn = [features_on(choices, NUMBERED, Arm.SWARM) for _ in range(6_000)]
+    sizes = Counter(len(on) for on in drawn)
+    assert all(900 < sizes[size] < 1_100 for size in range(6))
+    each = Counter(feature for on in drawn for feature in on)
+    assert all(2_850 < each[feature] < 3_150 for feature in NUMBERED)
+
+
+def test_the_value_of_a_feature_comes_directly_after_the_choice_that_it_is_on() -> None:
+    draws = dict.fromkeys("abc", lambda choices: choices.integer(0, 9))
+    assert features_on(RecordedChoices([1, 5, 0, 1, 7]), draws, Arm.SWARM) == {"a": 5, "c": 7}
+    assert features_on(RecordedChoices([0, 0, 1, 7]), draws, Arm.SWARM) == {"c": 7}
