@@ -70,9 +70,9 @@ KEYS: tuple[PageKey, ...] = (
     PageKey(("G", "End"), "last entry", ("end",)),
     *_jumps(),
     PageKey(("/",), "search in the timeline and in all panes", ("search",)),
-    PageKey(("n",), "next match", ("found",)),
-    PageKey(("N",), "previous match", ("found_before",)),
-    PageKey((":",), "go to an entry or a time, such as 12 or 5.2s", ("go",)),
+    PageKey(("n",), "next match", ("next_match",)),
+    PageKey(("N",), "previous match", ("previous_match",)),
+    PageKey((":",), "go to an entry or a time, such as 12 or 5.2s", ("goto",)),
     *_views(),
     PageKey(("?",), "show all keys", ("help",)),
 )

@@ -304,7 +304,7 @@ function goToMatch(number, missing) {
 
 function ask(what) {
   asking = what;
-  by("question").textContent = what === "go" ? "Go to entry or time:" : "Search:";
+  by("question").textContent = what === "goto" ? "Go to entry or time:" : "Search:";
   by("ask").hidden = false;
   by("answer").value = what === "search" ? found : "";
   by("answer").focus();
@@ -316,7 +316,7 @@ function answered() {
   by("ask").hidden = true;
   timeline.focus();
   if (!answer) return;
-  if (asking === "go") return go(placeOf(answer), `there is no entry or time "${answer}"; the last entry is ${last}`);
+  if (asking === "goto") return go(placeOf(answer), `there is no entry or time "${answer}"; the last entry is ${last}`);
   found = answer;
   matches = search(answer);
   goToMatch(Math.min(rank(matches, cursor - 1), matches.length - 1));
@@ -333,9 +333,9 @@ const ACTIONS = {
   next: (name) => go(landmarks[name][rank(landmarks[name], cursor)], `there is no later ${name}`),
   previous: (name) => go(landmarks[name][rank(landmarks[name], cursor - 1) - 1], `there is no earlier ${name}`),
   search: () => ask("search"),
-  found: () => goToMatch(rank(matches || [], cursor), "there is no later match"),
-  found_before: () => goToMatch(rank(matches || [], cursor - 1) - 1, "there is no earlier match"),
-  go: () => ask("go"),
+  next_match: () => goToMatch(rank(matches || [], cursor), "there is no later match"),
+  previous_match: () => goToMatch(rank(matches || [], cursor - 1) - 1, "there is no earlier match"),
+  goto: () => ask("goto"),
   view: (name) => by(`pane-${name}`).querySelector(".rows").focus(),
   help: () => by("help").showModal(),
 };
