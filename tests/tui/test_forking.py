@@ -13,8 +13,16 @@ from simloop.scenario.catalog import find
 from simloop.scenario.loader import load_scenario, parse_scenario
 from simloop.scenario.writing import scenario_text
 from simloop.trace import entries
-from simloop_tui.changes import Change, changes_at
-from simloop_tui.forking import Fork, comment_of, edit_of_reply, fork, reply_text
+from simloop_tui.changes import Change, changes_at, without_fault
+from simloop_tui.forking import (
+    Fork,
+    comment_of,
+    compared,
+    edit_of_reply,
+    fork,
+    reply_text,
+    summary_of,
+)
 
 TWO_STEPS = """
 title: It looks, then answers
@@ -130,8 +138,14 @@ def test_an_unchanged_reply_changes_nothing() -> None:
 
 def test_a_reply_that_is_none_is_refused_with_its_place() -> None:
     position = at(recorded(TWO_STEPS), entries.ToolResult)
-    with pytest.raises(ScenarioError, match="sey"):
-        edit_of_reply(position, "  - sey: typo\n")
+    with pytest.raises(ScenarioError, match=r"reply:2:5: .*sey"):
+        edit_of_reply(position, "  - say: fine\n  - sey: typo\n")
+
+
+def test_a_text_with_more_than_replies_is_refused() -> None:
+    position = at(recorded(TWO_STEPS), entries.ToolResult)
+    with pytest.raises(ScenarioError, match="seed: this is no reply"):
+        edit_of_reply(position, "  - say: fine\nseed: 7\n")
 
 
 def test_a_reply_that_a_rule_chose_can_be_changed_too() -> None:
@@ -182,3 +196,31 @@ def test_a_run_that_needs_python_code_cannot_be_forked() -> None:
     stranger = RecordedRun(trace=recording.trace, unknown="this run was of the loop `x:y`")
     with pytest.raises(ScenarioError, match="cannot be repeated: this run was of the loop `x:y`"):
         changes_at(Position(stranger, 0))
+
+
+def test_a_fork_says_that_it_had_no_effect_or_differs_too_early_or_did_not_end() -> None:
+    position = at(recorded(TWO_STEPS), entries.ToolResult)
+    edit = edit_of_reply(position, reply_text(position))
+    assert summary_of(fork(position, edit)) == "the change has no effect"
+    made = forked(position, "rate limit (429)")
+    assert summary_of(made) == ""
+    early = made._replace(differs=2)
+    assert summary_of(early) == "the fork already differs at entry 2, before the cursor"
+    endless = fork(position, edit_of_reply(position, "  - call: {look: {path: b}}\n"))
+    assert summary_of(endless).startswith("the fork did not end: ")
+
+
+def test_both_branches_are_compared_at_their_first_difference() -> None:
+    position = at(recorded(TWO_STEPS), entries.ToolResult)
+    both = compared(position, named(position, "rate limit (429)"), "a.simloop.yaml")
+    assert both.left.name == "a.simloop.yaml"
+    assert both.right.comment.startswith("A fork of a.simloop.yaml at entry")
+    assert both.place == both.differences[0] > position.place
+
+
+def test_the_fault_at_the_cursor_is_the_one_that_is_switched_off() -> None:
+    recording = recorded(FAILING)
+    found = without_fault(at(recording, entries.Error))
+    assert found is not None
+    assert found.name == "reply 1 does not fail"
+    assert without_fault(at(recording, entries.Request)) is None

@@ -76,7 +76,9 @@ def test_a_view_shows_the_facts_of_both_runs_with_the_differences_marked() -> No
         await driven.settled()
         await driven.press("2")
         lines = driven.lines()
-        assert any("left: state" in line and "> right: state" in line for line in lines)
+        assert any(
+            "left, state: quickstart" in line and "> right, state: quick" in line for line in lines
+        )
         assert any("\N{NOT EQUAL TO} state: measuring" in line for line in lines)
         assert any("\N{NOT EQUAL TO} state: calling-model" in line for line in lines)
 

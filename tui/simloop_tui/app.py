@@ -11,6 +11,8 @@ from textual.app import App
 from textual.screen import Screen
 
 from simloop.errors import SimloopError
+from simloop_tui.screens.keyed import Opened
+from simloop_tui.screens.loading import screen_of
 from simloop_tui.screens.palette import Actions
 
 _STYLES = Path(__file__).parent / "styles"
@@ -30,3 +32,7 @@ class StepApp(App[SimloopError]):
     def on_mount(self) -> None:
         """Open the first screen."""
         self.push_screen(self._first)
+
+    def on_opened(self, message: Opened) -> None:
+        """Show runs that a screen has made."""
+        self.push_screen(screen_of(message.runs))

@@ -57,6 +57,15 @@ def changes_at(position: Position) -> tuple[Change, ...]:
     return tuple(found)
 
 
+def without_fault(position: Position) -> Change | None:
+    """Return the change that switches off the fault at a position, or None if there is none.
+
+    Raises ScenarioError as `changes_at` does.
+    """
+    check_repeatable(position.recording)
+    return next(_without_faults(position), None)
+
+
 _FAULTS: tuple[tuple[str, Tree], ...] = (
     ("a rate limit (429)", {"http": {"status": 429}}),
     ("a rate limit with Retry-After", {"http": {"status": 429, "retry_after": "30s"}}),

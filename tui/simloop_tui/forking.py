@@ -9,11 +9,13 @@ from typing import NamedTuple
 
 from simloop.cursor.position import Position
 from simloop.cursor.recorded_run import RecordedRun
+from simloop.errors import ScenarioError
 from simloop.scenario.loader import parse_scenario
 from simloop.scenario.writing import content, scenario_text
 from simloop.trace.diff import first_difference
 from simloop.trace.timeline import clock
 from simloop_tui.changes import Change
+from simloop_tui.comparing import Comparison
 from simloop_tui.opening import run_to_its_end
 from simloop_tui.scripts import (
     Tree,
@@ -23,6 +25,7 @@ from simloop_tui.scripts import (
     scenario_of,
     unrolled,
 )
+from simloop_tui.session import Session
 
 
 class Fork(NamedTuple):
@@ -56,9 +59,9 @@ def reply_text(position: Position) -> str:
 def edit_of_reply(position: Position, text: str) -> Change:
     """Return the change that puts a reply, given as YAML, in the place of the next one.
 
-    Raises ScenarioError if the text is no list of replies.
+    Raises ScenarioError, with the line in the text, if it is no list of replies.
     """
-    replies = content(parse_scenario(f"prompt: '-'\nmodel:\n{text}", "reply")).get("model", [])
+    replies = _replies(text)
     number = next_reply(position)
 
     def apply(tree: Tree) -> Tree:
@@ -66,6 +69,24 @@ def edit_of_reply(position: Position, text: str) -> Change:
         return {**tree, "model": [*script[:number], *replies, *script[number + 1 :]]}
 
     return Change(f"reply {number + 1} is edited", apply)
+
+
+def _replies(text: str) -> list[Tree]:
+    try:
+        tree = content(parse_scenario(_ABOVE + text, "reply"))
+    except ScenarioError as error:
+        for each in (error, *error.others):
+            each.line = each.line and max(each.line - _ABOVE.count("\n"), 1)
+        raise
+    others = tree.keys() - {"prompt", "model"}
+    if others:
+        hint = "write replies alone, each as an indented item of a list"
+        raise ScenarioError("this is no reply", path="reply", key=min(others), hint=hint)
+    return list(tree.get("model", []))
+
+
+_ABOVE = "prompt: '-'\nmodel:\n"
+"""The lines that make a list of replies a scenario."""
 
 
 def fork(position: Position, change: Change) -> Fork:
@@ -76,6 +97,29 @@ def fork(position: Position, change: Change) -> Fork:
     scenario = scenario_of({**tree, "title": _title(recording, position, change)})
     run, error = run_to_its_end(scenario, recording.options)
     return Fork(change.name, position.place, run, _first(recording, run), error)
+
+
+def summary_of(made: Fork) -> str:
+    """Return in words what is to know about a fork; empty if it went as expected."""
+    found = []
+    if made.differs is None:
+        found.append("the change has no effect")
+    elif not made.is_clean:
+        found.append(f"the fork already differs at entry {made.differs}, before the cursor")
+    if made.error:
+        found.append(f"the fork did not end: {made.error}")
+    return "; ".join(found)
+
+
+def compared(position: Position, change: Change, source: str) -> Comparison:
+    """Run the changed scenario, and return the comparison of both branches.
+
+    `source` is the name of the run that is forked. Raises ScenarioError as `fork` does.
+    """
+    made = fork(position, change)
+    name = f"a fork of {source} at entry {made.place}"
+    branch = Session(made.run, name, comment_of(made, source))
+    return Comparison(Session(position.recording, source), branch, summary_of(made))
 
 
 def comment_of(made: Fork, source: str) -> str:

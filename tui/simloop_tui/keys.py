@@ -68,6 +68,7 @@ VIEW_KEYS: Mapping[FactView, str] = {
 """The key of each view, in the order in which they are offered."""
 
 _MOVE, _JUMP, _FIND, _PLAY, _SHOW, _OTHER = "Move", "Jump", "Find", "Play", "Show", "Other"
+_CHANGE = "Change"
 _JUMPS: Mapping[Landmark, tuple[str, str]] = {
     Landmark.TRANSITION: ("full_stop", "comma"),
     Landmark.STEP: ("s", "S"),
@@ -116,6 +117,12 @@ _EVERYWHERE = (
 )
 """The actions of each screen."""
 
+_OF_A_RUN = (
+    _of_screen("F", "fork here: change the run at the cursor, and run on", _CHANGE, "fork", "fork"),
+    _of_screen("X", "switch the fault at the cursor off, and run again", _CHANGE, "switch_off"),
+)
+"""The actions of each screen that has a run: of the one run, or of the chosen one of two."""
+
 ACTIONS: tuple[Action, ...] = (
     Action(("j", "down", "right"), "next entry", _MOVE, ("forward",), brief="next"),
     Action(("k", "up", "left"), "previous entry", _MOVE, ("back",), brief="back"),
@@ -139,6 +146,7 @@ ACTIONS: tuple[Action, ...] = (
     Action(("plus", "equals_sign"), "faster", _PLAY, ("faster",)),
     Action(("minus",), "slower", _PLAY, ("slower",)),
     Action(("i",), "play and draw in virtual time, or evenly", _PLAY, ("change_pace",)),
+    *_OF_A_RUN,
     *_views(),
     Action(("z",), "open or close the folds of the context", _SHOW, ("fold",)),
     *_EVERYWHERE,
@@ -155,6 +163,7 @@ COMPARE: tuple[Action, ...] = (
     Action(("N",), "previous difference", _JUMP, ("previous_difference",)),
     Action(("tab",), "choose the other run", _SHOW, ("other_side",), brief="other run"),
     _of_screen("enter", "step through the chosen run", _SHOW, "open", "step through it"),
+    *_OF_A_RUN,
     *_views(),
     *_EVERYWHERE,
 )

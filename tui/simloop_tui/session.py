@@ -27,13 +27,16 @@ _MOST_MESSAGES = 100  # a key press must not take longer in a long conversation
 class Session:
     """The cursor on a recorded run. `said` is the answer to the newest action, often empty.
 
+    `name` names the run: the file or the scenario that was opened. `comment` says how it was made,
+    for the scenario file of a fork.
     `marks` are the entries that the user marked, in order, `hidden` the kinds of entries that the
     timeline leaves out, `opened` the places of the compactions whose fold is open.
     """
 
-    def __init__(self, recording: RecordedRun, name: str = "") -> None:
+    def __init__(self, recording: RecordedRun, name: str = "", comment: str = "") -> None:
         self.recording = recording
         self.name = name
+        self.comment = comment
         self.rows = TimelineRows(recording)
         self.player = Player(recording)
         self.said = ""

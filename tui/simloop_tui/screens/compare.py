@@ -8,18 +8,23 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
+from textual.markup import escape as escape_markup
 from textual.message import Message
 
 from simloop.cursor.views import FactView
+from simloop.escape import escape
 from simloop_tui.comparing import Comparison
 from simloop_tui.keys import COMPARE
-from simloop_tui.screens.keyed import KeyedScreen, bindings
+from simloop_tui.screens.keyed import bindings
 from simloop_tui.screens.replay import ReplayScreen
+from simloop_tui.screens.run import RunScreen
 from simloop_tui.session import Session
 from simloop_tui.widgets.bars import Footer, Heading, ViewBar
 from simloop_tui.widgets.facts import FactsPane
 from simloop_tui.widgets.goto import Goto, ToggleFold
 from simloop_tui.widgets.pairs import GotoPair, Pairs
+
+_WIDEST = 100
 
 
 class Side(Vertical):
@@ -48,7 +53,7 @@ class Side(Vertical):
         self.post_message(Side.Clicked(message.place, is_left=self._is_left))
 
 
-class CompareScreen(KeyedScreen):
+class CompareScreen(RunScreen):
     """Two runs, with the cursor on one pair of their entries."""
 
     actions = COMPARE
@@ -84,6 +89,11 @@ class CompareScreen(KeyedScreen):
         self.comparison.said = said
         self.follow()
 
+    @property
+    def run_here(self) -> Session:
+        """Return the session of the chosen side."""
+        return self.comparison.side
+
     def say(self, words: str) -> None:
         """Show the answer to an action in the footer."""
         self.comparison.said = words
@@ -95,7 +105,9 @@ class CompareScreen(KeyedScreen):
         for side, rows in zip(self.query(Side), both, strict=True):
             pane = side.query_one(FactsPane)
             is_chosen = side.session is self.comparison.side
-            pane.border_title = f"{'> ' if is_chosen else ''}{side.id}: {self._chosen}"
+            chosen = "> " if is_chosen else ""
+            name = escape_markup(escape(side.session.name, _WIDEST))
+            pane.border_title = f"{chosen}{side.id}, {self._chosen}: {name}"
             pane.set_class(is_chosen, "-chosen")
             pane.show(rows)
         self.query_one(ViewBar).show(self._chosen)

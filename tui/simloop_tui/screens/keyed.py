@@ -8,10 +8,13 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from textual.binding import Binding
+from textual.message import Message
 from textual.screen import Screen
 
+from simloop_tui.comparing import Comparison
 from simloop_tui.keys import Action
 from simloop_tui.screens.help import HelpScreen
+from simloop_tui.session import Session
 
 _FIRST = 2  # the application has an empty screen below the first one
 
@@ -23,6 +26,14 @@ def bindings(actions: Iterable[Action]) -> list[Any]:
         for action in actions
         for key in action.keys
     ]
+
+
+class Opened(Message):
+    """One run, or two, are to be shown on a screen of their own."""
+
+    def __init__(self, runs: Session | Comparison) -> None:
+        super().__init__()
+        self.runs = runs
 
 
 class KeyedScreen(Screen[None]):

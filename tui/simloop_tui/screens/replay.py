@@ -15,7 +15,8 @@ from simloop.cursor.views import FactView
 from simloop_tui.keys import ACTIONS
 from simloop_tui.screens.ask import AskScreen
 from simloop_tui.screens.filters import FilterScreen
-from simloop_tui.screens.keyed import KeyedScreen, bindings
+from simloop_tui.screens.keyed import bindings
+from simloop_tui.screens.run import RunScreen
 from simloop_tui.session import Session
 from simloop_tui.widgets.bars import Footer, Heading, ViewBar
 from simloop_tui.widgets.facts import FactsPane
@@ -30,7 +31,7 @@ _FIXED = (
 _TICK_S = 0.1
 
 
-class ReplayScreen(KeyedScreen):
+class ReplayScreen(RunScreen):
     """One run, with the cursor on one of its entries."""
 
     actions = ACTIONS
@@ -91,6 +92,11 @@ class ReplayScreen(KeyedScreen):
         self.query_one(Footer).refresh()
         self.query_one(Scrubber).refresh()
         self.query_one(Timeline).follow()
+
+    @property
+    def run_here(self) -> Session:
+        """Return the session."""
+        return self.session
 
     def say(self, words: str) -> None:
         """Show the answer to an action in the footer."""

@@ -1,0 +1,79 @@
+"""A screen that has a run, with the actions that change the run at the cursor.
+
+Not here: the changes (changes.py, forking.py). The rule to keep: a changed run is made in a thread,
+because it has an event loop of its own, and because keys must work meanwhile.
+"""
+
+from functools import partial
+
+from textual import work
+from textual.worker import get_current_worker
+
+from simloop.cursor.position import Position
+from simloop.errors import ScenarioError, SimloopError
+from simloop_tui.changes import Change, changes_at, without_fault
+from simloop_tui.comparing import Comparison
+from simloop_tui.forking import compared, edit_of_reply, reply_text
+from simloop_tui.screens.edit import EditScreen
+from simloop_tui.screens.fork import EDIT, ForkScreen
+from simloop_tui.screens.keyed import KeyedScreen, Opened
+from simloop_tui.session import Session
+
+
+class RunScreen(KeyedScreen):
+    """A screen with one run, or with two of which one is chosen."""
+
+    @property
+    def run_here(self) -> Session:
+        """Return the session of the run that the actions are for."""
+        raise NotImplementedError
+
+    def action_fork(self) -> None:
+        """Ask for a change at the cursor, then run on with it."""
+        position = self.run_here.position
+        try:
+            changes = changes_at(position)
+        except ScenarioError as error:
+            self.say(str(error))
+        else:
+            self.app.push_screen(ForkScreen(changes), partial(self._changed, position))
+
+    def _changed(self, position: Position, change: Change | None) -> None:
+        if change is EDIT:
+            parse = partial(edit_of_reply, position)
+            fork = partial(self._changed, position)
+            self.app.push_screen(EditScreen(reply_text(position), parse), fork)
+        elif change is not None:
+            self._fork(position, change)
+
+    def action_switch_off(self) -> None:
+        """Switch off the fault at the cursor, and run again."""
+        position = self.run_here.position
+        try:
+            change = without_fault(position)
+        except ScenarioError as error:
+            self.say(str(error))
+        else:
+            if change is None:
+                self.say("there is no fault at this entry; e goes to the next one")
+            else:
+                self._fork(position, change)
+
+    def _fork(self, position: Position, change: Change) -> None:
+        self.say(f"runs on: {change.name} ...")
+        self._run_on(position, change, self.run_here.name)
+
+    @work(thread=True, exclusive=True, group="fork")
+    def _run_on(self, position: Position, change: Change, source: str) -> None:
+        worker = get_current_worker()
+        try:
+            branches = compared(position, change, source)
+        except SimloopError as error:
+            self.app.call_from_thread(self.say, str(error))
+        else:
+            if not worker.is_cancelled:
+                self.app.call_from_thread(self._ran, branches)
+
+    def _ran(self, branches: Comparison) -> None:
+        self.say("")
+        self.post_message(Opened(branches))
