@@ -69,10 +69,10 @@ KEYS: tuple[PageKey, ...] = (
     PageKey(("g", "Home"), "first entry", ("start",)),
     PageKey(("G", "End"), "last entry", ("end",)),
     *_jumps(),
+    PageKey((":",), "go to an entry or a time, such as 12 or 5.2s", ("goto",)),
     PageKey(("/",), "search in the timeline and in all panes", ("search",)),
     PageKey(("n",), "next match", ("next_match",)),
     PageKey(("N",), "previous match", ("previous_match",)),
-    PageKey((":",), "go to an entry or a time, such as 12 or 5.2s", ("goto",)),
     *_views(),
     PageKey(("?",), "show all keys", ("help",)),
 )

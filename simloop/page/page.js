@@ -76,17 +76,17 @@ class View {
 }
 
 const views = Object.entries(data.views).map(([name, changes]) => new View(name, changes));
-const opened = new Set(), shownVersions = new Map();
+const opened = new Set(), shownVersions = new Map(), scrolled = new Map();
 
 function showView(view) {
-  const version = view.versionAt(cursor);
-  const pane = by(`pane-${view.name}`);
+  const version = view.versionAt(cursor), pane = by(`pane-${view.name}`);
   const changed = cursor > 0 && view.name !== "entry" && view.changesAt(cursor);
   pane.querySelector(".changed").textContent = changed ? "changes here" : "";
   pane.classList.toggle("changes", changed);
   if (shownVersions.get(view) === version) return;
   shownVersions.set(view, version);
   pane.querySelector(".rows").replaceChildren(...elements(view.at(cursor), view.name));
+  scrolled.set(pane.querySelector(".rows"), ["request", "reply", "context"].includes(view.name) ? 1e9 : 0);
 }
 
 // The elements of rows. What a compaction removed, the end of a long text and the middle of a long
@@ -256,7 +256,9 @@ function go(place, missing) {
 }
 
 function show(follow) {
+  scrolled.clear();
   views.forEach(showView);
+  scrolled.forEach((top, body) => { body.scrollTop = top; });  // at last: it lays out the page
   showTimeline(follow);
   by("where").textContent = `entry ${cursor} of ${last} at ${words[time[cursor]]}`;
   by("title-facts").textContent = `the facts after entry ${cursor}`;
@@ -341,10 +343,11 @@ const ACTIONS = {
 };
 const actionOf = new Map(keys.flatMap((each) => each.keys.map((key) => [key, each.does])));
 
-function press(key) {
+function press(key, event) {
   const [name, ...given] = actionOf.get(key) || [];
-  if (name) ACTIONS[name](...given);
-  return Boolean(name);
+  if (!name) return;
+  event.preventDefault();
+  ACTIONS[name](...given);
 }
 
 document.addEventListener("keydown", (event) => {
@@ -355,12 +358,9 @@ document.addEventListener("keydown", (event) => {
   }
   // A pane that has the focus scrolls with the keys that are no characters.
   if (event.key.length > 1 && event.target.closest(".rows")) return;
-  if (press(event.key)) event.preventDefault();
+  press(event.key, event);
 });
-document.addEventListener("click", (event) => {
-  const button = event.target.closest("[data-key]");
-  if (button) press(button.dataset.key);
-});
+document.addEventListener("click", (event) => press(event.target.closest("[data-key]")?.dataset.key, event));
 by("ask").addEventListener("submit", (event) => { event.preventDefault(); answered(); });
 
 for (const { keys: names, words: meaning, does } of keys) {

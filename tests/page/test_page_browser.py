@@ -94,6 +94,31 @@ def test_the_panes_show_the_rows_of_the_views_at_each_entry(
             assert shown(chromium, name) == expected, (at, name)
 
 
+def test_a_long_request_is_shown_at_its_end_below_its_heading(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    replies = [Reply(say=f"Step {n}.", call={"look": {}}) for n in range(20)]
+    simulation = Simulation(
+        Scenario(
+            prompt="Go.",
+            model=[*replies, Reply(say="Done.")],
+            tools={"look": {"returns": "rain"}},
+        )
+    )
+    simulation.run()
+    made = RecordedRun.of_run(simulation.prepared, simulation.trace, {})
+    chromium.open(written(tmp_path, made))
+    chromium.press("G")
+    box = "document.querySelector('#pane-request .rows').getBoundingClientRect()"
+    places = [
+        f"[...document.querySelectorAll('#pane-request .row')].at({number}).getBoundingClientRect()"
+        for number in (0, -1)
+    ]
+    for place_of_row in places:
+        assert chromium.ask(f"{place_of_row}.top >= {box}.top - 4")
+        assert chromium.ask(f"{place_of_row}.bottom <= {box}.bottom")
+
+
 def test_a_link_to_an_entry_or_a_time_opens_there(
     chromium: Browser, file: Path, recording: RecordedRun
 ) -> None:
