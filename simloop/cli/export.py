@@ -13,7 +13,7 @@ import click
 from simloop.cli.completion import scenarios_and_files
 from simloop.cli.options import run_settings
 from simloop.cli.terminal import json_text, note, out_exactly, plain
-from simloop.cursor.opening import is_trace, opened
+from simloop.cursor.opening import is_trace, opened_run
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.page.page import page
 from simloop.runs.options import RunOptions
@@ -76,7 +76,7 @@ def command(
         "seed": seed, "loop": loop, "judge_as": judge_as, "loop_options": loop_options,
         "expect_on": expect_on,
     }  # fmt: skip
-    recording = opened(source, **given)
+    recording = opened_run(source, **given)
     for file, as_text in formats.items():
         _write(file, as_text(recording))
     if recording.trace.truncated:

@@ -13,6 +13,7 @@ import click
 
 from simloop.cli.completion import loop_names, scenarios_and_files
 from simloop.cli.options import check_loop_exists, run_settings
+from simloop.cursor.opening import is_trace
 from simloop.errors import ScenarioError
 from simloop.runs.options import RunOptions
 from simloop.scenario.expectations import Expectations
@@ -69,12 +70,7 @@ def command(
 def _step(named: str, other: str | None, against: str | None, given: RunOptions) -> int:
     # They bring Textual along, which no other verb needs, and which need not be installed.
     from simloop_tui.app import StepApp  # noqa: PLC0415
-    from simloop_tui.opening import (  # noqa: PLC0415
-        is_trace,
-        opened,
-        opened_against,
-        opened_pair,
-    )
+    from simloop_tui.opening import opened, opened_against, opened_pair  # noqa: PLC0415
     from simloop_tui.screens.loading import LoadingScreen, screen_of  # noqa: PLC0415
 
     first: KeyedScreen

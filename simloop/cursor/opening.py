@@ -30,7 +30,7 @@ def is_trace(named: str) -> bool:
         return False
 
 
-def opened(named: str, **given: Unpack[RunOptions]) -> RecordedRun:
+def opened_run(named: str, **given: Unpack[RunOptions]) -> RecordedRun:
     """Return the run of a trace, or of a scenario, which is run with the options `given`.
 
     Raises ScenarioError if there is nothing to open, and the error of a run that left no entry.

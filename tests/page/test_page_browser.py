@@ -9,7 +9,7 @@ from hostiletraces import traces
 
 from simloop.cursor.index import Landmark
 from simloop.cursor.lanes import words_of
-from simloop.cursor.opening import opened
+from simloop.cursor.opening import opened_run
 from simloop.cursor.places import place_of
 from simloop.cursor.position import Position
 from simloop.cursor.recorded_run import RecordedRun
@@ -38,7 +38,7 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def recording() -> RecordedRun:
-    return opened("quickstart")
+    return opened_run("quickstart")
 
 
 @pytest.fixture(scope="module")

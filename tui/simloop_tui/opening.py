@@ -1,67 +1,24 @@
-"""Opening a run by the name of a trace, of a scenario file or of a bundled scenario.
+"""Opening a run, or two, to step through.
 
-Not here: showing it. The rule to keep: a scenario is run first, and its trace is opened however the
-run ended.
+Not here: finding the run by its name (simloop.cursor.opening), and showing it. The rule to keep: a
+run is opened however it ended.
 """
 
-from pathlib import Path
-from typing import Unpack
-
-from simloop.check.verify import Verdict
+from simloop.cursor.opening import opened_run
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.errors import InternalError, ScenarioError, SimloopError
 from simloop.runs.options import RunOptions
 from simloop.runs.plan import Plan
 from simloop.runs.prepared import PreparedRun
-from simloop.scenario.catalog import find
 from simloop.scenario.schema import Scenario
-from simloop.trace.codec import read_trace
 from simloop_tui.comparing import Comparison
 from simloop_tui.scripts import check_repeatable
 from simloop_tui.session import Session
 
-_HEADER = b'{"kind":"header"'
-_SUFFIX = ".jsonl"
-
-
-def is_trace(named: str) -> bool:
-    """Return whether `named` is the file of a trace, by its name or by its first line."""
-    path = Path(named)
-    if named.endswith(_SUFFIX):
-        return True
-    try:
-        with path.open("rb") as file:
-            return file.read(len(_HEADER)) == _HEADER
-    except OSError:
-        return False
-
-
-def opened_trace(named: str, loop: str | None = None) -> RecordedRun:
-    """Return the run of a trace file. Raises ScenarioError if it cannot be read, or is empty."""
-    recording = RecordedRun.of_trace(read_trace(named), loop)
-    if not recording.entries:
-        raise ScenarioError("the trace has no entries", path=named, hint="record the run again")
-    return recording
-
-
-def opened_scenario(path: Path, **given: Unpack[RunOptions]) -> RecordedRun:
-    """Run a scenario file and return the run. Raises the error of a run that left no entry."""
-    verdict = Verdict()
-    verdict.play(path, **given)
-    if verdict.trace is None or verdict.plan is None or not verdict.trace.entries:
-        raise verdict.worst or ScenarioError("the run has left no entry", path=path)
-    return RecordedRun.of_run(PreparedRun(verdict.plan), verdict.trace, given)
-
 
 def opened(named: str, given: RunOptions | None = None) -> Session:
     """Return the session of a trace, of a scenario file or of a bundled scenario."""
-    given = given or {}
-    loop = given.get("loop")
-    if is_trace(named):
-        recording = opened_trace(named, loop if isinstance(loop, str) else None)
-    else:
-        recording = opened_scenario(find(named), **given)
-    return Session(recording, named)
+    return Session(opened_run(named, **(given or {})), named)
 
 
 def opened_pair(one: str, other: str, given: RunOptions) -> Comparison:
