@@ -37,6 +37,9 @@ _POINTS: Mapping[str, Mapping[str, tuple[float, Sequence[Any]]]] = {
 }
 """The changes that a hook can make at each point, each with its probability and its values."""
 
+_WEIGHTS = (3, 3, 3, 1)
+"""A hook after a model call changes nothing, so it is drawn less often."""
+
 _CHANGES = max(map(len, _POINTS.values()))
 _UNUSED = repeat(("", (0.1, (None,))))
 """The changes that a point lacks."""
@@ -46,7 +49,7 @@ _TAKES = ("100ms", "1s", "4999ms", "5s", "6s", "7s")
 
 def hook_for(choices: Choices) -> ScriptedHook:
     """Draw a hook."""
-    point = one_of(choices, tuple(_POINTS))
+    point: Any = tuple(_POINTS)[choices.weighted(_WEIGHTS)]
     keys: dict[str, Any] = {}
     # Each point has as many choices, so that a shrinker can change the point alone.
     for name, (probability, values) in islice(chain(_POINTS[point].items(), _UNUSED), _CHANGES):

@@ -162,7 +162,7 @@ def _add_usual(choices: Choices, contents: list[int], ends: list[int]) -> None:
         for _ in range(2):
             place = _CALLS[choices.integer(0, len(_CALLS) - 1)]
             contents[place] = max(contents[place], sum(contents) // choices.integer(1, 4))
-    if choices.boolean(0.25):
+    if choices.boolean(0.4):
         place = _USELESS[choices.integer(0, len(_USELESS) - 1)]
         contents[place] = contents[place] or choices.integer(1, 30)
     if choices.boolean(0.5):
@@ -249,7 +249,7 @@ def abort_for(choices: Choices, weights: Weights) -> Trigger | None:
     """Draw an abort, or none."""
     if "abort" not in weights.on:
         return None
-    return choices.maybe(0.5, lambda own: trigger_for(own, weights))
+    return choices.maybe(0.6, lambda own: trigger_for(own, weights))
 
 
 def message_for(choices: Choices, weights: Weights, number: int) -> Queued:

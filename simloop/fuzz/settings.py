@@ -197,7 +197,7 @@ _DRAWS: Mapping[str, Callable[[Choices], Any]] = {
     "retry": retry_for,
     "compaction": compaction_for,
     "context": context_for,
-    "hooks": lambda choices: choices.several(4, lambda _: hook_for(choices)),
+    "hooks": lambda choices: choices.several(5, lambda _: hook_for(choices)),
     "hook isolation": hook_isolation_for,
     "history": _history,
     "system prompt": lambda _: "You are a tool for tests.",

@@ -53,7 +53,7 @@ def tool_for(choices: Choices, name: str, on: Collection[str]) -> ScriptedTool:
         keys.setdefault("timeout", one_of(choices, _TIMEOUTS))
     if on:
         # Also drawn for a tool that has no use for it: a shrinker can change the ending alone.
-        outlives = choices.maybe(0.25, lambda own: one_of(own, _OUTLIVES))
+        outlives = choices.maybe(0.35, lambda own: one_of(own, _OUTLIVES))
         if outlives is not None and keys.keys() & {"hangs", "takes"}:
             keys["outlives_cancel"] = outlives
     return ScriptedTool(**keys)

@@ -129,7 +129,7 @@ class Recording:
         return self.add(entries.ToolResult, call_id, "look", text, is_error)
 
     def answered(self, call_id: str, text: str = "seen", *, ran: bool = True) -> Self:
-        return self.add(entries.Answered, call_id, "look", text, ran=ran)
+        return self.add(entries.Answered, call_id, "look", text, ran=ran, is_error=not ran)
 
     def found(self, invariant: Invariant, subject: Subject | None = None) -> list[str]:
         """Return the text of the violation of `invariant`, if there is one."""

@@ -10,7 +10,7 @@ from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
 from simloop.check.invariants.waits import NS_PER_MS, asked_ns, wait_range
 from simloop.messages import Fault, FinishReason, Outcome
-from simloop.trace.entries import Ended, Prompt, Request, ToolResult
+from simloop.trace.entries import Ended, Prompt, Queued, Request, ToolResult
 from simloop.trace.facts import Facts, ReceivedReply
 from simloop.virtual.border import EPOCH_NS
 
@@ -279,15 +279,25 @@ def agent_uses_its_steps(subject: Subject) -> Watch:
 @invariant(
     "An agent does not fail after the model has answered.",
     "BUGS.md D16, D17, E4",
-    sees=[Ended],
+    sees=[Prompt, Queued, Ended],
     needs=[Need.AGENT],
+    begins=[Queued, Ended],
 )
 def no_failure_after_an_answer(subject: Subject) -> Watch:
-    """A reply with text and without calls, which ended by itself, is an answer."""
+    """A reply with text and without calls, which ended by itself, is an answer.
+
+    A message of the user that no request of the run has needs a further answer.
+    """
     facts = subject.facts
+    said: set[str] = set()
     while True:
         entry = yield
-        reply = facts.reply
+        if type(entry) is not Ended:
+            said = said | {entry.text} if type(entry) is Queued else set()
+            continue
+        reply, request = facts.reply, facts.request
+        if request is not None and said - {message.text for message in request.messages}:
+            continue
         if entry.outcome is not Outcome.FAILED or facts.stop is not None or reply is None:
             continue
         if reply.finish is FinishReason.STOP and reply.text.strip() and not reply.calls:

@@ -26,6 +26,7 @@ from simloop.messages import Request as SentRequest
 from simloop.trace.entries import (
     Answered,
     Backoff,
+    Ended,
     Prompt,
     Queued,
     Request,
@@ -106,28 +107,37 @@ _WHOLE = (FinishReason.STOP, FinishReason.TOOL_CALLS, FinishReason.OTHER)
     "If a tool of a reply has run, the next request contains the reply, with its text and its "
     "calls unchanged.",
     "BUGS.md C10, C13, D9, D13",
-    sees=[ToolStarted, Request],
+    sees=[ToolStarted, Ended, Request],
     begins=[ToolStarted],
 )
 def replies_with_calls_kept(subject: Subject) -> Watch:
     """Otherwise the model does not know that its tools ran, and calls them again.
 
-    This holds also for a tool that started before its reply was cut off.
+    This holds also for a tool that started before its reply was cut off. It is not judged for an
+    agent that did not end at the moment of a stop: its clean-up may have been cut off, too.
     """
-    facts = subject.facts
-    ran: set[str] = set()
+    facts, machine, is_cut = subject.facts, subject.machine is not None, False
+    ran: set[str | tuple[str, str]] = (
+        set()
+    )  # by the id of the call, or what an agent may not change
     while True:
         entry = yield
         if type(entry) is ToolStarted:
-            ran.add(entry.call_id)
+            ran.update((entry.call_id, (entry.name, entry.arguments)))
+            continue
+        if type(entry) is Ended:
+            is_cut = not machine and facts.stop is not None and entry.at_ns > facts.stop.at_ns
             continue
         if entry.purpose != "main":
             continue
+        if is_cut:
+            is_cut = False
+            ran.clear()
         before = facts.before
         reply = None if before is None else facts.replies.get(before.number)
         if reply is None or reply.finish not in _WHOLE or not reply.calls or not facts.goes_on:
             continue
-        if not any(call.id in ran for call in reply.calls):
+        if not any(call.id in ran or (call.name, call.arguments) in ran for call in reply.calls):
             continue
         ran.clear()
         sent = [one for one in facts.added if type(one) is AssistantMessage and one.calls]

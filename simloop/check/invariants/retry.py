@@ -164,7 +164,7 @@ def _misjudged(policy: RetryPolicy, fault: Fault, entry: Classified) -> str:
     error = policy.classify(fault)
     if entry.error_class is not error:
         return f"the failure {fault.message[:40]!r} is {error}, not {entry.error_class}"
-    if isinstance(policy, ExponentialBackoff):
+    if type(policy) is ExponentialBackoff:  # a subclass may classify otherwise
         known = _classes(fault)
         if known is not None and error not in known:
             return f"the failure {fault.status} {fault.code} is classified as {error}"
@@ -178,9 +178,11 @@ def _misjudged(policy: RetryPolicy, fault: Fault, entry: Classified) -> str:
 
 def _classes(fault: Fault) -> tuple[ErrorClass, ...] | None:
     """Return the classes that a failure may have, or None if nothing is known of it."""
-    by_code = _BY_CODE.get(fault.code)
-    if by_code is not None:
-        return (by_code,)
+    decided = _BY_CODE.get(fault.code)
+    if decided is None and not isinstance(fault.status, int):
+        decided = _BY_CODE_ALONE.get(fault.code)
+    if decided is not None:
+        return (decided,)
     known = _BY_STATUS.get(fault.status if isinstance(fault.status, int) else 0)
     if known is not None and _THROTTLED.search(fault.message):
         return tuple(each for each in known if each is not ErrorClass.OVERFLOW)
@@ -191,34 +193,39 @@ _BY_CODE = {
     "insufficient_quota": ErrorClass.QUOTA,
     "billing_error": ErrorClass.QUOTA,
     "context_length_exceeded": ErrorClass.OVERFLOW,
+    "exceed_context_size_error": ErrorClass.OVERFLOW,
+    "request_too_large": ErrorClass.OVERFLOW,
 }
 """The codes that determine the class for every status."""
-_THROTTLED = re.compile(r"rate limit|too many requests|per minute", re.IGNORECASE)
-_LIMITED = (ErrorClass.RATE_LIMIT, ErrorClass.QUOTA, ErrorClass.OVERFLOW)
-_DOWN = (ErrorClass.SERVER, ErrorClass.QUOTA, ErrorClass.OVERFLOW)
-_BUSY = (ErrorClass.OVERLOADED, ErrorClass.QUOTA, ErrorClass.OVERFLOW)
-_DENIED = (ErrorClass.AUTH, ErrorClass.QUOTA, ErrorClass.OVERFLOW)
-_LATE = (ErrorClass.TIMEOUT, ErrorClass.QUOTA, ErrorClass.OVERFLOW)
-_UNREACHED = (ErrorClass.CONNECTION, ErrorClass.QUOTA, ErrorClass.OVERFLOW)
-_REFUSED = (ErrorClass.BAD_REQUEST, ErrorClass.QUOTA, ErrorClass.OVERFLOW)
-_BY_STATUS = {
-    400: (ErrorClass.BAD_REQUEST, ErrorClass.QUOTA, ErrorClass.OVERFLOW, ErrorClass.RATE_LIMIT),
-    401: _DENIED,
-    402: (ErrorClass.QUOTA, ErrorClass.OVERFLOW),
-    403: _DENIED,
-    404: _REFUSED,
-    408: _LATE,
-    413: (*_REFUSED, ErrorClass.RATE_LIMIT),
-    418: _REFUSED,
-    429: _LIMITED,
-    500: _DOWN,
-    502: _DOWN,
-    503: _BUSY,
-    504: _LATE,
-    520: _UNREACHED,
-    529: _BUSY,
+_BY_CODE_ALONE = {
+    "aborted": ErrorClass.ABORTED,
+    "connection": ErrorClass.CONNECTION,
+    "timeout": ErrorClass.TIMEOUT,
+    "overloaded_error": ErrorClass.OVERLOADED,
+    "rate_limit_error": ErrorClass.RATE_LIMIT,
+    "server_error": ErrorClass.SERVER,
 }
-"""The classes that a failure with this status may have."""
+"""The codes that determine the class of an error without a status."""
+_THROTTLED = re.compile(r"rate limit|too many requests|per minute", re.IGNORECASE)
+_MAYBE_TOO_LONG = (ErrorClass.BAD_REQUEST, ErrorClass.OVERFLOW, ErrorClass.RATE_LIMIT)
+_BY_STATUS = {
+    400: _MAYBE_TOO_LONG,
+    401: (ErrorClass.AUTH,),
+    402: (ErrorClass.QUOTA,),
+    403: (ErrorClass.AUTH,),
+    404: (ErrorClass.BAD_REQUEST,),
+    408: (ErrorClass.TIMEOUT,),
+    413: _MAYBE_TOO_LONG,
+    418: (ErrorClass.BAD_REQUEST,),
+    429: (ErrorClass.RATE_LIMIT,),
+    500: (ErrorClass.SERVER,),
+    502: (ErrorClass.SERVER,),
+    503: (ErrorClass.OVERLOADED,),
+    504: (ErrorClass.TIMEOUT,),
+    520: (ErrorClass.CONNECTION,),
+    529: (ErrorClass.OVERLOADED,),
+}
+"""The classes that a failure with this status may have; words decide only about a 400 or 413."""
 _HEALS = frozenset(
     {
         ErrorClass.RATE_LIMIT,

@@ -357,6 +357,8 @@ def answers_match_tool_runs(subject: Subject) -> Watch:  # noqa: ARG001 - it nee
             return f"call {entry.call_id!r} is answered as run, and its tool did not start"
         elif not entry.ran and entry.call_id in returned:
             return f"call {entry.call_id!r} is answered as not run, and its tool returned"
+        elif not entry.ran and not entry.is_error:
+            return f"call {entry.call_id!r} is answered as not run, and without an error"
 
 
 @invariant(

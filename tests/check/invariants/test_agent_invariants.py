@@ -155,6 +155,7 @@ GOOD = [
     .ended(),
     asked().failed(retry_after="9").after(9).request([GO]).replied("Done.").ended(text="Done."),
     asked().failed(401).ended(FAILED),
+    asked().queued("More.").replied("Done.").ended(FAILED),
     asked().failed(401).after(1).request([GO, UserMessage("Go on.")]).replied("Done.").ended(),
     looking(1).replied("Done.").ended(),
     asked().text("Half").finish(FinishReason.LENGTH).ended(FAILED),

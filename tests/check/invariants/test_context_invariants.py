@@ -77,6 +77,11 @@ BAD: list[tuple[Invariant, Recording, str]] = [
     (replies_with_calls_kept, looked().request([GO, MORE]), "lacks the reply to the one before it"),
     (
         replies_with_calls_kept,
+        asked().replied("I look.", "a").started("own-1").ended().prompt().request([GO, MORE]),
+        "lacks the reply to the one before it",
+    ),
+    (
+        replies_with_calls_kept,
         looked().request([GO, said("", "a"), returned("a")]),
         "has the reply '', and the model said 'I look.'",
     ),
@@ -272,3 +277,14 @@ def test_an_id_that_the_model_gave_twice_has_two_results() -> None:
     run.result("a", "two")
     sent: list[Message] = [GO, said("", "a", "a"), returned("a", "one"), returned("a", "two")]
     assert run.request(sent).found(sent_result_matches_tool_result) == []
+
+
+def test_an_agent_whose_clean_up_may_have_been_cut_off_need_not_keep_the_reply() -> None:
+    ran = asked().replied("I look.", "a").started("own-1").stop()
+    assert ran.after(1).ended().prompt().request([GO, MORE]).found(replies_with_calls_kept) == []
+
+
+def test_an_agent_that_ends_at_the_moment_of_a_stop_keeps_the_reply_whose_tool_ran() -> None:
+    ran = asked().replied("I look.", "a").started("own-1").stop()
+    (found,) = ran.ended().prompt().request([GO, MORE]).found(replies_with_calls_kept)
+    assert "lacks the reply to the one before it" in found

@@ -110,6 +110,25 @@ CASES = [
         scenario({"http": {"status": 401}}, DONE),
     ),
     (
+        "failure-class-matches-policy",
+        part(
+            "kernel.errorclass:classify",
+            "if status in _MAY_BE_OVERFLOW:",
+            "if status in _MAY_BE_OVERFLOW or status == 429:",
+        ),
+        scenario({"http": {"status": 429, "message": "prompt is too long"}}, DONE),
+    ),
+    (
+        "failure-class-matches-policy",
+        part("kernel.errorclass:classify", "status in (None, _OK)", "status == _OK"),
+        scenario({"error": {"message": "busy", "code": "overloaded_error"}}, DONE),
+    ),
+    (
+        "answers-match-tool-runs",
+        part("engine.tool_calls:_wrong", "is_error=True", "is_error=False"),
+        scenario({"call": {"look": {"none": 1}}}, DONE, tools={"look": {}}),
+    ),
+    (
         "only-retryable-failures-retried",
         part(f"{LOOP}._recover", "if not retryable:", "if False:"),
         scenario({"http": {"status": 400}}, DONE),
