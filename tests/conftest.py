@@ -1,4 +1,5 @@
 import gc
+import importlib
 import os
 import re
 import signal
@@ -44,6 +45,13 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.fixture
+def few_objects() -> None:
+    """Have a full collection in the test go through the objects that it makes, and no others."""
+    gc.collect(1)
+    gc.freeze()
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     """Give the tests of a file to one worker, so that it alone builds what they share."""
@@ -54,9 +62,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
 def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
     """Somebody's project: its pytest is strict, and takes warnings for errors."""
     # When pytester has run a session in this process it forgets the modules that were imported
-    # first there, and classes of the same name from before and after would not be the same.
+    # first there, and classes of the same name from before and after would not be the same. Each
+    # session would also read and rewrite the modules of the judge again, for 40 ms.
     for name in dir(simloop):
         getattr(simloop, name)
+    for name in ("check.judged", "check.pairing", "trace.testtraces"):
+        importlib.import_module(f"simloop.{name}")
     # What a CI service and xdist tell the pytest that runs this, and not the one in the project.
     for name in ("CI", "BUILD_NUMBER", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
         monkeypatch.delenv(name, raising=False)

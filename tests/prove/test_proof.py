@@ -280,12 +280,12 @@ def test_a_design_that_always_ends_may_not_declare_that_it_is_endless() -> None:
     ]
 
 
+@pytest.mark.usefixtures("few_objects")
 def test_nothing_is_collected_during_a_proof_and_the_collector_is_as_before() -> None:
     def collections() -> list[int]:
         return [generation["collections"] for generation in gc.get_stats()]
 
     limits = Limits(max_steps=5, max_compaction_attempts=1)
-    gc.collect()
     before = collections()
     prove(machine_for("reference", limits), limits)
     during = collections()

@@ -122,10 +122,10 @@ def recorder_that_notifies() -> Recorder:
     return made
 
 
+@pytest.mark.usefixtures("few_objects")
 @pytest.mark.parametrize("make", [recorder_that_notifies, Facts])
 def test_it_refers_not_to_itself(make: Callable[[], object]) -> None:
     # A search makes thousands of runs in a row, each with a judge that listens.
-    gc.collect()
     gc.disable()
     try:
         make()

@@ -67,6 +67,7 @@ async def fails() -> None:
     raise KeyError("unseen")
 
 
+@pytest.mark.usefixtures("few_objects")
 @pytest.mark.parametrize("collect", [False, True])
 def test_a_task_whose_exception_nobody_looked_at_fails_the_run_collected_or_not(
     collect: object,
@@ -96,6 +97,7 @@ def test_an_exception_handler_of_the_program_takes_over_for_its_own_run_only() -
         run_virtual(main(None))
 
 
+@pytest.mark.usefixtures("few_objects")
 def test_a_future_that_failed_unseen_does_not_fail_the_run() -> None:
     async def main() -> None:
         running().create_future().set_exception(KeyError("unseen"))
@@ -104,6 +106,7 @@ def test_a_future_that_failed_unseen_does_not_fail_the_run() -> None:
     run_virtual(main())
 
 
+@pytest.mark.usefixtures("few_objects")
 def test_a_waiting_task_that_nobody_holds_survives_garbage_collection() -> None:
     ends: list[str] = []
 
