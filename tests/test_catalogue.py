@@ -371,6 +371,6 @@ ALPHABET: dict[str, Predicate] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("element", ALPHABET)
+@in_cases(ALPHABET)
 def test_each_element_of_the_fault_alphabet_is_in_a_scenario(element: str) -> None:
     assert any(ALPHABET[element](scenario, reply) for scenario, reply in REPLIES)

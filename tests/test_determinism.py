@@ -54,9 +54,11 @@ def test_the_hash_seed_changes_no_byte() -> None:
 
 
 @pytest.mark.versions
-@pytest.mark.parametrize("version", [v for v in VERSIONS if interpreter(v) is not None])
+@pytest.mark.parametrize("version", VERSIONS)
 def test_another_python_changes_no_byte(version: str, tmp_path: Path) -> None:
     python = interpreter(version)
+    if python is None:
+        pytest.skip("it is not installed")
     subprocess.run([str(python), "-m", "venv", tmp_path / "venv"], check=True)
     inside = tmp_path / "venv" / "bin" / "python"
     constraints = str(TOP / "constraints.txt")

@@ -31,6 +31,32 @@ def test_all_cases_that_fail_are_named() -> None:
     assert notes == [["in the case of case-0"], ["in the case of case-3"]]
 
 
+def test_a_test_of_several_parameters_takes_a_case_apart() -> None:
+    seen = []
+
+    @in_cases([(1, "one"), (2, "two")])
+    def test(number: int, word: str) -> None:
+        seen.append((word, number))
+
+    test()
+    assert seen == [("one", 1), ("two", 2)]
+
+
+def test_a_generator_is_read_when_the_test_runs() -> None:
+    seen: list[int] = []
+
+    @in_cases(len(seen) for _ in range(2))
+    def test(case: int) -> None:
+        assert case == 1
+
+    seen.append(1)
+    test()
+
+
 def test_no_case_is_an_error() -> None:
-    with pytest.raises(AssertionError):
-        in_cases([])
+    @in_cases([])
+    def test(case: int) -> None:
+        pass
+
+    with pytest.raises(AssertionError, match="there is no case"):
+        test()

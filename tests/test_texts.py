@@ -54,7 +54,7 @@ def test_no_file_of_the_scenarios_cites_what_does_not_ship() -> None:
     assert [path.name for path in files if CITES.search(path.read_text("utf-8"))] == []
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@in_cases(VERBS)
 def test_no_help_cites_what_does_not_ship(verb: str) -> None:
     assert CITES.findall(CliRunner().invoke(main, [verb, "--help"]).stdout) == []
 

@@ -7,6 +7,7 @@ from typing import cast
 import pytest
 import regenerate
 from broken import Change, Redrawn, change
+from incases import in_cases
 
 from simloop import run
 from simloop.check.counterexamples import (
@@ -120,7 +121,7 @@ def check_ending(loop: str, state: Finished, limits: Limits) -> None:
     assert went(read_again(scenario)) == told(steps)
 
 
-@pytest.mark.parametrize(("loop", "state"), list(endings(SMALL)), ids=str)
+@in_cases(endings(SMALL))
 def test_the_shortest_run_to_each_outcome_runs_as_it_is_written(loop: str, state: Finished) -> None:
     check_ending(loop, state, SMALL)
 

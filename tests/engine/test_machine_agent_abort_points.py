@@ -2,7 +2,6 @@
 
 from collections import Counter
 
-import pytest
 from incases import in_cases
 from pacing import MS
 from situations import PLACES, SITUATIONS, by_the_user, by_the_wall_clock, stopped_in
@@ -25,6 +24,7 @@ from simloop.runs.simulation import Simulation
 from simloop.trace import entries
 
 everywhere = in_cases(SITUATIONS)
+at_every_place = in_cases(PLACES)  # the same holds where the limit strikes instead of the user
 
 
 @everywhere
@@ -69,36 +69,47 @@ def test_an_aborted_run_leaves_no_task_behind(situation: str) -> None:
     assert stopped_in(situation).tasks_left == 0
 
 
-@pytest.mark.parametrize("place", PLACES)
-class TestTheWallClock:
-    """Where the limit strikes instead of the user, the same holds."""
+@at_every_place
+def test_the_wall_clock_ends_the_run_as_timed_out(place: str) -> None:
+    assert by_the_wall_clock(place).result.outcome is Outcome.TIMED_OUT
 
-    def test_ends_the_run_as_timed_out(self, place: str) -> None:
-        assert by_the_wall_clock(place).result.outcome is Outcome.TIMED_OUT
 
-    def test_names_the_limit(self, place: str) -> None:
-        assert by_the_wall_clock(place).result.limit == "max_wall_clock"
+@at_every_place
+def test_the_wall_clock_names_the_limit(place: str) -> None:
+    assert by_the_wall_clock(place).result.limit == "max_wall_clock"
 
-    def test_ends_the_run_once(self, place: str) -> None:
-        assert endings(by_the_wall_clock(place).result.trace) == ["wall-clock-expired"]
 
-    def test_lets_no_model_call_and_no_tool_begin(self, place: str) -> None:
-        assert begun_after(by_the_wall_clock(place)) == []
+@at_every_place
+def test_the_wall_clock_ends_the_run_once(place: str) -> None:
+    assert endings(by_the_wall_clock(place).result.trace) == ["wall-clock-expired"]
 
-    def test_gives_every_call_its_result(self, place: str) -> None:
-        stopped = by_the_wall_clock(place)
-        assert (unpaired(stopped.result.messages), unanswered(stopped.result.trace)) == ([], {})
 
-    def test_keeps_the_text_so_far(self, place: str) -> None:
-        result = by_the_wall_clock(place).result
-        assert result.text == run_text_matches_last_reply(result.trace)
+@at_every_place
+def test_the_wall_clock_lets_no_model_call_and_no_tool_begin(place: str) -> None:
+    assert begun_after(by_the_wall_clock(place)) == []
 
-    def test_ends_the_run_to_the_nanosecond(self, place: str) -> None:
-        assert by_the_wall_clock(place).result.elapsed_ns == PLACES[place][0] * MS
 
-    def test_together_with_an_abort_ends_the_run_once(self, place: str) -> None:
-        limits = Limits(max_wall_clock_ms=PLACES[place][0])
-        assert len(endings(by_the_user(place, limits=limits).result.trace)) == 1
+@at_every_place
+def test_the_wall_clock_gives_every_call_its_result(place: str) -> None:
+    stopped = by_the_wall_clock(place)
+    assert (unpaired(stopped.result.messages), unanswered(stopped.result.trace)) == ([], {})
+
+
+@at_every_place
+def test_the_wall_clock_keeps_the_text_so_far(place: str) -> None:
+    result = by_the_wall_clock(place).result
+    assert result.text == run_text_matches_last_reply(result.trace)
+
+
+@at_every_place
+def test_the_wall_clock_ends_the_run_to_the_nanosecond(place: str) -> None:
+    assert by_the_wall_clock(place).result.elapsed_ns == PLACES[place][0] * MS
+
+
+@at_every_place
+def test_the_wall_clock_together_with_an_abort_ends_the_run_once(place: str) -> None:
+    limits = Limits(max_wall_clock_ms=PLACES[place][0])
+    assert len(endings(by_the_user(place, limits=limits).result.trace)) == 1
 
 
 def test_the_abort_wins_over_a_wall_clock_that_was_set_later() -> None:

@@ -2,6 +2,7 @@ from typing import Any
 
 import pytest
 from differing import Backwards, Lazy, Loud, Plain, Polite, Slow, written_anew
+from incases import in_cases
 
 from simloop import Scenario, ScenarioError, parse_scenario
 from simloop.fuzz.difference import COURSE, ENDS, REQUESTS, TIMES, TOOLS, difference, judged_against
@@ -68,7 +69,7 @@ def test_ends_that_differ_are_shown_by_their_text() -> None:
     assert (found.name, found.text) == (ENDS, "end 1: Done., and the other DONE.")
 
 
-@pytest.mark.parametrize("name", bundled_names()[::7])
+@in_cases(bundled_names()[::7])
 def test_no_loop_differs_from_itself(name: str) -> None:
     scenario = load_scenario(find_bundled(name))
     assert difference(scenario, scenario.loop, scenario.loop) is None

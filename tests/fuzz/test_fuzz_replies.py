@@ -1,6 +1,6 @@
 import itertools
 
-import pytest
+from incases import in_cases
 
 from simloop import Request, UserMessage
 from simloop.fuzz.replies import (
@@ -30,7 +30,7 @@ def test_the_benign_recipe_is_a_short_text_that_ends_well() -> None:
     assert reply_of(Recipe()) == Reply(say="Answer 0.")
 
 
-@pytest.mark.parametrize("end", range(len(ENDS)), ids=END_NAMES)
+@in_cases(range(len(ENDS)), END_NAMES.__getitem__)
 def test_every_content_makes_a_reply_with_every_end(end: int) -> None:
     for content in range(len(CONTENTS)):
         reply = reply_of(Recipe(content, end, wait=1, body=1, pace=1, usage=2, steps=2))

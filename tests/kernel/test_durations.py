@@ -4,6 +4,7 @@ from typing import Annotated
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from incases import in_cases
 from pydantic import TypeAdapter, ValidationError
 
 from simloop.kernel.durations import UNITS_NS, Lasting, Milliseconds, format_duration
@@ -32,14 +33,13 @@ def test_a_number_and_a_unit_are_read_exactly(written: str, nanoseconds: int) ->
     assert duration(written) == nanoseconds
 
 
-@pytest.mark.parametrize(
-    "written",
+@in_cases(
     [
         *("", "5", "s", "-1s", "+1s", "1 s", " 1s", "1s ", "5s\n", "1S", "1sec", "1d", "1e3s"),
         *(".5s", "5.s", "1,5s", "1m30s", "1_000ms", "\u0665s", "NaNs", "infs", "9" * 13 + "s"),
         *(True, None, ["5s"]),
     ],
-    ids=repr,
+    repr,
 )
 def test_what_is_no_number_and_unit_is_refused_with_an_example(written: object) -> None:
     with pytest.raises(ValueError, match=r"a number and a unit .* such as 120ms"):

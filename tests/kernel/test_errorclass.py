@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from incases import in_cases
 from msgspec import UNSET
 
 from simloop.kernel.errorclass import ErrorClass, classify
@@ -33,7 +34,7 @@ STATUSES = [
 ]
 
 
-@pytest.mark.parametrize(("status", "expected"), STATUSES)
+@in_cases(STATUSES)
 def test_a_status_alone_decides(status: int, expected: ErrorClass) -> None:
     assert classify(Fault("no", status=status)) is expected
 

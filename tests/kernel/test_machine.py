@@ -8,6 +8,7 @@ from typing import get_args
 
 import msgspec
 import pytest
+from incases import in_cases
 from msgspec import Struct
 
 from simloop.errors import InternalError
@@ -108,7 +109,7 @@ def test_a_run_cannot_be_changed() -> None:
         RUN.error_count = 1  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("noun", [*get_args(State), *get_args(Signal), *get_args(effects.Effect)])
+@in_cases([*get_args(State), *get_args(Signal), *get_args(effects.Effect)])
 def test_nothing_the_machine_speaks_can_be_changed(noun: type[Struct]) -> None:
     assert noun.__struct_config__.frozen
 

@@ -5,6 +5,7 @@ from typing import get_args
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from incases import in_cases
 from msgspec import Struct
 
 from simloop.kernel import effects, signals, states
@@ -38,7 +39,7 @@ def test_no_two_of_one_kind_are_called_the_same() -> None:
         assert len({NAMES[kind] for kind in kinds}) == len(kinds)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@in_cases(KINDS)
 def test_a_name_can_be_turned_back_into_that_of_the_class(kind: type[Struct]) -> None:
     assert "".join(word.capitalize() for word in NAMES[kind].split("-")) == kind.__name__
 

@@ -1,9 +1,10 @@
 import pytest
 from every import FAULTS
 from fault import Edit, Fault, applied, edited, play
+from incases import in_cases
 from judged import violated
 
-EACH = pytest.mark.parametrize("fault", FAULTS, ids=str)
+EACH = in_cases(FAULTS)
 
 
 @EACH

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from exploration import BOTH, WORLD
+from incases import in_cases
 
 from simloop import (
     Limits,
@@ -125,7 +126,7 @@ def test_runs_with_as_many_steps_behave_equally_however_they_came_about(state: t
 
 LEAVES = ("stop", "length", "content-filter", "error")
 GOES_ON = ("tool-calls", "other", "interrupted")
-every_reply = pytest.mark.parametrize("reply", list(product(map(str, FinishReason), BOTH, BOTH)))
+every_reply = in_cases(list(product(map(str, FinishReason), BOTH, BOTH)))
 
 
 @every_reply

@@ -6,6 +6,7 @@ Each option is shown without it and with it.
 from typing import Any
 
 import pytest
+from incases import in_cases
 from test_opencode import (
     ANSWER,
     CALLS,
@@ -169,8 +170,7 @@ def test_the_bounds_are_those_that_the_options_leave(
 
 
 # Section 4.5, 4.1 (the table of changes), 4.7 and 4.8, by column.
-@pytest.mark.parametrize(
-    ("option", "chosen"),
+@in_cases(
     [
         ("max_retries", {"1.1.11": None, "1.2.27": None, "1.18.33": 5}),
         ("compact_on_overflow", {"1.1.11": False, "1.2.27": True, "1.18.33": True}),
@@ -188,7 +188,7 @@ def test_the_bounds_are_those_that_the_options_leave(
         ("filter_fails", {"1.1.11": False, "1.2.27": False, "1.18.33": True}),
         ("parallel", {"1.1.11": True, "1.2.27": True, "1.18.33": True}),
         ("abort_at_once", {"1.1.11": False, "1.2.27": False, "1.18.33": True}),
-    ],
+    ]
 )
 def test_a_version_chooses_what_was_read_in_it(option: str, chosen: dict[str, Any]) -> None:
     assert {name: getattr(given, option) for name, given in VERSIONS.items()} == chosen

@@ -5,6 +5,7 @@ from itertools import product
 
 import pytest
 from exploration import BOTH, WORLD
+from incases import in_cases
 
 from simloop import Limits, Outcome
 from simloop.kernel import effects, states
@@ -183,8 +184,7 @@ def test_the_queues_are_not_polled_after_an_error(finish: str) -> None:
     assert play(FITS, replied(finish), closed)[0].state == TABLE[finish][2]
 
 
-@pytest.mark.parametrize("error", ErrorClass)
-@pytest.mark.parametrize("retryable", BOTH)
+@in_cases(product(ErrorClass, BOTH))
 def test_a_failed_model_call_ends_the_run_whatever_it_was(
     error: ErrorClass,
     retryable: bool,  # noqa: FBT001

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from counted import counters_of
 from exploration import BOTH, WORLD
+from incases import in_cases
 
 from simloop import Limits, Outcome, Reply, Result, Scenario, ScriptedTool, run
 from simloop.errors import CannotExpress
@@ -159,9 +160,7 @@ def test_an_answer_in_the_last_round_is_no_limit() -> None:
     assert after.state == states.Finished(Outcome.COMPLETED)
 
 
-@pytest.mark.parametrize(
-    "failed", [ModelFailed(error, retryable) for error, retryable in product(ErrorClass, BOTH)]
-)
+@in_cases([ModelFailed(error, retryable) for error, retryable in product(ErrorClass, BOTH)])
 def test_a_failed_model_call_ends_the_run_whatever_it_was(failed: ModelFailed) -> None:
     assert play(failed)[0].state == states.Finished(Outcome.FAILED)
 

@@ -4,6 +4,7 @@ from itertools import product
 
 import pytest
 from arrivals import MEASURE
+from incases import in_cases
 from msgspec import Struct
 
 from simloop.kernel import effects, states
@@ -70,11 +71,9 @@ def row_id(row: Row) -> str:
     return f"{finish}-with-{'-and-'.join(carried) or 'nothing'}"
 
 
-every_row = pytest.mark.parametrize("row", TABLE, ids=row_id)
-rows_with_calls = pytest.mark.parametrize("row", [row for row in TABLE if row[2]], ids=row_id)
-rows_without_calls = pytest.mark.parametrize(
-    "row", [row for row in TABLE if not row[2]], ids=row_id
-)
+every_row = in_cases(TABLE, row_id)
+rows_with_calls = in_cases([row for row in TABLE if row[2]], row_id)
+rows_without_calls = in_cases([row for row in TABLE if not row[2]], row_id)
 
 
 def take(row: Row, steps: int = 1, **limits: int) -> tuple[ReferenceLoop, Transition]:

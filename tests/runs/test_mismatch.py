@@ -1,6 +1,7 @@
 from typing import Any
 
 import pytest
+from incases import in_cases
 
 from simloop.errors import ExpectationFailed, ScenarioError
 from simloop.runs.mismatch import mismatches, mismatches_by_default
@@ -26,8 +27,7 @@ def result_of(expect: str, text: str = RUN) -> Result:
     return run(parse_scenario(f"{text}\nexpect: {expect}\n"))
 
 
-@pytest.mark.parametrize(
-    ("holds", "fails"),
+@in_cases(
     [
         ("{elapsed: {max: 5.24s}}", "{elapsed: {max: 5.239s}}"),
         ("{elapsed: {min: 5.24s}}", "{elapsed: {min: 5.241s}}"),
@@ -47,7 +47,7 @@ def result_of(expect: str, text: str = RUN) -> Result:
         ("{backoffs: [..., 5s, ...]}", "{backoffs: [5s, 5s, ...]}"),
         ("{outcomes: [..., completed]}", "{outcomes: [completed, completed, ...]}"),
         ("{messages: user ... assistant}", "{messages: user ... user}"),
-    ],
+    ]
 )
 def test_an_expectation_that_is_no_equality_holds_or_fails(holds: str, fails: str) -> None:
     result = run(parse_scenario(RUN))

@@ -2,6 +2,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from incases import in_cases
 
 from simloop import (
     Callbacks,
@@ -187,8 +188,7 @@ def function(*_: Any) -> str:
 HELLO = Scenario(prompt="Hi", model=[Reply(say="Hello.")])
 
 
-@pytest.mark.parametrize(
-    ("options", "message", "hint"),
+@in_cases(
     [
         ({"tools": ["x", 5]}, "tools.0: a tool is a function, not str", "give functions, or Tool("),
         ({"tools": [function, 5]}, "tools.1: a tool is a function, not int", "give functions"),
@@ -208,7 +208,7 @@ HELLO = Scenario(prompt="Hi", model=[Reply(say="Hello.")])
         ({"seed": "7"}, "seed: a seed is a whole number, not str", "seed=7"),
         ({"seed": -1}, "seed", ""),
         ({"loop": 5}, "", ""),
-    ],
+    ]
 )
 def test_a_value_that_an_option_cannot_have_is_refused_with_the_mend(
     options: dict[str, Any], message: str, hint: str

@@ -4,6 +4,7 @@ import time
 from typing import Any
 
 import pytest
+from incases import in_cases
 
 from simloop import Outcome, Result, run
 from simloop.messages import AssistantMessage, Message, ToolMessage, UserMessage
@@ -77,9 +78,7 @@ model: [{call: {t: {}}}, {say: Done.}]
     ),
 ]
 CASES = [(loop, outcome, script) for outcome, loops, script in FIRST for loop in loops.split()]
-after_any_outcome = pytest.mark.parametrize(
-    ("loop", "outcome", "script"), CASES, ids=[f"{loop}-{outcome}" for loop, outcome, _ in CASES]
-)
+after_any_outcome = in_cases(CASES)
 TOOLS = "tools: {t: {}, slow: {takes: 1s}}"
 
 
@@ -107,53 +106,60 @@ def test_every_outcome_is_tried_here() -> None:
     assert {outcome for outcome, _, _ in FIRST} == set(Outcome)
 
 
-class TestAfterAnyOutcome:
-    @after_any_outcome
-    def test_a_second_prompt_still_works(self, loop: str, outcome: Outcome, script: str) -> None:
-        result = play(loop, script)
-        assert result.outcomes == (outcome, Outcome.COMPLETED)
-        assert (result.outcome, result.text, result.message) == (
-            Outcome.COMPLETED,
-            "Done.",
-            "Done.",
-        )
+@after_any_outcome
+def test_after_any_outcome_a_second_prompt_still_works(
+    loop: str, outcome: Outcome, script: str
+) -> None:
+    result = play(loop, script)
+    assert result.outcomes == (outcome, Outcome.COMPLETED)
+    assert (result.outcome, result.text, result.message) == (
+        Outcome.COMPLETED,
+        "Done.",
+        "Done.",
+    )
 
-    @after_any_outcome
-    def test_the_model_hears_both_prompts_and_every_call_has_a_result(
-        self, loop: str, outcome: Outcome, script: str
-    ) -> None:
-        last = list(play(loop, script).requests[-1].messages)
-        users = [message.text for message in last if isinstance(message, UserMessage)]
-        assert (users[0], users[-1]) == ("Go.", "Again.")
-        assert open_calls(last) == set()
 
-    @after_any_outcome
-    def test_the_counters_begin_anew(self, loop: str, outcome: Outcome, script: str) -> None:
-        result = play(loop, script)
-        counters = result.counters
-        assert counters
-        assert (counters.error_count, counters.total_steps) == (0, 1)
-        assert (counters.compaction_attempts, result.limit) == (0, "")
+@after_any_outcome
+def test_after_any_outcome_the_model_hears_both_prompts_and_every_call_has_a_result(
+    loop: str, outcome: Outcome, script: str
+) -> None:
+    last = list(play(loop, script).requests[-1].messages)
+    users = [message.text for message in last if isinstance(message, UserMessage)]
+    assert (users[0], users[-1]) == ("Go.", "Again.")
+    assert open_calls(last) == set()
 
-    @after_any_outcome
-    def test_the_trace_tells_how_the_first_run_ended_and_what_came_then(
-        self, loop: str, outcome: Outcome, script: str
-    ) -> None:
-        result = play(loop, script)
-        ended, last = of_kind(result, entries.Ended)
-        first, prompt = of_kind(result, entries.Prompt)
-        assert (first.seq, first.text) == (0, "Go.")
-        assert (ended.outcome, prompt.text) == (outcome, "Again.")
-        assert prompt.seq == ended.seq + 1
-        assert last is result.trace.entries[-1]
 
-    @after_any_outcome
-    def test_the_same_conversation_gives_the_same_bytes(
-        self, loop: str, outcome: Outcome, script: str
-    ) -> None:
-        written = encode(play(loop, script).trace)
-        assert encode(play(loop, script).trace) == written
-        assert decode(written).entries == play(loop, script).trace.entries
+@after_any_outcome
+def test_after_any_outcome_the_counters_begin_anew(
+    loop: str, outcome: Outcome, script: str
+) -> None:
+    result = play(loop, script)
+    counters = result.counters
+    assert counters
+    assert (counters.error_count, counters.total_steps) == (0, 1)
+    assert (counters.compaction_attempts, result.limit) == (0, "")
+
+
+@after_any_outcome
+def test_after_any_outcome_the_trace_tells_how_the_first_run_ended_and_what_came_then(
+    loop: str, outcome: Outcome, script: str
+) -> None:
+    result = play(loop, script)
+    ended, last = of_kind(result, entries.Ended)
+    first, prompt = of_kind(result, entries.Prompt)
+    assert (first.seq, first.text) == (0, "Go.")
+    assert (ended.outcome, prompt.text) == (outcome, "Again.")
+    assert prompt.seq == ended.seq + 1
+    assert last is result.trace.entries[-1]
+
+
+@after_any_outcome
+def test_after_any_outcome_the_same_conversation_gives_the_same_bytes(
+    loop: str, outcome: Outcome, script: str
+) -> None:
+    written = encode(play(loop, script).trace)
+    assert encode(play(loop, script).trace) == written
+    assert decode(written).entries == play(loop, script).trace.entries
 
 
 # ---------------------------------------------------------------------- time

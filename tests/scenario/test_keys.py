@@ -8,6 +8,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 import yaml
+from incases import in_cases
 
 from simloop.errors import ScenarioError
 from simloop.scenario.catalog import bundled_folder
@@ -101,7 +102,7 @@ WHERE: dict[str, tuple[dict[str, Any], tuple[str | int, ...]]] = {
 """For each part of the schema that has defaults: a small document with it, and its place there."""
 PARTS = {"": SCHEMA, **SCHEMA["$defs"]}
 DEFAULTS = [
-    pytest.param(name, key, schema["default"], id=f"{name}.{key}")
+    (name, key, schema["default"])
     for name in WHERE
     for key, schema in PARTS[name]["properties"].items()
     if "default" in schema
@@ -118,7 +119,7 @@ def test_the_parts_with_defaults_are_those_that_are_tried_here() -> None:
     assert with_defaults == set(WHERE)
 
 
-@pytest.mark.parametrize(("name", "key", "default"), DEFAULTS)
+@in_cases(DEFAULTS)
 def test_a_default_that_an_editor_inserts_is_valid_and_changes_nothing(
     name: str, key: str, default: Any
 ) -> None:

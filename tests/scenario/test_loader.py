@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from incases import in_cases
 
 from simloop.errors import ScenarioError
 from simloop.scenario.loader import load_scenario, parse_scenario
@@ -125,7 +126,7 @@ def one_letter_off(key: str) -> str:
     return "x" + key[1:]  # not the last one, which alone tells `loops` from `loop`
 
 
-@pytest.mark.parametrize("key", sorted(Scenario.model_fields))
+@in_cases(sorted(Scenario.model_fields))
 def test_every_key_is_recognised_with_one_wrong_letter(key: str) -> None:
     wrong = one_letter_off(key)
     nearest = difflib.get_close_matches(wrong, list(Scenario.model_fields), n=1)

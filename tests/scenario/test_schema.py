@@ -2,6 +2,7 @@ import copy
 import json
 import sys
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any, get_args
 
@@ -9,7 +10,7 @@ import jsonschema_rs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from incases import check_each
+from incases import check_each, in_cases
 from pydantic import BaseModel, ValidationError
 
 from simloop.errors import ScenarioError
@@ -194,8 +195,7 @@ VALUES: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("point", get_args(HookPoint))
-@pytest.mark.parametrize("field", MEANING)
+@in_cases(product(MEANING, get_args(HookPoint)))
 def test_a_hook_does_only_what_has_a_meaning_at_its_point(field: str, point: str) -> None:
     given_fields = {"at": point, field: VALUES.get(field, "x")}
     if point in MEANING[field]:

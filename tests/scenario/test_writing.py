@@ -88,7 +88,7 @@ def test_any_scenario_is_read_as_it_was_written(scenario: Scenario) -> None:
     assert written(scenario) == scenario
 
 
-@pytest.mark.parametrize("text", SPECIAL)
+@in_cases(SPECIAL)
 def test_a_text_is_read_as_it_was_written_wherever_it_stands(text: str) -> None:
     """At the top, as a key, in a list, in a mapping of one key, and in brackets."""
     scenario = Scenario(

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from incases import in_cases
 
 from simloop.errors import ScenarioError
 from simloop.scenario.yaml import (
@@ -46,8 +47,7 @@ def outcome_of(text: str) -> Document | ScenarioError:
         return error
 
 
-@pytest.mark.parametrize(
-    ("written", "value"),
+@in_cases(
     [
         *((word, True) for word in ("true", "True", "TRUE")),
         *((word, False) for word in ("false", "False", "FALSE")),
@@ -58,8 +58,7 @@ def outcome_of(text: str) -> Document | ScenarioError:
         *((number, float(number)) for number in ("1e3", "1.", ".5", "-1.5E-3", "+0.0", "12e03")),
         *((word, inf) for word in (".inf", ".Inf", "+.INF")),
         ("-.inf", -inf),
-    ],
-    ids=lambda part: str(part)[:12],
+    ]
 )
 def test_a_plain_word_means_what_the_core_schema_of_yaml_1_2_says(written: str, value: Any) -> None:
     read = value_of(written)
@@ -70,21 +69,19 @@ def test_nan_is_a_float() -> None:
     assert all(isnan(value_of(written)) for written in (".nan", ".NaN", ".NAN"))
 
 
-@pytest.mark.parametrize(
-    "written",
+@in_cases(
     [
         *("no", "yes", "on", "off", "y", "n", "tRUE", "nULL", "None", "=", "<<", "nan", "inf"),
         *("12:30:45", "22:22", "1_000", "2026-11-21", "2026-11-21T10:00:00Z", "120ms", "1.2.3"),
         *("0b11", "-0x1F", "0X1F", "0o8", "1e", ".", "+", "1e3.5", ".Nan", "\u0661"),
         *("a:b", "a#b", "http://x/y?z", "-x", "?x", ":x"),
-    ],
+    ]
 )
 def test_every_other_plain_word_is_text(written: str) -> None:
     assert value_of(written) == written
 
 
-@pytest.mark.parametrize(
-    ("written", "value"),
+@in_cases(
     [
         *(("'true'", "true"), ('"12"', "12"), ('"~"', "~"), ("''", ""), ("'it''s'", "it's")),
         *((r'"\x1b[2J\0\u2028\x85\/"', "\x1b[2J\0\u2028\x85/"), ('"😀"', "😀")),
@@ -93,8 +90,7 @@ def test_every_other_plain_word_is_text(written: str) -> None:
         ("[a, 'b', {c: 1, d:}, e f: g]", ["a", "b", {"c": 1, "d": None}, {"e f": "g"}]),
         *(('{"a":1,"b":[ ]}', {"a": 1, "b": []}), ("\n- a\n-\n- - b", ["a", None, ["b"]])),
         *(("{'<<': 1, '1': 1, '': 2}", {"<<": 1, "1": 1, "": 2}), ("\n  ? a\n  : b", {"a": "b"})),
-    ],
-    ids=lambda part: repr(part)[:24],
+    ]
 )
 def test_quotes_blocks_and_collections_keep_their_content(written: str, value: Any) -> None:
     assert value_of(written) == value
@@ -113,8 +109,7 @@ def test_the_outer_form_of_a_file_does_not_change_its_content(text: str) -> None
     assert read_yaml(text, "a.yaml").data == {"a": 1, "b": ["x"]}
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "column", "says"),
+@in_cases(
     [
         ("a:\n\tb: 1", 2, 1, "a tab stands where YAML wants spaces (replace it by spaces)"),
         ('a: 1\nb: "x\nc: 2', 2, 4, "this quoted text is never closed"),
@@ -138,8 +133,7 @@ def test_the_outer_form_of_a_file_does_not_change_its_content(text: str) -> None
         ("a: 1\n...\nb: 2", 3, 1, "text follows the end of the document"),
         ("%YAML x\n---\na: 1", 1, 7, "this % line is no directive"),
         ("%YAML 1." + "1" * 5000 + "\n---\na: 1", 1, 9, "this number is out of range"),
-    ],
-    ids=lambda part: repr(part)[:24],
+    ]
 )
 def test_a_syntax_error_is_one_line_with_its_place(
     text: str, line: int, column: int, says: str
@@ -150,8 +144,7 @@ def test_a_syntax_error_is_one_line_with_its_place(
     assert str(error).isprintable()
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "column", "key", "says"),
+@in_cases(
     [
         ("a: *x", 1, 4, "a", "aliases are not read: *x"),
         ("a: *.py", 1, 4, "", "an unquoted * starts an alias, and aliases are not read"),
@@ -174,8 +167,7 @@ def test_a_syntax_error_is_one_line_with_its_place(
         ("a: 1e999", 1, 4, "a", "this number is too large"),
         (r'a: "x\ud800"', 1, 4, "a", "this text holds half of a surrogate pair"),
         (r'"\udc00": 1', 1, 1, "", "this text holds half of a surrogate pair"),
-    ],
-    ids=lambda part: repr(part)[:24],
+    ]
 )
 def test_what_yaml_allows_and_a_scenario_does_not_is_refused(
     text: str, line: int, column: int, key: str, says: str

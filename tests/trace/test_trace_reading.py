@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from incases import in_cases
 
 from simloop.errors import ScenarioError
 from simloop.kernel.errorclass import ErrorClass
@@ -130,7 +131,7 @@ def test_what_a_run_may_record_is_read_and_can_be_viewed(record: tuple[AnyEntry,
     assert everything(trace)
 
 
-@pytest.mark.parametrize(("record", "why"), WRONG.values(), ids=WRONG)
+@in_cases(WRONG.values())
 def test_an_entry_that_no_run_records_there_is_refused_with_its_line(
     record: tuple[AnyEntry, ...], why: str
 ) -> None:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
+from incases import in_cases
 
 from simloop import RunawayRun, simulate
 from simloop.virtual import answers
@@ -78,7 +79,7 @@ CLOCKS: dict[str, tuple[Callable[[], object], object]] = {
 }
 
 
-@pytest.mark.parametrize("name", CLOCKS)
+@in_cases(CLOCKS)
 def test_a_clock_shows_virtual_time_in_utc_whatever_the_time_zone(name: str) -> None:
     ask, answer = CLOCKS[name]
     before = time.localtime(0)

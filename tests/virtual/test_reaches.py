@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from incases import in_cases
 
 from simloop import ScenarioError, simulate
 from simloop.virtual.reaches import watch_reaches
@@ -128,7 +129,7 @@ REACHES: dict[str, Callable[[], object]] = {
 }
 
 
-@pytest.mark.parametrize("what", REACHES)
+@in_cases(REACHES)
 def test_a_reach_is_refused_at_its_place_even_if_it_is_swallowed(what: str) -> None:
     reach, what = REACHES[what], what.partition(" of ")[0] if "select" in what else what
     went_on = False

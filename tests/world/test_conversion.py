@@ -7,6 +7,7 @@ import copy
 from typing import Any
 
 import pytest
+from incases import in_cases
 
 from simloop.kernel.policies import Conversion
 from simloop.world.conversion import converted
@@ -77,8 +78,7 @@ TABLE: list[tuple[Any, Any, Any]] = [
 ]
 
 
-@EVERY_WAY
-@pytest.mark.parametrize(("schema", "value", "expected"), TABLE)
+@in_cases((way, *row) for row in TABLE for way in (EAGER, CAREFUL))
 def test_0_73_1_and_0_87_1_convert_a_value(
     way: Conversion, schema: Any, value: Any, expected: Any
 ) -> None:

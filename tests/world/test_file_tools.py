@@ -6,6 +6,7 @@ import pytest
 from filetooling import TREE, call, shell, tool
 from hypothesis import given
 from hypothesis import strategies as st
+from incases import in_cases
 from toolcalling import answer, result_of, results
 
 from simloop import Reply, Scenario, ToolResult, run
@@ -100,8 +101,7 @@ def test_a_failed_edit_changes_nothing(old: str, new: str) -> None:
 # ------------------------------------------------------------------------- the shell: commands
 
 
-@pytest.mark.parametrize(
-    ("command", "text"),
+@in_cases(
     [
         ("echo a  'b  c'", "a b  c\n"),
         ("echo -n", "-n\n"),
@@ -123,14 +123,13 @@ def test_a_failed_edit_changes_nothing(old: str, new: str) -> None:
         ("echo a.c > a; echo abc >> a; grep -F a.c a; grep -nF a. a", "a.c\n1:a.c\n"),
         ("", ""),
         (" # nothing", ""),
-    ],
+    ]
 )
 def test_a_command_says_what_a_shell_would(command: str, text: str) -> None:
     assert shell(command) == ToolResult(text, details={"exit_code": 0})
 
 
-@pytest.mark.parametrize(
-    ("command", "text", "code"),
+@in_cases(
     [
         ("frob -x", "frob: command not found\n", 127),
         ("cat no README.md", "# hi\ncat: no: no such file or folder\n", 1),
@@ -161,7 +160,7 @@ def test_a_command_says_what_a_shell_would(command: str, text: str) -> None:
         ("sleep", "sleep: takes a number of seconds\n", 2),
         ("sleep 1e9", "sleep: takes a number of seconds\n", 2),
         ("sleep inf", "sleep: takes a number of seconds\n", 2),
-    ],
+    ]
 )
 def test_a_command_that_fails_says_why_and_reports_its_exit_code(
     command: str, text: str, code: int

@@ -6,6 +6,7 @@ import pytest
 from filetooling import TREE, shell
 from hypothesis import given
 from hypothesis import strategies as st
+from incases import in_cases
 
 from simloop import ToolResult
 from simloop.world.files import Files
@@ -69,8 +70,7 @@ def test_what_went_wrong_is_said_and_not_sent_to_the_file() -> None:
     assert files.read("out") == "# hi\n"
 
 
-@pytest.mark.parametrize(
-    ("command", "why"),
+@in_cases(
     [
         ("cat 'a", "a quote or a backslash has no end"),
         ('echo "a', "a quote or a backslash has no end"),
@@ -97,7 +97,7 @@ def test_what_went_wrong_is_said_and_not_sent_to_the_file() -> None:
         ("echo > a b", "> and >> stand between a command and one path"),
         ("> a", "> and >> stand between a command and one path"),
         ("ls \0", "a command cannot hold NUL, nor more than 131072 characters"),
-    ],
+    ]
 )
 def test_what_the_shell_does_not_know_is_refused_before_anything_is_done(
     command: str, why: str

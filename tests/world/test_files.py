@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from incases import in_cases
 
 from simloop.world.files import Files, normalise
 
@@ -175,9 +176,7 @@ def test_the_size_is_that_in_bytes() -> None:
     assert Files({"a": "é"}).size("a") == 2
 
 
-@pytest.mark.parametrize(
-    ("do", "error", "message"),
-    [
+@in_cases([
         (lambda f: f.read("no"), FileNotFoundError, "no: no such file or folder"),
         (lambda f: f.read("src/"), IsADirectoryError, "src/: is a folder"),
         (lambda f: f.read("./README.md/x"), NotADirectoryError,
@@ -204,8 +203,7 @@ def test_the_size_is_that_in_bytes() -> None:
         (lambda f: f.remove("no/", tree=True), FileNotFoundError, "no/: no such file or folder"),
         (lambda f: f.remove("./src"), IsADirectoryError, "./src: is a folder"),
         (lambda f: f.remove("/", tree=True), PermissionError, "/: the root cannot be removed"),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_what_cannot_be_done_is_said_as_a_file_system_would_and_changes_nothing(
     do: Callable[[Files], Any], error: type[OSError], message: str
 ) -> None:

@@ -1,4 +1,7 @@
+from itertools import product
+
 import pytest
+from incases import in_cases
 from recording import Recording, said
 
 from simloop import ExponentialBackoff, Limits
@@ -166,12 +169,7 @@ GOOD = [
 ]
 
 
-@pytest.mark.parametrize(
-    "invariant",
-    [*dict.fromkeys(each for each, _, _ in (*DECLARED, *BAD))],
-    ids=lambda each: each.name,
-)
-@pytest.mark.parametrize("run", GOOD)
+@in_cases(product([*dict.fromkeys(each for each, _, _ in (*DECLARED, *BAD))], GOOD))
 def test_an_agent_that_does_as_it_should_is_not_found(invariant: Invariant, run: Recording) -> None:
     assert run.found(invariant, declaring()) == []
 

@@ -1,6 +1,8 @@
 import dataclasses
+from itertools import product
 
 import pytest
+from incases import in_cases
 from recording import Recording, of_machine, returned, said
 
 from simloop.check.invariants.context import (
@@ -155,7 +157,7 @@ BAD: list[tuple[Invariant, Recording, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("invariant", "run", "why"), BAD)
+@in_cases(BAD)
 def test_a_context_that_is_not_what_was_said_is_found(
     invariant: Invariant, run: Recording, why: str
 ) -> None:
@@ -195,8 +197,7 @@ GOOD = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("invariant", dict.fromkeys([*ALL, *OF_AGENTS]))
-@pytest.mark.parametrize("run", GOOD)
+@in_cases(product(dict.fromkeys([*ALL, *OF_AGENTS]), GOOD))
 def test_a_context_that_is_what_was_said_is_not_found(invariant: Invariant, run: Recording) -> None:
     if invariant in ALL:
         assert run.found(invariant, of_machine()) == []

@@ -1,8 +1,8 @@
 """Each invariant on counters, limits and retries is violated by a machine or a policy that is
 broken in one line, and is kept by the whole one."""
 
-import pytest
 from faultyparts import DONE, LOOK, Part, faulty, part, scenario, violated
+from incases import in_cases
 
 from simloop import Scenario
 
@@ -141,7 +141,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "broken", "played"), CASES)
+@in_cases(CASES)
 def test_a_broken_counter_or_retry_is_found(name: str, broken: Part, played: Scenario) -> None:
     assert not violated(played)
     with faulty(broken):

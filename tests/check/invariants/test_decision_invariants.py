@@ -1,8 +1,8 @@
 """Each invariant on decisions, and on limits in time, is violated by a part that is broken in one
 line."""
 
-import pytest
 from faultyparts import DONE, LOOK, Part, faulty, part, scenario, violated
+from incases import in_cases
 
 from simloop import Scenario
 
@@ -133,7 +133,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "broken", "played"), CASES)
+@in_cases(CASES)
 def test_a_broken_decision_or_limit_is_found(name: str, broken: Part, played: Scenario) -> None:
     assert not violated(played)
     with faulty(broken):

@@ -1,7 +1,7 @@
 """Each invariant on hooks is violated by an engine that is broken in one line."""
 
-import pytest
 from faultyparts import DONE, LOOK, Part, faulty, part, scenario, violated
+from incases import in_cases
 
 from simloop import Scenario
 
@@ -127,7 +127,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "broken", "played"), CASES)
+@in_cases(CASES)
 def test_a_broken_hook_is_found(name: str, broken: Part, played: Scenario) -> None:
     assert not violated(played)
     with faulty(broken):

@@ -1,6 +1,6 @@
 """Right runs in which an invariant once found a violation: worlds that a search has found."""
 
-import pytest
+from incases import in_cases
 
 from simloop import parse_scenario
 from simloop.fuzz.play import failure_in
@@ -159,6 +159,6 @@ RIGHT = {
 }
 
 
-@pytest.mark.parametrize("claim", RIGHT)
+@in_cases(RIGHT)
 def test_a_right_run_breaks_no_rule(claim: str) -> None:
     assert failure_in(parse_scenario(RIGHT[claim]), {}) is None, claim

@@ -1,4 +1,4 @@
-import pytest
+from incases import in_cases
 from recording import Recording, of_machine, returned, said
 
 from simloop import Scenario, ScriptedTool, Simulation
@@ -175,7 +175,7 @@ BAD: list[tuple[Invariant, Recording, Subject, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("invariant", "run", "subject", "why"), BAD)
+@in_cases(BAD)
 def test_a_tool_that_runs_as_it_must_not_is_found(
     invariant: Invariant, run: Recording, subject: Subject, why: str
 ) -> None:
@@ -247,7 +247,7 @@ GOOD: list[tuple[Invariant, Recording, Subject]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("invariant", "run", "subject"), GOOD)
+@in_cases(GOOD)
 def test_a_tool_that_runs_as_it_should_is_not_found(
     invariant: Invariant, run: Recording, subject: Subject
 ) -> None:
