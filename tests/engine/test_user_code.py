@@ -3,9 +3,12 @@
 import asyncio
 import inspect
 from collections.abc import Callable
+from functools import cache
+from itertools import product
 from typing import Any
 
 import pytest
+from incases import in_cases
 
 from simloop import (
     Callbacks,
@@ -35,8 +38,8 @@ CALLBACKS = (
 PAD = "word " * 40
 COMPACTS = Compaction(window=130, trigger_percent=80, target_percent=60, keep_turns=1)
 
-at_each_point = pytest.mark.parametrize("point", POINTS)
-in_each_callback = pytest.mark.parametrize("name", CALLBACKS)
+at_each_point = in_cases(POINTS)
+in_each_callback = in_cases(CALLBACKS)
 
 
 class Unreadable(Exception):  # noqa: N818 - it is the message that is wrong with it
@@ -102,42 +105,40 @@ async def sleeps_on(*_: object) -> None:
         await asyncio.sleep(3_600)
 
 
-FAILURES = pytest.mark.parametrize(
-    "hook",
-    [
-        raises(ValueError("no")),
-        raises_later(ValueError("no")),
-        raises(asyncio.CancelledError()),
-        raises_later(asyncio.CancelledError()),
-        raises(Unreadable()),
-        raises(StopIteration()),
-        waits(60),
-    ],
-    ids=["raises", "async", "cancels", "async cancels", "unreadable", "stops", "hangs"],
-)
+@cache
+def undisturbed() -> Result:
+    return play()
+
+
+FAILURES = {
+    "raises": raises(ValueError("no")),
+    "async": raises_later(ValueError("no")),
+    "cancels": raises(asyncio.CancelledError()),
+    "async cancels": raises_later(asyncio.CancelledError()),
+    "unreadable": raises(Unreadable()),
+    "stops": raises(StopIteration()),
+    "hangs": waits(60),
+}
 
 
 # ------------------------------------------------------------------------- isolation policies
 
 
-@at_each_point
-@FAILURES
-def test_isolated_a_failing_hook_does_not_end_the_run(point: str, hook: Callable[..., Any]) -> None:
-    assert hooked(point, hook).outcome is Outcome.COMPLETED
+@in_cases(product(POINTS, FAILURES))
+def test_isolated_a_failing_hook_does_not_end_the_run(point: str, failure: str) -> None:
+    assert hooked(point, FAILURES[failure]).outcome is Outcome.COMPLETED
 
 
-@at_each_point
-@FAILURES
+@in_cases(product(POINTS, FAILURES))
 def test_isolated_a_failing_hook_changes_nothing_in_the_transcript(
-    point: str, hook: Callable[..., Any]
+    point: str, failure: str
 ) -> None:
-    assert hooked(point, hook).messages == play().messages
+    assert hooked(point, FAILURES[failure]).messages == undisturbed().messages
 
 
-@at_each_point
-@FAILURES
-def test_a_failing_hook_may_fail_the_run(point: str, hook: Callable[..., Any]) -> None:
-    assert hooked(point, hook, policy=OnHookFailure.FAIL_RUN).outcome is Outcome.FAILED
+@in_cases(product(POINTS, FAILURES))
+def test_a_failing_hook_may_fail_the_run(point: str, failure: str) -> None:
+    assert hooked(point, FAILURES[failure], policy=OnHookFailure.FAIL_RUN).outcome is Outcome.FAILED
 
 
 @at_each_point
@@ -154,15 +155,15 @@ def test_after_a_hook_has_failed_the_run_the_hooks_behind_it_do_not_run(point: s
     assert seen == []
 
 
-@FAILURES
-def test_a_failing_hook_may_block_the_model_call(hook: Callable[..., Any]) -> None:
-    result = hooked("before_llm_call", hook, policy=OnHookFailure.BLOCK_CALL)
+@in_cases(FAILURES)
+def test_a_failing_hook_may_block_the_model_call(failure: str) -> None:
+    result = hooked("before_llm_call", FAILURES[failure], policy=OnHookFailure.BLOCK_CALL)
     assert result.outcome is Outcome.BLOCKED
 
 
-@FAILURES
-def test_a_failing_hook_may_block_the_tool_call(hook: Callable[..., Any]) -> None:
-    result = hooked("before_tool_call", hook, policy=OnHookFailure.BLOCK_CALL)
+@in_cases(FAILURES)
+def test_a_failing_hook_may_block_the_tool_call(failure: str) -> None:
+    result = hooked("before_tool_call", FAILURES[failure], policy=OnHookFailure.BLOCK_CALL)
     assert [e for e in result.trace.entries if isinstance(e, entries.ToolStarted)] == []
 
 
@@ -259,18 +260,14 @@ def test_a_hook_may_have_a_timeout_of_its_own_inside() -> None:
 # ------------------------------------------------------------------------- callbacks
 
 
-@in_each_callback
-@FAILURES
-def test_a_failing_callback_does_not_end_the_run(name: str, hook: Callable[..., Any]) -> None:
-    assert watched(name, hook).outcome is Outcome.COMPLETED
+@in_cases(product(CALLBACKS, FAILURES))
+def test_a_failing_callback_does_not_end_the_run(name: str, failure: str) -> None:
+    assert watched(name, FAILURES[failure]).outcome is Outcome.COMPLETED
 
 
-@in_each_callback
-@FAILURES
-def test_a_failing_callback_changes_nothing_in_the_transcript(
-    name: str, hook: Callable[..., Any]
-) -> None:
-    assert watched(name, hook).messages == play().messages
+@in_cases(product(CALLBACKS, FAILURES))
+def test_a_failing_callback_changes_nothing_in_the_transcript(name: str, failure: str) -> None:
+    assert watched(name, FAILURES[failure]).messages == undisturbed().messages
 
 
 @in_each_callback
@@ -300,14 +297,13 @@ def test_a_callback_cannot_fail_the_run_by_policy(name: str) -> None:
 
 @in_each_callback
 def test_what_a_callback_returns_is_ignored(name: str) -> None:
-    assert watched(name, lambda *_: "something").messages == play().messages
+    assert watched(name, lambda *_: "something").messages == undisturbed().messages
 
 
 # ------------------------------------------------------------------------- what is not isolated
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
-@at_each_point
+@in_cases(product(POINTS, (KeyboardInterrupt, SystemExit)))
 def test_what_ends_the_program_is_no_failure_of_a_hook(
     point: str, error: type[BaseException]
 ) -> None:
@@ -342,8 +338,7 @@ def test_an_exception_that_cannot_be_worded_is_described_by_its_type() -> None:
     assert describe(Unreadable()).startswith("Unreadable")
 
 
-@pytest.mark.parametrize("policy", OnHookFailure)
-@at_each_point
+@in_cases(product(POINTS, OnHookFailure))
 def test_a_trace_with_a_hostile_failure_of_a_hook_can_be_written(
     point: str, policy: OnHookFailure
 ) -> None:
