@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from incases import check_each
 
 from simloop.errors import ScenarioError
 from simloop.scenario.loader import load_scenario
@@ -216,30 +217,34 @@ def refusal_of(path: Path) -> ScenarioError:
     return caught.value
 
 
-@pytest.fixture(params=CASES, ids=lambda case: case.name)
-def case(request: pytest.FixtureRequest) -> Case:
-    chosen: Case = request.param
-    return chosen
-
-
-@pytest.fixture
-def path(case: Case, tmp_path: Path) -> Path:
-    file = tmp_path / "bad.simloop.yaml"
+def written(case: Case, folder: Path) -> Path:
+    file = folder / "bad.simloop.yaml"
     file.write_text(case.text if case.name in _WHOLE else f"prompt: x\n{case.text}")
     return file
 
 
-def test_each_mistake_is_a_line_with_its_place_and_its_fix(case: Case, path: Path) -> None:
-    error = refusal_of(path)
-    line = str(error)
-    assert line.startswith(f"{path}:{case.place}: ")
-    assert case.says in line
-    assert case.hint in error.hint
-    assert len(line.splitlines()) == 1 + len(error.others)
+def name_of(case: Case) -> str:
+    return case.name
 
 
-def test_it_says_nothing_in_the_words_of_pydantic(path: Path) -> None:
-    assert "Input should" not in str(refusal_of(path))
+def test_each_mistake_is_a_line_with_its_place_and_its_fix(tmp_path: Path) -> None:
+    def check(case: Case) -> None:
+        path = written(case, tmp_path)
+        error = refusal_of(path)
+        line = str(error)
+        assert line.startswith(f"{path}:{case.place}: ")
+        assert case.says in line
+        assert case.hint in error.hint
+        assert len(line.splitlines()) == 1 + len(error.others)
+
+    check_each(check, CASES, name_of)
+
+
+def test_it_says_nothing_in_the_words_of_pydantic(tmp_path: Path) -> None:
+    def check(case: Case) -> None:
+        assert "Input should" not in str(refusal_of(written(case, tmp_path)))
+
+    check_each(check, CASES, name_of)
 
 
 @pytest.mark.parametrize(
