@@ -102,6 +102,7 @@ def test_a_page_without_traces_is_refused_with_what_it_needs(project: pytest.Pyt
     result.stderr.fnmatch_lines(["*--simloop-page needs --simloop-trace=on or retain-on-failure"])
 
 
+@pytest.mark.slow
 def test_a_session_that_writes_no_page_does_not_import_its_package(
     project: pytest.Pytester,
 ) -> None:

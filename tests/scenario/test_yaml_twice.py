@@ -44,7 +44,6 @@ def test_any_text_is_read_alike_or_refused_alike(text: str) -> None:
     assert outcome(read_yaml, text) == outcome(slowly, text)
 
 
-@pytest.mark.slow
 def test_most_bundled_scenarios_are_read_fast() -> None:
     texts = [listed.path.read_text("utf-8") for listed in bundled()]
     fast = [text for text in texts if yaml._read_fast(text, "a.yaml") is not None]
