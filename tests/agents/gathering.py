@@ -28,7 +28,6 @@ async def gathering(prompt: str, world: World) -> str:
     """Ask until there are no more calls."""
     messages: list[Message] = [UserMessage(prompt)]
     for number in range(MOST_ROUNDS):
-        messages += map(UserMessage, world.user.take())  # the request below has them
         try:
             reply = await ask(world, messages)
         except ModelCallFailed as failed:
@@ -40,6 +39,8 @@ async def gathering(prompt: str, world: World) -> str:
         message = numbered(reply.message, number)
         results = await asyncio.gather(*(run(world, call) for call in message.calls))
         messages += [message, *results]
+        if number + 1 < MOST_ROUNDS:  # after the last round a message would be lost
+            messages += map(UserMessage, world.user.take())
     return "I stop: that was enough."
 
 
