@@ -25,7 +25,6 @@ from simloop.cli.likeness_text import Both, print_likeness
 from simloop.cli.options import read_options
 from simloop.cli.progress import StatusLine
 from simloop.cli.proof_text import file_stem, proof_json, proof_lines, proof_mermaid
-from simloop.cli.scenario_files import create_schema
 from simloop.cli.terminal import note, out_exactly, out_lines, plain
 from simloop.errors import ScenarioError
 from simloop.kernel.checked import as_written
@@ -39,6 +38,7 @@ from simloop.runs.own_loop import check_limits, found, is_made, is_own
 from simloop.runs.registry import machine_for
 from simloop.scenario.catalog import SUFFIX
 from simloop.scenario.designs import DESIGNS, LoopOptions
+from simloop.scenario.files import create_schema
 from simloop.scenario.schema import Scenario
 from simloop.scenario.wording import wording
 from simloop.scenario.writing import scenario_text

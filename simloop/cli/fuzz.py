@@ -19,7 +19,6 @@ from simloop.cli.fuzz_report import progress_line, report_json, report_lines
 from simloop.cli.options import check_loop_exists
 from simloop.cli.progress import StatusLine
 from simloop.cli.scenario_arguments import targets_of
-from simloop.cli.scenario_files import create_schema
 from simloop.cli.terminal import note, out, out_exactly, out_lines, plain
 from simloop.errors import ScenarioError
 from simloop.fuzz.campaign import CampaignSettings
@@ -31,6 +30,7 @@ from simloop.fuzz.shrink import smallest
 from simloop.fuzz.swarm import Arm
 from simloop.fuzz.twin import Twin
 from simloop.scenario.catalog import SUFFIX
+from simloop.scenario.files import create_schema
 from simloop.scenario.loader import load_scenario
 from simloop.scenario.schema import Scenario
 from simloop.scenario.writing import scenario_text

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import click
 
-from simloop.cli.scenario_files import create, create_schema
 from simloop.cli.terminal import note, out, plain
 from simloop.errors import ScenarioError
 from simloop.scenario.catalog import SUFFIX
+from simloop.scenario.files import create, create_schema
 from simloop.scenario.writing import SCHEMA_FILE
 
 STARTER = f"""\

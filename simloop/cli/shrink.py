@@ -16,7 +16,6 @@ from simloop.cli.completion import loop_names, scenarios_and_files
 from simloop.cli.interrupts import postponed_interrupts
 from simloop.cli.options import check_loop_exists, run_settings
 from simloop.cli.progress import StatusLine
-from simloop.cli.scenario_files import create, create_schema
 from simloop.cli.terminal import note, out, out_exactly, plain
 from simloop.errors import CheckFailed, ScenarioError
 from simloop.fuzz.difference import SENTENCES as DIFFERENCES
@@ -26,6 +25,7 @@ from simloop.fuzz.shrink import MAX_SECONDS, ShrinkProgress, Shrunk, shrink
 from simloop.runs.options import RunOptions
 from simloop.scenario.catalog import SUFFIX, find
 from simloop.scenario.expectations import Expectations
+from simloop.scenario.files import create, create_schema
 from simloop.scenario.loader import load_scenario
 from simloop.scenario.schema import Scenario
 from simloop.scenario.writing import scenario_text

@@ -96,7 +96,7 @@ def shrink(
         twice = failure.name == ReplayDiverged.__name__
         judge = judge or partial(failure_of, twice=twice)
         search = _Search(
-            _by_itself(plan), _of_the_caller(plan), judge, failure, runs=runs, seconds=seconds
+            plan.by_itself(), _of_the_caller(plan), judge, failure, runs=runs, seconds=seconds
         )
         search.say, search.stopped = say, stopped
         search.accept_any_end()
@@ -127,17 +127,6 @@ def smallest(
 
 def _played_failure(plan: Plan) -> Failure | None:
     return play(plan, chosen_for(plan)).failure
-
-
-def _by_itself(plan: Plan) -> Scenario:
-    """Return the scenario that states the loop, its options, the seed and the expectations."""
-    loop = plan.loop
-    seed = plan.given.get("seed")
-    named = {"loop": loop.name, "judge_as": loop.judge_as} if loop.has_name else {}
-    given = {"seed": seed} if seed is not None else {}
-    return loop.scenario.model_copy(
-        update={**named, **given, "expect": loop.expected, "expect_on": {}}
-    )
 
 
 def _of_the_caller(plan: Plan) -> RunOptions:

@@ -71,6 +71,16 @@ class Plan:
         self.content = content_of(scenario)
         self._digest = digest(self.content)
 
+    def by_itself(self) -> Scenario:
+        """Return the scenario that states the loop, its options, the seed and the expectations."""
+        loop = self.loop
+        seed = self.given.get("seed")
+        named = {"loop": loop.name, "judge_as": loop.judge_as} if loop.has_name else {}
+        given = {"seed": seed} if seed is not None else {}
+        return loop.scenario.model_copy(
+            update={**named, **given, "expect": loop.expected, "expect_on": {}}
+        )
+
     def playing(self, scenario: Scenario) -> "Plan":
         """Return this plan for a scenario with another script, or other actions of the user.
 

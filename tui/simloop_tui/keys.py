@@ -68,7 +68,7 @@ VIEW_KEYS: Mapping[FactView, str] = {
 """The key of each view, in the order in which they are offered."""
 
 _MOVE, _JUMP, _FIND, _PLAY, _SHOW, _OTHER = "Move", "Jump", "Find", "Play", "Show", "Other"
-_CHANGE = "Change"
+_CHANGE, _KEEP = "Change", "Keep"
 _JUMPS: Mapping[Landmark, tuple[str, str]] = {
     Landmark.TRANSITION: ("full_stop", "comma"),
     Landmark.STEP: ("s", "S"),
@@ -120,6 +120,10 @@ _EVERYWHERE = (
 _OF_A_RUN = (
     _of_screen("F", "fork here: change the run at the cursor, and run on", _CHANGE, "fork", "fork"),
     _of_screen("X", "switch the fault at the cursor off, and run again", _CHANGE, "switch_off"),
+    _of_screen("O", "save the run as a scenario file", _KEEP, "save"),
+    _of_screen("y", "copy the run as a pytest test", _KEEP, "copy_test"),
+    _of_screen("Y", "copy the command that repeats the run", _KEEP, "copy_command"),
+    _of_screen("v", "open the scenario in $EDITOR, at its line", _KEEP, "edit_file"),
 )
 """The actions of each screen that has a run: of the one run, or of the chosen one of two."""
 

@@ -38,8 +38,9 @@ def opened_against(named: str, loop: str, given: RunOptions) -> Comparison:
     recording, error = run_to_its_end(one.recording.scenario, options)
     if not recording.entries:
         raise ScenarioError(f"the loop `{loop}` has left no entry", path=named)
+    name = f"{named} on {loop}"
     said = f"the right run did not end: {error}" if error else ""
-    return Comparison(one, Session(recording, f"{named} on {loop}"), said)
+    return Comparison(one, Session(recording, name, f"{named} on the loop {loop}."), said)
 
 
 def run_to_its_end(scenario: Scenario, options: RunOptions) -> tuple[RecordedRun, str]:

@@ -70,15 +70,22 @@ def unrolled(recording: RecordedRun, tree: Tree) -> list[Tree]:
     So a reply can be put before one of them, whichever rule or repetition chose it.
     """
     replies: list[Tree] = list(tree.get("model", []))
+    used = list(used_replies(recording, replies).values())
+    return [_once(replies[place]) for place in used] + list(_left(replies, used))
+
+
+def used_replies(recording: RecordedRun, replies: Sequence[Tree]) -> dict[int, int]:
+    """Return the place of the reply that each main request got, by the number of the request."""
     script = Script(script_of(scenario_of({"prompt": "-", "model": replies}))[0], "model")
-    used: list[int] = []
+    used: dict[int, int] = {}
     for request in recording.requests.values():
         if request.purpose == "main":
             try:
-                used.append(int(script.choose(request).position.rpartition(".")[2]))
+                position = script.choose(request).position
             except SimloopError:  # the script was too short for the run
                 break
-    return [_once(replies[place]) for place in used] + list(_left(replies, used))
+            used[request.number] = int(position.rpartition(".")[2])
+    return used
 
 
 def _once(reply: Tree) -> Tree:

@@ -16,17 +16,12 @@ from simloop_tui.comparing import Comparison
 from simloop_tui.forking import compared, edit_of_reply, reply_text
 from simloop_tui.screens.edit import EditScreen
 from simloop_tui.screens.fork import EDIT, ForkScreen
-from simloop_tui.screens.keyed import KeyedScreen, Opened
-from simloop_tui.session import Session
+from simloop_tui.screens.keep import KeepScreen
+from simloop_tui.screens.keyed import Opened
 
 
-class RunScreen(KeyedScreen):
+class RunScreen(KeepScreen):
     """A screen with one run, or with two of which one is chosen."""
-
-    @property
-    def run_here(self) -> Session:
-        """Return the session of the run that the actions are for."""
-        raise NotImplementedError
 
     def action_fork(self) -> None:
         """Ask for a change at the cursor, then run on with it."""

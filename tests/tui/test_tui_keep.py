@@ -1,0 +1,172 @@
+"""A run is saved, copied and opened in an editor by keys."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from screens import Driven, drive, stepping
+from textual.widgets import Input, TextArea
+
+from simloop.scenario.loader import load_scenario
+from simloop_tui.app import StepApp
+from simloop_tui.opening import opened
+from simloop_tui.screens.ask import AskScreen
+from simloop_tui.screens.replay import ReplayScreen
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def _(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def of_a_scenario() -> StepApp:
+    return StepApp(ReplayScreen(opened("quickstart")))
+
+
+async def named(driven: Driven, name: str) -> None:
+    """Give the name that is asked for."""
+    driven.pilot.app.screen.query_one(Input).value = name
+    await driven.press("enter")
+
+
+async def forked(driven: Driven) -> None:
+    await driven.press("e", "X")
+    await driven.settled()
+
+
+def test_a_fork_is_saved_under_the_name_that_is_given() -> None:
+    async def act(driven: Driven) -> None:
+        await forked(driven)
+        await driven.press("O")
+        await driven.settled()
+        asked = driven.pilot.app.screen.query_one(Input).value
+        assert asked.startswith("a-run-gets-through")
+        assert asked.endswith(".simloop.yaml")
+        await named(driven, "mine.simloop.yaml")
+        assert "saved as mine.simloop.yaml" in driven.lines()[-1]
+        assert "reply 1 does not fail" in load_scenario("mine.simloop.yaml").title
+
+    drive(of_a_scenario(), act)
+
+
+def test_a_file_is_replaced_after_a_yes_alone() -> None:
+    path = Path("mine.simloop.yaml")
+    path.write_text("old", "utf-8")
+
+    def is_old() -> bool:
+        return path.read_text("utf-8") == "old"
+
+    async def act(driven: Driven) -> None:
+        for answer, is_kept in (("no", True), ("", True), ("yes", False)):
+            await driven.press("O")
+            await driven.settled()
+            await named(driven, str(path))
+            assert isinstance(driven.pilot.app.screen, AskScreen)
+            await named(driven, answer)
+            assert is_old() is is_kept
+            words = "stays as it was" if is_kept else "saved as"
+            assert words in driven.lines()[-1]
+
+    drive(of_a_scenario(), act)
+
+
+def test_a_name_that_cannot_be_written_is_an_answer_and_escape_saves_nothing() -> None:
+    async def act(driven: Driven) -> None:
+        await driven.press("O")
+        await driven.settled()
+        await named(driven, "nosuch/mine.simloop.yaml")
+        assert "cannot be created" in driven.lines()[-1]
+        await driven.press("O")
+        await driven.settled()
+        await driven.press("escape")
+
+    drive(of_a_scenario(), act)
+    assert list(Path().iterdir()) == []
+
+
+def test_a_test_is_copied_and_shown() -> None:
+    async def act(driven: Driven) -> None:
+        await forked(driven)
+        await driven.press("y")
+        await driven.settled()
+        text = driven.pilot.app.clipboard
+        assert "def test_a_run_gets_through" in text
+        assert driven.pilot.app.screen.query_one(TextArea).text == text
+        await driven.press("escape")
+        assert driven.pilot.app.screen.query("Pairs")
+
+    drive(of_a_scenario(), act)
+
+
+def test_the_command_is_copied_and_a_fork_is_to_be_saved_first() -> None:
+    async def act(driven: Driven) -> None:
+        await driven.press("Y")
+        await driven.settled()
+        assert driven.pilot.app.clipboard == "simloop run quickstart"
+        assert any("simloop run quickstart" in line for line in driven.lines())
+        await driven.press("escape")
+        await forked(driven)
+        await driven.press("Y")
+        await driven.settled()
+        assert "save it first: O" in driven.lines()[-1]
+
+    drive(of_a_scenario(), act)
+
+
+def test_the_scenario_is_opened_in_an_editor_at_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = "import sys; open('seen', 'w').write(' '.join(sys.argv[1:]))"
+    monkeypatch.setenv("VISUAL", f'{sys.executable} -c "{program}"')
+    suspended = []
+
+    @contextmanager
+    def suspend(_: StepApp) -> Iterator[None]:
+        suspended.append(os.getpid())
+        yield
+
+    monkeypatch.setattr(StepApp, "suspend", suspend)
+
+    async def act(driven: Driven) -> None:
+        await driven.press("e", "v")
+        assert "was open in" in driven.lines()[-1]
+
+    drive(of_a_scenario(), act)
+    line, path = Path("seen").read_text("utf-8").split(" ", 1)
+    assert "429" in Path(path).read_text("utf-8").splitlines()[int(line[1:]) - 1]
+    assert suspended
+
+
+def test_a_terminal_that_cannot_give_way_names_the_place() -> None:
+    async def act(driven: Driven) -> None:
+        await driven.press("e", "v")
+        assert "quickstart.simloop.yaml:" in driven.lines()[-1]
+
+    drive(of_a_scenario(), act, (200, 50))
+
+
+def test_an_editor_that_is_missing_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VISUAL", "nosuch-editor")
+
+    @contextmanager
+    def suspend(_: StepApp) -> Iterator[None]:
+        yield
+
+    monkeypatch.setattr(StepApp, "suspend", suspend)
+
+    async def act(driven: Driven) -> None:
+        await driven.press("v")
+        assert "nosuch-editor" in driven.lines()[-1]
+
+    drive(of_a_scenario(), act)
+
+
+def test_a_trace_has_no_file_to_open() -> None:
+    async def act(driven: Driven) -> None:
+        await driven.press("v")
+        assert "no file has the scenario of this run" in driven.lines()[-1]
+
+    drive(stepping(), act)
