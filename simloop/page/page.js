@@ -1,153 +1,10 @@
-// The behaviour of the page: a cursor on one entry, and the views of the facts there.
+// The behaviour of the page: the timeline, the scrubber, the keys, and the cursor on one entry.
 //
-// Not here: the facts, which are rows in the data. The rule to keep: text of the data reaches the
-// document as text (textContent) and never as markup; the policy of the page enforces this.
-"use strict";
-(() => {
-const data = JSON.parse(document.getElementById("data").textContent);
-const { rows, words, lanes, marks, keys, landmarks } = data;
-const { time, lane, sign, kind, text } = data.entries;
-const count = time.length, last = count - 1;
-const failed = new Set(data.entries.failed), gaps = new Map(data.gaps);
-const seconds = time.map((each) => parseFloat(words[each]));
-const MOST_ROWS = 400, PAGE = 20, FOLDED = 8, FOLD = "=", REMOVED = "-";
-const by = (id) => document.getElementById(id);
-
-let cursor = 0, matches = null, found = "", asking = "", byTime = false;
-
-function make(tag, className = "", content = "") {
-  const element = document.createElement(tag);
-  element.className = className;
-  element.textContent = content;
-  return element;
-}
-
-function describe(element, attributes) {
-  Object.entries(attributes).forEach(([name, value]) => element.setAttribute(name, String(value)));
-}
-
-// The number of sorted items that are at most `wanted`.
-function rank(items, wanted, of = (item) => item) {
-  let low = 0, high = items.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (of(items[middle]) <= wanted) low = middle + 1; else high = middle;
-  }
-  return low;
-}
-
-// ---------------------------------------------------------------- the views of each entry
-
-// A view is stored as changes. Copies at some of them let the cursor move backwards.
-class View {
-  constructor(name, changes) {
-    this.name = name;
-    this.changes = changes;
-    this.step = Math.max(32, changes.length >> 7);
-    this.copies = [[]];
-    this.version = 0;
-    this.rows = [];
-  }
-
-  // The number of changes up to an entry.
-  versionAt(place) { return rank(this.changes, place, (change) => change[0]); }
-
-  changesAt(place) {
-    const version = this.versionAt(place);
-    return version > 0 && this.changes[version - 1][0] === place;
-  }
-
-  at(place) {
-    const wanted = this.versionAt(place);
-    const copy = Math.min(Math.floor(wanted / this.step), this.copies.length - 1);
-    if (wanted < this.version || copy * this.step > this.version) {
-      this.rows = this.copies[copy].slice();
-      this.version = copy * this.step;
-    }
-    while (this.version < wanted) {
-      for (const [at, deleted, ...inserted] of this.changes[this.version].slice(1)) {
-        this.rows.splice(at, deleted, ...inserted);
-      }
-      this.version += 1;
-      if (this.version === this.copies.length * this.step) this.copies.push(this.rows.slice());
-    }
-    return this.rows;
-  }
-}
-
-const views = Object.entries(data.views).map(([name, changes]) => new View(name, changes));
-const opened = new Set(), shownVersions = new Map(), scrolled = new Map();
-
-function showView(view) {
-  const version = view.versionAt(cursor), pane = by(`pane-${view.name}`);
-  const changed = cursor > 0 && view.name !== "entry" && view.changesAt(cursor);
-  pane.querySelector(".changed").textContent = changed ? "changes here" : "";
-  pane.classList.toggle("changes", changed);
-  if (shownVersions.get(view) === version) return;
-  shownVersions.set(view, version);
-  pane.querySelector(".rows").replaceChildren(...elements(view.at(cursor), view.name));
-  scrolled.set(pane.querySelector(".rows"), ["request", "reply", "context"].includes(view.name) ? 1e9 : 0);
-}
-
-// The elements of rows. What a compaction removed, the end of a long text and the middle of a long
-// view can be unfolded.
-function elements(numbers, name) {
-  const left = numbers.length - MOST_ROWS;
-  if (left <= 0 || opened.has(name)) return group(numbers);
-  const all = make("button", "all", `${left} rows left out: show all`);
-  all.addEventListener("click", () => {
-    opened.add(name);
-    all.parentElement.replaceChildren(...group(numbers));
-  });
-  return [...group(numbers.slice(0, 20)), all, ...group(numbers.slice(20 + left))];
-}
-
-function group(numbers) {
-  const made = [];
-  for (let i = 0; i < numbers.length;) {
-    const [mark, label] = rows[numbers[i]];
-    let end = i + 1;
-    if (marks[mark][0] === FOLD) {
-      while (end < numbers.length && marks[rows[numbers[end]][0]][0] === REMOVED) end += 1;
-    } else if (label) {
-      while (end < numbers.length && !rows[numbers[end]][1] && rows[numbers[end]][0] === mark) end += 1;
-      if (end - i <= FOLDED) end = i + 1;
-    }
-    made.push(end > i + 1 ? fold(numbers.slice(i, end)) : rowElement(numbers[i]));
-    i = end;
-  }
-  return made;
-}
-
-function fold(numbers) {
-  const [first, ...rest] = numbers;
-  const details = make("details"), summary = make("summary");
-  summary.append(rowElement(first), make("span", "more", `${rest.length} more lines`));
-  details.append(summary, ...rest.map(rowElement));
-  details.open = opened.has(first);
-  details.addEventListener("toggle", () => { if (details.open) opened.add(first); else opened.delete(first); });
-  return details;
-}
-
-function rowElement(number) {
-  const [mark, label, content, goesTo] = rows[number];
-  const [character, meaning] = marks[mark];
-  const element = make("div", `row ${meaning}`);
-  const shown = make("span", "mark", character);
-  if (meaning !== "plain") describe(shown, { role: "img", "aria-label": meaning });
-  element.append(shown);
-  const line = make("span", "line");
-  if (label) line.append(make("span", "label", content ? `${label.trimEnd()}: ` : label));
-  line.append(make("span", "text", content));
-  element.append(line);
-  if (goesTo !== undefined) {
-    const button = make("button", "goes", `@${goesTo}`);
-    describe(button, { "aria-label": `go to entry ${goesTo}`, title: `go to entry ${goesTo}` });
-    button.addEventListener("click", (event) => { event.preventDefault(); go(goesTo); });
-    element.append(button);
-  }
-  return element;
-}
+// Not here: the panes (views.js), and the facts, which are rows in the data. page.py joins the files
+// to one script. The rule to keep: text of the data reaches the document as text (textContent) and
+// never as markup; the policy of the page enforces this.
+const SPEEDS = [0.25, 0.5, 1, 2, 4, 8, 16];
+let matches = null, found = "", asking = "", byTime = false, watched = "state", timer = 0, speed = 2;
 
 // ---------------------------------------------------------------- the timeline
 
@@ -232,14 +89,12 @@ track.addEventListener("pointerdown", (event) => { track.setPointerCapture(event
 track.addEventListener("pointermove", (event) => { if (event.buttons & 1) dragTo(event); });
 
 function chooseAxis(wanted) {
-  byTime = wanted;
+  byTime = wanted && total > 0;
   by("axis").textContent = byTime ? "by time" : "by entry";
   describe(by("axis"), { "aria-pressed": byTime });
   drawScrubber();
   show(false);
 }
-by("axis").hidden = total === 0;
-by("axis").addEventListener("click", () => chooseAxis(!byTime));
 
 // ---------------------------------------------------------------- the cursor
 
@@ -302,6 +157,26 @@ function goToMatch(number, missing) {
   if (number in matches) by("said").textContent = `match ${number + 1} of ${matches.length} for "${found}"`;
 }
 
+// ---------------------------------------------------------------- playing
+
+// Evenly, each entry takes a quarter of a second; in virtual time, a long wait takes a second.
+function playOn() {
+  if (cursor === last) return pause("this is the last entry");
+  const waited = byTime ? Math.min((seconds[cursor + 1] - seconds[cursor]) / SPEEDS[speed], 1) : 0.25 / SPEEDS[speed];
+  timer = setTimeout(() => { go(cursor + 1); playOn(); }, waited * 1000);
+}
+
+function pause(why) {
+  clearTimeout(timer);
+  timer = 0;
+  by("said").textContent = why;
+}
+
+function changeSpeed(by_steps) {
+  speed = Math.max(0, Math.min(speed + by_steps, SPEEDS.length - 1));
+  by("said").textContent = `it plays at speed ${SPEEDS[speed]}`;
+}
+
 // ---------------------------------------------------------------- the actions
 
 function ask(what) {
@@ -334,6 +209,17 @@ const ACTIONS = {
   end: () => go(last),
   next: (name) => go(landmarks[name][rank(landmarks[name], cursor)], `there is no later ${name}`),
   previous: (name) => go(landmarks[name][rank(landmarks[name], cursor - 1) - 1], `there is no earlier ${name}`),
+  next_change: () => go(changes[watched][rank(changes[watched], cursor)], `${watched} does not change any more`),
+  last_change: () => go(changes[watched][rank(changes[watched], cursor - 1) - 1], `${watched} has not changed before`),
+  watch_another: () => {
+    const names = Object.keys(changes);
+    watched = names[(names.indexOf(watched) + 1) % names.length];
+    by("said").textContent = `w and W now go to the changes of ${watched}`;
+  },
+  change_pace: () => chooseAxis(!byTime),
+  play: () => timer ? pause("paused") : playOn(),
+  faster: () => changeSpeed(1),
+  slower: () => changeSpeed(-1),
   search: () => ask("search"),
   next_match: () => goToMatch(rank(matches || [], cursor), "there is no later match"),
   previous_match: () => goToMatch(rank(matches || [], cursor - 1) - 1, "there is no earlier match"),
@@ -356,6 +242,7 @@ document.addEventListener("keydown", (event) => {
     if (event.key === "Escape") { by("ask").hidden = true; timeline.focus(); }
     return;
   }
+  if (event.key === " " && event.target.closest("button, summary")) return;
   // A pane that has the focus scrolls with the keys that are no characters.
   if (event.key.length > 1 && event.target.closest(".rows")) return;
   press(event.key, event);
@@ -365,7 +252,7 @@ by("ask").addEventListener("submit", (event) => { event.preventDefault(); answer
 
 for (const { keys: names, words: meaning, does } of keys) {
   const term = make("dt");
-  names.forEach((name) => term.append(make("kbd", "", name), " "));
+  names.forEach((name) => term.append(make("kbd", "", name === " " ? "space" : name), " "));
   by("keys").append(term, make("dd", "", meaning));
   if (does[0] !== "next" || !landmarks[does[1]].length) continue;
   const button = make("button");
@@ -397,4 +284,3 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawScrubb
 resized();
 followAddress();
 timeline.focus({ preventScroll: true });
-})();

@@ -21,6 +21,7 @@ from simloop.page.keys import KEYS, VIEW_KEYS
 from simloop.page.tables import tables
 
 _WIDEST = 200
+_SCRIPTS = ("views.js", "page.js")
 _HOLE = re.compile(r"\{\{(\w+)\}\}")
 # What could end a script element or a line of JavaScript; the rest of the JSON is ASCII.
 _ESCAPED = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\x7f": "\\u007f"})
@@ -28,7 +29,7 @@ _ESCAPED = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\x7f"
 
 def page(recording: RecordedRun, name: str = "") -> str:
     """Return the whole page. `name` stands in its heading for a run without a title."""
-    style, script = _file("page.css"), _file("page.js")
+    style, script = _file("page.css"), _script()
     header = recording.trace.header
     return _filled(
         _file("page.html"),
@@ -65,6 +66,11 @@ def _digest(text: str) -> str:
 
 def _file(name: str) -> str:
     return Path(__file__).with_name(name).read_text("utf-8")
+
+
+def _script() -> str:
+    """Return the files of the script as one function, so that its names are its own."""
+    return "\n".join(['"use strict";', "(() => {", *map(_file, _SCRIPTS), "})();"])
 
 
 def _filled(template: str, parts: Mapping[str, str]) -> str:

@@ -37,6 +37,7 @@ def tables(recording: RecordedRun) -> dict[str, Any]:
         "entries": _entries(recording, words),
         "gaps": [[place, gap_words(recording, place)] for place in gaps(recording.entries)],
         "landmarks": {str(name): found for name, found in recording.index.landmarks.items()},
+        "changes": {str(name): found for name, found in recording.index.changes.items()},
         "lanes": [str(lane) for lane in Lane],
         "marks": [[mark.value, mark.name.lower()] for mark in Mark],
         "views": views,

@@ -7,7 +7,7 @@ import pytest
 from browsing import CHROMIUM, NO_CHROMIUM, Browser, browser
 from hostiletraces import traces
 
-from simloop.cursor.index import Landmark
+from simloop.cursor.index import Landmark, Watched
 from simloop.cursor.lanes import words_of
 from simloop.cursor.opening import opened_run
 from simloop.cursor.places import place_of
@@ -151,6 +151,41 @@ def test_the_keys_move_as_in_the_terminal(
         assert place(chromium) == recording.index.previous(landmark, last)
     chromium.press("G", "c")
     assert chromium.ask(SAID) == "there is no later compaction"
+
+
+def test_the_changes_of_a_watched_value_are_found_in_both_directions(
+    chromium: Browser, file: Path, recording: RecordedRun
+) -> None:
+    chromium.open(file)
+    chromium.press("x")
+    assert chromium.ask(SAID) == "w and W now go to the changes of error_count"
+    changes = recording.index.changes[Watched.ERROR_COUNT]
+    for change in changes:
+        chromium.press("w")
+        assert place(chromium) == change
+    chromium.press("w")
+    assert chromium.ask(SAID) == "error_count does not change any more"
+    chromium.press("W")
+    assert place(chromium) == changes[-2]
+
+
+def test_a_run_plays_to_its_end_and_pauses(chromium: Browser, file: Path) -> None:
+    chromium.open(file)
+    later = "new Promise((done) => setTimeout(done, {}))"
+    chromium.press("+", "+", "+", "+")
+    assert chromium.ask(SAID) == "it plays at speed 16"
+    chromium.press(" ")
+    chromium.ask(later.format(100))
+    chromium.press(" ")
+    paused = place(chromium)
+    assert paused > 0
+    chromium.ask(later.format(100))
+    assert place(chromium) == paused
+    last = chromium.ask("Number(track.getAttribute('aria-valuemax'))")
+    chromium.press("G", "k", "i", " ")
+    chromium.ask(later.format(400))
+    assert place(chromium) == last
+    assert chromium.ask(SAID) == "this is the last entry"
 
 
 def test_go_to_takes_an_entry_or_a_time_and_says_that_there_is_none(
