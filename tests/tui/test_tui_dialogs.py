@@ -26,6 +26,19 @@ def test_the_colon_goes_to_an_entry_and_to_a_time() -> None:
     drive(stepping(), act)
 
 
+def test_what_is_typed_ahead_of_the_question_is_not_lost() -> None:
+    async def act(driven: Driven) -> None:
+        app = driven.pilot.app
+        for key in ("slash", "4", "2", "9", "enter"):
+            app.simulate_key(key)
+        await driven.settled()
+        await driven.settled()
+        assert driven.screen.session.query == "429"
+        assert driven.place == 4
+
+    drive(stepping(), act)
+
+
 def test_a_search_and_its_next_and_previous_match() -> None:
     async def act(driven: Driven) -> None:
         await driven.press("n")

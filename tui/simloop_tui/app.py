@@ -7,10 +7,12 @@ the features; each of them has a screen or a widget.
 from pathlib import Path
 from typing import ClassVar
 
+from textual import events
 from textual.app import App
 from textual.screen import Screen
 
 from simloop.errors import SimloopError
+from simloop_tui.screens.ask import AskScreen
 from simloop_tui.screens.keyed import Opened
 from simloop_tui.screens.loading import screen_of
 from simloop_tui.screens.palette import Actions
@@ -36,3 +38,11 @@ class StepApp(App[SimloopError]):
     def on_opened(self, message: Opened) -> None:
         """Show runs that a screen has made."""
         self.push_screen(screen_of(message.runs))
+
+    def on_key(self, event: events.Key) -> None:
+        """Give a question the keys that were typed ahead, while it opened.
+
+        They were sent to the screen below it, which no longer takes any.
+        """
+        if isinstance(self.screen, AskScreen):
+            self.screen.take(event)

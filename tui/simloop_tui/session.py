@@ -30,7 +30,8 @@ class Session:
     `name` names the run: the file or the scenario that was opened. `comment` says how it was made,
     for the scenario file of a fork.
     `marks` are the entries that the user marked, in order, `hidden` the kinds of entries that the
-    timeline leaves out, `opened` the places of the compactions whose fold is open.
+    timeline leaves out, `opened` the places of the compactions whose fold is open. `outcome` is
+    that of the last prompt.
     """
 
     def __init__(self, recording: RecordedRun, name: str = "", comment: str = "") -> None:
@@ -45,6 +46,8 @@ class Session:
         self.watched = Watched.STATE
         self.query = ""
         self.opened: set[int] = set()
+        outcomes = recording.trace.outcomes
+        self.outcome = str(outcomes[-1]) if outcomes else "not ended"
         self._position = Position(recording, 0)
 
     @property

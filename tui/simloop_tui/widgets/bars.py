@@ -26,7 +26,6 @@ class Answering(Protocol):
 
 
 _WIDEST = 200
-_JOINED = "\N{NO-BREAK SPACE}"  # a key stays beside its word where the bar is folded
 
 
 class Heading(Static):
@@ -40,9 +39,8 @@ class Heading(Static):
         """Return the heading."""
         session = self._session
         trace = session.recording.trace
-        ends = str(trace.outcomes[-1]) if trace.outcomes else "not ended"
-        style = "$text-success" if ends == Outcome.COMPLETED else "$text-error"
-        end = Content.assemble("run ends: ", Content.styled(ends, style))
+        style = "$text-success" if session.outcome == Outcome.COMPLETED else "$text-error"
+        end = Content.assemble("run ends: ", Content.styled(session.outcome, style))
         where = (
             f"entry {session.place} of {session.last}, "
             f"{clock(session.position.at_ns)} of {clock(trace.elapsed_ns)}"
@@ -57,14 +55,19 @@ class Heading(Static):
 
 
 class ViewBar(Static):
-    """The names of the views; the chosen one is in brackets, and each can be clicked."""
+    """The names of the views; the chosen one stands out, and each can be clicked."""
+
+    _chosen: FactView | None = None
 
     def show(self, chosen: FactView) -> None:
         """Mark the chosen view."""
+        if chosen is self._chosen:
+            return  # an update would lay out the whole screen
+        self._chosen = chosen
         labels = [
             Content.from_markup(
-                f"[@click=screen.view('{each}')]{key}{_JOINED}"
-                + (f"[b reverse]{_JOINED}{each}{_JOINED}[/][/]" if each is chosen else f"{each}[/]")
+                f"[@click=screen.view('{each}')]"
+                + (f"[b reverse]{key}:{each}[/][/]" if each is chosen else f"{key}:{each}[/]")
             )
             for each, key in VIEW_KEYS.items()
         ]

@@ -54,7 +54,9 @@ class FactsPane(ScrollView, can_focus=True):
             for number, row in enumerate(self._rows)
             for line in _lines_of(row, width)
         ]
-        self.virtual_size = Size(width, len(self._lines))
+        # A change of the size lays out the whole screen, so rows that fit in never change it.
+        height = self.scrollable_content_region.height
+        self.virtual_size = Size(width, max(len(self._lines), height))
         self.refresh()
 
     def render_line(self, y: int) -> Strip:

@@ -36,6 +36,8 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
     def __init__(self, session: Session, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
         self.session = session
+        self._row = 0  # of the cursor, as it is drawn
+        self._drawn: tuple[object, ...] = ()
 
     def on_mount(self) -> None:
         """Take the size of the session's rows."""
@@ -46,10 +48,24 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         self.follow()
 
     def follow(self) -> None:
-        """Draw the session as it is now, with the cursor in view."""
+        """Draw the session as it is now, with the cursor in view.
+
+        Where nothing but the cursor has moved, the two lines of the cursor are drawn alone.
+        """
+        session = self.session
         width = self.scrollable_content_region.width
-        self.virtual_size = Size(width, len(self.session.rows))
-        row = self.session.rows.row_of(self.session.place)
+        row, drawn = session.rows.row_of(session.place), (session.rows, tuple(session.marks))
+        self.virtual_size = Size(width, len(session.rows))
+        top = self.scroll_offset.y
+        self._scroll_to_row(row)
+        if drawn != self._drawn or top != self.scroll_offset.y:
+            self.refresh()
+        elif row != self._row:
+            self.refresh_lines(self._row)
+            self.refresh_lines(row)
+        self._row, self._drawn = row, drawn
+
+    def _scroll_to_row(self, row: int) -> None:
         height = max(self.scrollable_content_region.height, 1)
         margin = min(3, (height - 1) // 2)
         top = self.scroll_offset.y
@@ -57,7 +73,6 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             self.scroll_to(y=max(row - margin, 0), animate=False)
         elif row + margin >= top + height:
             self.scroll_to(y=row + margin - height + 1, animate=False)
-        self.refresh()
 
     def render_line(self, y: int) -> Strip:
         """Return one line of the screen."""
