@@ -183,6 +183,14 @@ def architecture_text() -> str:
     return _filled(ARCHITECTURE, parts)
 
 
+def replayer_picture() -> str:
+    """The picture of the replayer in the README."""
+    sys.path.append(str(TOP / "tests" / "support"))  # pytest has it there; a script has not
+    from screens import replayer_picture as picture  # noqa: PLC0415 - it imports Textual
+
+    return picture()
+
+
 GENERATED: Mapping[Path, Callable[[], str]] = {
     README: readme_text,
     WRITING: writing_text,
@@ -190,6 +198,7 @@ GENERATED: Mapping[Path, Callable[[], str]] = {
     ARCHITECTURE: architecture_text,
     TOP / "scenarios" / "README.md": catalogue_text,
     TOP / "scenarios" / "schema.json": schema_text,
+    TOP / "tui" / "replayer.svg": replayer_picture,
 }
 """Every generated file, with what makes the text that it should hold."""
 

@@ -6,9 +6,10 @@ from regenerate import GENERATED
 FILES = (
     *("README.md", "scenarios/WRITING.md", "simloop/loops/README.md"),
     *("simloop/ARCHITECTURE.md", "scenarios/README.md", "scenarios/schema.json"),
+    "tui/replayer.svg",
 )
-LONG = ("simloop/ARCHITECTURE.md", "README.md", "scenarios/README.md")
-"""Hold the bounds of every loop, which take twenty seconds to prove, or need every scenario."""
+LONG = ("simloop/ARCHITECTURE.md", "README.md", "scenarios/README.md", "tui/replayer.svg")
+"""Hold the bounds of every loop, which take twenty seconds to prove, or need all scenarios."""
 
 
 def test_these_files_are_generated() -> None:

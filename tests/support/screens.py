@@ -16,9 +16,14 @@ from simloop_tui.session import Session
 from simloop_tui.widgets.facts import FactsPane
 
 TRACES = Path(__file__).parents[2] / "scenarios" / "__snapshots__"
-_FONTS = re.compile(r"@font-face\s*\{.*?\}\s*", re.DOTALL)
-_COMMENT = re.compile(r"<!--.*?-->\s*", re.DOTALL)
-_FAMILY = re.compile(r"font-family:[^;]*;")
+_PLAINER = (
+    (re.compile(r"<!--.*?-->\s*", re.DOTALL), ""),
+    (re.compile(r"@font-face\s*\{.*?\}\s*", re.DOTALL), ""),
+    (re.compile(r"font-family:[^;]*;"), "font-family: monospace;"),
+    (re.compile(r"terminal-\d+"), "t"),
+    (re.compile(r' clip-path="url\(#t-line-\d+\)"'), ""),
+    (re.compile(r'<clipPath id="t-line-\d+">\s*<rect[^>]*/>\s*</clipPath>\s*'), ""),
+)
 
 
 def recorded(name: str = "start.quickstart") -> RecordedRun:
@@ -76,14 +81,27 @@ class Driven:
         raise AssertionError(f"{text!r} is not on the screen: {self.lines()}")
 
     def picture(self) -> Picture:
-        return Picture(
-            plain_svg(self.pilot.app.export_screenshot()), "\n".join(self.lines()) + "\n"
-        )
+        svg = plain_svg(self.pilot.app.export_screenshot(simplify=True))
+        return Picture(svg, "\n".join(self.lines()) + "\n")
 
 
 def plain_svg(svg: str) -> str:
-    """The picture without the addresses of fonts and of a project, which a reader would load."""
-    return _FAMILY.sub("font-family: monospace;", _FONTS.sub("", _COMMENT.sub("", svg)))
+    """The picture without addresses of fonts, which a reader would load, and without clippings."""
+    for pattern, replacement in _PLAINER:
+        svg = pattern.sub(replacement, svg)
+    return svg
+
+
+def replayer_picture() -> str:
+    """The picture in the README: the wait for a rate limit in the quickstart."""
+    pictures = []
+
+    async def act(driven: Driven) -> None:
+        await driven.press("e", "j", "j", "j")
+        pictures.append(driven.picture().svg)
+
+    drive(stepping(), act, (120, 40))
+    return pictures[0]
 
 
 def drive(
