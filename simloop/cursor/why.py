@@ -22,6 +22,10 @@ _NS_PER_MS = 1_000_000
 
 def why(position: Position) -> Iterator[str]:
     """Yield the sentences that say why the run is where it is, the nearest reason first."""
+    yield from dict.fromkeys(_sentences(position))  # an end and its transition share reasons
+
+
+def _sentences(position: Position) -> Iterator[str]:
     yield from _of_entry(position)
     move = position.move
     if move is not None and move.place != position.place:

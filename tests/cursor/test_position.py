@@ -84,3 +84,10 @@ def test_the_reason_of_the_newest_decision_stands_after_that_of_the_entry() -> N
     moved, finish = rows_at(recording, started, FactView.WHY)
     assert moved.endswith("the machine goes from `calling-model` to `running-tools`.")
     assert finish == "  The newest reply ended with the finish reason tool-calls."
+
+
+def test_a_reason_is_given_once() -> None:
+    recording = recorded("compaction.twice")
+    reasons = rows_at(recording, len(recording.entries) - 1, FactView.WHY)
+    assert "  compaction_attempts is 2, and its limit is 2." in reasons
+    assert len(reasons) == len(set(reasons))

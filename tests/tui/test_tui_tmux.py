@@ -16,7 +16,7 @@ pytestmark = [
 _CRASHING = """
 import sys
 from simloop_tui.app import StepApp
-from simloop_tui.opening import opened_trace
+from simloop.cursor.opening import opened_trace
 from simloop_tui.screens.replay import ReplayScreen
 from simloop_tui.session import Session
 def crash(self): raise RuntimeError("it breaks")

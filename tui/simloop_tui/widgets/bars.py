@@ -71,7 +71,7 @@ class ViewBar(Static):
             )
             for each, key in VIEW_KEYS.items()
         ]
-        self.update(Content("  ").join(labels))
+        self.update(Content(" ").join(labels))
 
 
 class Footer(Static):

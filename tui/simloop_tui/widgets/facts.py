@@ -55,8 +55,8 @@ class FactsPane(ScrollView, can_focus=True):
             for line in _lines_of(row, width)
         ]
         # A change of the size lays out the whole screen, so rows that fit in never change it.
-        height = self.scrollable_content_region.height
-        self.virtual_size = Size(width, max(len(self._lines), height))
+        fits = len(self._lines) <= self.scrollable_content_region.height
+        self.virtual_size = Size(0, 0) if fits else Size(width, len(self._lines))
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
