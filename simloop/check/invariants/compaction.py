@@ -6,8 +6,9 @@ its reasons are judged.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
-from simloop.check.invariants.edges import JudgedEdge
+from simloop.check.invariants.course import Course
 from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.ledger import Ledger
 from simloop.check.invariants.shortened import Shortened
@@ -209,19 +210,20 @@ def _wrong_summary(shortened: Shortened) -> str:
     sees=[effects.Compact],
     needs=[Need.MACHINE],
 )
-def compactions_have_a_reason(_: Subject, edge: JudgedEdge) -> str:
+def compactions_have_a_reason(subject: Subject, _: Any) -> str:
     """A context below its trigger stays unchanged."""
-    signal = edge.signal
-    if not getattr(edge.asked[-1], "forced", False):
+    course = subject.course
+    signal = course.signal
+    if not getattr(course.asked[-1], "forced", False):
         if not (type(signal) is signals.ContextMeasured and signal.over):
             return "a compaction is tried, and the context does not exceed its trigger"
-    elif not _has_overflowed(edge):
+    elif not _has_overflowed(course):
         return "a compaction is forced, and no reply was cut off and no request too long"
     return ""
 
 
-def _has_overflowed(edge: JudgedEdge) -> bool:
-    signal, state = edge.signal, edge.before.state
+def _has_overflowed(course: Course) -> bool:
+    signal, state = course.signal, course.before.state
     if type(signal) is signals.ModelFailed:
         return signal.error is ErrorClass.OVERFLOW
     cut = type(state) is ClosingStep and state.reply.finish is FinishReason.LENGTH
@@ -234,13 +236,14 @@ def _has_overflowed(edge: JudgedEdge) -> bool:
     sees=[signals.ContextMeasured],
     needs=[Need.MACHINE],
 )
-def full_contexts_compacted(_: Subject, edge: JudgedEdge) -> str:
+def full_contexts_compacted(subject: Subject, _: Any) -> str:
     """The compaction comes before the next request, which a provider might refuse otherwise."""
-    signal = edge.signal
+    course = subject.course
+    signal = course.signal
     if type(signal) is not signals.ContextMeasured or not signal.over:
         return ""
-    asked = edge.asked[-1] if edge.asked else None
-    if type(asked) is not effects.Compact and not _is_spent(edge):
+    asked = course.asked[-1] if course.asked else None
+    if type(asked) is not effects.Compact and not _is_spent(course):
         return "the context exceeds its trigger, an attempt is left, and no compaction is tried"
     return ""
 
@@ -250,10 +253,10 @@ def _bounds_of(machine: Machine) -> list[Bound]:
     return [*machine.bounds.values(), *getattr(machine, "thresholds", {}).values()]
 
 
-def _is_spent(edge: JudgedEdge) -> bool:
+def _is_spent(course: Course) -> bool:
     """Return whether a bound or a threshold of the machine is reached."""
-    given = _bounds_of(edge.machine)
-    return any(getattr(edge.run, bound.counter) >= bound.at for bound in given)
+    given = _bounds_of(course.machine)
+    return any(getattr(course.run, bound.counter) >= bound.at for bound in given)
 
 
 @invariant(
@@ -262,9 +265,9 @@ def _is_spent(edge: JudgedEdge) -> bool:
     sees=[signals.StepClosed],
     needs=[Need.MACHINE],
 )
-def cut_off_replies_force_compaction(_: Subject, edge: JudgedEdge) -> str:
+def cut_off_replies_force_compaction(subject: Subject, _: Any) -> str:
     """The model has no room for a whole reply."""
-    return _makes_room(edge)
+    return _makes_room(subject.course)
 
 
 @invariant(
@@ -273,16 +276,16 @@ def cut_off_replies_force_compaction(_: Subject, edge: JudgedEdge) -> str:
     sees=[signals.ModelFailed],
     needs=[Need.MACHINE],
 )
-def overflows_force_compaction(_: Subject, edge: JudgedEdge) -> str:
+def overflows_force_compaction(subject: Subject, _: Any) -> str:
     """The provider says that the context is too long."""
-    return _makes_room(edge)
+    return _makes_room(subject.course)
 
 
-def _makes_room(edge: JudgedEdge) -> str:
-    if not _has_overflowed(edge):
+def _makes_room(course: Course) -> str:
+    if not _has_overflowed(course):
         return ""
-    asked = edge.asked[-1] if edge.asked else None
-    state = edge.run.state
+    asked = course.asked[-1] if course.asked else None
+    state = course.run.state
     ended = type(state) is Finished and bool(state.limit)
     if type(asked) is not effects.Compact and not ended:
         return "the context is too long, an attempt is left, and no compaction is tried"
@@ -317,9 +320,9 @@ def max_compaction_attempts_enforced(subject: Subject) -> Watch:
     sees=[signals.ContextCompacted],
     needs=[Need.MACHINE],
 )
-def useless_forced_compaction_ends_run(_: Subject, edge: JudgedEdge) -> str:
+def useless_forced_compaction_ends_run(subject: Subject, _: Any) -> str:
     """The provider would refuse the same request again."""
-    return _goes_on_in_vain(edge, forced=True)
+    return _goes_on_in_vain(subject.course, forced=True)
 
 
 @invariant(
@@ -329,18 +332,19 @@ def useless_forced_compaction_ends_run(_: Subject, edge: JudgedEdge) -> str:
     sees=[signals.ContextCompacted],
     needs=[Need.MACHINE],
 )
-def useless_unlimited_compaction_ends_run(_: Subject, edge: JudgedEdge) -> str:
+def useless_unlimited_compaction_ends_run(subject: Subject, _: Any) -> str:
     """The context stays over its trigger, so the same compaction would be tried in each round."""
-    if any(bound.counter == "compaction_attempts" for bound in _bounds_of(edge.machine)):
+    course = subject.course
+    if any(bound.counter == "compaction_attempts" for bound in _bounds_of(course.machine)):
         return ""
-    return _goes_on_in_vain(edge, forced=False)
+    return _goes_on_in_vain(course, forced=False)
 
 
-def _goes_on_in_vain(edge: JudgedEdge, *, forced: bool) -> str:
-    state = edge.before.state
-    if edge.signal != _IN_VAIN or type(state) is not Compacting:
+def _goes_on_in_vain(course: Course, *, forced: bool) -> str:
+    state = course.before.state
+    if course.signal != _IN_VAIN or type(state) is not Compacting:
         return ""
-    if state.forced is not forced or type(edge.run.state) is Finished:
+    if state.forced is not forced or type(course.run.state) is Finished:
         return ""
     kind = "forced" if forced else "normal"
     return f"the run goes on after a {kind} compaction that gained nothing"

@@ -9,7 +9,6 @@ from operator import attrgetter
 from typing import Any
 
 from simloop.check.invariants.course import Course
-from simloop.check.invariants.edges import JudgedEdge
 from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
 from simloop.kernel import effects, signals
@@ -38,7 +37,7 @@ def counters_match_trace(subject: Subject, entry: Any) -> str:
             return f"the run ends with {_told(entry.counters)}, not with {_told(last)}"
         return ""
     last, steps, compactions = entry.counters, course.steps, course.compactions
-    errors = 0 if course.run is None else course.run.error_count
+    errors = course.run.error_count
     if _counts(last) == (errors, steps, compactions):
         return ""
     if last.total_steps == steps and last.compaction_attempts == compactions:
@@ -63,7 +62,7 @@ def counters_zero_at_run_start(subject: Subject, entry: Any) -> str:
     """Each prompt of a conversation has its full limits."""
     course = subject.course
     run = course.before
-    if entry.counters != _ZERO or run is None or _counts(run) != (0, 0, 0):
+    if entry.counters != _ZERO or _counts(run) != (0, 0, 0):
         return f"a run begins with {_told(entry.counters)}"
     return ""
 
@@ -82,10 +81,11 @@ def _values(names: Sequence[str]) -> Callable[[object], Any]:
     sees=[Counters],
     needs=[Need.MACHINE],
 )
-def counters_never_decrease(_: Subject, edge: JudgedEdge) -> str:
+def counters_never_decrease(subject: Subject, _: Any) -> str:
     """A counter that is declared to reset may decrease."""
-    before, run, signal = edge.before, edge.run, edge.signal
-    for counter, bound in _declared(edge.machine).items():
+    course = subject.course
+    before, run, signal = course.before, course.run, course.signal
+    for counter, bound in _declared(course.machine).items():
         old, new = getattr(before, counter), getattr(run, counter)
         most = signal.steps if type(signal) is signals.ModelReplied else 1
         if (new < old and not bound.resets) or new - old > most:
@@ -115,7 +115,7 @@ def every_attempt_counted(subject: Subject) -> Watch:
     while True:
         entry = yield
         before, run = course.before, course.run
-        if before is None or run is None or course.noted:
+        if course.noted:
             continue
         if errors:
             asked, cost = course.asked, run.error_count - before.error_count
@@ -148,13 +148,14 @@ _COUNTED = {"max_steps": "total_steps", "max_compaction_attempts": "compaction_a
     sees=[signals.StepClosed],
     needs=[Need.MACHINE],
 )
-def useless_replies_count_as_errors(_: Subject, edge: JudgedEdge) -> str:
+def useless_replies_count_as_errors(subject: Subject, _: Any) -> str:
     """Otherwise a model that sends empty replies keeps the loop running."""
-    state = edge.before.state
+    course = subject.course
+    state = course.before.state
     if type(state) is not ClosingStep or not _is_useless(state.reply):
         return ""
-    counted = edge.run.error_count == edge.before.error_count + 1
-    if not counted and _counts_errors(edge.machine):
+    counted = course.run.error_count == course.before.error_count + 1
+    if not counted and _counts_errors(course.machine):
         return f"a reply that {_why(state.reply)} is not counted as an error"
     return ""
 
@@ -186,10 +187,11 @@ def _why(reply: ReplyFacts) -> str:
     sees=[signals.Began, Bound],
     needs=[Need.MACHINE],
 )
-def limits_enforced(subject: Subject, edge: JudgedEdge) -> str:
+def limits_enforced(subject: Subject, _: Any) -> str:
     """The limit is exact: no attempt beyond it is made."""
-    wrong = _wrong_bounds(subject, edge.machine) if type(edge.signal) is signals.Began else ""
-    return wrong or next(past_a_bound(edge.run, edge.asked, edge.machine.bounds), "")
+    course = subject.course
+    wrong = _wrong_bounds(subject, course.machine) if type(course.signal) is signals.Began else ""
+    return wrong or next(past_a_bound(course.run, course.asked, course.machine.bounds), "")
 
 
 def _wrong_bounds(subject: Subject, machine: Machine) -> str:
@@ -212,7 +214,7 @@ def limits_not_enforced_early(subject: Subject, _: Any) -> str:
     """The limit is exact: no attempt below it is refused."""
     course = subject.course
     run = course.run
-    if run is None or type(run.state) is not Finished:
+    if type(run.state) is not Finished:
         return ""
     bounds = {**getattr(course.machine, "thresholds", {}), **course.machine.bounds}
     return next(ended_too_early(run, bounds), "") or _unnamed(run, course, bounds)
@@ -224,7 +226,7 @@ def _unnamed(run: Run, course: Course, bounds: Mapping[str, Bound]) -> str:
     assert isinstance(state, Finished)
     limit, outcome = state.limit, state.outcome
     if limit == "max_steps_per_round":
-        before = None if course.before is None else course.before.state
+        before = course.before.state
         steps = course.facts.reply.steps if course.facts.reply else 0
         if type(before) is not ClosingStep or steps <= course.settings.limits.max_steps_per_round:
             return f"{limit} ends the run after a reply of {steps} steps"
@@ -253,8 +255,6 @@ def max_steps_per_round_enforced(subject: Subject, _: Any) -> str:
     """The steps of the last reply count, not the sum of all steps."""
     course = subject.course
     most = course.settings.limits.max_steps_per_round
-    if course.run is None:
-        return ""
     reply = subject.facts.reply
     if reply is not None and reply.steps > most and type(course.run.state) is not Finished:
         return f"the run goes on after a reply of {reply.steps} steps; a round may have {most}"

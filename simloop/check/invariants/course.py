@@ -5,30 +5,42 @@ here: the context that the effects lead to (ledger.py), and judging (the invaria
 keep: an abort that the engine only notes is not delivered to the machine, and so not here either.
 """
 
+from operator import attrgetter, ge
 from typing import Any
 
-from simloop.check.invariants.edges import JudgedEdge, JudgedEdges
 from simloop.check.invariants.ledger import TABLE, Ledger
 from simloop.check.invariants.shortened import Shortened
 from simloop.engine.settings import EngineSettings
-from simloop.kernel.effects import Effect
-from simloop.kernel.machine import Machine, Run
+from simloop.kernel.effects import Effect, TakeQueued
+from simloop.kernel.machine import Bound, Machine, Run, checked_transition
 from simloop.kernel.policies import OnAbort
-from simloop.kernel.signals import AbortRequested, ContextCompacted, ModelReplied, Signal
+from simloop.kernel.signals import (
+    AbortRequested,
+    Began,
+    ContextCompacted,
+    HookFailed,
+    ModelReplied,
+    Signal,
+    WallClockExpired,
+)
+from simloop.kernel.states import Ready
 from simloop.messages import Counters
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 from simloop.trace.facts import Facts
 
+ENDS_FROM_OUTSIDE = (AbortRequested, WallClockExpired, HookFailed)
+"""The signals that end a run in every state."""
+
 
 class Course:
     """The course of the runs of one conversation, after the entries that `read` has been given.
 
-    At a transition, `edge` is the one that the machine takes: `before` and `pending` are the run
-    and the effect that `signal` answers, and `run` and `asked` those after it. `edges` are kept for
-    later runs. `noted` says that the transition is only a note. `moves` counts the other
-    transitions, and `rounds` those of them that are not on a reply. `since` counts the entries that
-    effects leave between the two transitions, by kind, and a request for a summary as `summary`.
+    At a transition, `before` and `pending` are the run and the effect that `signal` answers, and
+    `run` and `asked` those after it. `noted` says that the transition is only a note. `moves`
+    counts the other transitions, and `rounds` those of them that are not on a reply. `since` counts
+    the entries that effects leave between the two transitions, by kind, and a request for a summary
+    as `summary`. `wrong` says that the machine does not accept the signal.
 
     Of this run, `steps` counts the steps of its replies and `compactions` its compactions, and
     `counters` are those of the newest transition. `classified` is the newest classification of a
@@ -41,15 +53,13 @@ class Course:
         self.settings = settings
         self.facts = facts
         self.ledger = Ledger(machine, settings, facts)
-        self.edges = JudgedEdges(machine)
-        self.edge: JudgedEdge | None = None
-        self.signal: Signal | None = None
-        self.run: Run | None = None
-        self.before: Run | None = None
+        self.signal: Signal = Began()
+        self.before = self.run = _NOT_BEGUN
         self.asked: tuple[Effect, ...] = ()
         self.pending: Effect | None = None
         self.noted = False
         self.stopped = False
+        self.wrong = ""
         self.moves = self.rounds = self.steps = self.compactions = 0
         self.counters: Counters | None = None
         self.judged: entries.Classified | None = None
@@ -57,7 +67,11 @@ class Course:
         self.failures = self._newest_failures = 0
         self.since: dict[object, int] = {}
         self._counts: dict[object, int] = {}
-        self._pends: Effect | None = None
+        given = [*machine.bounds.values(), *getattr(machine, "thresholds", {}).values()]
+        self._values = attrgetter(*_COUNTERS, *(bound.counter for bound in given))
+        self._most = [bound.at for bound in machine.bounds.values()]
+        self._bound: type[Bound] | None = None
+        self._last_values: tuple[int, ...] | None = None
         self._last_counters: Counters | None = None
         self._flags_abort = settings.on_abort is not OnAbort.END_RUN
 
@@ -76,7 +90,7 @@ class Course:
         if kind in TABLE:
             TABLE[kind](self.ledger, entry)
         if kind is entries.Prompt:
-            self.run, self.asked, self._pends, self._counts = None, (), None, {}
+            self.run, self.asked, self._counts = _NOT_BEGUN, (), {}
             self.steps, self.compactions, self.counters = 0, 0, None
             self._newest_failures = 0
         elif kind is entries.Request:
@@ -103,31 +117,48 @@ class Course:
         return self._counts.get(kind, 0)
 
     def _move(self, entry: Any) -> object:
-        signal = entry.signal
-        self.noted = self._flags_abort and type(signal) is AbortRequested
+        signal, asked = entry.signal, self.asked
+        kind = type(signal)
+        self.noted = self._flags_abort and kind is AbortRequested
         if self.noted:
             return _NOTED
         self.moves += 1
-        if type(signal) is not ModelReplied:
+        if kind is not ModelReplied:
             self.rounds += 1
-            self.compactions += type(signal) is ContextCompacted
+            self.compactions += kind is ContextCompacted
         elif self.facts.reply is not None:
             self.steps += max(1, self.facts.reply.steps)
         self.since, self._counts = self._counts, {}
-        try:
-            edge = self.edges[self.run, signal]
-        except TypeError:  # a machine's own run that has no hash, so the edge cannot be kept
-            edge = self.edges.take(self.run, signal)
-        self.edge, self.signal, self.stopped = edge, signal, edge.stopped
-        self.before, self.run, self.asked = edge.before, edge.run, edge.asked
-        self.pending, self._pends = self._pends, edge.pending
-        self.ledger.follow(edge)
+        self.signal, self.stopped = signal, kind in ENDS_FROM_OUTSIDE
+        self.pending = asked[-1] if asked and type(asked[-1]) is not TakeQueued else None
+        self._take(signal)
+        self.ledger.follow(signal, self.asked, stopped=self.stopped)
         self.counters = entry.counters
-        moment = edge.moment if entry.counters is self._last_counters else edge.counting
-        self._last_counters = entry.counters
-        if not edge.run.error_count and moment is edge.counting:
+        effect = type(self.asked[-1]) if self.asked else None
+        moment = entries.Transition, kind, effect, type(self.run.state)
+        return (*moment, self._bound, Counters) if self._recount() else (*moment, self._bound)
+
+    def _take(self, signal: Signal) -> None:
+        """Make the transition of the machine again."""
+        try:
+            if type(signal) is Began or self.run is _NOT_BEGUN:
+                self.run = self.machine.start()
+            self.before = self.run
+            self.run, self.asked = checked_transition(self.machine, self.run, signal)
+        except Exception as error:  # noqa: BLE001 - a machine is somebody's code
+            self.wrong = f"the machine does not take {type(signal).__name__}: {error}"
+            self.before, self.asked = self.run, ()
+
+    def _recount(self) -> bool:
+        """Return whether counters of the run or of the trace have changed."""
+        values, counters = self._values(self.run), self.counters
+        if values == self._last_values and counters is self._last_counters:
+            return False
+        self._last_values, self._last_counters = values, counters
+        self._bound = Bound if any(map(ge, values[len(_COUNTERS) :], self._most)) else None
+        if not self.run.error_count:
             self._newest_failures = 0
-        return moment
+        return True
 
 
 FOLLOWED = frozenset({entries.Transition, entries.Backoff, *TABLE})
@@ -136,3 +167,6 @@ _AFTER_COMPACTION = (entries.Request, Shortened)
 _NOTED = (entries.Transition, AbortRequested)
 _COUNTED = frozenset({entries.Compaction, entries.Backoff, entries.Classified})
 """The entries that show that an effect was performed, besides requests."""
+_COUNTERS = "error_count", "total_steps", "compaction_attempts"
+_NOT_BEGUN = Run(Ready())
+"""The run before the first signal: the machine has not been asked for its own."""

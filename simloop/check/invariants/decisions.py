@@ -6,7 +6,7 @@ keep: only the reply and the queued messages decide, because a user sees nothing
 
 from typing import Any
 
-from simloop.check.invariants.edges import JudgedEdge
+from simloop.check.invariants.course import Course
 from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
 from simloop.kernel import effects, signals
@@ -16,9 +16,9 @@ from simloop.messages import FinishReason, Outcome, Queue
 from simloop.trace.entries import Ended, Prompt, Queued, Request, Transition
 
 
-def _closed(edge: JudgedEdge | None) -> ReplyFacts | None:
-    """Return the reply of the step that an edge on its end closes."""
-    state = None if edge is None else edge.before.state
+def _closed(course: Course) -> ReplyFacts | None:
+    """Return the reply of the step that the newest transition closes."""
+    state = course.before.state
     return state.reply if type(state) is ClosingStep else None
 
 
@@ -32,14 +32,15 @@ def _is_answer(reply: ReplyFacts) -> bool:
     sees=[signals.StepClosed],
     needs=[Need.MACHINE],
 )
-def answers_complete_runs(_: Subject, edge: JudgedEdge) -> str:
+def answers_complete_runs(subject: Subject, _: Any) -> str:
     """The answer completes the run even if it reaches a limit."""
-    reply = _closed(edge)
+    course = subject.course
+    reply = _closed(course)
     if reply is None or not _is_answer(reply):
         return ""
-    if edge.signal != signals.StepClosed():
+    if course.signal != signals.StepClosed():
         return ""  # the user has said something more
-    state = edge.run.state
+    state = course.run.state
     if type(state) is Finished and state.outcome is not Outcome.COMPLETED:
         return f"the run ends as {state.outcome} after a complete answer"
     return ""
@@ -51,9 +52,10 @@ def answers_complete_runs(_: Subject, edge: JudgedEdge) -> str:
     sees=[signals.StepClosed],
     needs=[Need.MACHINE],
 )
-def broken_replies_end_runs(_: Subject, edge: JudgedEdge) -> str:
+def broken_replies_end_runs(subject: Subject, _: Any) -> str:
     """Also one with calls, and also if a message is queued."""
-    reply, state = _closed(edge), edge.run.state
+    course = subject.course
+    reply, state = _closed(course), course.run.state
     if reply is None or reply.finish not in _BROKEN:
         return ""
     if type(state) is not Finished:
@@ -86,7 +88,7 @@ def no_request_after_an_answer(subject: Subject) -> Watch:
         elif kind is not Transition:
             answered = False
         elif not answered:
-            reply = _closed(course.edge)
+            reply = _closed(course)
             answered = reply is not None and _is_answer(reply) and not course.ledger.waited
 
 
@@ -109,7 +111,7 @@ def no_completion_with_queued_messages(subject: Subject) -> Watch:
             waits = signal.steering or signal.follow_up
         elif course.asked and type(course.asked[-1]) is effects.CallModel:
             waits = False
-        if waits and has_queue and course.run is not None:
+        if waits and has_queue:
             state = course.run.state
             if type(state) is Finished and state.outcome is Outcome.COMPLETED:
                 return "the run is completed, and a user message is queued"
@@ -135,13 +137,14 @@ def taken_messages_are_sent(subject: Subject, entry: Any) -> str:
     sees=[signals.StepClosed],
     needs=[Need.MACHINE],
 )
-def follow_ups_taken_at_run_end(_: Subject, edge: JudgedEdge) -> str:
+def follow_ups_taken_at_run_end(subject: Subject, _: Any) -> str:
     """It must not come between calls and their results, or while a message to steer by waits."""
-    reply = _closed(edge)
-    steering = type(edge.signal) is signals.StepClosed and edge.signal.steering
+    course = subject.course
+    reply = _closed(course)
+    steering = type(course.signal) is signals.StepClosed and course.signal.steering
     if reply is None or not (reply.calls or steering):
         return ""
-    for effect in edge.asked:
+    for effect in course.asked:
         if type(effect) is effects.TakeQueued and effect.queue is Queue.FOLLOW_UP:
             early = "the results of tools are sent" if reply.calls else "one to steer by"
             return f"a follow-up message is taken before {early}"
@@ -180,10 +183,11 @@ def model_calls_increase_a_counter(subject: Subject) -> Watch:
     sees=[signals.ModelReplied],
     needs=[Need.MACHINE],
 )
-def counters_reset_after_reply(_: Subject, edge: JudgedEdge) -> str:
+def counters_reset_after_reply(subject: Subject, _: Any) -> str:
     """The failures of one step do not count in the next one."""
-    for bound in edge.machine.bounds.values():
-        value = getattr(edge.run, bound.counter)
+    course = subject.course
+    for bound in course.machine.bounds.values():
+        value = getattr(course.run, bound.counter)
         if bound.resets and value:
             return f"{bound.counter} is {value} after a complete reply"
     return ""

@@ -140,7 +140,7 @@ def terminated_batches_end_run(subject: Subject) -> Watch:
             asks = signal.terminate
         else:
             reply = facts.reply
-            if reply is None or not reply.calls or reply.finish in _ENDING or course.run is None:
+            if reply is None or not reply.calls or reply.finish in _ENDING:
                 continue
             ends = type(course.run.state) is Finished
             if ends is not (asks and not signal.steering and not signal.follow_up):

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from simloop.check.invariants.edges import ENDS_FROM_OUTSIDE
+from simloop.check.invariants.course import ENDS_FROM_OUTSIDE
 from simloop.check.invariants.hooks import has_tool_hooks, hooks_of
 from simloop.check.invariants.invariant import Kind, Need, Watch, invariant
 from simloop.check.invariants.subject import Subject

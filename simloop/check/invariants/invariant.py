@@ -51,9 +51,9 @@ class Invariant:
 
     `sentence` states it. `source` names the rule, the bug or the document that it comes from.
     `sees` are the kinds of entries that it is given. Either `check` judges each of them by itself,
-    or `edge` judges the edge that a machine takes, once for all runs of a plan, or `watch` is
-    called once for each conversation, when the first of the kinds in `begins` comes, and is sent
-    that entry and those after it. `narrow` returns the kinds that matter in a run of a subject.
+    or `watch` is called once for each conversation, when the first of the kinds in `begins` comes,
+    and is sent that entry and those after it. `narrow` returns the kinds that matter in a run of a
+    subject.
     """
 
     name: str
@@ -63,14 +63,13 @@ class Invariant:
     needs: frozenset[Need]
     watch: Callable[[Subject], Watch] | None
     check: Check | None
-    edge: Check | None
     begins: frozenset[Kind]
     narrow: Callable[[Subject], Iterable[Kind]] | None = None
 
     @property
     def function(self) -> Callable[..., Any]:
         """Return the function that its author has written."""
-        function = self.watch or self.check or self.edge
+        function = self.watch or self.check
         assert function is not None
         return function
 
@@ -129,21 +128,15 @@ def invariant(
     those kinds, and is not sent the entries before it.
 
     An invariant that remembers nothing is a plain function of the subject and of one entry. It
-    returns how the entry is wrong, or an empty text, and costs less. If its second parameter is
-    named `edge`, it is given the `JudgedEdge` that a machine takes instead of the transition. It
-    must judge by that edge and by declarations alone: equal edges are judged once for many runs.
+    returns how the entry is wrong, or an empty text, and costs less.
     """
     kinds, needed = frozenset(sees), frozenset(needs)
     begun = frozenset(begins) or kinds
 
     def make(function: Any) -> Invariant:
         name = function.__name__.replace("_", "-")
-        parameters = [*signature(function).parameters]
-        watch, check, edge = function, None, None
-        if "edge" in parameters[1:]:
-            watch, edge = None, function
-        elif parameters[1:]:
-            watch, check = None, function
-        return Invariant(name, sentence, source, kinds, needed, watch, check, edge, begun, narrow)
+        plain = len(signature(function).parameters) > 1
+        watch, check = (None, function) if plain else (function, None)
+        return Invariant(name, sentence, source, kinds, needed, watch, check, begun, narrow)
 
     return make

@@ -13,7 +13,6 @@ from msgspec import Struct
 
 from simloop.check.invariants.catalog import all_invariants
 from simloop.check.invariants.course import FOLLOWED
-from simloop.check.invariants.edges import JudgedEdges
 from simloop.check.invariants.invariant import Check, Invariant, needs_of
 from simloop.check.invariants.subject import Subject
 from simloop.errors import InternalError, ScenarioError, SimloopError
@@ -41,11 +40,10 @@ class Violation(Struct, frozen=True):
 class Seen(NamedTuple):
     """The invariants that see an entry, each by its place among those that are judged.
 
-    `checks` are the functions that judge each entry by itself, and `edges` those that judge the
-    edge of a machine. Of the others, `watches` says whether they begin at the entry.
+    `checks` are the functions that judge each entry by itself. Of the others, `watches` says
+    whether they begin at the entry.
     """
 
-    edges: tuple[tuple[int, Check], ...]
     checks: tuple[tuple[int, Check], ...]
     watches: tuple[tuple[int, bool], ...]
 
@@ -68,12 +66,11 @@ class Places(dict[object, Seen | None]):
             for place, (one, seen) in enumerate(zip(self._judged, self._seen, strict=True))
             if not seen.isdisjoint(kinds)
         ]
-        edges = tuple((place, one.edge) for place, one in see if one.edge is not None)
         checks = tuple((place, one.check) for place, one in see if one.check is not None)
         watches = tuple(
             (place, not one.begins.isdisjoint(kinds)) for place, one in see if one.watch is not None
         )
-        found = self[moment] = Seen(edges, checks, watches) if see else None
+        found = self[moment] = Seen(checks, watches) if see else None
         return found
 
 
@@ -81,14 +78,12 @@ class Chosen(NamedTuple):
     """The invariants that are judged, and the reason for each other invariant.
 
     The choice is the same for all runs of a plan, so a search makes it once for many runs. `places`
-    has, for each kind of entries, the places in `judged` of the invariants that see it. `edges` are
-    the edges that runs of the plan have taken so far; an agent has none.
+    has, for each kind of entries, the places in `judged` of the invariants that see it.
     """
 
     judged: tuple[Invariant, ...]
     unjudged: Mapping[str, str]
     places: Places
-    edges: JudgedEdges | None
 
 
 def choose(subject: Subject, invariants: Sequence[Invariant] | None = None) -> Chosen:
@@ -97,10 +92,7 @@ def choose(subject: Subject, invariants: Sequence[Invariant] | None = None) -> C
     given = needs_of(subject)
     reasons = {one.name: reason for one in each if (reason := one.unjudged(subject, given))}
     judged = tuple(one for one in each if one.name not in reasons)
-    places = _places(judged, tuple(one.seen_in(subject) for one in judged))
-    return Chosen(
-        judged, reasons, places, None if subject.machine is None else JudgedEdges(subject.machine)
-    )
+    return Chosen(judged, reasons, _places(judged, tuple(one.seen_in(subject) for one in judged)))
 
 
 @lru_cache(maxsize=64)
@@ -130,9 +122,6 @@ class Judge:
         self._course = subject.course
         has_course = subject.machine is not None and subject.settings is not None
         self._followed = FOLLOWED if has_course else frozenset[type]()
-        edges = chosen.edges
-        if has_course and edges is not None and edges.machine is subject.machine:
-            subject.course.edges = edges
         self._judged = chosen.judged
         self._places = chosen.places
         # Generators begin late, because most invariants see no entry in most runs.
@@ -150,10 +139,8 @@ class Judge:
     def _judge(self, seen: Seen, what: AnyEntry | Footer, entry: AnyEntry) -> None:
         subject, sends, place = self.subject, self._sends, 0
         found: list[tuple[int, str]] = []
-        edges, checks, watches = seen
+        checks, watches = seen
         try:
-            if edges:
-                found += [each for each in self._judge_edge() if sends[each[0]] is None]
             for place, check in checks:
                 text = check(subject, what)
                 if text and sends[place] is None:
@@ -172,24 +159,6 @@ class Judge:
         finally:
             if found:
                 self._find(found, entry)
-
-    def _judge_edge(self) -> Sequence[tuple[int, str]]:
-        """Return the violations of the edge that the machine takes; equal ones are judged once."""
-        course, place = self._course, 0
-        if course.edge is None or course.noted:
-            return ()
-        edge = course.edge
-        if edge.violations is None:
-            found, seen = [], self._places[edge.moment]
-            try:
-                for place, judge_edge in () if seen is None else seen.edges:
-                    text = judge_edge(self.subject, edge)
-                    if text:
-                        found.append((place, text))
-            except Exception as error:
-                raise _blamed(self._judged[place], error) from error
-            edge.violations = found
-        return edge.violations
 
     def _begin(self, place: int) -> Callable[[Any], object]:
         """Begin to judge an invariant, unless its generator returns at once."""

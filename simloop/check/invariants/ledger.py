@@ -9,7 +9,6 @@ The rule to keep: each message is read once, so that the work grows with the new
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from simloop.check.invariants.edges import JudgedEdge
 from simloop.check.invariants.shortened import Shortened, difference, tokens_of
 from simloop.engine.context import utf8_bytes_over_4
 from simloop.engine.settings import EngineSettings
@@ -18,6 +17,7 @@ from simloop.kernel.effects import Effect
 from simloop.kernel.machine import Feature, Machine
 from simloop.kernel.policies import CompactionStrategy
 from simloop.kernel.replies import KeepFailed
+from simloop.kernel.signals import Signal
 from simloop.messages import (
     AssistantMessage,
     Fault,
@@ -171,14 +171,13 @@ class Ledger:
 
     # ------------------------------------------------------------------ effects
 
-    def follow(self, edge: JudgedEdge) -> None:
+    def follow(self, signal: Signal, asked: tuple[Effect, ...], *, stopped: bool) -> None:
         """Apply the effects that follow a signal to the ledger."""
         self.measured, self.is_late = (self.count, self.tokens), bool(self._maybe)
         self.waited = tuple(self.waiting) if self.waiting else ()
-        asked = edge.asked
-        if edge.stopped:
+        if stopped:
             self._doubt(asked)
-        elif type(edge.signal) is signals.ModelFailed:
+        elif type(signal) is signals.ModelFailed:
             self._keep_failed()
         self._taking = self._closed_as = None
         for effect in asked:

@@ -64,11 +64,11 @@ _GOING_ON = (*_REPLIES, signals.ToolsReturned)
 )
 def machine_is_deterministic(subject: Subject, entry: Any) -> str:
     """A machine with state outside its run, or an engine that changes a signal, violates it."""
-    edge = subject.course.edge
-    if edge is None or (edge.state == entry.state and not edge.wrong):
-        return ""
-    told = f"on {NAMES[type(entry.signal)]} the machine comes to {edge.state}, not {entry.state}"
-    return edge.wrong or told
+    course = subject.course
+    reached = NAMES[type(course.run.state)]
+    if course.wrong or reached == entry.state:
+        return course.wrong
+    return f"on {NAMES[type(entry.signal)]} the machine comes to {reached}, not {entry.state}"
 
 
 @invariant(
@@ -347,7 +347,7 @@ def end_matches_machine(subject: Subject) -> Watch:
         elif type(entry) is Transition:
             if finished is not None and not course.noted:
                 return f"a finished machine receives {NAMES[type(entry.signal)]}"
-            state = None if course.run is None else course.run.state
+            state = course.run.state
             finished = state if type(state) is Finished else None
         else:
             wrong = _wrong_end(entry, finished, course)
@@ -373,7 +373,6 @@ def _wrong_end(entry: Ended, finished: Finished | None, course: Course) -> str:
 def _wrong_message(entry: Ended, end: effects.EndRun, course: Course) -> str:
     reply = course.facts.reply
     words = "" if reply is None else reply.text
-    assert course.run is not None
     told = end.message or entry.outcome.message(errors=course.run.error_count, cause="\0")
     if entry.outcome is Outcome.COMPLETED or end.text_first:
         told = words or (told if end.text_first else "")

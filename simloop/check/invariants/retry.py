@@ -8,8 +8,7 @@ each wait is judged by the failure right before it, and by no earlier one.
 import re
 from typing import Any
 
-from simloop.check.invariants.course import Course
-from simloop.check.invariants.edges import ENDS_FROM_OUTSIDE, JudgedEdge
+from simloop.check.invariants.course import ENDS_FROM_OUTSIDE, Course
 from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
 from simloop.check.invariants.waits import asked_ns, wait_range
@@ -125,7 +124,7 @@ _COUNTED = 32  # opencode without a limit on retries stops counting here
 
 def _useless(course: Course) -> ErrorClass | None:
     """Return the error class of the useless reply that the machine retries."""
-    state = None if course.before is None else course.before.state
+    state = course.before.state
     if type(state) is not ClosingStep:
         return None
     reply = state.reply
@@ -244,14 +243,15 @@ _HEALS = frozenset(
     sees=[effects.Backoff],
     needs=[Need.MACHINE],
 )
-def only_retryable_failures_retried(_: Subject, edge: JudgedEdge) -> str:
+def only_retryable_failures_retried(subject: Subject, _: Any) -> str:
     """A useful reply is not retried."""
-    signal = edge.signal
+    course = subject.course
+    signal = course.signal
     if type(signal) is signals.ModelFailed:
         if not signal.retryable:
             return f"a call is retried after {signal.error}, which is not retryable"
     elif type(signal) is signals.StepClosed:
-        reply = getattr(edge.before.state, "reply", None)
+        reply = getattr(course.before.state, "reply", None)
         if reply is not None and reply.text and reply.finish is FinishReason.STOP:
             return "a call is retried after a reply with text and a normal end"
     return ""
@@ -263,12 +263,13 @@ def only_retryable_failures_retried(_: Subject, edge: JudgedEdge) -> str:
     sees=[signals.ModelFailed],
     needs=[Need.MACHINE],
 )
-def aborted_calls_abort_runs(_: Subject, edge: JudgedEdge) -> str:
+def aborted_calls_abort_runs(subject: Subject, _: Any) -> str:
     """An abort is no failure, whoever asked for it: the user, the provider or its SDK."""
-    signal, state = edge.signal, edge.run.state
+    course = subject.course
+    signal, state = course.signal, course.run.state
     if type(signal) is not signals.ModelFailed or signal.error is not ErrorClass.ABORTED:
         return ""
-    if Feature.ABORT in edge.machine.unsupported:
+    if Feature.ABORT in course.machine.unsupported:
         return ""
     if type(state) is Finished and state.outcome in (Outcome.FAILED, Outcome.COMPLETED):
         return f"a run whose model call was aborted ends as {state.outcome}"
@@ -281,9 +282,10 @@ def aborted_calls_abort_runs(_: Subject, edge: JudgedEdge) -> str:
     sees=[signals.ModelFailed],
     needs=[Need.MACHINE],
 )
-def retryable_failures_retried(_: Subject, edge: JudgedEdge) -> str:
+def retryable_failures_retried(subject: Subject, _: Any) -> str:
     """Other rules hold for overflows and aborts; another limit may end the run."""
-    signal, state = edge.signal, edge.run.state
+    course = subject.course
+    signal, state = course.signal, course.run.state
     if type(signal) is not signals.ModelFailed or not signal.retryable:
         return ""
     if type(state) is Finished and not state.limit and state.outcome is not Outcome.ABORTED:
