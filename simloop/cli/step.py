@@ -7,6 +7,7 @@ the start of the replayer is one message on stderr, before the terminal is touch
 import shlex
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -32,11 +33,13 @@ _CRASHED = 3  # Textual has printed the traceback
     shell_complete=loop_names,
     help="Show the run beside one of the same scenario on this other loop.",
 )
-@click.argument("named", metavar="TRACE|SCENARIO|NAME", shell_complete=scenarios_and_files)
+@click.argument(
+    "named", metavar="[TRACE|SCENARIO|NAME]", required=False, shell_complete=scenarios_and_files
+)
 @click.argument("other", metavar="[OTHER]", required=False, shell_complete=scenarios_and_files)
 def command(
     *,
-    named: str,
+    named: str | None,
     other: str | None,
     against: str | None,
     seed: int | None,
@@ -49,11 +52,14 @@ def command(
 
     TRACE is a file that `simloop record` or `simloop run --trace` has written. A SCENARIO file, or
     the NAME of a bundled scenario, is run first. With OTHER, a second trace or scenario, both runs
-    are shown side by side, with the cursor on the first difference. The keys are in the last line,
-    and behind `?`.
+    are shown side by side, with the cursor on the first difference. Without an argument, the traces
+    of failed tests and the scenarios are listed, to open one of them. The keys are in the last
+    line, and behind `?`.
     """
     if other is not None and against is not None:
         raise click.UsageError("--against takes one run, and not two")
+    if named is None and (against or seed is not None or loop or judge_as or loop_options):
+        raise click.UsageError("the settings of a run need a trace or a scenario")
     if against is not None:
         check_loop_exists(against)
     if not (sys.stdout.isatty() and sys.stdin.isatty()):
@@ -67,14 +73,17 @@ def command(
     return _step(named, other, against, given)
 
 
-def _step(named: str, other: str | None, against: str | None, given: RunOptions) -> int:
+def _step(named: str | None, other: str | None, against: str | None, given: RunOptions) -> int:
     # They bring Textual along, which no other verb needs, and which need not be installed.
     from simloop_tui.app import StepApp  # noqa: PLC0415
     from simloop_tui.opening import opened, opened_against, opened_pair  # noqa: PLC0415
+    from simloop_tui.screens.library import LibraryScreen  # noqa: PLC0415
     from simloop_tui.screens.loading import LoadingScreen, screen_of  # noqa: PLC0415
 
     first: KeyedScreen
-    if other is not None:
+    if named is None:
+        first = LibraryScreen(Path())
+    elif other is not None:
         first = LoadingScreen(f"{named} and {other}", lambda: opened_pair(named, other, given))
     elif against is not None:
         first = LoadingScreen(named, lambda: opened_against(named, against, given))
@@ -89,8 +98,10 @@ def _step(named: str, other: str | None, against: str | None, given: RunOptions)
     return _CRASHED if app.return_code else 0
 
 
-def _as_text(named: str, other: str | None) -> str:
+def _as_text(named: str | None, other: str | None) -> str:
     """Return the command that prints the same facts as text."""
+    if named is None:
+        return "simloop list"
     if other is None:
         made, trace = _trace(named, "run")
         return f"{made}simloop show {trace} --at 0"

@@ -10,6 +10,7 @@ from simloop.cli import main
 @pytest.mark.parametrize(
     ("named", "instead"),
     [
+        ([], "simloop list"),
         (["a b.jsonl"], "simloop show 'a b.jsonl' --at 0"),
         (
             ["quickstart"],
@@ -45,3 +46,9 @@ def test_an_unknown_other_loop_is_refused_at_once() -> None:
     result = CliRunner().invoke(main, ["step", "quickstart", "--against", "pie"])
     assert result.exit_code == 2
     assert "pie" in result.stderr
+
+
+def test_settings_without_a_run_are_refused() -> None:
+    result = CliRunner().invoke(main, ["step", "--loop", "pi"])
+    assert result.exit_code == 2
+    assert "the settings of a run need a trace or a scenario" in result.stderr

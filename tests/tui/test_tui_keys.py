@@ -6,15 +6,17 @@ import pytest
 
 from simloop.cursor.views import FactView
 from simloop_tui.comparing import Comparison
-from simloop_tui.keys import ACTIONS, COMPARE, VIEW_KEYS, Action
+from simloop_tui.keys import ACTIONS, COMPARE, LIBRARY, VIEW_KEYS, Action
 from simloop_tui.screens.compare import CompareScreen
 from simloop_tui.screens.keyed import KeyedScreen
+from simloop_tui.screens.library import LibraryScreen
 from simloop_tui.screens.replay import ReplayScreen
 from simloop_tui.session import Session
 
 TABLES: dict[tuple[Action, ...], type[KeyedScreen]] = {
     ACTIONS: ReplayScreen,
     COMPARE: CompareScreen,
+    LIBRARY: LibraryScreen,
 }
 HOLDERS: dict[type, type] = {ReplayScreen: Session, CompareScreen: Comparison}
 

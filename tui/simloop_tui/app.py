@@ -24,7 +24,9 @@ class StepApp(App[SimloopError]):
     """The replayer. It returns the error that ended it, if one did."""
 
     TITLE = "simloop step"
-    CSS_PATH: ClassVar = [_STYLES / f"{name}.tcss" for name in ("replay", "dialogs", "compare")]
+    CSS_PATH: ClassVar = [
+        _STYLES / f"{name}.tcss" for name in ("replay", "dialogs", "compare", "library")
+    ]
     COMMANDS: ClassVar = {Actions}
 
     def __init__(self, first: Screen[None]) -> None:

@@ -105,6 +105,10 @@ def _of_screen(key: str, words: str, group: str, method: str, brief: str = "") -
     return Action((key,), words, group, (method,), of_session=False, brief=brief)
 
 
+def _moving(keys: tuple[str, ...], words: str, to: str, brief: str = "") -> Action:
+    return Action(keys, words, _MOVE, ("move", to), of_session=False, brief=brief)
+
+
 LEAVING: tuple[Action, ...] = (
     _of_screen("escape", "back to the previous screen", _OTHER, "leave"),
     Action(("q", "ctrl+c", "ctrl+q"), "quit", _OTHER, ("quit",), of_session=False, brief="quit"),
@@ -172,3 +176,16 @@ COMPARE: tuple[Action, ...] = (
     *_EVERYWHERE,
 )
 """The actions of the screen that compares two runs."""
+
+LIBRARY: tuple[Action, ...] = (
+    _moving(("j", "down"), "next run of the list", "1", "next"),
+    _moving(("k", "up"), "previous run of the list", "-1", "back"),
+    _moving(("pagedown", "ctrl+d"), "20 runs forward", "20"),
+    _moving(("pageup", "ctrl+u"), "20 runs back", "-20"),
+    _moving(("g", "home"), "first run of the list", "first"),
+    _moving(("G", "end"), "last run of the list", "last"),
+    _of_screen("slash", "show the runs that have some words", _FIND, "search", "filter"),
+    _of_screen("enter", "step through the run", _SHOW, "open", "step through it"),
+    *_EVERYWHERE,
+)
+"""The actions of the list of the runs that can be opened."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from simloop.check.verify import Verdict
 from simloop.errors import ScenarioError, SimloopError
 from simloop.escape import escape
-from simloop.scenario.catalog import SUFFIX, bundled
+from simloop.scenario.catalog import SUFFIX, bundled, find
 from simloop.scenario.loader import load_scenario
 from simloop.trace.codec import read_trace
 from simloop.trace.kept import TRACES
@@ -77,17 +77,12 @@ def _judged_trace(item: Item) -> tuple[LoopTrace, str, str]:
 
 def _judged_run(item: Item) -> tuple[LoopTrace | None, str, str]:
     verdict = Verdict()
-    verdict.play(_file_of(item))
+    verdict.play(find(item.named))
     if verdict.cannot:
         return verdict.trace, "not possible", verdict.cannot
     reasons = [*map(str, verdict.errors), *verdict.failures]
     word = "failed" if reasons else "passed"
     return verdict.trace, word, escape("; ".join(reasons))
-
-
-def _file_of(item: Item) -> Path:
-    names = {each.name: each.path for each in bundled()} if not item.named.endswith(SUFFIX) else {}
-    return names.get(item.named, Path(item.named))
 
 
 def _traces(folder: Path) -> Iterator[Item]:
