@@ -23,7 +23,7 @@ SCREENS = {
     "start": Shown("start.quickstart", ()),
     "backoff": Shown("start.quickstart", ("e", "j", "j", "j", "b")),
     "compaction": Shown("compaction.twice", ("G", "9", "z")),
-    "hooks": Shown("hooks.change-request", ("G", "8")),
+    "hooks": Shown("hooks.change-request", ("s", "8")),
     "tools": Shown("abort.in-parallel-tools", ("a", "7")),
     "end": Shown("limits.errors", ("G", "1")),
     "goto": Shown("start.quickstart", ("colon", "5", "full_stop", "2", "s")),

@@ -13,6 +13,8 @@ def rows(place: int, name: str) -> list[str]:
     return [f"{line} (click, or z, closes it)" if line[0] == "=" else line for line in shown]
 
 
+from simloop_tui.widgets.facts import FactsPane
+
 pytestmark = pytest.mark.slow
 
 MOVES = (
@@ -110,5 +112,25 @@ def test_the_footer_names_keys_that_can_be_clicked_and_says_what_was_not_found()
         assert "there is no later fault" in driven.lines()[-1]
         await driven.press("j")
         assert "there is no later fault" not in driven.lines()[-1]
+
+    drive(stepping(), act)
+
+
+def test_help_and_quit_are_in_the_footer_of_a_narrow_terminal() -> None:
+    async def act(driven: Driven) -> None:
+        assert "? help  q quit" in driven.lines()[-1]
+
+    drive(stepping(), act, (60, 20))
+
+
+def test_tab_goes_to_a_pane_which_the_arrow_keys_then_scroll() -> None:
+    async def act(driven: Driven) -> None:
+        await driven.press("e", "tab")
+        state = driven.screen.query_one("#state", FactsPane)
+        assert state.has_focus
+        await driven.press("down", "down")
+        assert (state.scroll_offset.y, driven.place) == (2, 4)
+        await driven.press("j")
+        assert driven.place == 5
 
     drive(stepping(), act)

@@ -18,7 +18,8 @@ from simloop_tui.keys import Action
 _READING = (
     "Each line of the timeline is one entry of the trace: its virtual time, the part of the world "
     "that it is about, a sign and words. Signs: > prompt  ^ request  t text  ( tool starts  "
-    ") tool ends  * decision  z wait  % compaction  ! failure  = end."
+    ") tool ends  * decision  z wait  % compaction  ! failure  = end. Tab goes to a pane, "
+    "which the arrow keys then scroll."
 )
 _KEYS_WIDTH = 24
 

@@ -84,12 +84,17 @@ class Footer(Static):
 
     def render(self) -> Content:
         """Return the footer."""
-        labels = [_label(action) for action in self._actions if action.brief]
-        keys = Content("  ").join(labels)
+        offered = [action for action in self._actions if action.brief]
+        offered.sort(key=_is_of_a_run)  # help and quit stay visible in a narrow terminal
+        keys = Content("  ").join(map(_label, offered))
         said = escape(self._holder.said, _WIDEST)
         return (
             Content.assemble(Content.styled(f" {said} ", "reverse"), "  ", keys) if said else keys
         )
+
+
+def _is_of_a_run(action: Action) -> bool:
+    return action.does[0] not in {"help", "quit"}
 
 
 def _label(action: Action) -> Content:
