@@ -46,7 +46,7 @@ def test_opening(benchmark: BenchmarkFixture, trace: Path) -> None:
 
 def _open(trace: Path, entries: int) -> tuple[float, float, float, float]:
     with terminal("-m", "simloop", "step", str(trace)) as process:
-        painted = process.wait_for("Reading", "run ends")
+        painted = process.wait_for("Opening", "run ends")
         opened = painted + process.wait_for(f"entry 0 of {entries - 1}")
         process.settle()
         process.send("q")

@@ -1,14 +1,16 @@
 """A trace is read in a thread, and an error of it ends the program with that error."""
 
 from pathlib import Path
+from threading import Event
 
 import pytest
-from screens import TRACES, Driven, drive
+from screens import TRACES, Driven, drive, recorded
 
 from simloop.errors import ScenarioError
 from simloop_tui.app import StepApp
 from simloop_tui.opening import opened
 from simloop_tui.screens.loading import LoadingScreen
+from simloop_tui.session import Session
 
 
 def loading(named: str) -> LoadingScreen:
@@ -38,11 +40,21 @@ def test_a_file_that_is_no_trace_ends_the_program_with_its_error(tmp_path: Path)
     assert isinstance(app.return_value, ScenarioError)
 
 
-def test_q_quits_while_a_trace_is_read() -> None:
-    app = StepApp(loading("nosuch.jsonl"))
+def test_keys_work_while_a_trace_is_read_and_its_name_is_no_markup() -> None:
+    goes_on = Event()
+
+    def read() -> Session:
+        assert goes_on.wait(60)
+        return Session(recorded())
+
+    app = StepApp(LoadingScreen("[b]evil[/] [/nope]\x1b", read))
 
     async def act(driven: Driven) -> None:
-        await driven.press("q")
-        assert app._exit
+        try:
+            assert any("Opening [b]evil[/] [/nope]\\x1b" in line for line in driven.lines())
+            await driven.press("q")
+            assert app._exit
+        finally:
+            goes_on.set()
 
     drive(app, act)

@@ -6,14 +6,13 @@ from screens import Driven, drive, recorded, stepping
 from simloop.cursor.position import Position
 from simloop.cursor.views import FactView, view
 from simloop_tui.keys import ACTIONS, VIEW_KEYS
+from simloop_tui.widgets.facts import FactsPane
 
 
 def rows(place: int, name: str) -> list[str]:
     shown = [str(row) for row in view(FactView(name), Position(recorded(), place))]
     return [f"{line} (click, or z, closes it)" if line[0] == "=" else line for line in shown]
 
-
-from simloop_tui.widgets.facts import FactsPane
 
 pytestmark = pytest.mark.slow
 
