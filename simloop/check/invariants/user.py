@@ -2,7 +2,9 @@
 
 Not here: the queue of a machine, which takes messages by effects (machine.py, conservation.py). The
 rules to keep: a message is delivered when a request holds its text, alone or in a longer message;
-and a message that an agent leaves in the queue is the next prompt.
+and a message that an agent leaves in the queue is the next prompt. An abort may come after an agent
+takes a message and before it sends the message. So if an agent does not go on with an aborted run,
+it may lose the messages of that run.
 """
 
 from collections import deque
@@ -11,6 +13,7 @@ from collections.abc import Sequence
 from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
 from simloop.messages import AssistantMessage, Message, Outcome, Queue, UserMessage
+from simloop.messages import Request as SentRequest
 from simloop.trace.entries import Ended, Footer, Prompt, Queued, Request
 
 
@@ -37,10 +40,39 @@ class _Waiting:
                 queue.popleft()
         return ""
 
+    def drop(self, texts: Sequence[str]) -> None:
+        """Remove messages that an aborted run may have taken."""
+        for queue in self._queues.values():
+            for text in texts:
+                if text in queue:
+                    queue.remove(text)
+
     @property
     def texts(self) -> list[str]:
         """Return the messages that wait."""
         return [text for queue in self._queues.values() for text in queue]
+
+
+class _Aborted:
+    """The newest aborted run before the next request: its prompt, and what waited at its end."""
+
+    def __init__(self) -> None:
+        self._prompt: str | None = None
+        self._waiting: list[str] = []
+
+    def ends(self, prompt: str, entry: Ended, waiting: _Waiting) -> None:
+        """Keep the run that ends, if it is aborted."""
+        if entry.outcome is Outcome.ABORTED:
+            self._prompt, self._waiting = prompt, waiting.texts
+
+    def lost(self, prompt: str, request: SentRequest | None) -> list[str]:
+        """Return the messages that may be lost, if a request does not go on with the run."""
+        aborted, self._prompt = self._prompt, None
+        if aborted is None or request is None:
+            return []
+        texts = _of_user(request.messages)
+        newest = max((place for place, text in enumerate(texts) if text == prompt), default=None)
+        return [] if aborted in texts[:newest] else self._waiting
 
 
 def _of_user(messages: Sequence[Message]) -> list[str]:
@@ -50,7 +82,7 @@ def _of_user(messages: Sequence[Message]) -> list[str]:
 @invariant(
     "The messages of a queue are delivered in the order in which the user sent them.",
     "BUGS.md B12, D5",
-    sees=[Prompt, Queued, Request],
+    sees=[Prompt, Queued, Request, Ended],
     needs=[Need.AGENT],
 )
 def queued_messages_in_order(subject: Subject) -> Watch:
@@ -59,18 +91,23 @@ def queued_messages_in_order(subject: Subject) -> Watch:
     A stop may come after an agent takes a message and before it sends the message. So if a prompt
     skips a message, the next request decides.
     """
-    facts, waiting = subject.facts, _Waiting()
+    facts, waiting, aborted = subject.facts, _Waiting(), _Aborted()
     prompt = passed = ""
     while True:
         entry = yield
         kind = type(entry)
         if kind is Queued:
             waiting.add(entry)
+        elif kind is Ended:
+            aborted.ends(prompt, entry, waiting)
         elif kind is Prompt:
             prompt, passed = entry.text, waiting.deliver(entry.text)
         elif entry.purpose == "main":
             texts = _of_user(facts.added)
-            if passed and passed not in texts[: texts.index(prompt) if prompt in texts else 0]:
+            lost = aborted.lost(prompt, facts.request)
+            waiting.drop(lost)
+            before = texts[: texts.index(prompt) if prompt in texts else 0]
+            if passed and passed not in [*lost, *before]:
                 return _out_of_order(prompt, passed)
             passed = ""
             for text in texts:
@@ -120,7 +157,8 @@ def messages_follow_earlier_replies(subject: Subject) -> Watch:
 )
 def queued_messages_delivered(subject: Subject) -> Watch:
     """If a message was queued at the end of a run and is not the next prompt, it was taken."""
-    facts, waiting = subject.facts, _Waiting()
+    facts, waiting, aborted = subject.facts, _Waiting(), _Aborted()
+    prompt = ""
     taken: list[str] = []  # queued at the end of the run before, and not the prompt
     there: list[str] = []  # queued at the end of the newest run
     completed = False
@@ -132,14 +170,16 @@ def queued_messages_delivered(subject: Subject) -> Watch:
         elif kind is Ended:
             completed = entry.outcome is Outcome.COMPLETED
             there = waiting.texts
+            aborted.ends(prompt, entry, waiting)
         elif kind is Footer:
             if completed and there:
                 return f"{there[0]!r:.80} was taken from the queue, and no request has it"
         elif kind is Prompt:
-            taken = [] if entry.text in waiting.texts else there
+            prompt, taken = entry.text, [] if entry.text in waiting.texts else there
             waiting.deliver(entry.text)
             completed = False
         elif entry.purpose == "main":
+            waiting.drop(aborted.lost(prompt, facts.request))
             for text in _of_user(facts.added):
                 waiting.deliver(text)
             lost = [text for text in taken if text in waiting.texts]

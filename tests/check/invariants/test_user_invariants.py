@@ -60,6 +60,16 @@ BAD: list[tuple[Invariant, Recording, str]] = [
         "'One?' was taken from the queue, and request 2 lacks it",
     ),
     (
+        queued_messages_in_order,
+        queued().ended(Outcome.ABORTED).prompt("Two?").request([GO, YES, TWO]),
+        "'Two?' is delivered before 'One?'",
+    ),
+    (
+        queued_messages_delivered,
+        queued().ended(Outcome.FAILED).prompt("Next.").request([NEXT]),
+        "'One?' was taken from the queue, and request 2 lacks it",
+    ),
+    (
         conversation_kept_between_prompts,
         asked()
         .replied("Yes.")
@@ -136,6 +146,27 @@ def test_a_message_that_is_lost_or_late_is_found(
         .replied("Yes.")
         .ended(),
         asked().queued("One?").stop().ended(Outcome.ABORTED),
+        # An agent that begins anew had taken the first message, or both, when the abort came.
+        Recording()
+        .prompt()
+        .queued("One?")
+        .queued("Two?")
+        .stop()
+        .ended(Outcome.ABORTED)
+        .prompt("Two?")
+        .request([TWO])
+        .replied("Yes.")
+        .ended(),
+        queued()
+        .stop()
+        .ended(Outcome.ABORTED)
+        .prompt("Go.")
+        .request([GO])
+        .queued("Three?")
+        .replied("Yes.")
+        .request([GO, YES, UserMessage("Three?")])
+        .replied("Yes.")
+        .ended(),
         asked().replied("Yes.").ended().queued("One?"),
         asked()
         .replied("Yes.")
