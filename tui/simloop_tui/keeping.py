@@ -1,7 +1,7 @@
 """What can be kept of a run: a scenario file, a test, and the command that repeats it.
 
 Not here: asking for a name (screens/keep.py). The rule to keep: the scenario that is kept repeats
-the run and passes; a run without expectations is kept with how it ended.
+the run; one without expectations states how it ended, so that it passes.
 """
 
 import re

@@ -18,6 +18,8 @@ from simloop_tui.screens.edit import EditScreen
 from simloop_tui.screens.fork import EDIT, ForkScreen
 from simloop_tui.screens.keep import KeepScreen
 from simloop_tui.screens.keyed import Opened
+from simloop_tui.screens.shrink import ShrinkScreen
+from simloop_tui.session import Session
 
 
 class RunScreen(KeepScreen):
@@ -72,3 +74,13 @@ class RunScreen(KeepScreen):
     def _ran(self, branches: Comparison) -> None:
         self.say("")
         self.post_message(Opened(branches))
+
+    def action_shrink(self) -> None:
+        """Shrink the failing run, and step through the smallest one."""
+        self.app.push_screen(ShrinkScreen(self.run_here), self._shrunk)
+
+    def _shrunk(self, answer: Session | str | None) -> None:
+        if isinstance(answer, Session):
+            self.post_message(Opened(answer))
+        elif answer is not None:
+            self.say(answer)
