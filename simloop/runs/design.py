@@ -7,6 +7,7 @@ an agent.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 
 from simloop.engine.machine_agent import MachineAgent
@@ -71,13 +72,13 @@ class Design(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MachineDesign:
     """A loop machine, driven by the engine."""
 
     machine: Machine
 
-    @property
+    @cached_property  # the judge of each run of a plan asks for it
     def declared(self) -> Declared:
         """Return the machine with its deviations; its limits and policies are in the settings."""
         return Declared(machine=self.machine, deviations=getattr(self.machine, "deviations", {}))

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from simloop import Limits, Reply, Scenario, ScenarioError, run
+from simloop.check.invariants.subject import Subject
 from simloop.engine.machine_agent import MachineAgent
 from simloop.engine.settings import EngineSettings
 from simloop.kernel.machine import Feature
@@ -14,6 +15,8 @@ from simloop.loops.pi import PiLoop
 from simloop.loops.react import ReactLoop
 from simloop.messages import Message, UserMessage
 from simloop.runs.design import UNSUPPORTED_BY_AGENTS, AgentDesign, Design, MachineDesign
+from simloop.runs.plan import Plan
+from simloop.runs.prepared import PreparedRun
 from simloop.runs.simulation import Simulation
 from simloop.trace.codec import decode, encode
 from simloop.trace.requests import requests
@@ -46,6 +49,26 @@ def agent_design(made: Any, **options: Any) -> AgentDesign:
 
 def answer_of(agent: Any, prompt: str = "Go.") -> Any:
     return run_virtual(agent(prompt, None))
+
+
+class Declaring(PiLoop):
+    """It counts how often it is asked for its deviations."""
+
+    asked = 0
+
+    @property
+    def deviations(self) -> dict[str, str]:
+        self.asked += 1
+        return {}
+
+
+def test_a_machine_is_asked_once_for_its_declarations_by_all_runs_of_a_plan() -> None:
+    machine = Declaring(Limits())
+    plan = Plan(ANSWERED, {"loop": machine})
+    asked = machine.asked
+    subjects = [Subject.of(PreparedRun(plan)) for _ in range(3)]
+    assert [subject.machine for subject in subjects] == [machine] * 3
+    assert machine.asked <= asked + 1
 
 
 def test_a_machine_design_is_that_of_its_machine() -> None:

@@ -85,18 +85,12 @@ def counters_never_decrease(subject: Subject, _: Any) -> str:
     """A counter that is declared to reset may decrease."""
     course = subject.course
     before, run, signal = course.before, course.run, course.signal
-    for counter, bound in _declared(course.machine).items():
+    for counter, bound in course.declared.items():
         old, new = getattr(before, counter), getattr(run, counter)
         most = signal.steps if type(signal) is signals.ModelReplied else 1
         if (new < old and not bound.resets) or new - old > most:
             return f"on {NAMES[type(signal)]} {counter} goes from {old} to {new}"
     return ""
-
-
-def _declared(machine: Machine) -> dict[str, Bound]:
-    """Return the bounds and the thresholds of a machine by counter."""
-    given = [*machine.bounds.values(), *getattr(machine, "thresholds", {}).values()]
-    return {bound.counter: bound for bound in given}
 
 
 @invariant(

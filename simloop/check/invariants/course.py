@@ -11,7 +11,7 @@ from typing import Any
 from simloop.check.invariants.ledger import TABLE, Ledger
 from simloop.check.invariants.shortened import Shortened
 from simloop.engine.settings import EngineSettings
-from simloop.kernel.effects import Effect, TakeQueued
+from simloop.kernel.effects import CallModel, Effect, TakeQueued
 from simloop.kernel.machine import Bound, Machine, Run, checked_transition
 from simloop.kernel.policies import OnAbort
 from simloop.kernel.signals import (
@@ -45,7 +45,11 @@ class Course:
     Of this run, `steps` counts the steps of its replies and `compactions` its compactions, and
     `counters` are those of the newest transition. `classified` is the newest classification of a
     failure; `judged` is the one since the newest main request, or None. `failures` is the number of
-    the wait before the newest one, or 0 if the count has begun again.
+    the wait before the newest one, or 0 if the count has begun again. `spent` has the counters that
+    the machine declares, at the newest effect to call the model, and `spent_before` those at the
+    one before it, or None.
+
+    `declared` are the bounds and the thresholds of the machine, by counter.
     """
 
     def __init__(self, machine: Machine, settings: EngineSettings, facts: Facts) -> None:
@@ -68,10 +72,13 @@ class Course:
         self.since: dict[object, int] = {}
         self._counts: dict[object, int] = {}
         given = [*machine.bounds.values(), *getattr(machine, "thresholds", {}).values()]
+        self.declared = {bound.counter: bound for bound in given}
         self._values = attrgetter(*_COUNTERS, *(bound.counter for bound in given))
         self._most = [bound.at for bound in machine.bounds.values()]
         self._bound: type[Bound] | None = None
-        self._last_values: tuple[int, ...] | None = None
+        self.spent: tuple[int, ...] | None = None
+        self.spent_before: tuple[int, ...] | None = None
+        self._last_values: tuple[int, ...] = ()
         self._last_counters: Counters | None = None
         self._flags_abort = settings.on_abort is not OnAbort.END_RUN
 
@@ -91,7 +98,7 @@ class Course:
             TABLE[kind](self.ledger, entry)
         if kind is entries.Prompt:
             self.run, self.asked, self._counts = _NOT_BEGUN, (), {}
-            self.steps, self.compactions, self.counters = 0, 0, None
+            self.steps, self.compactions, self.counters, self.spent = 0, 0, None, None
             self._newest_failures = 0
         elif kind is entries.Request:
             if entry.purpose != "main":  # type: ignore[union-attr]
@@ -135,8 +142,11 @@ class Course:
         self.ledger.follow(signal, self.asked, stopped=self.stopped)
         self.counters = entry.counters
         effect = type(self.asked[-1]) if self.asked else None
-        moment = entries.Transition, kind, effect, type(self.run.state)
-        return (*moment, self._bound, Counters) if self._recount() else (*moment, self._bound)
+        recounted = self._recount()
+        if effect is CallModel:
+            self.spent_before, self.spent = self.spent, self._last_values[len(_COUNTERS) :]
+        moment = entries.Transition, kind, effect, type(self.run.state), self._bound
+        return (*moment, Counters) if recounted else moment
 
     def _take(self, signal: Signal) -> None:
         """Make the transition of the machine again."""
