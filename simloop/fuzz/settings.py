@@ -20,6 +20,7 @@ from simloop.kernel.machine import Feature
 from simloop.kernel.policies import Compaction, HookIsolation, ToolExecution
 from simloop.kernel.retry import ExponentialBackoff
 from simloop.runs.design import Design
+from simloop.scenario.designs import LoopOptions
 from simloop.scenario.history import PastMessage
 from simloop.scenario.schema import ClockSkew, Context, Scenario, ScriptedHook, ScriptedTool
 
@@ -63,11 +64,13 @@ class Abilities(NamedTuple):
 _OF_POLICIES = ("limits", "timeouts", "wall clock", "retry", "compaction", "context", "tool order",
                 "tool start", "tool timeout", "hook isolation", "clock", "options")  # fmt: skip
 _OPTIONS: Mapping[str, Sequence[Mapping[str, Any]]] = {
-    "opencode": ({}, {"steps": "enforce"}, {"max_retries": 1}, {"max_retries": 0}),
+    "opencode": ({}, {"steps": "enforce"}, {"max_retries": 1}, {"max_retries": 0},
+                 {"first_delay": "0s"}),
     "pi": ({}, {"steering": "all"}, {"follow_up": "all"}, {"parallel": True}),
-    "react": ({}, {"max_rounds": 1}, {"max_rounds": 2}),
-}
-"""Options of the bundled designs that change a run, but not its invariants."""
+    "react": ({}, {"all_calls": True}, {"max_rounds": 1}, {"max_rounds": 2, "all_calls": True}),
+}  # fmt: skip
+"""Options of the bundled designs that are not those of a version. They hold for a version too, if
+its design merges them."""
 
 FEATURES = (*_OF_POLICIES, "hooks", "tools", "slow tools", "history", "system prompt")
 """The features of settings; a family has some of them."""
@@ -219,8 +222,9 @@ def settings_of(choices: Choices, abilities: Abilities, arm: Arm, loop: str) -> 
     """Return a scenario without a script: the settings of a family of worlds."""
     features = possible(abilities, arm)
     draws = {each: _DRAWS[each] for each in features if each in _DRAWS}
-    if "options" in features and loop in _OPTIONS:
-        draws["options"] = lambda own: {loop: one_of(own, _OPTIONS[loop])}
+    design = LoopOptions.key_of(loop)
+    if "options" in features and design in _OPTIONS:
+        draws["options"] = lambda own: {design: one_of(own, _OPTIONS[design])}
     on = features_on(choices, draws, arm)
     keys: dict[str, Any] = {_FIELDS[each]: on[each] for each in on if each in _FIELDS}
     keys["tools"] = _tools(choices, on)

@@ -1,3 +1,5 @@
+import pytest
+
 from simloop import Reply, Scenario
 from simloop.fuzz.choices import SeededChoices
 from simloop.fuzz.families import new_settings
@@ -17,3 +19,22 @@ def test_a_changed_world_stays_so_short_that_a_loop_without_a_bound_comes_to_its
         times = [reply.times for reply in world.model]
         assert sum(each for each in times if type(each) is int and each > 1) <= 60
         assert times[-1] == "always"
+
+
+@pytest.mark.parametrize(
+    ("loop", "key", "drawn"),
+    [
+        ("react", "react", {"all_calls", "max_rounds"}),
+        ("pi@0.87.1", "pi", {"steering", "follow_up", "parallel"}),
+        ("opencode", "opencode", {"steps", "max_retries", "first_delay"}),
+        ("opencode@1.18.33", "opencode@1.18.33", set()),
+    ],
+)
+def test_the_options_of_a_design_are_drawn_also_for_its_versions(
+    loop: str, key: str, drawn: set[str]
+) -> None:
+    seen: set[str] = set()
+    for seed in range(60):
+        settings, _ = new_settings(SeededChoices(seed), Abilities(), Arm.LIMITS, loop)
+        seen |= settings.loops.model_dump(by_alias=True, exclude_defaults=True).get(key, {}).keys()
+    assert seen == drawn
