@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -32,6 +32,9 @@ from simloop.runs.options import RunOptions
 from simloop.scenario.catalog import SUFFIX
 from simloop.scenario.expectations import Expectations
 from simloop.trace.storage import write_file
+
+if TYPE_CHECKING:
+    from simloop.page.timelines import Timelines
 
 _NARROWEST = 20
 
@@ -81,13 +84,19 @@ def command(
     found = list(targets_of(targets))
     if file is not None:
         _check_output(file, found)
+    timelines = _timelines() if output_format == "html" else None
+
+    def keep(row: Row) -> None:
+        if timelines is not None:
+            timelines.add(row.verdict.trace if row.verdict else None)
+
     with Progress(len(found), sys.stderr) as progress:
         comparisons = [
-            Comparison.of(target, settings, seed, before_note=progress.clear)
+            Comparison.of(target, settings, seed, progress.clear, keep)
             for target in progress.through(found)
         ]
     width = WIDTH if file else columns_of(sys.stdout) or WIDTH
-    text = _written(comparisons, loops, output_format, width)
+    text = _written(comparisons, loops, output_format, width, timelines=timelines, seed=seed)
     if file is None and output_format == "text":
         out_lines(text.split("\n"))
     elif file is None:
@@ -105,15 +114,27 @@ def _check_output(file: Path, found: Iterable[Target]) -> None:
                 raise click.UsageError("--output would overwrite a scenario")
 
 
+def _timelines() -> "Timelines":
+    from simloop.page.timelines import Timelines  # noqa: PLC0415 - for those who ask for the page
+
+    return Timelines()
+
+
 def _written(
-    comparisons: Sequence[Comparison], loops: Sequence[str], output_format: str, width: int
+    comparisons: Sequence[Comparison],
+    loops: Sequence[str],
+    output_format: str,
+    width: int,
+    *,
+    timelines: "Timelines | None",
+    seed: int | None,
 ) -> str:
     if output_format == "json":
         return json_text(comparisons, loops)
-    if output_format == "html":
+    if timelines is not None:
         from simloop.cli.compare_page import page  # noqa: PLC0415 - for those who ask for it
 
-        return page(comparisons, loops)
+        return page(comparisons, loops, timelines, seed)
     if len(comparisons) > 1:
         return "\n".join(matrix(comparisons, loops, width))
     return "\n".join((*comparisons[0].table(width), *legend(comparisons)))

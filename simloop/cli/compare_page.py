@@ -1,19 +1,19 @@
-"""The page of `simloop compare --format html`: the matrix, and each scenario's rows below it.
+"""The page of `simloop compare --format html`: the matrix, and the data of the panel of each run.
 
-Not here: the text of a row (compare_text.py). The rules to keep: one file that needs no network and
-no script, ASCII for any model output, every text escaped by `_text`, and no meaning by colour or
-style alone.
+Not here: the text of a row (compare_text.py), the style, the script and the policy (simloop.page).
+The rules to keep: the matrix and its notes are there without a script, every text is escaped, and
+no meaning is by colour alone.
 """
 
-import html
-from collections.abc import Iterable, Iterator, Sequence
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any
 
 from simloop.check.compare import Row
 from simloop.cli.compare_text import (
     DIFFERS,
-    HEADINGS,
-    LEGEND,
-    NEITHER,
     OWN,
     WRONG,
     Comparison,
@@ -25,110 +25,156 @@ from simloop.cli.compare_text import (
     reasons,
     word_of,
 )
+from simloop.cli.terminal import plain
 from simloop.escape import escape
+from simloop.messages import Outcome
+from simloop.page.document import document, safe_text
+from simloop.page.keys import MATRIX_KEYS
+from simloop.page.timelines import Timelines
+from simloop.scenario.catalog import SUFFIX
 
 _WIDEST = 500
+_MOST_LINES = 400
 _TITLE = "Scenarios on several loops"
-_CLASSES = {OWN: "own", DIFFERS: "differs", WRONG: "wrong"}
-_HEAD = """\
-<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>
-:root {{ color-scheme: light dark; font: 15px/1.5 system-ui, sans-serif; }}
-body {{ margin: 2rem; }}
-table {{ border-collapse: collapse; margin: 1rem 0; }}
-caption {{ font-weight: bold; text-align: left; padding: .3rem 0; }}
-th, td {{ border: 1px solid GrayText; padding: .2rem .5rem; }}
-th, td {{ text-align: left; vertical-align: top; }}
-thead th {{ background: Canvas; position: sticky; top: 0; }}
-tbody th {{ font-weight: normal; }}
-td, code {{ font-family: ui-monospace, monospace; overflow-wrap: anywhere; }}
-td ul {{ margin: 0; padding-left: 1.2rem; }}
-abbr {{ font-weight: bold; text-decoration: none; }}
-.own {{ font-weight: bold; }}
-.differs {{ border-left: 3px dashed CanvasText; }}
-.wrong {{ border-right: 3px double CanvasText; }}
-.cannot {{ font-style: italic; }}
-summary {{ cursor: pointer; }}
-@media print {{
-  body {{ margin: 0; font-size: 10px; }}
-  thead th {{ position: static; }}
-  tr {{ break-inside: avoid; }}
-  details::details-content {{ content-visibility: visible; block-size: auto; }}
-}}
-</style>
-</head>
-<body>
-<main>
-<h1>{title}</h1>"""
-_FOOT = """\
-</main>
-</body>
-</html>"""
+_NO_THEME = "no folder"
+_CANNOT = "cannot run"
+_VERDICTS = {
+    "ok": "as expected",
+    "FAILED": "not as expected",
+    "ERROR": "error",
+    "cannot": "cannot be expressed",
+    DIFFERS: "differs from its own loop",
+}
+_NOTES = {OWN: "* own", DIFFERS: "~ differs"}
+_CLASSES: Mapping[str, str] = {
+    **dict.fromkeys(map(str, Outcome), "failing"),
+    Outcome.COMPLETED: "completed",
+    **dict.fromkeys(
+        (Outcome.MAX_STEPS, Outcome.CONTEXT_LIMIT, Outcome.TOO_MANY_ERRORS, Outcome.TIMED_OUT),
+        "limit",
+    ),
+    **dict.fromkeys((Outcome.ABORTED, Outcome.BLOCKED, Outcome.CONTENT_FILTERED), "stopped"),
+    _CANNOT: "cannot",
+}
 
 
-def page(comparisons: Sequence[Comparison], loops: Sequence[str]) -> str:
-    """Return the whole page."""
-    lines = [
-        _HEAD.format(title=_TITLE),
-        f"<p>{_text(str(RowTally.of(comparisons)))}</p>",
-        *_list(legend(comparisons)),
-        *_matrix(comparisons, loops),
-        *_reasons(comparisons),
-        "<h2>Each scenario</h2>",
-    ]
-    for number, comparison in enumerate(comparisons, start=1):
-        lines += _details(comparison, f"s{number}", opened=len(comparisons) == 1)
-    lines.append(_FOOT)
-    return "\n".join(lines).encode("ascii", "xmlcharrefreplace").decode()
+def page(
+    comparisons: Sequence[Comparison],
+    loops: Sequence[str],
+    timelines: Timelines | None = None,
+    seed: int | None = None,
+) -> str:
+    """Return the whole page. `timelines` has a run for each row of each comparison, in order.
+
+    `seed` is that of the runs, or None if each scenario has its own.
+    """
+    found = timelines or Timelines()
+    data = {
+        **found.data(),
+        "keys": [each._asdict() for each in MATRIX_KEYS],
+        "loops": [plain(loop) for loop in loops],
+        "runs": found.runs,
+        "scenarios": [_scenario(one, seed) for one in comparisons],
+    }
+    parts = {
+        "title": _TITLE,
+        "summary": _text(str(RowTally.of(comparisons))),
+        "filters": "\n".join(_filters(comparisons, loops)),
+        "table": "\n".join(_table(comparisons, loops)),
+        "notes": "\n".join(_notes(comparisons)),
+    }
+    return document("matrix", data, parts).removesuffix("\n")
 
 
 def _text(text: str | None) -> str:
-    return html.escape(escape(text or "", _WIDEST))
+    return safe_text(text or "", _WIDEST)
 
 
-def _list(lines: Iterable[str]) -> Iterator[str]:
-    yield "<ul>"
-    for line in lines:
-        yield f"<li>{_text(line)}</li>"
-    yield "</ul>"
+def _theme(name: str) -> str:
+    return name.rpartition("/")[0] or _NO_THEME
 
 
-def _matrix(comparisons: Sequence[Comparison], loops: Sequence[str]) -> Iterator[str]:
+def _filters(comparisons: Sequence[Comparison], loops: Sequence[str]) -> Iterator[str]:
+    rows = [(one, row) for one in comparisons for row in one.rows]
+    verdicts = Counter(word for one, row in rows for word in _verdicts(one, row))
+    endings = Counter(_ending(row) for _, row in rows)
+    themes = Counter(_theme(one.name) for one in comparisons)
+    yield _select("t", "theme", ((theme, theme, count) for theme, count in themes.items()))
+    yield _select("o", "loop", ((str(at), loop, None) for at, loop in enumerate(loops)))
+    known = ((word, said, verdicts[word]) for word, said in _VERDICTS.items() if verdicts[word])
+    yield _select("v", "verdict", known)
+    yield _select("e", "ending", ((one, one, endings[one]) for one in sorted(endings)))
+
+
+def _select(key: str, name: str, options: Iterable[tuple[str, str, int | None]]) -> str:
+    shown = "".join(
+        f'<option value="{_text(value)}">{_text(said)}{"" if count is None else f" ({count})"}'
+        "</option>"
+        for value, said, count in options
+    )
+    return (
+        f'<label><span><kbd>{key}</kbd> {name}</span><select id="{name}" autocomplete="off">'
+        f'<option value="">all</option>{shown}</select></label>'
+    )
+
+
+def _table(comparisons: Sequence[Comparison], loops: Sequence[str]) -> Iterator[str]:
+    heads = "".join(f'<th scope="col">{_text(loop)}</th>' for loop in ("scenario", *loops))
     yield "<table>"
-    yield "<caption>How each scenario ends on each loop, and after how many model calls</caption>"
-    yield _headings("scenario", *loops)
-    yield "<tbody>"
-    for number, comparison in enumerate(comparisons, start=1):
-        name = f'<a href="#s{number}">{_text(comparison.name)}</a>'
-        cells = "".join(_cell(comparison, row) for row in comparison.rows)
-        yield f'<tr><th scope="row" title="{_text(comparison.title)}">{name}</th>{cells}</tr>'
-    yield "</tbody>"
+    yield "<caption>The ending of each scenario on each loop, and its model calls</caption>"
+    yield f"<thead><tr>{heads}</tr></thead>"
+    numbered = enumerate(comparisons)
+    for theme, group in groupby(numbered, key=lambda each: _theme(each[1].name)):
+        lines = [_line(number, one, loops) for number, one in group]
+        head = f"<span>{_text(theme)} <small>{len(lines)}</small></span>"
+        yield "<tbody>"
+        yield f'<tr class="theme"><th scope="rowgroup" colspan="{len(loops) + 1}">{head}</th></tr>'
+        yield from lines
+        yield "</tbody>"
     yield "</table>"
 
 
-def _headings(*names: str) -> str:
-    cells = "".join(f'<th scope="col">{_text(name)}</th>' for name in names)
-    return f"<thead><tr>{cells}</tr></thead>"
+def _line(number: int, one: Comparison, loops: Sequence[str]) -> str:
+    short = one.name.rpartition("/")[2].removesuffix(SUFFIX)
+    cells = "".join(
+        _cell(f"#run={number}.{column}", one, row, loop)
+        for column, (row, loop) in enumerate(zip(one.rows, loops, strict=True))
+    )
+    return (
+        f'<tr data-name="{_text(one.name)}" data-theme="{_text(_theme(one.name))}">'
+        f'<th scope="row"><span class="name">{_text(short)}</span> '
+        f'<span class="title">{_text(one.title)}</span></th>{cells}</tr>'
+    )
 
 
-def _cell(comparison: Comparison, row: Row) -> str:
-    marks = comparison.marks(row)
-    classes = [_CLASSES[mark] for mark in marks if mark != NEITHER] + ["cannot"] * bool(row.cannot)
-    classed = f' class="{" ".join(classes)}"' if classes else ""
-    shown = f"{row.endings} {calls_of(row)}".removesuffix(" -")
-    said = f"{_marked(marks)} {_text(shown)}".lstrip()
-    return f'<td{classed} title="{_text(_more(row))}">{said}</td>'
+def _cell(address: str, one: Comparison, row: Row, loop: str) -> str:
+    mark, is_wrong = one.mark(row), WRONG in one.marks(row)
+    classes = [_CLASSES.get(_ending(row), "failing"), *["wrong"] * is_wrong]
+    notes = [*filter(None, [_NOTES.get(mark)]), *["! not as expected"] * is_wrong]
+    plural = "call" if calls_of(row) == "1" else "calls"
+    calls = f"{calls_of(row)} {plural}" if row.model_calls is not None else ""
+    shown = (("on", loop), ("ending", _endings(row)), ("calls", calls))
+    spans = (*shown, *(("note", note) for note in notes))
+    inside = " ".join(f'<span class="{name}">{_text(said)}</span>' for name, said in spans if said)
+    return (
+        f'<td class="{" ".join(classes)}" data-verdict="{" ".join(_verdicts(one, row))}" '
+        f'data-ending="{_text(_ending(row))}">'
+        f'<a href="{address}" title="{_text(_more(row))}">{inside}</a></td>'
+    )
 
 
-def _marked(marks: Iterable[str]) -> str:
-    """Return the marks, each with its meaning."""
-    used = (mark for mark in marks if mark != NEITHER)
-    return "".join(f'<abbr title="{_text(LEGEND[mark])}">{mark}</abbr>' for mark in used)
+def _ending(row: Row) -> str:
+    return _CANNOT if row.cannot else plain(row.ending) or "no outcome"
+
+
+def _endings(row: Row) -> str:
+    return escape(", ".join((*row.earlier, _ending(row))), _WIDEST)
+
+
+def _verdicts(one: Comparison, row: Row) -> Iterator[str]:
+    yield word_of(row)
+    if one.mark(row) == DIFFERS:
+        yield DIFFERS
 
 
 def _more(row: Row) -> str:
@@ -138,37 +184,59 @@ def _more(row: Row) -> str:
     return "; ".join([*ran, *findings_of(row)])
 
 
-def _reasons(comparisons: Iterable[Comparison]) -> Iterator[str]:
-    found = reasons(row for comparison in comparisons for row in comparison.rows)
-    if found:
-        yield "<h2>What cannot be expressed</h2>"
-        yield from _list(found)
+def _notes(comparisons: Sequence[Comparison]) -> Iterator[str]:
+    rows = [row for one in comparisons for row in one.rows]
+    wrong = [
+        f'<li><a href="#run={number}.{column}">{_text(one.name)} on {_text(row.loop)}</a>: '
+        f"{_text('; '.join(findings_of(row)))}</li>"
+        for number, one in enumerate(comparisons)
+        for column, row in enumerate(one.rows)
+        if row.exit_code
+    ]
+    for head, items in (
+        ("Not as expected", wrong),
+        ("Marks", [f"<li>{_text(line)}</li>" for line in legend(comparisons)]),
+        ("What cannot be expressed", [f"<li>{_text(line)}</li>" for line in reasons(rows)]),
+    ):
+        if items:
+            yield f"<h2>{head}</h2><ul>{''.join(items)}</ul>"
 
 
-def _details(comparison: Comparison, anchor: str, *, opened: bool) -> Iterator[str]:
-    """Return the details; a link opens the element around its anchor, so the anchor is inside."""
-    yield f"<details{' open' * opened}>"
-    yield f"<summary><code>{_text(comparison.name)}</code> {_text(comparison.title)}</summary>"
-    yield f'<table id="{anchor}">'
-    yield f"<caption>{_text(comparison.name)}</caption>"
-    yield _headings(*HEADINGS, "judged")
-    yield "<tbody>"
-    for row in comparison.rows:
-        yield _row(comparison, row)
-    yield "</tbody>"
-    yield "</table>"
-    yield "</details>"
+def _scenario(one: Comparison, seed: int | None) -> dict[str, Any]:
+    return {
+        "name": escape(one.name, _WIDEST),
+        "title": escape(one.title or "", _WIDEST),
+        "source": _source(one),
+        "rows": [_facts(one, row, seed) for row in one.rows],
+    }
 
 
-def _row(comparison: Comparison, row: Row) -> str:
-    loop, *cells = cells_of(row)
-    head = f"{_marked(comparison.marks(row))} {_text(loop)}".lstrip()
-    row_cells = "".join(f"<td>{_text(cell)}</td>" for cell in cells)
-    return f'<tr><th scope="row">{head}</th>{row_cells}<td>{_judged(row)}</td></tr>'
+def _source(one: Comparison) -> str:
+    """Return the lines of the scenario file, or why there are none."""
+    if one.path is None:
+        return "There is no such file."
+    try:
+        lines = one.path.read_text("utf-8", "replace").splitlines()
+    except OSError as error:
+        return f"The file cannot be read: {plain(error.strerror or '')}"
+    left = len(lines) - _MOST_LINES
+    more = [f"... {left} lines left out"] if left > 0 else []
+    return "\n".join([*map(escape, lines[:_MOST_LINES]), *more])
 
 
-def _judged(row: Row) -> str:
-    found = "".join(f"<li>{_text(finding)}</li>" for finding in findings_of(row))
-    if row.reproduce:
-        found += f"<li>reproduce: <code>{_text(row.reproduce)}</code></li>"
-    return f"{word_of(row)}<ul>{found}</ul>" if found else word_of(row)
+def _facts(one: Comparison, row: Row, seed: int | None) -> dict[str, Any]:
+    _, _, calls, tools, time, text = cells_of(row)
+    counts = f"{calls} model calls, {tools} tool runs, {time}" if row.tool_runs is not None else ""
+    said = [_ending(row), _VERDICTS[word_of(row)]]
+    said += [_VERDICTS[DIFFERS]] if one.mark(row) == DIFFERS else []
+    step = f"simloop step {shlex.quote(one.name)} --loop {shlex.quote(row.loop)}"
+    step += "" if seed is None else f" --seed {seed}"
+    return {
+        "ending": _endings(row),
+        "verdict": ", ".join(said),
+        "findings": list(findings_of(row)),
+        "counts": counts,
+        "text": "" if text == "-" else text,
+        "reproduce": plain(row.reproduce),
+        "step": "" if row.tool_runs is None else plain(step),
+    }

@@ -60,10 +60,12 @@ class Comparison:
         loops: Mapping[str, RunOptions],
         seed: int | None,
         before_note: Callable[[], None] = lambda: None,
+        on_row: Callable[[Row], None] = lambda _row: None,
     ) -> Self:
         """Run a scenario on each loop, with the settings of that loop.
 
         An error of the file, or of simloop, is printed to stderr, after a call of `before_note`.
+        `on_row` gets each row with its verdict, which the rows do not keep.
         """
         if isinstance(target.file, ScenarioError):
             path, rows = None, unread(target.file, tuple(loops))
@@ -73,6 +75,8 @@ class Comparison:
         verdict = rows[0].verdict
         scenario = verdict.scenario if verdict else None
         title, loop = (scenario.title, scenario.loop) if scenario else (None, None)
+        for row in rows:
+            on_row(row)
         # A trace can have millions of entries, and there are as many as scenarios and loops.
         return cls(
             target.name, path, title, loop, tuple(replace(row, verdict=None) for row in rows)

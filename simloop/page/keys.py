@@ -1,7 +1,8 @@
-"""The keys of the page: the keys, the words and the action of each.
+"""The keys of each page: the keys, the words and the action of each.
 
-Not here: the actions (page.js). The rule to keep: the script and its help are made from this table,
-so that no key is listed in a second place; a key means here what it means in the terminal.
+Not here: the actions (page.js, matrix.js). The rule to keep: the scripts and their help are made
+from these tables, so that no key is listed in a second place; a key means on the page of a run what
+it means in the terminal.
 """
 
 from collections.abc import Mapping
@@ -83,3 +84,18 @@ KEYS: tuple[PageKey, ...] = (
     *_views(),
     PageKey(("?",), "show all keys", ("help",)),
 )
+
+MATRIX_KEYS: tuple[PageKey, ...] = (
+    PageKey(("ArrowDown", "j"), "the scenario below", ("move", "down")),
+    PageKey(("ArrowUp", "k"), "the scenario above", ("move", "up")),
+    PageKey(("ArrowRight", "l"), "the next loop", ("move", "right")),
+    PageKey(("ArrowLeft", "h"), "the previous loop", ("move", "left")),
+    PageKey(("/",), "search the names, titles and words", ("focus", "search")),
+    PageKey(("t",), "choose a theme", ("focus", "theme")),
+    PageKey(("o",), "choose a loop", ("focus", "loop")),
+    PageKey(("v",), "choose a verdict", ("focus", "verdict")),
+    PageKey(("e",), "choose an ending", ("focus", "ending")),
+    PageKey(("x",), "show all scenarios again", ("all",)),
+    PageKey(("?",), "show all keys", ("help",)),
+)
+"""The keys of the matrix. Enter opens a link and Escape closes a panel, as in every page."""

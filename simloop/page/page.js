@@ -1,8 +1,7 @@
 // The behaviour of the page: the timeline, the scrubber, the keys, and the cursor on one entry.
 //
-// Not here: the panes (views.js), and the facts, which are rows in the data. page.py joins the files
-// to one script. The rule to keep: text of the data reaches the document as text (textContent) and
-// never as markup; the policy of the page enforces this.
+// Not here: the panes (views.js), what all pages share (base.js), and the facts, which are rows in
+// the data.
 const SPEEDS = [0.25, 0.5, 1, 2, 4, 8, 16];
 let matches = null, found = "", asking = "", byTime = false, watched = "state", timer = 0, speed = 2;
 
@@ -31,22 +30,17 @@ function showTimeline(follow) {
 
 function lineElement(number) {
   const line = lines[number], place = line >> 1;
-  const element = line & 1 ? entryElement(place) : make("div", "line gap", `~ ${gaps.get(place)} ~`);
+  const element = line & 1 ? entryElement(place) : gapLine(gaps.get(place));
   element.style.top = `${number * lineHeight}px`;
   return element;
 }
 
 function entryElement(place) {
-  const name = lanes[lane[place]];
-  const element = make("div", `line lane-${name}`);
+  const moves = place === 0 || time[place] !== time[place - 1] || place === cursor;
+  const element = timelineLine(words[time[place]], moves, lanes[lane[place]], words[sign[place]], words[text[place]], failed.has(place));
   element.id = `entry-${place}`;
   describe(element, { role: "option", "aria-selected": place === cursor, "aria-setsize": count, "aria-posinset": place + 1 });
-  element.classList.toggle("failed", failed.has(place));
   element.classList.toggle("match", matches !== null && matches[rank(matches, place) - 1] === place);
-  const moves = place === 0 || time[place] !== time[place - 1] || place === cursor;
-  const signed = make("span", "track");
-  signed.append(make("span", "sign", words[sign[place]]), make("span", "lane", name));
-  element.append(make("span", moves ? "time" : "time same", words[time[place]]), signed, make("span", "words", words[text[place]]));
   element.addEventListener("click", () => go(place));
   return element;
 }
@@ -227,14 +221,7 @@ const ACTIONS = {
   view: (name) => by(`pane-${name}`).querySelector(".rows").focus(),
   help: () => by("help").showModal(),
 };
-const actionOf = new Map(keys.flatMap((each) => each.keys.map((key) => [key, each.does])));
-
-function press(key, event) {
-  const [name, ...given] = actionOf.get(key) || [];
-  if (!name) return;
-  event.preventDefault();
-  ACTIONS[name](...given);
-}
+const press = presses(keys, ACTIONS);
 
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || by("help").open) return;
@@ -250,10 +237,8 @@ document.addEventListener("keydown", (event) => {
 document.addEventListener("click", (event) => press(event.target.closest("[data-key]")?.dataset.key, event));
 by("ask").addEventListener("submit", (event) => { event.preventDefault(); answered(); });
 
-for (const { keys: names, words: meaning, does } of keys) {
-  const term = make("dt");
-  names.forEach((name) => term.append(make("kbd", "", name === " " ? "space" : name), " "));
-  by("keys").append(term, make("dd", "", meaning));
+listKeys(keys);
+for (const { keys: names, does } of keys) {
   if (does[0] !== "next" || !landmarks[does[1]].length) continue;
   const button = make("button");
   button.dataset.key = names[0];

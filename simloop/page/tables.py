@@ -4,7 +4,7 @@ Not here: the page around the data (page.py). The rule to keep: the data grows a
 the trace, because a row is stored once and a view that does not change costs nothing.
 """
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 from simloop.cursor.gaps import gap_words, gaps
@@ -15,6 +15,7 @@ from simloop.cursor.recorded_run import RecordedRun
 from simloop.cursor.rows import FactRow, Mark
 from simloop.cursor.views import FactView, view
 from simloop.page.changes import changes
+from simloop.trace.entries import AnyEntry
 from simloop.trace.timeline import clock
 
 _MARKS = {mark: number for number, mark in enumerate(Mark)}
@@ -34,7 +35,7 @@ def tables(recording: RecordedRun) -> dict[str, Any]:
     rows, words = Numbered(), Numbered()
     views = {name: list(_changes_of(name, recording, rows)) for name in FactView}
     return {
-        "entries": _entries(recording, words),
+        "entries": columns(recording.entries, words),
         "gaps": [[place, gap_words(recording, place)] for place in gaps(recording.entries)],
         "landmarks": {str(name): found for name, found in recording.index.landmarks.items()},
         "changes": {str(name): found for name, found in recording.index.changes.items()},
@@ -46,9 +47,8 @@ def tables(recording: RecordedRun) -> dict[str, Any]:
     }
 
 
-def _entries(recording: RecordedRun, words: Numbered) -> dict[str, list[int]]:
-    """Return the timeline as columns: `words` numbers the texts of each column."""
-    record = recording.entries
+def columns(record: Sequence[AnyEntry], words: Numbered) -> dict[str, list[int]]:
+    """Return the lines of a timeline as columns: `words` numbers the texts of each column."""
     lanes = {lane: number for number, lane in enumerate(Lane)}
     return {
         "time": [words[clock(entry.at_ns)] for entry in record],

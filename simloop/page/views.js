@@ -8,20 +8,8 @@ const count = time.length, last = count - 1;
 const failed = new Set(data.entries.failed), gaps = new Map(data.gaps);
 const seconds = time.map((each) => parseFloat(words[each]));
 const MOST_ROWS = 400, PAGE = 20, FOLDED = 8, FOLD = "=", REMOVED = "-";
-const by = (id) => document.getElementById(id);
 
 let cursor = 0;
-
-function make(tag, className = "", content = "") {
-  const element = document.createElement(tag);
-  element.className = className;
-  element.textContent = content;
-  return element;
-}
-
-function describe(element, attributes) {
-  Object.entries(attributes).forEach(([name, value]) => element.setAttribute(name, String(value)));
-}
 
 // The number of sorted items that are at most `wanted`.
 function rank(items, wanted, of = (item) => item) {

@@ -3,6 +3,7 @@ import os
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -91,7 +92,7 @@ class TestJson:
 class Page(HTMLParser):
     """Reads a page, and complains of whatever is not closed in order."""
 
-    VOID = ("meta",)
+    VOID = ("meta", "input")
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -121,43 +122,58 @@ class Page(HTMLParser):
         return [text for inside, text in self.texts if inside == tag]
 
 
+def data_in(text: str) -> dict[str, Any]:
+    (found,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', text)
+    data: dict[str, Any] = json.loads(found)
+    return data
+
+
 class TestThePage:
     @pytest.fixture
     def text(self) -> str:
         files = [write("a", LOOKS), write("b", HOOKED), write("c", FAILS), write("d", COMPACTS)]
         return compare(*files, write("e", BROKEN_SERVER), "--format", "html").stdout
 
-    def test_is_well_formed_with_a_matrix_and_the_rows_of_each_scenario(self, text: str) -> None:
+    def test_is_well_formed_with_a_line_for_each_scenario_and_a_link_for_each_run(
+        self, text: str
+    ) -> None:
         page = Page(text)
         assert page.all("html") == [{"lang": "en"}]
-        assert len(page.all("table")) == len(page.all("caption")) == 6
-        assert len(page.all("details")) == 5
-        assert [one["id"] for one in page.all("table")[1:]] == [f"s{n}" for n in range(1, 6)]
-        assert [one["href"] for one in page.all("a")] == [f"#s{n}" for n in range(1, 6)]
-        assert {one["scope"] for one in page.all("th")} == {"row", "col"}
-        rows, columns = 1 + 5 + 5 * (1 + 4), 5 + 5 * 7
-        assert len(page.all("tr")) == rows
-        assert sum(one["scope"] == "col" for one in page.all("th")) == columns
+        assert len(page.all("table")) == len(page.all("caption")) == 1
+        assert [one["data-name"] for one in page.all("tr") if "data-name" in one] == [
+            f"{name}.simloop.yaml" for name in "abcde"
+        ]
+        links = [one["href"] for one in page.all("a")]
+        assert links[: 5 * 4] == [f"#run={line}.{loop}" for line in range(5) for loop in range(4)]
+        assert {one["scope"] for one in page.all("th")} == {"row", "col", "rowgroup"}
+        assert sum(one["scope"] == "col" for one in page.all("th")) == 5
+        assert [option["value"] for option in page.all("option")].count("") == 4
 
-    def test_marks_by_character_as_well_as_by_style(self, text: str) -> None:
-        marked = re.findall(r'<td class="([a-z ]+)"[^>]*>(.*?)</td>', text)
-        marks = {"own": "*", "differs": "~", "wrong": "!"}
-        for classes, cell in marked:
-            shown = re.sub("<[^>]*>", "", cell)
-            assert [marks[one] for one in classes.split() if one != "cannot"] == [
-                one for one in shown if one in marks.values()
-            ]
-            assert ("cannot" in classes) == (shown == "cannot")
-        assert {one for classes, _ in marked for one in classes.split()} == {*marks, "cannot"}
+    def test_has_a_word_in_each_cell_beside_the_style(self, text: str) -> None:
+        cells = re.findall(r'<td class="([a-z ]+)"[^>]*>(.*?)</td>', text)
+        assert len(cells) == 5 * 4
+        for classes, cell in cells:
+            said = re.sub("<[^>]*>", "", cell)
+            for style, word in (
+                ("completed", "completed"),
+                ("failing", "failed"),
+                ("cannot", "cannot run"),
+                ("wrong", "! not as expected"),
+            ):
+                assert (style in classes.split()) == (word in said)
+        shown = {one for classes, _ in cells for one in classes.split()}
+        assert shown == {"completed", "failing", "cannot", "wrong"}
+        assert ["* own" in cell for _, cell in cells[:4]] == [True, False, False, False]
+        assert [("~ differs" in cell) for _, cell in cells[16:]] == [False, True, True, True]
 
     def test_tells_in_each_cell_what_it_has_no_room_for(self, text: str) -> None:
-        titles = [one["title"] for one in Page(text).all("td") if "title" in one]
+        titles = [one["title"] for one in Page(text).all("a") if "title" in one]
         assert len(titles) == 5 * 4
         assert titles[0] == "tool runs: 1; time: 120ms; text: Found."
         assert titles[6] == "react has no hooks"
         assert (titles[8] or "").endswith("expect.text: expected 'Lost.', got 'Found.'")
 
-    def test_gives_the_reasons_and_the_count(self, text: str) -> None:
+    def test_gives_the_count_first_and_the_notes_below_the_table(self, text: str) -> None:
         page = Page(text)
         assert page.text_in("p")[0].startswith("5 scenarios: ")
         reasons = [line for line in page.text_in("li") if line.startswith("react cannot")]
@@ -165,14 +181,40 @@ class TestThePage:
             "react cannot express 1 scenario: react has no hooks",
             "react cannot express 1 scenario: react never shortens its history",
         ]
+        assert page.text_in("li")[0] == ": expect.text: expected 'Lost.', got 'Found.'"
+        assert text.index("</table>") < text.index("<h2>Not as expected</h2>")
+        assert text.index("</table>") < text.index("<h2>Marks</h2>")
 
-    def test_needs_no_network_and_no_script(self, text: str) -> None:
+    def test_has_the_run_and_the_scenario_of_each_cell(self, text: str) -> None:
+        data = data_in(text)
+        assert data["loops"] == ["reference", "pi", "react", "opencode"]
+        assert data["scenarios"][0]["source"] == LOOKS.rstrip()
+        runs = [data["runs"][number : number + 4] for number in range(0, 5 * 4, 4)]
+        assert [bool(run) for run in runs[1]] == [True, True, False, True]  # react has no hooks
+        said = [data["words"][each] for each in runs[0][0]["text"]]
+        assert said[0] == "prompt Hi"
+        row = data["scenarios"][2]["rows"][1]
+        assert row["reproduce"] == "simloop run c.simloop.yaml --seed 0 --loop pi"
+        assert row["step"] == "simloop step c.simloop.yaml --loop pi"
+        seeded = compare("a.simloop.yaml", "--seed", "7", "--format", "html").stdout
+        step = data_in(seeded)["scenarios"][0]["rows"][0]["step"]
+        assert step == "simloop step a.simloop.yaml --loop reference --seed 7"
+
+    def test_needs_no_network_and_no_script_but_its_own(self, text: str) -> None:
         page = Page(text)
-        assert not {tag for tag, _ in page.tags} & {"script", "link", "img", "iframe", "base"}
+        assert not {tag for tag, _ in page.tags} & {"link", "img", "iframe", "base"}
+        assert len(page.all("script")) == 2
         assert not any({"src", "style", "onclick"} & set(one) for _, one in page.tags)
-        assert "http" not in text
-        assert "url(" not in text
+        assert not re.search(r"https?://|url\(|@import", text)
+        (policy,) = [one["content"] for one in page.all("meta") if "http-equiv" in one]
+        assert (policy or "").startswith("default-src 'none'; style-src 'sha256-")
         assert "color-scheme: light dark" in text
+
+    def test_is_the_same_in_each_run(self, text: str) -> None:
+        assert (
+            compare(*(f"{name}.simloop.yaml" for name in "abcde"), "--format", "html").stdout
+            == text
+        )
 
     def test_is_ascii_and_escaped_whatever_a_model_a_title_or_a_name_says(self) -> None:
         says = f"title: {HOSTILE}\nprompt: Hi\nmodel: [{{say: {HOSTILE}}}]\n"
@@ -180,17 +222,22 @@ class TestThePage:
         text = compare(*files, "--format", "html").stdout
         assert text.isascii()
         page = Page(text)
-        assert not {tag for tag, _ in page.tags} & {"script", "b", "i"}
-        found = "".join(said for _, said in page.texts)
-        assert not set(found) & CONTROLS
-        assert "<b>&\"'\\x1b\\x01é.simloop.yaml" in found
+        assert not {tag for tag, _ in page.tags} & {"b", "i"}
+        assert len(page.all("script")) == 2
+        assert not set("".join(said for _, said in page.texts)) & CONTROLS
+        assert not set(str(data_in(text))) & CONTROLS
+        assert "<b>&\"'\\x1b\\x01é" in page.text_in("span")
         # The reference to U+FFFE, which is no character, is what Python's reader leaves out.
-        assert '\\x1b[2J\\x00\\x07\\r\\u202ex\\x9b1m<script>&"é' in found
-        assert any("<script>" in (one.get("title") or "") for one in page.all("td"))
+        assert '\\x1b[2J\\x00\\x07\\r\\u202ex\\x9b1m<script>&"é' in page.text_in("span")
+        assert any("<script>" in (one.get("title") or "") for one in page.all("a"))
 
-    def test_of_a_single_scenario_is_open(self) -> None:
-        one = Page(compare(write("a", LOOKS), "--format", "html").stdout)
-        assert one.all("details") == [{"open": None}]
+    def test_shows_a_file_that_cannot_be_read_escaped_and_cuts_a_long_one(self) -> None:
+        raw = write("a", "\x1b[2J\u202e{\n" + "# x\n" * 500)
+        lines = data_in(compare(raw, "--format", "html").stdout)["scenarios"][0]["source"].split(
+            "\n"
+        )
+        assert lines[0] == "\\x1b[2J\\u202e{"
+        assert lines[399:] == ["# x", "... 101 lines left out"]
 
 
 ROWS = st.builds(
@@ -220,11 +267,8 @@ def test_whatever_texts_there_are_a_page_is_ascii_and_has_no_tags_but_ours(
     comparisons: list[Comparison], loops: list[str]
 ) -> None:
     text = page(comparisons, loops)
-    ours = {
-        *("html", "head", "meta", "title", "style", "body", "main", "h1", "h2", "p", "ul", "li"),
-        *("table", "caption", "thead", "tbody", "tr", "th", "td", "details", "summary"),
-        *("a", "abbr", "code"),
-    }
+    ours = {tag for tag, _ in Page(page([], [])).tags}
+    ours |= {"option", "table", "tbody", "tr", "th", "td", "a", "small", "span", "h2", "ul", "li"}
     assert text.isascii()
     assert {tag for tag, _ in Page(text).tags} <= ours
 

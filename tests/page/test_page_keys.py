@@ -1,13 +1,14 @@
 """A key means on the page what it means in the terminal."""
 
 from simloop.cursor.views import FactView
-from simloop.page.keys import KEYS, VIEW_KEYS
+from simloop.page.keys import KEYS, MATRIX_KEYS, VIEW_KEYS
 from simloop_tui.keys import ACTIONS
 
 
 def test_no_key_has_two_actions() -> None:
-    keys = [key for each in KEYS for key in each.keys]
-    assert len(keys) == len(set(keys))
+    for table in (KEYS, MATRIX_KEYS):
+        keys = [key for each in table for key in each.keys]
+        assert len(keys) == len(set(keys))
 
 
 def test_each_view_has_a_key() -> None:

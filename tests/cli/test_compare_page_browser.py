@@ -1,0 +1,198 @@
+"""The page of `compare` in a headless Chromium: filters, keys, the panel of a run, hostile text."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from browsing import CHROMIUM, NO_CHROMIUM, Browser, browser
+from comparing import BROKEN_SERVER, FAILS, HOOKED, LOOKS, compare
+from writing import write
+
+from simloop.cursor.lanes import words_of
+from simloop.cursor.opening import opened_run
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason=NO_CHROMIUM),
+]
+MARKUP = "</script><script>forged = 1</script><img src=x onerror='forged = 1'>"
+SEEN = """[...document.querySelectorAll('tr[data-name]')]
+    .filter((line) => line.checkVisibility()).map((line) => line.dataset.name)"""
+HERE = "document.activeElement.hash"
+ALL = ["one/a", "one/b", "two/c", "two/d"]
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with browser(tmp_path_factory.mktemp("profile")) as found:
+        yield found
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for name, text in zip(ALL, (LOOKS, HOOKED, FAILS, BROKEN_SERVER), strict=True):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        write(name, text)
+    return written(tmp_path, "one", "two")
+
+
+def written(folder: Path, *names: str) -> Path:
+    path = folder / "page.html"
+    path.write_text(compare(*names, "--format", "html").stdout, "utf-8")
+    return path
+
+
+def seen(chromium: Browser) -> list[str]:
+    return [name.removesuffix(".simloop.yaml") for name in chromium.ask(SEEN)]
+
+
+def choose(chromium: Browser, name: str, value: str) -> None:
+    chromium.ask(
+        f"document.getElementById('{name}').value = '{value}';"
+        f"document.getElementById('{name}').dispatchEvent(new Event('input', {{bubbles: true}}))"
+    )
+
+
+def test_it_opens_without_an_error_and_asks_for_no_address(chromium: Browser, file: Path) -> None:
+    chromium.open(file)
+    assert seen(chromium) == ALL
+    chromium.press("ArrowDown", "Enter", "Escape", "?")
+    assert chromium.ask("help.open")
+    assert "choose a verdict" in chromium.ask("help.innerText")
+    assert chromium.told() == []
+
+
+def test_the_filters_leave_the_scenarios_that_have_all_of_them(
+    chromium: Browser, file: Path
+) -> None:
+    chromium.open(file)
+    choose(chromium, "theme", "two")
+    assert seen(chromium) == ["two/c", "two/d"]
+    choose(chromium, "verdict", "FAILED")
+    assert seen(chromium) == ["two/c"]
+    assert chromium.ask("count.textContent") == "1 of 4 scenarios"
+    choose(chromium, "ending", "failed")
+    assert seen(chromium) == []
+    assert chromium.ask("none.checkVisibility()")
+    chromium.press("x")
+    chromium.ask("new Promise((done) => setTimeout(done))")
+    assert seen(chromium) == ALL
+    choose(chromium, "verdict", "~")
+    assert seen(chromium) == ["two/d"]
+
+
+def test_a_filter_by_loop_leaves_its_column_and_joins_the_others(
+    chromium: Browser, file: Path
+) -> None:
+    chromium.open(file)
+    choose(chromium, "loop", "2")
+    heads = "[...document.querySelectorAll('thead th')].filter((one) => one.checkVisibility())"
+    assert chromium.ask(f"{heads}.map((one) => one.textContent)") == ["scenario", "react"]
+    choose(chromium, "verdict", "cannot")
+    assert seen(chromium) == ["one/b"]
+    choose(chromium, "loop", "1")
+    assert seen(chromium) == []
+
+
+def test_a_search_by_key_finds_names_titles_and_words(chromium: Browser, file: Path) -> None:
+    chromium.open(file)
+    for wanted, expected in (
+        ("two/", ["two/c", "two/d"]),
+        ("server ERROR", ["two/d"]),
+        ("cannot", ["one/b"]),
+    ):
+        chromium.press("/", *wanted)
+        assert seen(chromium) == expected
+        chromium.press("Escape")
+        assert chromium.ask(HERE) == f"#run={ALL.index(expected[0])}.0"
+        chromium.press("x")
+        chromium.ask("new Promise((done) => setTimeout(done))")
+        assert seen(chromium) == ALL
+
+
+def test_the_letters_go_to_the_filters(chromium: Browser, file: Path) -> None:
+    chromium.open(file)
+    for key, name in (("t", "theme"), ("o", "loop"), ("v", "verdict"), ("e", "ending")):
+        chromium.press(key)
+        assert chromium.ask("document.activeElement.id") == name
+        chromium.press("Escape")
+
+
+def test_the_arrows_move_between_the_cells_that_are_shown(chromium: Browser, file: Path) -> None:
+    chromium.open(file)
+    choose(chromium, "theme", "two")
+    chromium.press("j")
+    assert chromium.ask(HERE) == "#run=2.0"
+    chromium.press("ArrowRight", "ArrowDown", "ArrowDown")
+    assert chromium.ask(HERE) == "#run=3.1"
+    chromium.press("h", "k", "k")
+    assert chromium.ask(HERE) == "#run=2.0"
+    assert chromium.ask("document.querySelectorAll('td a[tabindex=\"0\"]').length") == 1
+
+
+def test_a_cell_opens_the_timeline_and_the_scenario_of_its_run(
+    chromium: Browser, file: Path
+) -> None:
+    chromium.open(file)
+    chromium.press("j", "j", "j", "j", "ArrowRight", "Enter")
+    chromium.ask("new Promise((done) => setTimeout(done, 50))")
+    assert chromium.ask("run.open")
+    assert chromium.ask("location.hash") == "#run=3.1"
+    assert chromium.ask("document.getElementById('run-name').textContent").endswith(
+        "d.simloop.yaml on pi"
+    )
+    words = "[...document.querySelectorAll('#run-lines .words')].map((one) => one.textContent)"
+    recording = opened_run("two/d.simloop.yaml", loop="pi")
+    assert chromium.ask(words) == [words_of(one) for one in recording.entries]
+    assert (
+        chromium.ask("document.getElementById('run-scenario').textContent")
+        == BROKEN_SERVER.rstrip()
+    )
+    chromium.press("Escape")
+    chromium.ask("new Promise((done) => setTimeout(done, 50))")
+    assert not chromium.ask("run.open")
+    assert chromium.ask(HERE) == "#run=3.1"
+
+
+def test_a_link_to_a_run_opens_its_panel_and_says_that_nothing_was_run(
+    chromium: Browser, file: Path
+) -> None:
+    chromium.open(file, "#run=1.2")
+    assert chromium.ask("run.open")
+    assert "react has no hooks" in chromium.ask("document.getElementById('run-facts').innerText")
+    assert chromium.ask("document.getElementById('run-lines').innerText") == "Nothing was run."
+    chromium.open(file, "#run=99.99")
+    assert not chromium.ask("run.open")
+    assert chromium.told() == []
+
+
+@pytest.mark.parametrize("width", [400, 1200])
+def test_the_names_can_be_read_at_each_width(chromium: Browser, file: Path, width: int) -> None:
+    long = "long-" * 20
+    write(f"two/{long}", LOOKS.replace("It looks", "x" * 300))
+    page = written(file.parent, "one", "two")
+    for fragment in ("", "#run=4.0"):
+        chromium.open(page, fragment, width=width)
+        assert chromium.ask("document.documentElement.scrollWidth") <= width
+    chromium.open(page, width=width)
+    widths = "[...document.querySelectorAll('{}')].map((one) => one.getBoundingClientRect().{})"
+    assert min(chromium.ask(widths.format(".ending", "width"))) > 40
+    assert max(chromium.ask(widths.format(".ending", "height"))) < 30
+    assert min(chromium.ask(widths.format("tbody th", "width"))) > 200
+    assert max(chromium.ask(widths.format(".name, .ending", "right"))) <= width
+
+
+def test_markup_in_a_scenario_is_shown_as_it_is_written(
+    chromium: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    hostile = f'title: "{MARKUP}"\nprompt: "{MARKUP}"\nmodel: [{{say: "{MARKUP}\\e[2J"}}]\n'
+    write("<b>&", hostile)
+    chromium.open(written(tmp_path, "<b>&.simloop.yaml"), "#run=0.0")
+    panel = chromium.ask("run.innerText")
+    assert MARKUP in panel
+    assert "\\x1b[2J" in panel
+    assert chromium.ask("document.querySelectorAll('b, img, script').length") == 2
+    assert chromium.ask("typeof forged") == "undefined"
+    assert chromium.told() == []
