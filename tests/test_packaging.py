@@ -55,7 +55,7 @@ def test_the_wheel_holds_every_module_and_nothing_else_of_python(contents: set[s
 
 @pytest.mark.slow
 def test_the_wheel_holds_the_parts_of_the_html_pages(contents: set[str]) -> None:
-    names = ("base.css", "base.js", "views.js")
+    names = ("parts.css", "parts.js", "views.js")
     parts = (
         *names,
         *(f"{name}.{kind}" for name in ("page", "matrix") for kind in ("html", "css", "js")),

@@ -23,12 +23,12 @@ _ESCAPED = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\x7f"
 
 
 def document(name: str, data: Any, parts: Mapping[str, str], scripts: Sequence[str] = ()) -> str:
-    """Return the page of NAME.html, with NAME.css and NAME.js after base.css, base.js, `scripts`.
+    """Return the page of NAME.html, with NAME.css and NAME.js after parts.css, parts.js, `scripts`.
 
     Both kinds of files are joined; the scripts as one function, so that their names are its own.
     """
-    style = _files("base.css", f"{name}.css")
-    functions = _files("base.js", *scripts, f"{name}.js")
+    style = _files("parts.css", f"{name}.css")
+    functions = _files("parts.js", *scripts, f"{name}.js")
     script = f'"use strict";\n(() => {{\n{functions}}})();\n'
     own = {
         "policy": html.escape(policy(style, script)),

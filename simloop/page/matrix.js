@@ -1,6 +1,6 @@
 // The behaviour of the matrix: filters, a focus that moves by key, and the panel of one run.
 //
-// Not here: the table, which the page has without a script, and what all pages share (base.js).
+// Not here: the table, which the page has without a script, and what all pages share (parts.js).
 const { loops, scenarios, runs, words, lanes, keys } = JSON.parse(by("data").textContent);
 const lines = [...document.querySelectorAll("tr[data-name]")];
 const cellsOf = new Map(lines.map((line) => [line, [...line.querySelectorAll("td")]]));

@@ -1,6 +1,6 @@
 // The behaviour of the page: the timeline, the scrubber, the keys, and the cursor on one entry.
 //
-// Not here: the panes (views.js), what all pages share (base.js), and the facts, which are rows in
+// Not here: the panes (views.js), what all pages share (parts.js), and the facts, which are rows in
 // the data.
 const SPEEDS = [0.25, 0.5, 1, 2, 4, 8, 16];
 let matches = null, found = "", asking = "", byTime = false, watched = "state", timer = 0, speed = 2;
