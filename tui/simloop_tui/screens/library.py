@@ -142,7 +142,7 @@ class LibraryScreen(KeyedScreen):
 
     def action_search(self) -> None:
         """Go to the line of the words."""
-        self.query_one("#words", Input).focus()
+        self.set_focus(self.query_one("#words", Input))  # at once, for those who type quickly
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Show the runs that have the words."""
