@@ -36,7 +36,7 @@ class Picture(NamedTuple):
 
 
 def stepping(name: str = "start.quickstart") -> StepApp:
-    return StepApp(ReplayScreen(Session(recorded(name))))
+    return StepApp(ReplayScreen(Session(recorded(name), name)))
 
 
 class Driven:

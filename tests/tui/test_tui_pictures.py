@@ -28,6 +28,9 @@ SCREENS = {
     "end": Shown("limits.errors", ("G", "1")),
     "goto": Shown("start.quickstart", ("colon", "5", "full_stop", "2", "s")),
     "help": Shown("start.quickstart", ("question_mark",)),
+    "fork": Shown("start.quickstart", ("e", "F")),
+    "mistake": Shown("start.quickstart", ("e", "F", "enter", "x", "ctrl+s")),
+    "branches": Shown("start.quickstart", ("e", "F", "down", "enter")),
     "filter": Shown("start.quickstart", ("f", "down", "space")),
 }
 

@@ -25,7 +25,9 @@ class AskScreen(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         """Yield the question and the line."""
         yield Static(Content(self._question))
-        yield Input(self._text, select_on_focus=False)
+        box = Input(self._text, select_on_focus=False)
+        box.cursor_blink = False
+        yield box
 
     def on_mount(self) -> None:
         """Select the text, so that typing replaces it, and take what was typed ahead."""

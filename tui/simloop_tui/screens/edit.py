@@ -39,6 +39,7 @@ class EditScreen(ModalScreen[Change | None]):
     def on_mount(self) -> None:
         """Say what the keys do."""
         box = self.query_one(TextArea)
+        box.cursor_blink = False
         box.border_title = "the next reply, as in a scenario file"
         box.border_subtitle = "Ctrl-S or F2 runs on with it, Escape leaves"
         box.focus()
