@@ -32,10 +32,11 @@ _IN_VAIN = 2
 
 
 class Line(Struct):
-    """The trials of one fault with one arm."""
+    """The trials of one fault with one arm, each of at most `seconds` of computing."""
 
     fault: str
     arm: str
+    seconds: float
     trials: list[Trial]
 
 
@@ -51,8 +52,6 @@ class Clean(Struct):
 class Results(Struct):
     """All results; a pair of fault and arm occurs once."""
 
-    seconds: float
-    trials: int
     lines: list[Line] = []
     clean: list[Clean] = []
 
@@ -65,7 +64,7 @@ def measure(name: str, arm: str, trials: int, seconds: float) -> Line:
         made.append(ARMS[arm](fault, seed, seconds))
         if sum(not trial.rule for trial in made) >= _IN_VAIN:
             break
-    return Line(name, arm, made)
+    return Line(name, arm, seconds, made)
 
 
 def clean(name: str, runs: int) -> Clean:
@@ -81,7 +80,7 @@ def clean(name: str, runs: int) -> Clean:
 def load() -> Results:
     """The results so far."""
     if not RESULTS.exists():
-        return Results(0, 0)
+        return Results()
     return msgspec.json.decode(RESULTS.read_bytes(), type=Results)
 
 
@@ -129,7 +128,6 @@ def main(arguments: list[str]) -> None:
             results.clean = list(pool.map(clean, loops, [options.clean] * len(loops)))
         save(results)
     elif not options.report:
-        results.seconds, results.trials = options.seconds, options.trials
         chosen = [each for each in FAULTS if not options.names or each.name in options.names]
         for line in _measured(chosen, options.arms.split(","), options):
             found = [trial.runs for trial in line.trials if trial.rule]

@@ -41,14 +41,17 @@ def _lines(results: Any, faults: Sequence[Fault]) -> Iterator[str]:
         f"circumstances in one run, {unusual} need unusual limits or policies."
     )
     yield (
-        f"A fault is solved by an arm if each trial finds it ({results.trials} trials of at most "
-        f"{results.seconds:g} s of computing; `scenarios` and `explore` need one)."
+        "A fault is solved by an arm if each trial finds it. A trial takes at most the given time "
+        "of computing; after two trials in vain the others are not made."
     )
     yield ""
     yield "![Solved faults by arm and number of runs](buckets.svg)"
     yield ""
-    yield "| arm | solved | found in some trials | median runs | median CPU ms | worst CPU s |"
-    yield "|---|---|---|---|---|---|"
+    yield (
+        "| arm | trials | solved | found in some trials | median runs | median CPU ms "
+        "| worst CPU s |"
+    )
+    yield "|---|---|---|---|---|---|---|"
     for arm, lines in by_arm.items():
         yield _summary(arm, lines)
     yield ""
@@ -82,10 +85,12 @@ def _summary(arm: str, lines: list[Any]) -> str:
     solved = [line for line in lines if _is_solved(line)]
     some = [line for line in lines if not _is_solved(line) and any(t.rule for t in line.trials)]
     trials = [trial for line in lines for trial in line.trials if trial.rule]
+    made = max(len(line.trials) for line in lines)
+    first = f"| {arm} | {made} of {max(line.seconds for line in lines):g} s "
     if not trials:
-        return f"| {arm} | 0 of {len(lines)} | 0 | | | |"
+        return f"{first}| 0 of {len(lines)} | 0 | | | |"
     return (
-        f"| {arm} | {len(solved)} of {len(lines)} | {len(some)} "
+        f"{first}| {len(solved)} of {len(lines)} | {len(some)} "
         f"| {median(t.runs for t in trials):g} | {1000 * median(t.cpu_s for t in trials):.0f} "
         f"| {max(t.cpu_s for t in trials):.1f} |"
     )

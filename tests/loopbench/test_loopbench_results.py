@@ -17,21 +17,21 @@ def test_the_report_is_made_of_the_results() -> None:
 def test_a_fault_is_solved_only_if_every_trial_finds_it() -> None:
     found, lost = Trial(5, 0.1, "a-rule"), Trial(900, 1.0)
     name = FAULTS[0].name
-    solved = Results(1, 2, [Line(name, "swarm", [found, found])])
-    partly = Results(1, 2, [Line(name, "swarm", [found, lost])])
-    assert "| swarm | 1 of 1 | 0 | 5 | 100 | 0.1 |" in markdown(solved, FAULTS)
-    assert "| swarm | 0 of 1 | 1 | 5 | 100 | 0.1 |" in markdown(partly, FAULTS)
+    solved = Results([Line(name, "swarm", 4, [found, found])])
+    partly = Results([Line(name, "swarm", 4, [found, lost])])
+    assert "| swarm | 2 of 4 s | 1 of 1 | 0 | 5 | 100 | 0.1 |" in markdown(solved, FAULTS)
+    assert "| swarm | 2 of 4 s | 0 of 1 | 1 | 5 | 100 | 0.1 |" in markdown(partly, FAULTS)
     assert "| 1/2 |" in markdown(partly, FAULTS)
 
 
 def test_the_bar_of_an_arm_has_a_part_for_each_bucket() -> None:
     lines = [
-        Line(fault.name, "swarm", [Trial(runs, 0.1, rule)])
+        Line(fault.name, "swarm", 1, [Trial(runs, 0.1, rule)])
         for fault, runs, rule in zip(
             FAULTS, (10, 11, 9_000, 20_000, 5), ("r", "r", "r", "r", ""), strict=False
         )
     ]
-    drawn = chart(Results(1, 1, lines))
+    drawn = chart(Results(lines))
     assert drawn.count(">1</text>") == 5
 
 

@@ -100,25 +100,6 @@ class Ledger:
         """Return whether the current compaction writes the whole context anew."""
         return self._compact is not None and bool(self._compact.marker)
 
-    def may_shrink(self, keep_turns: int) -> bool:
-        """Return whether a normal compaction may remove a message that is worth removing.
-
-        A compaction keeps the newest turns and the newest user message, and it gains nothing if
-        it removes only a summary.
-        """
-        messages, start, turns = self.messages, len(self.messages), 0
-        while start and turns < keep_turns:
-            start -= 1
-            turns += type(messages[start]) is not ToolMessage
-        users = 0
-        for place in range(start):
-            kind = type(messages[place])
-            if kind is AssistantMessage or kind is ToolMessage:
-                return True
-            users += kind is UserMessage
-        newer = any(type(m) is UserMessage for m in messages[start:])
-        return users > (0 if newer else 1)
-
     # ------------------------------------------------------------------ entries
 
     def _begin(self, entry: entries.Prompt) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from simloop.check.invariants.course import Course
 from simloop.check.invariants.invariant import Need, Watch, invariant
+from simloop.check.invariants.shortened import may_shrink
 from simloop.check.invariants.subject import Subject
 from simloop.kernel import effects, signals
 from simloop.kernel.effects import Effect
@@ -207,7 +208,7 @@ def context_signal_matches_context(subject: Subject, entry: Any) -> str:
     if signal.over and not over:
         size = f"{tokens} tokens in {count} messages"
         return f"the context of {size} is reported as over the trigger"
-    if ledger.is_known and signal.over is not ledger.may_shrink(policy.keep_turns):
+    if ledger.is_known and signal.over is not may_shrink(ledger.messages, policy.keep_turns):
         told, may = ("over", "nothing") if signal.over else ("within", "something")
         size = f"the context of {tokens} tokens"
         return f"{size} is reported as {told} the trigger, and {may} can be removed"

@@ -7,7 +7,7 @@ keep: sizes are computed here again, so that an error of the engine's estimate i
 from collections.abc import Sequence
 from typing import Any
 
-from simloop.messages import AssistantMessage, Message
+from simloop.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from simloop.trace import entries
 from simloop.trace.facts import ReceivedReply
 
@@ -28,6 +28,26 @@ class Shortened:
         self.compactions: list[entries.Compaction] = []
         self.removed = self.tokens = 0
         self.summary: tuple[Sequence[Message], ReceivedReply] | None = None
+
+
+def may_shrink(messages: Sequence[Message], keep_turns: int) -> bool:
+    """Return whether a normal compaction may remove a message that is worth removing.
+
+    A compaction keeps the newest turns and the newest user message, and it gains nothing if it
+    removes only a summary.
+    """
+    start, turns = len(messages), 0
+    while start and turns < keep_turns:
+        start -= 1
+        turns += type(messages[start]) is not ToolMessage
+    users = 0
+    for place in range(start):
+        kind = type(messages[place])
+        if kind is AssistantMessage or kind is ToolMessage:
+            return True
+        users += kind is UserMessage
+    newer = any(type(m) is UserMessage for m in messages[start:])
+    return users > (0 if newer else 1)
 
 
 def tokens_of(message: Message) -> int:
