@@ -114,6 +114,7 @@ WAITS: Sequence[_Keys] = (
     {"headers": {"retry-after-ms": "1500"}},
     {"retry_after": "9s", "headers": {"retry-after-ms": "700"}},
     {"headers": {"Retry-After": "Thu, 01 Jan 2026 00:00:20 GMT"}},
+    {"headers": {"retry-after": "Thu, 01 Jan 2026 00:00:40 -0000"}},  # it names no zone
     {"headers": {"retry-after": "Wed, 31 Dec 2025 23:59:00 GMT"}},
     {"headers": {"retry-after": "0"}},
     {"headers": {"retry-after": "-3"}},

@@ -5,6 +5,7 @@ It waits 1 s, 2 s, then 3 s before a retry, or as long as Retry-After says, up t
 
 import asyncio
 import time
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 
 from simloop import (
@@ -142,5 +143,6 @@ def retry_after_s(fault: Fault) -> float | None:
         date = parsedate_to_datetime(headers.get("retry-after", ""))
     except ValueError:
         return None
+    date = date if date.tzinfo else date.replace(tzinfo=UTC)
     asked_ns = int(date.timestamp()) * 10**9 - time.time_ns()
     return asked_ns / 1e9 if asked_ns > 0 else None
