@@ -95,6 +95,7 @@ def test_no_page_is_written_without_its_flag(
     assert written(project) == {"wrong.trace.jsonl"}
 
 
+@pytest.mark.slow
 def test_a_page_without_traces_is_refused_with_what_it_needs(project: pytest.Pytester) -> None:
     write(project, good=GREETING)
     result = project.runpytest_subprocess("--simloop-page")

@@ -37,6 +37,7 @@ def texts(source: str) -> Iterator[str]:
             yield str(node.value)
 
 
+@pytest.mark.slow
 @in_cases(MODULES)
 def test_no_message_cites_what_does_not_ship(path: Path) -> None:
     assert [text for text in texts(path.read_text("utf-8")) if CITES.search(text)] == []

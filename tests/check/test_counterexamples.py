@@ -121,6 +121,7 @@ def check_ending(loop: str, state: Finished, limits: Limits) -> None:
     assert went(read_again(scenario)) == told(steps)
 
 
+@pytest.mark.slow
 @in_cases(endings(SMALL))
 def test_the_shortest_run_to_each_outcome_runs_as_it_is_written(loop: str, state: Finished) -> None:
     check_ending(loop, state, SMALL)

@@ -137,6 +137,7 @@ def test_it_does_what_it_expects(path: Path) -> None:
     assert (ran(path).errors, ran(path).failures) == ([], ())
 
 
+@pytest.mark.slow
 @each_scenario
 def test_it_does_what_it_expects_on_every_loop_or_the_loop_says_why_it_cannot(path: Path) -> None:
     scenario = loaded(path)
@@ -167,6 +168,7 @@ def test_every_scenario_does_what_it_expects_on_a_version_or_the_version_cannot_
     assert unexplained == {}
 
 
+@pytest.mark.slow
 @each_scenario
 def test_what_it_expects_elsewhere_is_so_there_and_not_on_the_loop_that_it_differs_from(
     path: Path,

@@ -77,6 +77,7 @@ def written(scenario: Scenario) -> Scenario:
     return parse_scenario(scenario_text(scenario))
 
 
+@pytest.mark.slow
 @in_cases(bundled_names())
 def test_each_bundled_scenario_is_read_as_it_was_written(name: str) -> None:
     scenario = load_scenario(find_bundled(name))

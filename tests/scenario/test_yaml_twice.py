@@ -33,6 +33,7 @@ def outcome(read: Callable[[str, str], Document], text: str) -> Document | str:
         return str(refusal)
 
 
+@pytest.mark.slow
 @in_cases(bundled(), lambda listed: listed.name)
 def test_a_bundled_scenario_is_read_alike(listed: Listed) -> None:
     text = Path(listed.path).read_text("utf-8")

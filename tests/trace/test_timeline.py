@@ -115,6 +115,7 @@ def test_a_trace_that_was_cut_says_so_at_its_end() -> None:
     assert list(timeline(cut))[-1].strip().startswith("truncated")
 
 
+@pytest.mark.slow
 @in_cases(bundled(), lambda listed: listed.name)
 def test_every_entry_of_a_bundled_scenario_has_words(listed: Listed) -> None:
     scenario = load_scenario(listed.path)

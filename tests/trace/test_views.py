@@ -3,6 +3,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import msgspec
+import pytest
 from incases import in_cases
 
 from simloop.errors import CheckFailed
@@ -65,6 +66,7 @@ def heard(record: list[AnyEntry]) -> list[Request]:
 
 
 # The views of a trace that was read are the same, because its entries are: see test_bundled.py.
+@pytest.mark.slow
 @in_cases(PATHS, name_of)
 def test_the_requests_are_those_that_the_model_got(path: Path) -> None:
     simulation = Simulation(load_scenario(path))
