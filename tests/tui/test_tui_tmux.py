@@ -1,4 +1,4 @@
-"""The replayer in a real terminal, tmux: it starts, steps, searches, quits and leaves it clean."""
+"""The replayer in a real terminal, tmux: it does what it says there, and leaves it clean."""
 
 import shutil
 import subprocess
@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from simloop.scenario.loader import load_scenario
 
 pytestmark = [
     pytest.mark.slow,
@@ -89,8 +91,8 @@ def tmux(tmp_path: Path) -> Iterator[Tmux]:
 TRACE = Path(__file__).parents[2] / "scenarios" / "__snapshots__" / "start.quickstart.trace.jsonl"
 
 
-def test_it_starts_steps_searches_and_quits(tmux: Tmux) -> None:
-    tmux.type(f"{sys.executable} -m simloop step quickstart")
+def test_it_starts_steps_searches_forks_saves_and_quits(tmux: Tmux, tmp_path: Path) -> None:
+    tmux.type(f"cd {tmp_path} && {sys.executable} -m simloop step quickstart")
     tmux.press("Enter")
     tmux.wait_for("entry 0 of 55")
     assert tmux.flags().startswith("1 0")
@@ -101,10 +103,18 @@ def test_it_starts_steps_searches_and_quits(tmux: Tmux) -> None:
     tmux.type("/429")
     tmux.press("Enter")
     tmux.wait_for("entry 4 of 55")
-    tmux.press("End")
-    tmux.wait_for("entry 55 of 55")
+    tmux.type("F")
+    tmux.wait_for("edit the next reply")
+    tmux.press("Down", "Enter")
+    tmux.wait_for("a fork of quick")
+    tmux.type("O")
+    tmux.wait_for(".simloop.yaml")
+    tmux.press("Enter")
+    tmux.wait_for("saved as ")
     tmux.press("q")
     tmux.assert_clean()
+    (saved,) = tmp_path.glob("*.simloop.yaml")
+    assert "rate limit (429) before reply 2" in load_scenario(saved).title
 
 
 def test_ctrl_c_leaves_the_terminal_clean(tmux: Tmux) -> None:
