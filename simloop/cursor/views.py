@@ -71,10 +71,13 @@ def _state(position: Position) -> Iterator[FactRow]:
         return
     now = _FIRST_STATE if move is None else move.after
     for state, accepted in machine.legal.items():
-        here = NAMES[state] == now
-        yield row(NAMES[state], mark=Mark.CURRENT if here else Mark.PLAIN)
-        for signal, targets in accepted.items() if here else ():
+        name = NAMES[state]
+        yield row(name, mark=Mark.CURRENT if name == now else Mark.PLAIN)
+        for signal, targets in accepted.items() if name == now else ():
             yield row(" or ".join(sorted(NAMES[each] for each in targets)), f"  on {NAMES[signal]}")
+        if move is not None and name == move.before:
+            taken = f"  on {NAMES[type(move.signal)]}"
+            yield row(f"{move.after} (the newest edge)", taken, Mark.CURRENT, move.place)
 
 
 _FIRST_STATE = "ready"  # of each machine, before its first transition
@@ -236,7 +239,7 @@ def _fold(position: Position, place: int) -> Iterator[FactRow]:
     assert isinstance(done, entries.Compaction)
     kind = "forced" if done.forced else "normal"
     sizes = f"{done.tokens_before:,} to {done.tokens_after:,} tokens"
-    text = f"{counted(done.messages_removed, 'message')} removed, {sizes}"
+    text = f"{counted(done.messages_removed, 'message')} fewer, {sizes}"
     yield row(text, f"{kind} compaction", Mark.FOLD, place)
     for message in position.removed_by(place):
         yield from message_rows(message, Mark.REMOVED)

@@ -81,7 +81,7 @@ def _of_finish(position: Position) -> Iterator[str]:
         return
     raw = f" (the provider says {finish.raw!r})" if finish.raw not in ("", finish.reason) else ""
     yield f"The newest reply ended with the finish reason {finish.reason}{raw}."
-    yield from _near_limits(position)
+    yield from _at_limit(position, "total_steps")
 
 
 def _of_failure(position: Position) -> Iterator[str]:
@@ -89,13 +89,13 @@ def _of_failure(position: Position) -> Iterator[str]:
     if judged is not None:
         again = "may be retried" if judged.retryable else "is not retried"
         yield f"The retry policy calls the failure {judged.error_class}, which {again}."
-    yield from _near_limits(position)
+    yield from _at_limit(position, "error_count")
 
 
-def _near_limits(position: Position) -> Iterator[str]:
-    """Yield the counters that have reached their limits."""
+def _at_limit(position: Position, name: str) -> Iterator[str]:
+    """Yield a counter that has reached its limit."""
     for counter in position.counters:
-        if counter.limit is not None and counter.value >= counter.limit:
+        if counter.name == name and counter.limit is not None and counter.value >= counter.limit:
             yield f"{counter.name} is {counter.value}, and its limit is {counter.limit}."
 
 
@@ -135,7 +135,9 @@ def _ms(value: int) -> str:
 def _of_end(position: Position, entry: entries.Ended) -> Iterator[str]:
     limit = f" because of the limit {entry.limit}" if entry.limit else ""
     yield f"The run ends as {entry.outcome}{limit}."
-    yield from _near_limits(position)
+    machine = position.recording.machine
+    if machine is not None and entry.limit in machine.bounds:
+        yield from _at_limit(position, machine.bounds[entry.limit].counter)
     stop = position.newest(entries.StopRequested)
     if stop is not None:
         yield from _of_stop(position, stop)
@@ -153,7 +155,7 @@ def _of_compaction(position: Position, entry: entries.Compaction) -> Iterator[st
         yield from _of_size(position, over=True)
     if entry.strategy:
         yield (
-            f"It removed {counted(entry.messages_removed, 'message')}: "
+            f"The context has {counted(entry.messages_removed, 'message')} fewer: "
             f"{entry.tokens_before:,} tokens became {entry.tokens_after:,}."
         )
     else:

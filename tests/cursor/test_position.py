@@ -50,7 +50,7 @@ def test_a_compaction_folds_the_messages_that_the_next_request_lacks() -> None:
     position = Position(recording, len(recording.entries) - 1)
     calls = [message for message in position.removed_by(first) if isinstance(message, ToolMessage)]
     assert [message.call_id for message in calls] == ["call-1"]
-    assert "= normal compaction: 1 message removed, 113 to 71 tokens" in rows_at(
+    assert "= normal compaction: 1 message fewer, 113 to 71 tokens" in rows_at(
         recording, position.place, FactView.CONTEXT
     )
 
@@ -87,7 +87,23 @@ def test_the_reason_of_the_newest_decision_stands_after_that_of_the_entry() -> N
 
 
 def test_a_reason_is_given_once() -> None:
-    recording = recorded("compaction.twice")
+    recording = recorded("limits.errors")
     reasons = rows_at(recording, len(recording.entries) - 1, FactView.WHY)
-    assert "  compaction_attempts is 2, and its limit is 2." in reasons
-    assert len(reasons) == len(set(reasons))
+    assert reasons.count("  error_count is 3, and its limit is 3.") == 1
+    assert len(set(reasons)) == len(reasons)
+
+
+def test_the_newest_edge_is_marked_on_the_map() -> None:
+    recording = recorded("start.quickstart")
+    started = recording.index.places[entries.ToolStarted][0]
+    state = rows_at(recording, started, FactView.STATE)
+    assert state[state.index("  calling-model") + 1] == (
+        ">   on model-replied: running-tools (the newest edge)"
+    )
+
+
+def test_a_limit_that_did_not_end_the_run_is_no_reason_of_its_end() -> None:
+    recording = recorded("compaction.twice")
+    last = len(recording.entries) - 1
+    assert "compaction_attempts: 2 of 2" in str(rows_at(recording, last, FactView.COUNTERS))
+    assert "compaction_attempts" not in str(rows_at(recording, last, FactView.WHY))
