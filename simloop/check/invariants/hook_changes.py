@@ -57,6 +57,10 @@ class _Script:
         """Note that a run was stopped: a hook that the stop cut off has left no entry."""
         self._is_lost = self._is_lost or self._may_be_lost
 
+    def miss(self) -> None:
+        """Note that a hook has run for a call that the trace does not name."""
+        self._is_lost = self._is_lost or any(hook.nth is not None for hook in self.hooks)
+
     def lose(self) -> None:
         """Note that it is unknown from now on which calls the hooks change."""
         self._is_lost = True
@@ -223,7 +227,7 @@ def hook_changes_to_arguments_apply(subject: Subject) -> Watch:
     "A call is answered with the result of its tool, with the changes that hooks make.",
     "BUGS.md D15, D20",
     sees=[Prompt, Hook, ToolResult, Answered, StopRequested],
-    begins=[ToolResult],
+    begins=[ToolResult, Hook],
     needs=[Need.MACHINE],
     narrow=_seen_of_results,
 )
@@ -248,6 +252,7 @@ def hook_changes_to_results_apply(subject: Subject) -> Watch:
             results[call_id] = entry.text
             script.begin()
         elif kind is Answered:
+            call_id = ""
             wanted = results.pop(entry.call_id, entry.text)
             if entry.ran and script.is_known and entry.text != wanted:
                 told = f"{entry.text[:40]!r}, not {wanted[:40]!r}"
@@ -255,6 +260,9 @@ def hook_changes_to_results_apply(subject: Subject) -> Watch:
         elif kind is StopRequested:
             script.stop()
         elif entry.point == AFTER_TOOL_CALL:
+            if not call_id:  # of a call that was stopped: its tool has no result
+                script.miss()
+                continue
             acting = script.run(name)
             if acting is not None and entry.result == "ok" and acting.result is not None:
                 results[call_id] = acting.result

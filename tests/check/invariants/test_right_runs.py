@@ -156,6 +156,16 @@ RIGHT = {
         tools: {write: {takes: 1s, outlives_cancel: 1ms, timeout: 1s}, shell: {takes: 1s}}
         model: [{call: [{write: {}}, {shell: {}}], times: 2}, {say: Done.}]
     """,
+    "a hook that ran for a stopped call counts among those of its calls": """
+        loop: pi@0.87.1
+        hook_isolation: {timeout: 5s}
+        abort: {at: 1s}
+        prompt: Go.
+        then: [And then?]
+        tools: {write: {hangs: true, timeout: 3s}}
+        hooks: [{at: after_tool_call, tool: write, nth: 3, hangs: true, result: changed}]
+        model: [{call: {write: {}}, times: 6}, {say: Done., times: always}]
+    """,
 }
 
 
