@@ -57,7 +57,11 @@ def choose(chromium: Browser, name: str, value: str) -> None:
 def test_it_opens_without_an_error_and_asks_for_no_address(chromium: Browser, file: Path) -> None:
     chromium.open(file)
     assert seen(chromium) == ALL
-    chromium.press("ArrowDown", "Enter", "Escape", "?")
+    chromium.press("ArrowDown", "Enter")
+    chromium.wait_for("run.open")
+    chromium.press("Escape")
+    chromium.wait_for("!run.open")
+    chromium.press("?")
     assert chromium.ask("help.open")
     assert "choose a verdict" in chromium.ask("help.innerText")
     assert chromium.told() == []
@@ -136,8 +140,7 @@ def test_a_cell_opens_the_timeline_and_the_scenario_of_its_run(
 ) -> None:
     chromium.open(file)
     chromium.press("j", "j", "j", "j", "ArrowRight", "Enter")
-    chromium.ask("new Promise((done) => setTimeout(done, 50))")
-    assert chromium.ask("run.open")
+    chromium.wait_for("run.open")
     assert chromium.ask("location.hash") == "#run=3.1"
     assert chromium.ask("document.getElementById('run-name').textContent").endswith(
         "d.simloop.yaml on pi"
@@ -150,8 +153,7 @@ def test_a_cell_opens_the_timeline_and_the_scenario_of_its_run(
         == BROKEN_SERVER.rstrip()
     )
     chromium.press("Escape")
-    chromium.ask("new Promise((done) => setTimeout(done, 50))")
-    assert not chromium.ask("run.open")
+    chromium.wait_for("!run.open")
     assert chromium.ask(HERE) == "#run=3.1"
 
 

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -64,6 +65,13 @@ class Browser:
             code = {"Enter": 13, "Tab": 9, "Escape": 27}.get(key, 0)
             for event in (down, {"type": "keyUp", "key": key}):
                 self._call("Input.dispatchKeyEvent", {**event, "windowsVirtualKeyCode": code})
+
+    def wait_for(self, expression: str) -> None:
+        """Wait until an expression is true: a link of a page is followed after its key."""
+        deadline = time.monotonic() + 10
+        while not self.ask(expression):
+            assert time.monotonic() < deadline, expression
+            time.sleep(0.01)
 
     def mouse(self, kind: str, x: float, y: float, buttons: int = 0) -> None:
         """Move or press the mouse."""
