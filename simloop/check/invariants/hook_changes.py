@@ -252,7 +252,8 @@ def hook_changes_to_results_apply(subject: Subject) -> Watch:
             results[call_id] = entry.text
             script.begin()
         elif kind is Answered:
-            call_id = ""
+            if entry.call_id == call_id:  # one that does not run may be answered meanwhile
+                call_id = ""
             wanted = results.pop(entry.call_id, entry.text)
             if entry.ran and script.is_known and entry.text != wanted:
                 told = f"{entry.text[:40]!r}, not {wanted[:40]!r}"
