@@ -4,20 +4,20 @@ import pytest
 from test_aligning import CALL, DONE, ERROR, recorded
 
 from simloop.cursor.views import FactView
-from simloop_tui.comparing import DIFFERS, Comparison
+from simloop_tui.comparing import DIFFERS, SideBySide
 from simloop_tui.session import Session
 
 
-def comparison(left: tuple[str, ...], right: tuple[str, ...]) -> Comparison:
-    return Comparison(Session(recorded(*left)), Session(recorded(*right)))
+def comparison(left: tuple[str, ...], right: tuple[str, ...]) -> SideBySide:
+    return SideBySide(Session(recorded(*left)), Session(recorded(*right)))
 
 
 @pytest.fixture
-def compared() -> Comparison:
+def compared() -> SideBySide:
     return comparison((CALL, DONE), (CALL, ERROR, DONE))
 
 
-def test_it_begins_at_the_first_difference(compared: Comparison) -> None:
+def test_it_begins_at_the_first_difference(compared: SideBySide) -> None:
     assert compared.place == compared.differences[0]
     assert compared.said == ""
 
@@ -27,7 +27,7 @@ def test_equal_runs_begin_at_their_start_and_say_so() -> None:
     assert (equal.place, equal.said) == (0, "the runs do not differ")
 
 
-def test_both_sides_stand_on_their_entries_or_on_the_newest_before(compared: Comparison) -> None:
+def test_both_sides_stand_on_their_entries_or_on_the_newest_before(compared: SideBySide) -> None:
     compared.start()
     before = [0, 0]
     for pair in compared.pairs:
@@ -37,7 +37,7 @@ def test_both_sides_stand_on_their_entries_or_on_the_newest_before(compared: Com
     assert compared.said == "this is the last pair"
 
 
-def test_the_moves_go_by_pairs_and_stop_at_the_ends(compared: Comparison) -> None:
+def test_the_moves_go_by_pairs_and_stop_at_the_ends(compared: SideBySide) -> None:
     compared.end()
     assert compared.place == compared.last == len(compared.pairs) - 1
     compared.back()
@@ -51,7 +51,7 @@ def test_the_moves_go_by_pairs_and_stop_at_the_ends(compared: Comparison) -> Non
     assert compared.place == 20
 
 
-def test_all_differences_are_found_forwards_and_backwards(compared: Comparison) -> None:
+def test_all_differences_are_found_forwards_and_backwards(compared: SideBySide) -> None:
     compared.start()
     found = []
     for _ in compared.differences:
@@ -67,21 +67,21 @@ def test_all_differences_are_found_forwards_and_backwards(compared: Comparison) 
     assert compared.said == "there is no earlier difference"
 
 
-def test_an_entry_of_one_side_is_found(compared: Comparison) -> None:
+def test_an_entry_of_one_side_is_found(compared: SideBySide) -> None:
     for is_left in (True, False):
         for place in range(len(compared.left.recording.entries)):
             compared.go_to_entry(place, is_left=is_left)
             assert compared.pair[0 if is_left else 1] == place
 
 
-def test_the_other_side_is_chosen(compared: Comparison) -> None:
+def test_the_other_side_is_chosen(compared: SideBySide) -> None:
     assert compared.side is compared.right
     compared.other_side()
     assert compared.side is compared.left
     assert compared.said == "the left run is chosen"
 
 
-def test_a_fact_that_the_other_side_does_not_have_is_marked(compared: Comparison) -> None:
+def test_a_fact_that_the_other_side_does_not_have_is_marked(compared: SideBySide) -> None:
     compared.end()
     left, right = compared.facts(FactView.COUNTERS)
     marked = [str(row) for row in right if DIFFERS in str(row)]

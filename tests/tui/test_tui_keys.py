@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from simloop.cursor.views import FactView
-from simloop_tui.comparing import Comparison
+from simloop_tui.comparing import SideBySide
 from simloop_tui.keys import ACTIONS, COMPARE, LIBRARY, VIEW_KEYS, Action
 from simloop_tui.screens.compare import CompareScreen
 from simloop_tui.screens.keyed import KeyedScreen
@@ -18,7 +18,7 @@ TABLES: dict[tuple[Action, ...], type[KeyedScreen]] = {
     COMPARE: CompareScreen,
     LIBRARY: LibraryScreen,
 }
-HOLDERS: dict[type, type] = {ReplayScreen: Session, CompareScreen: Comparison}
+HOLDERS: dict[type, type] = {ReplayScreen: Session, CompareScreen: SideBySide}
 
 
 @pytest.mark.parametrize("table", TABLES)

@@ -17,7 +17,7 @@ DIFFERS = "\N{NOT EQUAL TO} "
 """The words before a fact that the other side does not have."""
 
 
-class Comparison:
+class SideBySide:
     """The cursor on a pair of entries. `said` is the answer to the newest action, often empty.
 
     `is_left` says on which side the actions for one run are.

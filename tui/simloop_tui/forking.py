@@ -15,7 +15,7 @@ from simloop.scenario.writing import content, scenario_text
 from simloop.trace.diff import first_difference
 from simloop.trace.timeline import clock
 from simloop_tui.changes import Change
-from simloop_tui.comparing import Comparison
+from simloop_tui.comparing import SideBySide
 from simloop_tui.opening import run_to_its_end
 from simloop_tui.scripts import (
     Tree,
@@ -111,7 +111,7 @@ def summary_of(made: Fork) -> str:
     return "; ".join(found)
 
 
-def compared(position: Position, change: Change, source: str) -> Comparison:
+def compared(position: Position, change: Change, source: str) -> SideBySide:
     """Run the changed scenario, and return the comparison of both branches.
 
     `source` is the name of the run that is forked. Raises ScenarioError as `fork` does.
@@ -119,7 +119,7 @@ def compared(position: Position, change: Change, source: str) -> Comparison:
     made = fork(position, change)
     name = f"a fork of {source} at entry {made.place}"
     branch = Session(made.run, name, comment_of(made, source))
-    return Comparison(Session(position.recording, source), branch, summary_of(made))
+    return SideBySide(Session(position.recording, source), branch, summary_of(made))
 
 
 def comment_of(made: Fork, source: str) -> str:

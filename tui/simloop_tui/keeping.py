@@ -1,4 +1,4 @@
-"""What can be kept of a run: a scenario file, a test, and the command that repeats it.
+"""The forms in which a run is kept: a scenario file, a test, and the command that repeats it.
 
 Not here: asking for a name (screens/keep.py). The rule to keep: the scenario that is kept repeats
 the run; one without expectations states how it ended, so that it passes.

@@ -36,7 +36,7 @@ class Item(NamedTuple):
     is_trace: bool = False
 
 
-class Seen(NamedTuple):
+class Preview(NamedTuple):
     """The verdict on an item, in one word and its reason, and the beginning of its timeline."""
 
     verdict: str
@@ -59,14 +59,14 @@ def found(all_items: Sequence[Item], words: str) -> tuple[Item, ...]:
     )
 
 
-def seen(item: Item) -> Seen:
+def seen(item: Item) -> Preview:
     """Return the verdict and the preview of an item; a scenario is run for that."""
     try:
         trace, verdict, reason = _judged_trace(item) if item.is_trace else _judged_run(item)
     except SimloopError as error:
-        return Seen("unreadable", str(error), ())
+        return Preview("unreadable", str(error), ())
     lines = () if trace is None else tuple(islice(timeline(trace), _PREVIEW))
-    return Seen(verdict, reason, lines)
+    return Preview(verdict, reason, lines)
 
 
 def _judged_trace(item: Item) -> tuple[LoopTrace, str, str]:

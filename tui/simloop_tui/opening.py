@@ -11,7 +11,7 @@ from simloop.runs.options import RunOptions
 from simloop.runs.plan import Plan
 from simloop.runs.prepared import PreparedRun
 from simloop.scenario.schema import Scenario
-from simloop_tui.comparing import Comparison
+from simloop_tui.comparing import SideBySide
 from simloop_tui.scripts import check_repeatable
 from simloop_tui.session import Session
 
@@ -21,12 +21,12 @@ def opened(named: str, given: RunOptions | None = None) -> Session:
     return Session(opened_run(named, **(given or {})), named)
 
 
-def opened_pair(one: str, other: str, given: RunOptions) -> Comparison:
+def opened_pair(one: str, other: str, given: RunOptions) -> SideBySide:
     """Return the comparison of two runs."""
-    return Comparison(opened(one, given), opened(other, given))
+    return SideBySide(opened(one, given), opened(other, given))
 
 
-def opened_against(named: str, loop: str, given: RunOptions) -> Comparison:
+def opened_against(named: str, loop: str, given: RunOptions) -> SideBySide:
     """Return the comparison of a run with the same scenario on another loop.
 
     The options of the loop, and the expectations, are for the first loop alone.
@@ -40,7 +40,7 @@ def opened_against(named: str, loop: str, given: RunOptions) -> Comparison:
         raise ScenarioError(f"the loop `{loop}` has left no entry", path=named)
     name = f"{named} on {loop}"
     said = f"the right run did not end: {error}" if error else ""
-    return Comparison(one, Session(recording, name, f"{named} on the loop {loop}."), said)
+    return SideBySide(one, Session(recording, name, f"{named} on the loop {loop}."), said)
 
 
 def run_to_its_end(scenario: Scenario, options: RunOptions) -> tuple[RecordedRun, str]:

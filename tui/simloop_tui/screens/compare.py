@@ -13,7 +13,7 @@ from textual.message import Message
 
 from simloop.cursor.views import FactView
 from simloop.escape import escape
-from simloop_tui.comparing import Comparison
+from simloop_tui.comparing import SideBySide
 from simloop_tui.keys import COMPARE
 from simloop_tui.screens.keyed import bindings
 from simloop_tui.screens.replay import ReplayScreen
@@ -59,7 +59,7 @@ class CompareScreen(RunScreen):
     actions = COMPARE
     BINDINGS: ClassVar = bindings(COMPARE)
 
-    def __init__(self, comparison: Comparison) -> None:
+    def __init__(self, comparison: SideBySide) -> None:
         super().__init__()
         self.comparison = comparison
         self._chosen = FactView.ENTRY

@@ -11,7 +11,7 @@ from textual.binding import Binding
 from textual.message import Message
 from textual.screen import Screen
 
-from simloop_tui.comparing import Comparison
+from simloop_tui.comparing import SideBySide
 from simloop_tui.keys import Action
 from simloop_tui.screens.help import HelpScreen
 from simloop_tui.session import Session
@@ -31,7 +31,7 @@ def bindings(actions: Iterable[Action]) -> list[Any]:
 class Opened(Message):
     """One run, or two, are to be shown on a screen of their own."""
 
-    def __init__(self, runs: Session | Comparison) -> None:
+    def __init__(self, runs: Session | SideBySide) -> None:
         super().__init__()
         self.runs = runs
 

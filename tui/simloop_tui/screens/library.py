@@ -18,13 +18,13 @@ from textual.worker import get_current_worker
 
 from simloop.escape import escape
 from simloop_tui.keys import LIBRARY
-from simloop_tui.library import Item, Seen, found, items, seen
+from simloop_tui.library import Item, Preview, found, items, seen
 from simloop_tui.opening import opened
 from simloop_tui.screens.keyed import KeyedScreen, bindings
 from simloop_tui.screens.loading import LoadingScreen
 from simloop_tui.widgets.bars import Footer
 
-_NEW = Seen("", "", ())
+_NEW = Preview("", "", ())
 _WIDEST = 200
 
 
@@ -40,7 +40,7 @@ class LibraryScreen(KeyedScreen):
         self._folder = folder
         self._all: tuple[Item, ...] = ()
         self._shown: tuple[Item, ...] = ()
-        self._seen: dict[str, Seen] = {}
+        self._seen: dict[str, Preview] = {}
 
     def compose(self) -> ComposeResult:
         """Yield the list and the preview."""
@@ -114,7 +114,7 @@ class LibraryScreen(KeyedScreen):
         if not worker.is_cancelled:
             self.app.call_from_thread(self._looked, item, looked_at)
 
-    def _looked(self, item: Item, looked_at: Seen) -> None:
+    def _looked(self, item: Item, looked_at: Preview) -> None:
         self._seen[item.named] = looked_at
         if item in self._shown:
             box = self.query_one(OptionList)
@@ -122,7 +122,7 @@ class LibraryScreen(KeyedScreen):
         if item is self.chosen:
             self._show_seen(item, looked_at)
 
-    def _show_seen(self, item: Item, looked_at: Seen) -> None:
+    def _show_seen(self, item: Item, looked_at: Preview) -> None:
         head = f"{escape(item.named, _WIDEST)}: {looked_at.verdict}"
         reason = [Content(line) for line in looked_at.reason.splitlines()]
         lines = (Content(escape(line, _WIDEST)) for line in looked_at.preview)

@@ -14,7 +14,7 @@ from textual.widgets import Static
 
 from simloop.errors import SimloopError
 from simloop.escape import escape
-from simloop_tui.comparing import Comparison
+from simloop_tui.comparing import SideBySide
 from simloop_tui.keys import LEAVING
 from simloop_tui.screens.compare import CompareScreen
 from simloop_tui.screens.keyed import KeyedScreen, bindings
@@ -28,7 +28,7 @@ class LoadingScreen(KeyedScreen):
     actions = LEAVING
     BINDINGS: ClassVar = bindings(LEAVING)
 
-    def __init__(self, named: str, read: Callable[[], Session | Comparison]) -> None:
+    def __init__(self, named: str, read: Callable[[], Session | SideBySide]) -> None:
         super().__init__()
         self._named = named
         self._read = read
@@ -63,15 +63,15 @@ class LoadingScreen(KeyedScreen):
             self.app.pop_screen()
             before.say(str(error))
 
-    def _show(self, opened: Session | Comparison) -> None:
+    def _show(self, opened: Session | SideBySide) -> None:
         if self.is_current:
             self.app.switch_screen(screen_of(opened))
 
 
-def screen_of(opened: Session | Comparison) -> KeyedScreen:
+def screen_of(opened: Session | SideBySide) -> KeyedScreen:
     """Return the screen of one run, or of two."""
-    return CompareScreen(opened) if isinstance(opened, Comparison) else ReplayScreen(opened)
+    return CompareScreen(opened) if isinstance(opened, SideBySide) else ReplayScreen(opened)
 
 
-def _sessions(opened: Session | Comparison) -> tuple[Session, ...]:
-    return (opened.left, opened.right) if isinstance(opened, Comparison) else (opened,)
+def _sessions(opened: Session | SideBySide) -> tuple[Session, ...]:
+    return (opened.left, opened.right) if isinstance(opened, SideBySide) else (opened,)

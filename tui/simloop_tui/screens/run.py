@@ -12,7 +12,7 @@ from textual.worker import get_current_worker
 from simloop.cursor.position import Position
 from simloop.errors import ScenarioError, SimloopError
 from simloop_tui.changes import Change, changes_at, without_fault
-from simloop_tui.comparing import Comparison
+from simloop_tui.comparing import SideBySide
 from simloop_tui.forking import compared, edit_of_reply, reply_text
 from simloop_tui.screens.edit import EditScreen
 from simloop_tui.screens.fork import EDIT, ForkScreen
@@ -71,7 +71,7 @@ class RunScreen(KeepScreen):
             if not worker.is_cancelled:
                 self.app.call_from_thread(self._ran, branches)
 
-    def _ran(self, branches: Comparison) -> None:
+    def _ran(self, branches: SideBySide) -> None:
         self.say("")
         self.post_message(Opened(branches))
 

@@ -19,7 +19,7 @@ from simloop.cursor.lanes import is_failure, sign_of, words_of
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.trace.timeline import clock
 from simloop_tui.aligning import Pair
-from simloop_tui.comparing import Comparison
+from simloop_tui.comparing import SideBySide
 
 _BETWEEN = 3
 _LANE = 6
@@ -42,7 +42,7 @@ class Pairs(ScrollView, can_focus=True, inherit_bindings=False):
         "pairs--same", "pairs--differs", "pairs--fault", "pairs--sign", "pairs--cursor",
     }  # fmt: skip
 
-    def __init__(self, comparison: Comparison) -> None:
+    def __init__(self, comparison: SideBySide) -> None:
         super().__init__()
         self._comparison = comparison
 
