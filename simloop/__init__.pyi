@@ -75,11 +75,11 @@ from simloop.scenario.replies import StreamFault as StreamFault
 from simloop.scenario.replies import TokenUsage as TokenUsage
 from simloop.scenario.replies import When as When
 from simloop.scenario.schema import Context as Context
-from simloop.scenario.schema import Queued as Queued
 from simloop.scenario.schema import Scenario as Scenario
 from simloop.scenario.schema import ScriptedHook as ScriptedHook
 from simloop.scenario.schema import ScriptedTool as ScriptedTool
-from simloop.scenario.schema import Trigger as Trigger
+from simloop.scenario.triggers import Queued as Queued
+from simloop.scenario.triggers import Trigger as Trigger
 from simloop.trace.codec import read_trace as read_trace
 from simloop.trace.codec import write_trace as write_trace
 from simloop.trace.exports.event import Event as Event

@@ -40,7 +40,8 @@ from simloop.runs.chosen_loop import choose_loop
 from simloop.runs.own_loop import GivenLoop
 from simloop.runs.plan import Plan
 from simloop.scenario.replies import Reply
-from simloop.scenario.schema import Queued, Scenario, ScriptedHook, ScriptedTool, Trigger
+from simloop.scenario.schema import Scenario, ScriptedHook, ScriptedTool
+from simloop.scenario.triggers import Queued, Trigger
 from simloop.scenario.writing import scenario_text
 
 T = TypeVar("T")

@@ -38,13 +38,11 @@ from simloop.scenario.schema import (
     ClockSkew,
     Context,
     HookPoint,
-    Point,
-    Queued,
     Scenario,
     ScriptedHook,
     ScriptedTool,
-    Trigger,
 )
+from simloop.scenario.triggers import Point, Queued, Trigger
 from simloop.world.faults import ChanceFaults
 
 PATHS = sorted(bundled_folder().rglob(f"*{SUFFIX}"))

@@ -28,7 +28,8 @@ from simloop.runs.simulation import Simulation
 from simloop.scenario.designs import LoopOptions
 from simloop.scenario.expect import Expect
 from simloop.scenario.replies import Http, Reply, StreamFault
-from simloop.scenario.schema import Context, Queued, Scenario, ScriptedHook, ScriptedTool, Trigger
+from simloop.scenario.schema import Context, Scenario, ScriptedHook, ScriptedTool
+from simloop.scenario.triggers import Queued, Trigger
 from simloop.trace import entries
 
 T = TypeVar("T")

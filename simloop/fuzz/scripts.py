@@ -34,7 +34,8 @@ from simloop.fuzz.swarm import Arm, features_on, switch, weights_of
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Feature
 from simloop.scenario.replies import Reply
-from simloop.scenario.schema import Queued, Scenario, Trigger
+from simloop.scenario.schema import Scenario
+from simloop.scenario.triggers import Queued, Trigger
 
 FEATURES = ("abort", "queue", "prompts", "pace", "usage", "steps", "shuffle", "storm",
             "ids", "long")  # fmt: skip

@@ -6,19 +6,19 @@ list for any two lists; a pair that aligns badly costs space and nothing else.
 
 from collections.abc import Sequence
 
-Change = list[int]
+Splice = list[int]
 """A place in the new list, a number of items to delete there, and the items to insert there."""
 
 _NEAR = 4
 
 
-def changes(old: Sequence[int], new: Sequence[int]) -> list[Change]:
+def changes(old: Sequence[int], new: Sequence[int]) -> list[Splice]:
     """Return the changes that make `new` of `old`, to be applied from the first to the last.
 
     Most pairs differ in a heading and at the end, so the lists are read side by side, and where
     they differ the next items decide whether one was replaced, inserted or deleted.
     """
-    found: list[Change] = []
+    found: list[Splice] = []
     i = j = 0
     while i < len(old) and j < len(new):
         if old[i] == new[j]:
@@ -42,7 +42,7 @@ def _step(old: Sequence[int], new: Sequence[int], i: int, j: int) -> tuple[int, 
     return 1, 1
 
 
-def _add(found: list[Change], place: int, deleted: int, inserted: Sequence[int]) -> None:
+def _add(found: list[Splice], place: int, deleted: int, inserted: Sequence[int]) -> None:
     """Add a change, or lengthen the last one if it ends where this one starts."""
     last = found[-1] if found else None
     if last is not None and last[0] + len(last) - 2 == place:
@@ -52,7 +52,7 @@ def _add(found: list[Change], place: int, deleted: int, inserted: Sequence[int])
         found.append([place, deleted, *inserted])
 
 
-def apply(old: Sequence[int], made: Sequence[Change]) -> list[int]:
+def apply(old: Sequence[int], made: Sequence[Splice]) -> list[int]:
     """Return the list that the changes make of `old`."""
     items = list(old)
     for place, deleted, *inserted in made:

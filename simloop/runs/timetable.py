@@ -10,7 +10,8 @@ from functools import partial
 from simloop.kernel.signals import AbortRequested
 from simloop.messages import Queue
 from simloop.runs.triggers import Triggers
-from simloop.scenario.schema import Scenario, Trigger
+from simloop.scenario.schema import Scenario
+from simloop.scenario.triggers import Trigger
 from simloop.virtual.clock import VirtualLoop
 from simloop.world.user_port import UserPort
 from simloop.world.world import World

@@ -7,7 +7,7 @@ happens when the agent next gives other tasks their turn, as an action of a real
 
 from collections.abc import Callable
 
-from simloop.scenario.schema import Trigger
+from simloop.scenario.triggers import Trigger
 from simloop.trace.entries import AnyEntry
 from simloop.virtual.clock import VirtualLoop
 

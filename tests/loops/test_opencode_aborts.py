@@ -12,7 +12,7 @@ from simloop.loops.opencode import MAX_STEPS
 from simloop.loops.opencode_options import VERSIONS, Steps
 from simloop.messages import AssistantMessage, UserMessage
 from simloop.scenario.expect import Expect
-from simloop.scenario.schema import Trigger
+from simloop.scenario.triggers import Trigger
 
 SLOW_TEXT = Reply(say=["a", "b", "c"], pace=SLOWLY)
 IN_THE_STREAM, HALF_A_SECOND = Trigger(at="1.5s"), Trigger(at="500ms")

@@ -48,7 +48,8 @@ from simloop.loops.opencode import GO_ON, MARKER, MAX_STEPS, OpencodeLoop
 from simloop.loops.opencode_options import VERSIONS, OpencodeOptions, Steps
 from simloop.messages import AssistantMessage, UserMessage
 from simloop.scenario.designs import LoopOptions
-from simloop.scenario.schema import Context, Queued
+from simloop.scenario.schema import Context
+from simloop.scenario.triggers import Queued
 
 OVERFLOW = ModelFailed(ErrorClass.OVERFLOW, retryable=False)
 TOO_LONG = Http(status=400, message="prompt is too long")

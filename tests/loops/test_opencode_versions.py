@@ -13,7 +13,8 @@ from simloop import Http, Outcome, Reply, Result, Scenario
 from simloop.loops.opencode_options import VERSIONS
 from simloop.runs.conversation import event_view
 from simloop.scenario.replies import StreamFault
-from simloop.scenario.schema import Context, Trigger
+from simloop.scenario.schema import Context
+from simloop.scenario.triggers import Trigger
 from simloop.trace.exports.event import Event
 from simloop.trace.exports.opencode_events import SessionErrorEvent, StatusEvent
 

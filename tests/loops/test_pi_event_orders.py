@@ -14,7 +14,7 @@ from simloop.kernel.policies import ToolOrder
 from simloop.messages import AssistantMessage, ToolMessage
 from simloop.runs.conversation import event_view
 from simloop.scenario.replies import Pace
-from simloop.scenario.schema import Queued, Trigger
+from simloop.scenario.triggers import Queued, Trigger
 from simloop.trace import entries
 from simloop.trace.exports import pi_program_events as pi
 from simloop.trace.exports.event import Event

@@ -22,7 +22,8 @@ from simloop.kernel.policies import ToolOrder
 from simloop.loops.pi_options import VERSIONS, Delivery, PiOptions
 from simloop.messages import ToolMessage, UserMessage
 from simloop.scenario.designs import LoopOptions
-from simloop.scenario.schema import Context, Queued, Trigger
+from simloop.scenario.schema import Context
+from simloop.scenario.triggers import Queued, Trigger
 from simloop.trace import entries
 
 SECOND = 10**9

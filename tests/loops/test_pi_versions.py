@@ -25,7 +25,7 @@ from simloop.loops.pi_options import Delivery, PiOptions
 from simloop.messages import AssistantMessage, Request, ToolCall
 from simloop.scenario.designs import LoopOptions
 from simloop.scenario.loader import parse_scenario
-from simloop.scenario.schema import Queued
+from simloop.scenario.triggers import Queued
 from simloop.trace import entries
 
 DONE = Reply(say="Done.")

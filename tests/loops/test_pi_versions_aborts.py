@@ -11,7 +11,7 @@ from piversions import BOTH, SEQUENTIAL, TOOLS, events, heard, play, results, se
 from simloop import Outcome, Reply, ScriptedHook, ScriptedTool
 from simloop.messages import AssistantMessage
 from simloop.scenario.replies import Pace
-from simloop.scenario.schema import Queued, Trigger
+from simloop.scenario.triggers import Queued, Trigger
 from simloop.trace import entries
 
 TWO = Reply(call=[{"slow": {}}, {"quick": {}}])

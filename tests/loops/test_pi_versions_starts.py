@@ -11,7 +11,7 @@ from piversions import BOTH, SEQUENTIAL, TOOLS, play, talk, word
 
 from simloop import Conversation, Reply, Result, Scenario, ScriptedHook, simulate
 from simloop.runs.conversation import event_view
-from simloop.scenario.schema import Queued, Trigger
+from simloop.scenario.triggers import Queued, Trigger
 from simloop.trace.exports import pi_program_events as pi
 from simloop.trace.exports.event import Event
 

@@ -41,7 +41,8 @@ from simloop.loops.react import LEGAL, TOO_MANY_ROUNDS, ReactLoop, ReactOptions
 from simloop.messages import AssistantMessage, FinishReason, ToolMessage
 from simloop.scenario.designs import LoopOptions
 from simloop.scenario.replies import Http
-from simloop.scenario.schema import Queued, ScriptedHook, Trigger
+from simloop.scenario.schema import ScriptedHook
+from simloop.scenario.triggers import Queued, Trigger
 from simloop.trace import entries
 
 SECOND = 10**9

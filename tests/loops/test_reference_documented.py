@@ -26,7 +26,8 @@ from simloop.loops.reference_options import DOCUMENTED, VERSIONS, ReferenceOptio
 from simloop.messages import AssistantMessage, ToolMessage, UserMessage
 from simloop.scenario.designs import LoopOptions
 from simloop.scenario.replies import StreamFault
-from simloop.scenario.schema import Context, Queued, ScriptedTool, Trigger
+from simloop.scenario.schema import Context, ScriptedTool
+from simloop.scenario.triggers import Queued, Trigger
 from simloop.trace import entries
 
 SECOND = 10**9

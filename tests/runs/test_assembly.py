@@ -31,14 +31,8 @@ from simloop.runs.simulation import Simulation, run
 from simloop.scenario.designs import DESIGNS
 from simloop.scenario.loader import parse_scenario
 from simloop.scenario.replies import Reply
-from simloop.scenario.schema import (
-    Context,
-    HookPoint,
-    Scenario,
-    ScriptedHook,
-    ScriptedTool,
-    Trigger,
-)
+from simloop.scenario.schema import Context, HookPoint, Scenario, ScriptedHook, ScriptedTool
+from simloop.scenario.triggers import Trigger
 from simloop.virtual.simulate import running_loop, simulate
 from simloop.world.fake_model import FakeModel, ScriptedFailure
 from simloop.world.files import Files

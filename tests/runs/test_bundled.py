@@ -26,7 +26,7 @@ from simloop.messages import (
 from simloop.runs.assembly import features_of
 from simloop.runs.registry import machine_for, reasons_against
 from simloop.runs.result import Result
-from simloop.runs.simulation import Simulation, run
+from simloop.runs.simulation import Simulation
 from simloop.scenario.catalog import SUFFIX, bundled_folder, find
 from simloop.scenario.designs import DESIGNS, names
 from simloop.scenario.loader import load_scenario
@@ -348,61 +348,6 @@ def test_pi_and_opencode_alone_have_scenarios_that_never_end() -> None:
     endless = {s.loop for s in runaways if "max_trace_chars" not in s.model_fields_set}
     assert bounded == {"reference"}
     assert endless == {"pi", "opencode@1.2.27", "opencode@1.18.33"}
-
-
-def test_every_loop_can_be_asked_a_second_and_a_third_time() -> None:
-    for loop in DESIGNS:
-        result = run(load_scenario(find("prompts/three")), loop=loop)
-        assert len(result.outcomes) == 3
-
-
-def test_a_result_larger_than_the_window_is_reported_as_it_cannot_be_compacted_away() -> None:
-    (notice,) = (e for e in trace_of(find("huge-result")).entries if type(e) is entries.Notice)
-    assert notice.text.startswith("the context has 2,521 tokens (trigger 375), but nothing")
-
-
-def test_pi_reports_the_calls_after_the_fiftieth() -> None:
-    notices = [
-        entry.text for entry in trace_of(find("pi-warns")).entries if type(entry) is entries.Notice
-    ]
-    assert notices == [f"{number} model calls, and no end yet" for number in (51, 52, 53)]
-
-
-def test_details_of_a_result_are_in_the_trace_and_in_no_request() -> None:
-    trace = trace_of(find("pi-details"))
-    details = [entry.details for entry in trace.entries if type(entry) is entries.ToolResult]
-    assert details == [{"bytes": 4096, "path": "build.log"}]
-    sent = [m.text for request in requests(trace.entries) for m in request.messages]
-    assert sent
-    assert not any("4096" in text for text in sent)
-
-
-def test_the_quickstart_shows_a_retry_tools_a_compaction_and_an_answer() -> None:
-    result = run(load_scenario(find("quickstart")))
-    kinds = {type(entry) for entry in result.trace.entries}
-    assert {entries.Backoff, entries.ToolStarted, entries.Compaction} <= kinds
-    assert (result.outcome, result.message) == (Outcome.COMPLETED, result.text)
-
-
-def test_fifty_retries_and_an_hour_in_a_tool_are_waited_for_in_virtual_time() -> None:
-    assert run(load_scenario(find("patience"))).elapsed_s == 5100
-
-
-@pytest.mark.parametrize(
-    ("name", "told"),
-    [
-        ("between-tools", ["built", "Error: not finished, the request was aborted"]),
-        ("before-the-finish", ["Error: not finished, the request was aborted"] * 2),
-        ("in-parallel-tools", ["Error: not finished", "found", "Error: not finished"]),
-    ],
-)
-def test_after_an_abort_the_transcript_says_what_was_done_and_what_was_not(
-    name: str, told: list[str]
-) -> None:
-    messages = run(load_scenario(find(name))).messages
-    results = [message.text for message in messages if isinstance(message, ToolMessage)]
-    assert len(results) == len(told)
-    assert all(result.startswith(start) for result, start in zip(results, told, strict=True))
 
 
 def test_pairing_is_seen_to_be_broken_where_it_is() -> None:

@@ -20,7 +20,7 @@ from simloop import (
 )
 from simloop.messages import AssistantMessage, UserMessage
 from simloop.runs.conversation import event_view
-from simloop.scenario.schema import Queued, Trigger
+from simloop.scenario.triggers import Queued, Trigger
 from simloop.trace import entries
 from simloop.trace.exports.pi_events import DoneEvent, ErrorEvent, ToolCallEvent
 from simloop.virtual.simulate import running_loop

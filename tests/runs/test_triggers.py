@@ -11,7 +11,7 @@ from simloop.messages import Counters, FinishReason
 from simloop.runs.simulation import Simulation
 from simloop.runs.triggers import Triggers
 from simloop.scenario.loader import parse_scenario
-from simloop.scenario.schema import Queued, Trigger
+from simloop.scenario.triggers import Queued, Trigger
 from simloop.trace.entries import Finish, Request, TextDelta, ToolStarted, Transition
 from simloop.virtual.running import run_virtual
 from simloop.virtual.simulate import running_loop

@@ -10,7 +10,7 @@ from simloop.kernel.policies import ToolOrder
 from simloop.runs.conversation import event_view
 from simloop.scenario.expect import Expect
 from simloop.scenario.replies import StreamFault
-from simloop.scenario.schema import Trigger
+from simloop.scenario.triggers import Trigger
 
 SECOND = 10**9
 PARALLEL = ToolExecution(order=ToolOrder.PARALLEL)

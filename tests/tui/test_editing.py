@@ -7,7 +7,7 @@ import pytest
 from simloop.cursor.position import Position
 from simloop.errors import ScenarioError
 from simloop.trace import entries
-from simloop_tui.editing import Place, command, place_in_file
+from simloop_tui.editing import FileLine, command, line_in_file
 from simloop_tui.forking import edit_of_reply, fork
 from simloop_tui.opening import opened
 
@@ -51,19 +51,19 @@ def test_an_entry_is_found_in_its_file(
 ) -> None:
     recording = opened(str(path)).recording
     position = Position(recording, recording.index.places[kind][nth])
-    assert place_in_file(position) == Place(path, line)
+    assert line_in_file(position) == FileLine(path, line)
 
 
 def test_before_any_request_it_is_the_prompt(path: Path) -> None:
     recording = opened(str(path)).recording
-    assert place_in_file(Position(recording, 1)).line == 2
+    assert line_in_file(Position(recording, 1)).line == 2
 
 
 def test_a_run_without_a_file_says_so(path: Path) -> None:
     position = Position(opened(str(path)).recording, 3)
     branch = fork(position, edit_of_reply(position, "  - say: x\n")).run
     with pytest.raises(ScenarioError, match="save it first: O"):
-        place_in_file(Position(branch, 0))
+        line_in_file(Position(branch, 0))
 
 
 @pytest.mark.parametrize(
@@ -77,4 +77,4 @@ def test_a_run_without_a_file_says_so(path: Path) -> None:
     ],
 )
 def test_the_editor_is_that_of_the_environment(environ: dict[str, str], argv: list[str]) -> None:
-    assert command(environ, Place(Path("a.yaml"), 7)) == argv
+    assert command(environ, FileLine(Path("a.yaml"), 7)) == argv

@@ -13,7 +13,7 @@ from simloop.cursor.position import Position
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.kernel.machine import Feature
 from simloop.trace import entries
-from simloop_tui.scripts import Tree, check_repeatable, content_of, next_reply, unrolled
+from simloop_tui.scripts import Draft, check_repeatable, content_of, next_reply, unrolled
 
 _TRIGGERS = frozenset(
     {
@@ -30,7 +30,7 @@ class Change(NamedTuple):
     """A change of a scenario: its name, as a menu shows it, and the function that makes it."""
 
     name: str
-    apply: Callable[[Tree], Tree]
+    apply: Callable[[Draft], Draft]
 
 
 def changes_at(position: Position) -> tuple[Change, ...]:
@@ -66,7 +66,7 @@ def without_fault(position: Position) -> Change | None:
     return next(_without_faults(position), None)
 
 
-_FAULTS: tuple[tuple[str, Tree], ...] = (
+_FAULTS: tuple[tuple[str, Draft], ...] = (
     ("a rate limit (429)", {"http": {"status": 429}}),
     ("a rate limit with Retry-After", {"http": {"status": 429, "retry_after": "30s"}}),
     ("a server error (500)", {"http": {"status": 500}}),
@@ -80,16 +80,16 @@ _FAULTS: tuple[tuple[str, Tree], ...] = (
 )
 
 
-def _inserting(position: Position, number: int, reply: Tree) -> Callable[[Tree], Tree]:
-    def apply(tree: Tree) -> Tree:
+def _inserting(position: Position, number: int, reply: Draft) -> Callable[[Draft], Draft]:
+    def apply(tree: Draft) -> Draft:
         script = unrolled(position.recording, tree)
         return {**tree, "model": [*script[:number], reply, *script[number:]]}
 
     return apply
 
 
-def _delaying(position: Position, number: int, seconds: int) -> Callable[[Tree], Tree]:
-    def apply(tree: Tree) -> Tree:
+def _delaying(position: Position, number: int, seconds: int) -> Callable[[Draft], Draft]:
+    def apply(tree: Draft) -> Draft:
         script = unrolled(position.recording, tree)
         pace = {**script[number].get("pace", {}), "first_part": f"{seconds}s"}
         script[number] = {**script[number], "pace": pace}
@@ -103,12 +103,12 @@ def _can_abort(recording: RecordedRun) -> bool:
     return machine is None or Feature.ABORT not in machine.unsupported
 
 
-def _aborting(position: Position) -> Callable[[Tree], Tree]:
+def _aborting(position: Position) -> Callable[[Draft], Draft]:
     """Return the change that aborts the run at the cursor.
 
     It comes after the newest entry of this instant that a trigger can name, or at its time.
     """
-    trigger: Tree = {"at": f"{position.at_ns}ns"}
+    trigger: Draft = {"at": f"{position.at_ns}ns"}
     for place in range(position.place, position.start, -1):
         entry = position.recording.entries[place]
         if entry.at_ns != position.at_ns:
@@ -146,10 +146,10 @@ def _reply_of(position: Position, request: int) -> int | None:
     return main.index(request) if request in main else None
 
 
-def _mending(position: Position, number: int) -> Callable[[Tree], Tree]:
+def _mending(position: Position, number: int) -> Callable[[Draft], Draft]:
     """Return the change that removes a reply's failure, or the reply if it was nothing else."""
 
-    def apply(tree: Tree) -> Tree:
+    def apply(tree: Draft) -> Draft:
         script = unrolled(position.recording, tree)
         mended = {key: value for key, value in script[number].items() if key not in _FAILURES}
         kept = [mended] if mended.keys() - {"pace"} else []
@@ -158,26 +158,26 @@ def _mending(position: Position, number: int) -> Callable[[Tree], Tree]:
     return apply
 
 
-def _tool_mended(tree: Tree, name: str) -> Tree:
+def _tool_mended(tree: Draft, name: str) -> Draft:
     tools = dict(tree.get("tools", {}))
     given = tools.get(name, {})
     tool = {key: value for key, value in given.items() if key not in _ENDINGS_OF_TOOLS}
     return {**tree, "tools": {**tools, name: {**_without(tool, "takes"), "returns": "done"}}}
 
 
-def _hook_left_out(tree: Tree, name: str) -> Tree:
+def _hook_left_out(tree: Draft, name: str) -> Draft:
     hooks = [hook for hook in tree.get("hooks", []) if _name_of(hook) != name]
     return {**tree, "hooks": hooks}
 
 
-def _name_of(hook: Tree) -> str:
+def _name_of(hook: Draft) -> str:
     return str(hook.get("name") or hook.get("at"))
 
 
-def _not_stopped(tree: Tree) -> Tree:
+def _not_stopped(tree: Draft) -> Draft:
     limits = {k: v for k, v in tree.get("limits", {}).items() if k != "max_wall_clock"}
     return {**_without(tree, "abort"), "limits": limits}
 
 
-def _without(tree: Tree, key: str) -> Tree:
+def _without(tree: Draft, key: str) -> Draft:
     return {name: value for name, value in tree.items() if name != key}

@@ -21,7 +21,7 @@ _COLON = ("hx", "helix", "subl", "zed")
 """Editors that take `FILE:LINE`; all others take `+LINE FILE`."""
 
 
-class Place(NamedTuple):
+class FileLine(NamedTuple):
     """A line of a file."""
 
     path: Path
@@ -31,7 +31,7 @@ class Place(NamedTuple):
         return f"{self.path}:{self.line}"
 
 
-def place_in_file(position: Position) -> Place:
+def line_in_file(position: Position) -> FileLine:
     """Return the line of the scenario file that the entry at a position comes from.
 
     Raises ScenarioError for a run without a file, and for a file that cannot be read.
@@ -41,18 +41,18 @@ def place_in_file(position: Position) -> Place:
         raise ScenarioError("no file has the scenario of this run", hint="save it first: O")
     path = Path(scenario.path)
     line, _ = read_yaml_file(path).locate(_loc(position))
-    return Place(path, line)
+    return FileLine(path, line)
 
 
-def command(environ: Mapping[str, str], place: Place) -> list[str]:
+def command(environ: Mapping[str, str], line: FileLine) -> list[str]:
     """Return the command that opens a file at a line, in the editor of the environment."""
     editor = shlex.split(environ.get("VISUAL") or environ.get("EDITOR") or "vi")
     name = Path(editor[0]).name
     if name in _JOINED:
-        return [*editor, "--wait", "--goto", str(place)]
+        return [*editor, "--wait", "--goto", str(line)]
     if name in _COLON:
-        return [*editor, str(place)]
-    return [*editor, f"+{place.line}", str(place.path)]
+        return [*editor, str(line)]
+    return [*editor, f"+{line.line}", str(line.path)]
 
 
 def _loc(position: Position) -> Loc:

@@ -18,7 +18,7 @@ from simloop_tui.changes import Change
 from simloop_tui.comparing import SideBySide
 from simloop_tui.opening import run_to_its_end
 from simloop_tui.scripts import (
-    Tree,
+    Draft,
     check_repeatable,
     content_of,
     next_reply,
@@ -64,14 +64,14 @@ def edit_of_reply(position: Position, text: str) -> Change:
     replies = _replies(text)
     number = next_reply(position)
 
-    def apply(tree: Tree) -> Tree:
+    def apply(tree: Draft) -> Draft:
         script = unrolled(position.recording, tree)
         return {**tree, "model": [*script[:number], *replies, *script[number + 1 :]]}
 
     return Change(f"reply {number + 1} is edited", apply)
 
 
-def _replies(text: str) -> list[Tree]:
+def _replies(text: str) -> list[Draft]:
     try:
         tree = content(parse_scenario(_ABOVE + text, "reply"))
     except ScenarioError as error:

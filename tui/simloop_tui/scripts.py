@@ -19,11 +19,11 @@ from simloop.scenario.schema import Scenario
 from simloop.scenario.writing import content
 from simloop.world.fake_model import Script
 
-Tree: TypeAlias = dict[str, Any]
-"""A scenario as a file has it."""
+Draft: TypeAlias = dict[str, Any]
+"""A scenario, or a part of one, as a file has it."""
 
 
-def content_of(recording: RecordedRun) -> Tree:
+def content_of(recording: RecordedRun) -> Draft:
     """Return the scenario of a recorded run as a file has it, without its expectations.
 
     A changed run need not end as the first one did.
@@ -40,7 +40,7 @@ def check_repeatable(recording: RecordedRun) -> None:
         raise ScenarioError(f"this run cannot be repeated: {why}")
 
 
-def scenario_of(tree: Tree) -> Scenario:
+def scenario_of(tree: Draft) -> Scenario:
     """Return the scenario that a tree describes. Raises ScenarioError if it describes none."""
     try:
         return Scenario.model_validate(tree, strict=False)
@@ -64,17 +64,17 @@ def next_reply(position: Position) -> int:
     return sent
 
 
-def unrolled(recording: RecordedRun, tree: Tree) -> list[Tree]:
+def unrolled(recording: RecordedRun, tree: Draft) -> list[Draft]:
     """Return the replies in the order in which the run used them, then those that it left.
 
     So a reply can be put before one of them, whichever rule or repetition chose it.
     """
-    replies: list[Tree] = list(tree.get("model", []))
+    replies: list[Draft] = list(tree.get("model", []))
     used = list(used_replies(recording, replies).values())
     return [_once(replies[place]) for place in used] + list(_left(replies, used))
 
 
-def used_replies(recording: RecordedRun, replies: Sequence[Tree]) -> dict[int, int]:
+def used_replies(recording: RecordedRun, replies: Sequence[Draft]) -> dict[int, int]:
     """Return the place of the reply that each main request got, by the number of the request."""
     script = Script(script_of(scenario_of({"prompt": "-", "model": replies}))[0], "model")
     used: dict[int, int] = {}
@@ -88,11 +88,11 @@ def used_replies(recording: RecordedRun, replies: Sequence[Tree]) -> dict[int, i
     return used
 
 
-def _once(reply: Tree) -> Tree:
+def _once(reply: Draft) -> Draft:
     return {key: value for key, value in reply.items() if key not in {"times", "when"}}
 
 
-def _left(replies: Sequence[Tree], used: Sequence[int]) -> Iterator[Tree]:
+def _left(replies: Sequence[Draft], used: Sequence[int]) -> Iterator[Draft]:
     """Yield the ordered replies, and their repetitions, that a run did not use."""
     newest = max((place for place in used if "when" not in replies[place]), default=-1)
     for place, reply in enumerate(replies):

@@ -24,7 +24,8 @@ from simloop.loops.opencode_options import OpencodeOptions, Steps
 from simloop.messages import Outcome
 from simloop.scenario.designs import LoopOptions
 from simloop.scenario.expect import Expect
-from simloop.scenario.schema import Context, ScriptedHook, ScriptedTool, Trigger
+from simloop.scenario.schema import Context, ScriptedHook, ScriptedTool
+from simloop.scenario.triggers import Trigger
 from simloop.trace.exports.event import Event
 from simloop.trace.exports.opencode_events import (
     Busy,

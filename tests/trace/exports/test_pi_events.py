@@ -25,7 +25,7 @@ from simloop import (
 )
 from simloop.messages import ToolCall, UserMessage
 from simloop.scenario.replies import Pace, StreamFault
-from simloop.scenario.schema import Trigger
+from simloop.scenario.triggers import Trigger
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 from simloop.trace.exports.event import Event

@@ -11,7 +11,7 @@ from pi_runs import PI, runs, scenario, told_by, types
 from simloop import Compaction, Http, Limits, Reply, Result, Scenario, read_trace, run, write_trace
 from simloop.kernel.policies import CompactionStrategy
 from simloop.scenario.replies import Pace, StreamFault
-from simloop.scenario.schema import Trigger
+from simloop.scenario.triggers import Trigger
 from simloop.trace.entries import AnyEntry
 from simloop.trace.exports.pi_program_events import (
     MessageEnd,

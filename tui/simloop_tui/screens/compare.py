@@ -19,7 +19,7 @@ from simloop_tui.screens.keyed import bindings
 from simloop_tui.screens.replay import ReplayScreen
 from simloop_tui.screens.run import RunScreen
 from simloop_tui.session import Session
-from simloop_tui.widgets.bars import Footer, Heading, ViewBar
+from simloop_tui.widgets.bars import Heading, KeyBar, ViewBar
 from simloop_tui.widgets.facts import FactsPane
 from simloop_tui.widgets.goto import Goto, ToggleFold
 from simloop_tui.widgets.pairs import GotoPair, Pairs
@@ -75,7 +75,7 @@ class CompareScreen(RunScreen):
         with Horizontal(id="sides"):
             yield Side(left, is_left=True)
             yield Side(right, is_left=False)
-        yield Footer(self.comparison, COMPARE)
+        yield KeyBar(self.comparison, COMPARE)
 
     def on_mount(self) -> None:
         """Show the first difference."""
@@ -97,7 +97,7 @@ class CompareScreen(RunScreen):
     def say(self, words: str) -> None:
         """Show the answer to an action in the footer."""
         self.comparison.said = words
-        self.query_one(Footer).refresh()
+        self.query_one(KeyBar).refresh()
 
     def follow(self) -> None:
         """Show the comparison as it is now."""
@@ -113,7 +113,7 @@ class CompareScreen(RunScreen):
         self.query_one(ViewBar).show(self._chosen)
         for heading in self.query(Heading):
             heading.refresh()
-        self.query_one(Footer).refresh()
+        self.query_one(KeyBar).refresh()
         self.query_one(Pairs).follow()
 
     # ------------------------------------------------------------------ clicks and keys

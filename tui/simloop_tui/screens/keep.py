@@ -14,7 +14,7 @@ from textual import work
 from textual.app import SuspendNotSupported
 
 from simloop.errors import ScenarioError
-from simloop_tui.editing import Place, command, place_in_file
+from simloop_tui.editing import FileLine, command, line_in_file
 from simloop_tui.keeping import command_of, name_for, pytest_of, save, text_of
 from simloop_tui.screens.ask import AskScreen
 from simloop_tui.screens.keyed import KeyedScreen
@@ -88,18 +88,18 @@ class KeepScreen(KeyedScreen):
     def action_edit_file(self) -> None:
         """Open the scenario file in an editor, at the line of the entry at the cursor."""
         try:
-            place = place_in_file(self.run_here.position)
-            self._edit(place)
+            line = line_in_file(self.run_here.position)
+            self._edit(line)
         except (ScenarioError, OSError) as error:
             self.say(str(error))
 
-    def _edit(self, place: Place) -> None:
-        argv = command(os.environ, place)
+    def _edit(self, line: FileLine) -> None:
+        argv = command(os.environ, line)
         try:
             with self.app.suspend():
                 subprocess.run(argv, check=False)  # noqa: S603 - the user's own editor
         except SuspendNotSupported:
-            self.say(f"this terminal cannot give way to an editor; the place is {place}")
+            self.say(f"this terminal cannot give way to an editor; the line is {line}")
         else:
             self.app.refresh()
-            self.say(f"{place} was open in {argv[0]}; open the run again to see a change of it")
+            self.say(f"{line} was open in {argv[0]}; open the run again to see a change of it")

@@ -22,7 +22,7 @@ from simloop_tui.library import Item, Preview, found, items, seen
 from simloop_tui.opening import opened
 from simloop_tui.screens.keyed import KeyedScreen, bindings
 from simloop_tui.screens.loading import LoadingScreen
-from simloop_tui.widgets.bars import Footer
+from simloop_tui.widgets.bars import KeyBar
 
 _NEW = Preview("", "", ())
 _WIDEST = 200
@@ -49,7 +49,7 @@ class LibraryScreen(KeyedScreen):
         with VerticalScroll(id="preview", can_focus=False):
             yield Static()
         yield Input(placeholder="words of a title, a theme or a loop", id="words")
-        yield Footer(self, LIBRARY)
+        yield KeyBar(self, LIBRARY)
 
     def on_mount(self) -> None:
         """Start to list the runs."""
@@ -63,7 +63,7 @@ class LibraryScreen(KeyedScreen):
     def say(self, words: str) -> None:
         """Show the answer to an action in the footer."""
         self.said = words
-        self.query_one(Footer).refresh()
+        self.query_one(KeyBar).refresh()
 
     # ------------------------------------------------------------------ the list
 

@@ -18,7 +18,7 @@ from simloop_tui.screens.filters import FilterScreen
 from simloop_tui.screens.keyed import bindings
 from simloop_tui.screens.run import RunScreen
 from simloop_tui.session import Session
-from simloop_tui.widgets.bars import Footer, Heading, ViewBar
+from simloop_tui.widgets.bars import Heading, KeyBar, ViewBar
 from simloop_tui.widgets.facts import FactsPane
 from simloop_tui.widgets.goto import Goto, ToggleFold
 from simloop_tui.widgets.scrubber import Scrubber
@@ -61,7 +61,7 @@ class ReplayScreen(RunScreen):
                     yield FactsPane(id="chosen")
                     yield FactsPane("reply", id="reply")
         yield Scrubber(self.session)
-        yield Footer(self.session)
+        yield KeyBar(self.session)
 
     def on_mount(self) -> None:
         """Show the start of the run."""
@@ -89,7 +89,7 @@ class ReplayScreen(RunScreen):
         chosen.show(facts(self._chosen))
         self.query_one(ViewBar).show(self._chosen)
         self.query_one(Heading).refresh()
-        self.query_one(Footer).refresh()
+        self.query_one(KeyBar).refresh()
         self.query_one(Scrubber).refresh()
         self.query_one(Timeline).follow()
 
@@ -101,7 +101,7 @@ class ReplayScreen(RunScreen):
     def say(self, words: str) -> None:
         """Show the answer to an action in the footer."""
         self.session.said = words
-        self.query_one(Footer).refresh()
+        self.query_one(KeyBar).refresh()
 
     def _tick(self) -> None:
         if self.session.player.plays and self.is_current:

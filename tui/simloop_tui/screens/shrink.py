@@ -21,7 +21,7 @@ class ShrinkScreen(ModalScreen[Session | str]):
 
     BINDINGS: ClassVar = [("escape,enter,q", "stop", "stop, with the smallest run so far")]
 
-    class Progress(Message):
+    class Advanced(Message):
         """A smaller run was found."""
 
         def __init__(self, words: str) -> None:
@@ -59,9 +59,9 @@ class ShrinkScreen(ModalScreen[Session | str]):
             self.app.call_from_thread(partial(self.dismiss, answer))
 
     def _say(self, words: str) -> None:
-        self.post_message(ShrinkScreen.Progress(words))  # without a wait for the other thread
+        self.post_message(ShrinkScreen.Advanced(words))  # without a wait for the other thread
 
-    def on_shrink_screen_progress(self, message: Progress) -> None:
+    def on_shrink_screen_advanced(self, message: Advanced) -> None:
         """Show the progress."""
         self.query_one(Static).update(Content(message.words))
 

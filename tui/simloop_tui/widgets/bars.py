@@ -74,7 +74,7 @@ class ViewBar(Static):
         self.update(Content(" ").join(labels))
 
 
-class Footer(Static):
+class KeyBar(Static):
     """The answer to the newest action, then the keys that are used most; each can be clicked."""
 
     def __init__(self, holder: Answering, actions: Sequence[Action] = ACTIONS) -> None:

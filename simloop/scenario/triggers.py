@@ -1,0 +1,51 @@
+"""Triggers: the time or the entry of the trace at which the user acts during a run.
+
+Not here: how a run watches for them (runs/triggers.py). The rule to keep: a trigger names either a
+time or a kind of entry, never both.
+"""
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from simloop.scenario.durations import WrittenDurationOrNone
+from simloop.scenario.strict import Strict, kept
+
+Point = Literal[
+    "request", "text-delta", "reasoning-delta", "tool-call-delta", "tool-call", "finish", "error",
+    "stream-cut", "hook", "tool-started", "tool-result", "compaction", "backoff", "transition",
+]  # fmt: skip
+
+
+class Trigger(Strict):
+    """The trigger of an event in a run: a time, or an entry of the trace.
+
+    The key is `after` and not `on`, because YAML 1.1 tools read `on` as a boolean.
+    """
+
+    at: WrittenDurationOrNone = Field(
+        default=kept(None), description="Virtual time after the start of the first run."
+    )
+    after: Point | Literal["part"] | None = Field(
+        default=None,
+        description="After the trace shows an entry of this kind; part is any part of the model's "
+        "stream.",
+    )
+    nth: int = Field(default=1, ge=1, description="After the n-th such entry, not the first.")
+
+    @model_validator(mode="after")
+    def _one_trigger(self) -> Self:
+        if (self.at is None) == (self.after is None):
+            raise ValueError("give either at (a time) or after (a kind of entry)")
+        return self
+
+
+class Queued(Trigger):
+    """A message that the user sends during the run."""
+
+    say: str = Field(description="The text of the message.")
+    follow_up: bool = Field(
+        default=False,
+        description="Keep the message until the run would otherwise end. Only pi has a queue for "
+        "such messages: reference and opencode take them at once, react takes all after the run.",
+    )
