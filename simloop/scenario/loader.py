@@ -17,7 +17,15 @@ from simloop.errors import ScenarioError
 from simloop.scenario.expect import Expect
 from simloop.scenario.naming import check_names_in, mistakes_in_names
 from simloop.scenario.schema import Scenario
-from simloop.scenario.wording import UNKNOWN_KEY, either, loc_of, nearest, refusal, wording
+from simloop.scenario.wording import (
+    UNKNOWN_KEY,
+    either,
+    hint_of,
+    loc_of,
+    nearest,
+    refusal,
+    wording,
+)
 from simloop.scenario.yaml import Document, Loc, read_yaml, read_yaml_file
 
 
@@ -154,6 +162,8 @@ def _finding(document: Document, error: Any, model: Any) -> ScenarioError:
         message, hint = "unknown key", nearest(model, loc)
     elif kind == "missing":
         message, hint = f"the key `{loc[-1]}` is missing", "add it"
+    else:
+        hint = hint_of(model, loc, error, hint)
     return ScenarioError(
         message,
         path=document.path,

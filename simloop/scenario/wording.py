@@ -11,7 +11,7 @@ import typing
 from collections.abc import Iterator
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from simloop.errors import ScenarioError
 from simloop.kernel.checked import written_name
@@ -29,6 +29,7 @@ UNKNOWN_KEY = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
 _MAPPING = frozenset({"model_type", "dataclass_type", "dict_type", "model_attributes_type"})
 _WHOLE_NUMBER = frozenset({"int_type", "int_parsing", "int_from_float", "int_parsing_size"})
 _WORD = re.compile(r"'([^']*)'")
+_SIMPLE_VALUE = re.compile(r"\w[\w .-]{0,40}")
 
 _OF_THE_RUN = (("tools",), ("hooks",), ("model",))
 """Keys of a scenario that are arguments of a run too, which takes functions."""
@@ -122,7 +123,9 @@ def _refusal(model: type[BaseModel], error: Any, loc: Loc, key: str) -> Scenario
         message, hint = "this is missing", f"add {loc[-1]}=..."
     elif loc[:1] in _OF_THE_RUN and _holds_functions(error["input"]):
         hint = f"give functions to the run: run(scenario, {loc[0]}=...)"
-    elif hint in _LINES:
+    else:
+        hint = hint_of(model, loc, error, hint)
+    if hint in _LINES:
         hint = hint.partition(", or ")[0]
     return ScenarioError(message, key=".".join(map(str, (key, *loc))), hint=hint)
 
@@ -132,9 +135,35 @@ def _holds_functions(given: Any) -> bool:
     return all(map(callable, items))
 
 
+def hint_of(model: Any, loc: Loc, error: Any, hint: str) -> str:
+    """Return the hint for an error: if it needs a mapping of known keys, one that names them."""
+    if error["type"] not in _MAPPING:
+        return hint
+    wanted = next(_models_at(model, loc), None)
+    return hint if wanted is None else _keys_hint(wanted, error["input"])
+
+
+def _keys_hint(model: Any, given: Any) -> str:
+    """Return the keys of `model` with an example, which has the given value if a key takes it."""
+    known = _keys_of(model)
+    taken = next((f"{key}: {given}" for key in known if _takes(model, key, given)), "")
+    return f"such as {{{taken or f'{known[0]}: ...'}}}; known here: {', '.join(known)}"
+
+
+def _takes(model: Any, key: str, given: Any) -> bool:
+    if not isinstance(given, str | int) or not _SIMPLE_VALUE.fullmatch(str(given)):
+        return False
+    try:
+        TypeAdapter(model).validate_python({key: given})
+    except (ScenarioError, ValidationError):
+        return False
+    return True
+
+
 def nearest(model: Any, loc: Loc) -> str:
     """Return a hint: the key of `model` nearest to the unknown key at `loc`, or all its keys."""
-    known = list(dict.fromkeys(_keys_at(model, loc[:-1])))
+    models = _models_at(model, loc[:-1])
+    known = list(dict.fromkeys(key for each in models for key in _keys_of(each)))
     key = str(loc[-1])
     close = _without_unit(key, known) or difflib.get_close_matches(key, known, n=1)
     return f"did you mean `{close[0]}`?" if close else f"known here: {', '.join(known)}"
@@ -146,17 +175,22 @@ def _without_unit(key: str, known: list[str]) -> list[str]:
     return [each for each in known if key != plain and f"{each}_".startswith(f"{plain}_")]
 
 
-def _keys_at(model: Any, loc: Loc) -> Iterator[str]:
-    """Yield the keys of the models that `loc` leads to, through lists, mappings and unions."""
+def _models_at(model: Any, loc: Loc) -> Iterator[Any]:
+    """Yield the models that `loc` leads to, through lists, mappings and unions."""
     fields = _fields(model)
     if fields is None:
-        for argument in typing.get_args(model):
-            rest = loc[1:] if loc and _holds_items(model) else loc
-            yield from _keys_at(argument, rest)
+        is_group = _holds_items(model)
+        if loc or not is_group:  # a mapping of tools is no tool
+            for argument in typing.get_args(model):
+                yield from _models_at(argument, loc[1:] if is_group else loc)
     elif not loc:
-        yield from fields
+        yield model
     elif loc[0] in fields:
-        yield from _keys_at(fields[str(loc[0])], loc[1:])
+        yield from _models_at(fields[str(loc[0])], loc[1:])
+
+
+def _keys_of(model: Any) -> list[str]:
+    return list(_fields(model) or ())
 
 
 def _holds_items(model: Any) -> bool:

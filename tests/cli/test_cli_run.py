@@ -295,7 +295,7 @@ class TestJson:
                 22,
                 "model.0.pace",
                 "must be a mapping",
-                "such as {key: value}, or a key on each line below",
+                "such as {first_part: ...}; known here: first_part, per_part, per_token",
             ),
             mistake(5, 7, "seed", "must be at least 0", None),
         ]

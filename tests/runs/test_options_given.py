@@ -267,7 +267,7 @@ def test_a_wrong_call_raises_an_error_with_a_hint(make: Any) -> None:
     [
         ({"model": "Hello."}, "Scenario.model: must be a list (such as [a, b])"),
         ({"model": Reply(say="x")}, "Scenario.model: must be a list (such as [a, b])"),
-        ({"model": ["Hello."]}, "Scenario.model.0: must be a mapping (such as {key: value})"),
+        ({"model": ["Hello."]}, "Scenario.model.0: must be a mapping (such as {say: Hello.}; "),
         ({"tools": [function]}, "give functions to the run: run(scenario, tools=...)"),
         ({"tools": function}, "give functions to the run: run(scenario, tools=...)"),
         ({"tools": []}, "Scenario.tools: must be a mapping (such as"),

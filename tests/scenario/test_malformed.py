@@ -128,11 +128,33 @@ CASES = [
     Case("fraction", "limits: {max_steps: 1.5}\n", "2:21", "limits.max_steps: must be a whole"),
     Case("truth-for-number", "compaction: {keep_turns: true}\n", "2:26", "must be a whole number"),
     Case("word-for-truth", "model: [{unfinished: yes}]\n", "2:22", "must be true or false"),
-    Case("list-for-mapping", "limits: [3]\n", "2:9", "limits: must be a mapping", "{key: value}"),
+    Case(
+        "list-for-mapping", "limits: [3]\n",
+        "2:9", "limits: must be a mapping (such as {max_steps: ...}; known here: max_steps, ",
+    ),
     Case("nothing-for-mapping", "limits:\n", "2:8", "limits: must be a mapping"),
+    Case("list-for-tools", "tools: []\n", "2:8", "tools: must be a mapping", "{key: value}, or"),
     Case("mapping-for-list", "model: {say: x}\n", "2:8", "model: must be a list", "start with -"),
-    Case("text-for-reply", "model:\n  - Hello\n", "3:5", "model.0: must be a mapping"),
-    Case("number-for-status", "model: [{http: 429}]\n", "2:16", "model.0.http: must be a mapping"),
+    Case(
+        "text-for-reply", "model:\n  - Hello\n",
+        "3:5", "model.0: must be a mapping (such as {say: Hello}; known here: say, think, call,",
+    ),
+    Case(
+        "text-for-error", "model: [{error: Overloaded}]\n", "2:17",
+        "error: must be a mapping (such as {message: Overloaded}; known here: message, code)",
+    ),
+    Case(
+        "number-for-error", "model: [{error: 503}]\n",
+        "2:17", "error: must be a mapping (such as {message: ...}; known here: message, code)",
+    ),
+    Case(
+        "markup-for-error", "model: [{error: '}, x: {'}]\n",
+        "2:17", "error: must be a mapping (such as {message: ...}; known here: message, code)",
+    ),
+    Case(
+        "number-for-status", "model: [{http: 429}]\n",
+        "2:16", "model.0.http: must be a mapping (such as {status: 429}; known here: status, code,",
+    ),
     Case("text-for-abort", "abort: 5s\n", "2:8", "abort: must be a mapping"),
     Case(
         "name-for-call", "model:\n  - call: read_file\n",
