@@ -43,7 +43,13 @@ def view(name: FactView, position: Position, most: int | None = None) -> tuple[F
     """
     long = _LONG_VIEWS.get(name)
     found = tuple(_VIEWS[name](position) if long is None else long(position, most))
-    return found or (row(_EMPTY.get(name, "nothing yet"), mark=Mark.QUIET),)
+    return found or (row(_nothing(name, position), mark=Mark.QUIET),)
+
+
+def _nothing(name: FactView, position: Position) -> str:
+    """Return the words of a view without rows; nothing comes any more when the run is over."""
+    words = _EMPTY.get(name, "nothing yet")
+    return words if position.newest(entries.Ended) is None else words.removesuffix(" yet")
 
 
 def _entry(position: Position) -> Iterator[FactRow]:
@@ -267,8 +273,8 @@ _LONG_VIEWS: Mapping[FactView, Callable[[Position, int | None], Iterator[FactRow
 _EMPTY: Mapping[FactView, str] = {
     FactView.COUNTERS: "an agent of your own has no counters of simloop",
     FactView.TIMERS: "nothing is waited for",
-    FactView.REQUEST: "no request has been sent in this run",
-    FactView.REPLY: "no request has been sent in this run",
+    FactView.REQUEST: "no request has been sent in this run yet",
+    FactView.REPLY: "no request has been sent in this run yet",
     FactView.CALLS: "the newest reply has no calls",
     FactView.HOOKS: "no hook has run here",
     FactView.WHY: "no rule decided here",

@@ -107,3 +107,11 @@ def test_a_limit_that_did_not_end_the_run_is_no_reason_of_its_end() -> None:
     last = len(recording.entries) - 1
     assert "compaction_attempts: 2 of 2" in str(rows_at(recording, last, FactView.COUNTERS))
     assert "compaction_attempts" not in str(rows_at(recording, last, FactView.WHY))
+
+
+@pytest.mark.parametrize("name", [FactView.REQUEST, FactView.REPLY])
+def test_a_run_without_a_request_says_yet_until_it_is_over(name: FactView) -> None:
+    recording = recorded("hooks.failure-blocks-model")
+    last = len(recording.entries) - 1
+    assert rows_at(recording, 0, name) == [". no request has been sent in this run yet"]
+    assert rows_at(recording, last, name) == [". no request has been sent in this run"]
