@@ -93,7 +93,10 @@ def _newest(landmark: Landmark, position: Position) -> int | None:
 # whole conversations need this: their rows would otherwise be made again at each entry.
 _SOURCES: Mapping[FactView, Callable[[Position], Hashable]] = {
     **dict.fromkeys(FactView, _entry_itself),
-    FactView.REQUEST: lambda position: position.request_place,
+    FactView.REQUEST: lambda position: (
+        position.request_place,
+        _newest(Landmark.END, position),
+    ),
     FactView.CONTEXT: lambda position: (
         _newest(Landmark.STEP, position),
         _newest(Landmark.COMPACTION, position),
