@@ -24,44 +24,55 @@ class Lane(StrEnum):
 
 
 class Sign(NamedTuple):
-    """How a kind of entry stands in a timeline."""
+    """How a kind of entry stands in a timeline; `meaning` is the word for it in a legend."""
 
     lane: Lane
     sign: str
+    meaning: str
 
 
 _SIGNS: dict[type, Sign] = {
-    entries.Prompt: Sign(Lane.USER, ">"),
-    entries.Queued: Sign(Lane.USER, "q"),
-    entries.StopRequested: Sign(Lane.USER, "x"),
-    entries.Ended: Sign(Lane.USER, "="),
-    entries.Request: Sign(Lane.MODEL, "^"),
-    entries.TextDelta: Sign(Lane.MODEL, "t"),
-    entries.ReasoningDelta: Sign(Lane.MODEL, "r"),
-    entries.ToolCallDelta: Sign(Lane.MODEL, "d"),
-    entries.ToolCall: Sign(Lane.MODEL, "c"),
-    entries.Finish: Sign(Lane.MODEL, "f"),
-    entries.Error: Sign(Lane.MODEL, "!"),
-    entries.StreamCut: Sign(Lane.MODEL, "!"),
-    entries.ToolStarted: Sign(Lane.TOOLS, "("),
-    entries.ToolResult: Sign(Lane.TOOLS, ")"),
-    entries.Answered: Sign(Lane.TOOLS, "a"),
-    entries.CallRenamed: Sign(Lane.TOOLS, "n"),
-    entries.CallBegun: Sign(Lane.TOOLS, "b"),
-    entries.Hook: Sign(Lane.HOOKS, "h"),
-    entries.Callback: Sign(Lane.HOOKS, "!"),
-    entries.Transition: Sign(Lane.ENGINE, "*"),
-    entries.Classified: Sign(Lane.ENGINE, "?"),
-    entries.Compaction: Sign(Lane.ENGINE, "%"),
-    entries.Backoff: Sign(Lane.ENGINE, "z"),
-    entries.Notice: Sign(Lane.ENGINE, "i"),
+    entries.Prompt: Sign(Lane.USER, ">", "prompt"),
+    entries.Queued: Sign(Lane.USER, "q", "queued"),
+    entries.StopRequested: Sign(Lane.USER, "x", "stop"),
+    entries.Ended: Sign(Lane.USER, "=", "end"),
+    entries.Request: Sign(Lane.MODEL, "^", "request"),
+    entries.TextDelta: Sign(Lane.MODEL, "t", "text"),
+    entries.ReasoningDelta: Sign(Lane.MODEL, "r", "reasoning"),
+    entries.ToolCallDelta: Sign(Lane.MODEL, "d", "call piece"),
+    entries.ToolCall: Sign(Lane.MODEL, "c", "call"),
+    entries.Finish: Sign(Lane.MODEL, "f", "finish"),
+    entries.Error: Sign(Lane.MODEL, "!", "failure"),
+    entries.StreamCut: Sign(Lane.MODEL, "!", "failure"),
+    entries.ToolStarted: Sign(Lane.TOOLS, "(", "starts"),
+    entries.ToolResult: Sign(Lane.TOOLS, ")", "result"),
+    entries.Answered: Sign(Lane.TOOLS, "a", "answer"),
+    entries.CallRenamed: Sign(Lane.TOOLS, "n", "renamed"),
+    entries.CallBegun: Sign(Lane.TOOLS, "o", "call begun"),
+    entries.Hook: Sign(Lane.HOOKS, "h", "hook"),
+    entries.Callback: Sign(Lane.HOOKS, "!", "failure"),
+    entries.Transition: Sign(Lane.ENGINE, "*", "transition"),
+    entries.Classified: Sign(Lane.ENGINE, "?", "classified"),
+    entries.Compaction: Sign(Lane.ENGINE, "%", "compaction"),
+    entries.Backoff: Sign(Lane.ENGINE, "z", "backoff"),
+    entries.Notice: Sign(Lane.ENGINE, "i", "notice"),
 }
+_FAILURE = _SIGNS[entries.Error]
 
 
 def sign_of(entry: AnyEntry) -> Sign:
     """Return the lane and the sign of an entry; a failure has the sign `!` in any lane."""
     found = _SIGNS[type(entry)]
-    return found._replace(sign="!") if is_failure(entry) else found
+    return _FAILURE._replace(lane=found.lane) if is_failure(entry) else found
+
+
+def legend() -> dict[Lane, dict[str, str]]:
+    """Return the meaning of each sign, by lane."""
+    found: dict[Lane, dict[str, str]] = {lane: {} for lane in Lane}
+    for lane, sign, meaning in _SIGNS.values():
+        found[lane][sign] = meaning
+    found[Lane.TOOLS][_FAILURE.sign] = _FAILURE.meaning  # of a result that is an error
+    return found
 
 
 def is_failure(entry: Any) -> bool:

@@ -16,16 +16,38 @@ _MOST_LINES = 200
 
 
 class Mark(StrEnum):
-    """The meaning of a row; the value is the character that shows it."""
+    """The meaning of a row; the value is the character that shows it.
+
+    A character that is also a sign of the timeline has the same meaning there (lanes.py), apart
+    from `>`, which is the sign of a prompt.
+    """
 
     PLAIN = " "
     HEAD = "#"
     ADDED = "+"
     REMOVED = "-"
     CURRENT = ">"
-    FOLD = "="
+    EDGE = "*"
+    FOLD = "%"
     FAULT = "!"
     QUIET = "."
+
+    @property
+    def words(self) -> str:
+        """Return the meaning as a legend states it; that of a plain row is empty."""
+        return _WORDS.get(self, "")
+
+
+_WORDS = {
+    Mark.HEAD: "heading",
+    Mark.ADDED: "new",
+    Mark.REMOVED: "removed",
+    Mark.CURRENT: "now",
+    Mark.EDGE: "newest transition",
+    Mark.FOLD: "compaction",
+    Mark.FAULT: "failure or limit",
+    Mark.QUIET: "no fact, or a note",
+}
 
 
 class FactRow(NamedTuple):

@@ -83,7 +83,7 @@ def _state(position: Position) -> Iterator[FactRow]:
             yield row(" or ".join(sorted(NAMES[each] for each in targets)), f"  on {NAMES[signal]}")
         if move is not None and name == move.before:
             taken = f"  on {NAMES[type(move.signal)]}"
-            yield row(f"{move.after} (the newest edge)", taken, Mark.CURRENT, move.place)
+            yield row(f"{move.after} (the newest edge)", taken, Mark.EDGE, move.place)
 
 
 _FIRST_STATE = "ready"  # of each machine, before its first transition

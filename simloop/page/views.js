@@ -7,7 +7,7 @@ const { time, lane, sign, kind, text } = data.entries;
 const count = time.length, last = count - 1;
 const failed = new Set(data.entries.failed), gaps = new Map(data.gaps);
 const seconds = time.map((each) => parseFloat(words[each]));
-const MOST_ROWS = 400, PAGE = 20, FOLDED = 8, FOLD = "=", REMOVED = "-";
+const MOST_ROWS = 400, PAGE = 20, FOLDED = 8, FOLD = "%", REMOVED = "-";
 
 let cursor = 0;
 

@@ -50,7 +50,7 @@ def test_a_compaction_folds_the_messages_that_the_next_request_lacks() -> None:
     position = Position(recording, len(recording.entries) - 1)
     calls = [message for message in position.removed_by(first) if isinstance(message, ToolMessage)]
     assert [message.call_id for message in calls] == ["call-1"]
-    assert "= normal compaction: 1 message fewer, 113 to 71 tokens" in rows_at(
+    assert "% normal compaction: 1 message fewer, 113 to 71 tokens" in rows_at(
         recording, position.place, FactView.CONTEXT
     )
 
@@ -98,7 +98,7 @@ def test_the_newest_edge_is_marked_on_the_map() -> None:
     started = recording.index.places[entries.ToolStarted][0]
     state = rows_at(recording, started, FactView.STATE)
     assert state[state.index("  calling-model") + 1] == (
-        ">   on model-replied: running-tools (the newest edge)"
+        "*   on model-replied: running-tools (the newest edge)"
     )
 
 

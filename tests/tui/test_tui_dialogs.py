@@ -4,9 +4,11 @@ import pytest
 from screens import Driven, drive, stepping
 from textual.widgets import Input, OptionList, SelectionList
 
+from simloop.cursor.lanes import legend
+from simloop.cursor.rows import Mark
 from simloop_tui.keys import ACTIONS
 from simloop_tui.screens.filters import FilterScreen
-from simloop_tui.screens.help import HelpScreen
+from simloop_tui.screens.help import HelpScreen, reading
 
 pytestmark = pytest.mark.slow
 
@@ -100,6 +102,21 @@ def test_the_help_lists_each_action_with_its_keys_and_performs_the_chosen_one() 
         assert not isinstance(driven.pilot.app.screen, HelpScreen)
 
     drive(stepping(), act)
+
+
+def test_the_help_shows_all_signs_and_keys_together_in_a_small_terminal() -> None:
+    async def act(driven: Driven) -> None:
+        await driven.press("question_mark")
+        shown = "\n".join(driven.lines())
+        for signs in legend().values():
+            for sign, meaning in signs.items():
+                assert f"{sign} {meaning}" in shown
+        assert "next entry" in shown
+        *_, marks, last = reading()
+        assert all(f"{mark} {mark.words}" in marks for mark in Mark if mark.words)
+        assert last in shown
+
+    drive(stepping(), act, (80, 24))
 
 
 def test_the_palette_finds_an_action_by_its_words() -> None:

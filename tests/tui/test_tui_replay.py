@@ -4,14 +4,16 @@ import pytest
 from screens import Driven, drive, recorded, stepping
 
 from simloop.cursor.position import Position
+from simloop.cursor.rows import FactRow, Mark
 from simloop.cursor.views import FactView, view
 from simloop_tui.keys import ACTIONS, VIEW_KEYS
 from simloop_tui.widgets.facts import FactsPane
+from simloop_tui.widgets.timeline import Timeline
 
 
 def rows(place: int, name: str) -> list[str]:
     shown = [str(row) for row in view(FactView(name), Position(recorded(), place))]
-    return [f"{line} (click, or z, closes it)" if line[0] == "=" else line for line in shown]
+    return [f"{line} (click, or z, closes it)" if line[0] == "%" else line for line in shown]
 
 
 pytestmark = pytest.mark.slow
@@ -68,7 +70,65 @@ def test_each_view_has_a_key_and_a_place_to_click() -> None:
             await driven.click_on(f"{key}:{name}")
             assert driven.pane("chosen") == rows(55, name)
 
+    drive(stepping(), act, (80, 24))
+
+
+def test_a_view_that_has_its_own_pane_is_not_shown_twice() -> None:
+    async def act(driven: Driven) -> None:
+        await driven.press("9", "1")
+        assert sum("─ why ─" in line for line in driven.lines()) == 1
+        assert driven.screen.query_one("#chosen", FactsPane).border_title == "context"
+        assert driven.screen.query_one("#why").has_class("-chosen")
+        assert "why is shown in its own pane" in driven.lines()[-1]
+        await driven.press("7")
+        assert not driven.screen.query_one("#why").has_class("-chosen")
+        assert driven.screen.query_one("#chosen", FactsPane).border_title == "calls"
+
     drive(stepping(), act)
+
+
+def test_a_view_that_was_chosen_is_not_shown_twice_when_the_terminal_grows() -> None:
+    async def act(driven: Driven) -> None:
+        await driven.press("1")
+        assert driven.screen.query_one("#chosen", FactsPane).border_title == "why"
+        await driven.pilot.resize_terminal(120, 40)
+        await driven.pilot.pause()
+        assert driven.screen.query_one("#chosen", FactsPane).border_title == "request"
+
+    drive(stepping(), act, (80, 24))
+
+
+def test_the_current_state_is_visible_wherever_the_cursor_moves() -> None:
+    async def act(driven: Driven) -> None:
+        state = driven.screen.query_one("#state", FactsPane)
+        for number in range(55):
+            (state.scroll_end if number % 2 else state.scroll_home)(animate=False)  # by the user
+            await driven.press("j")
+            top, bottom = state.scroll_offset.y, state.scroll_offset.y + state.size.height
+            shown = {state._rows[number] for number, _ in state._lines[top:bottom]}
+            on_the_map = FactRow(Mark.CURRENT, "", state._rows[0].text)
+            assert on_the_map in shown
+
+    drive(stepping(), act, (120, 36))
+
+
+def test_a_line_has_its_number_and_ends_with_an_ellipsis_where_it_is_cut() -> None:
+    async def act(driven: Driven) -> None:
+        lines = driven.lines()
+        assert lines[3].startswith("│>  0 0.000s > prompt What does this proj…")
+        assert lines[7].startswith("│   4        ! error 429 Too Many Requests ")
+        assert lines[12].startswith("│   8 5.000s * -> measuring on backoff-el…")
+
+    drive(stepping(), act, (80, 24))
+
+
+def test_a_narrow_timeline_keeps_two_thirds_of_its_width_for_the_words() -> None:
+    async def act(driven: Driven) -> None:
+        room = driven.screen.query_one(Timeline).scrollable_content_region.width
+        line = next(line for line in driven.lines() if "prompt" in line)
+        assert room - line.index("prompt") + 1 >= room * 2 // 3
+
+    drive(stepping(), act, (80, 24))
 
 
 def test_a_narrow_terminal_shows_one_view_and_a_wide_one_more() -> None:

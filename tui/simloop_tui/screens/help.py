@@ -5,6 +5,7 @@ action in it can be chosen.
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -13,15 +14,14 @@ from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
+from simloop.cursor.lanes import Lane, legend
+from simloop.cursor.rows import Mark
 from simloop_tui.keys import Action
 
-_READING = (
-    "Each line of the timeline is one entry of the trace: its virtual time, the part of the world "
-    "that it is about, a sign and words. Signs: > prompt  ^ request  t text  ( tool starts  "
-    ") tool ends  * decision  z wait  % compaction  ! failure  = end. Tab goes to a pane, "
-    "which the arrow keys then scroll."
-)
+_SCRUBBER = "Above the slider stand the same signs, and b for your marks."
+_SCROLLING = "Tab goes to a pane, which the arrow keys then scroll."
 _KEYS_WIDTH = 24
+_COLUMN = 13
 
 
 class HelpScreen(ModalScreen[Action | None]):
@@ -35,11 +35,12 @@ class HelpScreen(ModalScreen[Action | None]):
 
     def compose(self) -> ComposeResult:
         """Yield the actions in groups."""
-        yield Static(Content(_READING))
         yield OptionList(*_options(self._actions))
+        yield Static(Content("\n".join(reading())))
 
     def on_mount(self) -> None:
         """Give the list the keys."""
+        self.query_one(Static).border_title = "signs of the entries, by lane"
         box = self.query_one(OptionList)
         box.border_title = "keys: Enter or a click performs the action, Escape leaves"
         box.focus()
@@ -47,6 +48,17 @@ class HelpScreen(ModalScreen[Action | None]):
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Answer the chosen action."""
         self.dismiss(next(each for each in self._actions if each.name == event.option_id))
+
+
+def reading() -> Iterator[str]:
+    """Yield the lines that say how to read the screen: each sign of the timeline and the panes."""
+    signs = legend()
+    columns = [[lane, *(f"{sign} {words}" for sign, words in signs[lane].items())] for lane in Lane]
+    for cells in zip_longest(*columns, fillvalue=""):
+        yield "".join(f"{cell:<{_COLUMN}}" for cell in cells).rstrip()
+    yield _SCRUBBER
+    yield f"In the panes: {'  '.join(f'{mark} {mark.words}' for mark in Mark if mark.words)}."
+    yield _SCROLLING
 
 
 def _options(actions: Sequence[Action]) -> Iterator[Option]:

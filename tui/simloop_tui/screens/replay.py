@@ -42,7 +42,7 @@ class ReplayScreen(RunScreen):
     def __init__(self, session: Session) -> None:
         super().__init__()
         self.session = session
-        self._chosen = FactView.REQUEST
+        self._chosen = self._detail = FactView.REQUEST
 
     def compose(self) -> ComposeResult:
         """Yield the widgets."""
@@ -80,18 +80,25 @@ class ReplayScreen(RunScreen):
     def follow(self) -> None:
         """Show the session as it is now."""
         facts = self.session.facts
-        for each in _FIXED:
-            pane = self.query_one(f"#{each}", FactsPane)
-            if pane.parent is not None and pane.is_on_screen:
-                pane.show(facts(each))
+        fixed = self._panes()
+        for name, pane in fixed.items():
+            pane.show(facts(name))
+            pane.set_class(name is self._chosen, "-chosen")
+        # A view that has a pane of its own is not shown twice.
+        detail = self._detail if self._chosen in fixed else self._chosen
         chosen = self.query_one("#chosen", FactsPane)
-        chosen.border_title = str(self._chosen)
-        chosen.show(facts(self._chosen))
+        chosen.border_title = str(detail)
+        chosen.show(facts(detail))
         self.query_one(ViewBar).show(self._chosen)
         self.query_one(Heading).refresh()
         self.query_one(KeyBar).refresh()
         self.query_one(Scrubber).refresh()
         self.query_one(Timeline).follow()
+
+    def _panes(self) -> dict[FactView, FactsPane]:
+        """Return the panes of single views that are on the screen."""
+        found = {each: self.query_one(f"#{each}", FactsPane) for each in _FIXED}
+        return {name: pane for name, pane in found.items() if pane.is_on_screen}
 
     @property
     def run_here(self) -> Session:
@@ -126,8 +133,14 @@ class ReplayScreen(RunScreen):
         self.follow()
 
     def action_view(self, name: str) -> None:
-        """Show another view in the pane that can be chosen."""
+        """Show another view in the pane that can be chosen, or point to the pane that it has."""
         self._chosen = FactView(name)
+        if self._chosen in self._panes():
+            self.session.said = f"{name} is shown in its own pane"
+        else:
+            self.session.said = ""
+        if self._chosen not in _FIXED:
+            self._detail = self._chosen
         self.follow()
 
     def action_goto(self) -> None:

@@ -20,6 +20,8 @@ from simloop_tui.widgets.wrapping import wrapped
 
 _CLASSES = {mark: f"facts--{mark.name.lower()}" for mark in Mark}
 _INDENT = 4
+_BELOW = 3
+"""The lines from the end of the current row on that are made visible: the ways out of a state."""
 
 
 class FactsPane(ScrollView, can_focus=True):
@@ -34,14 +36,28 @@ class FactsPane(ScrollView, can_focus=True):
         self.border_title = title
 
     def show(self, rows: Sequence[FactRow]) -> None:
-        """Show rows, from the first one on if it is another one than before."""
-        if rows == self._rows:
-            return
-        grows = rows[:1] == self._rows[:1]  # an open fold, or a reply that goes on
-        self._rows = rows
-        self._fold()
-        if not grows:
-            self.scroll_home(animate=False)
+        """Show rows, from the first one on if it is another one than before.
+
+        The newest current row, if there is one, is visible then.
+        """
+        if rows != self._rows:
+            grows = rows[:1] == self._rows[:1]  # an open fold, or a reply that goes on
+            self._rows = rows
+            self._fold()
+            if not grows:
+                self.scroll_home(animate=False)
+        self._reveal()
+
+    def _reveal(self) -> None:
+        """Scroll as little as possible to the last row that is marked as the current one."""
+        found = [n for n, row in enumerate(self._rows) if row.mark is Mark.CURRENT][-1:]
+        lines = [at for at, (number, _) in enumerate(self._lines) if number in found]
+        height = self.scrollable_content_region.height
+        if (
+            lines
+            and not self.scroll_offset.y <= lines[0] <= lines[-1] < self.scroll_offset.y + height
+        ):
+            self.scroll_to(y=max(lines[-1] + _BELOW - height, 0), animate=False)
 
     def on_resize(self, _: events.Resize) -> None:
         """Wrap the rows at the new width."""

@@ -91,7 +91,7 @@ class Pairs(ScrollView, can_focus=True, inherit_bindings=False):
         if place is None:
             return Segment(" " * width, self.rich_style)
         entry = recording.entries[place]
-        lane, sign = sign_of(entry)
+        lane, sign, _ = sign_of(entry)
         shown = f"{lane:<{_LANE}} {sign}" if width >= _ROOMY else sign
         text = f"{clock(entry.at_ns):>{_TIME}} {shown} {words_of(entry)}"
         return Segment(set_cell_size(text, width), self._style(entry, is_same=is_same))

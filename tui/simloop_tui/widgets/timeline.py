@@ -4,10 +4,10 @@ Not here: which rows there are (rows.py) and their words (simloop.cursor.lanes).
 line is made when it is drawn, so that a long trace opens as fast as a short one.
 """
 
+from functools import cached_property
 from typing import ClassVar
 
 from rich.segment import Segment
-from rich.style import Style
 from textual import events
 from textual.geometry import Size
 from textual.scroll_view import ScrollView
@@ -18,11 +18,13 @@ from simloop.cursor.lanes import Lane, is_failure, sign_of, words_of
 from simloop.trace.timeline import clock
 from simloop_tui.session import Session
 from simloop_tui.widgets.goto import Goto
+from simloop_tui.widgets.wrapping import shortened
 
 _CLASSES = {lane: f"timeline--{lane}" for lane in Lane}
 _LANE_WIDTH = max(map(len, Lane))
-_TIME_WIDTH = 10
-_WIDE = 80
+_NS_PER_MS = 1_000_000
+_ROOMY, _WIDE = 50, 80
+"""The widths from which on the name of the lane is shown, and a column for each lane."""
 
 
 class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
@@ -44,7 +46,9 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         self.follow()
 
     def on_resize(self, _: events.Resize) -> None:
-        """Keep the cursor visible."""
+        """Keep the cursor visible, and name the columns."""
+        lane = "lane, " if self.scrollable_content_region.width >= _ROOMY else ""
+        self.border_title = f"entries: number, time, {lane}sign, words"
         self.follow()
 
     def follow(self) -> None:
@@ -80,8 +84,10 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         width = self.scrollable_content_region.width
         if number >= len(self.session.rows):
             return Strip.blank(width, self.rich_style)
-        place, is_gap = self.session.rows[number]
-        segments = self._gap(place) if is_gap else self._entry(place, width)
+        if self.session.rows[number].is_gap:
+            segments = self._gap(number, width)
+        else:
+            segments = self._entry(number, width, is_first=not y)
         style = self.rich_style
         if number == self.session.rows.row_of(self.session.place):
             style = self.get_component_rich_style("timeline--cursor")
@@ -94,32 +100,58 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         if 0 <= number < len(self.session.rows):
             self.post_message(Goto(self.session.rows[number].place))
 
-    def _gap(self, place: int) -> list[Segment]:
-        words = gap_words(self.session.recording, place)
-        style = self.get_component_rich_style("timeline--gap")
-        return [Segment(f"{'':{_TIME_WIDTH + 3}}~ {words} ~", style)]
+    @cached_property
+    def _widths(self) -> tuple[int, int]:
+        """Return the widths of the greatest number and of the latest time."""
+        last = self.session.last
+        return len(str(last)), len(_time(self.session.recording.entries[last].at_ns))
 
-    def _entry(self, place: int, width: int) -> list[Segment]:
-        """Return the pointer, the time, the lane with its sign, and the words."""
+    def _gap(self, number: int, width: int) -> list[Segment]:
+        words = gap_words(self.session.recording, self.session.rows[number].place)
+        indent = f"{'':{self._widths[0] + 3}}"
+        style = self.get_component_rich_style("timeline--gap")
+        return [Segment(shortened(f"{indent}~ {words} ~", width), style)]
+
+    def _entry(self, number: int, width: int, *, is_first: bool) -> list[Segment]:
+        """Return the pointer, the number, the time, the lane with its sign, and the words."""
         session = self.session
+        place = session.rows[number].place
         entry = session.recording.entries[place]
-        lane, sign = sign_of(entry)
+        lane, sign, _ = sign_of(entry)
         name = "timeline--fault" if is_failure(entry) else _CLASSES[lane]
         style = self.get_component_rich_style(name)
-        time = self.get_component_rich_style("timeline--time")
         pointer = ">" if place == session.place else " "
         mark = "b" if place in session.marks else " "
-        at = f"{pointer}{mark}{clock(entry.at_ns):>{_TIME_WIDTH}} "
+        digits, time_width = self._widths
+        time = _time(entry.at_ns) if is_first or self._has_own_time(number) else ""
+        beside = f"{pointer}{mark}{place:>{digits}} {time:>{time_width}} "
+        lanes = _lane(lane, sign, width)
+        room = width - len(beside) - len(lanes)
         return [
-            Segment(at, time),
-            *_lane(lane, sign, width, style),
-            Segment(words_of(entry), style),
+            Segment(beside, self.get_component_rich_style("timeline--time")),
+            Segment(lanes, style),
+            Segment(shortened(words_of(entry), room), style),
         ]
 
+    def _has_own_time(self, number: int) -> bool:
+        """Return whether a line shows its time: it is another one than that of the line above."""
+        rows, record = self.session.rows, self.session.recording.entries
+        place = rows[number].place
+        if not number or place == self.session.place or rows[number - 1].is_gap:
+            return True
+        return record[rows[number - 1].place].at_ns != record[place].at_ns
 
-def _lane(lane: Lane, sign: str, width: int, style: Style) -> list[Segment]:
-    """Return the sign and the name of the lane; the sign in a column, where there is room."""
+
+def _time(at_ns: int) -> str:
+    """Return a time without finer digits, so that all have one width; the heading shows them."""
+    return clock(at_ns - at_ns % _NS_PER_MS)
+
+
+def _lane(lane: Lane, sign: str, width: int) -> str:
+    """Return the sign, with the name of the lane and in a column of its own where there is room."""
+    if width < _ROOMY:
+        return f"{sign} "
     if width < _WIDE:
-        return [Segment(f"{lane:<{_LANE_WIDTH}} {sign} ", style)]
-    signs = [Segment(f"{sign if lane is each else '.'} ", style) for each in Lane]
-    return [*signs, Segment(f"{lane:<{_LANE_WIDTH}} ", style)]
+        return f"{lane:<{_LANE_WIDTH}} {sign} "
+    signs = [f"{sign if lane is each else '.'} " for each in Lane]
+    return f"{''.join(signs)}{lane:<{_LANE_WIDTH}} "

@@ -1,8 +1,17 @@
-"""The wrapping of escaped text at the width of a pane, in cells of the terminal."""
+"""Escaped text at the width of a pane, in cells of the terminal: wrapped, or cut."""
 
 from collections.abc import Iterator
 
-from rich.cells import cell_len, chop_cells
+from rich.cells import cell_len, chop_cells, set_cell_size
+
+_ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
+
+
+def shortened(text: str, width: int) -> str:
+    """Return `text` if it has at most `width` cells, or its beginning with an ellipsis after it."""
+    if cell_len(text) <= width:
+        return text
+    return set_cell_size(text, width - 1) + _ELLIPSIS if width > 0 else ""
 
 
 def wrapped(text: str, width: int) -> Iterator[str]:
