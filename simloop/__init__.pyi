@@ -28,6 +28,7 @@ from simloop.kernel.errorclass import ErrorClass as ErrorClass
 from simloop.kernel.limits import Limits as Limits
 from simloop.kernel.machine import Machine as Machine
 from simloop.kernel.policies import Compaction as Compaction
+from simloop.kernel.policies import HookExecution as HookExecution
 from simloop.kernel.policies import HookIsolation as HookIsolation
 from simloop.kernel.policies import ToolExecution as ToolExecution
 from simloop.kernel.retry import ExponentialBackoff as ExponentialBackoff
@@ -92,6 +93,7 @@ from simloop.world.model_port import Completion as Completion
 from simloop.world.model_port import ModelCallFailed as ModelCallFailed
 from simloop.world.tools import Tool as Tool
 from simloop.world.user_errors import UserError as UserError
+from simloop.world.user_function import independent as independent
 from simloop.world.world import World as World
 
 __version__: str

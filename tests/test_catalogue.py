@@ -16,6 +16,7 @@ from simloop.kernel.limits import Limits
 from simloop.kernel.policies import (
     Compaction,
     CompactionStrategy,
+    HookExecution,
     HookIsolation,
     OnHookFailure,
     ToolExecution,
@@ -215,7 +216,8 @@ MODELS = (
     PastMessage, Context, LoopOptions, ClockSkew, Expect, ExpectedCounters, Scenario,
 )  # fmt: skip
 POLICIES: tuple[Any, ...] = (
-    *(ChanceFaults, Limits, ExponentialBackoff, Compaction, HookIsolation, ToolExecution),
+    *(ChanceFaults, Limits, ExponentialBackoff, Compaction, HookExecution, HookIsolation),
+    ToolExecution,
     *(ReferenceOptions, PiOptions, ReactOptions, OpencodeOptions),
 )
 KEYS = [

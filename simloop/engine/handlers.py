@@ -13,6 +13,7 @@ from simloop.engine.compaction import Compactor
 from simloop.engine.context import History
 from simloop.engine.hooks import AFTER_LLM_CALL, BEFORE_LLM_CALL, AfterLLMCall, BeforeLLMCall
 from simloop.engine.model_calls import ModelCalls, ReplySoFar
+from simloop.engine.parallel_hooks import ParallelHooks
 from simloop.engine.refusals import ONE_CALL, REFUSED, REQUEST_ABORTED, STOPPED, TOOLS_OFF
 from simloop.engine.run_context import RunContext
 from simloop.engine.scripted_context import ScriptedContext
@@ -23,7 +24,7 @@ from simloop.engine.user_code import UserCode
 from simloop.escape import writable
 from simloop.kernel import effects, signals
 from simloop.kernel.errorclass import ErrorClass
-from simloop.kernel.policies import OnAbort, ToolStart
+from simloop.kernel.policies import HookOrder, OnAbort, ToolStart
 from simloop.kernel.replies import KeepFailed
 from simloop.kernel.retry import StatusRetry, retry_after_ns
 from simloop.kernel.signals import Signal
@@ -85,7 +86,8 @@ class EffectHandlers:
         self._starts_early = settings.tool_execution.start is ToolStart.WHEN_CALLED
         self._recorder = recorder = world.model.recorder
         self._cancellation = cancellation = world.user.cancellation
-        self._user_code = UserCode(
+        in_parallel = settings.hook_execution.order is HookOrder.PARALLEL
+        self._user_code = (ParallelHooks if in_parallel else UserCode)(
             settings.hook_isolation, recorder, cancellation, world.model.raised
         )
         context = RunContext(

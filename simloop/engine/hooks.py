@@ -2,10 +2,11 @@
 
 Not here: calling them (user_code.py). The rules to keep: hooks of a point run in the order in which
 they are listed, each sees the changes of those before it, and a change made for one call ends
-with that call.
+with that call. Independent hooks that run at once get inputs of their own: see `apart`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
@@ -30,6 +31,8 @@ class Blockable:
     blocked: str | None = None
     changed: tuple[str, ...] = ()
     """The names of what the newest hook has changed."""
+    is_apart = False
+    """Whether this is the input of an independent hook, which may change nothing."""
 
     def block(self, reason: str) -> None:
         """Forbid the call. `reason` is shown to the user or, for a tool, to the model."""
@@ -73,7 +76,11 @@ class BeforeLLMCall(Blockable):
         if new_prompt and not isinstance(self.system_prompt, str):
             raise TypeError("system_prompt must be text")
         # All is checked before anything is kept: a hook that fails changes nothing.
+        if self.is_apart and new_prompt and self.system_prompt != self._kept_prompt:
+            raise _refused("system_prompt")
         if self.tools != self._kept_tools:
+            if self.is_apart:
+                raise _refused("tools")
             if not isinstance(self.tools, dict):
                 raise TypeError("tools must be a mapping")
             self.tools = {name: _tool_of_hook(name, tool) for name, tool in self.tools.items()}
@@ -88,6 +95,16 @@ class BeforeLLMCall(Blockable):
         """Undo the partial changes of a failed hook."""
         self.blocked = None
         self.system_prompt, self.tools = self._kept_prompt, dict(self._kept_tools)
+
+    def apart(self) -> "BeforeLLMCall":
+        """Return the input of an independent hook: the same data, which it may not change."""
+        own = BeforeLLMCall(self.step_number, self.messages, self.system_prompt, self.tools)
+        own.is_apart = True
+        return own
+
+
+def _refused(name: str) -> TypeError:
+    return TypeError(f"an independent hook may not change `{name}`: remove the mark")
 
 
 def _tool_of_hook(name: Any, given: Any) -> Tool:
@@ -121,6 +138,10 @@ class AfterLLMCall:
 
     restore = keep
 
+    def apart(self) -> "AfterLLMCall":
+        """Return this input: no hook can change it."""
+        return self
+
 
 class BeforeToolCall(Blockable):
     """The hook point before a tool runs. It may change `arguments`, which are validated afterwards.
@@ -143,6 +164,8 @@ class BeforeToolCall(Blockable):
             raise TypeError("arguments must be a mapping")
         kept = msgspec.json.encode(self.arguments)
         if kept != self._kept:
+            if self.is_apart:
+                raise _refused("arguments")
             self._kept = kept
             self.changed = ("arguments",)
 
@@ -150,6 +173,12 @@ class BeforeToolCall(Blockable):
         """Undo the partial changes of a failed hook."""
         self.blocked = None
         self.arguments = msgspec.json.decode(self._kept)
+
+    def apart(self) -> "BeforeToolCall":
+        """Return the input of an independent hook: the same data, which it may not change."""
+        own = BeforeToolCall(self.call, msgspec.json.decode(self._kept))
+        own.is_apart = True
+        return own
 
 
 class AfterToolCall:
@@ -160,6 +189,8 @@ class AfterToolCall:
 
     failure = ""
     changed: tuple[str, ...] = ()
+    is_apart = False
+    """Whether this is the input of an independent hook, which may change nothing."""
 
     def __init__(self, call: ToolCall, arguments: dict[str, Any], result: ToolResult) -> None:
         self.call = call
@@ -173,12 +204,20 @@ class AfterToolCall:
             return
         if not isinstance(result, ToolResult) or not isinstance(result.text, str):
             raise TypeError("result must be a ToolResult with a text")
+        if self.is_apart:
+            raise _refused("result")
         self._kept = self.result
         self.changed = ("result",)
 
     def restore(self) -> None:
         """Undo the partial changes of a failed hook."""
         self.result = self._kept
+
+    def apart(self) -> "AfterToolCall":
+        """Return the input of an independent hook: the same data, which it may not change."""
+        own = AfterToolCall(self.call, deepcopy(self.arguments), self.result)
+        own.is_apart = True
+        return own
 
 
 HookInput: TypeAlias = BeforeLLMCall | AfterLLMCall | BeforeToolCall | AfterToolCall

@@ -9,6 +9,7 @@ from simloop.engine.scripted_context import ContextScript
 from simloop.kernel.limits import Limits
 from simloop.kernel.policies import (
     Compaction,
+    HookExecution,
     HookIsolation,
     OnAbort,
     SentBack,
@@ -48,6 +49,7 @@ class EngineSettings:
     tool_execution: ToolExecution = field(default_factory=ToolExecution)
     tool_rules: ToolRules = field(default_factory=ToolRules)
     hook_isolation: HookIsolation = field(default_factory=HookIsolation)
+    hook_execution: HookExecution = field(default_factory=HookExecution)
     report_failed_tools: bool = True
     sent_back: SentBack = field(default_factory=SentBack)
     on_abort: OnAbort = OnAbort.END_RUN

@@ -14,9 +14,10 @@ from simloop.engine.hooks import (
     AfterToolCall,
     BeforeToolCall,
 )
+from simloop.engine.ready_calls import ReadyCall, Rest, finished
 from simloop.engine.refusals import OPERATION_ABORTED
 from simloop.engine.run_context import RunContext
-from simloop.engine.running_tools import ReadyCall, Rest, RunningCalls, finished
+from simloop.engine.running_tasks import RunningTasks
 from simloop.engine.settings import EngineSettings
 from simloop.escape import writable
 from simloop.kernel.policies import OnAbort, ToolOrder
@@ -53,7 +54,7 @@ class ToolCalls:
         self._in_parallel = settings.tool_execution.order is ToolOrder.PARALLEL
         # Whether anything can come between the begin of a call and its tool.
         self._is_guarded = bool(context.hooks.before_tool_call) or self._flags_abort
-        self.running = RunningCalls()
+        self.running = RunningTasks()
         self.open([])
 
     def open(self, calls: list[ToolCall]) -> None:

@@ -53,6 +53,37 @@ class HookIsolation:
         check_settings(self, "hook_isolation")
 
 
+class HookOrder(Word):
+    """The order in which the hooks of a point run."""
+
+    SEQUENTIAL = "sequential"  # the order of the documents: each sees the changes of those before
+    PARALLEL = "parallel"  # hooks marked as independent run at once; every other runs in its place
+
+
+if TYPE_CHECKING:  # for callers, who write the word; `check_settings` makes the member of it
+    HookOrderWord: TypeAlias = HookOrder | Literal["sequential", "parallel"]
+else:
+    HookOrderWord = HookOrder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookExecution:
+    """The settings for running the hooks of a point.
+
+    In parallel, neighbours in the list that are marked as independent run at once. They may read
+    and block, and change nothing. The first in the list that blocks decides, when all have ended.
+    """
+
+    __pydantic_config__: ClassVar = AS_WRITTEN
+
+    order: HookOrderWord = HookOrder.SEQUENTIAL
+    """One hook after the other, or independent neighbours all at once."""
+
+    def __post_init__(self) -> None:
+        """Refuse what a file could not say either: see `check_settings`."""
+        check_settings(self, "hook_execution")
+
+
 class ToolOrder(Word):
     """The order in which the calls of one reply run."""
 
@@ -218,6 +249,7 @@ class Policies:
     replies: ReplyReading = field(default_factory=ReplyReading)
     tool_rules: ToolRules = field(default_factory=ToolRules)
     hook_isolation: HookIsolation = field(default_factory=HookIsolation)
+    hook_execution: HookExecution = field(default_factory=HookExecution)
     report_failed_tools: bool = True
     """Whether `after_tool_call` hooks and `on_tool_result` also run for failed calls."""
     sent_back: SentBack = field(default_factory=SentBack)

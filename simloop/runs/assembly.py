@@ -67,7 +67,10 @@ _OF_THE_ENGINE = frozenset({"hook", "compaction", "backoff", "transition"})
 
 def _has_policies(scenario: Scenario) -> bool:
     """Return whether the scenario sets a policy of the engine."""
-    policies = (scenario.retry, scenario.hook_isolation, scenario.warn_after)
+    policies = (
+        *(scenario.retry, scenario.hook_isolation, scenario.hook_execution),
+        scenario.warn_after,
+    )
     return (
         any(each is not None for each in policies)
         or differs(scenario, "clock")
@@ -183,6 +186,7 @@ def settings_of(
         compaction=scenario.compaction or policies.compaction,
         tool_execution=tool_execution_of(scenario, policies),
         hook_isolation=scenario.hook_isolation or policies.hook_isolation,
+        hook_execution=scenario.hook_execution or policies.hook_execution,
         tool_rules=policies.tool_rules,
         report_failed_tools=policies.report_failed_tools,
         sent_back=policies.sent_back,
@@ -290,7 +294,9 @@ def _hook(spec: ScriptedHook, number: int) -> UserFunction:
             do(given)
 
     return UserFunction(
-        act_later if spec.takes or spec.hangs else act, spec.name or f"hook-{number}"
+        act_later if spec.takes or spec.hangs else act,
+        spec.name or f"hook-{number}",
+        is_independent=spec.independent,
     )
 
 

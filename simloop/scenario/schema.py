@@ -13,7 +13,7 @@ from simloop.engine.settings import MAX_TRANSITIONS
 from simloop.errors import ScenarioError
 from simloop.kernel.durations import UNITS_NS
 from simloop.kernel.limits import Limits
-from simloop.kernel.policies import Compaction, HookIsolation, ToolExecution
+from simloop.kernel.policies import Compaction, HookExecution, HookIsolation, ToolExecution
 from simloop.kernel.retry import ExponentialBackoff
 from simloop.scenario.designs import LoopOptions
 from simloop.scenario.durations import NO_TIME, WrittenDuration, WrittenDurationOrNone, duration
@@ -168,6 +168,11 @@ class ScriptedHook(Strict):
         default_factory=dict, description="Set these arguments of the call."
     )
     result: str | None = Field(default=None, description="Replace the text of the tool's result.")
+    independent: bool = Field(
+        default=False,
+        description="The hook may run at the same time as independent neighbours, where "
+        "hook_execution says so; it may block, and a change that it makes is a failure.",
+    )
 
     @model_validator(mode="after")
     def _fits_its_point(self) -> Self:
@@ -292,6 +297,9 @@ class Scenario(Strict):
     )
     hook_isolation: OneOrNone[HookIsolation] = Field(
         default=kept(None), description="How far a hook can reach; by default as the loop does."
+    )
+    hook_execution: OneOrNone[HookExecution] = Field(
+        default=kept(None), description="How hooks are run; by default as the loop does."
     )
     warn_after: Annotated[int, Field(ge=1)] | None = Field(
         default=None,

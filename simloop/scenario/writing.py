@@ -29,10 +29,10 @@ _ORDER = {
     name: place
     for place, name in enumerate((
         "title", "loop", "judge_as", "bugs", "loops", "seed", "shuffle_ties", "limits",
-        "compaction", "retry", "context", "tool_execution", "hook_isolation", "clock", "faults",
-        "warn_after", "max_transitions", "max_trace_chars", "abort", "queue", "system_prompt",
-        "history", "prompt", "then", "files", "shell_timeout", "tools", "hooks", "model",
-        "summaries", "expect", "expect_on",
+        "compaction", "retry", "context", "tool_execution", "hook_isolation", "hook_execution",
+        "clock", "faults", "warn_after", "max_transitions", "max_trace_chars", "abort", "queue",
+        "system_prompt", "history", "prompt", "then", "files", "shell_timeout", "tools", "hooks",
+        "model", "summaries", "expect", "expect_on",
     ))
 }  # fmt: skip
 """The order of the keys: the settings, the prompt, the world, the expectations."""

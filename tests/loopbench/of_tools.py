@@ -3,7 +3,7 @@
 from fault import Edit, Fault
 
 _CALLS = "simloop.engine.tool_calls:ToolCalls"
-_RUNNING = "simloop.engine.running_tools:RunningCalls"
+_RUNNING = "simloop.engine.running_tasks:RunningTasks"
 _PORT = "simloop.world.tools_port:ToolsPort"
 
 FAULTS = (

@@ -271,6 +271,7 @@ LACKED: dict[str, dict[str, Any]] = {
     "limits of simloop": {"limits": {"model_call_timeout": "3s"}},
     "its own system prompt": {"system_prompt": "Be brief."},
     "no policies of simloop": {"retry": {}},
+    "no policies": {"hook_execution": {"order": "parallel"}},
     "policies of simloop": {"clock": {"ahead": "1s"}},
     "no entries of an engine": {"abort": {"after": "backoff"}},
 }

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from simloop.check.invariants.chains import Chain, runs_beside
 from simloop.check.invariants.course import ENDS_FROM_OUTSIDE
 from simloop.check.invariants.hooks import has_tool_hooks, hooks_of
 from simloop.check.invariants.invariant import Kind, Need, Watch, invariant
@@ -39,13 +40,18 @@ class _Script:
     """The hooks of a scenario at one point, and the changes that they make."""
 
     def __init__(self, subject: Subject, point: str) -> None:
+        settings = subject.course.settings
+        hooks = hooks_of(subject)[point]
         scenario = subject.scenario
         own = [] if scenario is None else [h for h in scenario.hooks if h.at == point]
         self.hooks: list[ScriptedHook] = own
-        self.count = len(getattr(subject.course.settings.hooks, point))
+        self.count = len(hooks)
         self.asked = [0] * len(own)
-        self._place = 0
-        self._is_lost = False
+        self._chain = Chain(hooks, settings)
+        self._is_lost = self._chain.is_ambiguous
+        # A failure that ends the run cuts off the hooks that run at once with it.
+        fails_run = settings.hook_isolation.on_failure == OnHookFailure.FAIL_RUN
+        self._cuts = fails_run and runs_beside(hooks, settings)
         self._may_be_lost = any(h.nth is not None and (h.takes or h.hangs) for h in own)
 
     @property
@@ -67,14 +73,16 @@ class _Script:
 
     def begin(self) -> None:
         """Begin a call."""
-        self._place = 0
+        self._chain.begin()
 
-    def run(self, tool: str = "") -> ScriptedHook | None:
-        """Return the next hook if it acts on this call."""
-        if self._place >= len(self.hooks):
+    def run(self, entry: Hook, tool: str = "") -> ScriptedHook | None:
+        """Return the hook that has run if it acts on this call."""
+        if self._cuts and entry.result in {"failed", "timed-out"}:
+            self.stop()
+        place = self._chain.advance(entry)
+        if place is None or place >= len(self.hooks):
             return None
-        place, hook = self._place, self.hooks[self._place]
-        self._place += 1
+        hook = self.hooks[place]
         if hook.tool is not None and hook.tool != tool:
             return None
         self.asked[place] += 1
@@ -133,7 +141,7 @@ def hook_changes_apply_to_one_request(subject: Subject) -> Watch:
                 script.stop()
         elif kind is Hook:
             if entry.point == BEFORE_LLM_CALL:
-                acting = script.run()
+                acting = script.run(entry)
                 if entry.result == "ok":
                     unknown = unknown or not script.is_known
                     ok += [] if acting is None else [acting]
@@ -213,7 +221,7 @@ def hook_changes_to_arguments_apply(subject: Subject) -> Watch:
             script.stop()
         elif kind is Hook:
             if entry.point == BEFORE_TOOL_CALL:
-                acting = script.run(called.get(call_id, ("", ""))[0])
+                acting = script.run(entry, called.get(call_id, ("", ""))[0])
                 if acting is not None and entry.result == "ok":
                     changes.setdefault(call_id, {}).update(acting.arguments)
         elif script.is_known and entry.call_id in changes:
@@ -264,7 +272,7 @@ def hook_changes_to_results_apply(subject: Subject) -> Watch:
             if not call_id:  # of a call that was stopped: its tool has no result
                 script.miss()
                 continue
-            acting = script.run(name)
+            acting = script.run(entry, name)
             if acting is not None and entry.result == "ok" and acting.result is not None:
                 results[call_id] = acting.result
 
@@ -283,9 +291,13 @@ def hook_refusals_answer_calls(subject: Subject) -> Watch:
     policy, on_failure = settings.tool_execution, settings.hook_isolation.on_failure
     if policy.order is ToolOrder.PARALLEL and policy.start is ToolStart.WHEN_CALLED:
         return ""
+    hooks = hooks_of(subject)
+    places = {(p, hook.name): n for p in hooks for n, hook in enumerate(hooks[p])}
+    if any(Chain(hooks[point], settings).is_ambiguous for point in hooks):
+        return ""
     begun = ""
     returned: set[str] = set()  # the calls whose tools have returned, and whose hooks may run
-    refused: dict[str, str] = {}
+    refused: dict[str, tuple[tuple[bool, int], str]] = {}  # by the id of the call
     while True:
         entry = yield
         kind = type(entry)
@@ -300,15 +312,21 @@ def hook_refusals_answer_calls(subject: Subject) -> Watch:
             reason = _reason_of(entry, on_failure)
             if reason is None:
                 continue
+            calls: Iterable[str] = ()
             if entry.point == BEFORE_TOOL_CALL:
-                refused[begun] = reason
+                calls = (begun,)
             elif entry.point == AFTER_TOOL_CALL and len(returned) == 1:
-                refused.update(dict.fromkeys(returned, reason))
+                calls = returned
+            # Of hooks that run at once the first in the list decides, and a veto before a failure.
+            answers = entry.result != "blocked" and on_failure == OnHookFailure.ERROR_RESULT
+            told = (answers, places.get((entry.point, entry.hook), 0)), reason
+            refused.update({call_id: min(told, refused.get(call_id, told)) for call_id in calls})
         else:
             returned.discard(entry.call_id)
-            reason = refused.pop(entry.call_id, None)
-            if reason is None or facts.stop is not None:
+            decided = refused.pop(entry.call_id, None)
+            if decided is None or facts.stop is not None:
                 continue
+            _, reason = decided
             if not entry.is_error or reason not in entry.text:
                 return (
                     f"call {entry.call_id!r} is answered {entry.text!r:.60}, not with an error"

@@ -39,7 +39,7 @@ CASES = [
     (
         "cancelled-tools-waited-for",
         part(
-            "engine.running_tools:RunningCalls.stop",
+            "engine.running_tasks:RunningTasks.stop",
             "await asyncio.gather(*self.tasks, return_exceptions=True)",
             "await asyncio.sleep(0)",
         ),

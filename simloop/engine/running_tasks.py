@@ -1,25 +1,20 @@
-"""The tool calls that are ready to run, and those that run in tasks beside the task of the run.
+"""The work on tool calls and hooks that runs in tasks beside the task of the run.
 
-Not here: what is done for one call (tool_calls.py). The rule to keep: every task that is spawned is
-waited for or stopped, so that no tool outlives its run.
+Not here: what is done for one call (tool_calls.py) or one hook (user_code.py). The rule to keep:
+every task that is spawned is waited for or stopped, so that no tool and no hook outlives its run.
 """
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeAlias
 
-from msgspec import Struct
-
-from simloop.messages import ToolCall
 from simloop.virtual.timeouts import Timeouts
-from simloop.world.tools import Tool
 
 Work = Callable[[Timeouts], Coroutine[object, object, None]]
-"""The work for one call, under the timeouts of the task that does it."""
+"""The work for one call or hook, under the timeouts of the task that does it."""
 
 
-class RunningCalls:
-    """The `tasks` of the calls that were started."""
+class RunningTasks:
+    """The `tasks` of the tool calls, or of the hooks, that were started."""
 
     def __init__(self) -> None:
         self.tasks: list[asyncio.Task[None]] = []
@@ -65,23 +60,3 @@ class RunningCalls:
         for task in self.tasks:
             if task.done() and not task.cancelled() and (error := task.exception()):
                 raise error
-
-
-Rest: TypeAlias = Coroutine[Any, Any, None] | None
-"""The rest of the work on a call; None if it waits for nothing, so that it costs no coroutine."""
-
-
-async def finished(rest: Rest) -> None:
-    """Wait for the rest of the work on a call."""
-    if rest is not None:
-        await rest
-
-
-class ReadyCall(Struct, frozen=True, gc=False):
-    """A call that may run: its place in the reply, its tool, the arguments, and their JSON."""
-
-    place: int
-    call: ToolCall
-    tool: Tool
-    arguments: dict[str, Any]
-    shown: str

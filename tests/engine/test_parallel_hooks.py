@@ -1,0 +1,430 @@
+"""Independent hooks that follow one another run at once, and decide as if they ran in order."""
+
+import asyncio
+from collections.abc import Callable
+from copy import copy
+from typing import Any
+
+import pytest
+from incases import in_cases
+from pacing import nap
+
+from simloop import (
+    CheckFailed,
+    HookExecution,
+    HookIsolation,
+    Hooks,
+    Limits,
+    Outcome,
+    Reply,
+    Result,
+    Scenario,
+    ScenarioError,
+    ToolExecution,
+    ToolResult,
+    Trigger,
+    independent,
+)
+from simloop.kernel.policies import HookOrder, OnHookFailure
+from simloop.messages import ToolMessage
+from simloop.runs.simulation import Simulation
+from simloop.trace import entries
+from simloop.world.user_function import UserFunction
+
+MS = 1_000_000
+POINTS = ("before_llm_call", "after_llm_call", "before_tool_call", "after_tool_call")
+BLOCKABLE = ("before_llm_call", "before_tool_call")
+
+at_each_point = in_cases(POINTS)
+at_each_blockable_point = in_cases(BLOCKABLE)
+
+
+def alone(name: str, act: Callable[[Any], None] | None = None, ms: float = 0) -> UserFunction:
+    """Return a hook that acts, and then waits."""
+
+    def at_once(given: Any) -> None:
+        if act is not None:
+            act(given)
+
+    async def waits(given: Any) -> None:
+        at_once(given)
+        await nap(ms)
+
+    return UserFunction(waits if ms else at_once, name)
+
+
+def hook(name: str, act: Callable[[Any], None] | None = None, ms: float = 0) -> UserFunction:
+    """Return such a hook with the mark."""
+    return UserFunction(independent(alone(name, act, ms).function), name)
+
+
+def block(reason: str) -> Callable[[Any], None]:
+    return lambda given: given.block(reason)
+
+
+def fail(_: Any) -> None:
+    raise ValueError("no")
+
+
+def play(
+    point: str, *hooks: Any, order: str = "parallel", on_failure: Any = "isolate", **settings: Any
+) -> Result:
+    """One call of a tool and an answer, with the hooks at one point."""
+    replies = iter([Reply(call={"look": {"n": 1}}), Reply(say="Done.")])
+    scenario = Scenario(
+        prompt="Go.",
+        hook_execution=HookExecution(order=HookOrder(order)),
+        hook_isolation=HookIsolation(on_failure=on_failure, timeout_ms=5_000),
+        **settings,
+    )
+    at_point = Hooks(**{point: list(hooks)})
+    return Simulation(scenario, model=lambda _: next(replies), tools=[look], hooks=at_point).run()
+
+
+def look(n: int) -> str:
+    return f"seen {n}"
+
+
+def logged(result: Result) -> list[entries.Hook]:
+    return [entry for entry in result.trace.entries if isinstance(entry, entries.Hook)]
+
+
+def told(result: Result) -> list[str]:
+    """Return the results that the model gets."""
+    return [message.text for message in result.messages if isinstance(message, ToolMessage)]
+
+
+def first(result: Result, count: int) -> list[tuple[str, str]]:
+    return [(entry.hook, entry.result) for entry in logged(result)[:count]]
+
+
+# ------------------------------------------------------------------------- time and order
+
+
+@at_each_point
+def test_three_hooks_of_a_second_take_a_second(point: str) -> None:
+    three = [hook(name, ms=1_000) for name in "abc"]
+    result = play(point, *three)
+    calls = len(logged(result)) // 3
+    assert result.elapsed_ns == calls * 1_000 * MS
+    assert {entry.took_ns for entry in logged(result)} == {1_000 * MS}
+
+
+@at_each_point
+def test_without_the_policy_the_mark_has_no_effect(point: str) -> None:
+    three = [hook(name, ms=1_000) for name in "abc"]
+    marked = play(point, *three, order="sequential")
+    plain = play(point, *(alone(h.name, ms=1_000) for h in three), order="sequential")
+    assert marked.trace.entries == plain.trace.entries
+
+
+@at_each_point
+def test_without_the_mark_the_policy_has_no_effect(point: str) -> None:
+    def hooks() -> list[UserFunction]:
+        return [alone("a"), alone("b", ms=1_000), alone("c", ms=1_000)]
+
+    parallel = play(point, *hooks())
+    assert parallel.trace.entries == play(point, *hooks(), order="sequential").trace.entries
+
+
+def test_each_hook_is_recorded_when_it_ends() -> None:
+    waits = {"slow": 300, "fast": 100, "middle": 200}
+    hooks = [hook(name, ms=ms) for name, ms in waits.items()]
+    ends = [(e.hook, e.at_ns, e.took_ns) for e in logged(play("before_llm_call", *hooks))[:3]]
+    assert ends == [
+        (name, waits[name] * MS, waits[name] * MS) for name in ("fast", "middle", "slow")
+    ]
+
+
+def test_hooks_that_end_together_are_recorded_in_the_order_of_the_list() -> None:
+    hooks = [hook("a", ms=100), hook("b"), hook("c", ms=100), hook("d")]
+    ends = [e.hook for e in logged(play("before_llm_call", *hooks))[:4]]
+    assert ends == ["b", "d", "a", "c"]
+
+
+def test_a_hook_without_the_mark_runs_alone_in_its_place() -> None:
+    first_two = [hook("a", ms=1_000), hook("b", ms=500)]
+    hooks = [*first_two, alone("alone", ms=1_000), hook("c", ms=500), hook("d", ms=1_000)]
+    ends = [(e.hook, e.at_ns // MS) for e in logged(play("before_llm_call", *hooks))[:5]]
+    assert ends == [("b", 500), ("a", 1_000), ("alone", 2_000), ("c", 2_500), ("d", 3_000)]
+
+
+# ------------------------------------------------------------------------- inputs and changes
+
+CHANGES: dict[str, tuple[str, Callable[[Any], None]]] = {
+    "system_prompt": ("before_llm_call", lambda given: setattr(given, "system_prompt", "Mine.")),
+    "tools": ("before_llm_call", lambda given: given.tools.clear()),
+    "arguments": ("before_tool_call", lambda given: given.arguments.update(n=2)),
+    "result": ("after_tool_call", lambda given: setattr(given, "result", ToolResult("mine"))),
+}
+
+
+@in_cases(CHANGES)
+def test_a_change_is_a_failure_of_its_hook_and_is_undone(name: str) -> None:
+    point, change = CHANGES[name]
+    seen: list[Any] = []
+    spies = [
+        UserFunction(independent(lambda given: seen.append(copy(getattr(given, name)))), "beside"),
+        UserFunction(lambda given: seen.append(copy(getattr(given, name))), "after"),
+    ]
+    result = play(point, hook("changes", change, ms=5), *spies)
+    refused = next(entry for entry in logged(result) if entry.hook == "changes")
+    says = f"TypeError: an independent hook may not change `{name}`: remove the mark"
+    assert (refused.result, refused.detail, refused.changed) == ("failed", says, ())
+    assert result.messages == play(point).messages
+    assert seen[0] == seen[1]
+
+
+@in_cases(CHANGES)
+def test_a_change_by_a_lone_independent_hook_is_refused_too(name: str) -> None:
+    point, change = CHANGES[name]
+    assert logged(play(point, hook("changes", change)))[0].result == "failed"
+
+
+@in_cases(CHANGES)
+def test_without_the_policy_an_independent_hook_may_change(name: str) -> None:
+    point, change = CHANGES[name]
+    entry = logged(play(point, hook("changes", change), order="sequential"))[0]
+    assert (entry.result, entry.changed) == ("ok", (name,))
+
+
+def test_no_hook_sees_what_another_one_does_to_its_input() -> None:
+    seen: list[dict[str, int]] = []
+    hooks = [
+        hook("changes", lambda given: given.arguments.update(n=2), ms=10),
+        hook("reads", lambda given: seen.append(dict(given.arguments))),
+    ]
+    play("before_tool_call", *hooks)
+    assert seen == [{"n": 1}]
+
+
+def test_no_hook_after_a_tool_sees_what_another_one_does_to_the_arguments() -> None:
+    seen: list[dict[str, int]] = []
+    hooks = [
+        hook("changes", lambda given: given.arguments.update(n=2), ms=10),
+        hook("reads", lambda given: seen.append(dict(given.arguments))),
+    ]
+    play("after_tool_call", *hooks)
+    assert seen == [{"n": 1}]
+
+
+def test_each_hook_sees_the_changes_of_the_hooks_before_its_stretch() -> None:
+    seen: list[int] = []
+
+    def double(given: Any) -> None:
+        given.arguments["n"] = 2
+
+    reads = [hook(name, lambda given: seen.append(given.arguments["n"]), ms=5) for name in "ab"]
+    result = play("before_tool_call", *reads, UserFunction(double), *reads)
+    assert seen == [1, 1, 2, 2]
+    assert told(result) == ["seen 2"]
+
+
+# ------------------------------------------------------------------------- blocks and failures
+
+
+@at_each_blockable_point
+def test_the_first_in_the_list_that_blocks_decides_and_the_stretch_ends_first(point: str) -> None:
+    hooks = [
+        hook("reads", ms=300),
+        hook("slow", block("slow"), ms=200),
+        hook("fast", block("fast"), ms=100),
+    ]
+    result = play(point, *hooks, alone("later"))
+    logs = [("fast", "blocked"), ("slow", "blocked"), ("reads", "ok")]
+    assert first(result, 4) == logs
+    shown = result.message if point == "before_llm_call" else told(result)[0]
+    assert "slow" in shown
+    assert "fast" not in shown
+
+
+@at_each_point
+def test_an_isolated_failure_stops_nothing(point: str) -> None:
+    result = play(point, hook("fails", fail), hook("reads", ms=5), hook("late"))
+    assert first(result, 3) == [("fails", "failed"), ("late", "ok"), ("reads", "ok")]
+    assert result.outcome is Outcome.COMPLETED
+
+
+@at_each_blockable_point
+def test_a_failure_may_block_the_call_in_its_place(point: str) -> None:
+    hooks = [hook("fails", fail, ms=0), hook("blocks", block("mine"))]
+    result = play(point, *hooks, hook("same"), alone("later"), on_failure="block-call")
+    assert first(result, 4)[:3] == [("fails", "failed"), ("blocks", "blocked"), ("same", "ok")]
+    assert "hook fails failed: ValueError: no" in (told(result) or [result.message])[0]
+    assert "later" not in [entry.hook for entry in logged(result)]
+
+
+@in_cases(["before_tool_call", "after_tool_call"])
+def test_a_failure_may_answer_the_call(point: str) -> None:
+    async def late(_: Any) -> None:
+        await nap(20)
+        raise ValueError("late")
+
+    hooks = [UserFunction(independent(late), "late"), hook("fails", fail)]
+    result = play(point, *hooks, alone("later"), on_failure=OnHookFailure.ERROR_RESULT)
+    assert told(result) == ["Error: late"]
+    assert first(result, 9) == [("fails", "failed"), ("late", "failed")]
+
+
+def test_a_hook_that_forbids_the_call_outranks_one_that_answers_it_by_its_failure() -> None:
+    hooks = [hook("fails", fail), hook("blocks", block("mine"))]
+    result = play("before_tool_call", *hooks, on_failure=OnHookFailure.ERROR_RESULT)
+    assert told(result) == ["Error: mine"]
+
+
+def test_each_hook_has_a_timeout_of_its_own() -> None:
+    hooks = [hook("hangs", ms=60_000), hook("reads", ms=4_000), hook("hangs too", ms=60_000)]
+    result = play("after_llm_call", *hooks)
+    ends = [(e.hook, e.result, e.took_ns // MS) for e in logged(result)[:3]]
+    assert ends == [
+        ("reads", "ok", 4_000), ("hangs", "timed-out", 5_000), ("hangs too", "timed-out", 5_000)
+    ]  # fmt: skip
+
+
+# ------------------------------------------------------------------------- the end of a run
+
+
+def tracked(name: str, left: list[str], ms: float = 60_000) -> UserFunction:
+    """Return an independent hook that notes when it has left its wait."""
+
+    async def waits(_: Any) -> None:
+        try:
+            await nap(ms)
+        finally:
+            left.append(name)
+
+    return UserFunction(independent(waits), name)
+
+
+@at_each_point
+def test_a_failure_that_ends_the_run_cancels_the_others(point: str) -> None:
+    left: list[str] = []
+
+    async def fails(_: Any) -> None:
+        await nap(100)
+        raise ValueError("no")
+
+    hooks = [tracked("a", left), UserFunction(independent(fails), "fails"), tracked("b", left)]
+    result = play(point, *hooks, on_failure="fail-run")
+    assert (result.outcome, result.message) == (
+        Outcome.FAILED, "Error: hook fails: ValueError: no"
+    )  # fmt: skip
+    assert first(result, 9) == [("fails", "failed")]
+    assert (sorted(left), result.elapsed_ns) == (["a", "b"], 100 * MS)
+
+
+@at_each_point
+def test_a_hook_does_not_begin_after_one_before_it_has_failed_the_run(point: str) -> None:
+    seen: list[Any] = []
+    result = play(point, hook("fails", fail), hook("b", seen.append), on_failure="fail-run")
+    assert (seen, result.outcome) == ([], Outcome.FAILED)
+
+
+@at_each_point
+def test_an_abort_among_hooks_cancels_them_all(point: str) -> None:
+    left: list[str] = []
+    abort = Trigger.model_validate({"at": "1500ms"})
+    hooks = [tracked("short", left, 1_000), tracked("a", left, 4_000), tracked("b", left, 4_000)]
+    result = play(point, *hooks, abort=abort)
+    assert (result.outcome, result.elapsed_ns) == (Outcome.ABORTED, 1_500 * MS)
+    assert (left, first(result, 9)) == (["short", "a", "b"], [("short", "ok")])
+
+
+@at_each_point
+def test_the_wall_clock_ends_hooks_that_run_at_once(point: str) -> None:
+    left: list[str] = []
+    limits = Limits(max_wall_clock_ms=1_000)
+    result = play(point, tracked("a", left, 4_000), tracked("b", left, 4_000), limits=limits)
+    assert (result.outcome, left) == (Outcome.TIMED_OUT, ["a", "b"])
+
+
+def test_a_hook_that_goes_on_when_it_is_cancelled_is_waited_for() -> None:
+    left: list[str] = []
+
+    async def goes_on(_: Any) -> None:
+        try:
+            await nap(60_000)
+        except asyncio.CancelledError:
+            await nap(200)
+            left.append("gone on")
+
+    abort = Trigger.model_validate({"at": "1s"})
+    result = play("before_llm_call", UserFunction(independent(goes_on)), hook("b"), abort=abort)
+    assert (left, result.outcome, result.elapsed_ns) == (
+        ["gone on"], Outcome.ABORTED, 1_200 * MS
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_what_ends_the_program_ends_it_from_a_hook_among_others(error: type[BaseException]) -> None:
+    def ends(_: Any) -> None:
+        raise error
+
+    with pytest.raises(error):
+        play("before_llm_call", hook("a", ms=10), hook("ends", ends))
+
+
+def test_an_error_of_ours_in_a_hook_among_others_is_raised_as_it_is() -> None:
+    def wrong(_: Any) -> None:
+        raise ScenarioError("the author is wrong")
+
+    left: list[str] = []
+    with pytest.raises(ScenarioError, match="the author is wrong"):
+        play("before_llm_call", tracked("a", left), hook("wrong", wrong))
+    assert left == ["a"]
+
+
+@at_each_point
+def test_a_hook_that_cancels_its_own_task_ends_the_run_as_it_does_alone(point: str) -> None:
+    async def cancels(_: Any) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await nap(1)
+
+    for order in ("sequential", "parallel"):
+        with pytest.raises(CheckFailed, match="cancelled the task"):
+            play(point, hook("a"), UserFunction(independent(cancels)), order=order)
+
+
+def test_hooks_of_tools_that_run_in_parallel_run_at_once_for_each_call() -> None:
+    scenario = Scenario(
+        prompt="Go.",
+        hook_execution={"order": "parallel"},
+        tool_execution=ToolExecution(order="parallel"),
+        model=[Reply(call=[{"look": {"n": 1}}, {"look": {"n": 2}}]), Reply(say="Done.")],
+    )
+    hooks = Hooks(after_tool_call=[hook("a", ms=1_000), hook("b", ms=1_000)])
+    result = Simulation(scenario, tools=[look], hooks=hooks).run()
+    assert (len(logged(result)), result.elapsed_ns) == (4, 1_000 * MS)
+
+
+# ------------------------------------------------------------------------- the mark
+
+
+def test_a_mark_is_read_from_functions_methods_and_objects() -> None:
+    class Guard:
+        @independent
+        def check(self, given: object) -> None: ...
+
+        def other(self, given: object) -> None: ...
+
+    @independent
+    class Counts:
+        def __call__(self, given: object) -> None: ...
+
+    @independent
+    async def waits(given: object) -> None: ...
+
+    marked: list[Callable[..., Any]] = [Guard().check, Counts(), waits, Guard().other]
+    assert [UserFunction(each).is_independent for each in marked] == [True, True, True, False]
+
+
+def test_a_function_that_takes_no_mark_is_refused() -> None:
+    with pytest.raises(ScenarioError, match="cannot be marked as independent"):
+        independent(print)
+
+
+def test_a_word_that_is_no_order_is_refused() -> None:
+    with pytest.raises(ScenarioError, match="hook_execution"):
+        HookExecution(order="at-once")  # type: ignore[arg-type]
