@@ -4,8 +4,9 @@ Not here: finding the facts (position.py). The rule to keep: a view shows facts 
 the names of the views are those of `simloop show --view`.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from typing import NamedTuple
 
 from simloop.cursor.lanes import kind_of, words_of
 from simloop.cursor.position import CallState, Position
@@ -41,8 +42,10 @@ def view(name: FactView, position: Position, most: int | None = None) -> tuple[F
     The request and the context show the newest `most` messages, or all of them if it is None. An
     interface that shows a view at each key press gives a number: a conversation may be long.
     """
-    long = _LONG_VIEWS.get(name)
-    found = tuple(_VIEWS[name](position) if long is None else long(position, most))
+    if name in MESSAGES_VIEWS:
+        found = tuple(_messages_view_rows(messages_view(name, position), position, most))
+    else:
+        found = tuple(_VIEWS[name](position))
     return found or (row(_nothing(name, position), mark=Mark.QUIET),)
 
 
@@ -121,32 +124,54 @@ def _timers(position: Position) -> Iterator[FactRow]:
             yield row(f"{since}, due at {clock(timer.due_ns)}, in {left}", timer.name)
 
 
-def _request(position: Position, most: int | None) -> Iterator[FactRow]:
-    """Yield the newest main request as it was sent; new messages are marked."""
+class MessagesView(NamedTuple):
+    """The parts of a view that ends with messages; the rows of each part are made alone.
+
+    `folds` are the places of compactions, and `new` is the number of the first new message.
+    """
+
+    heading: Sequence[FactRow]
+    folds: Sequence[int]
+    messages: Sequence[Message]
+    new: int
+
+
+def messages_view(name: FactView, position: Position) -> MessagesView:
+    """Return the parts of the request or of the context."""
+    if name is FactView.CONTEXT:
+        messages = position.context
+        return MessagesView((), position.compactions, messages, len(messages))
     request = position.request
     if request is None:
-        return
+        return MessagesView((), (), (), 0)
+    new = len(request.messages) if position.earlier_request is None else position.shared
+    return MessagesView(tuple(_request_heading(position, request)), (), request.messages, new)
+
+
+def _messages_view_rows(
+    found: MessagesView, position: Position, most: int | None
+) -> Iterator[FactRow]:
+    yield from found.heading
+    for place in found.folds if most is None else found.folds[-_MOST_FOLDS:]:
+        yield from fold_rows(position, place)
+    first = 0 if most is None else max(len(found.messages) - most, 0)
+    if first:
+        yield row(counted(first, "earlier message"), mark=Mark.QUIET)
+    for number, message in enumerate(found.messages[first:], first):
+        yield from message_rows(message, Mark.ADDED if number >= found.new else Mark.PLAIN)
+
+
+def _request_heading(position: Position, request: Request) -> Iterator[FactRow]:
+    """Yield the number, the system prompt and the tools of the newest main request as sent."""
     earlier = position.earlier_request
-    kept = position.shared
     yield row(
         f"#{request.number}, {counted(len(request.messages), 'message')}", "request", Mark.HEAD,
         position.request_place,
     )  # fmt: skip
     yield from _settings_rows(request, earlier)
-    if earlier is not None and kept < len(earlier.messages):
-        gone = len(earlier.messages) - kept
+    if earlier is not None and position.shared < len(earlier.messages):
+        gone = len(earlier.messages) - position.shared
         yield row(f"{gone} of request #{earlier.number} are not in it", mark=Mark.REMOVED)
-    first = _first_shown(len(request.messages), most)
-    if first:
-        yield row(counted(first, "earlier message"), mark=Mark.QUIET)
-    for number, message in enumerate(request.messages[first:], first):
-        is_new = earlier is not None and number >= kept
-        yield from message_rows(message, Mark.ADDED if is_new else Mark.PLAIN)
-
-
-def _first_shown(count: int, most: int | None) -> int:
-    """Return the place of the first of `count` messages that is shown if `most` are."""
-    return 0 if most is None else max(count - most, 0)
 
 
 def _settings_rows(request: Request, earlier: Request | None) -> Iterator[FactRow]:
@@ -228,18 +253,7 @@ def _hooks(position: Position) -> Iterator[FactRow]:
         yield row(f"{hook.hook} {hook.result}{took}{changed}{detail}", hook.point, mark, hook.seq)
 
 
-def _context(position: Position, most: int | None) -> Iterator[FactRow]:
-    for place in position.compactions[-_MOST_FOLDS:] if most is not None else position.compactions:
-        yield from _fold(position, place)
-    messages = position.context
-    first = _first_shown(len(messages), most)
-    if first:
-        yield row(counted(first, "earlier message"), mark=Mark.QUIET)
-    for message in messages[first:]:
-        yield from message_rows(message)
-
-
-def _fold(position: Position, place: int) -> Iterator[FactRow]:
+def fold_rows(position: Position, place: int) -> Iterator[FactRow]:
     """Yield a row for a compaction, and below it the messages that it removed."""
     done = position.recording.entries[place]
     assert isinstance(done, entries.Compaction)
@@ -266,10 +280,9 @@ _VIEWS: Mapping[FactView, Callable[[Position], Iterator[FactRow]]] = {
     FactView.HOOKS: _hooks,
     FactView.WHY: _why,
 }
-_LONG_VIEWS: Mapping[FactView, Callable[[Position, int | None], Iterator[FactRow]]] = {
-    FactView.REQUEST: _request,
-    FactView.CONTEXT: _context,
-}
+MESSAGES_VIEWS = frozenset({FactView.REQUEST, FactView.CONTEXT})
+"""The views that end with messages."""
+
 _EMPTY: Mapping[FactView, str] = {
     FactView.COUNTERS: "an agent of your own has no counters of simloop",
     FactView.TIMERS: "nothing is waited for",

@@ -13,21 +13,12 @@ from simloop.cursor.lanes import Lane, is_failure, kind_of, sign_of, words_of
 from simloop.cursor.position import Position
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.cursor.rows import FactRow, Mark
-from simloop.cursor.views import FactView, view
-from simloop.page.changes import changes
+from simloop.cursor.views import MESSAGES_VIEWS, FactView
+from simloop.page.shown import MessagesViewRows, Numbered, ViewRows
 from simloop.trace.entries import AnyEntry
 from simloop.trace.timeline import clock
 
 _MARKS = {mark: number for number, mark in enumerate(Mark)}
-
-
-class Numbered(dict[Any, int]):
-    """Numbers for things in the order in which they are first seen."""
-
-    def __missing__(self, thing: Any) -> int:
-        """Give a thing the next number."""
-        self[thing] = number = len(self)
-        return number
 
 
 def tables(recording: RecordedRun) -> dict[str, Any]:
@@ -67,18 +58,14 @@ def _row(row: FactRow) -> list[Any]:
 
 def _changes_of(name: FactView, recording: RecordedRun, rows: Numbered) -> Iterator[list[Any]]:
     """Yield the place of each entry that changes a view, with the changes."""
-    shown: list[int] = []
+    shown = MessagesViewRows(name, rows) if name in MESSAGES_VIEWS else ViewRows(name, rows)
     known: Hashable = object()
     for place in range(len(recording.entries)):
         position = Position(recording, place)
         depends_on = _SOURCES[name](position)
-        if depends_on == known:
-            continue
+        if depends_on != known and (made := shown.change(position)):
+            yield [place, *made]
         known = depends_on
-        now = [rows[each] for each in view(name, position)]
-        if now != shown:
-            yield [place, *changes(shown, now)]
-            shown = now
 
 
 def _entry_itself(position: Position) -> Hashable:
@@ -89,10 +76,16 @@ def _newest(landmark: Landmark, position: Position) -> int | None:
     return position.recording.index.previous(landmark, position.place + 1)
 
 
-# A view has the same rows at two entries for which its sources are equal. Only the views that hold
-# whole conversations need this: their rows would otherwise be made again at each entry.
+# A view has the same rows at two entries for which its sources are equal.
 _SOURCES: Mapping[FactView, Callable[[Position], Hashable]] = {
     **dict.fromkeys(FactView, _entry_itself),
+    FactView.STATE: lambda position: (
+        position.place if position.move is None else position.move.place,
+    ),
+    FactView.COUNTERS: lambda position: (
+        position.move and position.move.place,
+        position.request_place,
+    ),
     FactView.REQUEST: lambda position: (
         position.request_place,
         _newest(Landmark.END, position),

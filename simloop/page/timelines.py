@@ -10,7 +10,8 @@ from typing import Any
 from simloop.cursor.gaps import gap_words, gaps
 from simloop.cursor.lanes import Lane
 from simloop.cursor.recorded_run import RecordedRun
-from simloop.page.tables import Numbered, columns
+from simloop.page.shown import Numbered
+from simloop.page.tables import columns
 from simloop.trace.looptrace import LoopTrace
 
 _FIRST, _LAST = 300, 100

@@ -1,7 +1,10 @@
 """The data of the page has the views of each entry, in a size that grows with the trace."""
 
+import cProfile
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,24 +27,35 @@ def recorded(path: Path) -> RecordedRun:
     return RecordedRun.of_trace(read_trace(path))
 
 
-def conversation(steps: int) -> RecordedRun:
-    """A run of many steps, each with a call, whose requests hold all messages before them."""
-    replies = [
-        Reply(say=f"I look at file {step}.", call={"read_file": {"path": f"src/{step}.py"}})
-        for step in range(steps)
-    ]
-    scenario = Scenario(
-        prompt="Go.",
-        model=[*replies, Reply(say="Done.")],
-        tools={"read_file": {"parameters": {"path": "string"}, "returns": "import os\nprint(os)"}},
-        limits={"max_steps": steps + 1},
-    )
+def recorded_run(scenario: Scenario) -> RecordedRun:
     simulation = Simulation(scenario)
     simulation.run()
     return RecordedRun.of_run(simulation.prepared, simulation.trace, {})
 
 
-@pytest.mark.parametrize("theme", ["abort", "agents", "calls", "compaction", "hooks", "queue"])
+def conversation(steps: int, **more: Any) -> RecordedRun:
+    """A run of many steps, each with a call, whose requests hold all messages before them."""
+    replies = [
+        Reply(say=f"I look at file {step}.", call={"read_file": {"path": f"src/{step}.py"}})
+        for step in range(steps)
+    ]
+    given = {
+        "prompt": "Go.",
+        "model": [*replies, Reply(say="Done.")],
+        "tools": {"read_file": {"parameters": {"path": "string"}, "returns": "import os\nexit()"}},
+        "limits": {"max_steps": steps + 1, "max_compaction_attempts": steps},
+    }
+    return recorded_run(Scenario.model_validate({**given, **more}))
+
+
+def compacted(steps: int) -> RecordedRun:
+    """A run of many steps whose context is compacted again and again."""
+    return conversation(steps, compaction={"max_messages": 9, "strategy": "drop-oldest"})
+
+
+@pytest.mark.parametrize(
+    "theme", ["abort", "agents", "calls", "compaction", "hooks", "prompts", "queue"]
+)
 def test_each_view_of_each_entry_comes_back_from_the_changes(theme: str) -> None:
     for path in sorted(TRACES.glob(f"{theme}.*.jsonl"))[:6]:
         recording = recorded(path)
@@ -53,8 +67,8 @@ def test_each_view_of_each_entry_comes_back_from_the_changes(theme: str) -> None
                 numbers = apply(numbers, changed.get(place, ()))
                 rows = [data["rows"][number] for number in numbers]
                 shown = view(name, Position(recording, place))
-                assert [(label, text) for _, label, text, *_ in rows] == [
-                    (each.label, each.text) for each in shown
+                assert [(data["marks"][mark][0], *rest) for mark, *rest in rows] == [
+                    each if each.goes_to is not None else each[:3] for each in shown
                 ], (path.name, name, place)
 
 
@@ -77,6 +91,21 @@ def size(steps: int) -> float:
     """The bytes of the data for each entry."""
     recording = conversation(steps)
     return len(json.dumps(tables(recording))) / len(recording.entries)
+
+
+def work(recording: RecordedRun) -> float:
+    """The calls of functions that the data needs for each entry."""
+    profile = cProfile.Profile()
+    profile.runcall(tables, recording)
+    return sum(each.callcount for each in profile.getstats()) / len(recording.entries)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("made", [conversation, compacted])
+def test_an_entry_of_a_long_run_takes_no_more_work_than_one_of_a_short_one(
+    made: Callable[[int], RecordedRun],
+) -> None:
+    assert work(made(80)) < 1.1 * work(made(20))
 
 
 @pytest.mark.slow
