@@ -92,10 +92,6 @@ class Index:
         """Return the previous landmark before `place`, or None."""
         return _last(self.landmarks[landmark], place - 1, 0)
 
-    def next_change(self, watched: Watched, place: int) -> int | None:
-        """Return the next entry after `place` that changes a value, or None."""
-        return following(self.changes[watched], place)
-
     def last_change(self, watched: Watched, place: int) -> int | None:
         """Return the newest entry before `place` that changes a value, or None."""
         return _last(self.changes[watched], place - 1, 0)

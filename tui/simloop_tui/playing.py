@@ -6,6 +6,7 @@ and reads no clock; a long wait of the run takes at most a second.
 
 from simloop.cursor.places import place_at
 from simloop.cursor.recorded_run import RecordedRun
+from simloop_tui.rows import TimelineRows
 
 SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 _ENTRIES_PER_SECOND = 4
@@ -38,24 +39,29 @@ class Player:
         self._left = 0.0
         self._at_ns = self._recording.entries[place].at_ns
 
-    def advanced(self, place: int, seconds: float) -> int:
-        """Return the entry after `place` that is reached in real `seconds`; stop at the end."""
-        last = len(self._recording.entries) - 1
-        there = self._in_time(place, seconds) if self.by_time else self._evenly(place, seconds)
-        if there >= last:
-            self.plays = False
-        return min(there, last)
+    def advanced(self, place: int, seconds: float, rows: TimelineRows) -> int:
+        """Return the shown entry from `place` on that is reached in real `seconds`.
 
-    def _evenly(self, place: int, seconds: float) -> int:
+        The run stops at the last one.
+        """
+        move = self._in_time if self.by_time else self._evenly
+        there = move(place, seconds, rows)
+        if there >= rows.last:
+            self.plays = False
+        return there
+
+    def _evenly(self, place: int, seconds: float, rows: TimelineRows) -> int:
         self._left += seconds * self.speed * _ENTRIES_PER_SECOND
         whole = int(self._left)
         self._left -= whole
-        return place + whole
+        found = rows.moved(place, whole) if whole else place
+        return rows.last if found is None else found
 
-    def _in_time(self, place: int, seconds: float) -> int:
+    def _in_time(self, place: int, seconds: float, rows: TimelineRows) -> int:
         entries = self._recording.entries
         at_ns = max(self._at_ns, entries[place].at_ns)
-        if place + 1 < len(entries):  # a long wait starts late, so that it takes a second
-            at_ns = max(at_ns, entries[place + 1].at_ns - int(_NS * self.speed))
+        following = rows.moved(place, 1)
+        if following is not None:  # a long wait starts late, so that it takes a second
+            at_ns = max(at_ns, entries[following].at_ns - int(_NS * self.speed))
         self._at_ns = at_ns + int(seconds * self.speed * _NS)
-        return max(place_at(self._recording.trace, self._at_ns), place)
+        return max(rows.until(place_at(self._recording.trace, self._at_ns)), place)

@@ -1,11 +1,11 @@
-"""The rows of the timeline: the entries that are shown, and the gaps between them.
+"""The rows of the timeline: the entries that are shown, the gaps between them, and moves on them.
 
 Not here: drawing them (widgets/timeline.py). The rule to keep: the place of a row and the row of a
 place are found by bisection.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from simloop.cursor.gaps import gaps
@@ -33,6 +33,9 @@ class TimelineRows:
         # An entry is an odd number, and the gap before it the even one below.
         self._keys = sorted([2 * place + 1 for place in entries] + [2 * p for p in gaps(record)])
         self._entries = entries
+        self._shown = bytearray(len(record))
+        for place in entries:
+            self._shown[place] = 1
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -47,8 +50,41 @@ class TimelineRows:
 
     def shows(self, place: int) -> bool:
         """Return whether an entry has a row."""
-        found = bisect_left(self._entries, place)
-        return found < len(self._entries) and self._entries[found] == place
+        return bool(self._shown[place])
+
+    @property
+    def last(self) -> int:
+        """Return the last entry that is shown."""
+        return self._entries[-1]
+
+    def nearest(self, place: int) -> int:
+        """Return `place` if it is shown, or the shown entry that is nearest; the later of two."""
+        at = bisect_left(self._entries, place)
+        around = self._entries[max(at - 1, 0) : at + 1]
+        return min(reversed(around), key=lambda each: abs(each - place))
+
+    def until(self, place: int) -> int:
+        """Return the last shown entry that is not after `place`, or the first one of all."""
+        return self._entries[max(bisect_right(self._entries, place) - 1, 0)]
+
+    def around(self, place: int, step: int) -> Iterator[int]:
+        """Yield all shown entries from the one after `place` on, or before it if `step` is -1.
+
+        The entries go on at the other end.
+        """
+        shown = self._entries
+        start = bisect_right(shown, place) if step > 0 else bisect_left(shown, place) - 1
+        return (shown[(start + step * count) % len(shown)] for count in range(len(shown)))
+
+    def after(self, places: Sequence[int], place: int) -> int | None:
+        """Return the first of sorted `places` after `place` that is shown, or None."""
+        found = (places[at] for at in range(bisect_right(places, place), len(places)))
+        return next(filter(self.shows, found), None)
+
+    def before(self, places: Sequence[int], place: int) -> int | None:
+        """Return the last of sorted `places` before `place` that is shown, or None."""
+        found = (places[at] for at in reversed(range(bisect_left(places, place))))
+        return next(filter(self.shows, found), None)
 
     def moved(self, place: int, count: int) -> int | None:
         """Return the shown entry that is `count` after `place`, or before it; None at the ends.

@@ -4,7 +4,7 @@ Not here: where the cursor goes (session.py). The rule to keep: what is searched
 so that a match can be seen; upper and lower case are alike.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from simloop.cursor.lanes import words_of
 from simloop.trace.entries import AnyEntry
@@ -13,18 +13,16 @@ Wanted = Callable[[], bool]
 
 
 def found(
-    record: Sequence[AnyEntry], text: str, start: int, step: int, wanted: Wanted = lambda: True
+    record: Sequence[AnyEntry], text: str, places: Iterable[int], wanted: Wanted = lambda: True
 ) -> int | None:
-    """Return the first entry from `start` on, in steps of 1 or -1, that contains `text`, or None.
+    """Return the first of `places` whose entry contains `text`, or None.
 
-    The search goes on at the other end. It stops with None when it is no longer `wanted`.
+    The search stops with None when it is no longer `wanted`.
     """
-    count = len(record)
     text = text.casefold()
-    for distance in range(count):
-        place = (start + step * distance) % count
+    for count, place in enumerate(places):
         if text in words_of(record[place]).casefold():
             return place
-        if not distance % 1000 and not wanted():
+        if not count % 1000 and not wanted():
             return None
     return None

@@ -1,19 +1,21 @@
 """The session: where the cursor is, and where each action moves it. It works without Textual.
 
 Not here: keys (keys.py) and drawing. The rule to keep: an action changes the session and nothing
-else, and says so in `said` if it finds nothing; so each can be tested, and used, alone.
+else, and says so in `said` if it finds nothing; so each can be tested, and used, alone. The cursor
+stands on an entry that is shown: a move passes over the entries that the filter hides, and a jump
+to an entry that it hides ends at the nearest one and says so.
 """
 
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterator
 
-from simloop.cursor.index import Landmark, Watched, following
+from simloop.cursor.index import Landmark, Watched
 from simloop.cursor.lanes import kind_of
 from simloop.cursor.places import place_of
 from simloop.cursor.position import Position
 from simloop.cursor.recorded_run import RecordedRun
-from simloop.cursor.rows import FactRow, Mark, row
+from simloop.cursor.rows import FactRow, Mark, counted, row
 from simloop.cursor.views import FactView, view
 from simloop.errors import ScenarioError
 from simloop_tui.playing import Player
@@ -66,10 +68,18 @@ class Session:
         return len(self.recording.entries) - 1
 
     def go(self, place: int | None, missing: str = "") -> None:
-        """Move the cursor to an entry; None leaves it there and says that nothing was found."""
-        self.said = missing if place is None else ""
-        if place is not None and place != self.place:
-            self._position = Position(self.recording, max(0, min(place, self.last)))
+        """Move the cursor to an entry, or to the nearest one if the filter hides it.
+
+        None leaves it there and says what was not found.
+        """
+        if place is None:
+            self.said = f"{missing}; the filter hides some entries" if self.hidden else missing
+            return
+        wanted = max(0, min(place, self.last))
+        there = self.rows.nearest(wanted)
+        self.said = "" if there == wanted else f"entry {wanted} is hidden; {there} is the nearest"
+        if there != self.place:
+            self._position = Position(self.recording, there)
 
     # ------------------------------------------------------------------ moving
 
@@ -90,12 +100,12 @@ class Session:
         self.go(self.rows.moved(self.place, -PAGE), "this is the first entry")
 
     def start(self) -> None:
-        """Move to the first entry."""
-        self.go(0)
+        """Move to the first entry that is shown."""
+        self.go(self.rows.nearest(0))
 
     def end(self) -> None:
-        """Move to the last entry."""
-        self.go(self.last)
+        """Move to the last entry that is shown."""
+        self.go(self.rows.last)
 
     def goto(self, named: str) -> None:
         """Move to the entry that a number or a virtual time names."""
@@ -106,12 +116,12 @@ class Session:
 
     def next(self, landmark: str) -> None:
         """Move to the next landmark of a kind."""
-        there = self.recording.index.next(Landmark(landmark), self.place)
+        there = self.rows.after(self.recording.index.landmarks[Landmark(landmark)], self.place)
         self.go(there, f"there is no later {landmark}")
 
     def previous(self, landmark: str) -> None:
         """Move to the previous landmark of a kind."""
-        there = self.recording.index.previous(Landmark(landmark), self.place)
+        there = self.rows.before(self.recording.index.landmarks[Landmark(landmark)], self.place)
         self.go(there, f"there is no earlier {landmark}")
 
     # ------------------------------------------------------------------ the watched value
@@ -124,12 +134,12 @@ class Session:
 
     def next_change(self) -> None:
         """Move to the next change of the watched value."""
-        there = self.recording.index.next_change(self.watched, self.place)
+        there = self.rows.after(self.recording.index.changes[self.watched], self.place)
         self.go(there, f"{self.watched} does not change any more")
 
     def last_change(self) -> None:
         """Move to the last change of the watched value before the cursor."""
-        there = self.recording.index.last_change(self.watched, self.place)
+        there = self.rows.before(self.recording.index.changes[self.watched], self.place)
         self.go(there, f"{self.watched} has not changed before")
 
     # ------------------------------------------------------------------ searching
@@ -141,7 +151,8 @@ class Session:
         """
         if not self.query:
             return None
-        return found(self.recording.entries, self.query, self.place + step, step, wanted)
+        places = self.rows.around(self.place, step)
+        return found(self.recording.entries, self.query, places, wanted)
 
     def go_to_match(self, place: int | None) -> None:
         """Move to a match."""
@@ -161,12 +172,12 @@ class Session:
 
     def next_mark(self) -> None:
         """Move to the next mark."""
-        self.go(following(self.marks, self.place), "there is no later mark: b sets one")
+        there = self.rows.after(self.marks, self.place)
+        self.go(there, "there is no later mark: b sets one")
 
     def previous_mark(self) -> None:
         """Move to the previous mark."""
-        at = bisect_left(self.marks, self.place)
-        there = self.marks[at - 1] if at else None
+        there = self.rows.before(self.marks, self.place)
         self.go(there, "there is no earlier mark: b sets one")
 
     # ------------------------------------------------------------------ filters and folds
@@ -176,11 +187,16 @@ class Session:
         return Counter(map(kind_of, self.recording.entries))
 
     def hide(self, kinds: Collection[str]) -> None:
-        """Leave these kinds of entries out of the timeline."""
+        """Leave these kinds of entries out of the timeline; not all kinds that the run has."""
+        if not self.kinds().keys() - kinds:
+            self.said = "a filter that hides all entries is not used"
+            return
         self.hidden = frozenset(kinds)
         self.rows = TimelineRows(self.recording, self.hidden)
-        count = len(self.hidden)
-        self.said = f"{count} kinds of entries are hidden" if count else "all entries are shown"
+        self.go(self.place)
+        kinds_hidden = counted(len(self.hidden), "kind")
+        what = f"{kinds_hidden} of entries hidden" if self.hidden else "all entries are shown"
+        self.said = f"{what}; {self.said}" if self.said else what
 
     def fold(self) -> None:
         """Open all folds of the context, or close them."""
@@ -215,7 +231,7 @@ class Session:
         self.said = ""
         if self.player.plays:
             self.player.plays = False
-        elif self.place == self.last:
+        elif self.place == self.rows.last:
             self.said = "the run is over: g goes to its start"
         else:
             self.player.start(self.place)
@@ -238,7 +254,7 @@ class Session:
     def advance(self, seconds: float) -> None:
         """Move as far as a run that plays moves in real seconds."""
         if self.player.plays:
-            self.go(self.player.advanced(self.place, seconds))
+            self.go(self.player.advanced(self.place, seconds, self.rows))
 
 
 def _is_fold(row: FactRow) -> bool:
