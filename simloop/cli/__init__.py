@@ -47,6 +47,7 @@ VERBS = {
     "schema": ("schema", "Print the JSON Schema of scenario files."),
     "new": ("new", "Write a starter scenario that passes."),
     "campaign": ("campaign", "Show and merge the results of long searches."),
+    "bench": ("bench", "Measure what hooks cost in real time."),
     "doctor": ("doctor", "Check that simloop works on this machine."),
 }
 """The module and the `--help` line of each verb; `--help` must not load the module."""

@@ -6,6 +6,7 @@ consumer can rely on it.
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
 
@@ -101,9 +102,19 @@ class Report(Struct):
             "seed": header.seed if header else None,
             **_ended(verdict.trace),
             "outcomes": list(verdict.trace.outcomes if verdict.trace else ()),
+            "hook_cost": _hook_cost(verdict.result),
             "failures": failures_of(verdict.mismatches),
             "errors": errors_of(verdict.errors),
         }
+
+
+def _hook_cost(result: Result | None) -> list[dict[str, Any]] | None:
+    if result is None or result.hook_cost is None:
+        return None
+    return [
+        {**asdict(cost), "is_slow": cost.is_slow, "blocks": cost.blocks}
+        for cost in result.hook_cost
+    ]
 
 
 def _ended(trace: LoopTrace | None) -> dict[str, Any]:

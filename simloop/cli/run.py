@@ -36,6 +36,11 @@ from simloop.trace.timeline import timeline
     help="Write the trace to FILE, even if the run fails. Requires a single scenario.",
 )
 @click.option(
+    "--hook-cost",
+    is_flag=True,
+    help="Measure the real time that each hook takes. Requires a single scenario and loop.",
+)
+@click.option(
     "--format",
     "output_format",
     type=click.Choice(["text", "json"]),
@@ -52,6 +57,7 @@ def command(
     loop_options: dict[str, Any],
     expect_on: Expectations | None,
     trace_file: Path | None,
+    hook_cost: bool,
     output_format: str,
 ) -> int:
     """Run scenarios and check their expectations.
@@ -68,7 +74,11 @@ def command(
     check_single_loop(loop, given)
     found = list(targets_of(targets))
     if trace_file is not None:
-        _check_trace_file(trace_file, found, loop)
+        _check_single("--trace", found, loop)
+        _check_trace_file(trace_file, found[0])
+    if hook_cost:
+        _check_single("--hook-cost", found, loop)
+        given["hook_cost"] = True
     if loop == ALL_LOOPS:
         return _run_on_all(found, seed, output_format)
     reports = (_play(target, given, trace_file) for target in found)
@@ -79,15 +89,16 @@ def command(
     return _print_all(reports, max(cells(plain(target.name)) for target in found))
 
 
-def _check_trace_file(trace_file: Path, found: list[Target], loop: str | None) -> None:
+def _check_single(option: str, found: list[Target], loop: str | None) -> None:
     if loop == ALL_LOOPS:
-        raise click.UsageError(f"--trace needs a single loop, and these are {len(DESIGNS)}")
+        raise click.UsageError(f"{option} needs a single loop, and these are {len(DESIGNS)}")
     if len(found) != 1:
-        message = f"--trace needs a single scenario, and these are {len(found)}"
-        raise click.UsageError(message)
-    scenario_file = found[0].file
+        raise click.UsageError(f"{option} needs a single scenario, and these are {len(found)}")
+
+
+def _check_trace_file(trace_file: Path, target: Target) -> None:
     with contextlib.suppress(OSError):  # one of them is not there, so they are not the same
-        if isinstance(scenario_file, Path) and trace_file.samefile(scenario_file):
+        if isinstance(target.file, Path) and trace_file.samefile(target.file):
             raise click.UsageError("--trace would overwrite the scenario")
 
 
@@ -128,6 +139,11 @@ def _print_one(report: Report) -> int:
     if report.verdict.trace is not None:
         out_lines(timeline(report.verdict.trace))
         out_lines(("", *report.lines()))
+    result = report.verdict.result
+    if result is not None and result.hook_cost is not None:
+        from simloop.cli.bench_text import hook_costs  # noqa: PLC0415 - in case of need
+
+        out_lines(("", *hook_costs(result.hook_cost)))
     report.explain()
     return report.exit_code
 

@@ -42,7 +42,7 @@ _USUAL = Limits()
 def features_of(scenario: Scenario, given: RunOptions) -> dict[Feature, bool]:
     """Return the features that not every loop design has, each with whether the run needs it."""
     return {
-        Feature.HOOKS: bool(scenario.hooks or given.get("hooks")),
+        Feature.HOOKS: bool(scenario.hooks or given.get("hooks") or given.get("hook_cost")),
         Feature.ABORT: scenario.abort is not None,
         Feature.COMPACTION: bool(scenario.summaries or scenario.compaction or scenario.context),
         Feature.EARLY_TOOLS: scenario.tool_execution is not None

@@ -30,7 +30,7 @@ class RunOptions(TypedDict, total=False):
     or Tools), `hooks` and `callbacks` are Python code that joins the scripted ones. `model` (a
     function, or an object with `stream`) answers instead of a script. `retry` and `estimate_tokens`
     replace the policy and the estimate. Such code runs sealed: time, dates and randomness are
-    virtual.
+    virtual. With `hook_cost` the real time of hooks is measured: see `Result.hook_cost`.
     """
 
     seed: int | None
@@ -44,6 +44,7 @@ class RunOptions(TypedDict, total=False):
     model: Model | Callable[..., Any] | None
     retry: RetryPolicy | None
     estimate_tokens: TokenEstimator | None
+    hook_cost: bool
 
 
 _NAMES = tuple(RunOptions.__annotations__)
@@ -118,4 +119,5 @@ _VALUES: dict[str, tuple[Callable[[object], bool], str, str]] = {
         "such as ExponentialBackoff(jitter=0.5)",
     ),
     "estimate_tokens": (callable, "an estimate is a function of a text", "such as len"),
+    "hook_cost": (lambda value: isinstance(value, bool), "hook_cost is True or False", ""),
 }

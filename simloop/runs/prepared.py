@@ -6,9 +6,11 @@ scenario, the seed and the caller's functions.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Coroutine, Mapping
 from typing import Any, TypeVar
 
+from simloop.engine.hook_meter import HookMeter
 from simloop.engine.machine_agent import MachineAgent
 from simloop.engine.settings import EngineSettings
 from simloop.errors import (
@@ -49,7 +51,8 @@ class PreparedRun:
     """One conversation: a run for each prompt that is sent.
 
     `trace` exists from the start and grows; it stays complete no matter how a run ends. `endings`
-    are the ends of the runs so far. `python` names the code that a trace cannot hold.
+    are the ends of the runs so far. `python` names the code that a trace cannot hold. `meter` has
+    the real time of hooks where the caller asks for it.
     """
 
     def __init__(self, plan: Plan, seed: int | None = None) -> None:
@@ -63,6 +66,9 @@ class PreparedRun:
         self.files = plan.files()
         self._surroundings = plan.surroundings(self.model, self.seeds, self.files)
         self._settings = plan.settings(self.seeds, self._surroundings)
+        self.meter = HookMeter() if plan.given.get("hook_cost") else None
+        if self.meter is not None:
+            self._settings.hooks = self.meter.measured(self._settings.hooks)
         self.trace = LoopTrace(plan.header(self.seeds.seed))
         self.endings: list[Ending] = []
         self._listeners: list[Listener] = []
@@ -132,7 +138,8 @@ class PreparedRun:
         self._timetable.plan_abort(first=not self.endings)
         self._under_way = True
         try:
-            ending = await run_prompt(agent, prompt, world)
+            with self.meter.run() if self.meter else contextlib.nullcontext():
+                ending = await run_prompt(agent, prompt, world)
         except (Exception, SystemExit) as error:  # a machine is somebody's code
             self._blame_machine(error)
             raise

@@ -7,6 +7,7 @@ from typing import Any, Self
 from simloop.errors import ExpectationFailed, ScenarioError
 from simloop.messages import Counters, Message, Outcome, Request
 from simloop.runs.account import account
+from simloop.runs.hook_cost import HookCost
 from simloop.runs.mismatch import Mismatch, mismatches
 from simloop.scenario import loader
 from simloop.trace import views
@@ -26,7 +27,8 @@ class Result:
     total; `outcomes` has one outcome per prompt. `files` are the files in memory at the end.
     `unused_places` are those of unused replies and of the user's actions that never happened.
     `exceptions` are those that the caller's own functions raised, with their tracebacks; a trace
-    does not hold them.
+    does not hold them. `hook_cost` has the real time of each hook at each point, or is None unless
+    the run measured it (`run(..., hook_cost=True)`). No trace has real times.
     """
 
     outcome: Outcome
@@ -43,6 +45,7 @@ class Result:
     mismatches: tuple[Mismatch, ...] = ()
     exceptions: tuple[UserError, ...] = ()
     reproduce: str = ""
+    hook_cost: tuple[HookCost, ...] | None = None
 
     @property
     def elapsed_s(self) -> float:

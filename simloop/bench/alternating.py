@@ -1,0 +1,62 @@
+"""Measurements that alternate in one process, so that all have an equal share of the noise.
+
+The rules to keep: the order is reversed from one turn to the next, so a drift of the machine hits
+each alike; and nothing but the calls is inside a measured interval.
+"""
+
+import gc
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from time import perf_counter_ns
+
+from simloop.bench.point_calls import Calls
+
+BATCH_NS = 200_000
+"""A batch is shorter than the time that a busy machine gives a process at once."""
+WARM_UP_TURNS = 20
+FEWEST_TURNS, _MOST_TURNS = 21, 2_000
+
+
+async def alternate(measured: Mapping[str, Calls], seconds: float) -> dict[str, list[float]]:
+    """Return the nanoseconds per call of each, one value for each turn.
+
+    A batch takes about 200 us, and has at least one call. The first 20 turns are warm-up, or fewer
+    if they take longer than the measurement.
+    """
+    calls = {name: await _calls_of_batch(each) for name, each in measured.items()}
+    end_ns = perf_counter_ns() + seconds * 1e9
+    for _ in range(WARM_UP_TURNS):
+        for name, each in measured.items():
+            await each.batch(calls[name])
+        if perf_counter_ns() > end_ns:
+            break
+    taken: dict[str, list[float]] = {name: [] for name in measured}
+    order = list(measured)
+    with _no_collections():
+        end_ns, turns = perf_counter_ns() + seconds * 1e9, 0
+        while turns < FEWEST_TURNS or (turns < _MOST_TURNS and perf_counter_ns() < end_ns):
+            for name in order:
+                taken[name].append(await measured[name].batch(calls[name]) / calls[name])
+            order.reverse()
+            turns += 1
+    return taken
+
+
+async def _calls_of_batch(calls: Calls) -> int:
+    number = 1
+    while await calls.batch(number) < BATCH_NS:
+        number *= 2
+    return number
+
+
+@contextmanager
+def _no_collections() -> Iterator[None]:
+    """Collect garbage before a measurement, and not during it."""
+    collects = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()

@@ -1,0 +1,248 @@
+"""The benchmark of hooks: what a call costs at each point, in real nanoseconds.
+
+Not here: the commands (cli/bench.py), and the cost of hooks in a run (runs/hook_cost.py). The rules
+to keep: an interval decides, never a mean; real and virtual time are never in one figure; and each
+cost is a difference of two measurements that alternated.
+
+The clock is virtual, so a hook that awaits `asyncio.sleep` takes virtual time. The rest of Python
+stays real, other than in a run: `time.sleep`, files and processes take the time that they take.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Iterator, Sequence
+from time import perf_counter_ns
+from typing import Any
+
+from msgspec import Struct
+
+from simloop.bench.alternating import alternate
+from simloop.bench.given import GivenHook
+from simloop.bench.intervals import Interval, median_interval
+from simloop.bench.point_calls import Calls, NoCalls, PlainCalls, PluggyCalls, PointCalls, UnitCalls
+from simloop.bench.shapes import SHAPES, shape, waiting
+from simloop.engine.hook_meter import POINTS, HookTimes, measured, overhead
+from simloop.engine.hooks import BEFORE_TOOL_CALL
+from simloop.errors import ScenarioError
+from simloop.kernel.limits import Limits
+from simloop.kernel.policies import HookIsolation, OnHookFailure
+from simloop.runs.hook_cost import percentile
+from simloop.runs.runner import Runner
+from simloop.scenario.replies import Reply
+from simloop.scenario.schema import Scenario
+from simloop.virtual.running import run_virtual
+from simloop.world.user_function import UserFunction
+
+COUNTS = (0, 1, 4, 16)
+SECONDS = 0.15
+_FEWEST_TIMED, _MOST_TIMED = 20, 2_000
+_ROUNDS = 50
+_RESOLUTION_NS, _RESOLUTION = 10, 0.01
+
+
+class HookRow(Struct, kw_only=True):
+    """The cost of one hook at one point, in real nanoseconds per call.
+
+    `min_ns`, `median_ns` and `p95_ns` are times of single calls of the hook alone. `cost` is the
+    cost of the hook in the engine: calls with it less passages of an empty point. `engine_ns` is
+    the part of that which a hook that does nothing has too. `units` is `cost` in units of a fixed
+    computation, and `share` the part of `cost` in a round. `against` is `cost` less that of another
+    hook, and `growth` is that difference in parts of the other's cost, or the growth of `units`
+    since an earlier report. `virtual_ns` is the virtual time that a call takes.
+    """
+
+    hook: str
+    point: str
+    calls: int
+    min_ns: int
+    median_ns: int
+    p95_ns: int
+    cost: Interval
+    engine_ns: float
+    units: Interval
+    share: float
+    virtual_ns: int
+    against: Interval | None = None
+    growth: Interval | None = None
+
+
+class CountRow(Struct):
+    """The cost of a number of equal hooks at one point, in real nanoseconds per hook.
+
+    `way` names the code that calls them. Without hooks, the cost is that of the empty point.
+    """
+
+    way: str
+    hooks: int
+    cost: Interval
+
+
+class PolicyRow(Struct):
+    """The cost of a hook under a policy, and the virtual time that a passage of its point takes."""
+
+    hook: str
+    policy: str
+    cost: Interval
+    virtual_ns: int
+
+
+def round_ns() -> float:
+    """Return the real nanoseconds of a round of the reference loop without hooks.
+
+    A round has a reply with a text and a tool call, and the run of that tool. The median of
+    21 differences between a run of 110 rounds and one of 10.
+    """
+    few, many = (Runner(_rounds(rounds), tools=[_look]) for rounds in (10, 110))
+    with few, many:
+        taken = [(_run_ns(many) - _run_ns(few)) / 100 for _ in range(26)]
+    return median_interval(taken[5:]).median
+
+
+def _rounds(rounds: int) -> Scenario:
+    return Scenario(
+        prompt="Go.",
+        limits=Limits(max_steps=rounds + 1),
+        model=[
+            Reply(say="Let me look.", call={"look": {"path": "README.md"}}, times=rounds - 1),
+            Reply(say="It says hello."),
+        ],
+    )
+
+
+def _look(path: str) -> str:
+    return path
+
+
+def _run_ns(runner: Runner) -> int:
+    start_ns = perf_counter_ns()
+    runner.run()
+    return perf_counter_ns() - start_ns
+
+
+def measure_given(
+    hooks: Sequence[GivenHook], others: dict[str, UserFunction], a_round_ns: float
+) -> Iterator[HookRow]:
+    """Measure each hook at its point, against that of `others` for the point if there is one."""
+    for given in hooks:
+        yield _on_clock(_measure(given.function, given.point, a_round_ns, others.get(given.point)))
+
+
+def measure_shapes(a_round_ns: float) -> Iterator[HookRow]:
+    """Measure the built-in hooks at the points where each can act."""
+    for point in POINTS:
+        for name, by_point in SHAPES.items():
+            for is_async in (False, True):
+                if point in by_point:
+                    hook = shape(name, point, is_async=is_async)
+                    yield _on_clock(_measure(hook, point, a_round_ns))
+
+
+def _on_clock(main: Coroutine[Any, Any, Any]) -> Any:
+    return run_virtual(main, max_callbacks=10**9)
+
+
+async def _measure(
+    hook: UserFunction, point: str, a_round_ns: float, other: UserFunction | None = None
+) -> HookRow:
+    """Measure a hook at a point. Raises ScenarioError if the hook fails there."""
+    await _check_works(hook, point)
+    variants: dict[str, Calls] = {
+        "hook": PointCalls(point, [hook]),
+        "idle": PointCalls(point, [shape("no-op", point, is_async=hook.is_async)]),
+        "none": PointCalls(point, []),
+        "unit": UnitCalls(),
+    }
+    if other is not None:
+        await _check_works(other, point)
+        variants["other"] = PointCalls(point, [other])
+    taken = await alternate(variants, SECONDS)
+    cost = _resolved(_differences(taken["hook"], taken["none"]), taken["hook"])
+    own, virtual_ns = await _times_of_calls(hook, point, cost.median)
+    row = HookRow(
+        hook=hook.name,
+        point=point,
+        cost=cost,
+        units=cost.over(median_interval(taken["unit"]).median),
+        engine_ns=_differences(taken["idle"], taken["none"]).median,
+        share=cost.median / (a_round_ns + cost.median),
+        calls=len(own.real_ns),
+        min_ns=min(own.real_ns),
+        median_ns=percentile(sorted(own.real_ns), 0.5),
+        p95_ns=percentile(sorted(own.real_ns), 0.95),
+        virtual_ns=virtual_ns,
+    )
+    if other is not None:
+        row.against = _resolved(_differences(taken["hook"], taken["other"]), taken["hook"])
+        row.growth = row.against.over(_differences(taken["other"], taken["none"]).median)
+    return row
+
+
+async def _times_of_calls(hook: UserFunction, point: str, cost_ns: float) -> tuple[HookTimes, int]:
+    """Return the times of single calls of a hook, and the virtual time of one."""
+    loop: Any = asyncio.get_running_loop()
+    calls = min(_MOST_TIMED, max(_FEWEST_TIMED, round(SECONDS * 1e9 / max(cost_ns, 1.0))))
+    times, start_ns = HookTimes(point, hook.name, overhead()), loop.now_ns
+    await PointCalls(point, [measured(hook, times)]).batch(calls)
+    return times, (loop.now_ns - start_ns) // calls
+
+
+async def _check_works(hook: UserFunction, point: str) -> None:
+    """Call a hook once at a point. Raises ScenarioError with its exception if it fails."""
+    once = PointCalls(point, [hook])
+    await once.batch(1)
+    if once.raised:
+        raise ScenarioError(f"the hook {hook.name} fails at {point}: {once.raised[0]}", key=point)
+
+
+def _differences(samples: Sequence[float], others: Sequence[float]) -> Interval:
+    """Return the interval of the differences of the pairs of one turn."""
+    pairs = zip(samples, others, strict=True)
+    return median_interval([sample - other for sample, other in pairs])
+
+
+def _resolved(interval: Interval, samples: Sequence[float]) -> Interval:
+    """Return an interval that is no narrower than the benchmark can see.
+
+    Two equal functions differ by up to 1 %, or 10 ns, because they lie elsewhere in memory.
+    """
+    return interval.widened(max(_RESOLUTION_NS, _RESOLUTION * median_interval(samples).median))
+
+
+def measure_counts() -> Iterator[CountRow]:
+    """Measure 0, 1, 4 and 16 hooks that do nothing: by the engine, a plain loop, and pluggy."""
+    for count in COUNTS:
+        yield from _on_clock(_measure_count(count))
+
+
+async def _measure_count(count: int) -> list[CountRow]:
+    point = BEFORE_TOOL_CALL
+    sync = [shape("no-op", point) for _ in range(count)]
+    awaited = [shape("no-op", point, is_async=True) for _ in range(count)]
+    ways: dict[str, Calls] = {
+        "engine": PointCalls(point, sync),
+        "engine, async": PointCalls(point, awaited),
+        "plain calls": PlainCalls(point, sync),
+        "plain calls, async": PlainCalls(point, awaited),
+        "pluggy": PluggyCalls(point, sync),
+    }
+    taken = await alternate({**ways, "none": NoCalls()}, SECONDS * len(ways))
+    return [
+        CountRow(way, count, _differences(taken[way], taken["none"]).over(max(count, 1)))
+        for way in ways
+    ]
+
+
+def measure_policies() -> Iterator[PolicyRow]:
+    """Measure the policies for hooks: the timeout, and the effect of a failure."""
+    for on_failure in (OnHookFailure.ISOLATE, OnHookFailure.FAIL_RUN):
+        for timeout_ms in (5_000, None):
+            isolation = HookIsolation(on_failure=on_failure, timeout_ms=timeout_ms)
+            bound = "no timeout" if timeout_ms is None else "a timeout of 5s"
+            for hook in (shape("no-op", BEFORE_TOOL_CALL), waiting()):
+                yield _on_clock(_measure_policy(hook, isolation, f"{on_failure}, {bound}"))
+
+
+async def _measure_policy(hook: UserFunction, isolation: HookIsolation, name: str) -> PolicyRow:
+    point = BEFORE_TOOL_CALL
+    variants = {"hook": PointCalls(point, [hook], isolation), "none": PointCalls(point, [])}
+    taken = await alternate(variants, SECONDS)
+    return PolicyRow(hook.name, name, _differences(taken["hook"], taken["none"]), 0)

@@ -1,0 +1,82 @@
+"""The report of a benchmark of hooks: its JSON, and its comparison with limits.
+
+The rule to keep: a limit is passed only where the whole interval lies above it.
+"""
+
+import platform
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct, field
+
+from simloop.bench.hook_bench import CountRow, HookRow, PolicyRow
+from simloop.bench.intervals import CONFIDENCE, Interval
+from simloop.errors import ScenarioError
+from simloop.kernel.durations import format_duration
+
+FORMAT = "simloop-hook-bench"
+VERSION = 1
+
+
+class HookReport(Struct, kw_only=True):
+    """The results of one benchmark. Times are real nanoseconds, `virtual_ns` excepted.
+
+    `hooks` are those that the user named, the others are built in.
+    """
+
+    format: str = FORMAT
+    version: int = VERSION
+    python: str = field(default_factory=platform.python_version)
+    machine: str = field(default_factory=platform.machine)
+    confidence: float = CONFIDENCE
+    round_ns: float
+    hooks: list[HookRow]
+    shapes: list[HookRow]
+    counts: list[CountRow]
+    policies: list[PolicyRow]
+
+    def compare_with(self, earlier: "HookReport") -> None:
+        """State the growth of each hook since an earlier report, which may be of another machine.
+
+        The costs are compared in units of a fixed computation, measured beside each hook.
+        """
+        known = {(row.hook, row.point): row for row in earlier.hooks}
+        for row in self.hooks:
+            before = known.get((row.hook, row.point))
+            if before is not None:
+                row.growth = _growth(row.units, before.units)
+
+    def failures(self, *, max_ns: int | None, fail_on: float | None) -> Iterator[str]:
+        """Yield a sentence for each hook that passes a limit."""
+        for row in self.hooks:
+            name, growth = f"{row.hook} at {row.point}", row.growth
+            if max_ns is not None and row.cost.low > max_ns:
+                costs, most = f"{row.cost.low:,.0f}", format_duration(max_ns)
+                yield f"{name} costs at least {costs} ns per call, and --max is {most}"
+            if fail_on is not None and growth is not None and growth.low > fail_on:
+                yield f"{name} costs at least {growth.low:.0%} more, and --fail-on is {fail_on:.0%}"
+
+
+def _growth(now: Interval, before: Interval) -> Interval:
+    """Return the growth of a cost; the bounds are those of the two intervals at their worst."""
+    lowest = now.low / before.high - 1
+    return Interval(lowest, now.median / before.median - 1, now.high / before.low - 1)
+
+
+def read_report(path: Path) -> HookReport:
+    """Read a report that `--format json` has written. Raises ScenarioError if it is none."""
+    hint = "write one with: simloop bench hooks ... --format json > FILE"
+    try:
+        report = msgspec.json.decode(path.read_bytes(), type=HookReport)
+    except OSError as error:
+        raise ScenarioError(
+            f"the report cannot be read: {error.strerror}", path=str(path)
+        ) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        message = f"this is no report of hooks: {error}"
+        raise ScenarioError(message, path=str(path), hint=hint) from None
+    if (report.format, report.version) != (FORMAT, VERSION):
+        message = f"this is {report.format} {report.version}, and not {FORMAT} {VERSION}"
+        raise ScenarioError(message, path=str(path), hint=hint)
+    return report
