@@ -10,6 +10,7 @@ stays real, other than in a run: `time.sleep`, files and processes take the time
 
 import asyncio
 from collections.abc import Coroutine, Iterator, Sequence
+from statistics import median
 from time import perf_counter_ns
 from typing import Any
 
@@ -24,7 +25,7 @@ from simloop.engine.hook_meter import POINTS, HookTimes, measured, overhead
 from simloop.engine.hooks import BEFORE_TOOL_CALL
 from simloop.errors import ScenarioError
 from simloop.kernel.limits import Limits
-from simloop.kernel.policies import HookIsolation, OnHookFailure
+from simloop.kernel.policies import HookIsolation, HookOrder, OnHookFailure
 from simloop.runs.hook_cost import percentile
 from simloop.runs.runner import Runner
 from simloop.scenario.replies import Reply
@@ -35,7 +36,7 @@ from simloop.world.user_function import UserFunction
 COUNTS = (0, 1, 4, 16)
 SECONDS = 0.15
 _FEWEST_TIMED, _MOST_TIMED = 20, 2_000
-_ROUNDS = 50
+_WAITING = 4
 _RESOLUTION_NS, _RESOLUTION = 10, 0.01
 
 
@@ -94,7 +95,7 @@ def round_ns() -> float:
     few, many = (Runner(_rounds(rounds), tools=[_look]) for rounds in (10, 110))
     with few, many:
         taken = [(_run_ns(many) - _run_ns(few)) / 100 for _ in range(26)]
-    return median_interval(taken[5:]).median
+    return median(taken[5:])
 
 
 def _rounds(rounds: int) -> Scenario:
@@ -155,14 +156,14 @@ async def _measure(
         await _check_works(other, point)
         variants["other"] = PointCalls(point, [other])
     taken = await alternate(variants, SECONDS)
-    cost = _resolved(_differences(taken["hook"], taken["none"]), taken["hook"])
+    cost = _cost(taken["hook"], taken["none"])
     own, virtual_ns = await _times_of_calls(hook, point, cost.median)
     row = HookRow(
         hook=hook.name,
         point=point,
         cost=cost,
-        units=cost.over(median_interval(taken["unit"]).median),
-        engine_ns=_differences(taken["idle"], taken["none"]).median,
+        units=cost.over(median(taken["unit"])),
+        engine_ns=median(taken["idle"]) - median(taken["none"]),
         share=cost.median / (a_round_ns + cost.median),
         calls=len(own.real_ns),
         min_ns=min(own.real_ns),
@@ -171,8 +172,8 @@ async def _measure(
         virtual_ns=virtual_ns,
     )
     if other is not None:
-        row.against = _resolved(_differences(taken["hook"], taken["other"]), taken["hook"])
-        row.growth = row.against.over(_differences(taken["other"], taken["none"]).median)
+        row.against = _cost(taken["hook"], taken["other"])
+        row.growth = row.against.over(median(taken["other"]) - median(taken["none"]))
     return row
 
 
@@ -193,18 +194,19 @@ async def _check_works(hook: UserFunction, point: str) -> None:
         raise ScenarioError(f"the hook {hook.name} fails at {point}: {once.raised[0]}", key=point)
 
 
+def _cost(samples: Sequence[float], others: Sequence[float]) -> Interval:
+    """Return the interval of the differences, no narrower than the benchmark can see.
+
+    Two equal functions differ by up to 1 %, or 10 ns, because they lie elsewhere in memory.
+    """
+    resolution = max(_RESOLUTION_NS, _RESOLUTION * median(samples))
+    return _differences(samples, others).widened(resolution)
+
+
 def _differences(samples: Sequence[float], others: Sequence[float]) -> Interval:
     """Return the interval of the differences of the pairs of one turn."""
     pairs = zip(samples, others, strict=True)
     return median_interval([sample - other for sample, other in pairs])
-
-
-def _resolved(interval: Interval, samples: Sequence[float]) -> Interval:
-    """Return an interval that is no narrower than the benchmark can see.
-
-    Two equal functions differ by up to 1 %, or 10 ns, because they lie elsewhere in memory.
-    """
-    return interval.widened(max(_RESOLUTION_NS, _RESOLUTION * median_interval(samples).median))
 
 
 def measure_counts() -> Iterator[CountRow]:
@@ -226,23 +228,34 @@ async def _measure_count(count: int) -> list[CountRow]:
     }
     taken = await alternate({**ways, "none": NoCalls()}, SECONDS * len(ways))
     return [
-        CountRow(way, count, _differences(taken[way], taken["none"]).over(max(count, 1)))
-        for way in ways
+        CountRow(way, count, _cost(taken[way], taken["none"]).over(max(count, 1))) for way in ways
     ]
 
 
 def measure_policies() -> Iterator[PolicyRow]:
-    """Measure the policies for hooks: the timeout, and the effect of a failure."""
+    """Measure the policies for hooks: the timeout, the effect of a failure, and the order."""
+    hooks = (shape("no-op", BEFORE_TOOL_CALL), waiting(0))
     for on_failure in (OnHookFailure.ISOLATE, OnHookFailure.FAIL_RUN):
-        for timeout_ms in (5_000, None):
+        for timeout_ms, bound in ((5_000, "timeout 5s"), (None, "no timeout")):
             isolation = HookIsolation(on_failure=on_failure, timeout_ms=timeout_ms)
-            bound = "no timeout" if timeout_ms is None else "a timeout of 5s"
-            for hook in (shape("no-op", BEFORE_TOOL_CALL), waiting()):
-                yield _on_clock(_measure_policy(hook, isolation, f"{on_failure}, {bound}"))
+            for hook in hooks:
+                measure = _measure_policy([hook], isolation, HookOrder.SEQUENTIAL)
+                cost, virtual_ns = _on_clock(measure)
+                yield PolicyRow(hook.name, f"{on_failure}, {bound}", cost, virtual_ns)
+    for order in HookOrder:
+        four = [waiting(1) for _ in range(_WAITING)]
+        cost, virtual_ns = _on_clock(_measure_policy(four, HookIsolation(), order))
+        yield PolicyRow(f"{_WAITING} x {four[0].name}", order, cost, virtual_ns)
 
 
-async def _measure_policy(hook: UserFunction, isolation: HookIsolation, name: str) -> PolicyRow:
-    point = BEFORE_TOOL_CALL
-    variants = {"hook": PointCalls(point, [hook], isolation), "none": PointCalls(point, [])}
-    taken = await alternate(variants, SECONDS)
-    return PolicyRow(hook.name, name, _differences(taken["hook"], taken["none"]), 0)
+async def _measure_policy(
+    hooks: Sequence[UserFunction], isolation: HookIsolation, order: HookOrder
+) -> tuple[Interval, int]:
+    """Return the cost of a passage of a point, and its virtual time."""
+    loop: Any = asyncio.get_running_loop()
+    passages = PointCalls(BEFORE_TOOL_CALL, hooks, isolation, order)
+    start_ns = loop.now_ns
+    await passages.batch(1)
+    virtual_ns = loop.now_ns - start_ns
+    taken = await alternate({"hooks": passages, "none": PointCalls(BEFORE_TOOL_CALL, [])}, SECONDS)
+    return _cost(taken["hooks"], taken["none"]), virtual_ns

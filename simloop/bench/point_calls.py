@@ -22,9 +22,10 @@ from simloop.engine.hooks import (
     BeforeToolCall,
     HookInput,
 )
+from simloop.engine.parallel_hooks import ParallelHooks
 from simloop.engine.user_code import UserCode
 from simloop.errors import ScenarioError
-from simloop.kernel.policies import HookIsolation
+from simloop.kernel.policies import HookIsolation, HookOrder
 from simloop.messages import (
     AssistantMessage,
     FinishReason,
@@ -77,7 +78,11 @@ class PointCalls:
     """
 
     def __init__(
-        self, point: str, hooks: Sequence[UserFunction], isolation: HookIsolation | None = None
+        self,
+        point: str,
+        hooks: Sequence[UserFunction],
+        isolation: HookIsolation | None = None,
+        order: HookOrder = HookOrder.SEQUENTIAL,
     ) -> None:
         loop: Any = asyncio.get_running_loop()
         task: Any = asyncio.current_task()
@@ -86,7 +91,7 @@ class PointCalls:
         self._recorder = Recorder([], loop)
         cancellation = Cancellation(loop)
         cancellation.open(task, None)
-        self._user_code = UserCode(
+        self._user_code = (ParallelHooks if order is HookOrder.PARALLEL else UserCode)(
             isolation or HookIsolation(), self._recorder, cancellation, self.raised
         )
         self._timeouts = Timeouts(loop, task)

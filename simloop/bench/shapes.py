@@ -86,11 +86,11 @@ def shape(name: str, point: str, *, is_async: bool = False) -> UserFunction:
     return UserFunction(nothing if function is _nothing else acts, f"{name}, async")
 
 
-def waiting() -> UserFunction:
-    """Return an async hook that waits for a turn of the event loop, but for no time."""
+def waiting(seconds: int) -> UserFunction:
+    """Return an async, independent hook that waits for so much virtual time."""
 
     async def waits(given: object) -> None:
         del given
-        await asyncio.sleep(0)
+        await asyncio.sleep(seconds)
 
-    return UserFunction(waits, "waits, async")
+    return UserFunction(waits, f"waits {seconds}s", is_independent=True)
