@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from simloop.errors import ScenarioError
 from simloop.fuzz.replies import LAST, LAST_SUMMARY, TOOLS
 from simloop.fuzz.settings import Abilities, transitions_of, waits_for_ever
-from simloop.kernel.machine import Feature
 from simloop.scenario.catalog import SUFFIX, bundled_folder
 from simloop.scenario.expect import Expect
 from simloop.scenario.loader import load_scenario
@@ -41,7 +40,7 @@ def world_of(scenario: Scenario, abilities: Abilities, loop: str) -> Scenario | 
     plain = {name: ScriptedTool(returns=f"what {name} found") for name in TOOLS}
     replies = [_bounded(each, abilities) for each in scenario.model]
     summaries = list(scenario.summaries)
-    if Feature.COMPACTION not in abilities.lacks and not _repeats(summaries):
+    if abilities.summarises and not _repeats(summaries):
         summaries.append(LAST_SUMMARY)
     return scenario.model_copy(
         update={

@@ -91,7 +91,7 @@ class Weights(NamedTuple):
     usages: Sequence[int]
     steps: Sequence[int]
     ids: Sequence[int]
-    summaries: Sequence[int]
+    summaries: Sequence[int] | None
     length: int
     entries: Sequence[str]
     limits: Limits | None = None
@@ -131,12 +131,20 @@ def weights_of_family(choices: Choices, abilities: Abilities, arm: Arm) -> Weigh
         usages=weights_of(choices, len(USAGES), arm),
         steps=weights_of(choices, len(STEPS), arm),
         ids=weights_of(choices, len(IDS), arm),
-        summaries=() if Feature.COMPACTION in lacks else weights_of(choices, len(SUMMARIES), arm),
+        summaries=_weights_of_summaries(choices, abilities, arm),
         length=(4, 6, 2, 10)[choices.integer(0, 3)],
         entries=(*_AT_BOUNDARY, *in_engine),
         limits=abilities.limits,
         ends_storms=abilities.ends,
     )
+
+
+def _weights_of_summaries(choices: Choices, abilities: Abilities, arm: Arm) -> Sequence[int] | None:
+    if not abilities.has_engine:
+        return None
+    if Feature.COMPACTION in abilities.lacks:
+        return ()
+    return weights_of(choices, len(SUMMARIES), arm)
 
 
 def usual_weights(abilities: Abilities) -> Weights:
@@ -226,7 +234,12 @@ def _up_to_a_limit(choices: Choices, limits: Limits) -> Reply:
 
 
 def summaries_for(choices: Choices, weights: Weights) -> list[Reply]:
-    """Draw the replies to requests for a summary."""
+    """Draw the replies to requests for a summary.
+
+    An agent may ask for summaries, and need not, so its script has none that must be used.
+    """
+    if weights.summaries is None:
+        return [LAST_SUMMARY]
     if not weights.summaries:
         return []
     kinds = weights.summaries

@@ -42,6 +42,11 @@ class Abilities(NamedTuple):
     hook_timeout_ms: int | None = None
     limits: Limits | None = None
 
+    @property
+    def summarises(self) -> bool:
+        """Return whether the loop may ask for summaries: an agent may compact by itself."""
+        return Feature.COMPACTION not in self.lacks or not self.has_engine
+
     @classmethod
     def of(cls, design: Design) -> "Abilities":
         """Return the abilities of a loop design."""

@@ -44,7 +44,8 @@ def features_of(scenario: Scenario, given: RunOptions) -> dict[Feature, bool]:
     return {
         Feature.HOOKS: bool(scenario.hooks or given.get("hooks") or given.get("hook_cost")),
         Feature.ABORT: scenario.abort is not None,
-        Feature.COMPACTION: bool(scenario.summaries or scenario.compaction or scenario.context),
+        Feature.COMPACTION: _needs_summaries(scenario)
+        or bool(scenario.compaction or scenario.context),
         Feature.EARLY_TOOLS: scenario.tool_execution is not None
         and scenario.tool_execution.start is ToolStart.WHEN_CALLED,
         Feature.HISTORY: bool(scenario.history),
@@ -59,6 +60,14 @@ def features_of(scenario: Scenario, given: RunOptions) -> dict[Feature, bool]:
         Feature.POLICIES: _has_policies(scenario)
         or any(given.get(name) for name in ("retry", "callbacks", "estimate_tokens")),
     }
+
+
+def _needs_summaries(scenario: Scenario) -> bool:
+    """Return whether a compaction of the engine must ask for summaries.
+
+    A reply for `always` is also for an agent that asks for summaries itself.
+    """
+    return any(reply.times != "always" for reply in scenario.summaries)
 
 
 _OF_THE_ENGINE = frozenset({"hook", "compaction", "backoff", "transition"})

@@ -120,10 +120,11 @@ class ModelPort:
         *,
         system_prompt: str = "",
         tools: Iterable[ToolSpec] = (),
+        purpose: str = "main",
     ) -> Completion:
         """Send a request and return the whole reply. Raises ModelCallFailed if the call fails."""
         await self.turn()
-        stream = self.stream(messages, system_prompt=system_prompt, tools=tools)
+        stream = self.stream(messages, system_prompt=system_prompt, tools=tools, purpose=purpose)
         async with aclosing(stream):
             return await _whole(stream, self.turn)
 

@@ -1,7 +1,7 @@
 from simloop import Limits, Scenario
 from simloop.fuzz import scripts
 from simloop.fuzz.choices import RecordedChoices, SeededChoices
-from simloop.fuzz.replies import BODIES, END_NAMES, LAST
+from simloop.fuzz.replies import BODIES, END_NAMES, LAST, LAST_SUMMARY
 from simloop.fuzz.scripts import FEATURES, Weights
 from simloop.fuzz.settings import Abilities
 from simloop.fuzz.swarm import Arm
@@ -36,6 +36,11 @@ def test_an_agent_without_limits_is_asked_to_go_on_for_long_but_not_for_ever() -
     drawn = [scripts.world_for(choices, world, weights).model for _ in range(500)]
     assert any(reply.times == 60 for replies in drawn for reply in replies)
     assert all(replies[-1] is LAST for replies in drawn)
+
+
+def test_the_script_of_an_agent_answers_requests_for_summaries_without_need_of_any() -> None:
+    weights, world = _weights(OWN), Scenario(prompt="Go.")
+    assert scripts.world_for(SeededChoices(1), world, weights).summaries == [LAST_SUMMARY]
 
 
 def test_a_script_that_leads_up_to_a_limit_ends_well() -> None:

@@ -34,6 +34,12 @@ def test_the_model_of_a_world_answers_every_request() -> None:
     assert world.summaries == [LAST_SUMMARY]
 
 
+def test_the_model_of_a_world_answers_an_agent_that_asks_for_summaries() -> None:
+    world = world_of(Scenario(prompt="Go.", model=[Reply(say="A.")]), AGENT, "reference")
+    assert world is not None
+    assert world.summaries == [LAST_SUMMARY]
+
+
 def test_a_reply_that_plays_for_ever_is_bounded_for_a_loop_that_may_not_end() -> None:
     scenario = Scenario(prompt="Go.", model=[Reply(call={"look": {}}, times="always")])
     endless = world_of(scenario, AGENT, "reference")

@@ -11,6 +11,7 @@ AGENTS = (
     "managed_agent:Managed",
     "gathering:gathering",
     "windowed:Windowed",
+    "summarising:Summarising",
     "native:Native",
 )
 RUNS_OF_AGENT, RUNS_OF_DESIGN = 1_000, 500

@@ -36,6 +36,7 @@ from simloop.scenario.triggers import Trigger
 from simloop.virtual.simulate import running_loop, simulate
 from simloop.world.fake_model import FakeModel, ScriptedFailure
 from simloop.world.files import Files
+from simloop.world.world import World
 
 
 def scenario_with(**fields: Any) -> Scenario:
@@ -228,6 +229,15 @@ def test_what_a_loop_does_not_have_cannot_be_asked_of_it(
 ) -> None:
     with pytest.raises(CannotExpress, match=feature):
         Simulation(scenario_with(loop=loop, **fields))
+
+
+def test_an_agent_that_asks_for_summaries_gets_the_one_that_plays_for_ever() -> None:
+    async def summarising(prompt: str, world: World) -> str:
+        reply = await world.model.reply([UserMessage(prompt)], purpose="summary")
+        return reply.message.text
+
+    scenario = scenario_with(model=[], summaries=[Reply(say="In short.", times="always")])
+    assert run(scenario, loop=summarising).text == "In short."
 
 
 def test_what_nobody_asks_for_is_not_asked_of_a_loop() -> None:

@@ -115,9 +115,9 @@ class Recording:
             self.call(call_id)
         return self.finish(FinishReason.TOOL_CALLS if ids else FinishReason.STOP)
 
-    def failed(self, status: int = 500, **headers: str) -> Self:
+    def failed(self, status: int = 500, *, words: str = "broken", **headers: str) -> Self:
         given = tuple((name.replace("_", "-"), value) for name, value in headers.items())
-        return self.add(entries.Error, self.requests, Fault("broken", status=status, headers=given))
+        return self.add(entries.Error, self.requests, Fault(words, status=status, headers=given))
 
     def cut(self) -> Self:
         return self.add(entries.StreamCut, self.requests)

@@ -9,6 +9,8 @@ may have several conversations at once.
 from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
 from simloop.check.invariants.waits import NS_PER_MS, asked_ns, wait_range
+from simloop.kernel.errorclass import ErrorClass
+from simloop.kernel.retry import ExponentialBackoff
 from simloop.messages import Fault, FinishReason, Outcome
 from simloop.trace.entries import Ended, Prompt, Queued, Request, ToolResult
 from simloop.trace.facts import Facts, ReceivedReply
@@ -16,6 +18,7 @@ from simloop.virtual.border import EPOCH_NS
 
 _STRAY_NS = 1_000
 """Agents compute waits in seconds as floating-point numbers."""
+_USUAL = ExponentialBackoff()
 _ANSWERS = frozenset({FinishReason.STOP, FinishReason.TOOL_CALLS, FinishReason.OTHER})
 
 
@@ -26,6 +29,20 @@ def is_useless(reply: ReceivedReply) -> bool:
     if reply.calls or reply.finish not in _ANSWERS:
         return False
     return reply.finish is FinishReason.TOOL_CALLS or not reply.text.strip()
+
+
+def may_be_uncounted(facts: Facts, reply: ReceivedReply) -> bool:
+    """Return whether an agent may count the failure of `reply` as one, or not.
+
+    It may have given up a reply that takes too long. An overflow costs a compaction, and not an
+    error, if the agent has shortened its context.
+    """
+    if not reply.is_closed:
+        return True
+    fault = reply.fault
+    if fault is None or facts.goes_on:
+        return False
+    return _USUAL.classify(fault) is ErrorClass.OVERFLOW
 
 
 def _before(facts: Facts) -> ReceivedReply | None:
@@ -45,27 +62,35 @@ def _skew_ns(subject: Subject) -> int:
     needs=[Need.AGENT, Need.RETRY],
 )
 def agent_backoff_matches_policy(subject: Subject) -> Watch:
-    """A policy may count the failures of the run, or those since the last useful reply."""
+    """A policy may count the failures of the run, or those since the last useful reply.
+
+    `unsure` is the number of failures in the run that the agent may have left out of its count.
+    """
     facts, policy = subject.facts, subject.retry
     assert policy is not None
     epoch_ns = EPOCH_NS + _skew_ns(subject)
-    in_run = in_row = 0
+    in_run = in_row = unsure = 0
     while True:
         entry = yield
         if type(entry) is Prompt:
-            in_run = in_row = 0
+            in_run = in_row = unsure = 0
         if type(entry) is Prompt or entry.purpose != "main":
             continue
         reply = _before(facts)
-        if reply is None or not is_useless(reply):
+        if reply is None:
+            continue
+        if reply.is_closed and not is_useless(reply):
             in_row = 0
             continue
         in_run, in_row = in_run + 1, in_row + 1
-        if not facts.goes_on or facts.added:
+        unsure += may_be_uncounted(facts, reply)
+        if not facts.goes_on or facts.added or not reply.is_closed:
             continue
         waited = entry.at_ns - reply.at_ns
         now_ns = epoch_ns + reply.at_ns
-        spans = [wait_range(policy, count, reply.fault, now_ns) for count in (in_run, in_row)]
+        least_count = max(1, min(in_run, in_row) - unsure)
+        counts = range(in_run, least_count - 1, -1) if unsure else (in_run, in_row)
+        spans = [wait_range(policy, count, reply.fault, now_ns) for count in counts]
         if not any(least - _STRAY_NS <= waited <= most + _STRAY_NS for least, most in spans):
             least, most = spans[0]
             span = (
@@ -142,13 +167,16 @@ _HOPELESS = frozenset({400, 401, 403, 404, 413, 422})
     needs=[Need.AGENT],
 )
 def no_retry_of_permanent_failure(subject: Subject) -> Watch:
-    """A bad request or a wrong key fails again. A declared policy names the permanent failures."""
+    """A bad request or a wrong key fails again, unless its words tell of a rate limit.
+
+    A declared policy names the permanent failures.
+    """
     facts, policy = subject.facts, subject.retry
 
     def is_hopeless(fault: Fault) -> bool:
         if policy is not None:
             return not policy.retryable(policy.classify(fault))
-        return fault.status in _HOPELESS
+        return fault.status in _HOPELESS and not _USUAL.retryable(_USUAL.classify(fault))
 
     while True:
         entry = yield
@@ -168,18 +196,33 @@ def no_retry_of_permanent_failure(subject: Subject) -> Watch:
 
 
 class _Spent:
-    """The steps and the errors of the run so far, counted as the limits define them."""
+    """The steps and the errors of the run so far, counted as the limits define them.
+
+    `unsure` is the number of further failures, which may count as errors or not.
+    """
 
     def __init__(self, subject: Subject) -> None:
         assert subject.limits is not None
-        self.limits = subject.limits
-        self.steps = self.errors = 0
+        self.facts, self.limits = subject.facts, subject.limits
+        self.steps = self.errors = self.unsure = self.overflows = 0
 
     def add(self, reply: ReceivedReply | None, *, retried: bool) -> None:
         """Count a reply of the run. An empty reply may count as an error or as an answer."""
-        if reply is not None and reply.is_closed:
-            self.steps += reply.finish is not None
-            self.errors += is_useless(reply) and (retried or reply.finish is None)
+        if reply is None:
+            return
+        self.steps += reply.finish is not None
+        failed = is_useless(reply) and (retried or reply.finish is None)
+        unsure = may_be_uncounted(self.facts, reply)
+        if unsure and reply.is_closed:
+            self.overflows += 1
+            unsure = self.overflows <= self.limits.max_compaction_attempts
+        self.unsure += unsure
+        self.errors += failed and not unsure
+
+    @property
+    def may_be_at_limit(self) -> bool:
+        """Return whether a limit is reached, if each failure counts as an error."""
+        return bool(self.limit) or self.errors + self.unsure >= self.limits.max_error_count
 
     @property
     def limit(self) -> str:
@@ -234,7 +277,7 @@ def agent_uses_its_retries(subject: Subject) -> Watch:
             reply = facts.reply
             spent.add(reply, retried=True)
             fault = None if reply is None else reply.fault
-            if fault is None or spent.limit:
+            if fault is None or spent.may_be_at_limit:
                 continue
             if policy.retryable(policy.classify(fault)):
                 return (
@@ -267,7 +310,7 @@ def agent_uses_its_steps(subject: Subject) -> Watch:
         elif entry.outcome is Outcome.FAILED and facts.stop is None:
             reply = facts.reply
             spent.add(reply, retried=True)
-            if reply is None or spent.limit or reply.finish not in _ANSWERS:
+            if reply is None or spent.may_be_at_limit or reply.finish not in _ANSWERS:
                 continue
             if 0 < len(reply.calls) <= results:
                 return (

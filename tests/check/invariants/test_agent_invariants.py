@@ -43,6 +43,23 @@ def failing(times: int, wait_s: float) -> Recording:
     return run
 
 
+def given_up(times: int) -> Recording:
+    """A run whose agent does not wait for the replies."""
+    run = asked()
+    for _ in range(times):
+        run.after(90).request([GO])
+    return run
+
+
+def overflowed(times: int = 1) -> Recording:
+    """A run that shortens its context after each overflow."""
+    older = [UserMessage(f"Older {number}.") for number in range(times)]
+    run = Recording().prompt()
+    for number in range(times):
+        run.request([*older[number:], GO]).failed(413, words="prompt is too long")
+    return run.request([GO])
+
+
 def looking(times: int, *, text: str = "seen") -> Recording:
     """A run that calls its tool so often, each time with the result `text` and the number."""
     run = asked()
@@ -77,6 +94,16 @@ DECLARED: list[tuple[Invariant, Recording, str]] = [
         "repeats one that failed permanently",
     ),
     (agent_respects_its_limits, failing(3, 1), "0 steps and 3 errors; the agent declares max_err"),
+    (
+        agent_respects_its_limits,
+        overflowed(5),
+        "0 steps and 3 errors; the agent declares max_error_count=3",
+    ),
+    (
+        agent_uses_its_retries,
+        given_up(1).failed().ended(FAILED),
+        "after 1 errors, of which the last can be retried",
+    ),
     (agent_respects_its_limits, looking(2), "2 steps and 0 errors; the agent declares max_steps=2"),
     (
         agent_uses_its_retries,
@@ -166,6 +193,19 @@ GOOD = [
     failing(1, 1).failed().after(2).request([GO]).failed().ended(FAILED),
     looking(1).replied("", "a").started("a").result("a").ended(FAILED),
     asked().replied("", "a").started("a").ended(FAILED),
+    given_up(1).failed().after(1).request([GO]).replied("Done.").ended(text="Done."),
+    given_up(1).failed().after(2).request([GO]).replied("Done.").ended(text="Done."),
+    given_up(2).failed().ended(FAILED),
+    overflowed()
+    .failed()
+    .after(1)
+    .request([GO])
+    .failed()
+    .after(2)
+    .request([GO])
+    .replied("")
+    .ended(),
+    overflowed().failed().after(2).request([GO]).failed().ended(FAILED),
 ]
 
 
@@ -176,6 +216,12 @@ def test_an_agent_that_does_as_it_should_is_not_found(invariant: Invariant, run:
 
 def test_an_agent_without_limits_may_look_as_long_as_it_finds_something_new() -> None:
     assert looking(80, text="seen {}").found(agent_stops_without_progress) == []
+
+
+@pytest.mark.parametrize("status", [400, 413])
+def test_a_rate_limit_that_its_words_alone_tell_may_be_retried(status: int) -> None:
+    run = asked().failed(status, words="Too many tokens per minute").after(9).request([GO])
+    assert run.found(no_retry_of_permanent_failure) == []
 
 
 def test_a_request_of_another_conversation_is_no_retry() -> None:
