@@ -60,6 +60,11 @@ class _Aborted:
         self._prompt: str | None = None
         self._waiting: list[str] = []
 
+    @property
+    def undecided(self) -> list[str]:
+        """Return the messages that may be lost, as long as no request has followed the run."""
+        return [] if self._prompt is None else self._waiting
+
     def ends(self, prompt: str, entry: Ended, waiting: _Waiting) -> None:
         """Keep the run that ends, if it is aborted."""
         if entry.outcome is Outcome.ABORTED:
@@ -156,8 +161,9 @@ def messages_follow_earlier_replies(subject: Subject) -> Watch:
     needs=[Need.AGENT],
 )
 def queued_messages_delivered(subject: Subject) -> Watch:
-    """If a message was queued at the end of a run and is not the next prompt, it was taken."""
+    """If messages are queued at the end of a run, and none is the next prompt, they were taken."""
     facts, waiting, aborted = subject.facts, _Waiting(), _Aborted()
+    said: set[str] = set()
     prompt = ""
     taken: list[str] = []  # queued at the end of the run before, and not the prompt
     there: list[str] = []  # queued at the end of the newest run
@@ -166,16 +172,19 @@ def queued_messages_delivered(subject: Subject) -> Watch:
         entry = yield
         kind = type(entry)
         if kind is Queued:
+            said.add(entry.text)
             waiting.add(entry)
         elif kind is Ended:
             completed = entry.outcome is Outcome.COMPLETED
             there = waiting.texts
             aborted.ends(prompt, entry, waiting)
         elif kind is Footer:
-            if completed and there:
-                return f"{there[0]!r:.80} was taken from the queue, and no request has it"
+            lost = [text for text in there if completed and text not in aborted.undecided]
+            if lost:
+                return f"{lost[0]!r:.80} was taken from the queue, and no request has it"
         elif kind is Prompt:
-            prompt, taken = entry.text, [] if entry.text in waiting.texts else there
+            # A prompt from the queue shows that the messages after it are there, too.
+            prompt, taken = entry.text, [] if entry.text in said else there
             waiting.deliver(entry.text)
             completed = False
         elif entry.purpose == "main":

@@ -146,6 +146,25 @@ def test_a_message_that_is_lost_or_late_is_found(
         .replied("Yes.")
         .ended(),
         asked().queued("One?").stop().ended(Outcome.ABORTED),
+        # A run after the abort is completed without a request, so no request lacks the messages.
+        queued().stop().ended(Outcome.ABORTED).prompt("Next.").ended(),
+        # The messages that an aborted run may have taken are the next prompts all the same.
+        queued()
+        .stop()
+        .ended(Outcome.ABORTED)
+        .prompt("One?")
+        .request([ONE])
+        .queued("Three?", Queue.FOLLOW_UP)
+        .replied("Yes.")
+        .ended()
+        .prompt("Two?")
+        .request([TWO])
+        .replied("Yes.")
+        .ended()
+        .prompt("Three?")
+        .request([UserMessage("Three?")])
+        .replied("Yes.")
+        .ended(),
         # An agent that begins anew had taken the first message, or both, when the abort came.
         Recording()
         .prompt()
