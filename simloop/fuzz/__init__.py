@@ -9,6 +9,7 @@ and a script (replies, faults, an abort, queued messages, further prompts; drawn
   combines replies to the script of a run.
 - `families.py` makes the worlds, new or from given scenarios; `play.py` plays and judges one.
 - `coverage.py` computes the coverage of a run, and `search.py` prefers worlds that increase it.
+- `long_runs.py` changes the last rounds of worlds with long runs.
 - `failures.py` groups the failures.
 - `failing.py` returns the failure of a scenario, `reductions.py` has the passes that reduce it,
   `planned.py` replaces random faults by scripted ones, and `shrink.py` applies them.

@@ -74,6 +74,22 @@ def _shortened(replies: list[Reply]) -> Iterator[Reply]:
             left = max(left - times, 0)
 
 
+def with_reply_at(world: Scenario, place: int, reply: Reply) -> Scenario:
+    """Return `world` with one more reply, before the reply to the request at `place`."""
+    replies, left = list[Reply](), place
+    for each in world.model:
+        times = each.times
+        count = left + 1 if times == "always" else times or 1
+        if not 0 <= left < count:
+            replies.append(each)
+        else:
+            after = times if times == "always" else count - left
+            before = [each.model_copy(update={"times": left})] if left else []
+            replies += [*before, reply, each.model_copy(update={"times": after})]
+        left -= count
+    return _with(world, replies)
+
+
 def _change_reply(choices: Choices, weights: Weights, world: Scenario, _: Scenario) -> Scenario:
     replies = list(world.model)
     place = choices.integer(0, max(len(replies) - 2, 0))

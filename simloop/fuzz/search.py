@@ -23,6 +23,7 @@ from simloop.fuzz.families import Family, new_settings
 from simloop.fuzz.goal_list import GOALS
 from simloop.fuzz.goals import Goals
 from simloop.fuzz.library import bundled_scenarios, world_of
+from simloop.fuzz.long_runs import LongRuns
 from simloop.fuzz.paths import worlds_of_paths
 from simloop.fuzz.play import UNJUDGED, Failure, PlayedWorld, chosen_for, play
 from simloop.fuzz.scripts import Weights, weights_of_family
@@ -120,6 +121,7 @@ class Search:
         self.cpu_s = 0.0
         self.virtual_ns = 0
         self._corpus: list[tuple[Family, Scenario]] = []
+        self._long_runs = LongRuns(self._abilities)
         self._worlds = self._all_worlds()
 
     def run(
@@ -178,8 +180,10 @@ class Search:
         is_new = self.coverage.add(record)
         if is_new or self.runs % _LOOKED_AT == 0:
             self.goals.add(record)
-        if is_new and failure is None and self.arm is Arm.STEERED and _has_ended(played):
-            self._keep(family, world)
+        if failure is None and self.arm is Arm.STEERED and _has_ended(played):
+            self._long_runs.add(family, world, record)
+            if is_new:
+                self._keep(family, world)
         self.cpu_s += time.process_time() - start_s
         if failure is None:
             return elsewhere
@@ -228,6 +232,9 @@ class Search:
                 yield from islice(paths, _PATHS)
                 yield from islice(library, _GIVEN)
                 yield from self._changed_worlds()
+                changed = self._long_runs.changed(self._choices)
+                if changed is not None:
+                    yield changed
 
     def _ways(self) -> Iterator[Scenario]:
         """Yield worlds for the paths through the explored graph, if there is one."""

@@ -2,7 +2,7 @@ import pytest
 
 from simloop import Reply, Scenario
 from simloop.fuzz.choices import SeededChoices
-from simloop.fuzz.families import new_settings
+from simloop.fuzz.families import new_settings, with_reply_at
 from simloop.fuzz.replies import LAST
 from simloop.fuzz.search import Search
 from simloop.fuzz.settings import Abilities
@@ -38,3 +38,21 @@ def test_the_options_of_a_design_are_drawn_also_for_its_versions(
         settings, _ = new_settings(SeededChoices(seed), Abilities(), Arm.LIMITS, loop)
         seen |= settings.loops.model_dump(by_alias=True, exclude_defaults=True).get(key, {}).keys()
     assert seen == drawn
+
+
+@pytest.mark.parametrize(
+    ("place", "times"),
+    [
+        (0, [1, 3, "always"]),
+        (1, [1, 1, 2, "always"]),
+        (3, [3, 1, "always"]),
+        (5, [3, 2, 1, "always"]),
+    ],
+)
+def test_a_reply_is_added_before_any_of_the_repetitions_of_another(
+    place: int, times: list[object]
+) -> None:
+    world = Scenario(prompt="Go.", model=[Reply(call={"look": {}}, times=3), LAST])
+    changed = with_reply_at(world, place, Reply(say="New.", times=1))
+    assert [reply.times for reply in changed.model] == times
+    assert [reply.say for reply in changed.model].count("New.") == 1
