@@ -52,11 +52,16 @@ class PendingTimer(NamedTuple):
 
 
 class CallState(NamedTuple):
-    """A call of the newest reply: its tool, its arguments as they were run, and its result."""
+    """A call of the newest reply: its tool, its arguments as they were run, and its result.
+
+    `called` is the call as the model made it, and `begun` the start of the hooks before its tool.
+    """
 
     call_id: str
     name: str
     arguments: str
+    called: entries.ToolCall | None
+    begun: entries.CallBegun | None
     started: entries.ToolStarted | None
     returned: entries.ToolResult | None
     answered: entries.Answered | None
@@ -201,10 +206,15 @@ class Position:
         for entry in self._of_calls(self.request_place):
             match entry:
                 case entries.ToolCall():
-                    made[entry.call_id] = {"call": entry}
+                    made[entry.call_id] = {"ToolCall": entry}
                 case entries.CallRenamed():
                     made[entry.to_id] = made.pop(entry.call_id, {})
-                case entries.ToolStarted() | entries.ToolResult() | entries.Answered():
+                case (
+                    entries.CallBegun()
+                    | entries.ToolStarted()
+                    | entries.ToolResult()
+                    | entries.Answered()
+                ):
                     made.setdefault(entry.call_id, {})[type(entry).__name__] = entry
         return tuple(_call_state(call_id, found) for call_id, found in made.items())
 
@@ -305,6 +315,7 @@ class Position:
 _OF_CALLS = (
     entries.ToolCall,
     entries.CallRenamed,
+    entries.CallBegun,
     entries.ToolStarted,
     entries.ToolResult,
     entries.Answered,
@@ -312,8 +323,9 @@ _OF_CALLS = (
 
 
 def _call_state(call_id: str, found: dict[str, Any]) -> CallState:
-    call, started = found.get("call"), found.get("ToolStarted")
+    call, started = found.get("ToolCall"), found.get("ToolStarted")
     shown = started or call or found.get("ToolResult") or found["Answered"]
     arguments = getattr(shown, "arguments", "")
     returned, answered = found.get("ToolResult"), found.get("Answered")
-    return CallState(call_id, shown.name, arguments, started, returned, answered)
+    begun = found.get("CallBegun")
+    return CallState(call_id, shown.name, arguments, call, begun, started, returned, answered)

@@ -31,7 +31,8 @@ class RecordedRun:
     """A run that is over: its trace, and the declarations of its loop where they are known.
 
     `machine` and `settings` are None for an agent, and for a loop that was not given. `unknown` is
-    then the reason. `scenario` and `options` repeat the run; `scenario` is None if it cannot be
+    then the reason. `tools` has the names of the tools that the engine offers to the model, where
+    they are known. `scenario` and `options` repeat the run; `scenario` is None if it cannot be
     repeated.
     """
 
@@ -42,6 +43,7 @@ class RecordedRun:
     settings: EngineSettings | None = None
     limits: Limits | None = None
     retry: RetryPolicy | None = None
+    tools: Sequence[str] | None = None
     unknown: str = ""
 
     @classmethod
@@ -67,6 +69,7 @@ class RecordedRun:
             settings=settings,
             limits=declared.limits if settings is None else settings.limits,
             retry=declared.retry if settings is None else settings.retry,
+            tools=None if settings is None else tuple(prepared.tools),
         )
 
     @property

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
+from simloop.cursor.hook_values import HookChange, hook_changes
 from simloop.cursor.lanes import kind_of, words_of
 from simloop.cursor.position import CallState, Position
 from simloop.cursor.rows import FactRow, Mark, counted, row, rows
@@ -17,6 +18,7 @@ from simloop.messages import AssistantMessage, Message, Request, ToolMessage
 from simloop.trace import entries
 from simloop.trace.timeline import clock
 
+_NO_TEXT = "(empty)"
 _MOST_FOLDS = 20
 """The compactions that are shown where the number of messages is bounded, too."""
 
@@ -251,6 +253,19 @@ def _hooks(position: Position) -> Iterator[FactRow]:
         detail = f": {hook.detail}" if hook.detail else ""
         mark = Mark.PLAIN if hook.result == "ok" else Mark.FAULT
         yield row(f"{hook.hook} {hook.result}{took}{changed}{detail}", hook.point, mark, hook.seq)
+        for change in hook_changes(position, hook):
+            yield from _values_of(change)
+
+
+def _values_of(change: HookChange) -> Iterator[FactRow]:
+    """Yield the value before a hook and that after it."""
+    label = f"  {change.name}"
+    if change.before is not None:
+        yield from rows(change.before or _NO_TEXT, label, Mark.REMOVED)
+    if change.after is not None:
+        yield from rows(change.after or _NO_TEXT, label, Mark.ADDED)
+        if change.before == change.after:  # a tool that is replaced keeps its name, for example
+            yield row("the text is the same, and its details differ", mark=Mark.QUIET)
 
 
 def fold_rows(position: Position, place: int) -> Iterator[FactRow]:

@@ -102,7 +102,8 @@ def test_the_current_state_is_visible_wherever_the_cursor_moves() -> None:
     async def act(driven: Driven) -> None:
         state = driven.screen.query_one("#state", FactsPane)
         for number in range(55):
-            (state.scroll_end if number % 2 else state.scroll_home)(animate=False)  # by the user
+            leave = state.scroll_end if number % 2 else state.scroll_home  # as the user may
+            leave(animate=False, immediate=True)
             await driven.press("j")
             top, bottom = state.scroll_offset.y, state.scroll_offset.y + state.size.height
             shown = {state._rows[number] for number, _ in state._lines[top:bottom]}

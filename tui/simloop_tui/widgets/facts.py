@@ -45,19 +45,16 @@ class FactsPane(ScrollView, can_focus=True):
             self._rows = rows
             self._fold()
             if not grows:
-                self.scroll_home(animate=False)
+                self.scroll_home(animate=False, immediate=True)
         self._reveal()
 
     def _reveal(self) -> None:
         """Scroll as little as possible to the last row that is marked as the current one."""
         found = [n for n, row in enumerate(self._rows) if row.mark is Mark.CURRENT][-1:]
         lines = [at for at, (number, _) in enumerate(self._lines) if number in found]
-        height = self.scrollable_content_region.height
-        if (
-            lines
-            and not self.scroll_offset.y <= lines[0] <= lines[-1] < self.scroll_offset.y + height
-        ):
-            self.scroll_to(y=max(lines[-1] + _BELOW - height, 0), animate=False)
+        top, height = self.scroll_offset.y, self.scrollable_content_region.height
+        if lines and not top <= lines[0] <= lines[-1] < top + height:
+            self.scroll_to(y=max(lines[-1] + _BELOW - height, 0), animate=False, immediate=True)
 
     def on_resize(self, _: events.Resize) -> None:
         """Wrap the rows at the new width."""
