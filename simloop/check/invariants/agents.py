@@ -1,23 +1,19 @@
 """Invariants on agents of the user's own, which leave no entries but those of the boundary.
 
-The `limits` and `retry` of an agent are judged if it declares them. Not here: machines, which
-counters.py and retry.py judge by their transitions. The rule to keep: a
-request counts as a retry only if it goes on from the request whose reply failed, because an agent
-may have several conversations at once.
+The `limits` and `retry` of an agent are judged if it declares them. Not here: its waits
+(agent_waits.py), and machines, which counters.py and retry.py judge by their transitions. The rule
+to keep: a request counts as a retry only if it goes on from the request whose reply failed, because
+an agent may have several conversations at once.
 """
 
 from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
-from simloop.check.invariants.waits import NS_PER_MS, asked_ns, wait_range
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.retry import ExponentialBackoff
 from simloop.messages import Fault, FinishReason, Outcome
 from simloop.trace.entries import Ended, Prompt, Queued, Request, ToolResult
 from simloop.trace.facts import Facts, ReceivedReply
-from simloop.virtual.border import EPOCH_NS
 
-_STRAY_NS = 1_000
-"""Agents compute waits in seconds as floating-point numbers."""
 _USUAL = ExponentialBackoff()
 _ANSWERS = frozenset({FinishReason.STOP, FinishReason.TOOL_CALLS, FinishReason.OTHER})
 
@@ -45,116 +41,9 @@ def may_be_uncounted(facts: Facts, reply: ReceivedReply) -> bool:
     return _USUAL.classify(fault) is ErrorClass.OVERFLOW
 
 
-def _before(facts: Facts) -> ReceivedReply | None:
+def reply_before(facts: Facts) -> ReceivedReply | None:
     """Return the reply to the main request before the newest one of the run."""
     return None if facts.previous is None else facts.replies.get(facts.previous.number)
-
-
-def _skew_ns(subject: Subject) -> int:
-    scenario = subject.scenario
-    return 0 if scenario is None else scenario.clock.ahead - scenario.clock.behind
-
-
-@invariant(
-    "An agent waits before a retry as long as its declared policy requires for this failure.",
-    "BUGS.md C1, C2, C3",
-    sees=[Prompt, Request],
-    needs=[Need.AGENT, Need.RETRY],
-)
-def agent_backoff_matches_policy(subject: Subject) -> Watch:
-    """A policy may count the failures of the run, or those since the last useful reply.
-
-    `unsure` is the number of failures in the run that the agent may have left out of its count.
-    """
-    facts, policy = subject.facts, subject.retry
-    assert policy is not None
-    epoch_ns = EPOCH_NS + _skew_ns(subject)
-    in_run = in_row = unsure = 0
-    while True:
-        entry = yield
-        if type(entry) is Prompt:
-            in_run = in_row = unsure = 0
-        if type(entry) is Prompt or entry.purpose != "main":
-            continue
-        reply = _before(facts)
-        if reply is None:
-            continue
-        if reply.is_closed and not is_useless(reply):
-            in_row = 0
-            continue
-        in_run, in_row = in_run + 1, in_row + 1
-        unsure += may_be_uncounted(facts, reply)
-        if not facts.goes_on or facts.added or not reply.is_closed:
-            continue
-        waited = entry.at_ns - reply.at_ns
-        now_ns = epoch_ns + reply.at_ns
-        least_count = max(1, min(in_run, in_row) - unsure)
-        counts = range(in_run, least_count - 1, -1) if unsure else (in_run, in_row)
-        spans = [wait_range(policy, count, reply.fault, now_ns) for count in counts]
-        if not any(least - _STRAY_NS <= waited <= most + _STRAY_NS for least, most in spans):
-            least, most = spans[0]
-            span = (
-                f"{least / NS_PER_MS:g}"
-                if least == most
-                else (f"{least / NS_PER_MS:g} to {most / NS_PER_MS:g}")
-            )
-            return (
-                f"request {entry.number} is sent {waited / NS_PER_MS:g} ms after failure {in_run} "
-                f"of the run, not {span} ms"
-            )
-
-
-@invariant(
-    "An agent retries no earlier than the Retry-After of the failure allows.",
-    "BUGS.md C1, C3",
-    sees=[Request],
-    needs=[Need.AGENT],
-)
-def retry_after_respected(subject: Subject) -> Watch:
-    """The wait is that of the last failure. A Retry-After of over a minute is not judged."""
-    if subject.retry is not None:
-        return ""  # `agent_backoff_matches_policy` judges its waits exactly
-    facts = subject.facts
-    epoch_ns = EPOCH_NS + _skew_ns(subject)
-    while True:
-        entry = yield
-        reply = _before(facts) if entry.purpose == "main" else None
-        if reply is None or reply.fault is None or not reply.fault.headers or not facts.goes_on:
-            continue
-        asked = asked_ns(reply.fault, epoch_ns + reply.at_ns)
-        waited = entry.at_ns - reply.at_ns
-        if asked is not None and waited + _STRAY_NS < asked <= _MINUTE_NS:
-            return (
-                f"request {entry.number} is sent {waited / NS_PER_MS:g} ms after a failure that "
-                f"asked for {asked / NS_PER_MS:g} ms"
-            )
-
-
-_MINUTE_NS = 60_000 * NS_PER_MS
-_AT_ONCE = 3
-
-
-@invariant(
-    "An agent makes at most two retries in a row without a wait.",
-    "BUGS.md C1, A11",
-    sees=[Prompt, Request],
-    needs=[Need.AGENT],
-)
-def repeated_retries_wait(subject: Subject) -> Watch:
-    """Two immediate retries may help after a lost connection; three in a row do harm."""
-    facts, at_once = subject.facts, 0
-    while True:
-        entry = yield
-        if type(entry) is Prompt or entry.purpose != "main":
-            continue
-        reply = _before(facts)
-        is_retry = reply is not None and reply.fault is not None and facts.goes_on
-        if not is_retry or reply is None or entry.at_ns > reply.at_ns:
-            at_once = 0
-        else:
-            at_once += 1
-            if at_once >= _AT_ONCE:
-                return f"request {entry.number} is retry {at_once} in a row without a wait"
 
 
 _HOPELESS = frozenset({400, 401, 403, 404, 413, 422})
@@ -180,7 +69,7 @@ def no_retry_of_permanent_failure(subject: Subject) -> Watch:
 
     while True:
         entry = yield
-        reply = _before(facts) if entry.purpose == "main" else None
+        reply = reply_before(facts) if entry.purpose == "main" else None
         before, request = facts.previous, facts.request
         if reply is None or reply.fault is None or before is None or request is None:
             continue
@@ -248,7 +137,7 @@ def agent_respects_its_limits(subject: Subject) -> Watch:
         if type(entry) is Prompt:
             spent = _Spent(subject)
         elif entry.purpose == "main":
-            spent.add(_before(facts), retried=not facts.added)
+            spent.add(reply_before(facts), retried=not facts.added)
             if spent.limit:
                 return (
                     f"request {entry.number} is sent after {spent.steps} steps and "
@@ -272,7 +161,7 @@ def agent_uses_its_retries(subject: Subject) -> Watch:
             spent = _Spent(subject)
         elif type(entry) is Request:
             if entry.purpose == "main":
-                spent.add(_before(facts), retried=not facts.added)
+                spent.add(reply_before(facts), retried=not facts.added)
         elif entry.outcome is Outcome.FAILED and facts.stop is None:
             reply = facts.reply
             spent.add(reply, retried=True)
@@ -306,7 +195,7 @@ def agent_uses_its_steps(subject: Subject) -> Watch:
         elif kind is Request:
             results = 0
             if entry.purpose == "main":
-                spent.add(_before(facts), retried=not facts.added)
+                spent.add(reply_before(facts), retried=not facts.added)
         elif entry.outcome is Outcome.FAILED and facts.stop is None:
             reply = facts.reply
             spent.add(reply, retried=True)
@@ -370,7 +259,7 @@ def agent_stops_without_progress(subject: Subject) -> Watch:
             known.clear()
             stale = failing = 0
             continue
-        reply = _before(facts) if entry.purpose == "main" else None
+        reply = reply_before(facts) if entry.purpose == "main" else None
         if reply is None:
             continue
         calls = tuple((call.name, call.arguments) for call in reply.calls)

@@ -10,6 +10,7 @@ from importlib.metadata import entry_points
 from types import ModuleType
 
 from simloop.check.invariants import (
+    agent_waits,
     agents,
     calls,
     compaction,
@@ -41,6 +42,7 @@ _MODULES: tuple[ModuleType, ...] = (
     requests,
     context,
     model_calls,
+    agent_waits,
     agents,
     tool_runs,
     user,

@@ -5,16 +5,19 @@ from incases import in_cases
 from recording import Recording, said
 
 from simloop import ExponentialBackoff, Limits
-from simloop.check.invariants.agents import (
+from simloop.check.invariants.agent_waits import (
     agent_backoff_matches_policy,
+    repeated_retries_wait,
+    retries_within_an_hour,
+    retry_after_respected,
+)
+from simloop.check.invariants.agents import (
     agent_respects_its_limits,
     agent_stops_without_progress,
     agent_uses_its_retries,
     agent_uses_its_steps,
     no_failure_after_an_answer,
     no_retry_of_permanent_failure,
-    repeated_retries_wait,
-    retry_after_respected,
 )
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.judge import choose
@@ -157,6 +160,16 @@ BAD: list[tuple[Invariant, Recording, str]] = [
         asked().failed(429, retry_after="Thu, 01 Jan 2026 00:00:30 GMT").after(1).request([GO]),
         "asked for 30000 ms",
     ),
+    (
+        retries_within_an_hour,
+        asked().failed(429, retry_after="5").after(5_000).request([GO]),
+        "request 2 is sent 1.4 hours after a failure that asked for 5 s",
+    ),
+    (
+        retries_within_an_hour,
+        asked().failed(503).after(3_601).request([GO]),
+        "1.0 hours after a failure that asked for no wait",
+    ),
     (repeated_retries_wait, failing(3, 0), "is retry 3 in a row without a wait"),
     (no_retry_of_permanent_failure, asked().failed(401).after(9).request([GO]), "(status 401)"),
     (no_failure_after_an_answer, asked().replied("Done.").ended(FAILED), "the model has answered"),
@@ -228,6 +241,32 @@ def test_a_request_of_another_conversation_is_no_retry() -> None:
     run = asked().failed(429, retry_after="9").request([UserMessage("A task.")])
     for each in (retry_after_respected, repeated_retries_wait, no_retry_of_permanent_failure):
         assert run.found(each) == []
+
+
+TASK = UserMessage("A task.")
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        asked().failed(503).after(3_600).request([GO]),
+        asked().failed(429).after(5_000).request([GO]),  # the quota of the day is used up
+        asked().failed(429, retry_after="86400").after(86_400).request([GO]),
+        asked().failed(503, retry_after="in two hours").after(7_200).request([GO]),
+        asked().failed(503).after(5_000).request([TASK]),
+        asked().failed(503).after(5_000).request([GO, TASK]),
+        looking(1).after(5_000).request([GO]),
+        asked().finish().after(5_000).request([GO]),
+        Recording().prompt().request([GO, GO, TASK]).failed(503).after(5_000).request([GO]),
+    ],
+)
+def test_a_long_wait_that_a_failure_explains_is_not_found(run: Recording) -> None:
+    assert run.found(retries_within_an_hour) == []
+
+
+def test_a_declared_policy_may_wait_for_hours() -> None:
+    run = asked().failed(503).after(5_000).request([GO])
+    assert run.found(retries_within_an_hour, declaring()) == []
 
 
 def test_a_machine_is_not_judged_as_an_agent() -> None:
