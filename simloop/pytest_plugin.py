@@ -24,6 +24,7 @@ from simloop.trace.kept import TRACES
 if TYPE_CHECKING:
     from _pytest._code.code import TerminalRepr
 
+    from simloop.bench.fixture import HookBenchmark
     from simloop.runs.fixtures import MakeFakeModel, SimloopRun, VirtualClock
     from simloop.runs.options import RunOptions
     from simloop.runs.played import Played
@@ -168,7 +169,8 @@ def simloop_run(request: pytest.FixtureRequest) -> "SimloopRun":
     from simloop.check.pairing import check_pairing  # noqa: PLC0415
     from simloop.errors import CheckFailed, SimloopError  # noqa: PLC0415
     from simloop.runs.account import account  # noqa: PLC0415
-    from simloop.runs.simulation import Simulation  # noqa: PLC0415 - see the module docstring
+    from simloop.runs.simulation import Simulation  # noqa: PLC0415
+    from simloop.scenario.loader import load_from_here  # noqa: PLC0415
 
     played = _played(request.node)
     settings = _settings(request.node)
@@ -177,7 +179,7 @@ def simloop_run(request: pytest.FixtureRequest) -> "SimloopRun":
         scenario: "Scenario | str | Path", *, check: bool = True, **given: "Unpack[RunOptions]"
     ) -> "Result":
         if isinstance(scenario, str | Path):
-            scenario = _load(request.path.parent / scenario)
+            scenario = load_from_here(request.path.parent / scenario)
         simulation = Simulation(scenario, **{**settings, **given})
         subject = Subject.of(simulation.prepared)
         command = "" if simulation.is_reproduced_by_its_file else _command(request.node)
@@ -259,6 +261,17 @@ def fake_model(request: pytest.FixtureRequest) -> "Iterator[MakeFakeModel]":
         pytest.fail("\n".join(unused), pytrace=False)
 
 
+@pytest.fixture
+def hook_benchmark(request: pytest.FixtureRequest) -> "HookBenchmark":
+    """Measure a hook with pytest-benchmark: `hook_benchmark(guard, at="before_tool_call")`."""
+    from simloop.bench.fixture import HookBenchmark  # noqa: PLC0415 - see the module docstring
+
+    if not request.config.pluginmanager.hasplugin("benchmark"):
+        needs = "hook_benchmark needs pytest-benchmark: pip install pytest-benchmark"
+        pytest.fail(needs, pytrace=False)
+    return HookBenchmark(request.getfixturevalue("benchmark"))
+
+
 def _played(item: pytest.Item) -> "Played":
     from simloop.runs.played import Played  # noqa: PLC0415 - see the module docstring
 
@@ -272,18 +285,6 @@ def _command(item: pytest.Item) -> str:
     seed = item.config.getoption("--simloop-seed")
     flag = "" if seed is None else f" --simloop-seed {seed}"
     return f"pytest {shlex.quote(item.nodeid)}{flag}"
-
-
-def _load(path: Path) -> "Scenario":
-    """Read the scenario under its path relative to the folder in which pytest was started."""
-    from simloop.errors import ScenarioError  # noqa: PLC0415 - see the module docstring
-    from simloop.scenario.loader import load_scenario  # noqa: PLC0415
-
-    path, here = path.resolve(), Path.cwd()
-    try:
-        return load_scenario(path.relative_to(here) if path.is_relative_to(here) else path)
-    except ScenarioError as error:
-        raise error from None  # the YAML reader's error adds no information
 
 
 def _settings(item: pytest.Item) -> dict[str, Any]:

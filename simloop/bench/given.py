@@ -42,11 +42,11 @@ def given_hooks(name: str) -> Iterator[GivenHook]:
         kind = type(found).__name__
         raise ScenarioError(f"`{name}` is no hook, but {kind}", key="hook", hint=_A_HOOK)
     hook = UserFunction(found, name)
-    for point in _points_of(found):
+    for point in points_of(found):
         yield GivenHook(point, hook)
 
 
-def _points_of(function: Any) -> Iterator[str]:
+def points_of(function: Any) -> Iterator[str]:
     """Yield the points whose input the first parameter of a function may have."""
     wanted = _annotation_of(function)
     for point in POINTS:

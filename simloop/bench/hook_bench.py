@@ -145,7 +145,7 @@ async def _measure(
     hook: UserFunction, point: str, a_round_ns: float, other: UserFunction | None = None
 ) -> HookRow:
     """Measure a hook at a point. Raises ScenarioError if the hook fails there."""
-    await _check_works(hook, point)
+    await check_works(hook, point)
     variants: dict[str, Calls] = {
         "hook": PointCalls(point, [hook]),
         "idle": PointCalls(point, [shape("no-op", point, is_async=hook.is_async)]),
@@ -153,7 +153,7 @@ async def _measure(
         "unit": UnitCalls(),
     }
     if other is not None:
-        await _check_works(other, point)
+        await check_works(other, point)
         variants["other"] = PointCalls(point, [other])
     taken = await alternate(variants, SECONDS)
     cost = _cost(taken["hook"], taken["none"])
@@ -186,7 +186,7 @@ async def _times_of_calls(hook: UserFunction, point: str, cost_ns: float) -> tup
     return times, (loop.now_ns - start_ns) // calls
 
 
-async def _check_works(hook: UserFunction, point: str) -> None:
+async def check_works(hook: UserFunction, point: str) -> None:
     """Call a hook once at a point. Raises ScenarioError with its exception if it fails."""
     once = PointCalls(point, [hook])
     await once.batch(1)

@@ -44,6 +44,15 @@ def load_scenario(path: str | Path) -> Scenario:
     return _validate(tree)
 
 
+def load_from_here(path: Path) -> Scenario:
+    """Read a scenario file under its path relative to the current folder, if it is below that."""
+    path, here = path.resolve(), Path.cwd()
+    try:
+        return load_scenario(path.relative_to(here) if path.is_relative_to(here) else path)
+    except ScenarioError as error:
+        raise error from None  # the YAML reader's error adds no information
+
+
 def parse_scenario(text: str, path: str = "") -> Scenario:
     """Read a scenario from YAML text; `path` is its name in errors. Raises ScenarioError."""
     given: Any = text

@@ -1,51 +1,49 @@
-"""What a hook costs: 0, 1, 4 and 16 hooks that do nothing at each of the four points.
+"""What hooks cost: those that do nothing, in the engine, in a plain loop of calls, and in pluggy.
 
-python -m pytest tests/benchmarks/bench_hooks.py
+python -m pytest tests/benchmarks/bench_hooks.py --benchmark-columns=min,median,iqr,rounds
+
+A row is a batch of 1,000 passages of a point, so its milliseconds are microseconds of one passage.
+`--benchmark-autosave` and `--benchmark-compare` work as usual.
 """
-
-import time
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
-from workload import same_hook_everywhere, w
 
-ROUNDS = 100
-COUNTS = (0, 1, 4, 16)
+from simloop.bench.fixture import CALLS, HookBenchmark
+from simloop.bench.point_calls import PlainCalls, PluggyCalls
+from simloop.bench.shapes import SHAPES, shape
+from simloop.engine.hooks import BEFORE_TOOL_CALL
+from simloop.virtual.running import run_virtual
 
-
-def plain(given: object) -> None:
-    """A hook that does nothing."""
-
-
-async def asynchronous(given: object) -> None:
-    """An async hook that does nothing."""
+COUNTS = (1, 4, 16)
+KINDS = pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 
 
-def hook_calls(count: int) -> int:
-    """Two points see every round, two only those with a tool call."""
-    return count * (2 * ROUNDS + 2 * (ROUNDS - 1))
+@KINDS
+@pytest.mark.parametrize(("name", "point"), [(name, at) for name in SHAPES for at in SHAPES[name]])
+def test_shapes(hook_benchmark: HookBenchmark, name: str, point: str, *, is_async: bool) -> None:
+    hook_benchmark(shape(name, point, is_async=is_async), at=point)
 
 
-@pytest.mark.parametrize("count", COUNTS)
-@pytest.mark.parametrize("hook", [plain, asynchronous], ids=["sync", "async"])
-def test_hooks(benchmark: BenchmarkFixture, hook: Callable[..., Any], count: int) -> None:
-    benchmark.group = hook.__name__
-    benchmark(w, ROUNDS, same_hook_everywhere(hook, count))
+@KINDS
+@pytest.mark.parametrize("hooks", COUNTS)
+def test_numbers_of_hooks(hook_benchmark: HookBenchmark, hooks: int, *, is_async: bool) -> None:
+    hook = shape("no-op", BEFORE_TOOL_CALL, is_async=is_async)
+    hook_benchmark(hook, at=BEFORE_TOOL_CALL, hooks=hooks)
 
 
-@pytest.mark.parametrize("hook", [plain, asynchronous], ids=["sync", "async"])
-def test_marginal_cost(benchmark: BenchmarkFixture, hook: Callable[..., Any]) -> None:
-    """Nanoseconds for one hook call more, from runs taken in turn so that noise is shared."""
-    best = dict.fromkeys(COUNTS, float("inf"))
-    for _ in range(30):
-        for count in COUNTS:
-            start = time.perf_counter()
-            w(ROUNDS, same_hook_everywhere(hook, count))
-            best[count] = min(best[count], time.perf_counter() - start)
-    for count in COUNTS[1:]:
-        marginal_ns = (best[count] - best[0]) / hook_calls(count) * 1e9
-        benchmark.extra_info[f"ns per call, {count} hooks"] = marginal_ns
-        print(f"\n{hook.__name__}, {count} at each point: {marginal_ns:.0f} ns per hook call")
-    benchmark(w, ROUNDS)
+@KINDS
+@pytest.mark.parametrize("hooks", COUNTS)
+def test_plain_calls(benchmark: BenchmarkFixture, hooks: int, *, is_async: bool) -> None:
+    benchmark.group = BEFORE_TOOL_CALL
+    calls = PlainCalls(
+        BEFORE_TOOL_CALL, [shape("no-op", BEFORE_TOOL_CALL, is_async=is_async)] * hooks
+    )
+    benchmark(lambda: run_virtual(calls.batch(CALLS)))
+
+
+@pytest.mark.parametrize("hooks", COUNTS)
+def test_pluggy(benchmark: BenchmarkFixture, hooks: int) -> None:
+    benchmark.group = BEFORE_TOOL_CALL
+    calls = PluggyCalls(BEFORE_TOOL_CALL, [shape("no-op", BEFORE_TOOL_CALL) for _ in range(hooks)])
+    benchmark(lambda: run_virtual(calls.batch(CALLS)))

@@ -1,9 +1,8 @@
 """W(n): n rounds of 8 text deltas, one tool call and a finish; the last one only says good-bye."""
 
 from collections.abc import Callable
-from typing import Any
 
-from simloop import Compaction, Hooks, Limits, Scenario
+from simloop import Compaction, Limits, Scenario
 from simloop.messages import (
     Finish,
     FinishReason,
@@ -38,23 +37,15 @@ def model(rounds: int) -> Callable[[Request], list[Part]]:
     return answer
 
 
-def w(rounds: int, hooks: Hooks | None = None) -> LoopTrace:
+def w(rounds: int) -> LoopTrace:
     """Run W(rounds) and return its trace."""
     scenario = Scenario(
         prompt="go",
         limits=Limits(max_steps=rounds + 1),
         compaction=Compaction(window=10**12),
     )
-    simulation = Simulation(scenario, model=model(rounds), tools=[echo], hooks=hooks)
+    simulation = Simulation(scenario, model=model(rounds), tools=[echo])
     result = simulation.run()
     assert result.counters is not None
     assert result.counters.total_steps == rounds
     return result.trace
-
-
-def same_hook_everywhere(hook: Callable[..., Any], count: int) -> Hooks:
-    """`count` times the same hook at each of the four points."""
-    each = [hook] * count
-    return Hooks(
-        before_llm_call=each, after_llm_call=each, before_tool_call=each, after_tool_call=each
-    )
