@@ -266,10 +266,11 @@ def hook_benchmark(request: pytest.FixtureRequest) -> "HookBenchmark":
     """Measure a hook with pytest-benchmark: `hook_benchmark(guard, at="before_tool_call")`."""
     from simloop.bench.fixture import HookBenchmark  # noqa: PLC0415 - see the module docstring
 
-    if not request.config.pluginmanager.hasplugin("benchmark"):
+    try:
+        return HookBenchmark(request.getfixturevalue("benchmark"))
+    except pytest.FixtureLookupError:
         needs = "hook_benchmark needs pytest-benchmark: pip install pytest-benchmark"
         pytest.fail(needs, pytrace=False)
-    return HookBenchmark(request.getfixturevalue("benchmark"))
 
 
 def _played(item: pytest.Item) -> "Played":

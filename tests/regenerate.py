@@ -153,6 +153,7 @@ PAGES = (
     *(TOP / "simloop" / "README.md", TOP / "simloop" / "check" / "README.md"),
     TOP / "simloop" / "fuzz" / "README.md",
     TOP / "simloop" / "page" / "README.md",
+    TOP / "simloop" / "bench" / "README.md",
 )
 """The README and the pages that it leads to, with examples."""
 

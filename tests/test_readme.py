@@ -38,7 +38,10 @@ def test_the_python_blocks_run_in_pytest(project: pytest.Pytester) -> None:
         len(re.findall(r"^(?:def test_|Test\w+ = )", block, re.MULTILINE)) for block in python
     )
     files = [f"test_{number}.py" for number in range(len(python))]
-    project.runpytest("--snapshot-update", *files).assert_outcomes(passed=tests)
+    # The last of several `-p` counts: the pages have an example for pytest-benchmark.
+    project.runpytest("-p", "pytest_benchmark.plugin", "--snapshot-update", *files).assert_outcomes(
+        passed=tests
+    )
 
 
 def test_the_failing_test_passes_on_the_default_loop(simloop_run: simloop.SimloopRun) -> None:
@@ -112,6 +115,8 @@ def test_each_command_and_option_of_a_page_exists(page: str) -> None:
     used = [line.split() for line in commands(TEXTS[page]) if line.startswith("simloop ")]
     for _, name, *rest in used:
         command = main.get_command(click.Context(main), name) or main
+        if isinstance(command, click.Group) and command is not main and rest:
+            command = command.get_command(click.Context(command), rest.pop(0)) or command
         assert command is not main or name in ("--help", "COMMAND"), name
         known = {flag for parameter in command.params for flag in parameter.opts}
         flags = {word.partition("=")[0] for word in rest if word.startswith("-")}
