@@ -4,9 +4,10 @@ from collections import Counter
 
 import pytest
 
+from simloop.cursor.keys import VIEW_KEYS
 from simloop.cursor.views import FactView
 from simloop_tui.comparing import SideBySide
-from simloop_tui.keys import ACTIONS, COMPARE, LIBRARY, VIEW_KEYS, Action
+from simloop_tui.keys import ACTIONS, COMPARE, LIBRARY, Action
 from simloop_tui.screens.compare import CompareScreen
 from simloop_tui.screens.keyed import KeyedScreen
 from simloop_tui.screens.library import LibraryScreen

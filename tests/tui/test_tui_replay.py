@@ -3,10 +3,11 @@
 import pytest
 from screens import Driven, drive, recorded, stepping
 
+from simloop.cursor.keys import VIEW_KEYS
 from simloop.cursor.position import Position
 from simloop.cursor.rows import FactRow, Mark
 from simloop.cursor.views import FactView, view
-from simloop_tui.keys import ACTIONS, VIEW_KEYS
+from simloop_tui.keys import ACTIONS
 from simloop_tui.widgets.facts import FactsPane
 from simloop_tui.widgets.timeline import Timeline
 

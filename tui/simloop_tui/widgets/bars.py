@@ -11,11 +11,12 @@ from textual.content import Content
 from textual.markup import escape as escape_markup
 from textual.widgets import Static
 
+from simloop.cursor.keys import VIEW_KEYS
 from simloop.cursor.views import FactView
 from simloop.escape import escape
 from simloop.messages import Outcome
 from simloop.trace.timeline import clock
-from simloop_tui.keys import ACTIONS, VIEW_KEYS, Action
+from simloop_tui.keys import ACTIONS, Action
 from simloop_tui.session import Session
 
 

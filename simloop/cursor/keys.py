@@ -1,0 +1,91 @@
+"""The keys of the actions that the terminal and the page share, with their words and groups.
+
+Not here: the actions, and the names that Textual and browsers give to keys. The rule to keep: a key
+is listed here alone, so that it means the same in the terminal and on the page.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from simloop.cursor.index import Landmark
+from simloop.cursor.views import FactView
+
+
+class RunKey(NamedTuple):
+    """One action on a run: its keys as people write them, its words, its group, and its name.
+
+    `does` is the name of the action, with at most one argument.
+    """
+
+    keys: tuple[str, ...]
+    words: str
+    group: str
+    does: tuple[str, ...]
+
+
+VIEW_KEYS: Mapping[FactView, str] = {
+    FactView.WHY: "1",
+    FactView.STATE: "2",
+    FactView.COUNTERS: "3",
+    FactView.TIMERS: "4",
+    FactView.REQUEST: "5",
+    FactView.REPLY: "6",
+    FactView.CALLS: "7",
+    FactView.HOOKS: "8",
+    FactView.CONTEXT: "9",
+    FactView.ENTRY: "0",
+}
+"""The key of each view, in the order in which they are offered."""
+
+MOVE, JUMP, FIND, PLAY, SHOW, OTHER = "Move", "Jump", "Find", "Play", "Show", "Other"
+_JUMPS: Mapping[Landmark, tuple[str, str]] = {
+    Landmark.TRANSITION: (".", ","),
+    Landmark.STEP: ("s", "S"),
+    Landmark.PROMPT: ("p", "P"),
+    Landmark.MODEL_CALL: ("m", "M"),
+    Landmark.TOOL_CALL: ("t", "T"),
+    Landmark.FAULT: ("e", "E"),
+    Landmark.RETRY: ("r", "R"),
+    Landmark.COMPACTION: ("c", "C"),
+    Landmark.STOP: ("a", "A"),
+}
+
+
+def _jumps() -> tuple[RunKey, ...]:
+    return tuple(
+        RunKey((key,), f"{direction} {landmark}", JUMP, (direction, str(landmark)))
+        for landmark, keys in _JUMPS.items()
+        for direction, key in zip(("next", "previous"), keys, strict=True)
+    )
+
+
+MOVES: tuple[RunKey, ...] = (
+    RunKey(("j", "down", "right"), "next entry", MOVE, ("forward",)),
+    RunKey(("k", "up", "left"), "previous entry", MOVE, ("back",)),
+    RunKey(("page down", "Ctrl-D"), "20 entries forward", MOVE, ("page_forward",)),
+    RunKey(("page up", "Ctrl-U"), "20 entries back", MOVE, ("page_back",)),
+    RunKey(("g", "home"), "first entry", MOVE, ("start",)),
+    RunKey(("G", "end"), "last entry", MOVE, ("end",)),
+    RunKey((":",), "go to an entry number or a virtual time", MOVE, ("goto",)),
+    *_jumps(),
+    RunKey(("w",), "next change of the watched value", JUMP, ("next_change",)),
+    RunKey(("W",), "last change of the watched value", JUMP, ("last_change",)),
+    RunKey(("x",), "watch another value", JUMP, ("watch_another",)),
+    RunKey(("/",), "search", FIND, ("search",)),
+    RunKey(("n",), "next match", FIND, ("next_match",)),
+    RunKey(("N",), "previous match", FIND, ("previous_match",)),
+    RunKey(("f",), "filter by kind", FIND, ("filter",)),
+    RunKey(("b",), "mark this entry, or remove its mark", FIND, ("mark",)),
+    RunKey(("]",), "next mark", FIND, ("next_mark",)),
+    RunKey(("[",), "previous mark", FIND, ("previous_mark",)),
+    RunKey(("space",), "play or pause", PLAY, ("play",)),
+    RunKey(("+", "="), "faster", PLAY, ("faster",)),
+    RunKey(("-",), "slower", PLAY, ("slower",)),
+    RunKey(("i",), "play and draw in virtual time, or evenly", PLAY, ("change_pace",)),
+)
+"""The actions that move the cursor, or choose where it can go."""
+
+VIEWS: tuple[RunKey, ...] = tuple(
+    RunKey((key,), f"show {name}", SHOW, ("view", str(name))) for name, key in VIEW_KEYS.items()
+)
+HELP = RunKey(("?",), "help", OTHER, ("help",))
