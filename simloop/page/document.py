@@ -25,7 +25,8 @@ _ESCAPED = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\x7f"
 def document(name: str, data: Any, parts: Mapping[str, str], scripts: Sequence[str] = ()) -> str:
     """Return the page of NAME.html, with NAME.css and NAME.js after parts.css, parts.js, `scripts`.
 
-    Both kinds of files are joined; the scripts as one function, so that their names are its own.
+    All pages have the frame of frame.html. The styles are joined, and the scripts are joined as one
+    function, so that their names are its own.
     """
     style = _files("parts.css", f"{name}.css")
     functions = _files("parts.js", *scripts, f"{name}.js")
@@ -35,8 +36,9 @@ def document(name: str, data: Any, parts: Mapping[str, str], scripts: Sequence[s
         "style": style,
         "script": script,
         "data": safe_json(data),
+        "body": _filled(_files(f"{name}.html"), parts),
     }
-    return _filled(_files(f"{name}.html"), {**parts, **own})
+    return _filled(_files("frame.html"), {**parts, **own})
 
 
 def policy(style: str, script: str) -> str:

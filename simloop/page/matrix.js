@@ -76,11 +76,19 @@ function fact(name, content, tag = "span") {
 function runLines(run) {
   if (!run) return [make("p", "quiet", "Nothing was run.")];
   const { time, lane, sign, text, cut, left } = run;
-  const failed = new Set(run.failed), gaps = new Map(run.gaps);
+  const failed = new Set(run.failed), gaps = new Map(run.gaps), widest = String(time.length + left - 1).length;
   return time.flatMap((at, place) => [
     ...(left && place === cut ? [make("div", "line gap", `${left} entries left out: the command above shows them`)] : []),
     ...(gaps.has(place) ? [gapLine(words[gaps.get(place)])] : []),
-    timelineLine(words[at], place === 0 || at !== time[place - 1], lanes[lane[place]], words[sign[place]], words[text[place]], failed.has(place)),
+    timelineLine({
+      number: String(place < cut ? place : place + left).padStart(widest),
+      time: words[at],
+      moves: place === 0 || at !== time[place - 1],
+      lane: lanes[lane[place]],
+      sign: words[sign[place]],
+      text: words[text[place]],
+      failed: failed.has(place),
+    }),
   ]);
 }
 

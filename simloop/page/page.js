@@ -1,49 +1,10 @@
-// The behaviour of the page: the timeline, the scrubber, the keys, and the cursor on one entry.
+// The behaviour of the page: the scrubber, the keys, and the cursor on one entry.
 //
-// Not here: the panes (views.js), what all pages share (parts.js), and the facts, which are rows in
-// the data.
+// Not here: the panes (views.js), the timeline (timeline.js), what all pages share (parts.js), and
+// the facts, which are rows in the data. The rule to keep: the cursor stands on an entry that the
+// filter shows: a move passes over the others, and a jump to one of them ends at the nearest.
 const SPEEDS = [0.25, 0.5, 1, 2, 4, 8, 16];
 let matches = null, found = "", asking = "", byTime = false, watched = "state", timer = 0, speed = 2;
-
-// ---------------------------------------------------------------- the timeline
-
-// A line is an odd number for an entry, and the even one below for the gap before it.
-const lines = time.flatMap((_, place) => gaps.has(place) ? [2 * place, 2 * place + 1] : [2 * place + 1]);
-const timeline = by("timeline");
-let lineHeight = 0;
-
-function showTimeline(follow) {
-  const here = rank(lines, 2 * cursor + 1) - 1;
-  if (follow) {
-    const seen = Math.floor(timeline.clientHeight / lineHeight), margin = Math.min(3, Math.floor(seen / 3));
-    const top = Math.round(timeline.scrollTop / lineHeight);
-    const wanted = Math.min(Math.max(top, here + margin + 1 - seen), here - margin);
-    if (wanted !== top) timeline.scrollTop = wanted * lineHeight;
-  }
-  const first = Math.max(Math.floor(timeline.scrollTop / lineHeight) - 5, 0);
-  const end = Math.min(first + Math.ceil(timeline.clientHeight / lineHeight) + 10, lines.length);
-  const numbers = Array.from({ length: end - first }, (_, number) => first + number);
-  if (here < first || here >= end) numbers.push(here);  // the element that is named as active
-  by("lines").replaceChildren(...numbers.map(lineElement));
-  timeline.setAttribute("aria-activedescendant", `entry-${cursor}`);
-}
-
-function lineElement(number) {
-  const line = lines[number], place = line >> 1;
-  const element = line & 1 ? entryElement(place) : gapLine(gaps.get(place));
-  element.style.top = `${number * lineHeight}px`;
-  return element;
-}
-
-function entryElement(place) {
-  const moves = place === 0 || time[place] !== time[place - 1] || place === cursor;
-  const element = timelineLine(words[time[place]], moves, lanes[lane[place]], words[sign[place]], words[text[place]], failed.has(place));
-  element.id = `entry-${place}`;
-  describe(element, { role: "option", "aria-selected": place === cursor, "aria-setsize": count, "aria-posinset": place + 1 });
-  element.classList.toggle("match", matches !== null && matches[rank(matches, place) - 1] === place);
-  element.addEventListener("click", () => go(place));
-  return element;
-}
 
 // ---------------------------------------------------------------- the scrubber
 
@@ -64,13 +25,17 @@ function drawScrubber() {
   lanes.forEach((name, number) => {
     context.fillStyle = style.getPropertyValue(`--${name}`);
     lane.forEach((each, place) => {
-      if (each === number) context.fillRect(4 + share(place) * (width - 8) - wide / 2, 9 + number * strip, wide, strip - 2);
+      if (each !== number) return;
+      context.globalAlpha = isShown[place] ? 1 : 0.25;
+      context.fillRect(4 + share(place) * (width - 8) - wide / 2, 9 + number * strip, wide, strip - 2);
     });
   });
+  context.globalAlpha = 1;
+  // Triangles, because colour alone says nothing.
   context.fillStyle = style.getPropertyValue("--fault");
-  for (const place of failed) {  // a triangle, because colour alone says nothing
-    context.fill(new Path2D(`M${share(place) * (width - 8)} 0h8l-4 8z`));
-  }
+  for (const place of failed) context.fill(new Path2D(`M${share(place) * (width - 8)} 0h8l-4 8z`));
+  context.fillStyle = style.getPropertyValue("--text");
+  for (const place of own) context.fill(new Path2D(`M${share(place) * (width - 8)} ${height}h8l-4 -8z`));
 }
 
 function dragTo(event) {
@@ -84,7 +49,7 @@ track.addEventListener("pointermove", (event) => { if (event.buttons & 1) dragTo
 
 function chooseAxis(wanted) {
   byTime = wanted && total > 0;
-  by("axis").textContent = byTime ? "by time" : "by entry";
+  by("axis-box").textContent = byTime ? "\u2611" : "\u2610";
   describe(by("axis"), { "aria-pressed": byTime });
   drawScrubber();
   show(false);
@@ -92,10 +57,14 @@ function chooseAxis(wanted) {
 
 // ---------------------------------------------------------------- the cursor
 
-function go(place, missing) {
-  by("said").textContent = place === undefined || place === null ? missing || "" : "";
-  if (place === undefined || place === null) return;
-  cursor = Math.max(0, Math.min(place, last));
+function go(place, missing = "") {
+  if (place === undefined || place === null) {
+    by("said").textContent = missing && hidden.size ? `${missing}; the filter hides some entries` : missing;
+    return;
+  }
+  const wanted = Math.max(0, Math.min(place, last));
+  cursor = nearest(wanted);
+  by("said").textContent = cursor === wanted ? "" : `entry ${wanted} is hidden; ${cursor} is the nearest`;
   show(true);
   try {
     history.replaceState(null, "", `#at=${cursor}`);
@@ -145,19 +114,21 @@ function search(wanted) {
   return [...places].sort((a, b) => a - b);
 }
 
-function goToMatch(number, missing) {
+function goToMatch(find, missing) {
   if (matches === null) return go(null, "nothing has been searched: press /");
-  go(matches[number], matches.length ? missing : `nothing has "${found}"`);
-  if (number in matches) by("said").textContent = `match ${number + 1} of ${matches.length} for "${found}"`;
+  const place = find(matches);
+  go(place, matches.length ? missing : `nothing has "${found}"`);
+  if (place !== undefined) by("said").textContent = `match ${rank(matches, place)} of ${matches.length} for "${found}"`;
 }
 
 // ---------------------------------------------------------------- playing
 
 // Evenly, each entry takes a quarter of a second; in virtual time, a long wait takes a second.
 function playOn() {
-  if (cursor === last) return pause("this is the last entry");
-  const waited = byTime ? Math.min((seconds[cursor + 1] - seconds[cursor]) / SPEEDS[speed], 1) : 0.25 / SPEEDS[speed];
-  timer = setTimeout(() => { go(cursor + 1); playOn(); }, waited * 1000);
+  const next = moved(1);
+  if (next === undefined) return pause("this is the last entry");
+  const waited = byTime ? Math.min((seconds[next] - seconds[cursor]) / SPEEDS[speed], 1) : 0.25 / SPEEDS[speed];
+  timer = setTimeout(() => { go(next); playOn(); }, waited * 1000);
 }
 
 function pause(why) {
@@ -175,7 +146,7 @@ function changeSpeed(by_steps) {
 
 function ask(what) {
   asking = what;
-  by("question").textContent = what === "goto" ? "Go to entry or time:" : "Search:";
+  by("question").textContent = what === "goto" ? "Go to entry or time:" : "Search the timeline and all panes:";
   by("ask").hidden = false;
   by("answer").value = what === "search" ? found : "";
   by("answer").focus();
@@ -190,21 +161,21 @@ function answered() {
   if (asking === "goto") return go(placeOf(answer), `there is no entry or time "${answer}"; the last entry is ${last}`);
   found = answer;
   matches = search(answer);
-  goToMatch(Math.min(rank(matches, cursor - 1), matches.length - 1));
+  goToMatch((places) => after(places, cursor - 1) ?? before(places));
   showTimeline(false);
 }
 
 const ACTIONS = {
-  forward: () => go(cursor < last ? cursor + 1 : null, "this is the last entry"),
-  back: () => go(cursor > 0 ? cursor - 1 : null, "this is the first entry"),
-  page_forward: () => go(cursor + PAGE),
-  page_back: () => go(cursor - PAGE),
-  start: () => go(0),
-  end: () => go(last),
-  next: (name) => go(landmarks[name][rank(landmarks[name], cursor)], `there is no later ${name}`),
-  previous: (name) => go(landmarks[name][rank(landmarks[name], cursor - 1) - 1], `there is no earlier ${name}`),
-  next_change: () => go(changes[watched][rank(changes[watched], cursor)], `${watched} does not change any more`),
-  last_change: () => go(changes[watched][rank(changes[watched], cursor - 1) - 1], `${watched} has not changed before`),
+  forward: () => go(moved(1), "this is the last entry"),
+  back: () => go(moved(-1), "this is the first entry"),
+  page_forward: () => go(moved(PAGE), "this is the last entry"),
+  page_back: () => go(moved(-PAGE), "this is the first entry"),
+  start: () => go(shown[0]),
+  end: () => go(shown[shown.length - 1]),
+  next: (name) => go(after(landmarks[name]), `there is no later ${name}`),
+  previous: (name) => go(before(landmarks[name]), `there is no earlier ${name}`),
+  next_change: () => go(after(changes[watched]), `${watched} does not change any more`),
+  last_change: () => go(before(changes[watched]), `${watched} has not changed before`),
   watch_another: () => {
     const names = Object.keys(changes);
     watched = names[(names.indexOf(watched) + 1) % names.length];
@@ -215,8 +186,16 @@ const ACTIONS = {
   faster: () => changeSpeed(1),
   slower: () => changeSpeed(-1),
   search: () => ask("search"),
-  next_match: () => goToMatch(rank(matches || [], cursor), "there is no later match"),
-  previous_match: () => goToMatch(rank(matches || [], cursor - 1) - 1, "there is no earlier match"),
+  next_match: () => goToMatch(after, "there is no later match"),
+  previous_match: () => goToMatch(before, "there is no earlier match"),
+  filter: openFilter,
+  mark: () => {
+    by("said").textContent = toggleMark();
+    drawScrubber();
+    show(false);
+  },
+  next_mark: () => go(after(own), "there is no later mark: b sets one"),
+  previous_mark: () => go(before(own), "there is no earlier mark: b sets one"),
   goto: () => ask("goto"),
   view: (name) => by(`pane-${name}`).querySelector(".rows").focus(),
   help: () => by("help").showModal(),
@@ -224,7 +203,7 @@ const ACTIONS = {
 const press = presses(keys, ACTIONS);
 
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || by("help").open) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
   if (event.target === by("answer")) {
     if (event.key === "Escape") { by("ask").hidden = true; timeline.focus(); }
     return;
@@ -238,6 +217,7 @@ document.addEventListener("click", (event) => press(event.target.closest("[data-
 by("ask").addEventListener("submit", (event) => { event.preventDefault(); answered(); });
 
 listKeys(keys);
+listSigns();
 for (const { keys: names, does } of keys) {
   if (does[0] !== "next" || !landmarks[does[1]].length) continue;
   const button = make("button");
@@ -250,8 +230,7 @@ lanes.forEach((name) => by("lanes").append(make("div", `lane-${name}`, name)));
 // ---------------------------------------------------------------- the start
 
 function resized() {
-  lineHeight = parseFloat(getComputedStyle(timeline).lineHeight);
-  by("lines").style.height = `${lines.length * lineHeight}px`;
+  measureTimeline();
   chooseAxis(byTime);
   showTimeline(true);
 }
@@ -262,6 +241,11 @@ function followAddress() {
   if (place !== null && place !== cursor) go(place);
 }
 
+onFilter((said) => {
+  drawScrubber();
+  go(nearest(cursor));
+  by("said").textContent = said;
+});
 timeline.addEventListener("scroll", () => showTimeline(false));
 window.addEventListener("resize", resized);
 window.addEventListener("hashchange", followAddress);

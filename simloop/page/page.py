@@ -4,11 +4,12 @@ Not here: the data (tables.py), and the policy and the template (document.py). T
 page computes no fact.
 """
 
+from simloop.cursor.keys import VIEW_KEYS
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.cursor.views import FactView
 from simloop.messages import Outcome
 from simloop.page.document import document, safe_text
-from simloop.page.keys import KEYS, VIEW_KEYS
+from simloop.page.keys import KEYS
 from simloop.page.tables import tables
 
 
@@ -25,13 +26,14 @@ def page(recording: RecordedRun, name: str = "") -> str:
             "kind": "good" if _is_completed(recording) else "bad",
             "panes": _panes(),
         },
-        scripts=("views.js",),
+        scripts=("views.js", "timeline.js"),
     )
 
 
 def _facts(recording: RecordedRun) -> str:
     header = recording.trace.header
-    facts = [f"loop {header.loop}", f"seed {header.seed}", f"{len(recording.entries):,} entries"]
+    last = len(recording.entries) - 1
+    facts = [f"loop {header.loop}", f"seed {header.seed}", f"entries 0 to {last}"]
     if recording.trace.truncated:
         facts.append(f"the trace is truncated: {recording.trace.truncated}")
     return ", ".join(facts)

@@ -17,21 +17,31 @@ function describe(element, attributes) {
 }
 
 // A line of a timeline. A time equal to that of the line before is there, and not seen.
-function timelineLine(time, moves, lane, sign, words, failed) {
+function timelineLine({ number, mark = "", time, moves, lane, sign, text, failed }) {
   const element = make("div", `line lane-${lane}`);
   const track = make("span", "track");
   track.append(make("span", "sign", sign), make("span", "lane", lane));
-  element.append(make("span", moves ? "time" : "time same", time), track, make("span", "words", words));
+  if (mark) element.append(make("span", "own", mark));
+  element.append(make("span", "number", number), make("span", moves ? "time" : "time same", time), track, make("span", "words", text));
   element.classList.toggle("failed", failed);
   return element;
 }
 
 const gapLine = (words) => make("div", "line gap", `~ ${words} ~`);
 
+// The names of keys in the table, by those that a browser gives to them.
+const NAMES = {
+  " ": "space", ArrowUp: "up", ArrowDown: "down", ArrowLeft: "left", ArrowRight: "right",
+  PageUp: "page up", PageDown: "page down", Home: "home", End: "end",
+};
+
 function listKeys(keys) {
-  for (const { keys: names, words } of keys) {
+  let before = "";
+  for (const { keys: names, words, group } of keys) {
+    if (group !== before) by("keys").append(make("dt", "group", group));
+    before = group;
     const term = make("dt");
-    names.forEach((name) => term.append(make("kbd", "", name === " " ? "space" : name), " "));
+    names.forEach((name) => term.append(make("kbd", "", name), " "));
     by("keys").append(term, make("dd", "", words));
   }
 }
@@ -40,7 +50,7 @@ function listKeys(keys) {
 function presses(keys, actions) {
   const actionOf = new Map(keys.flatMap((each) => each.keys.map((key) => [key, each.does])));
   return (key, event) => {
-    const [name, ...given] = actionOf.get(key) || [];
+    const [name, ...given] = actionOf.get(NAMES[key] || key) || [];
     if (!name) return;
     event.preventDefault();
     actions[name](...given);

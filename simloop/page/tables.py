@@ -9,7 +9,7 @@ from typing import Any
 
 from simloop.cursor.gaps import gap_words, gaps
 from simloop.cursor.index import Landmark
-from simloop.cursor.lanes import Lane, is_failure, kind_of, sign_of, words_of
+from simloop.cursor.lanes import Lane, is_failure, kind_of, legend, sign_of, words_of
 from simloop.cursor.position import Position
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.cursor.rows import FactRow, Mark
@@ -31,7 +31,8 @@ def tables(recording: RecordedRun) -> dict[str, Any]:
         "landmarks": {str(name): found for name, found in recording.index.landmarks.items()},
         "changes": {str(name): found for name, found in recording.index.changes.items()},
         "lanes": [str(lane) for lane in Lane],
-        "marks": [[mark.value, mark.name.lower()] for mark in Mark],
+        "legend": legend(),
+        "marks": [[mark.value, mark.name.lower(), mark.words] for mark in Mark],
         "views": views,
         "rows": [_row(each) for each in rows],
         "words": list(words),

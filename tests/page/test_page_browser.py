@@ -8,16 +8,18 @@ from browsing import CHROMIUM, NO_CHROMIUM, Browser, browser
 from hostiletraces import traces
 
 from simloop.cursor.index import Landmark, Watched
-from simloop.cursor.lanes import words_of
+from simloop.cursor.lanes import kind_of, legend, words_of
 from simloop.cursor.opening import opened_run
 from simloop.cursor.places import place_of
 from simloop.cursor.position import Position
 from simloop.cursor.recorded_run import RecordedRun
+from simloop.cursor.rows import Mark
 from simloop.cursor.views import FactView, view
 from simloop.page.page import page
 from simloop.runs.simulation import Simulation
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Scenario
+from simloop.trace.timeline import clock
 
 pytestmark = [
     pytest.mark.slow,
@@ -219,6 +221,111 @@ def test_a_search_finds_words_of_the_timeline_and_of_the_panes(
     assert chromium.ask(SAID) == 'nothing has "zzz"'
 
 
+def lines(chromium: Browser) -> list[str]:
+    """The lines of the timeline, without those of gaps."""
+    found: list[str] = chromium.ask(
+        "[...document.querySelectorAll('#lines [role=option]')].map((each) => each.textContent)"
+    )
+    return found
+
+
+def hide(chromium: Browser, *kinds: str) -> None:
+    """Hide kinds of entries, in the order in which the run has them."""
+    chromium.press("f")
+    for kind in kinds:
+        chromium.ask(
+            "[...document.querySelectorAll('#kinds label')]"
+            f".find((each) => each.textContent.startsWith('{kind} ')).click()"
+        )
+    chromium.press("Escape")
+
+
+def test_each_line_has_the_number_of_its_entry(
+    chromium: Browser, file: Path, recording: RecordedRun
+) -> None:
+    chromium.open(file)
+    for number, line in enumerate(lines(chromium)):
+        assert line.split()[0].startswith(f"{number}{clock(recording.entries[number].at_ns)}")
+    assert f"entries 0 to {len(recording.entries) - 1}." in chromium.ask("document.body.innerText")
+
+
+def test_a_filter_by_kind_hides_the_lines_and_moves_pass_over_them(
+    chromium: Browser, file: Path, recording: RecordedRun
+) -> None:
+    chromium.open(file)
+    hide(chromium, "transition", "request")
+    kept = [
+        place
+        for place, entry in enumerate(recording.entries)
+        if kind_of(entry) not in {"transition", "request"}
+    ]
+    count = len(recording.entries)
+    assert f"({len(kept)} of {count} entries: f shows others)" in chromium.ask("run.innerText")
+    assert not any("-> " in line for line in lines(chromium))
+    seen = [place(chromium)]
+    for _ in kept:
+        chromium.press("j")
+        seen.append(place(chromium))
+    assert seen == [*kept, kept[-1]]
+    assert chromium.ask(SAID) == "this is the last entry; the filter hides some entries"
+    chromium.press("k", "g", "m")  # a request, which is hidden
+    assert place(chromium) == 0
+    assert chromium.ask(SAID) == "there is no later model call; the filter hides some entries"
+    chromium.press(":", "9", "Enter")  # the entries 8 to 10 are hidden
+    assert place(chromium) == 11
+    assert chromium.ask(SAID) == "entry 9 is hidden; 11 is the nearest"
+    chromium.press("f", "a", "f")
+    assert chromium.ask(SAID) == "all entries are shown"
+    chromium.press("g", "m")
+    assert place(chromium) == recording.index.landmarks[Landmark.MODEL_CALL][0]
+
+
+def test_the_filter_keeps_one_kind_and_its_boxes_are_reached_by_keys(
+    chromium: Browser, file: Path, recording: RecordedRun
+) -> None:
+    chromium.open(file)
+    kinds = list(dict.fromkeys(map(kind_of, recording.entries)))
+    hide(chromium, *kinds)
+    assert chromium.ask(SAID) == "one kind of entries is always shown"
+    assert "(1 of 56 entries: f shows others)" in chromium.ask("run.innerText")
+    (line,) = lines(chromium)
+    assert line.startswith(" 557.490s=usercompleted")
+    chromium.press("f", "ArrowDown", " ")
+    assert chromium.ask("document.activeElement.parentElement.textContent") == "transition 17"
+    assert chromium.ask("document.activeElement.checked")
+    chromium.press("q", "g")
+    assert place(chromium) == recording.index.landmarks[Landmark.TRANSITION][0]
+
+
+def test_marks_are_set_found_shown_and_removed(chromium: Browser, file: Path) -> None:
+    chromium.open(file, "#at=20")
+    chromium.press("b")
+    assert chromium.ask(SAID) == "entry 20 is marked"
+    chromium.press("g", "j", "j", "b", "G", "[")
+    assert place(chromium) == 20
+    chromium.press("[")
+    assert place(chromium) == 2
+    assert [line[:3] for line in lines(chromium) if line.startswith("b")] == ["b 2", "b20"]
+    chromium.press("[")
+    assert chromium.ask(SAID) == "there is no earlier mark: b sets one"
+    chromium.press("]", "b", "g", "]", "]")
+    assert chromium.ask(SAID) == "there is no later mark: b sets one"
+    assert place(chromium) == 2
+
+
+def test_the_help_explains_the_signs_of_the_lines_and_of_the_rows(
+    chromium: Browser, file: Path
+) -> None:
+    chromium.open(file)
+    chromium.press("?")
+    told = chromium.ask("signs.textContent")
+    for signs in legend().values():
+        for sign, meaning in signs.items():
+            assert f"{sign} {meaning}" in told
+    for mark in Mark:
+        assert not mark.words or f"{mark} {mark.words}" in told
+
+
 def test_the_help_lists_all_keys_and_escape_closes_it(chromium: Browser, file: Path) -> None:
     chromium.open(file)
     chromium.press("?")
@@ -244,7 +351,7 @@ def test_the_scrubber_is_clicked_and_dragged(chromium: Browser, file: Path) -> N
     chromium.ask("axis.click()")
     chromium.mouse("mousePressed", left + width / 2, top + 20, buttons=1)
     chromium.mouse("mouseReleased", left + width / 2, top + 20)
-    assert chromium.ask("axis.textContent") == "by time"
+    assert chromium.ask("axis.textContent") == "i \N{BALLOT BOX WITH CHECK} by time"
     half, whole = chromium.ask(
         "['aria-valuenow', 'aria-valuemax'].map((name) => track.getAttribute(name))"
     )
