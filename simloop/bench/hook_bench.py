@@ -19,7 +19,15 @@ from msgspec import Struct
 from simloop.bench.alternating import alternate
 from simloop.bench.given import GivenHook
 from simloop.bench.intervals import Interval, median_interval
-from simloop.bench.point_calls import Calls, NoCalls, PlainCalls, PluggyCalls, PointCalls, UnitCalls
+from simloop.bench.point_calls import (
+    Calls,
+    IsolatedCalls,
+    NoCalls,
+    PlainCalls,
+    PluggyCalls,
+    PointCalls,
+    UnitCalls,
+)
 from simloop.bench.shapes import SHAPES, shape, waiting
 from simloop.engine.hook_meter import POINTS, HookTimes, measured, overhead
 from simloop.engine.hooks import BEFORE_TOOL_CALL
@@ -210,7 +218,7 @@ def _differences(samples: Sequence[float], others: Sequence[float]) -> Interval:
 
 
 def measure_counts() -> Iterator[CountRow]:
-    """Measure 0, 1, 4 and 16 hooks that do nothing: by the engine, a plain loop, and pluggy."""
+    """Measure 0, 1, 4 and 16 hooks that do nothing, called by the engine and by simpler means."""
     for count in COUNTS:
         yield from _on_clock(_measure_count(count))
 
@@ -222,6 +230,7 @@ async def _measure_count(count: int) -> list[CountRow]:
     ways: dict[str, Calls] = {
         "engine": PointCalls(point, sync),
         "engine, async": PointCalls(point, awaited),
+        "isolated, not recorded": IsolatedCalls(point, sync),
         "plain calls": PlainCalls(point, sync),
         "plain calls, async": PlainCalls(point, awaited),
         "pluggy": PluggyCalls(point, sync),

@@ -109,6 +109,22 @@ class PointCalls:
         return took_ns
 
 
+class IsolatedCalls(PointCalls):
+    """Calls of hooks that never wait: the engine isolates them, and records nothing."""
+
+    async def batch(self, calls: int) -> int:
+        """Call each hook so many times, with inputs as in a run."""
+        hooks, make, begin = self._hooks, self._make, self._user_code.begin
+        start_ns = perf_counter_ns()
+        for _ in range(calls):
+            if hooks:
+                given = make()
+                arguments = (given,)
+                for hook in hooks:
+                    begin("hook", hook, arguments, given.keep)
+        return perf_counter_ns() - start_ns
+
+
 class NoCalls:
     """The loop of a batch alone: the time that is no part of the calls."""
 

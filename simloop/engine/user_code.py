@@ -52,7 +52,7 @@ class UserCode:
         """
         loop, cancellation, recorder = timeouts.loop, self._cancellation, self._recorder
         arguments, may_block, ready = (given,), isinstance(given, Blockable), loop.ready
-        begin_hook, keep_changes, record = self._begin, given.keep, recorder.entries
+        begin_hook, keep_changes, record = self.begin, given.keep, recorder.entries
         clock, entry = recorder.clock, entries.Hook
         for hook in hooks:
             if ready or loop.has_due:
@@ -97,14 +97,14 @@ class UserCode:
         self, callback: UserFunction, arguments: tuple[Any, ...], timeouts: Timeouts
     ) -> None:
         """Call a callback, and record a failure without raising it."""
-        failure = self._begin("callback", callback, arguments, _nothing)
+        failure = self.begin("callback", callback, arguments, _nothing)
         if type(failure) is Started:
             failure = await self._wait("callback", callback, failure, timeouts, _nothing)
         if failure is not None:
             _, detail, _ = failure
             self._recorder.record(entries.Callback, callback.name, detail)
 
-    def _begin(
+    def begin(
         self,
         kind: str,
         user: UserFunction,
