@@ -130,6 +130,19 @@ def test_the_palette_finds_an_action_by_its_words() -> None:
     drive(stepping(), act)
 
 
+def test_the_palette_lists_all_actions_with_their_keys() -> None:
+    async def act(driven: Driven) -> None:
+        await driven.press("ctrl+p")
+        await driven.settled()
+        options = driven.pilot.app.screen.query_one(OptionList).options
+        listed = "\n".join(str(option.prompt) for option in options)
+        for action in ACTIONS:
+            if action.does != ("palette",):
+                assert f"{action.words}\nkey: {action.shown_keys}\n" in f"{listed}\n"
+
+    drive(stepping(), act)
+
+
 def test_the_scrubber_is_clicked_and_shows_landmarks_and_marks() -> None:
     async def act(driven: Driven) -> None:
         signs, line = driven.lines()[-3:-1]
