@@ -34,10 +34,37 @@ def test_a_scenario_on_two_loops_stands_at_the_first_difference() -> None:
         line = next(line for line in driven.lines() if "-> measuring on began" in line)
         assert "\N{NOT EQUAL TO}" in line
         assert line.startswith("│>")
-        assert "loop reference, seed 0" in driven.lines()[1]
-        assert "loop opencode, seed 0" in driven.lines()[1]
 
     drive(on_two_loops(), act)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_headings_tell_the_runs_apart_and_a_run_without_an_end_has_its_whole_reason(
+    width: int,
+) -> None:
+    async def act(driven: Driven) -> None:
+        await driven.settled()
+        names, loops, *lines = driven.lines()
+        assert names.split("  ")[0].strip() == "quickstart"
+        assert names.endswith("quickstart on opencode")
+        assert "loop reference ends as completed" in loops
+        assert "loop opencode did not end" in loops
+        reason = "summaries: the script has no reply for request 6: the run used 1 ordered reply"
+        assert f"the right run did not end: {reason} (add a" in " ".join(map(str.strip, lines[1:3]))
+        assert " ? help" in lines[-1]
+
+    drive(on_two_loops(), act, (width, 24))
+
+
+def test_a_pair_has_the_numbers_of_its_entries_and_words_that_end_in_an_ellipsis() -> None:
+    async def act(driven: Driven) -> None:
+        await driven.settled()
+        line = next(line for line in driven.lines() if "request #1" in line)
+        assert line.startswith("\N{BOX DRAWINGS LIGHT VERTICAL}  3  0.000s ^ request #1")
+        assert "  2  0.000s ^ request #1" in line
+        assert line.count("\N{HORIZONTAL ELLIPSIS}") == 2
+
+    drive(on_two_loops(), act, (80, 24))
 
 
 def test_a_trace_beside_a_scenario_that_does_not_differ_says_so() -> None:
@@ -76,9 +103,7 @@ def test_a_view_shows_the_facts_of_both_runs_with_the_differences_marked() -> No
         await driven.settled()
         await driven.press("2")
         lines = driven.lines()
-        assert any(
-            "left, state: quickstart" in line and "> right, state: quick" in line for line in lines
-        )
+        assert any(" left run: state " in line and " > right run: state " in line for line in lines)
         assert any("\N{NOT EQUAL TO} state: measuring" in line for line in lines)
         assert any("\N{NOT EQUAL TO} state: calling-model" in line for line in lines)
 

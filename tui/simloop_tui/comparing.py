@@ -13,6 +13,7 @@ from simloop.cursor.views import FactView
 from simloop_tui.aligning import Pair, align
 from simloop_tui.session import PAGE, Session
 
+_ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 DIFFERS = "\N{NOT EQUAL TO} "
 """The words before a fact that the other side does not have."""
 
@@ -20,24 +21,36 @@ DIFFERS = "\N{NOT EQUAL TO} "
 class SideBySide:
     """The cursor on a pair of entries. `said` is the answer to the newest action, often empty.
 
-    `is_left` says on which side the actions for one run are.
+    `notice` is a sentence about both runs, such as why one did not end; it may be empty. `is_left`
+    says on which side the actions for one run are.
     """
 
-    def __init__(self, left: Session, right: Session, said: str = "") -> None:
+    def __init__(self, left: Session, right: Session, notice: str = "") -> None:
         self.left = left
         self.right = right
+        self.notice = notice
         self.pairs, first = align(left.recording, right.recording)
         self.differences = [number for number, pair in enumerate(self.pairs) if not pair.same]
         self.is_left = False
         self._before = tuple(_newest([pair[side] for pair in self.pairs]) for side in (0, 1))
         self.place = 0
         self.go(first or 0)
-        self.said = said or ("" if first is not None else "the runs do not differ")
+        self.said = "" if first is not None else "the runs do not differ"
 
     @property
     def side(self) -> Session:
         """Return the session of the chosen side."""
         return self.left if self.is_left else self.right
+
+    def names(self, width: int) -> tuple[str, str]:
+        """Return the names of both runs with at most `width` characters each.
+
+        The beginning of a long name that both share is left out, so that they differ.
+        """
+        names = self.left.name, self.right.name
+        pairs = enumerate(zip(*names, strict=False))
+        shared = next((n for n, (one, other) in pairs if one != other), 0)
+        return _told_apart(names[0], shared, width), _told_apart(names[1], shared, width)
 
     @property
     def last(self) -> int:
@@ -110,6 +123,11 @@ class SideBySide:
     def _move(self, by: int, missing: str) -> None:
         there = max(0, min(self.place + by, self.last))
         self.go(there if there != self.place else None, missing)
+
+
+def _told_apart(name: str, shared: int, width: int) -> str:
+    left_out = max(min(shared, len(name) - width + 1), 0) if len(name) > width else 0
+    return f"{_ELLIPSIS}{name[left_out:]}" if left_out else name
 
 
 def _newest(places: Sequence[int | None]) -> list[int]:

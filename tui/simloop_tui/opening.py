@@ -39,8 +39,8 @@ def opened_against(named: str, loop: str, given: RunOptions) -> SideBySide:
     if not recording.entries:
         raise ScenarioError(f"the loop `{loop}` has left no entry", path=named)
     name = f"{named} on {loop}"
-    said = f"the right run did not end: {error}" if error else ""
-    return SideBySide(one, Session(recording, name, f"{named} on the loop {loop}."), said)
+    notice = f"the right run did not end: {error}" if error else ""
+    return SideBySide(one, Session(recording, name, f"{named} on the loop {loop}."), notice)
 
 
 def run_to_its_end(scenario: Scenario, options: RunOptions) -> tuple[RecordedRun, str]:

@@ -7,9 +7,9 @@ show the same view, and a fact that only one side has is marked.
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.containers import Horizontal, Vertical
-from textual.markup import escape as escape_markup
-from textual.message import Message
+from textual.containers import Horizontal
+from textual.content import Content
+from textual.widgets import Static
 
 from simloop.cursor.views import FactView
 from simloop.escape import escape
@@ -19,38 +19,13 @@ from simloop_tui.screens.keyed import bindings
 from simloop_tui.screens.replay import ReplayScreen
 from simloop_tui.screens.run import RunScreen
 from simloop_tui.session import Session
-from simloop_tui.widgets.bars import Heading, KeyBar, ViewBar
+from simloop_tui.widgets.bars import KeyBar, ViewBar
 from simloop_tui.widgets.facts import FactsPane
-from simloop_tui.widgets.goto import Goto, ToggleFold
+from simloop_tui.widgets.goto import ToggleFold
 from simloop_tui.widgets.pairs import GotoPair, Pairs
+from simloop_tui.widgets.sides import Side, SideHeading
 
-_WIDEST = 100
-
-
-class Side(Vertical):
-    """The facts of one run. A click in them goes to an entry of that run."""
-
-    class Clicked(Message):
-        """An entry of one side was clicked."""
-
-        def __init__(self, place: int, *, is_left: bool) -> None:
-            super().__init__()
-            self.place = place
-            self.is_left = is_left
-
-    def __init__(self, session: Session, *, is_left: bool) -> None:
-        super().__init__(id="left" if is_left else "right")
-        self.session = session
-        self._is_left = is_left
-
-    def compose(self) -> ComposeResult:
-        """Yield the pane."""
-        yield FactsPane()
-
-    def on_goto(self, message: Goto) -> None:
-        """Say of which side the entry is."""
-        message.stop()
-        self.post_message(Side.Clicked(message.place, is_left=self._is_left))
+_WIDEST = 400
 
 
 class CompareScreen(RunScreen):
@@ -68,8 +43,10 @@ class CompareScreen(RunScreen):
         """Yield the widgets."""
         left, right = self.comparison.left, self.comparison.right
         with Horizontal(id="headings"):
-            yield Heading(left)
-            yield Heading(right)
+            yield SideHeading(self.comparison, is_left=True)
+            yield SideHeading(self.comparison, is_left=False)
+        if self.comparison.notice:
+            yield Static(Content(escape(self.comparison.notice, _WIDEST)), id="notice")
         yield Pairs(self.comparison)
         yield ViewBar()
         with Horizontal(id="sides"):
@@ -106,12 +83,11 @@ class CompareScreen(RunScreen):
             pane = side.query_one(FactsPane)
             is_chosen = side.session is self.comparison.side
             chosen = "> " if is_chosen else ""
-            name = escape_markup(escape(side.session.name, _WIDEST))
-            pane.border_title = f"{chosen}{side.id}, {self._chosen}: {name}"
+            pane.border_title = f"{chosen}{side.id} run: {self._chosen}"
             pane.set_class(is_chosen, "-chosen")
             pane.show(rows)
         self.query_one(ViewBar).show(self._chosen)
-        for heading in self.query(Heading):
+        for heading in self.query(SideHeading):
             heading.refresh()
         self.query_one(KeyBar).refresh()
         self.query_one(Pairs).follow()

@@ -40,8 +40,7 @@ class Heading(Static):
         """Return the heading."""
         session = self._session
         trace = session.recording.trace
-        style = "$text-success" if session.outcome == Outcome.COMPLETED else "$text-error"
-        end = Content.assemble("run ends: ", Content.styled(session.outcome, style))
+        end = Content.assemble("run ", ending(session, "ends: "))
         where = (
             f"entry {session.place} of {session.last}, "
             f"{clock(session.position.at_ns)} of {clock(trace.elapsed_ns)}"
@@ -53,6 +52,14 @@ class Heading(Static):
     def _spread(self, left: Content, right: Content) -> Content:
         room = max(self.content_size.width - right.cell_length - 2, 0)
         return Content.assemble(left.truncate(room, ellipsis=True, pad=True), "  ", right)
+
+
+def ending(session: Session, verb: str) -> Content:
+    """Return the verb and the outcome of the run, or that there is none."""
+    if not session.recording.trace.outcomes:
+        return Content.styled("did not end", "$text-error")
+    style = "$text-success" if session.outcome == Outcome.COMPLETED else "$text-error"
+    return Content.assemble(verb, Content.styled(session.outcome, style))
 
 
 class ViewBar(Static):

@@ -20,10 +20,11 @@ from simloop.cursor.recorded_run import RecordedRun
 from simloop.trace.timeline import clock
 from simloop_tui.aligning import Pair
 from simloop_tui.comparing import SideBySide
+from simloop_tui.widgets.wrapping import shortened
 
 _BETWEEN = 3
 _LANE = 6
-_TIME = 10
+_TIME = 7
 _ROOMY = 54
 
 
@@ -93,8 +94,10 @@ class Pairs(ScrollView, can_focus=True, inherit_bindings=False):
         entry = recording.entries[place]
         lane, sign, _ = sign_of(entry)
         shown = f"{lane:<{_LANE}} {sign}" if width >= _ROOMY else sign
-        text = f"{clock(entry.at_ns):>{_TIME}} {shown} {words_of(entry)}"
-        return Segment(set_cell_size(text, width), self._style(entry, is_same=is_same))
+        number = f"{place:>{len(str(len(recording.entries) - 1))}}"
+        text = f"{number} {clock(entry.at_ns):>{_TIME}} {shown} {words_of(entry)}"
+        text = set_cell_size(shortened(text, width), width)
+        return Segment(text, self._style(entry, is_same=is_same))
 
     def _style(self, entry: object, *, is_same: bool) -> Style:
         name = "fault" if is_failure(entry) else "same" if is_same else "differs"
