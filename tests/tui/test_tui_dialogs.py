@@ -78,6 +78,25 @@ def test_the_filter_hides_kinds_and_shows_them_again() -> None:
     drive(stepping(), act)
 
 
+def test_the_filter_says_in_words_which_kinds_are_hidden() -> None:
+    async def act(driven: Driven) -> None:
+        def lines() -> str:
+            return "\n".join(driven.lines())
+
+        await driven.press("f", "down", "space")
+        await driven.settled()
+        assert "shown   prompt (1)" in lines()
+        assert "hidden  transition (17)" in lines()
+        await driven.press("escape", "f")
+        await driven.settled()
+        assert "hidden  transition (17)" in lines()
+        await driven.press("a")
+        await driven.settled()
+        assert "shown   transition (17)" in lines()
+
+    drive(stepping(), act)
+
+
 def test_the_filter_can_be_used_by_keys_alone() -> None:
     async def act(driven: Driven) -> None:
         await driven.press("f", "space", "q")

@@ -33,9 +33,9 @@ class TimelineRows:
         # An entry is an odd number, and the gap before it the even one below.
         self._keys = sorted([2 * place + 1 for place in entries] + [2 * p for p in gaps(record)])
         self._entries = entries
-        self._shown = bytearray(len(record))
+        self._shown = shown = bytearray(len(record))
         for place in entries:
-            self._shown[place] = 1
+            shown[place] = 1
 
     def __len__(self) -> int:
         return len(self._keys)

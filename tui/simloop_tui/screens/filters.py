@@ -26,16 +26,33 @@ class FilterScreen(ModalScreen[frozenset[str]]):
         """Yield a line for each kind."""
         yield SelectionList[str](
             *(
-                (Content(f"{kind} ({count:,})"), kind, kind not in self._hidden)
-                for kind, count in self._kinds.items()
+                (
+                    self._line(kind, is_shown=kind not in self._hidden),
+                    kind,
+                    kind not in self._hidden,
+                )
+                for kind in self._kinds
             )
         )
+
+    def _line(self, kind: str, *, is_shown: bool) -> Content:
+        """Return the words of a kind, because the box before them differs by its colour alone."""
+        word = "shown" if is_shown else "hidden"
+        return Content(f"{word:<7} {kind} ({self._kinds[kind]:,})")
+
+    def on_selection_list_selected_changed(self) -> None:
+        """Say which kinds are shown."""
+        box = self.query_one(SelectionList)
+        chosen = set(box.selected)
+        for number, kind in enumerate(self._kinds):
+            line = self._line(kind, is_shown=kind in chosen)
+            box.replace_option_prompt_at_index(number, line)
 
     def on_mount(self) -> None:
         """Say what the keys do."""
         box = self.query_one(SelectionList)
-        box.border_title = "kinds of entries that are shown"
-        box.border_subtitle = "Space chooses, a: all, Escape: done"
+        box.border_title = "kinds of entries in the timeline"
+        box.border_subtitle = "Space: show or hide, a: show all, Escape: done"
         box.focus()
 
     def action_leave(self) -> None:
