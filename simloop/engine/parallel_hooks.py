@@ -51,9 +51,8 @@ class ParallelHooks(UserCode):
             await running.wait()
         finally:
             await running.stop()
-        if any(
-            task.cancelled() for task in tasks
-        ):  # the run ends, or a hook has cancelled its task
+        # The run ends; or a hook has cancelled its task, as alone it would cancel that of the run.
+        if any(task.cancelled() for task in tasks):
             raise asyncio.CancelledError
         _decide(given, inputs)
 

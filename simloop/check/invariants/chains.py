@@ -58,6 +58,10 @@ class Chain:
             stretches.setdefault(end, []).append(name)
         return any(len(set(names)) < len(names) for names in stretches.values())
 
+    def beside(self, place: int) -> int:
+        """Return the place after the hooks that run at once with the hook at `place`."""
+        return self._ends[place]
+
     def run(self, hook: Hook, *, ends: bool) -> str:
         """Return why `hook` must not run now, or an empty text."""
         if not self.missing:

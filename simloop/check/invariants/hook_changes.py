@@ -18,7 +18,7 @@ from simloop.check.invariants.subject import Subject
 from simloop.engine.hooks import AFTER_TOOL_CALL, BEFORE_LLM_CALL, BEFORE_TOOL_CALL
 from simloop.escape import writable
 from simloop.kernel import effects
-from simloop.kernel.policies import Conversion, OnHookFailure, ToolOrder, ToolStart
+from simloop.kernel.policies import Conversion, HookOrder, OnHookFailure, ToolOrder, ToolStart
 from simloop.messages import ToolSpec
 from simloop.scenario.schema import ScriptedHook
 from simloop.trace.entries import (
@@ -49,6 +49,7 @@ class _Script:
         self.asked = [0] * len(own)
         self._chain = Chain(hooks, settings)
         self._is_lost = self._chain.is_ambiguous
+        self._is_parallel = settings.hook_execution.order is HookOrder.PARALLEL
         # A failure that ends the run cuts off the hooks that run at once with it.
         fails_run = settings.hook_isolation.on_failure == OnHookFailure.FAIL_RUN
         self._cuts = fails_run and runs_beside(hooks, settings)
@@ -76,7 +77,7 @@ class _Script:
         self._chain.begin()
 
     def run(self, entry: Hook, tool: str = "") -> ScriptedHook | None:
-        """Return the hook that has run if it acts on this call."""
+        """Return the hook that has run if it acts on this call, and may change something."""
         if self._cuts and entry.result in {"failed", "timed-out"}:
             self.stop()
         place = self._chain.advance(entry)
@@ -86,7 +87,8 @@ class _Script:
         if hook.tool is not None and hook.tool != tool:
             return None
         self.asked[place] += 1
-        return hook if hook.nth in (None, self.asked[place]) else None
+        may_change = not (self._is_parallel and hook.independent)
+        return hook if may_change and hook.nth in (None, self.asked[place]) else None
 
 
 def _seen_of_calls(subject: Subject) -> Iterable[Kind]:
@@ -111,6 +113,30 @@ def _seen_of_results(subject: Subject) -> Iterable[Kind]:
     return (
         (Prompt, Hook, ToolResult, Answered, StopRequested) if has_some else (ToolResult, Answered)
     )
+
+
+def _seen_of_marks(subject: Subject) -> Iterable[Kind]:
+    parallel = subject.course.settings.hook_execution.order is HookOrder.PARALLEL
+    return (Hook,) if parallel else ()
+
+
+@invariant(
+    "A hook that is marked as independent changes nothing where hooks run at once.",
+    "ARCHITECTURE.md",
+    sees=[Hook],
+    needs=[Need.MACHINE],
+    narrow=_seen_of_marks,
+)
+def independent_hooks_change_nothing(subject: Subject) -> Watch:
+    """Another hook of the same point and name may change something."""
+    hooks = hooks_of(subject)
+    changing = {(p, h.name) for p in hooks for h in hooks[p] if not h.is_independent}
+    while True:
+        entry = yield
+        if entry.changed and (entry.point, entry.hook) not in changing:
+            return (
+                f"the hook {entry.hook} is independent, and changes {' and '.join(entry.changed)}"
+            )
 
 
 @invariant(

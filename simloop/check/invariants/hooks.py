@@ -33,8 +33,9 @@ from simloop.trace.entries import (
 from simloop.world.user_function import UserFunction
 
 _NS_PER_MS = 1_000_000
-_POINTS = (BEFORE_LLM_CALL, AFTER_LLM_CALL, BEFORE_TOOL_CALL, AFTER_TOOL_CALL)
+_MODEL_POINTS = (BEFORE_LLM_CALL, AFTER_LLM_CALL)
 _TOOL_POINTS = (BEFORE_TOOL_CALL, AFTER_TOOL_CALL)
+_POINTS = _MODEL_POINTS + _TOOL_POINTS
 
 
 def hooks_of(subject: Subject) -> Mapping[str, tuple[UserFunction, ...]]:
@@ -256,6 +257,57 @@ def _miscounted(
         vetoes = [ended for _, ended in counts]
         least, most = max(0, most - sum(vetoes)), most - max(vetoes)
     return ""
+
+
+def _seen_of_starts(subject: Subject) -> Iterable[Kind]:
+    hooks = hooks_of(subject)
+    return _STARTS if any(len(each) > 1 for each in hooks.values()) else ()
+
+
+_STARTS: tuple[Kind, ...] = (Hook, CallBegun, ToolResult)
+
+
+@invariant(
+    "A hook starts when the hook before it has ended; hooks that run at once start together.",
+    "ARCHITECTURE.md",
+    sees=_STARTS,
+    needs=[Need.MACHINE, Need.SCENARIO],
+    narrow=_seen_of_starts,
+)
+def hooks_start_in_turn(subject: Subject) -> Watch:
+    """Judged for hooks of a scenario, and not for tools that run in parallel."""
+    course, hooks, settings = subject.course, hooks_of(subject), subject.course.settings
+    points = _MODEL_POINTS if settings.tool_execution.order is ToolOrder.PARALLEL else _POINTS
+    assert subject.scenario is not None
+    own: list[str] = [hook.at for hook in subject.scenario.hooks]
+    chains = {p: Chain(hooks[p], settings) for p in points if own.count(p) == len(hooks[p])}
+    begun: object = None
+    due_ns = end = 0  # the start of the hooks before place `end`
+    before: Hook | None = None
+    last: object = None
+    while True:
+        entry = yield
+        if type(entry) is not Hook:
+            begun = entry
+            continue
+        chain, call = chains.get(entry.point), begun
+        if chain is None or subject.facts.stop is not None:
+            continue
+        if entry.point in _MODEL_POINTS:
+            call = course.moves
+        if before is None or (entry.point, call) != last:
+            before, last = None, (entry.point, call)
+            chain.begin()
+        place = chain.advance(entry)
+        if place is None:
+            continue  # the wrong hook: other invariants judge that
+        start_ns = entry.at_ns - entry.took_ns
+        if before is None or place >= end:
+            due_ns = start_ns if before is None else before.at_ns
+            end = chain.beside(place)
+        if start_ns != due_ns:
+            return f"the hook {entry.hook} starts at {start_ns} ns, and must start at {due_ns} ns"
+        before = entry
 
 
 @invariant(
