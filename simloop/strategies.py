@@ -26,7 +26,7 @@ from simloop.check.invariants.invariant import Invariant
 from simloop.errors import InvariantViolated, RunawayRun
 from simloop.fuzz import scripts, settings
 from simloop.fuzz.choices import Choices
-from simloop.fuzz.hooks import hook_for, hook_isolation_for
+from simloop.fuzz.hooks import hook_execution_for, hook_for, hook_isolation_for
 from simloop.fuzz.play import FINISHES, PlayedWorld, chosen_for, play
 from simloop.fuzz.replies import LAST, LAST_SUMMARY
 from simloop.fuzz.settings import Abilities
@@ -34,7 +34,7 @@ from simloop.fuzz.swarm import Arm
 from simloop.fuzz.tools import tool_for
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Feature
-from simloop.kernel.policies import Compaction, HookIsolation, ToolExecution
+from simloop.kernel.policies import Compaction, HookExecution, HookIsolation, ToolExecution
 from simloop.kernel.retry import ExponentialBackoff
 from simloop.runs.chosen_loop import choose_loop
 from simloop.runs.own_loop import GivenLoop
@@ -164,6 +164,11 @@ def compactions() -> st.SearchStrategy[Compaction]:
 def tool_executions() -> st.SearchStrategy[ToolExecution]:
     """Return the strategy of tool execution policies."""
     return _drawn(lambda choices: settings.tool_execution_for(choices, _SETTINGS))
+
+
+def hook_executions() -> st.SearchStrategy[HookExecution]:
+    """Return the strategy of hook execution policies."""
+    return _drawn(hook_execution_for)
 
 
 def hook_isolations() -> st.SearchStrategy[HookIsolation]:
@@ -338,6 +343,7 @@ for kind, strategy in {
     ExponentialBackoff: retry_policies(),
     Compaction: compactions(),
     ToolExecution: tool_executions(),
+    HookExecution: hook_executions(),
     HookIsolation: hook_isolations(),
     Trigger: aborts(),
     Queued: queued_messages(),

@@ -24,6 +24,7 @@ PARTS = (
     simloop.ExponentialBackoff,
     simloop.Compaction,
     simloop.ToolExecution,
+    simloop.HookExecution,
     simloop.HookIsolation,
     simloop.Trigger,
     simloop.Queued,

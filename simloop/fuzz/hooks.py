@@ -1,4 +1,4 @@
-"""The alphabet of fake hooks, and of their isolation policies.
+"""The alphabet of fake hooks, and of their policies.
 
 Not here: the limits of a family whose hooks hang (settings.py). The rule to keep: each change that
 a hook can make is drawn by itself, so that one hook can make several, and then fail.
@@ -11,7 +11,7 @@ from typing import Any
 
 from simloop.fuzz.choices import Choices, one_of
 from simloop.fuzz.replies import TOOLS
-from simloop.kernel.policies import HookIsolation
+from simloop.kernel.policies import HookExecution, HookIsolation
 from simloop.scenario.schema import ScriptedHook
 
 _POINTS: Mapping[str, Mapping[str, tuple[float, Sequence[Any]]]] = {
@@ -61,6 +61,7 @@ def hook_for(choices: Choices) -> ScriptedHook:
         keys["tool"] = tool
     keys["nth"] = choices.maybe(0.5, lambda own: own.integer(1, 3))
     keys |= _failure_for(choices)
+    keys["independent"] = choices.boolean(0.5)
     return ScriptedHook(at=point, **keys)
 
 
@@ -76,6 +77,11 @@ def _failure_for(choices: Choices) -> dict[str, Any]:
     if keys and choices.boolean(0.5):
         keys["waits"] = "after"
     return keys
+
+
+def hook_execution_for(choices: Choices) -> HookExecution:
+    """Draw whether independent hooks run at once."""
+    return HookExecution(order=one_of(choices, ("sequential", "parallel", "parallel")))
 
 
 def hook_isolation_for(choices: Choices) -> HookIsolation:

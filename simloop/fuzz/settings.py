@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from simloop.fuzz.choices import Choices, one_of
-from simloop.fuzz.hooks import hook_for, hook_isolation_for
+from simloop.fuzz.hooks import hook_execution_for, hook_for, hook_isolation_for
 from simloop.fuzz.replies import TOOLS
 from simloop.fuzz.swarm import Arm, features_on, switch
 from simloop.fuzz.tools import tool_for
@@ -67,7 +67,8 @@ class Abilities(NamedTuple):
 
 
 _OF_POLICIES = ("limits", "timeouts", "wall clock", "retry", "compaction", "context", "tool order",
-                "tool start", "tool timeout", "hook isolation", "clock", "options")  # fmt: skip
+                "tool start", "tool timeout", "hook isolation", "hook execution", "clock",
+                "options")  # fmt: skip
 _OPTIONS: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "opencode": ({}, {"steps": "enforce"}, {"max_retries": 1}, {"max_retries": 0},
                  {"first_delay": "0s"}),
@@ -84,7 +85,8 @@ _NEEDS = {
     "limits": Feature.LIMITS, "timeouts": Feature.LIMITS, "retry": Feature.POLICIES,
     "compaction": Feature.COMPACTION, "context": Feature.COMPACTION,
     "tool order": Feature.POLICIES, "tool start": Feature.EARLY_TOOLS,
-    "hook isolation": Feature.HOOKS, "clock": Feature.POLICIES, "hooks": Feature.HOOKS,
+    "hook isolation": Feature.HOOKS, "hook execution": Feature.HOOKS,
+    "clock": Feature.POLICIES, "hooks": Feature.HOOKS,
     "history": Feature.HISTORY, "system prompt": Feature.SYSTEM_PROMPT,
 }  # fmt: skip
 
@@ -207,6 +209,7 @@ _DRAWS: Mapping[str, Callable[[Choices], Any]] = {
     "context": context_for,
     "hooks": lambda choices: choices.several(5, lambda _: hook_for(choices)),
     "hook isolation": hook_isolation_for,
+    "hook execution": hook_execution_for,
     "history": _history,
     "system prompt": lambda _: "You are a tool for tests.",
     "clock": _clock,
@@ -217,8 +220,8 @@ _DRAWS: Mapping[str, Callable[[Choices], Any]] = {
 
 _FIELDS = {
     "retry": "retry", "compaction": "compaction", "context": "context", "hooks": "hooks",
-    "hook isolation": "hook_isolation", "history": "history", "system prompt": "system_prompt",
-    "clock": "clock", "options": "loops",
+    "hook isolation": "hook_isolation", "hook execution": "hook_execution",
+    "history": "history", "system prompt": "system_prompt", "clock": "clock", "options": "loops",
 }  # fmt: skip
 """The fields of a scenario that hold the value of a feature as it is drawn."""
 

@@ -1,5 +1,6 @@
 from simloop.fuzz.choices import RecordedChoices, SeededChoices
-from simloop.fuzz.hooks import hook_for
+from simloop.fuzz.hooks import hook_execution_for, hook_for
+from simloop.kernel.policies import HookExecution
 from simloop.scenario.schema import ScriptedHook
 
 
@@ -23,3 +24,17 @@ def test_some_hooks_act_at_each_call_and_some_at_one_of_them() -> None:
     vetoes = [h for h in _drawn() if h.at == "before_tool_call" and h.block]
     assert {h.nth for h in vetoes} == {None, 1, 2, 3}
     assert {h.tool is None for h in vetoes} == {True, False}
+
+
+def test_hooks_of_each_point_run_at_once_in_some_worlds() -> None:
+    hooks = _drawn()
+    assert {h.at for h in hooks if h.independent and h.takes} == {h.at for h in hooks}
+    assert any(h.independent and h.block for h in hooks)
+    assert any(h.independent and h.arguments for h in hooks)
+    choices = SeededChoices(1)
+    orders = {hook_execution_for(choices).order for _ in range(20)}
+    assert orders == {"sequential", "parallel"}
+
+
+def test_the_benign_policy_runs_hooks_one_after_the_other() -> None:
+    assert hook_execution_for(RecordedChoices([])) == HookExecution()

@@ -89,8 +89,3 @@ class Chain:
         while self.place in self._ahead:
             self.place += 1
         return first
-
-
-def runs_beside(hooks: Sequence[UserFunction], settings: EngineSettings) -> bool:
-    """Return whether any hooks of a point run at once."""
-    return any(len(each) > 1 for each in stretches_of(hooks, settings))

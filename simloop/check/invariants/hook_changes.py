@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from simloop.check.invariants.chains import Chain, runs_beside
+from simloop.check.invariants.chains import Chain
 from simloop.check.invariants.course import ENDS_FROM_OUTSIDE
 from simloop.check.invariants.hooks import has_tool_hooks, hooks_of
 from simloop.check.invariants.invariant import Kind, Need, Watch, invariant
@@ -48,11 +48,8 @@ class _Script:
         self.count = len(hooks)
         self.asked = [0] * len(own)
         self._chain = Chain(hooks, settings)
-        self._is_lost = self._chain.is_ambiguous
+        self._is_lost = False
         self._is_parallel = settings.hook_execution.order is HookOrder.PARALLEL
-        # A failure that ends the run cuts off the hooks that run at once with it.
-        fails_run = settings.hook_isolation.on_failure == OnHookFailure.FAIL_RUN
-        self._cuts = fails_run and runs_beside(hooks, settings)
         self._may_be_lost = any(h.nth is not None and (h.takes or h.hangs) for h in own)
 
     @property
@@ -78,8 +75,6 @@ class _Script:
 
     def run(self, entry: Hook, tool: str = "") -> ScriptedHook | None:
         """Return the hook that has run if it acts on this call, and may change something."""
-        if self._cuts and entry.result in {"failed", "timed-out"}:
-            self.stop()
         place = self._chain.advance(entry)
         if place is None or place >= len(self.hooks):
             return None
@@ -335,6 +330,8 @@ def hook_refusals_answer_calls(subject: Subject) -> Watch:
         elif kind is ToolResult:
             returned.add(entry.call_id)
         elif kind is Hook:
+            if on_failure == OnHookFailure.FAIL_RUN and entry.result in {"failed", "timed-out"}:
+                refused.clear()  # the run ends, and calls that other hooks forbade end with it
             reason = _reason_of(entry, on_failure)
             if reason is None:
                 continue

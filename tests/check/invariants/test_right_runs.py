@@ -166,6 +166,28 @@ RIGHT = {
         hooks: [{at: after_tool_call, tool: write, nth: 3, hangs: true, result: changed}]
         model: [{call: {write: {}}, times: 6}, {say: Done., times: always}]
     """,
+    "a hook ends the run while another one that runs at once forbids the call": """
+        hook_execution: {order: parallel}
+        hook_isolation: {on_failure: fail-run}
+        prompt: Go.
+        tools: {write: {}}
+        hooks:
+          - {at: before_tool_call, independent: true, block: not this}
+          - {at: before_tool_call, independent: true, takes: 1s, raises: broken}
+        model: [{call: {write: {}}}]
+    """,
+    "hooks of one name that run at once end in another order than they are listed": """
+        hook_execution: {order: parallel}
+        prompt: Go.
+        tools: {write: {parameters: {path: string?}}}
+        hooks:
+          - {at: before_tool_call, name: twin, independent: true, takes: 2s, block: too long}
+          - {at: before_tool_call, name: twin, independent: true, takes: 1s, block: not allowed}
+          - {at: before_llm_call, name: twin, independent: true, nth: 2, takes: 2s}
+          - {at: before_llm_call, name: twin, independent: true, takes: 1s}
+          - {at: before_llm_call, name: twin, nth: 2, system_prompt: Mine.}
+        model: [{call: {write: {}}}, {say: Done., times: always}]
+    """,
 }
 
 
