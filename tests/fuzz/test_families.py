@@ -7,6 +7,8 @@ from simloop.fuzz.replies import LAST
 from simloop.fuzz.search import Search
 from simloop.fuzz.settings import Abilities
 from simloop.fuzz.swarm import Arm
+from simloop.kernel.policies import HookOrder
+from simloop.runs.chosen_loop import choose_loop
 
 
 def test_a_changed_world_stays_so_short_that_a_loop_without_a_bound_comes_to_its_end() -> None:
@@ -56,3 +58,11 @@ def test_a_reply_is_added_before_any_of_the_repetitions_of_another(
     changed = with_reply_at(world, place, Reply(say="New.", times=1))
     assert [reply.times for reply in changed.model] == times
     assert [reply.say for reply in changed.model].count("New.") == 1
+
+
+@pytest.mark.parametrize(("loop", "drawn"), [("reference", True), ("react", False)])
+def test_hooks_run_at_once_in_the_worlds_of_loops_with_hooks(loop: str, drawn: bool) -> None:  # noqa: FBT001
+    abilities = Abilities.of(choose_loop(Scenario(prompt="Go.", loop=loop), {}).design)
+    worlds = [new_settings(SeededChoices(n), abilities, Arm.LIMITS, loop)[0] for n in range(60)]
+    policies = [world.hook_execution for world in worlds if world.hook_execution is not None]
+    assert any(policy.order is HookOrder.PARALLEL for policy in policies) is drawn

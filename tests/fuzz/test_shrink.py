@@ -99,6 +99,26 @@ expect: {outcome: completed, text: Done with it all., backoffs: [7s], requests: 
     assert content(found.scenario)["model"][0] == {"http": {"status": 429, "retry_after": "5s"}}
 
 
+HOOKED = """
+prompt: Go.
+hook_execution: {order: parallel}
+hooks:
+  - {at: before_llm_call, name: slow, takes: 2s, independent: true}
+  - {at: before_llm_call, name: fast, takes: 1s, independent: true}
+  - {at: after_llm_call, independent: true}
+model: [{say: Done.}]
+"""
+
+
+def test_hooks_that_run_at_once_stay_only_where_a_failure_needs_them() -> None:
+    order = "[before_llm_call slow ok, before_llm_call fast ok, ...]"
+    needed = content(shrunk(parse_scenario(f"{HOOKED}expect: {{hooks: {order}}}")).scenario)
+    assert needed["hook_execution"] == {"order": "parallel"}
+    assert [hook.get("independent") for hook in needed["hooks"]] == [True, True, None]
+    other = content(shrunk(parse_scenario(f"{HOOKED}expect: {{text: Nothing.}}")).scenario)
+    assert not {"hooks", "hook_execution"} & other.keys()
+
+
 def test_a_runaway_stays_a_runaway_and_one_reply_stands_for_all() -> None:
     replies = [Reply(say=f"Step {n}.", pace={"first_part": "3s"}) for n in range(30)]
     scenario = Scenario(
