@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from screens import Driven, drive
+from textual.events import Key
 from textual.widgets import Input, OptionList
 
 from simloop.check.replay import run_to_the_end
@@ -12,6 +13,7 @@ from simloop.scenario.loader import parse_scenario
 from simloop.trace.codec import write_trace
 from simloop.trace.kept import TRACES
 from simloop_tui.app import StepApp
+from simloop_tui.library import found, items
 from simloop_tui.screens.library import LibraryScreen
 from simloop_tui.screens.replay import ReplayScreen
 
@@ -64,7 +66,41 @@ def test_failed_traces_come_first_and_the_chosen_run_has_a_verdict_and_a_preview
         assert any("expect.text" in line for line in driven.lines())
         assert any("prompt        Hi" in line for line in driven.lines())
         assert "It answers [@click=app.exit]" in driven.lines()[3]
-        assert driven.lines()[3].startswith("│ failed ")
+        assert driven.lines()[3].startswith("│ > failed       b.simloop.yaml ")
+
+    drive(listing(), act)
+
+
+def pointed(driven: Driven) -> list[str]:
+    return [line[4:].split(" ─")[0] for line in driven.lines() if line.startswith("│ > ")]
+
+
+def test_the_chosen_run_has_a_sign_and_each_run_has_its_name_and_its_verdict() -> None:
+    async def act(driven: Driven) -> None:
+        await driven.settled()
+        assert [line.split()[:2] for line in pointed(driven)] == [["failed", "test"]]
+        await driven.press("j", "j", "j")
+        await driven.settled()
+        (line,) = pointed(driven)
+        assert line.split()[:3] == ["passed", "abort/after-compaction", "reference"]
+        lines = driven.lines()
+        assert lines[0].split()[:5] == ["verdict", "name,", "for", "simloop", "step"]
+        assert any(line.split()[1:4] == ["not", "run", "abort/at-a-cut"] for line in lines)
+        assert any("not run: a scenario is run when it is chosen" in line for line in lines)
+
+    drive(listing(), act)
+
+
+def test_words_that_are_typed_at_once_after_the_key_of_the_search_perform_no_action() -> None:
+    async def act(driven: Driven) -> None:
+        await driven.settled()
+        app = driven.pilot.app
+        for key in "/quick/":
+            name = {"/": "slash"}.get(key, key)
+            app.post_message(Key(name, key).set_sender(app))
+        await driven.settled()
+        assert app.is_running
+        assert screen(driven).query_one(Input).value == "quick/"
 
     drive(listing(), act)
 
@@ -90,9 +126,9 @@ def test_words_choose_the_runs_that_are_shown_until_escape() -> None:
         await driven.settled()
         await words(driven, "backoff abort")
         assert chosen(driven).startswith("abort/")
-        everywhere = len(bundled_names()) + 3
-        assert f" of {everywhere} runs" in driven.lines()[1]
-        assert not driven.lines()[1].startswith(f"╭─ {everywhere} of")
+        count = len(found(items(Path()), "backoff abort"))
+        assert 1 < count < len(bundled_names())
+        assert f"─ {count} runs ─" in driven.lines()[1]
         await words(driven, "no such words")
         assert (chosen(driven), screen(driven).query_one(OptionList).option_count) == ("", 0)
         await driven.press("enter", "j", "G")

@@ -4,6 +4,7 @@ Not here: the list itself (library.py). The rule to keep: files are read, and sc
 threads, so that keys always work.
 """
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -16,6 +17,7 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 from textual.worker import get_current_worker
 
+from simloop.cursor.rows import counted
 from simloop.escape import escape
 from simloop_tui.keys import LIBRARY
 from simloop_tui.library import Item, Preview, found, items, seen
@@ -23,8 +25,11 @@ from simloop_tui.opening import opened
 from simloop_tui.screens.keyed import KeyedScreen, bindings
 from simloop_tui.screens.loading import LoadingScreen
 from simloop_tui.widgets.bars import KeyBar
+from simloop_tui.widgets.wrapping import shortened
 
-_NEW = Preview("", "", ())
+_NOT_RUN = "not run"
+_NEW = Preview(_NOT_RUN, "", ())
+_NAME = 32
 _WIDEST = 200
 
 
@@ -32,7 +37,12 @@ class LibraryScreen(KeyedScreen):
     """The runs that can be opened from `folder`. `said` is the answer to the newest action."""
 
     actions = LIBRARY
-    BINDINGS: ClassVar = bindings(LIBRARY)
+    # A key is sent to the widget that has the focus when it is typed. The key before the words has
+    # priority, so that it moves the focus before the next key is sent: `/q` typed at once quits
+    # otherwise.
+    BINDINGS: ClassVar = [
+        replace(each, priority=each.action == "search()") for each in bindings(LIBRARY)
+    ]
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
@@ -41,6 +51,7 @@ class LibraryScreen(KeyedScreen):
         self._all: tuple[Item, ...] = ()
         self._shown: tuple[Item, ...] = ()
         self._seen: dict[str, Preview] = {}
+        self._pointed: Item | None = None  # the run whose line has the sign of the choice
 
     def compose(self) -> ComposeResult:
         """Yield the list and the preview."""
@@ -48,16 +59,18 @@ class LibraryScreen(KeyedScreen):
         yield OptionList(id="runs")
         with VerticalScroll(id="preview", can_focus=False):
             yield Static()
-        yield Input(placeholder="words of a title, a theme or a loop", id="words")
+        yield Input(placeholder="words of a name, a title or a loop", id="words")
         yield KeyBar(self, LIBRARY)
 
     def on_mount(self) -> None:
         """Start to list the runs."""
         self.query_one("#columns", Static).update(
-            Content.styled(_line("verdict", "theme", "loop", "title"), "bold")
+            Content.styled(_line(" ", "verdict", "name, for simloop step", "loop", "title"), "bold")
         )
-        self.query_one(OptionList).border_title = "reading the scenarios ..."
-        self.query_one(OptionList).focus()
+        box = self.query_one(OptionList)
+        box.border_title = "reading the scenarios ..."
+        box.border_subtitle = f"{_NOT_RUN}: a scenario is run when it is chosen"
+        box.focus()
         self._list()
 
     def say(self, words: str) -> None:
@@ -81,15 +94,15 @@ class LibraryScreen(KeyedScreen):
         box = self.query_one(OptionList)
         box.clear_options()
         box.add_options([Option(self._words(item), id=item.named) for item in self._shown])
-        box.border_title = f"{len(self._shown)} of {len(self._all)} runs"
+        box.border_title = counted(len(self._shown), "run")
         box.highlighted = 0 if self._shown else None
         if not self._shown:
             self.query_one("#preview Static", Static).update(Content("no run has all these words"))
 
     def _words(self, item: Item) -> Content:
         verdict = "failed test" if item.is_trace else self._seen.get(item.named, _NEW).verdict
-        line = _line(verdict or "-", item.theme, item.loop, item.title)
-        return Content(line).truncate(_WIDEST)
+        sign = ">" if item is self.chosen else " "  # colour alone says nothing
+        return Content(_line(sign, verdict, item.named, item.loop, item.title)).truncate(_WIDEST)
 
     @property
     def chosen(self) -> Item | None:
@@ -101,7 +114,11 @@ class LibraryScreen(KeyedScreen):
 
     def on_option_list_option_highlighted(self) -> None:
         """Show the verdict on the chosen run."""
-        item = self.chosen
+        item, box = self.chosen, self.query_one(OptionList)
+        for each in (self._pointed, item):
+            if each in self._shown:
+                box.replace_option_prompt(each.named, self._words(each))
+        self._pointed = item
         if item is not None and item.named in self._seen:
             self._show_seen(item, self._seen[item.named])
         elif item is not None:
@@ -142,7 +159,13 @@ class LibraryScreen(KeyedScreen):
 
     def action_search(self) -> None:
         """Go to the line of the words."""
-        self.set_focus(self.query_one("#words", Input))  # at once, for those who type quickly
+        self.set_focus(self.query_one("#words", Input))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leave the key of the words to the line of the words, where a name may have it."""
+        if action == "search" and isinstance(self.focused, Input):
+            return False
+        return super().check_action(action, parameters)
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Show the runs that have the words."""
@@ -174,5 +197,6 @@ class LibraryScreen(KeyedScreen):
             self.app.push_screen(LoadingScreen(item.named, partial(opened, item.named)))
 
 
-def _line(verdict: str, theme: str, loop: str, title: str) -> str:
-    return f"{verdict:<12} {escape(theme):<16} {escape(loop, 20):<12} {escape(title, _WIDEST)}"
+def _line(sign: str, verdict: str, named: str, loop: str, title: str) -> str:
+    name = shortened(escape(named, _WIDEST), _NAME)
+    return f"{sign} {verdict:<12} {name:<{_NAME}} {escape(loop, 20):<10} {escape(title, _WIDEST)}"
