@@ -1,11 +1,23 @@
 """Pictures of the screens, and their text beside them, which can be read in a review."""
 
+import threading
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 from screens import Driven, drive, replayer_picture, stepping
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
+from textual.screen import Screen
+
+from simloop.errors import ScenarioError
+from simloop_tui.app import StepApp
+from simloop_tui.opening import opened_against
+from simloop_tui.screens import shrink
+from simloop_tui.screens.library import LibraryScreen
+from simloop_tui.screens.loading import LoadingScreen
+from simloop_tui.session import Session
 
 pytestmark = pytest.mark.slow
 
@@ -13,10 +25,21 @@ SIZES = {"80x24": (80, 24), "120x40": (120, 40), "200x50": (200, 50)}
 
 
 class Shown(NamedTuple):
-    """A screen: the recorded scenario, and the keys that lead to the screen."""
+    """A screen: the recorded scenario or the screen at the start, and the keys that lead to it."""
 
-    trace: str
+    start: str | Callable[[], Screen[None]]
     keys: tuple[str, ...]
+
+    def app(self) -> StepApp:
+        return stepping(self.start) if isinstance(self.start, str) else StepApp(self.start())
+
+
+def library() -> Screen[None]:
+    return LibraryScreen(Path(__file__).parent)
+
+
+def two_loops() -> Screen[None]:
+    return LoadingScreen("quickstart", lambda: opened_against("quickstart", "opencode", {}))
 
 
 SCREENS = {
@@ -32,6 +55,8 @@ SCREENS = {
     "mistake": Shown("start.quickstart", ("e", "F", "enter", "x", "ctrl+s")),
     "branches": Shown("start.quickstart", ("e", "F", "down", "enter")),
     "filter": Shown("start.quickstart", ("f", "down", "space")),
+    "library": Shown(library, ("slash", *"quickstart", "enter")),
+    "comparison": Shown(two_loops, ()),
 }
 
 
@@ -56,16 +81,52 @@ def _(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("screen", SCREENS)
 def test_a_screen_looks_as_it_did(screen: str, size: str, snapshot: SnapshotAssertion) -> None:
     async def act(driven: Driven) -> None:
+        await driven.settled()
         await driven.press(*SCREENS[screen].keys)
         await driven.settled()
-        picture = driven.picture()
-        assert picture.text == snapshot(name="text", extension_class=PlainText)
-        assert picture.svg == snapshot(name="dark", extension_class=Svg)
-        driven.pilot.app.theme = "textual-light"
-        await driven.settled()
-        assert driven.picture().svg == snapshot(name="light", extension_class=Svg)
+        await look(driven, snapshot)
 
-    drive(stepping(SCREENS[screen].trace), act, SIZES[size])
+    drive(SCREENS[screen].app(), act, SIZES[size])
+
+
+async def look(driven: Driven, snapshot: SnapshotAssertion) -> None:
+    picture = driven.picture()
+    assert picture.text == snapshot(name="text", extension_class=PlainText)
+    assert picture.svg == snapshot(name="dark", extension_class=Svg)
+    driven.pilot.app.theme = "textual-light"
+    await driven.pilot.pause()
+    assert driven.picture().svg == snapshot(name="light", extension_class=Svg)
+
+
+def is_shrinking(driven: Driven) -> bool:
+    return any("7 runs" in line for line in driven.lines())
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_reduction_looks_as_it_did(
+    size: str, snapshot: SnapshotAssertion, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = threading.Event()
+
+    def waiting(_: Session, say: Callable[[str], None], __: Callable[[], bool]) -> Session:
+        say("7 runs: 3 replies, 300 characters")
+        ended.wait()
+        raise ScenarioError("the picture is made")
+
+    monkeypatch.setattr(shrink, "shrunk", waiting)
+
+    async def act(driven: Driven) -> None:
+        await driven.press("Z")
+        while not is_shrinking(driven):
+            await driven.pilot.pause(0.01)
+        try:
+            await look(driven, snapshot)
+        finally:
+            ended.set()
+        while is_shrinking(driven):
+            await driven.pilot.pause(0.01)
+
+    drive(stepping(), act, SIZES[size])
 
 
 def test_the_picture_in_the_readme_loads_nothing_from_elsewhere() -> None:
