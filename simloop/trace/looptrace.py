@@ -19,7 +19,7 @@ class Round(Struct, frozen=True):
     """One main model call and what it cost: the `LoopTrace` record of document 002 section 10.
 
     `messages` and `tokens` summarise the request, `hooks_ns` is virtual time spent in hooks,
-    `finish_reason` is None where the call failed.
+    where hooks that run at once count once. `finish_reason` is None where the call failed.
     """
 
     request_number: int
@@ -88,7 +88,19 @@ def _round(span: list[AnyEntry], finishes: Mapping[int, FinishReason]) -> Round:
         request_number=request.number,
         messages=request.kept + len(request.added),
         tokens=request.tokens,
-        hooks_ns=sum(e.took_ns for e in span if isinstance(e, entries.Hook)),
+        hooks_ns=_in_hooks_ns([e for e in span if isinstance(e, entries.Hook)]),
         finish_reason=finishes.get(request.number),
         tools=tuple(e.name for e in span if isinstance(e, entries.ToolStarted)),
     )
+
+
+def _in_hooks_ns(hooks: list[entries.Hook]) -> int:
+    """Return the virtual time in which at least one of the hooks ran."""
+    if not hooks:
+        return 0
+    total_ns, counted_ns = 0, hooks[-1].at_ns  # all from `counted_ns` on is in the total
+    for hook in reversed(hooks):  # an entry stands where its hook ended
+        start_ns = hook.at_ns - hook.took_ns
+        total_ns += max(0, min(hook.at_ns, counted_ns) - start_ns)
+        counted_ns = min(counted_ns, start_ns)
+    return total_ns

@@ -82,6 +82,18 @@ def test_the_rounds_of_a_loop_that_has_hooks_have_the_time_of_their_own_hooks(lo
     assert [r.hooks_ns for r in trace.rounds()] == [500_000_000, 250_000_000]
 
 
+def test_hooks_that_run_at_once_count_once_in_the_time_of_a_round() -> None:
+    durations = ["300ms", "500ms", "200ms"]
+    hooks = [ScriptedHook(at="before_llm_call", takes=t, independent=True) for t in durations]
+    scenario = Scenario(
+        prompt="Hi",
+        hooks=[*hooks, ScriptedHook(at="before_llm_call", takes="100ms")],
+        hook_execution={"order": "parallel"},
+        model=[Reply(say="Done.")],
+    )
+    assert [r.hooks_ns for r in run(scenario).trace.rounds()] == [600_000_000]
+
+
 FORCED = Scenario(
     prompt="Hi",
     tools={"look": ScriptedTool(returns="x" * 400)},
