@@ -12,6 +12,7 @@ from simloop.trace.entries import (
     Ended,
     Prompt,
     Request,
+    StopRequested,
     ToolResult,
     ToolStarted,
 )
@@ -37,15 +38,23 @@ def entries_in_order(subject: Subject) -> Watch:  # noqa: ARG001 - it needs no d
 @invariant(
     "A run begins with a prompt and ends once; between runs no request is sent and no tool runs.",
     "BUGS.md D18, D19, A3",
-    sees=[Prompt, Ended, Request, ToolStarted, ToolResult],
+    sees=[Prompt, Ended, Request, ToolStarted, ToolResult, StopRequested],
 )
-def runs_begin_and_end(subject: Subject) -> Watch:  # noqa: ARG001 - it needs no declaration
-    """The user may act at any time: a message may be queued, and a stop requested."""
+def runs_begin_and_end(subject: Subject) -> Watch:
+    """The user may act at any time: a message may be queued, and a stop requested.
+
+    A tool that outlives its cancellation may end after a run in which an agent was stopped.
+    """
     under_way = False
+    outliving = set[str]()
     while True:
         entry = yield
         kind = type(entry)
-        if kind is Prompt:
+        if kind is StopRequested:
+            outliving.update(subject.facts.running if subject.machine is None else ())
+        elif kind is ToolResult and entry.call_id in outliving:
+            continue
+        elif kind is Prompt:
             if under_way:
                 return "a prompt comes before the run of the prompt before it has ended"
             under_way = True

@@ -86,3 +86,9 @@ def test_a_tool_of_an_agent_may_return_once_in_a_later_run() -> None:
     assert run(2).found(one_result_per_tool_start) == []
     assert run(3).found(one_result_per_tool_start)
     assert run(2).found(one_result_per_tool_start, of_machine())
+
+
+def test_a_tool_that_outlives_a_stop_may_end_between_two_runs_of_an_agent() -> None:
+    stopped = asked().started("a").after(1).stop().ended(Outcome.ABORTED)
+    again = stopped.prompt("Again.").request([GO]).replied("Yes.").ended()
+    assert again.result("a").found(runs_begin_and_end) == []
