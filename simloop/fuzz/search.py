@@ -86,7 +86,7 @@ class Search:
     `runs` and `cpu_s` count the runs and the processor time so far. A further call of `run`
     continues the search. `scenarios` replace the bundled ones, which are played and varied too.
     `invariants` replace the catalogue. `against` is another loop: a world in which the two loops
-    differ is a failure too. Raises ScenarioError if `loop` is not a loop.
+    differ is a failure too. Raises ScenarioError if one of them is not a loop.
     """
 
     def __init__(
@@ -111,6 +111,10 @@ class Search:
         machine = chosen.design.declared.machine
         self._kept: dict[str, Any] = kept_limits(machine) if is_made(loop) and machine else {}
         self._abilities = Abilities.of(chosen.design)
+        if against is not None:  # both loops play each world
+            other = choose_loop(_with_limits_of(against), self._against).design
+            lacks = frozenset((*self._abilities.lacks, *other.unsupported))
+            self._abilities = self._abilities._replace(lacks=lacks)
         self._choices: Choices = SeededChoices(seed)
         self.coverage = Coverage(has_engine=self._abilities.has_engine)
         self.failures = FoundFailures()

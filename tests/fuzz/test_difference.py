@@ -5,12 +5,16 @@ from differing import Backwards, Lazy, Loud, Plain, Polite, Slow, written_anew
 from incases import in_cases
 
 from simloop import Scenario, ScenarioError, parse_scenario
+from simloop.check.invariants.invariant import invariant
+from simloop.check.invariants.subject import Subject
 from simloop.fuzz.difference import COURSE, ENDS, REQUESTS, TIMES, TOOLS, difference, judged_against
 from simloop.fuzz.replies import LAST
 from simloop.fuzz.search import Search
 from simloop.fuzz.shrink import shrink
+from simloop.messages import StopCause
 from simloop.scenario.catalog import bundled_names, find_bundled
 from simloop.scenario.loader import load_scenario
+from simloop.trace.entries import StopRequested
 
 TWO_CALLS = parse_scenario("""
 prompt: Look.
@@ -94,6 +98,19 @@ def test_a_search_finds_worlds_in_which_two_loops_differ_and_confirms_them() -> 
     failures = list(search.run(runs=200))
     assert COURSE in {found.name for found in failures}
     assert all(found.reproduced for found in failures)
+
+
+def test_a_search_has_no_worlds_that_one_of_two_loops_cannot_play() -> None:
+    stops: list[object] = []
+
+    @invariant("The user stops no run.", "a test", sees=[StopRequested])
+    def notes_stops(_: Subject, entry: StopRequested) -> str:
+        stops.append(entry.cause)
+        return ""
+
+    search = Search("reference", against="react", invariants=[notes_stops])
+    list(search.run(runs=150))
+    assert StopCause.ABORT not in stops  # react cannot be stopped
 
 
 def test_a_difference_is_shrunk_to_what_it_needs() -> None:

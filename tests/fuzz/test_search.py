@@ -89,6 +89,8 @@ def test_a_search_goes_on_where_it_stopped() -> None:
 def test_an_unknown_loop_is_refused_before_anything_is_run() -> None:
     with pytest.raises(ScenarioError, match="there is no loop"):
         Search("referense")
+    with pytest.raises(ScenarioError, match="there is no loop"):
+        Search("reference", against="referense")
 
 
 @pytest.mark.slow
