@@ -7,7 +7,6 @@ settings and the number of a chunk, so its result depends on nothing else.
 
 import multiprocessing
 import signal
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import (
     FIRST_COMPLETED,
@@ -67,21 +66,19 @@ def play_on(
             future.cancel()
 
 
-def _leave_interrupts_to_the_parent(path: list[str]) -> None:
+def _leave_interrupts_to_the_parent() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    sys.path[:] = path  # a loop `module:attribute` may be in the folder of the caller
 
 
 @contextmanager
 def processes(jobs: int) -> Iterator[Executor]:
     """Provide `jobs` worker processes; the exit waits for their current chunks."""
-    # `fork` was rejected: it copies the virtual clock of a program that fuzzes in a simulation.
-    context = multiprocessing.get_context("spawn")
+    # `fork` was rejected: it copies the virtual clock of a program that fuzzes in a simulation. A
+    # spawned process gets the `sys.path` of its parent, so it finds a loop that the parent finds.
     executor = ProcessPoolExecutor(
         jobs,
-        mp_context=context,
+        mp_context=multiprocessing.get_context("spawn"),
         initializer=_leave_interrupts_to_the_parent,
-        initargs=(list(sys.path),),
     )
     try:
         yield executor

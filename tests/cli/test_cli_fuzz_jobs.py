@@ -1,13 +1,15 @@
 import json
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
 from simloop.cli import main
 from simloop.cli.fuzz_jobs import Jobs, search_in_chunks
 from simloop.fuzz.campaign import Campaign, CampaignSettings
-from simloop.fuzz.chunks import play_chunk
+from simloop.fuzz.chunks import play_chunk, seed_of
 from simloop.messages import UserMessage
 from simloop.scenario.loader import load_scenario
 from simloop.world.model_port import ModelCallFailed
@@ -32,14 +34,39 @@ def fuzz(*arguments: str | Path) -> Result:
     return CliRunner().invoke(main, ["fuzz", *map(str, arguments)])
 
 
-def test_a_chunk_finds_the_same_each_time_but_for_its_times() -> None:
-    def found(number: int) -> object:
-        result = play_chunk(SETTINGS, number)
-        failures = [(each.name, each.shape, each.run, each.scenario) for each in result.failures]
-        return failures, result.goals, result.situations
+def found_in(settings: CampaignSettings, number: int = 1) -> object:
+    """Return the results of a chunk that do not depend on the speed of the machine."""
+    result = play_chunk(settings, number)
+    failures = [(each.name, each.shape, each.run, each.scenario) for each in result.failures]
+    return failures, result.goals, result.situations
 
-    assert found(1) == found(1)
-    assert found(1) != found(2)
+
+def test_a_chunk_finds_the_same_each_time_but_for_its_times() -> None:
+    assert found_in(SETTINGS, 1) == found_in(SETTINGS, 1)
+    assert found_in(SETTINGS, 1) != found_in(SETTINGS, 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"seed": 4},
+        {"arm": "uniform"},
+        {"corpus": ("prompt: An odd one.\nmodel: [{http: {status: 500}}, {say: Done.}]",)},
+        {"against": "react"},
+    ],
+)
+def test_each_setting_of_a_campaign_holds_for_its_chunks(changed: dict[str, Any]) -> None:
+    assert found_in(msgspec.structs.replace(SETTINGS, **changed)) != found_in(SETTINGS)
+
+
+def test_a_chunk_reports_its_seed_and_its_counts() -> None:
+    result = play_chunk(SETTINGS, 1)
+    assert {each.seed for each in result.failures} == {seed_of(SETTINGS, 1)}
+    assert all(each.reproduced and each.shape for each in result.failures)
+    assert max(each.count for each in result.failures) > 1
+    assert (result.runs, result.edges) == (40, ())
+    assert 40 >= result.looked_at >= max(result.goals.values()) > 0
 
 
 @pytest.mark.slow

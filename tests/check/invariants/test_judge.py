@@ -105,6 +105,7 @@ def test_an_invariant_sees_transitions_by_signal_by_effect_and_by_state() -> Non
 
 def test_an_invariant_sees_only_what_matters_to_the_subject() -> None:
     assert seen(Ended, ToolStarted, narrow=lambda _: [Ended]) == ["begun", "ended"]
+    assert seen(Ended, narrow=lambda _: [Ended, ToolStarted]) == ["begun", "ended"]
 
 
 def test_an_invariant_sees_the_transitions_that_change_counters() -> None:
@@ -165,3 +166,26 @@ def has_a_successor(_: Subject, entry: Request) -> str:
 def test_a_plain_function_that_runs_out_of_something_fails_and_is_not_violated() -> None:
     with pytest.raises(ScenarioError, match="`has-a-successor` fails"):
         judge(Subject(), played().trace.entries, [has_a_successor])
+
+
+@invariant("Only one request is sent.", "a test", sees=[Request])
+def only_one(_: Subject, entry: Request) -> str:
+    return f"request {entry.number}" if entry.number > 1 else ""
+
+
+def test_the_violations_of_one_entry_are_in_the_order_of_the_invariants() -> None:
+    for order in ([one_request, only_one], [only_one, one_request]):
+        found = judge(Subject(), played().trace.entries, order).violations
+        assert [each.name for each in found] == [each.name for each in order]
+
+
+@invariant("A run has nothing to judge.", "a test", sees=[Request])
+def returns_at_once(subject: Subject) -> Watch:
+    if subject.limits is None:
+        return ""
+    while True:
+        yield
+
+
+def test_an_invariant_that_returns_at_once_is_not_violated() -> None:
+    assert judge(Subject(), played().trace.entries, [returns_at_once]).violations == []
