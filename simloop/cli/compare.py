@@ -96,7 +96,12 @@ def command(
             for target in progress.through(found)
         ]
     width = WIDTH if file else columns_of(sys.stdout) or WIDTH
-    text = _written(comparisons, loops, output_format, width, timelines=timelines, seed=seed)
+    if timelines is not None:
+        from simloop.cli.compare_page import page  # noqa: PLC0415 - for those who ask for it
+
+        text = page(comparisons, loops, timelines, seed, settings)
+    else:
+        text = _written(comparisons, loops, output_format, width)
     if file is None and output_format == "text":
         out_lines(text.split("\n"))
     elif file is None:
@@ -125,16 +130,9 @@ def _written(
     loops: Sequence[str],
     output_format: str,
     width: int,
-    *,
-    timelines: "Timelines | None",
-    seed: int | None,
 ) -> str:
     if output_format == "json":
         return json_text(comparisons, loops)
-    if timelines is not None:
-        from simloop.cli.compare_page import page  # noqa: PLC0415 - for those who ask for it
-
-        return page(comparisons, loops, timelines, seed)
     if len(comparisons) > 1:
         return "\n".join(matrix(comparisons, loops, width))
     return "\n".join((*comparisons[0].table(width), *legend(comparisons)))

@@ -31,6 +31,8 @@ from simloop.messages import Outcome
 from simloop.page.document import document, safe_text
 from simloop.page.keys import MATRIX_KEYS
 from simloop.page.timelines import Timelines
+from simloop.runs.chosen_loop import flags_of
+from simloop.runs.options import RunOptions
 from simloop.scenario.catalog import SUFFIX
 
 _WIDEST = 500
@@ -63,10 +65,12 @@ def page(
     loops: Sequence[str],
     timelines: Timelines | None = None,
     seed: int | None = None,
+    settings: Mapping[str, RunOptions] | None = None,
 ) -> str:
     """Return the whole page. `timelines` has a run for each row of each comparison, in order.
 
-    `seed` is that of the runs, or None if each scenario has its own.
+    `seed` is that of the runs, or None if each scenario has its own. `settings` are those of each
+    loop.
     """
     found = timelines or Timelines()
     data = {
@@ -74,7 +78,7 @@ def page(
         "keys": [each._asdict() for each in MATRIX_KEYS],
         "loops": [plain(loop) for loop in loops],
         "runs": found.runs,
-        "scenarios": [_scenario(one, seed) for one in comparisons],
+        "scenarios": [_scenario(one, seed, settings or {}) for one in comparisons],
     }
     parts = {
         "title": _TITLE,
@@ -121,7 +125,10 @@ def _select(key: str, name: str, options: Iterable[tuple[str, str, int | None]])
 def _table(comparisons: Sequence[Comparison], loops: Sequence[str]) -> Iterator[str]:
     heads = "".join(f'<th scope="col">{_text(loop)}</th>' for loop in ("scenario", *loops))
     yield "<table>"
-    yield "<caption>The ending of each scenario on each loop, and its model calls</caption>"
+    yield (
+        "<caption>The ending of each scenario on each loop, and its model calls. "
+        "The marks are explained below the table; a click on a cell opens the run.</caption>"
+    )
     yield f"<thead><tr>{heads}</tr></thead>"
     numbered = enumerate(comparisons)
     for theme, group in groupby(numbered, key=lambda each: _theme(each[1].name)):
@@ -202,12 +209,14 @@ def _notes(comparisons: Sequence[Comparison]) -> Iterator[str]:
             yield f"<h2>{head}</h2><ul>{''.join(items)}</ul>"
 
 
-def _scenario(one: Comparison, seed: int | None) -> dict[str, Any]:
+def _scenario(
+    one: Comparison, seed: int | None, settings: Mapping[str, RunOptions]
+) -> dict[str, Any]:
     return {
         "name": escape(one.name, _WIDEST),
         "title": escape(one.title or "", _WIDEST),
         "source": _source(one),
-        "rows": [_facts(one, row, seed) for row in one.rows],
+        "rows": [_facts(one, row, seed, settings.get(row.loop, {})) for row in one.rows],
     }
 
 
@@ -224,18 +233,19 @@ def _source(one: Comparison) -> str:
     return "\n".join([*map(escape, lines[:_MOST_LINES]), *more])
 
 
-def _facts(one: Comparison, row: Row, seed: int | None) -> dict[str, Any]:
+def _facts(one: Comparison, row: Row, seed: int | None, given: RunOptions) -> dict[str, Any]:
     _, _, calls, tools, time, text = cells_of(row)
-    counts = f"{calls} model calls, {tools} tool runs, {time}" if row.tool_runs is not None else ""
+    counts = f"model calls: {calls}, tool runs: {tools}, time: {time}"
     said = [_ending(row), _VERDICTS[word_of(row)]]
     said += [_VERDICTS[DIFFERS]] if one.mark(row) == DIFFERS else []
     step = f"simloop step {shlex.quote(one.name)} --loop {shlex.quote(row.loop)}"
+    step += flags_of(given.get("judge_as", ""), given.get("loop_options", {}))
     step += "" if seed is None else f" --seed {seed}"
     return {
         "ending": _endings(row),
         "verdict": ", ".join(said),
         "findings": list(findings_of(row)),
-        "counts": counts,
+        "counts": "" if row.tool_runs is None else counts,
         "text": "" if text == "-" else text,
         "reproduce": plain(row.reproduce),
         "step": "" if row.tool_runs is None else plain(step),

@@ -210,8 +210,13 @@ def _limits(
 def _flags(loop: GivenLoop, scenario: Scenario, judge_as: str, options: Mapping[str, Any]) -> str:
     """Return the command-line options that choose this loop for a scenario."""
     other = isinstance(loop, str) and loop != scenario.loop
-    words = [("--loop", str(loop))] if other else []
-    words += [("--judge-as", judge_as)] if judge_as else []
+    chosen = f" --loop {shlex.quote(str(loop))}" if other else ""
+    return chosen + flags_of(judge_as, options)
+
+
+def flags_of(judge_as: str, options: Mapping[str, Any]) -> str:
+    """Return the command-line options that are for one loop, with a space before each."""
+    words = [("--judge-as", judge_as)] if judge_as else []
     words += [("--option", f"{key}={_written(value)}") for key, value in options.items()]
     return "".join(f" {flag} {shlex.quote(word)}" for flag, word in words)
 

@@ -199,6 +199,10 @@ class TestThePage:
         seeded = compare("a.simloop.yaml", "--seed", "7", "--format", "html").stdout
         step = data_in(seeded)["scenarios"][0]["rows"][0]["step"]
         assert step == "simloop step a.simloop.yaml --loop reference --seed 7"
+        options = ("--loop", "opencode", "--option", "max_retries=2", "--format", "html")
+        (scenario,) = data_in(compare("a.simloop.yaml", *options).stdout)["scenarios"]
+        step = "simloop step a.simloop.yaml --loop opencode --option max_retries=2"
+        assert scenario["rows"][0]["step"] == step
 
     def test_needs_no_network_and_no_script_but_its_own(self, text: str) -> None:
         page = Page(text)
