@@ -22,6 +22,7 @@ def page(recording: RecordedRun, name: str = "") -> str:
         {
             "title": safe_text(header.title or name or "simloop"),
             "facts": safe_text(_facts(recording)),
+            "verb": "The run ends:" if recording.trace.outcomes else "The run",
             "outcome": safe_text(_outcome(recording)),
             "kind": "good" if _is_completed(recording) else "bad",
             "panes": _panes(),
@@ -41,7 +42,7 @@ def _facts(recording: RecordedRun) -> str:
 
 def _outcome(recording: RecordedRun) -> str:
     outcomes = recording.trace.outcomes
-    return ", ".join(map(str, outcomes)) if outcomes else "not ended"
+    return ", ".join(map(str, outcomes)) if outcomes else "did not end"
 
 
 def _is_completed(recording: RecordedRun) -> bool:

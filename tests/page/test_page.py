@@ -3,6 +3,7 @@
 import base64
 import html
 import re
+from dataclasses import replace
 from hashlib import sha256
 
 from simloop.cursor.recorded_run import RecordedRun
@@ -47,4 +48,11 @@ def test_the_page_names_no_address() -> None:
 def test_the_heading_has_the_title_or_the_name_and_the_outcome() -> None:
     assert "<title>A greeting</title>" in page(recorded(title="A greeting"), "a.jsonl")
     assert "<title>a.jsonl</title>" in page(recorded(), "a.jsonl")
-    assert '<strong class="good">completed</strong>' in page(recorded())
+    assert 'The run ends: <strong class="good">completed</strong>' in page(recorded())
+
+
+def test_the_heading_of_a_run_without_an_end_says_so() -> None:
+    whole = recorded()
+    trace = replace(whole.trace, entries=whole.trace.entries[:-1], footer=None)
+    cut = page(replace(whole, trace=trace))
+    assert 'The run <strong class="bad">did not end</strong>' in cut
