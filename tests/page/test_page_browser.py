@@ -358,6 +358,24 @@ def test_the_scrubber_is_clicked_and_dragged(chromium: Browser, file: Path) -> N
     assert int(half) < int(whole) / 2  # the wait of 5 s takes most of the time
 
 
+INK = """(() => {
+    const { width, height } = strips, context = strips.getContext("2d");
+    return context.getImageData(0, 0, width, height).data.filter((_, at) => at % 4 === 3)
+        .filter((alpha) => alpha > 0).length;
+})()"""
+
+
+def test_the_overview_draws_each_entry_and_each_mark_and_the_address_follows(
+    chromium: Browser, file: Path, recording: RecordedRun
+) -> None:
+    chromium.open(file)
+    entries = chromium.ask(INK)
+    assert entries > 50 * len(recording.entries)
+    chromium.press("j", "b")
+    assert chromium.ask(INK) > entries
+    assert chromium.ask("location.hash") == "#at=1"
+
+
 def test_a_click_goes_to_an_entry_and_a_row_to_its_entry(chromium: Browser, file: Path) -> None:
     chromium.open(file, "#at=20")
     chromium.ask("document.getElementById('entry-18').click()")
