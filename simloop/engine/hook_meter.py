@@ -142,7 +142,7 @@ class _Steps:
         return self
 
     def __next__(self) -> Any:
-        return self.send(None)
+        return self._step(next, self._iterator)  # an iterator need not have `send`
 
     def send(self, value: Any) -> Any:
         """Run the awaitable to its next wait."""

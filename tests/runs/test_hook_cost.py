@@ -1,0 +1,267 @@
+"""The cost of the hooks of a run: real time beside the trace, and virtual time never in it."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+from simloop import HookExecution, Hooks, Result, ScenarioError, run
+from simloop.engine.hook_meter import HookMeter, HookTimes, Overhead
+from simloop.kernel.policies import HookOrder
+from simloop.runs.hook_cost import BLOCKING_NS, SLOW_NS, HookCost, hook_cost, percentile
+from simloop.scenario.loader import parse_scenario
+from simloop.trace.codec import encode
+from simloop.world.user_function import independent
+
+US, MS, SECOND = 10**3, 10**6, 10**9
+SCENARIO = """
+prompt: Go.
+tools: {look: {returns: seen, takes: 1s}}
+model: [{call: {look: {}}, times: 3}, {say: Done.}]
+"""
+real_ns = partial(time.perf_counter_ns)  # a bare function would be exchanged for a virtual clock
+
+
+def spin(nanoseconds: int) -> None:
+    """Take so much real time, also in a simulation."""
+    end_ns = real_ns() + nanoseconds
+    while real_ns() < end_ns:
+        pass
+
+
+def measured(hooks: Hooks, scenario: str = SCENARIO, **given: Any) -> Result:
+    return run(parse_scenario(scenario), hooks=hooks, hook_cost=True, **given)
+
+
+def cost_of(hook: Callable[..., Any], scenario: str = SCENARIO, **given: Any) -> HookCost:
+    """Return the cost of a hook that is called before each of three calls of a tool."""
+    found = measured(Hooks(before_tool_call=[hook]), scenario, **given).hook_cost
+    assert found is not None
+    (cost,) = found
+    return cost
+
+
+def nothing(given: object) -> None:
+    """Do nothing."""
+
+
+class TestTheCost:
+    def test_is_not_measured_unless_the_run_is_asked_to(self) -> None:
+        assert (
+            run(parse_scenario(SCENARIO), hooks=Hooks(before_tool_call=[nothing])).hook_cost is None
+        )
+
+    def test_of_a_run_without_hooks_is_empty(self) -> None:
+        assert measured(Hooks()).hook_cost == ()
+
+    def test_has_a_row_for_each_hook_at_each_point_with_its_calls(self) -> None:
+        result = measured(Hooks(after_tool_call=[nothing], before_llm_call=[nothing, spins]))
+        assert result.hook_cost is not None
+        assert [(cost.point, cost.hook, cost.calls) for cost in result.hook_cost] == [
+            ("before_llm_call", "nothing", 4),
+            ("before_llm_call", "spins", 4),
+            ("after_tool_call", "nothing", 3),
+        ]
+
+    def test_has_consistent_figures(self) -> None:
+        cost = cost_of(spins)
+        assert 200 * US <= cost.median_ns <= cost.p95_ns <= cost.total_ns
+        assert cost.total_ns >= 3 * 200 * US
+        assert 0 < cost.share < 1
+        assert cost.longest_ns == cost.p95_ns
+        assert cost.blocked_ns == 0
+
+    def test_of_scripted_hooks_is_measured_too(self) -> None:
+        scripted = SCENARIO + "hooks: [{at: before_tool_call, name: guard, block: No.}]\n"
+        found = measured(Hooks(before_tool_call=[nothing]), scripted).hook_cost
+        assert found is not None
+        assert [(cost.hook, cost.calls) for cost in found] == [("guard", 3), ("nothing", 0)]
+        assert (found[1].median_ns, found[1].p95_ns, found[1].total_ns, found[1].share) == (
+            0,
+            0,
+            0,
+            0,
+        )
+
+    def test_covers_all_prompts_of_a_conversation(self) -> None:
+        twice = """
+prompt: Go.
+then: [Again.]
+tools: {look: {}}
+model: [{call: {look: {}}}, {say: Done.}, {call: {look: {}}}, {say: Done.}]
+"""
+        cost = cost_of(spins, twice)
+        assert cost.calls == 2
+        assert 0 < cost.share < 1
+
+    def test_of_a_wait_is_virtual_and_so_not_there(self) -> None:
+        cost = cost_of(waits)
+        assert cost.calls == 3
+        assert cost.total_ns < 100 * MS
+        assert (cost.blocked_ns, cost.blocks) == (0, False)
+
+    def test_of_parallel_hooks_is_told_apart(self) -> None:
+        scenario = parse_scenario(SCENARIO).model_copy(
+            update={"hook_execution": HookExecution(order=HookOrder.PARALLEL)}
+        )
+
+        @independent
+        async def heavy(given: object) -> None:
+            del given
+            await asyncio.sleep(1)
+            spin(20 * MS)
+
+        @independent
+        async def light(given: object) -> None:
+            del given
+            await asyncio.sleep(1)
+
+        result = run(scenario, hooks=Hooks(before_tool_call=[heavy, light]), hook_cost=True)
+        assert result.hook_cost is not None
+        first, second = result.hook_cost
+        assert (first.calls, second.calls) == (3, 3)
+        assert first.median_ns >= 20 * MS > second.median_ns
+        assert result.elapsed_ns == 3 * 2 * SECOND  # they waited at once
+
+
+def spins(given: object) -> None:
+    del given
+    spin(200 * US)
+
+
+async def waits(given: object) -> None:
+    del given
+    await asyncio.sleep(4)
+
+
+def raises(given: object) -> None:
+    del given
+    spin(200 * US)
+    raise ValueError("x")
+
+
+async def raises_later(given: object) -> None:
+    await asyncio.sleep(1)
+    raises(given)
+
+
+async def hangs(given: object) -> None:
+    spins(given)
+    await asyncio.sleep(3_600)
+
+
+async def cancels(given: object) -> None:
+    spins(given)
+    raise asyncio.CancelledError
+
+
+class TestAHookThat:
+    @pytest.mark.parametrize("hook", [raises, raises_later, hangs, cancels])
+    def test_fails_has_its_calls_measured_and_runs_as_before(self, hook: Any) -> None:
+        hooks = Hooks(before_tool_call=[hook])
+        plain = run(parse_scenario(SCENARIO), hooks=hooks)
+        result = measured(hooks)
+        assert result.hook_cost is not None
+        assert result.hook_cost[0].calls == 3
+        assert result.hook_cost[0].median_ns >= 200 * US
+        assert encode(result.trace) == encode(plain.trace)
+        assert [str(each.error) for each in result.exceptions] == [
+            str(each.error) for each in plain.exceptions
+        ]
+
+    def test_is_aborted_while_it_waits_has_that_call(self) -> None:
+        aborted = "model: [{call: {look: {}}}]\nabort: {at: 1s}\nexpect: {outcome: aborted}\n"
+        cost = cost_of(hangs, "prompt: Go.\ntools: {look: {}}\n" + aborted)
+        assert cost.calls == 1
+        assert cost.total_ns >= 200 * US
+
+    def test_sleeps_without_waiting_blocks_the_loop_for_that_virtual_time(self) -> None:
+        def sleeps(given: object) -> None:
+            del given
+            time.sleep(2)
+
+        cost = cost_of(sleeps)
+        assert (cost.blocked_ns, cost.blocks, cost.is_slow) == (6 * SECOND, True, False)
+        assert cost.total_ns < SECOND
+
+    @pytest.mark.slow
+    def test_computes_for_long_blocks_the_loop(self) -> None:
+        def computes(given: object) -> None:
+            del given
+            spin(BLOCKING_NS)
+
+        cost = cost_of(computes)
+        assert cost.longest_ns >= BLOCKING_NS
+        assert (cost.blocks, cost.is_slow, cost.blocked_ns) == (True, True, 0)
+
+
+class TestTheTrace:
+    @pytest.mark.parametrize("hook", [nothing, waits, raises, hangs])
+    def test_has_the_bytes_of_a_run_that_is_not_measured(self, hook: Any) -> None:
+        hooks = Hooks(before_llm_call=[hook], after_tool_call=[hook])
+        scenario = parse_scenario(SCENARIO)
+        plain = run(scenario, hooks=hooks, seed=7)
+        assert encode(measured(hooks, seed=7).trace) == encode(plain.trace)
+
+
+def test_an_agent_has_no_hooks_to_measure() -> None:
+    async def agent(prompt: str) -> str:
+        return prompt
+
+    with pytest.raises(ScenarioError, match="hooks"):
+        run(parse_scenario("prompt: Go.\nmodel: []"), loop=agent, hook_cost=True)
+
+
+def test_the_switch_is_true_or_false() -> None:
+    with pytest.raises(ScenarioError, match="hook_cost is True or False"):
+        run(parse_scenario(SCENARIO), hook_cost=1)  # type: ignore[arg-type]
+
+
+def cost(**known: int) -> HookCost:
+    """Return the cost of a meter that has seen one call of the hook."""
+    times = HookTimes("before_tool_call", "hook", Overhead(0, 0))
+    times.called(known.get("real_ns", 0), known.get("virtual_ns", 0))
+    meter = HookMeter()
+    meter.times.append(times)
+    meter.run_ns = known.get("run_ns", 0)
+    (found,) = hook_cost(meter)
+    return found
+
+
+class TestAHookIs:
+    def test_slow_from_ten_milliseconds(self) -> None:
+        assert not cost(real_ns=SLOW_NS - 1).is_slow
+        assert cost(real_ns=SLOW_NS).is_slow
+
+    def test_blocking_from_a_hundred_milliseconds_and_after_any_sleep(self) -> None:
+        assert not cost(real_ns=BLOCKING_NS - 1).blocks
+        assert cost(real_ns=BLOCKING_NS).blocks
+        assert cost(virtual_ns=1).blocks
+
+    def test_a_share_of_the_runs(self) -> None:
+        assert cost(real_ns=1, run_ns=4).share == 0.25
+        assert cost(real_ns=1, run_ns=0).share == 0
+
+
+@pytest.mark.parametrize(
+    ("ordered", "share", "expected"),
+    [
+        ([], 0.5, 0),
+        ([7], 0.5, 7),
+        ([7], 0.95, 7),
+        ([1, 2], 0.5, 1),
+        ([1, 2, 3], 0.5, 2),
+        (range(1, 21), 0.95, 19),
+        (range(1, 101), 0.95, 95),
+        (range(1, 102), 0.95, 96),
+        (range(1, 101), 1, 100),
+        (range(1, 101), 0, 1),
+    ],
+)
+def test_a_percentile_is_the_first_value_that_enough_do_not_exceed(
+    ordered: Any, share: float, expected: int
+) -> None:
+    assert percentile(ordered, share) == expected
