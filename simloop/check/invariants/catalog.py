@@ -33,6 +33,7 @@ from simloop.check.invariants import (
     times,
     tool_runs,
     user,
+    vetoes,
 )
 from simloop.check.invariants.invariant import Invariant
 from simloop.errors import ScenarioError
@@ -62,6 +63,7 @@ _MODULES: tuple[ModuleType, ...] = (
     designs,
     hooks,
     hook_changes,
+    vetoes,
 )
 
 ENTRY_POINTS = "simloop.invariants"

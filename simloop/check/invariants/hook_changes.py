@@ -16,7 +16,6 @@ from simloop.check.invariants.hooks import has_tool_hooks, hooks_of
 from simloop.check.invariants.invariant import Kind, Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
 from simloop.engine.hooks import AFTER_TOOL_CALL, BEFORE_LLM_CALL, BEFORE_TOOL_CALL
-from simloop.escape import writable
 from simloop.kernel import effects
 from simloop.kernel.policies import Conversion, HookOrder, OnHookFailure, ToolOrder, ToolStart
 from simloop.messages import ToolSpec
@@ -95,11 +94,6 @@ def _seen_of_arguments(subject: Subject) -> Iterable[Kind]:
     if not has_tool_hooks(subject):
         return ()
     return ToolCall, CallRenamed, CallBegun, Hook, ToolStarted, StopRequested
-
-
-def _seen_of_answers(subject: Subject) -> Iterable[Kind]:
-    has_some = has_tool_hooks(subject)
-    return (Prompt, CallBegun, ToolResult, Hook, Answered) if has_some else ()
 
 
 def _seen_of_results(subject: Subject) -> Iterable[Kind]:
@@ -296,76 +290,6 @@ def hook_changes_to_results_apply(subject: Subject) -> Watch:
             acting = script.run(entry, name)
             if acting is not None and entry.result == "ok" and acting.result is not None:
                 results[call_id] = acting.result
-
-
-@invariant(
-    "A call that a hook forbids, or that a hook answers by its failure, is answered with an error "
-    "that states the reason.",
-    "BUGS.md D15, D16",
-    sees=[Prompt, CallBegun, ToolResult, Hook, Answered],
-    needs=[Need.MACHINE],
-    narrow=_seen_of_answers,
-)
-def hook_refusals_answer_calls(subject: Subject) -> Watch:
-    """Judged only if it is known for which call a hook ran, and not after a stop."""
-    settings, facts = subject.course.settings, subject.facts
-    policy, on_failure = settings.tool_execution, settings.hook_isolation.on_failure
-    if policy.order is ToolOrder.PARALLEL and policy.start is ToolStart.WHEN_CALLED:
-        return ""
-    hooks = hooks_of(subject)
-    places = {(p, hook.name): n for p in hooks for n, hook in enumerate(hooks[p])}
-    if any(Chain(hooks[point], settings).is_ambiguous for point in hooks):
-        return ""
-    begun = ""
-    returned: set[str] = set()  # the calls whose tools have returned, and whose hooks may run
-    refused: dict[str, tuple[tuple[bool, int], str]] = {}  # by the id of the call
-    while True:
-        entry = yield
-        kind = type(entry)
-        if kind is Prompt:
-            returned.clear()
-            refused.clear()
-        elif kind is CallBegun:
-            begun = entry.call_id
-        elif kind is ToolResult:
-            returned.add(entry.call_id)
-        elif kind is Hook:
-            if on_failure == OnHookFailure.FAIL_RUN and entry.result in {"failed", "timed-out"}:
-                refused.clear()  # the run ends, and calls that other hooks forbade end with it
-            reason = _reason_of(entry, on_failure)
-            if reason is None:
-                continue
-            calls: Iterable[str] = ()
-            if entry.point == BEFORE_TOOL_CALL:
-                calls = (begun,)
-            elif entry.point == AFTER_TOOL_CALL and len(returned) == 1:
-                calls = returned
-            # Of hooks that run at once the first in the list decides, and a veto before a failure.
-            answers = entry.result != "blocked" and on_failure == OnHookFailure.ERROR_RESULT
-            told = (answers, places.get((entry.point, entry.hook), 0)), reason
-            refused.update({call_id: min(told, refused.get(call_id, told)) for call_id in calls})
-        else:
-            returned.discard(entry.call_id)
-            decided = refused.pop(entry.call_id, None)
-            if decided is None or facts.stop is not None:
-                continue
-            _, reason = decided
-            if not entry.is_error or reason not in entry.text:
-                return (
-                    f"call {entry.call_id!r} is answered {entry.text!r:.60}, not with an error"
-                    + (f" that says {reason!r:.60}" if reason else "")
-                )
-
-
-def _reason_of(hook: Hook, on_failure: str) -> str | None:
-    """Return the words that the answer must have, if the hook decides about the answer."""
-    if hook.result == "blocked":
-        return hook.detail
-    if hook.result == "ok":
-        return None
-    if on_failure == OnHookFailure.BLOCK_CALL and hook.point == BEFORE_TOOL_CALL:
-        return writable(hook.detail)
-    return "" if on_failure == OnHookFailure.ERROR_RESULT else None
 
 
 def _wrong_arguments(started: ToolStarted, given: str, changes: Mapping[str, Any]) -> str:

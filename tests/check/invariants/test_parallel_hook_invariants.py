@@ -101,6 +101,19 @@ CASES = [
         parallel(LOOK, DONE, hooks=FAILURES, hook_isolation={"on_failure": "error-result"}),
     ),
     (
+        "first-veto-blocks-model-call",
+        part(DECIDE, "for own in inputs if isinstance(own, Blockable)", "for own in inputs[::-1]"),
+        parallel(hooks=[{**each, "at": "before_llm_call"} for each in VETOES]),
+    ),
+    (
+        "first-veto-blocks-model-call",
+        part(DECIDE, "for own in inputs if isinstance(own, Blockable)", "for own in inputs[::-1]"),
+        parallel(
+            hooks=[{**each, "at": "before_llm_call"} for each in FAILURES],
+            hook_isolation={"on_failure": "block-call"},
+        ),
+    ),
+    (
         "independent-hooks-change-nothing",
         part("engine.hooks:BeforeLLMCall.apart", "own.is_apart = True", "pass"),
         parallel(LOOK, DONE, hooks=CHANGES),
