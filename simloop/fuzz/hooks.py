@@ -16,7 +16,7 @@ from simloop.scenario.schema import ScriptedHook
 
 _POINTS: Mapping[str, Mapping[str, tuple[float, Sequence[Any]]]] = {
     "before_llm_call": {
-        "system_prompt": (0.4, ("Another system prompt.", "")),
+        "system_prompt": (0.5, ("Another system prompt.", "Yet another one.", "")),
         "hide_tools": (0.25, (["read"], ["write", "search"], list(TOOLS))),
         "add_tools": (
             0.25,
@@ -37,7 +37,7 @@ _POINTS: Mapping[str, Mapping[str, tuple[float, Sequence[Any]]]] = {
 }
 """The changes that a hook can make at each point, each with its probability and its values."""
 
-_WEIGHTS = (3, 3, 3, 1)
+_WEIGHTS = (4, 4, 3, 1)
 """A hook after a model call changes nothing, so it is drawn less often."""
 
 _CHANGES = max(map(len, _POINTS.values()))
@@ -70,11 +70,11 @@ def _failure_for(choices: Choices) -> dict[str, Any]:
     keys: dict[str, Any] = {}
     if choices.boolean(0.12):
         return {"raises": "the hook is broken"}
-    if choices.boolean(0.25):
+    if choices.boolean(0.3):
         keys["hangs"] = True
     elif choices.boolean(0.3):
         keys["takes"] = one_of(choices, _TAKES)
-    if keys and choices.boolean(0.5):
+    if keys and choices.boolean(0.7):  # a hook that fails before it acts shows less
         keys["waits"] = "after"
     return keys
 

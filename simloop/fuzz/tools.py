@@ -24,8 +24,9 @@ _ENDINGS: Sequence[Callable[[str], Mapping[str, Any]]] = (
     lambda _: {"raises": ""},
     lambda _: {"cancels": True},
     lambda _: {"hangs": True, "timeout": "3s"},
+    lambda _: {"cancels": True, "takes": "1s"},
 )
-_WEIGHTS = (24, 12, 2, 2, 1, 1, 2, 2, 1, 2, 1, 3, 5)
+_WEIGHTS = (24, 12, 2, 2, 1, 1, 2, 2, 1, 2, 1, 3, 5, 4)
 _TAKES = ("0s", "120ms", "1s", "5s", "999ms", "31s")
 _TIMEOUTS = (None, None, "1ms", "1s", "5s")
 _OUTLIVES = ("200ms", "2s")

@@ -20,6 +20,12 @@ def test_one_hook_makes_several_changes_and_then_fails() -> None:
     assert any(h.result == "" and h.takes and h.waits == "after" for h in hooks)
 
 
+def test_hooks_that_fail_after_a_change_are_no_rarity() -> None:
+    hooks = [h for h in _drawn() if h.hangs and h.waits == "after"]
+    assert sum(bool(h.system_prompt) for h in hooks) > 40  # of 3,000
+    assert sum(bool(h.arguments) for h in hooks) > 40
+
+
 def test_some_hooks_act_at_each_call_and_some_at_one_of_them() -> None:
     vetoes = [h for h in _drawn() if h.at == "before_tool_call" and h.block]
     assert {h.nth for h in vetoes} == {None, 1, 2, 3}

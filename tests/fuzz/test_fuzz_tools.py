@@ -21,6 +21,10 @@ def test_any_two_properties_meet_in_one_tool() -> None:
     assert any(tool.takes and tool.details for tool in tools)
 
 
+def test_a_tool_that_cancels_itself_may_wait_before() -> None:
+    assert {bool(tool.takes) for tool in _drawn("tools") if tool.cancels} == {False, True}
+
+
 def test_a_tool_that_hangs_has_a_timeout() -> None:
     assert all(tool.timeout is not None for tool in _drawn("tools") if tool.hangs)
 
