@@ -44,6 +44,7 @@ _CHANGES = max(map(len, _POINTS.values()))
 _UNUSED = repeat(("", (0.1, (None,))))
 """The changes that a point lacks."""
 
+_SHORT = ("1ns", "100ms", "1s")
 _TAKES = ("100ms", "1s", "4999ms", "5s", "6s", "7s")
 
 
@@ -68,8 +69,10 @@ def hook_for(choices: Choices) -> ScriptedHook:
 def _failure_for(choices: Choices) -> dict[str, Any]:
     """Draw how a hook fails, or how long it takes, before or after its changes."""
     keys: dict[str, Any] = {}
-    if choices.boolean(0.12):
-        return {"raises": "the hook is broken"}
+    if choices.boolean(0.15):
+        # The failure of a hook that waits arrives in another place, if no timeout comes before it.
+        takes = choices.maybe(0.5, partial(one_of, values=_SHORT))
+        return {"raises": "the hook is broken", **({} if takes is None else {"takes": takes})}
     if choices.boolean(0.3):
         keys["hangs"] = True
     elif choices.boolean(0.3):

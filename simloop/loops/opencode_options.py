@@ -37,6 +37,7 @@ _ALWAYS = {
     ),
     "last-message-role": "a note at the step limit, or an unfinished reply, is the last message",
     "no-tools-for-incomplete-replies": "the loop runs the calls of a reply with any finish reason",
+    "no-tools-for-failed-replies": "the loop runs the calls of a reply with any finish reason",
     "broken-replies-end-runs": "the loop continues after some replies with such a finish reason",
     "newest-user-message-sent": (
         "the summary of a forced compaction replaces a prompt that is the only message"
@@ -130,6 +131,11 @@ class OpencodeOptions:
                 self.keep_failed is KeepFailed.CALLS,
                 "replies-with-calls-kept",
                 "a failed reply stays in the context without its text",
+            ),
+            (
+                self.keep_failed is KeepFailed.CALLS,
+                "no-empty-replies-sent",
+                "a failed reply without calls stays in the context without its text",
             ),
             (
                 not self.calls_go_on,

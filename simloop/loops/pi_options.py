@@ -94,6 +94,7 @@ class PiOptions:
                 "the loop treats a reply that was cut off like any other reply",
             ),
             (True, "overflows-force-compaction", "a request that is too long ends the run"),
+            (True, "no-empty-replies-sent", "the loop keeps each reply, also an empty one"),
             (True, "max-compaction-attempts-enforced", "nothing bounds the compactions of a run"),
             (
                 True,

@@ -125,6 +125,8 @@ class ReactOptions:
                 "the loop counts rounds instead of the steps of a reply",
             ),
             (True, "no-tools-for-incomplete-replies", document),
+            (True, "no-tools-for-failed-replies", document),
+            (True, "no-empty-replies-sent", "the loop keeps each reply, also an empty one"),
             (True, "no-incomplete-replies-in-context", document),
             (True, "broken-replies-end-runs", document),
             (True, "completed-after-a-reply", document),

@@ -32,6 +32,11 @@ _DEVIATIONS: tuple[tuple[tuple[str, ...], str, str], ...] = (
         "the loop runs the calls of a reply that was cut off",
     ),
     (
+        ("refuse_cut_calls",),
+        "no-tools-for-failed-replies",
+        "the loop runs the calls of a reply with any finish reason",
+    ),
+    (
         ("abort_in_backoff",),
         "nothing-starts-after-stop",
         "the loop notices an abort in a backoff at the next model call",

@@ -26,6 +26,10 @@ def test_hooks_that_fail_after_a_change_are_no_rarity() -> None:
     assert sum(bool(h.arguments) for h in hooks) > 40
 
 
+def test_a_hook_raises_at_once_or_after_a_wait() -> None:
+    assert {h.takes > 0 for h in _drawn() if h.raises} == {True, False}
+
+
 def test_some_hooks_act_at_each_call_and_some_at_one_of_them() -> None:
     vetoes = [h for h in _drawn() if h.at == "before_tool_call" and h.block]
     assert {h.nth for h in vetoes} == {None, 1, 2, 3}

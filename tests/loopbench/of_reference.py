@@ -194,7 +194,7 @@ FAULTS = (
         replace="if signal.finish in _RUNS_ITS_CALLS or",
         by="if signal.finish in _RUNS_ITS_CALLS or signal.finish is _INTERRUPTED or",
         circumstances=("a whole call", "a stream without a finish"),
-        violates=("no-tools-for-incomplete-replies",),
+        violates=("no-tools-for-failed-replies",),
         witness="""
             prompt: Go.
             tools: {pay: {returns: paid}}

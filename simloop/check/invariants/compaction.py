@@ -26,7 +26,7 @@ from simloop.messages import (
     ToolMessage,
     UserMessage,
 )
-from simloop.trace.entries import Compaction, Prompt
+from simloop.trace.entries import Compaction, Prompt, Request, Transition
 
 _USABLE = (FinishReason.STOP, FinishReason.OTHER)
 
@@ -338,6 +338,27 @@ def useless_unlimited_compaction_ends_run(subject: Subject, _: Any) -> str:
     if any(bound.counter == "compaction_attempts" for bound in _bounds_of(course.machine)):
         return ""
     return _goes_on_in_vain(course, forced=False)
+
+
+@invariant(
+    "A compaction that does not make the context smaller is not repeated before the next model "
+    "call.",
+    "BUGS.md B1, B4, B5",
+    sees=[Prompt, signals.ContextCompacted, Request],
+    needs=[Need.MACHINE],
+    begins=[signals.ContextCompacted],
+)
+def useless_compaction_not_repeated(subject: Subject) -> Watch:  # noqa: ARG001 - see `Need`
+    """The context is the same, so the second compaction would gain nothing either."""
+    in_vain = False
+    while True:
+        entry = yield
+        if type(entry) is Transition:
+            if in_vain:
+                return "a compaction that gained nothing is repeated"
+            in_vain = entry.signal == _IN_VAIN
+        elif type(entry) is Prompt or entry.purpose == "main":
+            in_vain = False
 
 
 def _goes_on_in_vain(course: Course, *, forced: bool) -> str:

@@ -71,6 +71,17 @@ def results_in_call_order(_: Subject, entry: Any) -> str:
     return ""
 
 
+@invariant("A reply without text and calls is in no request.", "BUGS.md A11, A15", sees=[Request])
+def no_empty_replies_sent(_: Subject, entry: Any) -> str:
+    """A provider refuses a message of the model that has neither."""
+    for message in entry.added:
+        if type(message) is AssistantMessage and not (
+            message.text or message.calls or message.reasoning
+        ):
+            return f"request {entry.number} has an empty reply of the model"
+    return ""
+
+
 @invariant(
     "The last message of a request is a user message, a tool result or a summary.",
     "BUGS.md A3, B13",

@@ -16,7 +16,7 @@ from simloop.check.invariants.subject import Subject
 from simloop.engine.hooks import BEFORE_LLM_CALL
 from simloop.escape import writable
 from simloop.kernel.policies import Conversion, ToolOrder, ToolStart
-from simloop.messages import FinishReason, ToolMessage
+from simloop.messages import ToolMessage
 from simloop.trace.entries import (
     Answered,
     CallRenamed,
@@ -31,7 +31,6 @@ from simloop.trace.entries import (
 from simloop.trace.facts import Facts
 from simloop.world.tools import Tool
 
-_CUT = frozenset({FinishReason.LENGTH, FinishReason.ERROR, FinishReason.INTERRUPTED})
 _NO_OBJECT = "its arguments are no JSON object"
 
 
@@ -95,13 +94,14 @@ def only_called_tools_run(subject: Subject) -> Watch:
             if settings is not None:
                 asked = made.get(entry.call_id, ())
                 if not any(one == call if exact else one[0] == entry.name for one in asked):
-                    return f"{_described(entry)} runs, and the model called {asked}"
+                    return f"{described(entry)} runs, and the model called {asked}"
             elif not open_calls[call] and _arguments(entry.arguments) is not None:
-                return f"{_described(entry)} runs, and no call of the model is left for it"
+                return f"{described(entry)} runs, and no call of the model is left for it"
             open_calls[call] -= 1
 
 
-def _described(entry: ToolStarted) -> str:
+def described(entry: ToolStarted) -> str:
+    """Return the text for a tool run in a violation."""
     return f"the tool {entry.name!r} of call {entry.call_id!r} with {entry.arguments:.80}"
 
 
@@ -118,49 +118,8 @@ def _arguments(text: str) -> object:
 def tool_arguments_are_objects(_: Subject, entry: Any) -> str:
     """A loop reports other arguments to the model as an error."""
     if entry.arguments != "{}" and not isinstance(_arguments(entry.arguments), dict):
-        return f"{_described(entry)} runs, and {_NO_OBJECT}"
+        return f"{described(entry)} runs, and {_NO_OBJECT}"
     return ""
-
-
-@invariant(
-    "No tool runs for a call of a reply that failed or was cut off.",
-    "BUGS.md D10, D11",
-    sees=[ToolStarted],
-)
-def no_tools_for_incomplete_replies(subject: Subject) -> Watch:
-    """A design may start a tool during the reply, but not after the reply has failed."""
-    facts, settings = subject.facts, subject.settings
-    if settings is not None and settings.tool_execution.start is ToolStart.WHEN_CALLED:
-        return ""
-    while True:
-        entry = yield
-        reply = facts.replies.get(facts.asked.get(entry.call_id, 0))
-        if reply is None or not reply.is_closed:
-            continue
-        if reply.finish is None or reply.finish in _CUT:
-            why = "failed" if reply.finish is None else f"ended with {reply.finish}"
-            return f"{_described(entry)} runs, and its reply {why}"
-
-
-@invariant(
-    "A tool runs only if the request before its call offered the tool.",
-    "BUGS.md D9, A5",
-    sees=[ToolStarted],
-)
-def only_offered_tools_run(subject: Subject) -> Watch:
-    """An agent whose requests offer no tools may describe them elsewhere, and is not judged."""
-    facts, machine = subject.facts, subject.machine is not None
-    while True:
-        entry = yield
-        request = facts.sent.get(facts.asked.get(entry.call_id, 0))
-        if request is None or not (request.tools or machine):
-            continue
-        name = entry.name
-        for tool in request.tools:
-            if tool.name == name:
-                break
-        else:
-            return f"{_described(entry)} runs, and request {request.number} did not offer it"
 
 
 @invariant(
@@ -316,7 +275,7 @@ def sequential_tools_do_not_overlap(subject: Subject) -> Watch:
             running.pop(entry.call_id, None)
         else:
             if running and (not parallel or (not early and _asks_for_sequence(facts, tools))):
-                return f"{_described(entry)} runs beside that of {next(iter(running))!r}"
+                return f"{described(entry)} runs beside that of {next(iter(running))!r}"
             running[entry.call_id] = entry.name
 
 
@@ -391,7 +350,7 @@ def no_tool_cancelled_by_another(subject: Subject) -> Watch:
                 if call_id in answered and start.at_ns <= ended_ns == entry.at_ns < (
                     start.at_ns + _SOON_NS
                 ):
-                    return f"{_described(start)} was ended when another tool of its batch ended"
+                    return f"{described(start)} was ended when another tool of its batch ended"
             running = {each: start for each, start in running.items() if each not in answered}
         else:
             running, stopped = {}, kind is StopRequested

@@ -101,6 +101,11 @@ CASES = [
         part(f"{LOOP}._resume", "if forced:", "if False:"),
         scenario(CUT, DONE, compaction=DROPS),
     ),
+    (
+        "useless-compaction-not-repeated",
+        part(f"{LOOP}._resume", "if shrunk:", "if True:"),
+        scenario(DONE, context={"over": [True, True, False], "shrunk": [False]}),
+    ),
 ]
 
 

@@ -6,6 +6,7 @@ from simloop.check.invariants.requests import (
     adjacent_results,
     answered_calls,
     last_message_role,
+    no_empty_replies_sent,
     results_in_call_order,
     unique_call_ids,
 )
@@ -47,6 +48,7 @@ GO, MORE = UserMessage("Go."), UserMessage("And?")
         ),
         (last_message_role, [GO, said("Done.")], "the last message of request 1 is a reply"),
         (last_message_role, [], "request 1 has no messages"),
+        (no_empty_replies_sent, [GO, said(""), MORE], "request 1 has an empty reply"),
     ],
 )
 def test_a_request_that_a_provider_refuses_is_found(
@@ -58,7 +60,14 @@ def test_a_request_that_a_provider_refuses_is_found(
 
 @pytest.mark.parametrize(
     "invariant",
-    [answered_calls, unique_call_ids, adjacent_results, results_in_call_order, last_message_role],
+    [
+        answered_calls,
+        unique_call_ids,
+        adjacent_results,
+        results_in_call_order,
+        last_message_role,
+        no_empty_replies_sent,
+    ],
 )
 @pytest.mark.parametrize(
     "messages",
