@@ -105,7 +105,7 @@ class _Spent:
         if unsure and reply.is_closed:
             self.overflows += 1
             unsure = self.overflows <= self.limits.max_compaction_attempts
-        self.unsure += unsure
+        self.unsure += unsure or (is_useless(reply) and not failed)
         self.errors += failed and not unsure
 
     @property

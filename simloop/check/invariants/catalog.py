@@ -25,6 +25,7 @@ from simloop.check.invariants import (
     hooks,
     limits,
     machine,
+    merged,
     model_calls,
     outcome,
     refused,
@@ -43,6 +44,7 @@ from simloop.runs.isolation import imported, isolated
 _MODULES: tuple[ModuleType, ...] = (
     requests,
     context,
+    merged,
     model_calls,
     agent_waits,
     agents,

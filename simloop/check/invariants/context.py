@@ -8,7 +8,7 @@ request before it.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
@@ -117,9 +117,7 @@ def replies_with_calls_kept(subject: Subject) -> Watch:
     agent that did not end at the moment of a stop: its clean-up may have been cut off, too.
     """
     facts, machine, is_cut = subject.facts, subject.machine is not None, False
-    ran: set[str | tuple[str, str]] = (
-        set()
-    )  # by the id of the call, or what an agent may not change
+    ran: set[str | tuple[str, str]] = set()  # by the id, or by what an agent may not change
     while True:
         entry = yield
         if type(entry) is ToolStarted:
@@ -135,11 +133,13 @@ def replies_with_calls_kept(subject: Subject) -> Watch:
             ran.clear()
         before = facts.before
         reply = None if before is None else facts.replies.get(before.number)
-        if reply is None or reply.finish not in _WHOLE or not reply.calls or not facts.goes_on:
+        newly_ran, ran = ran, set()
+        if reply is None or reply.finish not in _WHOLE or not facts.goes_on:
             continue
-        if not any(call.id in ran or (call.name, call.arguments) in ran for call in reply.calls):
+        if newly_ran.isdisjoint(
+            each for call in reply.calls for each in (call.id, (call.name, call.arguments))
+        ):
             continue
-        ran.clear()
         sent = [one for one in facts.added if type(one) is AssistantMessage and one.calls]
         where = f"request {entry.number}"
         if not sent:
@@ -151,21 +151,30 @@ def replies_with_calls_kept(subject: Subject) -> Watch:
             return f"{where} has the reply {texts[0]!r:.80}, and the model said {reply.text!r:.80}"
 
 
+_OF_TOOLS = (ToolStarted, ToolResult)
+_SEEN = (StopRequested, HookFailed, ModelFailed, Backoff, *_OF_TOOLS, Request)
+
+
 def _told(subject: Subject, why: Callable[[ReceivedReply], bool]) -> Watch:
     """Return the first forbidden reply in a request, with its reason from `why`.
 
     A text that another, good reply had too is allowed. So is a reply that the stop of its run cut
-    off, or whose failure had not reached the loop yet.
+    off, or whose failure had not reached the loop yet, and one whose tools have run meanwhile.
     """
     facts, settings = subject.facts, subject.settings
     keeps = settings is not None and settings.replies.keep_failed is not KeepFailed.NOTHING
     machine, is_dealt_with = subject.machine is not None, False
     allowed: set[str] = set()
     forbidden: set[str] = set()
+    still_open: list[ReceivedReply] = []  # an agent may make several calls at once
     reply: ReceivedReply | None = None
+    called: set[str] = set()
     while True:
         entry = yield
         kind = type(entry)
+        if kind in _OF_TOOLS:
+            called.add(entry.call_id)
+            continue
         if kind is Backoff or (kind is Transition and type(entry.signal) is ModelFailed):
             is_dealt_with = True
             continue
@@ -175,8 +184,10 @@ def _told(subject: Subject, why: Callable[[ReceivedReply], bool]) -> Watch:
                 reply.is_stopped = reply.is_stopped or late
             continue
         is_dealt_with = False
-        if reply is not None and reply.text:
-            (forbidden if why(reply) and not reply.is_stopped else allowed).add(reply.text)
+        for each in [*still_open, reply] if reply else ():
+            if each.text:
+                (forbidden if why(each) and not each.is_stopped else allowed).add(each.text)
+        still_open = [each for each in (*still_open, reply) if each and not each.is_closed]
         reply = facts.replies[entry.number]
         if entry.purpose != "main" or keeps or not forbidden:
             continue
@@ -186,6 +197,7 @@ def _told(subject: Subject, why: Callable[[ReceivedReply], bool]) -> Watch:
                 and message.text not in allowed
                 # The text of the retry may follow in the same message.
                 and message.text.startswith(tuple(forbidden))
+                and called.isdisjoint([call.id for call in message.calls])
             ):
                 return f"request {entry.number} has the reply {message.text!r:.80}"
 
@@ -193,7 +205,7 @@ def _told(subject: Subject, why: Callable[[ReceivedReply], bool]) -> Watch:
 @invariant(
     "The context contains no reply to a model call that failed.",
     "BUGS.md C13, D6",
-    sees=[StopRequested, HookFailed, ModelFailed, Backoff, Request],
+    sees=_SEEN,
 )
 def no_failed_replies_in_context(subject: Subject) -> Watch:
     """The reply to a retry replaces the parts that arrived before the failure."""
@@ -204,37 +216,11 @@ def no_failed_replies_in_context(subject: Subject) -> Watch:
     "The context contains no reply whose stream has not ended, or has ended without a finish "
     "reason.",
     "BUGS.md C6, D6",
-    sees=[StopRequested, HookFailed, ModelFailed, Backoff, Request],
+    sees=_SEEN,
 )
 def no_incomplete_replies_in_context(subject: Subject) -> Watch:
     """The model has not completed such a reply."""
     return _told(subject, lambda reply: reply.fault is None and reply.finish is None)
-
-
-@invariant(
-    "A reply in the context contains the text of one model reply, without the text of an "
-    "earlier one.",
-    "BUGS.md C13, D6",
-    sees=[Request],
-    needs=[Need.AGENT],
-)
-def no_merged_replies(subject: Subject) -> Watch:
-    """An agent must clear the collected text before it reads the next stream."""
-    facts = subject.facts
-    said: list[str] = []
-    reply: ReceivedReply | None = None
-    while True:
-        entry = yield
-        newest = "" if reply is None else reply.text
-        for message in facts.added if entry.purpose == "main" and newest else ():
-            text = message.text
-            if type(message) is not AssistantMessage or text == newest or text in said:
-                continue
-            if text.endswith(newest) and text.startswith(tuple(said)) and said:
-                return f"request {entry.number} has {text!r:.80}, and the model said {newest!r:.80}"
-        if newest:
-            said.append(newest)
-        reply = facts.replies[entry.number]
 
 
 @invariant(
@@ -266,34 +252,35 @@ def answer_matches_tool_result(subject: Subject) -> Watch:
 @invariant(
     "An agent sends a tool result as the tool returned it.",
     "BUGS.md D8, D9, D20",
-    sees=[ToolStarted, ToolResult, StopRequested, Prompt, Request],
+    sees=[ToolStarted, ToolResult, Queued, StopRequested, Prompt, Request],
     needs=[Need.AGENT],
 )
 def sent_result_matches_tool_result(subject: Subject) -> Watch:
-    """An agent may put words around a text, and cut a long text.
+    """An agent may put words around a text, and cut a long text; later, it may replace the text.
 
-    A result that arrives at the time of a stop, or later, may not have reached the agent.
+    A result that arrives at the time of a stop, or later, may not have reached the agent. An agent
+    may break off its tools for a message of the user, and so miss that one of them has failed.
     """
     facts = subject.facts
     returned: dict[str, list[ToolResult]] = {}  # several results, if the model repeated an id
     earlier: set[str] = set()  # the ids of earlier runs
-    stopped = False
+    stopped = broken_off = False
     while True:
         entry = yield
         kind = type(entry)
         if kind is ToolResult:
-            if not stopped:
+            if not stopped and not (broken_off and entry.is_error):
                 returned.setdefault(entry.call_id, []).append(entry)
         elif kind is ToolStarted:
             if entry.call_id in earlier:  # a new conversation may use ids again
                 earlier.discard(entry.call_id)
                 returned.pop(entry.call_id, None)
+        elif kind is Queued:
+            broken_off = True
+            returned = _before_ns(entry.at_ns, returned, but_failed=True)
         elif kind is StopRequested:
             stopped = True
-            for results in returned.values():
-                if results[-1].at_ns >= entry.at_ns:
-                    results.clear()
-            returned = {call_id: results for call_id, results in returned.items() if results}
+            returned = _before_ns(entry.at_ns, returned)
         elif kind is Prompt:
             stopped = False
             earlier = set(returned)
@@ -301,9 +288,24 @@ def sent_result_matches_tool_result(subject: Subject) -> Watch:
             for message in facts.added:
                 if type(message) is not ToolMessage:
                     continue
-                whys = [_changed(message, each) for each in returned.get(message.call_id, ())]
+                results = returned.get(message.call_id, [])
+                whys = [_changed(message, each) for each in results]
                 if whys and all(whys):
                     return f"request {entry.number}: {whys[0]}"
+                if len(results) == 1:
+                    del returned[message.call_id]
+            broken_off = False
+
+
+def _before_ns(
+    at_ns: int, returned: Mapping[str, list[ToolResult]], *, but_failed: bool = False
+) -> dict[str, list[ToolResult]]:
+    """Return the calls whose result arrived before a time; `but_failed`: or is no error."""
+    return {
+        call_id: results
+        for call_id, results in returned.items()
+        if results[-1].at_ns < at_ns or (but_failed and not results[-1].is_error)
+    }
 
 
 _LONG = 1_000

@@ -28,6 +28,26 @@ def _is_the_models(text: str, replies: dict[int, ReceivedReply]) -> bool:
     return not text or any(reply.text == text for reply in replies.values())
 
 
+def _replies(subject: Subject) -> list[ReceivedReply]:
+    """Return the replies of the run.
+
+    An agent may ask twice, take the first reply that ends and give up the other one. A reply to the
+    second request that is given up so is left out.
+    """
+    facts = subject.facts
+    replies = facts.main_replies[facts.earlier_replies :]
+    if subject.machine is not None:
+        return replies
+    kept, ended_ns = [], 0
+    for reply in replies:
+        if reply.finish is not None:
+            ended_ns = max(ended_ns, reply.at_ns)
+        elif reply.sent_ns < ended_ns:
+            continue
+        kept.append(reply)
+    return kept
+
+
 def _completed(subject: Subject, entry: Ended, flaw: Callable[[ReceivedReply | None], str]) -> str:
     """Return why a completed run must not be completed, by its last reply, or an empty text.
 
@@ -36,7 +56,7 @@ def _completed(subject: Subject, entry: Ended, flaw: Callable[[ReceivedReply | N
     if entry.outcome is not Outcome.COMPLETED:
         return ""
     facts = subject.facts
-    why = flaw(facts.reply)
+    why = flaw(next(reversed(_replies(subject)), None))
     if why and (subject.machine is not None or _is_the_models(entry.text, facts.replies)):
         return f"the run is completed, and {why}"
     return ""
@@ -96,7 +116,7 @@ def run_text_matches_last_reply(subject: Subject, entry: Any) -> str:
     """An agent may return its own text, but not an older reply or a part of a failed reply."""
     facts = subject.facts
     replies = facts.main_replies[facts.earlier_replies :]
-    newest = next((reply.text for reply in reversed(replies) if reply.text), "")
+    newest = next((reply.text for reply in reversed(_replies(subject)) if reply.text), "")
     if entry.text == newest:
         return ""
     if subject.machine is not None:

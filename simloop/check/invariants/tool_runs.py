@@ -22,6 +22,7 @@ from simloop.trace.entries import (
     CallRenamed,
     Ended,
     Prompt,
+    Queued,
     Request,
     StopRequested,
     ToolCall,
@@ -323,17 +324,18 @@ def answers_match_tool_runs(subject: Subject) -> Watch:  # noqa: ARG001 - it nee
 @invariant(
     "The end of one tool does not cancel another tool of the same reply.",
     "BUGS.md D3, D4, D15",
-    sees=[Prompt, StopRequested, ToolStarted, ToolResult, Request],
-    begins=[StopRequested, ToolStarted, ToolResult],
+    sees=[Prompt, StopRequested, Queued, ToolStarted, ToolResult, Request],
+    begins=[StopRequested, Queued, ToolStarted, ToolResult],
 )
 def no_tool_cancelled_by_another(subject: Subject) -> Watch:
     """The times show it: the request follows when the other tool ends, after a few seconds.
 
-    An agent may have its own timeouts, which are longer.
+    An agent may have its own timeouts, which are longer, and may break its tools off for a message
+    of the user.
     """
     facts = subject.facts
     running: dict[str, ToolStarted] = {}
-    ended_ns, stopped = -1, False
+    ended_ns, stopped, interrupted = -1, False, False
     while True:
         entry = yield
         kind = type(entry)
@@ -346,12 +348,15 @@ def no_tool_cancelled_by_another(subject: Subject) -> Watch:
             if entry.purpose != "main":
                 continue
             answered = {one.call_id for one in facts.added if type(one) is ToolMessage}
-            for call_id, start in () if stopped else running.items():
+            for call_id, start in () if stopped or interrupted else running.items():
                 if call_id in answered and start.at_ns <= ended_ns == entry.at_ns < (
                     start.at_ns + _SOON_NS
                 ):
                     return f"{described(start)} was ended when another tool of its batch ended"
             running = {each: start for each, start in running.items() if each not in answered}
+            interrupted = False
+        elif kind is Queued:
+            interrupted = True
         else:
             running, stopped = {}, kind is StopRequested
 

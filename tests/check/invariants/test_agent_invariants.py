@@ -219,6 +219,14 @@ GOOD = [
     .replied("")
     .ended(),
     overflowed().failed().after(2).request([GO]).failed().ended(FAILED),
+    asked()
+    .finish()
+    .request([GO, UserMessage("Answer!")])
+    .failed()
+    .after(2)
+    .request([GO, UserMessage("Answer!")])
+    .failed()
+    .ended(FAILED),
 ]
 
 

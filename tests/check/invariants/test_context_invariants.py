@@ -12,11 +12,11 @@ from simloop.check.invariants.context import (
     no_duplicate_messages,
     no_failed_replies_in_context,
     no_incomplete_replies_in_context,
-    no_merged_replies,
     replies_with_calls_kept,
     sent_result_matches_tool_result,
 )
 from simloop.check.invariants.invariant import Invariant
+from simloop.check.invariants.merged import no_merged_replies
 from simloop.check.invariants.subject import Subject
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.replies import KeepFailed, ReplyReading
@@ -243,12 +243,49 @@ def test_a_policy_may_keep_failed_replies() -> None:
     assert run.found(no_failed_replies_in_context, Subject())
 
 
-def test_the_text_of_a_reply_must_not_begin_with_that_of_an_earlier_one() -> None:
-    run = asked().replied("I look.").request([GO, said("I look."), MORE]).replied("Done.")
-    piled: list[Message] = [GO, said("I look."), MORE, said("I look.Done."), MORE]
-    assert run.request(piled).found(no_merged_replies) == [
-        "request 3 has 'I look.Done.', and the model said 'Done.'"
-    ]
+def test_an_agent_that_breaks_off_its_tools_for_a_message_may_miss_that_one_has_failed() -> None:
+    def run(*, is_error: bool, is_first: bool = False) -> Recording:
+        made = asked().replied("", "a").started("a")
+        made = made if is_first else made.queued("And?")
+        made.result("a", "Error: late", is_error=is_error)
+        made = made.queued("And?") if is_first else made
+        return made.request([GO, said("", "a"), returned("a", "broken off"), MORE])
+
+    assert run(is_error=True).found(sent_result_matches_tool_result) == []
+    assert run(is_error=True, is_first=True).found(sent_result_matches_tool_result) == []
+    assert run(is_error=False).found(sent_result_matches_tool_result)
+
+
+def test_an_agent_may_clear_a_result_that_the_model_has_seen() -> None:
+    cleared: list[Message] = [GO, said("I look.", "a"), returned("a", "[cleared]"), MORE]
+    assert looked().request(LOOKED).request(cleared).found(sent_result_matches_tool_result) == []
+    assert looked().request(cleared).found(sent_result_matches_tool_result)
+
+
+def test_a_tool_that_ran_for_an_earlier_reply_says_nothing_about_the_calls_of_a_later_one() -> None:
+    run = looked().request([MORE]).replied("", "b").stop().ended().prompt().request([MORE, GO])
+    assert run.found(replies_with_calls_kept) == []
+
+
+@pytest.mark.parametrize(
+    "invariant", [no_failed_replies_in_context, no_incomplete_replies_in_context]
+)
+def test_a_broken_reply_may_stay_if_its_tools_have_run_meanwhile(invariant: Invariant) -> None:
+    def run(*, ran: bool) -> Recording:
+        made = asked().text("I look.").call("a")
+        made = made.result("a", "Error: unknown", is_error=True) if ran else made
+        made = made.failed() if invariant is no_failed_replies_in_context else made.cut()
+        return made.after(1).ended(Outcome.FAILED).prompt("And?").request([*LOOKED, MORE])
+
+    assert run(ran=True).found(invariant) == []
+    assert run(ran=False).found(invariant)
+
+
+def test_the_first_of_two_replies_that_arrive_at_once_may_be_used() -> None:
+    run = asked().text("Answer").request([GO]).text("Ans")
+    run.add(entries.TextDelta, 1, ".").add(entries.Finish, 1, FinishReason.STOP, "")
+    run.request([GO, said("Answer."), MORE])
+    assert run.found(no_incomplete_replies_in_context) == []
 
 
 def test_an_error_that_is_sent_as_none_is_found() -> None:

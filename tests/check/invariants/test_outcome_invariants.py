@@ -11,6 +11,7 @@ from simloop.check.invariants.outcome import (
 )
 from simloop.check.invariants.subject import Subject
 from simloop.messages import FinishReason, Outcome, UserMessage
+from simloop.trace import entries
 
 GO = UserMessage("Go.")
 
@@ -51,6 +52,25 @@ def test_an_end_that_is_not_as_it_says_is_found(
 ) -> None:
     (found,) = run.found(invariant, subject())
     assert why in found
+
+
+def test_the_text_of_a_run_may_be_that_of_a_failed_reply_before_a_useless_one() -> None:
+    run = asked().text("Hel").failed().after(1).request([GO]).finish()
+    assert run.ended(Outcome.FAILED, "Hel").found(run_text_matches_last_reply) == []
+
+
+@pytest.mark.parametrize("sent_later", [True, False])
+def test_the_first_of_two_replies_that_arrive_at_once_may_be_the_answer(
+    *, sent_later: bool
+) -> None:
+    run = asked().text("One.") if sent_later else asked().text("One.").finish()
+    run.request([GO]).text("Tw").after(1)
+    if sent_later:
+        run.add(entries.Finish, 1, FinishReason.STOP, "")
+    run.ended(text="One.")
+    for each in (completed_after_a_reply, run_text_matches_last_reply):
+        assert (run.found(each) == []) is sent_later
+        assert run.found(each, of_machine())
 
 
 ALL = [

@@ -182,6 +182,12 @@ GOOD: list[tuple[Invariant, Recording, Subject]] = [
         with_tool(returns="", raises="no"),
     ),
     (scripted_results, asked("a").result("a", "Error: no", is_error=True), with_tool()),
+    (
+        no_tool_cancelled_by_another,
+        asked("a", "b").queued("Wait.").started("a").after(1).result("b", "Error: unknown")
+        .request([GO, said("", "a", "b"), returned("a", "interrupted"), returned("b")]),
+        Subject(),
+    ),
     (sequential_tools_do_not_overlap, ran("a", "b"), in_order("sequential")),
     (
         sequential_tools_do_not_overlap,
