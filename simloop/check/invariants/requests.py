@@ -1,13 +1,13 @@
 """Invariants on each request as it was sent: the rules of providers for messages.
 
 Not here: the messages of the conversation that a request must hold (context.py). The rule to keep:
-a request is judged by its messages alone, so these invariants hold for every agent.
+a request is judged by its messages alone, so they hold for every agent, unless providers differ.
 """
 
 from typing import Any
 
 from simloop.check.invariants import pairs
-from simloop.check.invariants.invariant import invariant
+from simloop.check.invariants.invariant import Need, invariant
 from simloop.check.invariants.subject import Subject
 from simloop.messages import AssistantMessage, ToolMessage
 from simloop.trace.entries import Request
@@ -71,9 +71,14 @@ def results_in_call_order(_: Subject, entry: Any) -> str:
     return ""
 
 
-@invariant("A reply without text and calls is in no request.", "BUGS.md A11, A15", sees=[Request])
+@invariant(
+    "A reply without text and calls is in no request.",
+    "BUGS.md A11, A15",
+    sees=[Request],
+    needs=[Need.MACHINE],
+)
 def no_empty_replies_sent(_: Subject, entry: Any) -> str:
-    """A provider refuses a message of the model that has neither."""
+    """Some providers refuse such a message; an agent may know that its own accepts it."""
     for message in entry.added:
         if type(message) is AssistantMessage and not (
             message.text or message.calls or message.reasoning

@@ -16,7 +16,7 @@ from simloop.check.invariants.subject import Subject
 from simloop.engine.hooks import BEFORE_LLM_CALL
 from simloop.escape import writable
 from simloop.kernel.policies import Conversion, ToolOrder, ToolStart
-from simloop.messages import ToolMessage
+from simloop.messages import AssistantMessage, ToolMessage
 from simloop.trace.entries import (
     Answered,
     CallRenamed,
@@ -319,6 +319,42 @@ def answers_match_tool_runs(subject: Subject) -> Watch:  # noqa: ARG001 - it nee
             return f"call {entry.call_id!r} is answered as not run, and its tool returned"
         elif not entry.ran and not entry.is_error:
             return f"call {entry.call_id!r} is answered as not run, and without an error"
+
+
+@invariant(
+    "An agent answers a call with the result of a tool run for the same arguments.",
+    "BUGS.md D9, D14",
+    sees=[ToolStarted, ToolResult, Request],
+    needs=[Need.AGENT],
+    begins=[ToolStarted],
+)
+def no_result_of_other_arguments(subject: Subject) -> Watch:
+    """An agent may remember results, and answer a call without a tool in its own words."""
+    facts = subject.facts
+    ran: dict[str, tuple[str, object]] = {}
+    results: set[tuple[str, str]] = set()
+    while True:
+        entry = yield
+        kind = type(entry)
+        if kind is ToolStarted:
+            ran[entry.call_id] = entry.name, _arguments(entry.arguments)
+        elif kind is ToolResult:
+            if entry.text and not entry.is_error:
+                results.add((entry.name, entry.text))
+        elif entry.purpose == "main":
+            calls = {
+                call.id: call
+                for message in facts.added
+                if type(message) is AssistantMessage
+                for call in message.calls
+            }
+            for message in facts.added:
+                call = calls.get(message.call_id) if type(message) is ToolMessage else None
+                if call is None or call.id in ran or (call.name, message.text) not in results:
+                    continue
+                if (call.name, _arguments(call.arguments or "{}")) not in ran.values():
+                    where = f"request {entry.number} answers call {call.id!r}"
+                    return f"{where} with a result of {call.name!r} for other arguments"
 
 
 @invariant(

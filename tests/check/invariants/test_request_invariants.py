@@ -1,5 +1,5 @@
 import pytest
-from recording import Recording, returned, said
+from recording import Recording, of_machine, returned, said
 
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.requests import (
@@ -48,7 +48,6 @@ GO, MORE = UserMessage("Go."), UserMessage("And?")
         ),
         (last_message_role, [GO, said("Done.")], "the last message of request 1 is a reply"),
         (last_message_role, [], "request 1 has no messages"),
-        (no_empty_replies_sent, [GO, said(""), MORE], "request 1 has an empty reply"),
     ],
 )
 def test_a_request_that_a_provider_refuses_is_found(
@@ -66,7 +65,6 @@ def test_a_request_that_a_provider_refuses_is_found(
         adjacent_results,
         results_in_call_order,
         last_message_role,
-        no_empty_replies_sent,
     ],
 )
 @pytest.mark.parametrize(
@@ -91,3 +89,11 @@ def test_a_broken_pair_that_the_scenario_expects_is_no_violation() -> None:
     assert run.request([GO, said("", "a"), MORE, said("", "b"), MORE]).found(
         answered_calls, known
     ) == ["request 2: call 'b' has no result"]
+
+
+def test_an_empty_reply_in_a_request_of_a_machine_is_found_and_one_with_a_call_is_not() -> None:
+    def found(*messages: Message) -> list[str]:
+        return Recording().prompt().request(messages).found(no_empty_replies_sent, of_machine())
+
+    assert found(GO, said(""), MORE) == ["request 1 has an empty reply of the model"]
+    assert found(GO, said("", "a"), returned("a")) == []

@@ -1,3 +1,4 @@
+import pytest
 from incases import in_cases
 from recording import Recording, of_machine, returned, said
 
@@ -6,6 +7,7 @@ from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.subject import Subject
 from simloop.check.invariants.tool_runs import (
     answers_match_tool_runs,
+    no_result_of_other_arguments,
     no_tool_cancelled_by_another,
     only_called_tools_run,
     scripted_results,
@@ -15,7 +17,7 @@ from simloop.check.invariants.tool_runs import (
     tool_runs_at_most_once,
     tool_timeouts,
 )
-from simloop.messages import FinishReason, UserMessage
+from simloop.messages import FinishReason, Message, UserMessage
 from simloop.trace import entries
 
 GO = UserMessage("Go.")
@@ -215,6 +217,25 @@ def test_a_tool_that_runs_as_it_should_is_not_found(
     invariant: Invariant, run: Recording, subject: Subject
 ) -> None:
     assert run.found(invariant, subject) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text", "is_found"),
+    [
+        ('{"x":2}', "seen", True),
+        ('{"x": 1}', "seen", False),
+        ('{"x":2}', "The user forbids it.", False),
+    ],
+)
+def test_an_agent_may_remember_results_only_with_their_arguments(
+    arguments: str, text: str, *, is_found: bool
+) -> None:
+    run = Recording().prompt().request([GO]).call("a", '{"x":1}').finish(FinishReason.TOOL_CALLS)
+    run.started("a", '{"x":1}').result("a")
+    run.request([GO, said("", "a", arguments='{"x":1}'), returned("a")]).call("b", arguments)
+    answered: list[Message] = [said("", "b", arguments=arguments), returned("b", text)]
+    run.request([GO, said("", "a", arguments='{"x":1}'), returned("a"), *answered])
+    assert bool(run.found(no_result_of_other_arguments)) is is_found
 
 
 def test_a_call_that_the_engine_has_renamed_runs_under_its_new_id() -> None:
