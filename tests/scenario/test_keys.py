@@ -78,6 +78,7 @@ WHERE: dict[str, tuple[dict[str, Any], tuple[str | int, ...]]] = {
     "ExpectedCounters": ({"expect": {"counters": {}}}, ("expect", "counters")),
     "Expect": ({"expect": {}}, ("expect",)),
     "ExponentialBackoff": ({"retry": {}}, ("retry",)),
+    "HookExecution": ({"hook_execution": {}}, ("hook_execution",)),
     "HookIsolation": ({"hook_isolation": {}}, ("hook_isolation",)),
     "Http": ({"model": [{"http": {"status": 429}}]}, ("model", 0, "http")),
     "Limits": ({"limits": {}}, ("limits",)),
