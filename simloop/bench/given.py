@@ -19,31 +19,39 @@ _A_HOOK = (
 
 
 class GivenHook(NamedTuple):
-    """A hook at one point."""
+    """A hook at one point. `is_stated` is whether the user says that it is for this point."""
 
     point: str
     function: UserFunction
+    is_stated: bool = True
 
 
 def given_hooks(name: str) -> Iterator[GivenHook]:
     """Yield the hooks at `name`, of the form `module:attribute`, each with a point.
 
-    A function runs at each point whose input its first parameter may have, by its annotation.
+    A function runs at each point whose input its first parameter may have, by its annotation. A
+    function without an annotation may be for any point.
     Raises ScenarioError if there is no hook.
     """
     with isolated(f"the hook `{name}` cannot be loaded", _A_HOOK, key="hook"):
         found: Any = imported(name)
     if isinstance(found, Hooks):
-        for point in POINTS:
-            for hook in getattr(found, point):
-                yield GivenHook(point, hook)
+        given = [GivenHook(point, hook) for point in POINTS for hook in getattr(found, point)]
+        if not given:
+            raise ScenarioError(f"`{name}` has no hooks", key="hook", hint="give it one or more")
+        yield from given
         return
     if not callable(found):
         kind = type(found).__name__
         raise ScenarioError(f"`{name}` is no hook, but {kind}", key="hook", hint=_A_HOOK)
-    hook = UserFunction(found, name)
-    for point in points_of(found):
-        yield GivenHook(point, hook)
+    hook, points = UserFunction(found, name), list(points_of(found))
+    if not points:
+        message = f"the annotation of the first parameter of `{name}` is the input of no point"
+        hint = "annotate it with an input such as BeforeToolCall, or not at all"
+        raise ScenarioError(message, key="hook", hint=hint)
+    is_stated = _annotation_of(found) is not None
+    for point in points:
+        yield GivenHook(point, hook, is_stated)
 
 
 def points_of(function: Any) -> Iterator[str]:

@@ -9,7 +9,7 @@ stays real, other than in a run: `time.sleep`, files and processes take the time
 """
 
 import asyncio
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from statistics import median
 from time import perf_counter_ns
 from typing import Any
@@ -21,17 +21,18 @@ from simloop.bench.given import GivenHook
 from simloop.bench.intervals import Interval, median_interval
 from simloop.bench.point_calls import (
     Calls,
+    FailingHookError,
     IsolatedCalls,
     NoCalls,
     PlainCalls,
     PluggyCalls,
     PointCalls,
     UnitCalls,
+    has_pluggy,
 )
 from simloop.bench.shapes import SHAPES, shape, waiting
 from simloop.engine.hook_meter import POINTS, HookTimes, measured, overhead
 from simloop.engine.hooks import BEFORE_TOOL_CALL
-from simloop.errors import ScenarioError
 from simloop.kernel.limits import Limits
 from simloop.kernel.policies import HookIsolation, HookOrder, OnHookFailure
 from simloop.runs.hook_cost import percentile
@@ -46,6 +47,8 @@ SECONDS = 0.15
 _FEWEST_TIMED, _MOST_TIMED = 20, 2_000
 _WAITING = 4
 _RESOLUTION_NS, _RESOLUTION = 10, 0.01
+_MAX_VIRTUAL_NS = 2**62
+"""146 years: a hook may wait for a day in each of thousands of calls."""
 
 
 class HookRow(Struct, kw_only=True):
@@ -72,6 +75,14 @@ class HookRow(Struct, kw_only=True):
     virtual_ns: int
     against: Interval | None = None
     growth: Interval | None = None
+
+
+class UnfitRow(Struct):
+    """A hook that is not measured at a point because it fails there: `detail` says how."""
+
+    hook: str
+    point: str
+    detail: str
 
 
 class CountRow(Struct):
@@ -127,12 +138,40 @@ def _run_ns(runner: Runner) -> int:
     return perf_counter_ns() - start_ns
 
 
-def measure_given(
-    hooks: Sequence[GivenHook], others: dict[str, UserFunction], a_round_ns: float
-) -> Iterator[HookRow]:
-    """Measure each hook at its point, against that of `others` for the point if there is one."""
+def tried(hooks: Iterable[GivenHook]) -> tuple[list[GivenHook], list[UnfitRow]]:
+    """Call each hook once at its point; return those that work, and a row for each that fails.
+
+    Raises FailingHookError for a hook that fails at each point, or where it is stated to run.
+    """
+    fit: list[GivenHook] = []
+    failures: list[tuple[GivenHook, FailingHookError]] = []
     for given in hooks:
-        yield _on_clock(_measure(given.function, given.point, a_round_ns, others.get(given.point)))
+        try:
+            _on_clock(check_works(given.function, given.point))
+        except FailingHookError as failure:
+            failures.append((given, failure))
+        else:
+            fit.append(given)
+    fit_names = {given.function.name for given in fit}
+    for given, reason in failures:
+        if given.is_stated or given.function.name not in fit_names:
+            raise reason
+    return fit, [UnfitRow(one.function.name, one.point, error.detail) for one, error in failures]
+
+
+def measure_given(
+    hooks: Sequence[GivenHook],
+    others: dict[str, UserFunction],
+    a_round_ns: float,
+    seconds: float = SECONDS,
+) -> Iterator[HookRow]:
+    """Measure each hook at its point, against that of `others` for the point if there is one.
+
+    A hook takes about twice the `seconds`. Raises FailingHookError for a hook that fails.
+    """
+    for given in hooks:
+        other = others.get(given.point)
+        yield _measure(given.function, given.point, a_round_ns, other, seconds)
 
 
 def measure_shapes(a_round_ns: float) -> Iterator[HookRow]:
@@ -142,30 +181,25 @@ def measure_shapes(a_round_ns: float) -> Iterator[HookRow]:
             for is_async in (False, True):
                 if point in by_point:
                     hook = shape(name, point, is_async=is_async)
-                    yield _on_clock(_measure(hook, point, a_round_ns))
+                    yield _measure(hook, point, a_round_ns)
 
 
 def _on_clock(main: Coroutine[Any, Any, Any]) -> Any:
-    return run_virtual(main, max_callbacks=10**9)
+    return run_virtual(main, max_callbacks=10**9, max_virtual_ns=_MAX_VIRTUAL_NS)
 
 
-async def _measure(
-    hook: UserFunction, point: str, a_round_ns: float, other: UserFunction | None = None
+def _measure(
+    hook: UserFunction,
+    point: str,
+    a_round_ns: float,
+    other: UserFunction | None = None,
+    seconds: float = SECONDS,
 ) -> HookRow:
-    """Measure a hook at a point. Raises ScenarioError if the hook fails there."""
-    await check_works(hook, point)
-    variants: dict[str, Calls] = {
-        "hook": PointCalls(point, [hook]),
-        "idle": PointCalls(point, [shape("no-op", point, is_async=hook.is_async)]),
-        "none": PointCalls(point, []),
-        "unit": UnitCalls(),
-    }
-    if other is not None:
-        await check_works(other, point)
-        variants["other"] = PointCalls(point, [other])
-    taken = await alternate(variants, SECONDS)
+    """Measure a hook at a point. Raises FailingHookError if the hook fails there."""
+    taken = _on_clock(_alternated(hook, point, other, seconds))
     cost = _cost(taken["hook"], taken["none"])
-    own, virtual_ns = await _times_of_calls(hook, point, cost.median)
+    # In a run of its own: years after the start, waits are rounded to the precision of a float.
+    own, virtual_ns = _on_clock(_times_of_calls(hook, point, cost.median, seconds))
     row = HookRow(
         hook=hook.name,
         point=point,
@@ -185,21 +219,34 @@ async def _measure(
     return row
 
 
-async def _times_of_calls(hook: UserFunction, point: str, cost_ns: float) -> tuple[HookTimes, int]:
+async def _alternated(
+    hook: UserFunction, point: str, other: UserFunction | None, seconds: float
+) -> dict[str, list[float]]:
+    variants: dict[str, Calls] = {
+        "hook": PointCalls(point, [hook]),
+        "idle": PointCalls(point, [shape("no-op", point, is_async=hook.is_async)]),
+        "none": PointCalls(point, []),
+        "unit": UnitCalls(),
+    }
+    if other is not None:
+        variants["other"] = PointCalls(point, [other])
+    return await alternate(variants, seconds)
+
+
+async def _times_of_calls(
+    hook: UserFunction, point: str, cost_ns: float, seconds: float
+) -> tuple[HookTimes, int]:
     """Return the times of single calls of a hook, and the virtual time of one."""
     loop: Any = asyncio.get_running_loop()
-    calls = min(_MOST_TIMED, max(_FEWEST_TIMED, round(SECONDS * 1e9 / max(cost_ns, 1.0))))
+    calls = min(_MOST_TIMED, max(_FEWEST_TIMED, round(seconds * 1e9 / max(cost_ns, 1.0))))
     times, start_ns = HookTimes(point, hook.name, overhead()), loop.now_ns
     await PointCalls(point, [measured(hook, times)]).batch(calls)
     return times, (loop.now_ns - start_ns) // calls
 
 
 async def check_works(hook: UserFunction, point: str) -> None:
-    """Call a hook once at a point. Raises ScenarioError with its exception if it fails."""
-    once = PointCalls(point, [hook])
-    await once.batch(1)
-    if once.raised:
-        raise ScenarioError(f"the hook {hook.name} fails at {point}: {once.raised[0]}", key=point)
+    """Call a hook once at a point. Raises FailingHookError if it fails."""
+    await PointCalls(point, [hook]).batch(1)
 
 
 def _cost(samples: Sequence[float], others: Sequence[float]) -> Interval:
@@ -233,8 +280,9 @@ async def _measure_count(count: int) -> list[CountRow]:
         "isolated, not recorded": IsolatedCalls(point, sync),
         "plain calls": PlainCalls(point, sync),
         "plain calls, async": PlainCalls(point, awaited),
-        "pluggy": PluggyCalls(point, sync),
     }
+    if has_pluggy():
+        ways["pluggy"] = PluggyCalls(point, sync)
     taken = await alternate({**ways, "none": NoCalls()}, SECONDS * len(ways))
     return [
         CountRow(way, count, _cost(taken[way], taken["none"]).over(max(count, 1))) for way in ways

@@ -34,6 +34,8 @@ def plot_of(rows: Sequence[CountRow]) -> str:
     counts = sorted({row.hooks for row in rows if row.hooks})
     for way, (name, colour, marker, line) in _STYLES.items():
         shown = [row.cost for row in rows if row.way == way and row.hooks]
+        if not shown:
+            continue  # pluggy is not installed
         medians = [cost.median for cost in shown]
         axes.errorbar(
             range(len(counts)),

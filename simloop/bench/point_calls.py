@@ -35,13 +35,15 @@ from simloop.messages import (
     Usage,
     UserMessage,
 )
+from simloop.trace.entries import Hook
 from simloop.trace.recorder import Recorder
 from simloop.virtual.timeouts import Timeouts
 from simloop.world.cancellation import Cancellation
 from simloop.world.tools import Tool
-from simloop.world.user_errors import UserError
 from simloop.world.user_function import UserFunction
 
+_PATIENT = HookIsolation(timeout_ms=86_400_000)
+"""A hook may wait for a day of virtual time. Real time does not depend on the length of it."""
 _CALL = ToolCall("call-1", "read_file", '{"path": "README.md"}')
 _STEP = (UserMessage("Read it."), AssistantMessage("", (_CALL,)), ToolMessage("call-1", "# Hello"))
 _MESSAGES = _STEP * 10
@@ -63,6 +65,16 @@ INPUTS: dict[str, Callable[[], HookInput]] = {
 """The input of the hooks of each point, in the middle of a conversation of 30 messages."""
 
 
+class FailingHookError(ScenarioError):
+    """A hook fails at a point, in a call that is counted from 1. `detail` says how it fails."""
+
+    def __init__(self, hook: str, point: str, call: int, detail: str) -> None:
+        message = f"the hook {hook} fails at {point} in call {call:,}: {detail}"
+        hint = "mend the hook, or annotate its parameter with the input of a point"
+        super().__init__(message, key="hook", hint=hint)
+        self.detail = detail
+
+
 class Calls(Protocol):
     """Something that can be called many times."""
 
@@ -74,7 +86,7 @@ class Calls(Protocol):
 class PointCalls:
     """The engine's calls of the hooks of a point. To be made and used on a running virtual clock.
 
-    `raised` has the exceptions of the hooks.
+    A batch raises FailingHookError if a hook fails in it: the time of a failure is no cost.
     """
 
     def __init__(
@@ -87,12 +99,12 @@ class PointCalls:
         loop: Any = asyncio.get_running_loop()
         task: Any = asyncio.current_task()
         self._point, self._hooks, self._make = point, tuple(hooks), INPUTS[point]
-        self.raised: list[UserError] = []
+        self._called = 0
         self._recorder = Recorder([], loop)
         cancellation = Cancellation(loop)
         cancellation.open(task, None)
         self._user_code = (ParallelHooks if order is HookOrder.PARALLEL else UserCode)(
-            isolation or HookIsolation(), self._recorder, cancellation, self.raised
+            isolation or _PATIENT, self._recorder, cancellation, []
         )
         self._timeouts = Timeouts(loop, task)
 
@@ -105,8 +117,18 @@ class PointCalls:
             if hooks:
                 await fire(point, hooks, make(), timeouts)
         took_ns = perf_counter_ns() - start_ns
-        self._recorder.entries.clear()
+        self._check_record()
         return took_ns
+
+    def _check_record(self) -> None:
+        """Empty the record. Raises FailingHookError for the first hook that failed or hung."""
+        record = self._recorder.entries
+        for entry in record:
+            self._called += 1
+            if isinstance(entry, Hook) and entry.result in {"failed", "timed-out"}:
+                call = -(-self._called // len(self._hooks))
+                raise FailingHookError(entry.hook, self._point, call, entry.detail)
+        record.clear()
 
 
 class IsolatedCalls(PointCalls):
@@ -173,15 +195,21 @@ class PlainCalls:
         return perf_counter_ns() - start_ns
 
 
+def has_pluggy() -> bool:
+    """Return whether pluggy is installed: pytest needs it, and simloop does not."""
+    try:
+        import pluggy  # noqa: F401, PLC0415
+    except ImportError:
+        return False
+    return True
+
+
 class PluggyCalls:
     """Calls of plain functions by pluggy, the plugin system of pytest."""
 
     def __init__(self, point: str, hooks: Sequence[UserFunction]) -> None:
-        try:
-            import pluggy  # noqa: PLC0415 - a comparison for those who have it
-        except ImportError as error:
-            hint = "pip install pluggy"
-            raise ScenarioError("the comparison with pluggy needs pluggy", hint=hint) from error
+        import pluggy  # noqa: PLC0415 - a comparison for those who have it
+
         spec, implementation = pluggy.HookspecMarker("bench"), pluggy.HookimplMarker("bench")
 
         class Specification:

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct, field
 
-from simloop.bench.hook_bench import CountRow, HookRow, PolicyRow
+from simloop.bench.hook_bench import CountRow, HookRow, PolicyRow, UnfitRow
 from simloop.bench.intervals import CONFIDENCE, Interval
 from simloop.errors import ScenarioError
 from simloop.kernel.durations import format_duration
@@ -22,7 +22,8 @@ VERSION = 1
 class HookReport(Struct, kw_only=True):
     """The results of one benchmark. Times are real nanoseconds, `virtual_ns` excepted.
 
-    `hooks` are those that the user named, the others are built in.
+    `hooks` are those that the user named, and `unfit` has the points where one of them fails and is
+    not measured. The others are built in.
     """
 
     format: str = FORMAT
@@ -32,6 +33,7 @@ class HookReport(Struct, kw_only=True):
     confidence: float = CONFIDENCE
     round_ns: float
     hooks: list[HookRow]
+    unfit: list[UnfitRow]
     shapes: list[HookRow]
     counts: list[CountRow]
     policies: list[PolicyRow]
@@ -66,7 +68,7 @@ def _growth(now: Interval, before: Interval) -> Interval:
 
 def read_report(path: Path) -> HookReport:
     """Read a report that `--format json` has written. Raises ScenarioError if it is none."""
-    hint = "write one with: simloop bench hooks ... --format json > FILE"
+    hint = "write one with: simloop bench hooks MODULE:ATTRIBUTE --format json > FILE"
     try:
         report = msgspec.json.decode(path.read_bytes(), type=HookReport)
     except OSError as error:
@@ -79,4 +81,8 @@ def read_report(path: Path) -> HookReport:
     if (report.format, report.version) != (FORMAT, VERSION):
         message = f"this is {report.format} {report.version}, and not {FORMAT} {VERSION}"
         raise ScenarioError(message, path=str(path), hint=hint)
+    for index, row in enumerate(report.hooks):
+        if not 0 < row.units.low <= row.units.median <= row.units.high:
+            message = "these are no bounds of a cost above 0"
+            raise ScenarioError(message, path=str(path), key=f"hooks.{index}.units", hint=hint)
     return report

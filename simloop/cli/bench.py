@@ -12,11 +12,13 @@ import msgspec
 
 from simloop.bench.given import GivenHook, given_hooks
 from simloop.bench.hook_bench import (
+    UnfitRow,
     measure_counts,
     measure_given,
     measure_policies,
     measure_shapes,
     round_ns,
+    tried,
 )
 from simloop.bench.report import HookReport, read_report
 from simloop.cli.bench_text import lines_of
@@ -96,18 +98,23 @@ def hooks(
     input its first parameter may have, by its annotation. Built-in hooks are measured too. The exit
     code is 1 if a hook passes a limit.
     """
-    given = [hook for name in hooks for hook in given_hooks(name)]
+    given, unfit = tried(hook for name in hooks for hook in given_hooks(name))
     if not given and (against != "none" or max_ns is not None or fail_on is not None):
         raise click.UsageError("--against, --max and --fail-on judge given hooks: name one")
     if fail_on is not None and against == "none":
         raise click.UsageError("--fail-on needs --against, a hook or an earlier report")
     earlier = None if against == "none" or ":" in against else read_report(Path(against))
     others = _others(against, given) if ":" in against else {}
+    if earlier is not None:
+        _check_compared(f"the report {against}", {row.hook for row in earlier.hooks}, given)
     if plot is not None:
+        if not plot.parent.is_dir() or plot.is_dir():
+            message = "the plot cannot be written: its folder is missing, or it is a folder"
+            raise ScenarioError(message, path=str(plot), key="--plot")
         from simloop.bench.plot import check_plots  # noqa: PLC0415 - in case of need
 
         check_plots()
-    report = _measured(given, others)
+    report = _measured(given, unfit, others)
     if earlier is not None:
         report.compare_with(earlier)
     if plot is not None:
@@ -126,20 +133,27 @@ def hooks(
 
 def _others(name: str, given: list[GivenHook]) -> dict[str, UserFunction]:
     """Return the hook to compare with, by point. Raises ScenarioError if it fits no given hook."""
-    others = {hook.point: hook.function for hook in given_hooks(name)}
+    others = {hook.point: hook.function for hook in tried(given_hooks(name))[0]}
     compared = {hook.function.name for hook in given if hook.point in others}
-    for hook in given:
-        if hook.function.name not in compared:
-            message = f"`{name}` has no hook at a point of {hook.function.name}"
-            raise ScenarioError(message, key="--against")
+    _check_compared(f"`{name}`", compared, given)
     return others
 
 
-def _measured(given: list[GivenHook], others: dict[str, UserFunction]) -> HookReport:
+def _check_compared(name: str, compared: set[str], given: list[GivenHook]) -> None:
+    for hook in given:
+        if hook.function.name not in compared:
+            message = f"{name} has nothing to compare {hook.function.name} with"
+            raise ScenarioError(message, key="--against")
+
+
+def _measured(
+    given: list[GivenHook], unfit: list[UnfitRow], others: dict[str, UserFunction]
+) -> HookReport:
     a_round_ns = round_ns()
     return HookReport(
         round_ns=a_round_ns,
         hooks=list(measure_given(given, others, a_round_ns)),
+        unfit=unfit,
         shapes=list(measure_shapes(a_round_ns)),
         counts=list(measure_counts()),
         policies=list(measure_policies()),

@@ -26,6 +26,9 @@ def lines_of(report: HookReport) -> Iterator[str]:
     yield f"A round of the reference loop without hooks takes {report.round_ns / 1000:,.1f} us."
     if report.hooks:
         yield from ("", *_hooks(report.hooks))
+    for row in report.unfit:
+        name, detail = plain(row.hook), plain(row.detail)
+        yield f"{name} is not measured at {row.point}, where it fails: {detail}"
     yield from ("", *_hooks(report.shapes), "", *_counts(report.counts))
     yield from ("", *_policies(report.policies), "", *_method(report))
 

@@ -1,0 +1,71 @@
+"""Measurements take turns in an order that is reversed each time, in batches of a fair size."""
+
+import asyncio
+import gc
+
+import pytest
+
+from simloop.bench.alternating import FEWEST_TURNS, WARM_UP_TURNS, alternate
+
+
+class Timed:
+    """Calls that say that each takes a microsecond, and notes each batch."""
+
+    def __init__(
+        self, name: str, seen: list[tuple[str, int]], interrupted: tuple[int, ...]
+    ) -> None:
+        self.name, self.seen, self.interrupted = name, seen, interrupted
+        self.batches = 0
+        self.collects: set[bool] = set()
+
+    async def batch(self, calls: int) -> int:
+        """Say how long the calls took."""
+        self.seen.append((self.name, calls))
+        self.batches += 1
+        self.collects.add(gc.isenabled())
+        return 3_000_000 if self.batches in self.interrupted else calls * 1_000
+
+
+def batches(seconds: float = 0, interrupted: tuple[int, ...] = ()) -> list[tuple[str, int]]:
+    """Return the counted batches of two measurements."""
+    seen: list[tuple[str, int]] = []
+    both = {name: Timed(name, seen, interrupted) for name in ("a", "b")}
+    taken = asyncio.run(alternate(both, seconds))
+    return seen[-2 * len(taken["a"]) :]
+
+
+def test_the_order_is_reversed_from_turn_to_turn() -> None:
+    names = "".join(name for name, _ in batches())
+    assert names == ("abba" * FEWEST_TURNS)[: 2 * FEWEST_TURNS]
+
+
+def test_a_batch_takes_about_two_hundred_microseconds() -> None:
+    assert {calls for _, calls in batches()} == {256}
+
+
+@pytest.mark.parametrize("interrupted", [(1,), (1, 2, 3, 4), (7, 11)])
+def test_a_batch_is_no_smaller_if_the_machine_was_busy_while_its_size_was_sought(
+    interrupted: tuple[int, ...],
+) -> None:
+    assert {calls for _, calls in batches(interrupted=interrupted)} == {256}
+
+
+def test_each_measurement_has_a_value_for_each_turn_per_call() -> None:
+    both = {name: Timed(name, [], ()) for name in ("a", "b")}
+    taken = asyncio.run(alternate(both, 0))
+    assert taken == {"a": [1_000.0] * FEWEST_TURNS, "b": [1_000.0] * FEWEST_TURNS}
+
+
+def test_there_are_twenty_turns_of_warm_up_where_time_allows() -> None:
+    seen: list[tuple[str, int]] = []
+    taken = asyncio.run(alternate({"a": Timed("a", seen, ())}, 0.01))
+    full = [calls for _, calls in seen if calls == 256]
+    assert len(full) - len(taken["a"]) >= WARM_UP_TURNS
+
+
+def test_garbage_is_not_collected_while_turns_are_counted() -> None:
+    timed = Timed("a", [], ())
+    assert gc.isenabled()
+    asyncio.run(alternate({"a": timed}, 0))
+    assert timed.collects == {True, False}
+    assert gc.isenabled()

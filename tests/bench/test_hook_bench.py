@@ -1,0 +1,177 @@
+"""The benchmark measures what a hook costs, finds a slower one, and raises no false alarm."""
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from statistics import median
+from typing import Any
+
+import pytest
+
+from simloop.bench.given import GivenHook
+from simloop.bench.hook_bench import HookRow, measure_given, tried
+from simloop.bench.point_calls import FailingHookError
+from simloop.bench.shapes import shape
+from simloop.engine.hook_meter import POINTS
+from simloop.virtual.running import run_virtual
+from simloop.world.user_function import UserFunction
+
+US, HOUR_NS = 1_000, 3_600 * 10**9
+SHORT = 0.01
+
+
+def spinning(nanoseconds: int, *, is_async: bool = False) -> UserFunction:
+    """Return a hook that takes so much real time."""
+
+    def spins(given: object) -> None:
+        del given
+        end_ns = time.perf_counter_ns() + nanoseconds
+        while time.perf_counter_ns() < end_ns:
+            pass
+
+    async def spins_async(given: object) -> None:
+        spins(given)
+
+    return UserFunction(spins_async if is_async else spins, "spins")
+
+
+def time_alone(hook: UserFunction) -> float:
+    """Return the nanoseconds of a call in a plain loop: a spin takes a bit more than it should."""
+
+    async def calls() -> float:
+        start_ns = time.perf_counter_ns()
+        for _ in range(10):
+            if hook.is_async:
+                await hook.function(None)
+            else:
+                hook.function(None)
+        return (time.perf_counter_ns() - start_ns) / 10
+
+    return median(run_virtual(calls()) for _ in range(21))
+
+
+def computing(times: int) -> UserFunction:
+    def computes(given: object) -> int:
+        del given
+        return sum(number * number for number in range(times))
+
+    return UserFunction(computes, "computes")
+
+
+def row_of(hook: UserFunction, seconds: float = SHORT) -> HookRow:
+    (row,) = measure_given([GivenHook("before_tool_call", hook)], {}, 1e5, seconds)
+    return row
+
+
+def compared(hook: UserFunction, other: UserFunction, point: str = "before_tool_call") -> HookRow:
+    (row,) = measure_given([GivenHook(point, hook)], {point: other}, 1e5)
+    return row
+
+
+def at_each_point(function: Callable[[Any], object], *, is_stated: bool = False) -> Any:
+    return tried(GivenHook(point, UserFunction(function, "hook"), is_stated) for point in POINTS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("nanoseconds", [500, 2 * US, 50 * US, 1_000 * US])
+def test_a_hook_that_spins_is_measured_within_five_percent_or_100_ns(
+    nanoseconds: int, *, is_async: bool
+) -> None:
+    hook = spinning(nanoseconds, is_async=is_async)
+    known_ns = time_alone(hook)
+    assert known_ns >= nanoseconds
+    assert abs(row_of(hook, seconds=0.1).median_ns - known_ns) <= max(100, 0.05 * known_ns)
+
+
+@pytest.mark.slow
+def test_an_hour_of_virtual_time_is_no_real_time() -> None:
+    async def hour(given: object) -> None:
+        del given
+        await asyncio.sleep(3_600)
+
+    row = row_of(UserFunction(hour))
+    assert row.virtual_ns == HOUR_NS
+    assert row.p95_ns < 10_000 * US
+
+
+@pytest.fixture
+def load() -> Iterator[None]:
+    """Keep two processors busy."""
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
+    try:
+        yield
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("load")
+@pytest.mark.parametrize("point", POINTS)
+def test_two_hooks_that_do_nothing_show_no_difference_on_a_busy_machine(point: str) -> None:
+    rows = [compared(shape("no-op", point), shape("no-op", point), point) for _ in range(20)]
+    assert [row.against for row in rows if row.against is None or not row.against.has_zero] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("slower", "faster"),
+    [(spinning(6 * US), spinning(5 * US)), (computing(240), computing(200))],
+    ids=["spins", "computes"],
+)
+def test_a_hook_that_is_a_fifth_slower_is_found(slower: UserFunction, faster: UserFunction) -> None:
+    rows = [compared(slower, faster) for _ in range(20)]
+    found = [row for row in rows if row.growth is not None and row.growth.low > 0]
+    assert len(found) >= 19
+
+
+class TestAHookThatFails:
+    def test_at_some_points_is_measured_at_the_others(self) -> None:
+        fit, unfit = at_each_point(lambda given: given.call.name)
+        assert [each.point for each in fit] == ["before_tool_call", "after_tool_call"]
+        assert [row.point for row in unfit] == ["before_llm_call", "after_llm_call"]
+        assert unfit[0].detail == "AttributeError: 'BeforeLLMCall' object has no attribute 'call'"
+
+    def test_at_a_point_that_is_stated_is_refused(self) -> None:
+        with pytest.raises(FailingHookError, match="hook fails at before_llm_call in call 1: Attr"):
+            at_each_point(lambda given: given.call.name, is_stated=True)
+
+    def test_at_each_point_is_refused(self) -> None:
+        with pytest.raises(FailingHookError, match=r"hook fails at before_llm_call .*ZeroDivision"):
+            at_each_point(lambda _: 1 // 0)
+
+    @pytest.mark.parametrize("is_async", [False, True])
+    def test_in_a_later_call_is_refused_and_not_measured(self, *, is_async: bool) -> None:
+        calls: list[object] = []
+
+        def fails(given: object) -> None:
+            calls.append(given)
+            if len(calls) == 100:
+                raise KeyError("x")
+
+        async def fails_async(given: object) -> None:
+            fails(given)
+
+        with pytest.raises(FailingHookError, match="in call 100: KeyError: 'x'"):
+            row_of(UserFunction(fails_async if is_async else fails))
+
+    def test_by_a_cancellation_or_by_a_wait_without_end_is_refused(self) -> None:
+        def cancels(given: object) -> None:
+            raise asyncio.CancelledError
+
+        async def hangs(given: object) -> None:
+            await asyncio.Event().wait()
+
+        for hook, reason in ((cancels, "CancelledError"), (hangs, "took longer than 86400000 ms")):
+            with pytest.raises(FailingHookError, match=reason):
+                at_each_point(hook)
+
+
+def test_a_hook_that_blocks_the_call_is_no_failure() -> None:
+    blocks = UserFunction(lambda given: given.block("x"))
+    fit, unfit = tried([GivenHook("before_tool_call", blocks)])
+    assert (len(fit), unfit) == (1, [])
