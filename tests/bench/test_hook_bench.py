@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from simloop.bench import hook_bench
 from simloop.bench.given import GivenHook
 from simloop.bench.hook_bench import HookRow, measure_given, tried
-from simloop.bench.point_calls import FailingHookError
+from simloop.bench.point_calls import FailingHookError, has_pluggy
 from simloop.bench.shapes import shape
 from simloop.engine.hook_meter import POINTS
 from simloop.virtual.running import run_virtual
@@ -175,3 +176,13 @@ def test_a_hook_that_blocks_the_call_is_no_failure() -> None:
     blocks = UserFunction(lambda given: given.block("x"))
     fit, unfit = tried([GivenHook("before_tool_call", blocks)])
     assert (len(fit), unfit) == (1, [])
+
+
+def test_the_comparison_leaves_out_pluggy_where_it_is_not_installed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert has_pluggy()
+    monkeypatch.setitem(sys.modules, "pluggy", None)  # its import fails
+    monkeypatch.setattr(hook_bench, "SECONDS", 0)
+    monkeypatch.setattr(hook_bench, "COUNTS", (1,))
+    assert "pluggy" not in {row.way for row in hook_bench.measure_counts()}
