@@ -145,6 +145,17 @@ def test_a_narrow_terminal_shows_one_view_and_a_wide_one_more() -> None:
     assert seen == {80: 1, 120: 5, 200: 6}
 
 
+@pytest.mark.parametrize(("size", "name"), [((80, 24), "why"), ((120, 40), "request")])
+def test_a_pane_for_all_views_begins_with_the_reasons_or_the_request_if_they_have_a_pane(
+    size: tuple[int, int], name: str
+) -> None:
+    async def act(driven: Driven) -> None:
+        await driven.press("m")
+        assert driven.pane("chosen") == rows(3, name)
+
+    drive(stepping(), act, size)
+
+
 def test_a_click_on_the_timeline_and_on_a_fact_goes_to_its_entry() -> None:
     async def act(driven: Driven) -> None:
         await driven.click_on("429 Too Many")

@@ -42,7 +42,8 @@ class ReplayScreen(RunScreen):
     def __init__(self, session: Session) -> None:
         super().__init__()
         self.session = session
-        self._chosen = self._detail = FactView.REQUEST
+        self._choice: FactView | None = None
+        self._detail = FactView.REQUEST
 
     def compose(self) -> ComposeResult:
         """Yield the widgets."""
@@ -81,15 +82,17 @@ class ReplayScreen(RunScreen):
         """Show the session as it is now."""
         facts = self.session.facts
         fixed = self._panes()
+        # Until the user chooses: the reasons where they have no pane, or else the request.
+        choice = self._choice or (self._detail if FactView.WHY in fixed else FactView.WHY)
         for name, pane in fixed.items():
             pane.show(facts(name))
-            pane.set_class(name is self._chosen, "-chosen")
+            pane.set_class(name is choice, "-chosen")
         # A view that has a pane of its own is not shown twice.
-        detail = self._detail if self._chosen in fixed else self._chosen
+        detail = self._detail if choice in fixed else choice
         chosen = self.query_one("#chosen", FactsPane)
         chosen.border_title = str(detail)
         chosen.show(facts(detail))
-        self.query_one(ViewBar).show(self._chosen)
+        self.query_one(ViewBar).show(choice)
         self.query_one(Heading).refresh()
         self.query_one(KeyBar).refresh()
         self.query_one(Scrubber).refresh()
@@ -134,13 +137,13 @@ class ReplayScreen(RunScreen):
 
     def action_view(self, name: str) -> None:
         """Show another view in the pane that can be chosen, or point to the pane that it has."""
-        self._chosen = FactView(name)
-        if self._chosen in self._panes():
+        self._choice = FactView(name)
+        if self._choice in self._panes():
             self.session.said = f"{name} is shown in its own pane"
         else:
             self.session.said = ""
-        if self._chosen not in _FIXED:
-            self._detail = self._chosen
+        if self._choice not in _FIXED:
+            self._detail = self._choice
         self.follow()
 
     def action_goto(self) -> None:
