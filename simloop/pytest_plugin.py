@@ -10,6 +10,7 @@ simloop imports this module, so it imports nothing of simloop but the name of a 
 asks for it.
 """
 
+import contextlib
 import dataclasses
 import shlex
 import sys
@@ -42,8 +43,6 @@ _SETTINGS = ("seed", "loop", "judge_as", "loop_options")
 """The arguments of `simloop.run` that the marker takes too."""
 _TAKES = ", ".join(f"{name}=" for name in _SETTINGS)
 _MEASURES = ("simloop_runs", "simloop_virtual_ns", "simloop_wall_ns")
-
-
 _PLAYED: "pytest.StashKey[Played]" = pytest.StashKey()
 
 
@@ -266,19 +265,20 @@ def hook_benchmark(request: pytest.FixtureRequest) -> "HookBenchmark":
     """Measure a hook with pytest-benchmark: `hook_benchmark(guard, at="before_tool_call")`."""
     from simloop.bench.fixture import HookBenchmark  # noqa: PLC0415 - see the module docstring
 
-    try:
-        return HookBenchmark(request.getfixturevalue("benchmark"))
-    except pytest.FixtureLookupError:
-        needs = "hook_benchmark needs pytest-benchmark: pip install pytest-benchmark"
-        pytest.fail(needs, pytrace=False)
+    def benchmark() -> Any:
+        with contextlib.suppress(pytest.FixtureLookupError):
+            return request.getfixturevalue("benchmark")
+        return pytest.fail("hook_benchmark needs pytest-benchmark to be installed", pytrace=False)
+
+    return HookBenchmark(benchmark)
 
 
 def _played(item: pytest.Item) -> "Played":
     from simloop.runs.played import Played  # noqa: PLC0415 - see the module docstring
 
-    keeps_traces = item.config.getoption("--simloop-trace") != "off"
-    keeps_pages = item.config.getoption("--simloop-page")
-    return item.stash.setdefault(_PLAYED, Played(keeps_traces, keeps_pages))
+    option = item.config.getoption
+    kept = Played(option("--simloop-trace") != "off", option("--simloop-page"))
+    return item.stash.setdefault(_PLAYED, kept)
 
 
 def _command(item: pytest.Item) -> str:

@@ -4,7 +4,8 @@ The rule to keep: a limit is passed only where the whole interval lies above it.
 """
 
 import platform
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -43,11 +44,10 @@ class HookReport(Struct, kw_only=True):
 
         The costs are compared in units of a fixed computation, measured beside each hook.
         """
-        known = {(row.hook, row.point): row for row in earlier.hooks}
-        for row in self.hooks:
-            before = known.get((row.hook, row.point))
-            if before is not None:
-                row.growth = _growth(row.units, before.units)
+        known = dict(_numbered(earlier.hooks))
+        for place, row in _numbered(self.hooks):
+            if place in known:
+                row.growth = _growth(row.units, known[place].units)
 
     def failures(self, *, max_ns: int | None, fail_on: float | None) -> Iterator[str]:
         """Yield a sentence for each hook that passes a limit."""
@@ -58,6 +58,14 @@ class HookReport(Struct, kw_only=True):
                 yield f"{name} costs at least {costs} ns per call, and --max is {most}"
             if fail_on is not None and growth is not None and growth.low > fail_on:
                 yield f"{name} costs at least {growth.low:.0%} more, and --fail-on is {fail_on:.0%}"
+
+
+def _numbered(rows: Sequence[HookRow]) -> Iterator[tuple[tuple[str, str, int], HookRow]]:
+    """Yield each row with its hook, its point, and its number among rows with both."""
+    seen: Counter[tuple[str, str]] = Counter()
+    for row in rows:
+        yield (row.hook, row.point, seen[row.hook, row.point]), row
+        seen[row.hook, row.point] += 1
 
 
 def _growth(now: Interval, before: Interval) -> Interval:

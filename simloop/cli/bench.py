@@ -132,8 +132,16 @@ def hooks(
 
 
 def _others(name: str, given: list[GivenHook]) -> dict[str, UserFunction]:
-    """Return the hook to compare with, by point. Raises ScenarioError if it fits no given hook."""
-    others = {hook.point: hook.function for hook in tried(given_hooks(name))[0]}
+    """Return the hook to compare with, by point.
+
+    Raises ScenarioError if it fits no given hook, or if there are several at one point.
+    """
+    others: dict[str, UserFunction] = {}
+    for hook in tried(given_hooks(name))[0]:
+        if hook.point in others:
+            message = f"`{name}` has several hooks at {hook.point}"
+            raise ScenarioError(message, key="--against", hint="name one hook to compare with")
+        others[hook.point] = hook.function
     compared = {hook.function.name for hook in given if hook.point in others}
     _check_compared(f"`{name}`", compared, given)
     return others

@@ -24,6 +24,7 @@ from simloop.messages import Message
 from simloop.runs.assembly import scripted_tools, tool_execution_of
 from simloop.runs.chosen_loop import choose_loop
 from simloop.runs.design import MachineDesign
+from simloop.runs.hook_cost import HookCost
 from simloop.runs.options import RunOptions
 from simloop.runs.own_loop import GivenLoop, called
 from simloop.runs.plan import Plan
@@ -116,6 +117,11 @@ class Conversation:
         Its footer states how the last run ended; during a run the footer is None.
         """
         return self._run.trace
+
+    @property
+    def hook_cost(self) -> tuple[HookCost, ...] | None:
+        """Return the real time of each hook so far, or None without the option `hook_cost`."""
+        return self._run.hook_cost
 
     def on(self, name: str, listener: Callable[[Any], Any]) -> None:
         """Call `listener` with each event of that name, before the iteration receives the event.

@@ -23,6 +23,7 @@ from simloop.escape import escape, writable
 from simloop.kernel.machine import Feature
 from simloop.messages import Message, Queue
 from simloop.runs.design import AgentDesign
+from simloop.runs.hook_cost import HookCost, hook_cost
 from simloop.runs.plan import Plan
 from simloop.runs.request_bound import RequestBound
 from simloop.runs.run_prompt import run_prompt
@@ -51,8 +52,7 @@ class PreparedRun:
     """One conversation: a run for each prompt that is sent.
 
     `trace` exists from the start and grows; it stays complete no matter how a run ends. `endings`
-    are the ends of the runs so far. `python` names the code that a trace cannot hold. `meter` has
-    the real time of hooks where the caller asks for it.
+    are the ends of the runs so far. `python` names the code that a trace cannot hold.
     """
 
     def __init__(self, plan: Plan, seed: int | None = None) -> None:
@@ -66,9 +66,9 @@ class PreparedRun:
         self.files = plan.files()
         self._surroundings = plan.surroundings(self.model, self.seeds, self.files)
         self._settings = plan.settings(self.seeds, self._surroundings)
-        self.meter = HookMeter() if plan.given.get("hook_cost") else None
-        if self.meter is not None:
-            self._settings.hooks = self.meter.measured(self._settings.hooks)
+        self._meter = HookMeter() if plan.given.get("hook_cost") else None
+        if self._meter is not None:
+            self._settings.hooks = self._meter.measured(self._settings.hooks)
         self.trace = LoopTrace(plan.header(self.seeds.seed))
         self.endings: list[Ending] = []
         self._listeners: list[Listener] = []
@@ -114,6 +114,11 @@ class PreparedRun:
         return running_loop().now_ns - self._start_ns
 
     @property
+    def hook_cost(self) -> tuple[HookCost, ...] | None:
+        """Return the real time of each hook so far, or None if it is not measured."""
+        return None if self._meter is None else hook_cost(self._meter)
+
+    @property
     def reproduce(self) -> str:
         """Return the command, or the call, that repeats the run."""
         return self._plan.command(self.seeds.seed)
@@ -138,7 +143,7 @@ class PreparedRun:
         self._timetable.plan_abort(first=not self.endings)
         self._under_way = True
         try:
-            with self.meter.run() if self.meter else contextlib.nullcontext():
+            with self._meter.run() if self._meter else contextlib.nullcontext():
                 ending = await run_prompt(agent, prompt, world)
         except (Exception, SystemExit) as error:  # a machine is somebody's code
             self._blame_machine(error)

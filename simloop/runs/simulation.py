@@ -18,7 +18,6 @@ from simloop.errors import (
 )
 from simloop.escape import escape
 from simloop.runs.account import account
-from simloop.runs.hook_cost import hook_cost
 from simloop.runs.mismatch import in_trace, mismatches_by_default
 from simloop.runs.options import RunOptions
 from simloop.runs.plan import Plan
@@ -139,7 +138,7 @@ class Simulation:
             unused_places=tuple(unused(prepared)),
             exceptions=prepared.exceptions,
             reproduce=prepared.reproduce,
-            hook_cost=None if prepared.meter is None else hook_cost(prepared.meter),
+            hook_cost=prepared.hook_cost,
         )
 
 

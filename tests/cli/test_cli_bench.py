@@ -18,6 +18,8 @@ MODULE = """
 def plain(given): ...
 def calls_only(given): given.call
 def fails(given): 1 // 0
+from simloop import Hooks
+two = Hooks(before_tool_call=[plain, calls_only])
 """
 HOOK = "bench_hooks_module:plain"
 
@@ -185,3 +187,9 @@ def test_the_group_alone_shows_its_help() -> None:
     result = CliRunner().invoke(main, ["bench"])
     assert result.exit_code == 2
     assert "hooks  Measure hooks" in result.output
+
+
+def test_two_hooks_at_one_point_are_nothing_to_compare_with() -> None:
+    result = run(HOOK, "--against", "bench_hooks_module:two")
+    assert result.exit_code == 2
+    assert "`bench_hooks_module:two` has several hooks at before_tool_call" in result.stderr

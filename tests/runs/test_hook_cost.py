@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from simloop import HookExecution, Hooks, Result, ScenarioError, run
+from simloop import Conversation, HookExecution, Hooks, Result, ScenarioError, run, simulate
 from simloop.engine.hook_meter import HookMeter, HookTimes, Overhead
 from simloop.kernel.policies import HookOrder
 from simloop.runs.hook_cost import BLOCKING_NS, SLOW_NS, HookCost, hook_cost, percentile
@@ -265,3 +265,22 @@ def test_a_percentile_is_the_first_value_that_enough_do_not_exceed(
     ordered: Any, share: float, expected: int
 ) -> None:
     assert percentile(ordered, share) == expected
+
+
+def test_a_conversation_shows_the_cost_of_its_hooks_so_far() -> None:
+    def guard(given: object) -> None:
+        """Allow everything."""
+
+    def of_conversation(**given: Any) -> tuple[HookCost, ...] | None:
+        async def main() -> tuple[HookCost, ...] | None:
+            hooks = Hooks(before_tool_call=[guard])
+            conversation = Conversation(parse_scenario(SCENARIO), hooks=hooks, **given)
+            async for _ in conversation.run("Go."):
+                pass
+            return conversation.hook_cost
+
+        return simulate(main())
+
+    (cost,) = of_conversation(hook_cost=True) or ()
+    assert (cost.hook, cost.calls) == ("guard", 3)
+    assert of_conversation() is None
