@@ -1,6 +1,8 @@
 """`simloop bench hooks`: what it refuses before it measures, what it prints, and its exit codes."""
 
+import importlib
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,12 @@ from simloop import Hooks
 two = Hooks(before_tool_call=[plain, calls_only])
 """
 HOOK = "bench_hooks_module:plain"
+COMPUTING = """
+from simloop import BeforeToolCall
+def computes(given: BeforeToolCall):
+    for number in range({}):
+        str(number)
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -193,3 +201,34 @@ def test_two_hooks_at_one_point_are_nothing_to_compare_with() -> None:
     result = run(HOOK, "--against", "bench_hooks_module:two")
     assert result.exit_code == 2
     assert "`bench_hooks_module:two` has several hooks at before_tool_call" in result.stderr
+
+
+def test_a_plot_without_matplotlib_is_refused_before_anything_is_measured(
+    unmeasured: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    result = run(HOOK, "--plot", "hooks.svg")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "plots need the extra `plots`" in result.stderr
+
+
+@pytest.mark.slow
+def test_an_earlier_report_of_an_equal_hook_shows_no_growth_and_of_a_faster_one_does() -> None:
+    """Its name must be equal, so its module is written and imported again."""
+    grown: list[Interval | None] = []
+    for rounds in (200, 200, 300):
+        Path("bench_computing.py").write_text(COMPUTING.format(rounds))
+        sys.modules.pop("bench_computing", None)
+        importlib.invalidate_caches()
+        earlier = ("--against", "earlier.json") if grown else ()
+        result = run("bench_computing:computes", *earlier, "--format", "json")
+        assert result.exit_code == 0
+        measured = msgspec.json.decode(result.stdout, type=HookReport)
+        grown.append(measured.hooks[0].growth)
+        if len(grown) == 1:
+            Path("earlier.json").write_text(result.stdout)
+    assert grown[0] is None
+    assert grown[1] is not None
+    assert grown[1].has_zero
+    assert grown[2] is not None
+    assert grown[2].low > 0

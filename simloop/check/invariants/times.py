@@ -13,6 +13,7 @@ from simloop.check.invariants.subject import Subject
 from simloop.engine.hooks import Callbacks
 from simloop.kernel import signals
 from simloop.kernel.policies import ToolOrder, ToolStart
+from simloop.messages import Outcome
 from simloop.scenario.schema import ScriptedTool
 from simloop.trace.entries import (
     Backoff,
@@ -134,6 +135,8 @@ def cancelled_tools_waited_for(subject: Subject) -> Watch:
                     timeout_ms = world[start.name].timeout_ms or policy_ms
                     waits[call_id] = _until(start, tool, timeout_ms, entry.at_ns)
             continue
+        if entry.outcome is Outcome.FAILED:
+            waits = {}  # a hook that ends the run cancels the tools a second time
         for call_id, until_ns in waits.items():
             if call_id in facts.running and entry.at_ns < until_ns:
                 early = (until_ns - entry.at_ns) / 1e6

@@ -188,6 +188,15 @@ RIGHT = {
           - {at: before_llm_call, name: twin, nth: 2, system_prompt: Mine.}
         model: [{call: {write: {}}}, {say: Done., times: always}]
     """,
+    "a hook that ends the run cancels the tools of a stopped batch a second time": """
+        loop: pi@0.87.1
+        hook_isolation: {on_failure: fail-run, timeout: 1s}
+        abort: {at: 1s}
+        prompt: Go.
+        tools: {read: {}, write: {hangs: true, outlives_cancel: 1s}}
+        hooks: [{at: after_tool_call, takes: 1s}]
+        model: [{call: {read: {}, write: {}}}]
+    """,
 }
 
 
