@@ -5,7 +5,7 @@ each alike; and nothing but the calls is inside a measured interval.
 """
 
 import gc
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from time import perf_counter_ns
 
@@ -18,13 +18,17 @@ FEWEST_TURNS, _MOST_TURNS = 21, 2_000
 _TRIES = 5
 
 
-async def alternate(measured: Mapping[str, Calls], seconds: float) -> dict[str, list[float]]:
+async def alternate(
+    measured: Mapping[str, Calls], seconds: float, alike: Sequence[str] = ()
+) -> dict[str, list[float]]:
     """Return the nanoseconds per call of each, one value for each turn.
 
-    A batch takes about 200 us, and has at least one call. The first 20 turns are warm-up, or fewer
-    if they take longer than the measurement.
+    A batch takes about 200 us, and has at least one call. Those that are `alike` have batches of
+    equal size: the first calls of a batch are slower, so a smaller one costs more per call. The
+    first 20 turns are warm-up, or fewer if they take longer than the measurement.
     """
     calls = {name: await _calls_of_batch(each) for name, each in measured.items()}
+    calls |= dict.fromkeys(alike, max((calls[name] for name in alike), default=1))
     end_ns = perf_counter_ns() + seconds * 1e9
     for _ in range(WARM_UP_TURNS):
         for name, each in measured.items():

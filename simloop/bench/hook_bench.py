@@ -230,6 +230,7 @@ async def _alternated(
     }
     if other is not None:
         variants["other"] = PointCalls(point, [other])
+        return await alternate(variants, seconds, alike=("hook", "other"))
     return await alternate(variants, seconds)
 
 

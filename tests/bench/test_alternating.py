@@ -50,6 +50,18 @@ def test_a_batch_is_no_smaller_if_the_machine_was_busy_while_its_size_was_sought
     assert {calls for _, calls in batches(interrupted=interrupted)} == {256}
 
 
+def test_measurements_that_are_alike_have_batches_of_equal_size() -> None:
+    def sizes(alike: tuple[str, ...]) -> set[int]:
+        seen: list[tuple[str, int]] = []
+        # All tries of the first size of one are interrupted, so its batches stay at one call.
+        both = {"a": Timed("a", seen, (1, 2, 3, 4, 5)), "b": Timed("b", seen, ())}
+        asyncio.run(alternate(both, 0, alike))
+        return {calls for _, calls in seen[-2 * FEWEST_TURNS :]}
+
+    assert sizes(()) == {1, 256}
+    assert sizes(("a", "b")) == {256}
+
+
 def test_each_measurement_has_a_value_for_each_turn_per_call() -> None:
     both = {name: Timed(name, [], ()) for name in ("a", "b")}
     taken = asyncio.run(alternate(both, 0))

@@ -39,7 +39,7 @@ PROJECT = """
 def test_a_hook_is_measured_at_its_point_and_a_wrong_use_is_named(
     project: pytest.Pytester,
 ) -> None:
-    project.makepyfile(test_hooks=PROJECT)
+    project.makepyfile(test_hooks_of_a_user=PROJECT)
     run = project.runpytest("-p", "benchmark", "--benchmark-max-time=0.01")
     run.assert_outcomes(passed=3, failed=3)
     run.stdout.fnmatch_lines_random(
@@ -53,7 +53,7 @@ def test_a_hook_is_measured_at_its_point_and_a_wrong_use_is_named(
 
 @pytest.mark.slow
 def test_without_pytest_benchmark_the_fixture_says_what_it_needs(project: pytest.Pytester) -> None:
-    project.makepyfile(test_hooks=PROJECT)
+    project.makepyfile(test_hooks_of_a_user=PROJECT)
     run = project.runpytest("-k", "other_fixture")
     run.assert_outcomes(failed=1)
     run.stdout.fnmatch_lines(["hook_benchmark needs pytest-benchmark to be installed"])
