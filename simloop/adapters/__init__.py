@@ -1,0 +1,1 @@
+"""Third-party clients at the boundary: wire formats, transports and frameworks."""

@@ -1,0 +1,1 @@
+"""The wire formats of model providers: one file for each."""

@@ -1,0 +1,47 @@
+"""Requests and replies of HTTP as values, and the ways in which a connection fails.
+
+Not here: the clients that send them (one transport file for each) and their contents (dialects).
+The rule to keep: nothing in here depends on an HTTP client, so that each transport only converts.
+"""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Literal
+
+Phase = Literal["connect", "read"]
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRequest:
+    """A request as a client sends it. The names of `headers` are lower case.
+
+    The timeouts are seconds, or None for no limit.
+    """
+
+    method: str
+    url: str
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+    connect_timeout_s: float | None = None
+    read_timeout_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HttpReply:
+    """The start of a reply; `body` yields its pieces at the virtual time at which they arrive."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: AsyncIterator[bytes]
+
+
+class ConnectionLost(Exception):  # noqa: N818 - a failure of the simulated network, not of simloop
+    """The connection broke; each transport raises the error of its client in its place."""
+
+
+class TimedOut(Exception):  # noqa: N818 - as ConnectionLost
+    """A time limit of the client is over, in that phase."""
+
+    def __init__(self, phase: Phase, seconds: float) -> None:
+        super().__init__(f"no {phase} within {seconds:g} s")
+        self.phase = phase
