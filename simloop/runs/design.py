@@ -7,7 +7,7 @@ an agent.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 from simloop.engine.machine_agent import MachineAgent
@@ -34,13 +34,15 @@ UNSUPPORTED_BY_AGENTS: Mapping[Feature, str] = {
 }
 """For each feature that only the engine has, the reason why an agent cannot provide it."""
 
+_OF_RETRY = ("classify", "retryable", "delay_ns")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
     """The properties that a loop declares, by which its runs are judged; None is undeclared.
 
-    An agent declares `limits`, `retry` and `deviations` by attributes of these names. `deviations`
-    are the invariants that a loop does not keep, each with the reason.
+    An agent declares `limits`, `retry` and `deviations` by attributes of these names and types.
+    `deviations` are the invariants that a loop does not keep, each with the reason.
     """
 
     machine: Machine | None = None
@@ -111,11 +113,17 @@ class AgentDesign:
 
     @property
     def declared(self) -> Declared:
-        """Return the declarations that the agent, its class or its maker has as attributes."""
+        """Return the declarations that the agent, its class or its maker has as attributes.
+
+        An attribute of that name with a value of another type is the agent's own affair.
+        """
+        limits = getattr(self.made, "limits", None)
+        retry = getattr(self.made, "retry", None)
+        deviations = getattr(self.made, "deviations", None)
         return Declared(
-            limits=getattr(self.made, "limits", None),
-            retry=getattr(self.made, "retry", None),
-            deviations=getattr(self.made, "deviations", {}),
+            limits=limits if isinstance(limits, Limits) else None,
+            retry=retry if all(map(partial(hasattr, retry), _OF_RETRY)) else None,
+            deviations=deviations if isinstance(deviations, Mapping) else {},
         )
 
     @property

@@ -1,12 +1,13 @@
 """A design answers alike for a machine and for an agent: what it lacks, its policies, its agent."""
 
 import asyncio
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
-from simloop import Limits, Reply, Scenario, ScenarioError, run
+from simloop import ExponentialBackoff, Limits, Reply, Scenario, ScenarioError, run
 from simloop.check.invariants.subject import Subject
+from simloop.check.verify import verify
 from simloop.engine.machine_agent import MachineAgent
 from simloop.engine.settings import EngineSettings
 from simloop.kernel.machine import Feature
@@ -14,7 +15,13 @@ from simloop.kernel.policies import Policies
 from simloop.loops.pi import PiLoop
 from simloop.loops.react import ReactLoop
 from simloop.messages import Message, UserMessage
-from simloop.runs.design import UNSUPPORTED_BY_AGENTS, AgentDesign, Design, MachineDesign
+from simloop.runs.design import (
+    UNSUPPORTED_BY_AGENTS,
+    AgentDesign,
+    Declared,
+    Design,
+    MachineDesign,
+)
 from simloop.runs.plan import Plan
 from simloop.runs.prepared import PreparedRun
 from simloop.runs.simulation import Simulation
@@ -178,3 +185,32 @@ def test_a_machine_and_an_agent_that_do_the_same_leave_the_same_boundary() -> No
         ]
 
     assert boundary(asks) == boundary("react")
+
+
+class Declares(Asks):
+    limits = Limits(max_steps=4)
+    retry = ExponentialBackoff(jitter=0.5)
+    deviations: ClassVar = {"answered-calls": "the provider accepts open calls"}
+
+
+class HasOthers:
+    """Its attributes have the names of declarations, and mean something else."""
+
+    limits: ClassVar = {"max_steps": 4}
+    retry = 7
+    deviations: ClassVar = ["answered-calls"]
+
+    async def __call__(self, prompt: str, world: World) -> str:
+        return await asks(prompt, world)
+
+
+def test_an_agent_declares_by_attributes() -> None:
+    declared = agent_design(Declares).declared
+    assert declared.limits == Limits(max_steps=4)
+    assert declared.retry is Declares.retry
+    assert set(declared.deviations) == {"answered-calls"}
+
+
+def test_an_attribute_of_another_type_declares_nothing() -> None:
+    assert agent_design(HasOthers).declared == Declared()
+    assert verify(ANSWERED, loop=HasOthers).errors == []
