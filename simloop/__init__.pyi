@@ -60,8 +60,10 @@ from simloop.runs.fixtures import SimloopRun as SimloopRun
 from simloop.runs.fixtures import VirtualClock as VirtualClock
 from simloop.runs.mismatch import Mismatch as Mismatch
 from simloop.runs.options import RunOptions as RunOptions
+from simloop.runs.provider import Provider as Provider
 from simloop.runs.result import Result as Result
 from simloop.runs.runner import Runner as Runner
+from simloop.runs.sim import Sim as Sim
 from simloop.runs.simulation import Simulation as Simulation
 from simloop.runs.simulation import arun as arun
 from simloop.runs.simulation import run as run
@@ -92,7 +94,9 @@ from simloop.world.fake_model import FakeModel as FakeModel
 from simloop.world.fake_model import Model as Model
 from simloop.world.model_port import Completion as Completion
 from simloop.world.model_port import ModelCallFailed as ModelCallFailed
+from simloop.world.notes import note as note
 from simloop.world.tools import Tool as Tool
+from simloop.world.traced import traced as traced
 from simloop.world.user_errors import UserError as UserError
 from simloop.world.user_function import independent as independent
 from simloop.world.world import World as World

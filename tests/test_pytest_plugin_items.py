@@ -121,7 +121,7 @@ def test_last_failed_runs_the_one_that_failed(project: pytest.Pytester) -> None:
 
 def test_the_marker_is_known_and_described(project: pytest.Pytester) -> None:
     play(project, "--markers").stdout.fnmatch_lines(
-        ["@pytest.mark.simloop(seed=, loop=, judge_as=, loop_options=)*"]
+        ["@pytest.mark.simloop(seed=, loop=, judge_as=, loop_options=, seeds=, shuffle_ties=)*"]
     )
 
 

@@ -252,8 +252,13 @@ def test_importing_the_plugin_imports_nothing_but_itself_and_the_name_of_a_folde
         "print(*sorted(set(sys.modules) - before))"
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    of_the_folder = ["simloop.trace", "simloop.trace.kept"]
-    assert run.stdout.split() == ["simloop", "simloop.pytest_plugin", *of_the_folder]
+    modules = ["async_fixtures", "async_tests", "items", "settings"]
+    assert run.stdout.split() == [
+        "simloop",
+        "simloop.pytest_plugin",
+        *(f"simloop.pytest_plugin.{name}" for name in modules),
+        *("simloop.trace", "simloop.trace.kept"),
+    ]
 
 
 def test_a_session_that_runs_no_scenario_imports_nothing(project: pytest.Pytester) -> None:

@@ -1,6 +1,6 @@
 """The pytest fixture `hook_benchmark`, on top of the fixture of pytest-benchmark.
 
-Not here: the fixture's registration (pytest_plugin.py). The rule to keep: pytest-benchmark alone
+Not here: the fixture's registration (pytest_plugin). The rule to keep: pytest-benchmark alone
 takes the times, so that its options, its tables and `--benchmark-compare` work as usual.
 """
 

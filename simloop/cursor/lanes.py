@@ -14,7 +14,7 @@ from simloop.trace.timeline import describe
 
 
 class Lane(StrEnum):
-    """A column of the timeline: the part of the world, or the engine."""
+    """A column of the timeline: the part of the world, or the engine, or an agent of one's own."""
 
     USER = "user"
     MODEL = "model"
@@ -56,6 +56,11 @@ _SIGNS: dict[type, Sign] = {
     entries.Compaction: Sign(Lane.ENGINE, "%", "compaction"),
     entries.Backoff: Sign(Lane.ENGINE, "z", "backoff"),
     entries.Notice: Sign(Lane.ENGINE, "i", "notice"),
+    entries.Note: Sign(Lane.ENGINE, "m", "note"),
+    entries.Sleep: Sign(Lane.ENGINE, "s", "sleep"),
+    entries.LoopBlocked: Sign(Lane.ENGINE, "b", "loop blocked"),
+    entries.TaskCancelled: Sign(Lane.ENGINE, "k", "cancelled"),
+    entries.LeftBehind: Sign(Lane.ENGINE, "l", "left behind"),
 }
 _FAILURE = _SIGNS[entries.Error]
 

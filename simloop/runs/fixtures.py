@@ -1,6 +1,6 @@
 """The types of the pytest fixtures, for the annotations of tests.
 
-Not here: the fixtures (pytest_plugin.py). The rule to keep: nothing here needs pytest, so that a
+Not here: the fixtures (pytest_plugin). The rule to keep: nothing here needs pytest, so that a
 module of helpers can name the types.
 """
 

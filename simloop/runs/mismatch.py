@@ -74,7 +74,7 @@ def _at_the_end(expect: Expect, result: "Result") -> Iterator[Mismatch]:
     yield from _compared("limit", expect.limit, result.limit)
     yield from _compared("text", expect.text, result.text)
     yield from _compared("message", expect.message, result.message)
-    yield from _elapsed(expect, result)
+    yield from _elapsed(expect, result.trace.entries, result.elapsed_ns)
     for name in ExpectedCounters.model_fields:
         wanted, got = getattr(expect.counters, name), getattr(result.counters, name, None)
         note = "" if result.counters else _NO_COUNTERS
@@ -90,14 +90,21 @@ _NO_MESSAGES = " (an agent keeps its messages to itself; expect `sent`)"
 _NO_BACKOFFS = " (the waits of an agent are not recorded; expect `elapsed`)"
 
 
-def _elapsed(expect: Expect, result: "Result") -> Iterator[Mismatch]:
-    wanted, got = expect.elapsed, result.elapsed_ns
+def _elapsed(expect: Expect, record: list[AnyEntry], got: int) -> Iterator[Mismatch]:
+    wanted = expect.elapsed
     if wanted is None or _holds(wanted, got):
         return
     latest = wanted.max if isinstance(wanted, Span) else wanted
-    late = (e.seq for e in result.trace.entries if latest is not None and e.at_ns > latest)
+    late = (e.seq for e in record if latest is not None and e.at_ns > latest)
     expected = wanted if isinstance(wanted, Span) else format_duration(wanted)
     yield Mismatch("elapsed", expected, format_duration(got), next(late, None))
+
+
+def mismatches_so_far(
+    expect: Expect, record: list[AnyEntry], elapsed_ns: int
+) -> tuple[Mismatch, ...]:
+    """Return the expectations for a time and a trace that a run does not meet so far."""
+    return (*_elapsed(expect, record, elapsed_ns), *in_trace(expect, record))
 
 
 def in_trace(expect: Expect, record: list[AnyEntry]) -> Iterator[Mismatch]:

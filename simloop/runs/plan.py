@@ -170,6 +170,13 @@ def _check_models(scenario: Scenario, given: RunOptions) -> None:
         )
 
 
+def header_with(header: Header, scenario: Scenario) -> Header:
+    """Return the header of a trace with another scenario."""
+    content = content_of(scenario)
+    given = {"scenario": msgspec.Raw(content), "scenario_digest": digest(content)}
+    return msgspec.structs.replace(header, **given)
+
+
 def content_of(scenario: Scenario) -> bytes:
     """Return the scenario as the header of a trace has it, in JSON without defaults.
 

@@ -1,6 +1,6 @@
 """The runs of one test: how many, how long, and the traces that may be wanted of them.
 
-Not here: writing the traces (trace/testtraces.py) and the report of the test (pytest_plugin.py).
+Not here: writing the traces (trace/testtraces.py) and the report of the test (pytest_plugin).
 The rule to keep: nothing is kept of a run that no option asks for, because traces can be long.
 """
 

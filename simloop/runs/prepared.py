@@ -7,7 +7,7 @@ scenario, the seed and the caller's functions.
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
 from simloop.engine.hook_meter import HookMeter
@@ -24,10 +24,11 @@ from simloop.kernel.machine import Feature
 from simloop.messages import Message, Queue
 from simloop.runs.design import AgentDesign
 from simloop.runs.hook_cost import HookCost, hook_cost
-from simloop.runs.plan import Plan
+from simloop.runs.plan import Plan, header_with
 from simloop.runs.request_bound import RequestBound
 from simloop.runs.run_prompt import run_prompt
 from simloop.runs.timetable import Timetable
+from simloop.scenario.replies import Reply
 from simloop.trace import entries
 from simloop.trace.entries import Footer
 from simloop.trace.looptrace import LoopTrace
@@ -37,7 +38,9 @@ from simloop.virtual.running import run_virtual
 from simloop.virtual.seeds import Seeds
 from simloop.virtual.simulate import running_loop, simulate
 from simloop.world.agent import Agent
+from simloop.world.current import inhabited
 from simloop.world.ending import Ending
+from simloop.world.fake_model import FakeModel
 from simloop.world.model_port import ModelPort
 from simloop.world.tools import Tool
 from simloop.world.tools_port import ToolsPort
@@ -143,7 +146,7 @@ class PreparedRun:
         self._timetable.plan_abort(first=not self.endings)
         self._under_way = True
         try:
-            with self._meter.run() if self._meter else contextlib.nullcontext():
+            with self._meter.run() if self._meter else contextlib.nullcontext(), inhabited(world):
                 ending = await run_prompt(agent, prompt, world)
         except (Exception, SystemExit) as error:  # a machine is somebody's code
             self._blame_machine(error)
@@ -159,6 +162,15 @@ class PreparedRun:
         while waiting:
             await self.send(waiting.pop(0))
             waiting = [*self.next_prompt(), *waiting]
+
+    def add(self, replies: Sequence[Reply]) -> None:
+        """Add replies to the end of the script, during the run too. The trace states them."""
+        known = self.scenario.model
+        if not isinstance(self.model, FakeModel):
+            raise ScenarioError("this run has no script: another model answers", key="model")
+        self.model.add(each.entry(f"model.{n}") for n, each in enumerate(replies, len(known)))
+        self.scenario = self.scenario.model_copy(update={"model": [*known, *replies]})
+        self.trace.header = header_with(self.trace.header, self.scenario)
 
     def on_clock(self, main: Coroutine[Any, Any, T]) -> T:
         """Run `main`, a coroutine of this run, on a virtual clock.

@@ -154,11 +154,15 @@ class StreamCut(Entry, frozen=True, gc=False):
 
 
 class ToolStarted(Entry, frozen=True, gc=False):
-    """A tool runs, with the arguments that it really got."""
+    """A tool runs, with the arguments that it really got.
+
+    `own`: the agent's own code calls it, and simloop only records the call.
+    """
 
     call_id: str
     name: str
     arguments: str
+    own: bool = False
 
 
 class ToolResult(Entry, frozen=True, gc=False):
@@ -172,6 +176,44 @@ class ToolResult(Entry, frozen=True, gc=False):
     text: str
     is_error: bool = False
     details: Any = None
+
+
+class Note(Entry, frozen=True, gc=False):
+    """A line that the code of the user wrote into the trace, with `simloop.note`."""
+
+    text: str
+
+
+class Sleep(Entry, frozen=True, gc=False):
+    """A sleep of a second or more begins, in code of an agent of the user's own.
+
+    `place` is the file, the line and the function that sleeps, here and below: no path.
+    """
+
+    duration_ns: _Count
+    place: str
+
+
+class LoopBlocked(Entry, frozen=True, gc=False):
+    """A call blocked the event loop for `took_ns`, a second or more, and ends now."""
+
+    took_ns: _Count
+    place: str
+
+
+class TaskCancelled(Entry, frozen=True, gc=False):
+    """A task of an agent was cancelled where it waits, at `place`."""
+
+    task: str
+    place: str
+
+
+class LeftBehind(Entry, frozen=True, gc=False):
+    """A prompt ends, and a task or a thread of the agent goes on. `what` is task or thread."""
+
+    what: str
+    name: str
+    place: str
 
 
 # ---------------------------------------------------------------- the engine: machines only
@@ -288,9 +330,14 @@ class Notice(Entry, frozen=True, gc=False):
 
 Boundary = (
     Prompt | Queued | StopRequested | Ended | Request | TextDelta | ReasoningDelta | ToolCallDelta
-    | ToolCall | Finish | Error | StreamCut | ToolStarted | ToolResult
+    | ToolCall | Finish | Error | StreamCut | ToolStarted | ToolResult | Note | Sleep | LoopBlocked
+    | TaskCancelled | LeftBehind
 )  # fmt: skip
-"""The entries that every agent leaves; the others come from the engine that drives a machine."""
+"""The entries that every agent leaves; the others come from the engine that drives a machine.
+
+A machine leaves no sleep, blocked loop, cancelled task or task left behind: its engine waits
+itself, and says so in entries of its own.
+"""
 
 AnyEntry = (
     Boundary | Transition | CallRenamed | CallBegun | Answered | Classified | Hook | Callback

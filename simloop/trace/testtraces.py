@@ -1,6 +1,6 @@
 """Writes the traces of a test, each under a name that no other test has, with their pages.
 
-Not here: which traces are wanted (pytest_plugin.py). The rule to keep: a trace that cannot be
+Not here: which traces are wanted (pytest_plugin). The rule to keep: a trace that cannot be
 written is reported and fails nothing.
 """
 

@@ -213,6 +213,10 @@ def _backoff(entry: entries.Backoff) -> tuple[str, str]:
     return "backoff", f"{clock(entry.delay_ns)} after failure {entry.failures}, {why}"
 
 
+def _at(place: str) -> str:
+    return f" at {place}" if place else ""
+
+
 _STOPS: Mapping[StopCause, str] = {
     StopCause.ABORT: "the user aborts the run",
     StopCause.WALL_CLOCK: "max_wall_clock is reached",
@@ -231,6 +235,11 @@ _WORDED: Mapping[type, Callable[[Any], tuple[str, str]]] = {
     entries.Error: lambda e: ("error", e.fault.message),
     entries.StreamCut: lambda _: ("cut", "the stream ended without a finish reason"),
     entries.ToolStarted: lambda e: ("tool", f"{e.name} {e.arguments} [{e.call_id}]"),
+    entries.Note: lambda e: ("note", e.text),
+    entries.Sleep: lambda e: ("sleep", f"{clock(e.duration_ns)} at {e.place}"),
+    entries.LoopBlocked: lambda e: ("loop blocked", f"for {clock(e.took_ns)} at {e.place}"),
+    entries.TaskCancelled: lambda e: ("cancelled", f"{e.task}{_at(e.place)}"),
+    entries.LeftBehind: lambda e: ("left behind", f"{e.what} {e.name}{_at(e.place)}"),
     entries.Hook: lambda e: ("hook", _hook(e)),
     entries.Callback: lambda e: ("callback", f"{e.callback} failed: {e.detail}"),
     entries.Compaction: lambda e: ("compaction", _compaction(e)),

@@ -67,6 +67,16 @@ class Script:
         self._next = 0
         self._played = {entry.position: 0 for entry in entries}
 
+    def add(self, entries: Iterable[ScriptEntry]) -> None:
+        """Add entries after the others, during the run too."""
+        for entry in entries:
+            self._entries += (entry,)
+            if entry.matches is None:
+                self._ordered += (entry,)
+            else:
+                self._rules += (entry,)
+            self._played[entry.position] = 0
+
     def choose(self, request: Request) -> ScriptEntry:
         """Return the entry that answers `request`. Raises ScriptExhausted if there is none."""
         for rule in self._rules:
@@ -127,6 +137,10 @@ class FakeModel:
         calls, is_whole = self._known[entry.position]
         self._calls += calls
         return WholeStream([part for _, part in timed]) if is_whole else TimedStream(timed)  # type: ignore[misc]
+
+    def add(self, main: Iterable[ScriptEntry]) -> None:
+        """Add entries for main requests after the others, during the run too."""
+        self._scripts["main"].add(main)
 
     def spent(self) -> int:
         """Return the number of replies used from finite entries."""

@@ -22,6 +22,7 @@ from simloop.virtual.clock import VirtualLoop
 from simloop.virtual.started import Started, begin
 from simloop.virtual.timeouts import Timeout, Timeouts
 from simloop.world.arguments import read_arguments
+from simloop.world.own_calls import OwnCalls
 from simloop.world.tools import Tool, canonical_json
 from simloop.world.user_errors import UserError, keep, message_of
 from simloop.world.user_port import no_turn
@@ -54,6 +55,14 @@ class ToolsPort:
         self._raised = raised
         self._timeout_ms = timeout_ms
         self.turn = no_turn
+        self._own_calls: OwnCalls | None = None
+
+    @property
+    def own_calls(self) -> OwnCalls:
+        """Return the calls that the agent's own code makes, for `traced`."""
+        if self._own_calls is None:
+            self._own_calls = OwnCalls(self._recorder)
+        return self._own_calls
 
     async def run(self, call: ToolCall) -> ToolMessage:
         """Run one call and return its result for the model.

@@ -13,6 +13,8 @@ from simloop.errors import ScenarioError
 
 _Hook = TypeVar("_Hook", bound=Callable[..., Any])
 _MARK = "simloop_independent"
+TRACED = "simloop_traced"
+"""The attribute of a function that records its own calls: the function that it wraps."""
 
 
 def independent(hook: _Hook) -> _Hook:
@@ -46,6 +48,8 @@ class UserFunction:
             kind = type(function).__name__
             hint = "give a plain or an async function"
             raise ScenarioError(f"this must be a function, not {kind}", key=name, hint=hint)
+        # simloop records the calls that it makes, so a function that does so too is unwrapped.
+        function = getattr(function, "__dict__", {}).get(TRACED, function)
         self.function = function
         self.name = name or getattr(function, "__name__", type(function).__name__)
         self.is_independent = is_independent or getattr(function, _MARK, False) is True

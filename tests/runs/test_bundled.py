@@ -326,12 +326,13 @@ def test_together_they_meet_every_finish_reason(traces: list[LoopTrace]) -> None
     assert met == set(FinishReason)
 
 
-def test_together_they_record_every_kind_of_entry_but_a_failed_callback(
+def test_together_they_record_every_kind_of_entry_of_a_machine_but_a_failed_callback(
     traces: list[LoopTrace],
 ) -> None:
     recorded = {type(entry) for trace in traces for entry in trace.entries}
     kinds = set(entries.Entry.__subclasses__())
-    assert kinds - recorded == {entries.Callback}
+    of_agents = {entries.Sleep, entries.LoopBlocked, entries.TaskCancelled, entries.LeftBehind}
+    assert kinds - recorded == {entries.Callback, entries.Note, *of_agents}
 
 
 def test_together_they_reach_every_limit_that_can_end_a_run(results: list[Result]) -> None:

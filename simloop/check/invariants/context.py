@@ -259,9 +259,11 @@ def sent_result_matches_tool_result(subject: Subject) -> Watch:
     """An agent may put words around a text, and cut a long text; later, it may replace the text.
 
     A result that arrives at the time of a stop, or later, may not have reached the agent. An agent
-    may break off its tools for a message of the user, and so miss that one of them has failed.
+    may break off its tools for a message of the user, and so miss that one of them has failed. A
+    framework has its own words for the result of a tool that `traced` records.
     """
     facts = subject.facts
+    own: set[str] = set()
     returned: dict[str, list[ToolResult]] = {}  # several results, if the model repeated an id
     earlier: set[str] = set()  # the ids of earlier runs
     stopped = broken_off = False
@@ -269,9 +271,11 @@ def sent_result_matches_tool_result(subject: Subject) -> Watch:
         entry = yield
         kind = type(entry)
         if kind is ToolResult:
-            if not stopped and not (broken_off and entry.is_error):
+            if not stopped and entry.call_id not in own and not (broken_off and entry.is_error):
                 returned.setdefault(entry.call_id, []).append(entry)
         elif kind is ToolStarted:
+            if entry.own:
+                own.add(entry.call_id)
             if entry.call_id in earlier:  # a new conversation may use ids again
                 earlier.discard(entry.call_id)
                 returned.pop(entry.call_id, None)

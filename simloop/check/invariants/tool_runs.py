@@ -71,7 +71,11 @@ def tool_runs_at_most_once(subject: Subject) -> Watch:
     sees=[ToolCall, CallRenamed, ToolStarted],
 )
 def only_called_tools_run(subject: Subject) -> Watch:
-    """Hooks and converting loops may change the arguments, and an agent may change the ids."""
+    """Hooks and converting loops may change the arguments, and an agent may change the ids.
+
+    A framework may convert the arguments, and an agent may call its tools itself: a tool that
+    `traced` records is not judged.
+    """
     made: dict[str, list[tuple[str, str]]] = {}
     open_calls: Counter[tuple[str, str]] = Counter()
     settings = subject.settings
@@ -90,7 +94,7 @@ def only_called_tools_run(subject: Subject) -> Watch:
             made.setdefault(entry.to_id, []).append(call)
             open_calls[old] -= 1
             open_calls[call] += 1
-        else:
+        elif not entry.own:
             call = entry.name, entry.arguments
             if settings is not None:
                 asked = made.get(entry.call_id, ())
@@ -329,8 +333,12 @@ def answers_match_tool_runs(subject: Subject) -> Watch:  # noqa: ARG001 - it nee
     begins=[ToolStarted],
 )
 def no_result_of_other_arguments(subject: Subject) -> Watch:
-    """An agent may remember results, and answer a call without a tool in its own words."""
+    """An agent may remember results, and answer a call without a tool in its own words.
+
+    A framework may convert the arguments of a tool that `traced` records.
+    """
     facts = subject.facts
+    own: set[str] = set()
     ran: dict[str, tuple[str, object]] = {}
     results: set[tuple[str, str]] = set()
     while True:
@@ -338,8 +346,10 @@ def no_result_of_other_arguments(subject: Subject) -> Watch:
         kind = type(entry)
         if kind is ToolStarted:
             ran[entry.call_id] = entry.name, _arguments(entry.arguments)
+            if entry.own:
+                own.add(entry.call_id)
         elif kind is ToolResult:
-            if entry.text and not entry.is_error:
+            if entry.call_id not in own and entry.text and not entry.is_error:
                 results.add((entry.name, entry.text))
         elif entry.purpose == "main":
             calls = {

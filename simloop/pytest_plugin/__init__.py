@@ -12,38 +12,48 @@ asks for it.
 
 import contextlib
 import dataclasses
-import shlex
-import sys
-from collections.abc import Callable, Coroutine, Generator, Iterator
+from collections.abc import Coroutine, Generator, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 
 import pytest
 
+from simloop.pytest_plugin.async_fixtures import deferred
+from simloop.pytest_plugin.async_tests import (
+    PROVIDER,
+    SIM,
+    has_no_frame_of,
+    is_ours,
+    page_of,
+    simulated,
+)
+from simloop.pytest_plugin.items import (
+    SUFFIX,
+    ScenarioFile,
+    ScenarioItem,
+    escaped,
+    is_finding,
+    message_alone,
+)
+from simloop.pytest_plugin.settings import PLAYED, TAKES, command, played_by, settings_of
 from simloop.trace.kept import TRACES
 
 if TYPE_CHECKING:
-    from _pytest._code.code import TerminalRepr
-
     from simloop.bench.fixture import HookBenchmark
     from simloop.runs.fixtures import MakeFakeModel, SimloopRun, VirtualClock
     from simloop.runs.options import RunOptions
     from simloop.runs.played import Played
-    from simloop.runs.prepared import PreparedRun
+    from simloop.runs.provider import Provider
     from simloop.runs.result import Result
+    from simloop.runs.sim import Sim
     from simloop.scenario.replies import Reply
     from simloop.scenario.schema import Scenario
     from simloop.world.fake_model import FakeModel
 
 T = TypeVar("T")
 
-SUFFIX = ".simloop.yaml"
-
-_SETTINGS = ("seed", "loop", "judge_as", "loop_options")
-"""The arguments of `simloop.run` that the marker takes too."""
-_TAKES = ", ".join(f"{name}=" for name in _SETTINGS)
 _MEASURES = ("simloop_runs", "simloop_virtual_ns", "simloop_wall_ns")
-_PLAYED: "pytest.StashKey[Played]" = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -63,6 +73,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write a page for a browser beside each trace that --simloop-trace writes",
     )
+    parser.addini(
+        "simloop_auto", "run every async test on the virtual clock", type="bool", default=False
+    )
 
 
 def _seed(text: str) -> int:
@@ -76,7 +89,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the marker, and refuse a flag without the one that it needs."""
     if config.getoption("--simloop-page") and config.getoption("--simloop-trace") == "off":
         raise pytest.UsageError("--simloop-page needs --simloop-trace=on or retain-on-failure")
-    config.addinivalue_line("markers", f"simloop({_TAKES}): settings for the runs of this test")
+    config.addinivalue_line("markers", f"simloop({TAKES}): settings for the runs of this test")
 
 
 # ------------------------------------------------------------------ scenario files as items
@@ -89,68 +102,65 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> "ScenarioF
     root = parent.config.rootpath
     place = file_path.relative_to(root) if file_path.is_relative_to(root) else file_path
     address: dict[str, Any] = {}
-    if (escaped := _escape(place.as_posix())) != place.as_posix():
-        address = {"name": _escape(file_path.name), "nodeid": escaped}
+    if (shown := escaped(place.as_posix())) != place.as_posix():
+        address = {"name": escaped(file_path.name), "nodeid": shown}
     file: ScenarioFile = ScenarioFile.from_parent(parent, path=file_path, **address)
     return file
 
 
-def _escape(text: str) -> str:
-    """Return `text` escaped: pytest prints names, and ends the session if it cannot encode one."""
-    from simloop.escape import escape  # noqa: PLC0415 - see the module docstring
-
-    return escape(text, 10_000)  # a longer path than there can be: names stay different
+# ------------------------------------------------------------------ async tests
 
 
-class ScenarioFile(pytest.File):
-    """A scenario file, with one item."""
-
-    def collect(self) -> Iterator["ScenarioItem"]:
-        """Yield the item."""
-        path = self.path
-
-        def play(simloop_run: Callable[[Path], object]) -> None:
-            simloop_run(path)
-
-        item: ScenarioItem = ScenarioItem.from_parent(
-            self, name=_escape(path.name.removesuffix(SUFFIX)), callobj=play
-        )
-        yield item
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+    """Run an async test that is marked on the virtual clock."""
+    with simulated(pyfuncitem) if is_ours(pyfuncitem) else contextlib.nullcontext():
+        return (yield)
 
 
-class ScenarioItem(pytest.Function):
-    """A scenario as a test. It is a Function, so that fixtures, marks and other plugins work."""
-
-    def reportinfo(self) -> tuple[str, int, str]:
-        """Return the place of the scenario, for reports."""
-        return _escape(str(self.path)), 0, self.name
-
-    # The signature of pytest's Function; Node has one parameter more.
-    def repr_failure(  # type: ignore[override]
-        self, excinfo: pytest.ExceptionInfo[BaseException]
-    ) -> "str | TerminalRepr":
-        """Return the message of a finding without frames, or the text of pytest for others."""
-        if not _is_finding(excinfo.value) or self.config.getoption("fulltrace"):
-            return super().repr_failure(excinfo)
-        shown = excinfo.getrepr(style="value", chain=False)
-        if shown.reprcrash is not None:  # summaries and junit files quote it
-            first_line = str(excinfo.value).partition("\n")[0]
-            crash = dataclasses.replace(
-                shown.reprcrash, path=_escape(str(self.path)), lineno=1, message=first_line
-            )
-            shown.reprcrash = crash
-            if hasattr(shown, "chain"):  # xdist sends it
-                shown.chain = [(shown.reprtraceback, crash, None)]
-        return shown
-
-
-def _is_finding(error: BaseException) -> bool:
-    """Return whether the error is of the author or the loop."""
-    errors = sys.modules.get("simloop.errors")
-    return errors is not None and isinstance(error, errors.CheckFailed | errors.ScenarioError)
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_fixture_setup(fixturedef: Any, request: Any) -> Generator[None, object, object]:
+    """Run the async fixtures of such a test in its simulation."""
+    item = request._pyfuncitem  # noqa: SLF001 - a fixture of a wider scope has no other way to it
+    with deferred(fixturedef, request) if is_ours(item) else contextlib.nullcontext():
+        return (yield)
 
 
 # ------------------------------------------------------------------ fixtures
+
+
+@pytest.fixture
+def provider(request: pytest.FixtureRequest) -> "Provider":
+    """Give the models of an async test their script, and show what was asked of them.
+
+        provider.script(Reply(http=Http(status=429)), Reply(say="Hello."))
+        assert await my_agent("Hello?") == "Hello."
+        provider.expect(requests=2, elapsed={"max": "15s"})
+
+    See `Provider`. The test is async and marked with `simloop`. When it has passed, an unused reply
+    is an error.
+    """
+    from simloop.runs.provider import Provider  # noqa: PLC0415 - see the module docstring
+
+    _check_async(request)
+    item: pytest.Item = request.node
+    return item.stash.setdefault(PROVIDER, Provider())
+
+
+@pytest.fixture
+def sim(request: pytest.FixtureRequest) -> "Sim":
+    """Show an async test its clock, its seed and its trace, and record its tools: see `Sim`."""
+    from simloop.runs.sim import Sim  # noqa: PLC0415 - see the module docstring
+
+    _check_async(request)
+    item: pytest.Item = request.node
+    return item.stash.setdefault(SIM, Sim())
+
+
+def _check_async(request: pytest.FixtureRequest) -> None:
+    if not is_ours(request.node):
+        needs = "an `async def` test with the marker `simloop`, or `simloop_auto = true`"
+        pytest.fail(f"the fixture `{request.fixturename}` needs {needs}", pytrace=False)
 
 
 @pytest.fixture
@@ -171,8 +181,8 @@ def simloop_run(request: pytest.FixtureRequest) -> "SimloopRun":
     from simloop.runs.simulation import Simulation  # noqa: PLC0415
     from simloop.scenario.loader import load_from_here  # noqa: PLC0415
 
-    played = _played(request.node)
-    settings = _settings(request.node)
+    played = played_by(request.node)
+    settings = settings_of(request.node)
 
     def play(
         scenario: "Scenario | str | Path", *, check: bool = True, **given: "Unpack[RunOptions]"
@@ -181,10 +191,10 @@ def simloop_run(request: pytest.FixtureRequest) -> "SimloopRun":
             scenario = load_from_here(request.path.parent / scenario)
         simulation = Simulation(scenario, **{**settings, **given})
         subject = Subject.of(simulation.prepared)
-        command = "" if simulation.is_reproduced_by_its_file else _command(request.node)
-        played.last = lambda: simulation.account(command)
+        again = "" if simulation.is_reproduced_by_its_file else command(request.node)
+        played.last = lambda: simulation.account(again)
         try:
-            with played.run(simulation.trace, lambda: _page(simulation.prepared)):
+            with played.run(simulation.trace, partial(page_of, simulation.prepared)):
                 try:
                     result = simulation.run()
                 except SimloopError as error:
@@ -198,9 +208,9 @@ def simloop_run(request: pytest.FixtureRequest) -> "SimloopRun":
                 check_invariants(subject, record, expected.violates or {})
         except CheckFailed as error:
             error.account = error.account or account(simulation.trace, (), simulation.exceptions)
-            error.reproduce = command or error.reproduce
+            error.reproduce = again or error.reproduce
             raise
-        return dataclasses.replace(result, reproduce=command or result.reproduce)
+        return dataclasses.replace(result, reproduce=again or result.reproduce)
 
     return play
 
@@ -213,8 +223,8 @@ def virtual_clock(request: pytest.FixtureRequest) -> "VirtualClock":
     """
     from simloop.virtual.simulate import running_loop, simulate  # noqa: PLC0415 - see the module docstring
 
-    played = _played(request.node)
-    settings = _settings(request.node)
+    played = played_by(request.node)
+    settings = settings_of(request.node)
     seed = {"seed": settings["seed"]} if "seed" in settings else {}
 
     def run_virtually(main: Coroutine[Any, Any, T], **given: Any) -> T:
@@ -241,7 +251,7 @@ def fake_model(request: pytest.FixtureRequest) -> "Iterator[MakeFakeModel]":
     from simloop.world.fake_model import FakeModel  # noqa: PLC0415
 
     made: list[FakeModel] = []
-    played = _played(request.node)
+    played = played_by(request.node)
 
     def make(*replies: "Reply", summaries: "tuple[Reply, ...]" = ()) -> "FakeModel":
         main = [reply.entry(f"model.{index}") for index, reply in enumerate(replies)]
@@ -273,33 +283,6 @@ def hook_benchmark(request: pytest.FixtureRequest) -> "HookBenchmark":
     return HookBenchmark(benchmark)
 
 
-def _played(item: pytest.Item) -> "Played":
-    from simloop.runs.played import Played  # noqa: PLC0415 - see the module docstring
-
-    option = item.config.getoption
-    kept = Played(option("--simloop-trace") != "off", option("--simloop-page"))
-    return item.stash.setdefault(_PLAYED, kept)
-
-
-def _command(item: pytest.Item) -> str:
-    """Return the command that runs the test again, for a run that needs the code of the test."""
-    seed = item.config.getoption("--simloop-seed")
-    flag = "" if seed is None else f" --simloop-seed {seed}"
-    return f"pytest {shlex.quote(item.nodeid)}{flag}"
-
-
-def _settings(item: pytest.Item) -> dict[str, Any]:
-    """Return the settings of the markers, the closest last, overridden by the command-line flag."""
-    settings: dict[str, Any] = {}
-    for mark in reversed(list(item.iter_markers("simloop"))):
-        if unknown := [*map(repr, mark.args), *(mark.kwargs.keys() - {*_SETTINGS})]:
-            wrong = ", ".join(sorted(unknown))
-            pytest.fail(f"the marker simloop takes {_TAKES}, not {wrong}", pytrace=False)
-        settings.update(mark.kwargs)
-    seed = item.config.getoption("--simloop-seed")
-    return settings if seed is None else {**settings, "seed": seed}
-
-
 # ------------------------------------------------------------------ traces and the summary
 
 
@@ -308,7 +291,7 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Shorten a test's error, note its numbers, and write its traces if that is wanted."""
-    played = item.stash.get(_PLAYED, None)
+    played = item.stash.get(PLAYED, None)
     if played is None:
         return _sendable(item, (yield))
     if call.excinfo is not None and not item.config.getoption("fulltrace"):
@@ -317,10 +300,12 @@ def pytest_runtest_makereport(
         # User properties survive xdist and stand in junit files; the stash does not.
         measured = (played.runs, played.virtual_ns, played.wall_ns)
         item.user_properties.extend(zip(_MEASURES, measured, strict=True))
-        del item.stash[_PLAYED]  # items live as long as the session, and traces can be long
+        del item.stash[PLAYED]  # items live as long as the session, and traces can be long
     report = _sendable(item, (yield))
+    if call.excinfo is not None and has_no_frame_of(item, call.excinfo):
+        report.longrepr = message_alone(call.excinfo, item.path, (item.location[1] or 0) + 1)
     played.passed |= report.when == "call" and report.passed
-    plain = call.excinfo is not None and not _is_finding(call.excinfo.value)
+    plain = call.excinfo is not None and not is_finding(call.excinfo.value)
     if plain and played.last is not None and report.when == "call" and report.failed:
         report.sections.append(("simloop: the last run of this test", played.last()))
     always = report.when == "call" and item.config.getoption("--simloop-trace") == "on"
@@ -332,7 +317,7 @@ def pytest_runtest_makereport(
 def _sendable(item: pytest.Item, report: pytest.TestReport) -> pytest.TestReport:
     """Escape the names of the folders of a scenario file, which xdist sends with the report."""
     if isinstance(item, ScenarioItem):
-        report.keywords = {_escape(word): value for word, value in report.keywords.items()}
+        report.keywords = {escaped(word): value for word, value in report.keywords.items()}
     return report
 
 
@@ -341,7 +326,7 @@ def _without_our_frames(
 ) -> pytest.ExceptionInfo[BaseException]:
     """Remove simloop's frames from the traceback of a finding, so that the user's frames remain."""
     error = excinfo.value
-    if not _is_finding(error):
+    if not is_finding(error):
         return excinfo
     from simloop.world.user_errors import frames_of_the_user  # noqa: PLC0415 - see the module docstring
 
@@ -354,14 +339,6 @@ def _written(item: pytest.Item, played: "Played") -> Iterator[str]:
 
     root = item.config.rootpath
     return write_traces(played.kept, root / TRACES, item.nodeid, root)
-
-
-def _page(prepared: "PreparedRun") -> str:
-    """Return the page of a run, as far as it has come."""
-    from simloop.cursor.recorded_run import RecordedRun  # noqa: PLC0415 - see the module docstring
-    from simloop.page.page import page  # noqa: PLC0415
-
-    return page(RecordedRun.of_run(prepared, prepared.trace, {}))
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

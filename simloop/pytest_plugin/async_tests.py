@@ -1,0 +1,170 @@
+"""Async tests that run on the virtual clock, each as the agent of a run.
+
+Not here: the run (runs/async_test.py) and the hooks of the plugin that call this module. The rule
+to keep: only tests that are marked, or those that `simloop_auto` takes, differ from other tests.
+"""
+
+import contextlib
+import inspect
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from simloop.pytest_plugin.async_fixtures import entered
+from simloop.pytest_plugin.items import is_finding
+from simloop.pytest_plugin.settings import command, played_by, settings_of_async
+
+if TYPE_CHECKING:
+    from simloop.runs.async_test import AsyncTest
+    from simloop.runs.played import Played
+    from simloop.runs.prepared import PreparedRun
+    from simloop.runs.provider import Provider
+    from simloop.runs.sim import Sim
+
+PROVIDER: "pytest.StashKey[Provider]" = pytest.StashKey()
+SIM: "pytest.StashKey[Sim]" = pytest.StashKey()
+"""The fixtures of a test that begin anew with each of its runs."""
+
+_OTHERS = ("asyncio", "anyio", "trio")
+"""The markers of other plugins for async tests."""
+
+
+def is_ours(item: pytest.Item) -> bool:
+    """Return whether a test is async and marked, or async in a project with `simloop_auto`."""
+    if not isinstance(item, pytest.Function) or not inspect.iscoroutinefunction(_main(item)):
+        return False
+    if item.get_closest_marker("simloop") is not None:
+        return True
+    theirs = any(item.get_closest_marker(name) is not None for name in _OTHERS)
+    return bool(item.config.getini("simloop_auto")) and not theirs
+
+
+def has_no_frame_of(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]) -> bool:
+    """Return whether simloop found the error of an async test after the body had returned."""
+    if not is_finding(excinfo.value) or item.config.getoption("fulltrace") or not is_ours(item):
+        return False
+    return not any(Path(entry.path) == item.path for entry in excinfo.traceback)
+
+
+@contextlib.contextmanager
+def simulated(item: pytest.Function) -> Iterator[None]:
+    """Let pytest call, for the async function of the test, one that runs it in simulations.
+
+    A wrapper of the call was chosen over a hook that calls the test: no order of plugins matters,
+    and those that look at the call see a plain function.
+    """
+    main, given = _main(item), getattr(item.obj, "hypothesis", None)
+
+    def play(*args: Any, **kwargs: Any) -> None:
+        __tracebackhide__ = True
+        _play(item, main, args, kwargs)
+
+    with pytest.MonkeyPatch.context() as patch:
+        if given is None:
+            patch.setattr(item, "obj", play)
+        else:  # each example is a run
+            patch.setattr(given, "inner_test", play)
+        yield
+
+
+def _main(item: pytest.Function) -> Callable[..., Any]:
+    """Return the function of the test, without the layer of a plugin that makes it synchronous."""
+    function = item.obj
+    given = getattr(function, "hypothesis", None)
+    if given is not None:
+        function = given.inner_test
+    if type(item).__module__.partition(".")[0] == "pytest_asyncio":
+        function = getattr(function, "__wrapped__", function)
+    return function  # type: ignore[no-any-return]
+
+
+def _play(
+    item: pytest.Function, main: Callable[..., Any], args: tuple[Any, ...], given: dict[str, Any]
+) -> None:
+    __tracebackhide__ = True
+    settings, played = settings_of_async(item), played_by(item)
+    seeds, first = settings["seeds"], len(played.kept)
+    for seed in seeds:
+        if item.config.getoption("--simloop-trace") != "on":
+            del played.kept[first:]  # those of the seeds before, which passed
+        test = _test(item, seed, settings["shuffle_ties"], _body(main, args, given))
+        again = command(item, seed if len(seeds) > 1 else None)
+        which = f"seed {seed} is the first of {len(seeds)} that fails\n" if len(seeds) > 1 else ""
+        played.last = partial(_last, test, which, again)
+        _run(test, played, which, again)
+
+
+def _body(
+    main: Callable[..., Any], args: tuple[Any, ...], given: dict[str, Any]
+) -> Callable[[], Awaitable[None]]:
+    async def body() -> None:
+        __tracebackhide__ = True
+        async with entered(given) as values:
+            returned = await main(*args, **values)
+        if returned is not None:
+            pytest.fail(f"a test returns None, not {type(returned).__name__}", pytrace=False)
+
+    return body
+
+
+def _test(
+    item: pytest.Function, seed: int, shuffle_ties: object, body: Callable[[], Awaitable[None]]
+) -> "AsyncTest":
+    """Return a run of the test that its fixtures know."""
+    from simloop.runs.async_test import AsyncTest  # noqa: PLC0415 - see the docstring of the plugin
+
+    provider, sim = item.stash.get(PROVIDER, None), item.stash.get(SIM, None)
+    qualified = item.nodeid.partition("::")[2].replace("::", ".").partition("[")[0]
+    test = AsyncTest(
+        body,
+        f"{getattr(item.module, '__name__', '')}:{qualified}",
+        seed=seed,
+        shuffle_ties=bool(shuffle_ties),
+        replies=() if provider is None else provider.replies,
+    )
+    for fixture in (provider, sim):
+        if fixture is not None:
+            fixture.begin(test)
+    return test
+
+
+def _last(test: "AsyncTest", which: str, again: str) -> str:
+    """Return the end of the timeline, for an error of the test's own."""
+    from simloop.runs.account import account  # noqa: PLC0415 - see the docstring of the plugin
+
+    shown = account(test.prepared.trace).lstrip("\n")
+    return f"{which}{shown}\nreproduce: {again}"
+
+
+def _run(test: "AsyncTest", played: "Played", which: str, again: str) -> None:
+    """Run the test once and judge the run. Raises what its body raises."""
+    __tracebackhide__ = True
+    from simloop.check.invariants.subject import Subject  # noqa: PLC0415 - see the docstring of the plugin
+    from simloop.check.judged import check_invariants  # noqa: PLC0415
+    from simloop.check.pairing import check_pairing  # noqa: PLC0415
+    from simloop.errors import CheckFailed  # noqa: PLC0415
+    from simloop.runs.account import account  # noqa: PLC0415
+
+    prepared = test.prepared
+    subject = Subject.of(prepared)
+    try:
+        with played.run(prepared.trace, partial(page_of, prepared)):
+            test.run()
+        subject.broken_pairs = test.broken_pairs
+        check_pairing(prepared.trace, test.broken_pairs)
+        check_invariants(subject, prepared.trace.entries, test.violates)
+    except CheckFailed as error:
+        error.account = error.account or f"\n{which}{account(prepared.trace).lstrip()}"
+        error.reproduce = again
+        raise
+
+
+def page_of(prepared: "PreparedRun") -> str:
+    """Return the page of a run, as far as it has come."""
+    from simloop.cursor.recorded_run import RecordedRun  # noqa: PLC0415 - see the docstring of the plugin
+    from simloop.page.page import page  # noqa: PLC0415
+
+    return page(RecordedRun.of_run(prepared, prepared.trace, {}))

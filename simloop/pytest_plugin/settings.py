@@ -1,0 +1,73 @@
+"""The settings of the runs of one test: its markers, the flags of the command line, its runs.
+
+Not here: the fixtures that use them. The rule to keep: an argument of the marker that a test cannot
+use is an error of the test, and is never ignored.
+"""
+
+import shlex
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from simloop.runs.played import Played
+
+_OF_RUNS = ("seed", "loop", "judge_as", "loop_options")
+"""The arguments of `simloop.run` that the marker takes too."""
+_OF_ASYNC_TESTS = ("seed", "seeds", "shuffle_ties")
+TAKES = ", ".join(f"{name}=" for name in dict.fromkeys((*_OF_RUNS, *_OF_ASYNC_TESTS)))
+PLAYED: "pytest.StashKey[Played]" = pytest.StashKey()
+
+
+def command(item: pytest.Item, seed: int | None = None) -> str:
+    """Return the command that runs the test again, for a run that needs the code of the test."""
+    if seed is None:
+        seed = item.config.getoption("--simloop-seed")
+    flag = "" if seed is None else f" --simloop-seed {seed}"
+    return f"pytest {shlex.quote(item.nodeid)}{flag}"
+
+
+def settings_of(item: pytest.Item) -> dict[str, Any]:
+    """Return the settings for `simloop_run`, overridden by the flag of the command line."""
+    settings = _marked(item, _OF_RUNS, "for an async test")
+    seed = item.config.getoption("--simloop-seed")
+    return settings if seed is None else {**settings, "seed": seed}
+
+
+def settings_of_async(item: pytest.Item) -> dict[str, Any]:
+    """Return the settings for the runs of an async test: its seeds, and `shuffle_ties`."""
+    settings = _marked(item, _OF_ASYNC_TESTS, "for `simloop_run`; an async test is its own agent")
+    seed, seeds = item.config.getoption("--simloop-seed"), settings.get("seeds")
+    if seeds is not None and "seed" in settings:
+        pytest.fail("the marker simloop takes seed= or seeds=, not both", pytrace=False)
+    if seeds is not None and (type(seeds) is not int or seeds < 1):
+        pytest.fail(f"seeds= is a number of runs, such as 200, not {seeds!r}", pytrace=False)
+    several = [settings.get("seed", 0)] if seeds is None else [*range(seeds)]
+    return {
+        "seeds": several if seed is None else [seed],
+        "shuffle_ties": settings.get("shuffle_ties", False),
+    }
+
+
+def _marked(item: pytest.Item, fitting: tuple[str, ...], other: str) -> dict[str, Any]:
+    """Return the arguments of the markers, the closest last. Fails the test for one of no use."""
+    settings: dict[str, Any] = {}
+    known = {*_OF_RUNS, *_OF_ASYNC_TESTS}
+    for mark in reversed(list(item.iter_markers("simloop"))):
+        if unknown := [*map(repr, mark.args), *(mark.kwargs.keys() - known)]:
+            wrong = ", ".join(sorted(unknown))
+            pytest.fail(f"the marker simloop takes {TAKES}, not {wrong}", pytrace=False)
+        settings.update(mark.kwargs)
+    if useless := [name for name in settings if name not in fitting]:
+        wrong = ", ".join(f"{name}=" for name in useless)
+        pytest.fail(f"the argument {wrong} of the marker simloop is {other}", pytrace=False)
+    return settings
+
+
+def played_by(item: pytest.Item) -> "Played":
+    """Return the runs of a test so far."""
+    from simloop.runs.played import Played  # noqa: PLC0415 - see the docstring of the plugin
+
+    option = item.config.getoption
+    kept = Played(option("--simloop-trace") != "off", option("--simloop-page"))
+    return item.stash.setdefault(PLAYED, kept)

@@ -1,0 +1,35 @@
+"""The world of the run that the calling code belongs to.
+
+Not here: the world itself (world.py). The rule to keep: the running virtual loop decides which
+world it is, so that simulations may run in several threads at once, and inside one another.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from simloop.world.world import World
+
+_WORLDS: dict[Any, list[World]] = {}
+"""By virtual loop: the worlds of the runs that are under way on it, the newest last."""
+
+
+def current_world() -> World | None:
+    """Return the world of the run that the caller belongs to, or None outside of runs."""
+    worlds = _WORLDS.get(asyncio._get_running_loop())  # noqa: SLF001 - get_running_loop raises
+    return worlds[-1] if worlds else None
+
+
+@contextlib.contextmanager
+def inhabited(world: World) -> Iterator[None]:
+    """Let `current_world` return `world` to code that runs on its loop."""
+    loop = world.model.loop
+    worlds = _WORLDS.setdefault(loop, [])
+    worlds.append(world)
+    try:
+        yield
+    finally:
+        worlds.remove(world)
+        if not worlds:
+            _WORLDS.pop(loop, None)

@@ -1,0 +1,105 @@
+"""The calls of tools that an agent runs itself, matched with the calls that the model made.
+
+Not here: the decorator (traced.py) and the tools of a scenario (tools_port.py). The rule to keep: a
+call of the model is matched once, so that each result in the trace belongs to one call.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from simloop.escape import writable
+from simloop.messages import ToolCall
+from simloop.trace import entries
+from simloop.trace.recorder import Recorder
+from simloop.world.tools import canonical_json
+
+
+class OwnCalls:
+    """Records the starts and the results of tools that the agent's own code calls.
+
+    A start takes the id of a call of the model that waits under its name: the first with equal
+    arguments, or else the first. A tool that nobody asked for gets an id of its own, `own-1`.
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._seen = 0
+        self._open: list[entries.ToolCall] = []
+        self._unasked = 0
+
+    def start(self, name: str, arguments: Mapping[str, Any]) -> ToolCall:
+        """Record that a tool starts, and return the call."""
+        shown = writable(shown_arguments(arguments))
+        call = ToolCall(self._id_for(name, shown), writable(name), shown)
+        self._recorder.record(entries.ToolStarted, call.id, call.name, shown, True)  # noqa: FBT003 - own
+        return call
+
+    def end(self, call: ToolCall, text: str, *, is_error: bool = False) -> None:
+        """Record the result of a call."""
+        self._recorder.record(entries.ToolResult, call.id, call.name, writable(text), is_error)
+
+    def _id_for(self, name: str, arguments: str) -> str:
+        self._read()
+        asked = [call for call in self._open if call.name == name]
+        equal = [call for call in asked if _as_json(call.arguments) == _as_json(arguments)]
+        if not asked:
+            self._unasked += 1
+            return f"own-{self._unasked}"
+        found = (equal or asked)[0]
+        self._open.remove(found)
+        return found.call_id
+
+    def _read(self) -> None:
+        """Read the entries since the last call: a tool of the world may have taken a call too."""
+        record = self._recorder.entries
+        for place in range(self._seen, len(record)):
+            entry = record[place]
+            if type(entry) is entries.ToolCall:
+                self._open.append(entry)
+            elif type(entry) is entries.ToolStarted:
+                taken = next((c for c in self._open if c.call_id == entry.call_id), None)
+                if taken is not None:
+                    self._open.remove(taken)
+        self._seen = len(record)
+
+
+def shown_arguments(arguments: Mapping[str, Any]) -> str:
+    """Return arguments as a JSON object; a value that is no JSON is shown by its type."""
+    return canonical_json({name: _plain(value) for name, value in arguments.items()}).decode()
+
+
+def shown_result(value: Any) -> str:
+    """Return a result as the trace has it: text unchanged, None empty, all else as JSON."""
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    plain = _plain(value)
+    return plain if isinstance(plain, str) else canonical_json(plain).decode()
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it; dataclasses and models by their fields, others by type."""
+    dumped = getattr(type(value), "model_dump", None)  # pydantic
+    try:
+        if dumped is not None:
+            value = dumped(value, mode="json")
+        plain = msgspec.to_builtins(value, str_keys=True, enc_hook=_by_type)
+        canonical_json(plain)
+    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError):
+        return _by_type(value)
+    return plain
+
+
+def _by_type(value: Any) -> str:
+    # Its `repr` may have an address, which differs from run to run.
+    return f"<{type(value).__name__}>"
+
+
+def _as_json(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return text

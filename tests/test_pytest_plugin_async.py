@@ -1,0 +1,360 @@
+"""Async tests that the marker runs on the virtual clock."""
+
+import pytest
+
+# Loaded here, because a session of pytester forgets the modules that were first loaded in it.
+import simloop.check.judged
+import simloop.check.pairing
+import simloop.page.page
+import simloop.runs.provider
+import simloop.runs.sim  # noqa: F401
+
+AGENT = """
+import asyncio
+import random
+
+import pytest
+import simloop
+from simloop import Http, ModelCallFailed, Reply, UserMessage
+
+async def my_agent(provider, question):
+    for _ in range(5):
+        try:
+            return (await provider.reply([UserMessage(question)])).message.text
+        except ModelCallFailed:
+            await asyncio.sleep(7)
+"""
+
+
+def play(project: pytest.Pytester, source: str, *args: str) -> pytest.RunResult:
+    project.makepyfile(mine=AGENT)
+    body = "from mine import *\n" + source
+    (project.path / "test_module.py").write_text(body)
+    return project.runpytest_inprocess("-p", "no:syrupy", "test_module.py", "-rPf", *args)
+
+
+def test_a_marked_test_runs_on_the_virtual_clock_with_a_script(project: pytest.Pytester) -> None:
+    source = """
+@pytest.mark.simloop
+async def test_it(provider, sim):
+    provider.script(Reply(http=Http(status=429)), Reply(say="Hello."))
+    assert await my_agent(provider, "Hi") == "Hello."
+    provider.expect(requests=2, elapsed={"max": "15s"})
+    assert [request.number for request in provider.requests] == [1, 2]
+    assert (sim.now, sim.now_ns, sim.seed) == (7.0, 7 * 10**9, 0)
+"""
+    result = play(project, source)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["simloop: 1 run, 7.000s of virtual time in *"])
+
+
+def test_the_exception_of_a_test_is_pytests_own_and_its_timeline_follows(
+    project: pytest.Pytester,
+) -> None:
+    source = """
+@pytest.mark.simloop
+async def test_it(provider):
+    provider.script(Reply(say="Hello."))
+    answer = await my_agent(provider, "Hi")
+    simloop.note("before the assertion")
+    assert answer == "Goodbye."
+"""
+    result = play(project, source)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            ">       assert answer == *Goodbye.*",
+            "E       AssertionError: assert 'Hello.' == 'Goodbye.'",
+            "test_module.py:8: AssertionError",
+            "*the last run of this test*",
+            "*note * before the assertion",
+            "*failed * AssertionError: *",
+            "reproduce: pytest test_module.py::test_it",
+        ]
+    )
+    shown = result.stdout.str()
+    assert "async_test.py" not in shown
+    assert "simulated with" not in shown
+
+
+def test_an_unfulfilled_expectation_fails_at_its_line(project: pytest.Pytester) -> None:
+    source = """
+@pytest.mark.simloop
+async def test_it(provider):
+    provider.script(Reply(say="Hello."))
+    await my_agent(provider, "Hi")
+    provider.expect(requests=2)
+"""
+    result = play(project, source)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            ">       provider.expect(requests=2)",
+            "*ExpectationFailed: expect.requests: expected 2, got 1",
+            "*reproduce: pytest test_module.py::test_it",
+            "test_module.py:7: ExpectationFailed",
+        ]
+    )
+
+
+def test_an_expectation_that_a_test_cannot_have_is_refused(project: pytest.Pytester) -> None:
+    source = """
+@pytest.mark.simloop
+async def test_it(provider):
+    provider.expect(text="Hello.")
+"""
+    result = play(project, source)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*text: an async test does not expect this *what your agent*"])
+
+
+def test_an_unused_reply_fails_a_test_that_passed_and_no_other(project: pytest.Pytester) -> None:
+    source = """
+@pytest.mark.simloop
+async def test_passes(provider):
+    provider.script(Reply(say="Hello."))
+
+@pytest.mark.simloop
+async def test_fails(provider):
+    provider.script(Reply(say="Hello."))
+    raise ValueError("oops")
+"""
+    result = play(project, source)
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(["model.0: the run made 0 requests and did not use model.0 *"])
+    result.stdout.fnmatch_lines(["FAILED *test_fails - ValueError: oops"])
+    assert "_pytest/python.py" not in result.stdout.str()
+
+
+def test_a_script_that_runs_out_fails_a_test_that_swallows_the_error(
+    project: pytest.Pytester,
+) -> None:
+    source = """
+@pytest.mark.simloop
+async def test_it(provider):
+    try:
+        await my_agent(provider, "Hi")
+    except BaseException:
+        pass
+"""
+    result = play(project, source)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*the script has no reply for request 1*"])
+
+
+def test_seeds_run_the_test_until_the_first_that_fails(project: pytest.Pytester) -> None:
+    source = """
+@pytest.mark.simloop(seeds=200)
+async def test_it(sim):
+    simloop.note(f"seed {sim.seed}")
+    assert sim.seed < 3
+
+@pytest.mark.simloop(seeds=50)
+async def test_passes(provider, sim):
+    provider.script(Reply(say=f"Hello {sim.seed}."))
+    assert await my_agent(provider, "Hi") == f"Hello {sim.seed}."
+    assert len(provider.requests) == 1
+"""
+    result = play(project, source)
+    result.assert_outcomes(failed=1, passed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "seed 3 is the first of 200 that fails",
+            "*note * seed 3",
+            "reproduce: pytest test_module.py::test_it --simloop-seed 3",
+            "simloop: 54 runs, *",
+        ]
+    )
+    again = play(project, source, "--simloop-seed", "3", "-k", "test_it")
+    again.stdout.fnmatch_lines(["*note * seed 3", "simloop: 1 run, *"])
+
+
+def test_shuffled_ties_give_orders_that_the_seed_decides(project: pytest.Pytester) -> None:
+    source = """
+@pytest.mark.simloop(seeds=30, shuffle_ties=True)
+async def test_it():
+    order = []
+    async def tick(name):
+        await asyncio.sleep(1)
+        order.append(name)
+    async with asyncio.TaskGroup() as group:
+        for name in "ab":
+            group.create_task(tick(name))
+    assert order == ["a", "b"]
+"""
+    result = play(project, source)
+    result.assert_outcomes(failed=1)
+    found = [line for line in result.outlines if "is the first of 30" in line]
+    again = play(project, source)
+    assert found == [line for line in again.outlines if "is the first of 30" in line]
+    play(project, source.replace(", shuffle_ties=True", "")).assert_outcomes(passed=1)
+
+
+def test_randomness_and_dates_come_from_the_seed(project: pytest.Pytester) -> None:
+    source = """
+import datetime, uuid
+@pytest.mark.simloop(seed=5)
+async def test_it():
+    print("drawn", random.random(), uuid.uuid4(), datetime.datetime.now())
+"""
+    drawn = {
+        line
+        for _ in range(2)
+        for line in play(project, source).outlines
+        if line.startswith("drawn")
+    }
+    assert len(drawn) == 1
+
+
+def test_arguments_of_no_use_are_refused(project: pytest.Pytester) -> None:
+    source = """
+@pytest.mark.simloop(lop=1)
+async def test_unknown(): pass
+
+@pytest.mark.simloop(loop="pi")
+async def test_loop(): pass
+
+@pytest.mark.simloop(seeds=0)
+async def test_no_seeds(): pass
+
+@pytest.mark.simloop(seeds=2, seed=1)
+async def test_both(): pass
+
+@pytest.mark.simloop(seeds=2)
+def test_sync(simloop_run): pass
+"""
+    result = play(project, source)
+    result.assert_outcomes(failed=4, errors=1)
+    result.stdout.fnmatch_lines(["*the marker simloop takes *, not lop"])
+    result.stdout.fnmatch_lines(["*loop= of the marker simloop is for `simloop_run`*"])
+    result.stdout.fnmatch_lines(["*seeds= is a number of runs, such as 200, not 0"])
+    result.stdout.fnmatch_lines(["*takes seed= or seeds=, not both"])
+    result.stdout.fnmatch_lines(["*seeds= of the marker simloop is for an async test"])
+
+
+def test_the_fixtures_of_a_plain_test_say_what_they_need(project: pytest.Pytester) -> None:
+    result = play(project, "def test_it(provider): pass\n")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["the fixture `provider` needs an `async def` test *"])
+
+
+def test_simloop_auto_takes_every_async_test(project: pytest.Pytester) -> None:
+    source = """
+async def test_it(sim):
+    await asyncio.sleep(3600)
+    assert sim.now == 3600
+"""
+    result = play(project, source, "-o", "simloop_auto=true")
+    result.assert_outcomes(passed=1)
+    assert play(project, source).ret != 0
+
+
+def test_a_skip_and_an_expected_failure_stay_such(project: pytest.Pytester) -> None:
+    source = """
+@pytest.mark.simloop
+async def test_skip():
+    pytest.skip("not now")
+
+@pytest.mark.xfail(raises=ValueError, strict=True)
+@pytest.mark.simloop
+async def test_xfail():
+    raise ValueError("oops")
+
+@pytest.mark.simloop
+async def test_fail():
+    pytest.fail("because")
+
+@pytest.mark.simloop
+async def test_returns():
+    return 3
+"""
+    result = play(project, source)
+    result.assert_outcomes(skipped=1, xfailed=1, failed=2)
+    result.stdout.fnmatch_lines(["*Failed: because"])
+    result.stdout.fnmatch_lines(["*a test returns None, not int"])
+
+
+def test_a_deadlock_names_the_place_and_the_command(project: pytest.Pytester) -> None:
+    source = """
+@pytest.mark.simloop
+async def test_it():
+    await asyncio.Event().wait()
+"""
+    result = play(project, source)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["*main: test_module.py:5 in test_it, awaiting Event.wait", "*reproduce: pytest *"]
+    )
+
+
+def test_parameters_and_methods_work(project: pytest.Pytester) -> None:
+    source = """
+class TestIt:
+    @pytest.mark.simloop
+    @pytest.mark.parametrize("wait", [1, 2])
+    async def test_it(self, sim, wait, tmp_path):
+        await asyncio.sleep(wait)
+        assert sim.now == wait
+"""
+    play(project, source).assert_outcomes(passed=2)
+
+
+def test_the_trace_holds_the_script_and_is_shown(project: pytest.Pytester) -> None:
+    source = """
+@pytest.mark.simloop
+async def test_it(provider):
+    provider.script(Reply(say="Hello."))
+    await my_agent(provider, "Hi")
+    provider.script(Reply(say="Goodbye."))
+    await my_agent(provider, "Hi again")
+    assert 0
+"""
+    result = play(project, source, "--simloop-trace=retain-on-failure", "--simloop-page")
+    result.assert_outcomes(failed=1)
+    stem = "test-results/test_module.py.test_it"
+    result.stdout.fnmatch_lines([f"simloop show {stem}.trace.jsonl", f"page: {stem}.html"])
+    lines = (project.path / f"{stem}.trace.jsonl").read_text("utf-8").splitlines()
+    assert '"model":[{"say":"Hello."},{"say":"Goodbye."}]' in lines[0]
+    assert '"loop":"test_module:test_it"' in lines[0]
+    assert '"kind":"footer"' in lines[-1]
+    assert "Goodbye." in (project.path / f"{stem}.html").read_text("utf-8")
+
+
+def test_a_run_that_breaks_an_invariant_fails_unless_the_test_says_why(
+    project: pytest.Pytester,
+) -> None:
+    source = """
+async def sends_half(provider):
+    provider.script(Reply(call={"look": {}}), Reply(say="Hello."))
+    message = (await provider.reply([UserMessage("Hi")])).message
+    await provider.reply([UserMessage("Hi"), message, UserMessage("Well?")])
+
+@pytest.mark.simloop
+async def test_silent(provider):
+    await sends_half(provider)
+
+@pytest.mark.simloop
+async def test_known(provider):
+    await sends_half(provider)
+    provider.expect(broken_pairs=["request 2: call 'call-1' has no result"])
+"""
+    result = play(project, source)
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["FAILED *test_silent - *"])
+
+
+def test_hypothesis_runs_each_example_in_a_simulation(project: pytest.Pytester) -> None:
+    source = """
+from hypothesis import given, settings, strategies as st
+
+@pytest.mark.simloop
+@settings(max_examples=10, database=None, derandomize=True)
+@given(wait=st.integers(0, 100))
+async def test_it(sim, wait):
+    assert sim.now == 0
+    await asyncio.sleep(wait)
+    assert wait < 50
+"""
+    result = play(project, source)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*wait=50*"])

@@ -1,0 +1,185 @@
+import asyncio
+import inspect
+from typing import Any
+
+import pytest
+
+from simloop import Reply, Result, Scenario, Simulation, note, run, simulate, traced
+from simloop.check.invariants.subject import Subject
+from simloop.check.judged import check_invariants
+from simloop.errors import ScenarioError
+from simloop.messages import Message, ToolCall, ToolMessage, UserMessage
+from simloop.trace.entries import Note, ToolResult, ToolStarted
+from simloop.world.world import World
+
+
+@traced
+async def search(query: str, limit: int = 3) -> dict[str, list[int]]:
+    """Search the archive."""
+    await asyncio.sleep(2)
+    return {"found": [limit]}
+
+
+@traced
+def shout(word: str) -> str:
+    return word.upper()
+
+
+@traced
+def fails(**_: object) -> str:
+    raise ValueError("no such file")
+
+
+def started(result: Result) -> list[tuple[str, str, str]]:
+    record = result.trace.entries
+    return [(e.call_id, e.name, e.arguments) for e in record if isinstance(e, ToolStarted)]
+
+
+def results(result: Result) -> list[tuple[int, str, str, bool]]:
+    record = result.trace.entries
+    return [
+        (e.at_ns // 10**9, e.call_id, e.text, e.is_error)
+        for e in record
+        if isinstance(e, ToolResult)
+    ]
+
+
+def play(agent: Any, *model: Reply, **given: Any) -> Result:
+    return run(Scenario(prompt="Hi", model=[*model]), loop=agent, **given)
+
+
+def test_calls_are_recorded_with_arguments_results_and_errors() -> None:
+    async def agent(_: str) -> None:
+        assert await search("x", limit=5) == {"found": [5]}
+        assert shout("a") == "A"
+        with pytest.raises(ValueError, match="no such file"):
+            fails(path="b")
+
+    result = play(agent)
+    assert started(result) == [
+        ("own-1", "search", '{"limit":5,"query":"x"}'),
+        ("own-2", "shout", '{"word":"a"}'),
+        ("own-3", "fails", '{"path":"b"}'),
+    ]
+    assert results(result) == [
+        (2, "own-1", '{"found":[5]}', False),
+        (2, "own-2", "A", False),
+        (2, "own-3", "Error: no such file", True),
+    ]
+
+
+def test_a_call_takes_the_id_under_which_the_model_asked() -> None:
+    async def agent(prompt: str, world: World) -> str:
+        message = (await world.model.reply([UserMessage(prompt)])).message
+        assert [await search("b"), shout("c"), await search("a")]
+        answers = [ToolMessage(call.id, "x") for call in message.calls]
+        await world.model.reply([UserMessage(prompt), message, *answers])
+        return "Done."
+
+    calls: list[dict[str, Any]] = [
+        {"search": {"query": "a"}},
+        {"search": {"query": "b"}},
+        {"shout": {"word": "another"}},
+    ]
+    result = play(agent, Reply(call=calls), Reply(say="Done."))
+    assert [(call_id, name) for call_id, name, _ in started(result)] == [
+        ("call-2", "search"),
+        ("call-3", "shout"),
+        ("call-1", "search"),
+    ]
+
+
+def test_frameworks_read_the_name_the_signature_and_the_docstring() -> None:
+    assert (search.__name__, search.__doc__) == ("search", "Search the archive.")
+    assert list(inspect.signature(search).parameters) == ["query", "limit"]
+    assert inspect.iscoroutinefunction(search)
+    assert not inspect.iscoroutinefunction(shout)
+
+
+def test_outside_of_a_run_a_traced_function_and_a_note_do_nothing_more() -> None:
+    async def main() -> dict[str, list[int]]:
+        note("nobody reads this")
+        return await search("x")
+
+    note("nor this")
+    assert shout("a") == "A"
+    assert simulate(main()) == {"found": [3]}
+
+
+def test_methods_are_recorded_without_their_object_and_values_without_addresses() -> None:
+    class Archive:
+        @traced
+        def look(self, where: object, *rest: int, **more: object) -> object:
+            return self
+
+    async def agent(_: str) -> None:
+        Archive().look(Archive(), 1, 2, deep=True, other=Archive())
+
+    result = play(agent)
+    arguments = '{"deep":true,"other":"<Archive>","rest":[1,2],"where":"<Archive>"}'
+    assert started(result) == [("own-1", "look", arguments)]
+    assert results(result) == [(0, "own-1", "<Archive>", False)]
+
+
+def test_a_tool_that_simloop_runs_is_recorded_once() -> None:
+    async def agent(prompt: str, world: World) -> str:
+        message = (await world.model.reply([UserMessage(prompt)])).message
+        answers = [await world.tools.run(call) for call in message.calls]
+        return answers[0].text
+
+    result = play(agent, Reply(call={"shout": {"word": "a"}}), tools=[shout])
+    assert result.text == "A"
+    assert started(result) == [("call-1", "shout", '{"word":"a"}')]
+    machine = run(
+        Scenario(prompt="Hi", model=[Reply(call={"shout": {"word": "a"}}), Reply(say="A")]),
+        tools=[shout],
+    )
+    assert started(machine) == [("call-1", "shout", '{"word":"a"}')]
+
+
+def test_the_world_and_the_code_of_an_agent_may_both_run_tools_of_a_name() -> None:
+    async def agent(prompt: str, world: World) -> None:
+        await world.model.reply([UserMessage(prompt)])
+        await world.tools.run(ToolCall("call-1", "shout", '{"word": "a"}'))
+        shout("b")
+
+    two: list[dict[str, Any]] = [{"shout": {"word": "a"}}, {"shout": {"word": "b"}}]
+    result = play(agent, Reply(call=two), tools=[shout])
+    assert [call_id for call_id, _, _ in started(result)] == ["call-1", "call-2"]
+
+
+def test_a_note_of_a_tool_stands_in_the_trace_of_a_machine() -> None:
+    def look() -> str:
+        note("looks \x00 around")
+        return "nothing"
+
+    scenario = Scenario(prompt="Hi", model=[Reply(call={"look": {}}), Reply(say="A")])
+    record = run(scenario, tools=[look]).trace.entries
+    assert [e.text for e in record if isinstance(e, Note)] == ["looks \x00 around"]
+
+
+def test_what_cannot_be_traced_is_refused() -> None:
+    def pieces() -> Any:
+        yield 1
+
+    for wrong in (pieces, Scenario, 3):
+        with pytest.raises(ScenarioError, match="traced: "):
+            traced(wrong)  # type: ignore[type-var]
+
+
+def test_a_violation_is_not_found_where_a_framework_converts_arguments_and_results() -> None:
+    @traced
+    def double(number: int) -> int:
+        return 2 * number
+
+    async def agent(prompt: str, world: World) -> str:
+        message = (await world.model.reply([UserMessage(prompt)])).message
+        answers = [ToolMessage(call.id, f"It is {double(int('4'))}.") for call in message.calls]
+        sent: list[Message] = [UserMessage(prompt), message, *answers]
+        return (await world.model.reply(sent)).message.text
+
+    model = [Reply(call={"double": {"number": "4"}}), Reply(say="8")]
+    simulation = Simulation(Scenario(prompt="Hi", model=model), loop=agent)
+    subject = Subject.of(simulation.prepared)
+    simulation.run()
+    check_invariants(subject, simulation.trace.entries, {})
