@@ -257,7 +257,17 @@ class StreamError(Struct, frozen=True, gc=False):
     fault: Fault
 
 
-Part = TextDelta | ReasoningDelta | ToolCallDelta | ToolCallPart | Finish | StreamError
+class HeadersSent(Struct, frozen=True, gc=False):
+    """The headers of the reply are sent, and nothing else yet.
+
+    Only a reply on a wire has headers: no client of the model port gets this part, and no trace
+    holds it.
+    """
+
+
+Part = (
+    TextDelta | ReasoningDelta | ToolCallDelta | ToolCallPart | Finish | StreamError | HeadersSent
+)
 
 
 class ToolResult(Struct, frozen=True, omit_defaults=True):

@@ -17,6 +17,7 @@ from simloop.messages import (
     Fault,
     Finish,
     FinishReason,
+    HeadersSent,
     Part,
     ReasoningDelta,
     Request,
@@ -259,8 +260,16 @@ class Reply(Strict):
         for part in self._parts(1):
             if pace.per_token and isinstance(part, TextDelta):
                 delay_ns += pace.per_token * utf8_bytes_over_4(part.text)
+            if self.has_headers_alone:
+                yield delay_ns, HeadersSent()
+                delay_ns = 0
             yield delay_ns, part
             delay_ns = pace.per_part
+
+    @property
+    def has_headers_alone(self) -> bool:
+        """Return whether the reply consists of headers, and breaks off or stalls after them."""
+        return "after-headers" in (self.lost, self.stall)
 
     def _parts(self, first_call: int) -> Iterator[Part | Exception | None]:
         yield from (ReasoningDelta(text) for text in _pieces(self.think))

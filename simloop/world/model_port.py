@@ -20,6 +20,7 @@ from simloop.messages import (
     Fault,
     Finish,
     FinishReason,
+    HeadersSent,
     Message,
     Part,
     ReasoningDelta,
@@ -39,7 +40,13 @@ from simloop.virtual.clock import VirtualLoop
 from simloop.world.cancellation import Cancellation
 from simloop.world.fake_model import Model
 from simloop.world.faults_of_code import fault_of
-from simloop.world.streams import FailedStream, Stream, TimedStream, WholeStream, stream_of
+from simloop.world.streams import (
+    FailedStream,
+    Stream,
+    TimedStream,
+    WholeStream,
+    stream_of,
+)
 from simloop.world.user_errors import UserError, keep
 from simloop.world.user_port import no_turn
 
@@ -156,16 +163,17 @@ class RecordedStream:
     `ended`; then it calls `aclose` if the stream `needs_closing`, because the model's code may have
     to clean up. Or it iterates with `async for`, which closes the stream at its end. A part that
     arrives when the run is to end is not recorded, except for a finish if `keeps_finish` is set.
+    `has_headers` is set where the script says that only the headers of the reply were sent.
     """
 
     __slots__ = (
-        "_asks_for_turn", "_due", "_port", "_stream", "ended", "keeps_finish", "needs_closing",
-        "request",
+        "_asks_for_turn", "_due", "_port", "_stream", "ended", "has_headers", "keeps_finish",
+        "needs_closing", "request",
     )  # fmt: skip
 
     def __init__(self, port: ModelPort, request: Request) -> None:
         self.request = request
-        self.ended = self.keeps_finish = self.needs_closing = False
+        self.ended = self.keeps_finish = self.needs_closing = self.has_headers = False
         self._port = port
         self._stream: Stream | None = None
         self._due: Iterator[Part] | None = None  # the rest of the parts that are there now
@@ -199,6 +207,9 @@ class RecordedStream:
                 ):
                     cancellation.check()
                 if type(part) is not TextDelta:
+                    if type(part) is HeadersSent:
+                        self.has_headers = True
+                        continue
                     self._asks_for_turn = True
                     recorded = _RECORDED[type(part)](part, number, recorder)
                     self.ended = type(part) in _LAST
@@ -228,6 +239,11 @@ class RecordedStream:
         except Exception as error:  # noqa: BLE001 - a model may be the user's code
             return self._end(self._failure(error))
         return None
+
+    def ahead(self) -> Finish | None:
+        """Return the finish that the script has for the reply, or None if it is not known yet."""
+        ahead = getattr(self._stream, "ahead", None)
+        return None if ahead is None else ahead()
 
     def _open(self) -> Stream:
         """Ask the model, and return its stream."""

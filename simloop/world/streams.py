@@ -6,11 +6,12 @@ reply that is there as a whole then costs no coroutine.
 """
 
 import asyncio
+import copy
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from operator import length_hint
 from typing import Any, Protocol
 
-from simloop.messages import Part, StreamError
+from simloop.messages import Finish, Part, StreamError
 
 TimedPart = tuple[int, Part | Exception | None]
 """Nanoseconds to wait, then a part; None waits for ever, as a stall does, and an exception is
@@ -43,6 +44,14 @@ class TimedStream:
         self._due: Part | None = None  # the part that `wait` has waited for
         self._later: TimedPart | None = None
         self._ended = False
+
+    def ahead(self) -> Finish | None:
+        """Return the finish that is to come, if the rest is known."""
+        try:
+            rest = copy.copy(self._timed)  # a generator cannot be copied
+        except TypeError:
+            return None
+        return next((part for _, part in rest if type(part) is Finish), None)
 
     def due(self) -> Iterator[Part]:
         """Yield the parts that need no further waiting."""
@@ -98,6 +107,10 @@ class WholeStream:
 
     def __init__(self, parts: Sequence[Part]) -> None:
         self._parts = iter(parts)
+
+    def ahead(self) -> Finish | None:
+        """Return the finish that is to come."""
+        return next((part for part in copy.copy(self._parts) if type(part) is Finish), None)
 
     def due(self) -> Iterator[Part]:
         """Return the iterator of the parts; a later call goes on where the caller stopped."""

@@ -13,6 +13,7 @@ from simloop.messages import (
     Fault,
     Finish,
     FinishReason,
+    HeadersSent,
     Message,
     Part,
     ReasoningDelta,
@@ -146,11 +147,11 @@ def test_a_reply_finishes_as_it_says_or_as_its_parts_suggest(
         ({"http": {"status": 429}}, [StreamError(Fault("429 Too Many Requests", status=429))]),
         ({"http": {"status": 418, "code": "x"}}, [StreamError(Fault("418 Error", 418, "x"))]),
         ({"lost": "before-headers"}, [StreamError(Fault("connection lost before headers", code="connection"))]),  # noqa: E501
-        ({"lost": "after-headers"}, [StreamError(Fault("connection lost after headers", code="connection"))]),  # noqa: E501
+        ({"lost": "after-headers"}, [HeadersSent(), StreamError(Fault("connection lost after headers", code="connection"))]),  # noqa: E501
         ({"say": "x", "lost": "mid-output"}, [TextDelta("x"), StreamError(Fault("connection lost mid output", code="connection"))]),  # noqa: E501
         ({"error": {"message": "m", "code": "c"}}, [StreamError(Fault("m", code="c"))]),
         ({"say": "x", "error": {"message": "m"}}, [TextDelta("x"), StreamError(Fault("m"))]),
-        ({"stall": "after-headers"}, [None]),
+        ({"stall": "after-headers"}, [HeadersSent(), None]),
         ({"say": "x", "stall": "mid-output"}, [TextDelta("x"), None]),
         ({"say": "x", "unfinished": True}, [TextDelta("x")]),
         ({"unfinished": True}, []),

@@ -1,6 +1,7 @@
 """The port to the model: every part is in the trace before the agent has it, as it arrived."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -11,11 +12,12 @@ from interrupting import is_stopped
 from pacing import nap, paced
 from worlds import Opened, in_world
 
-from simloop import Reply, ScenarioError, ScriptExhausted
+from simloop import Pace, Reply, ScenarioError, ScriptExhausted
 from simloop.messages import (
     Fault,
     Finish,
     FinishReason,
+    HeadersSent,
     Part,
     ReasoningDelta,
     Request,
@@ -316,3 +318,34 @@ def test_a_task_that_is_ready_when_a_part_arrives_gets_its_turn_before_the_part(
 
     in_world(main, model)
     assert log == ["task", "part"]
+
+
+def headers_of(reply: Reply) -> tuple[list[Part], bool]:
+    """Read the reply for a virtual minute; return its parts and whether it has headers alone."""
+
+    async def main(opened: Opened) -> tuple[list[Part], bool]:
+        stream = opened.world.model.stream(ASK)
+        parts: list[Part] = []
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(60):
+                parts += [part async for part in stream]
+        return parts, stream.has_headers
+
+    return in_world(main, lambda _: reply)
+
+
+@pytest.mark.parametrize(
+    ("reply", "headers"),
+    [
+        (Reply(stall="after-headers"), True),
+        (Reply(stall="before-headers"), False),
+        (Reply(lost="after-headers"), True),
+        (Reply(lost="before-headers"), False),
+        (Reply(lost="after-headers", pace=Pace(first_part="2s")), True),
+        (Reply(say="Hi", lost="mid-output"), False),
+    ],
+)
+def test_a_stream_knows_that_only_the_headers_came(reply: Reply, *, headers: bool) -> None:
+    parts, has_headers = headers_of(reply)
+    assert has_headers is headers
+    assert not any(isinstance(part, HeadersSent) for part in parts)
