@@ -200,6 +200,8 @@ class PreparedRun:
             user,
         )
         self._start_ns = loop.now_ns
+        if scenario.mcp is not None:
+            world.tools.server = scenario.mcp.server(loop.now_ns)
         self._timetable = Timetable(scenario, world)
         if isinstance(self.loop.design, AgentDesign):  # the engine bounds its transitions itself
             recorder.listen(RequestBound(recorder, around.model, scenario.max_transitions))

@@ -19,6 +19,7 @@ from simloop.scenario.designs import LoopOptions
 from simloop.scenario.durations import NO_TIME, WrittenDuration, WrittenDurationOrNone, duration
 from simloop.scenario.expect import Expect
 from simloop.scenario.history import PastMessage, unpaired
+from simloop.scenario.mcp import McpServer
 from simloop.scenario.replies import Reply
 from simloop.scenario.strict import (
     Many,
@@ -257,6 +258,10 @@ class Scenario(Strict):
         default=None,
         description="Files in memory, by path, and with them five tools over them: "
         "RunShellCommand, ReadFile, ReadFolder, WriteFile, EditFile.",
+    )
+    mcp: OneOrNone[McpServer] = Field(
+        default=kept(None),
+        description="The MCP server for agents that have their tools from one; machines have none.",
     )
     shell_timeout: WrittenDuration = Field(
         default=kept(duration("30s")),

@@ -32,7 +32,7 @@ class OwnCalls:
     def start(self, name: str, arguments: Mapping[str, Any]) -> ToolCall:
         """Record that a tool starts, and return the call."""
         shown = writable(shown_arguments(arguments))
-        call = ToolCall(self._id_for(name, shown), writable(name), shown)
+        call = ToolCall(self.id_for(name, shown), writable(name), shown)
         self._recorder.record(entries.ToolStarted, call.id, call.name, shown, True)  # noqa: FBT003 - own
         return call
 
@@ -40,7 +40,8 @@ class OwnCalls:
         """Record the result of a call."""
         self._recorder.record(entries.ToolResult, call.id, call.name, writable(text), is_error)
 
-    def _id_for(self, name: str, arguments: str) -> str:
+    def id_for(self, name: str, arguments: str) -> str:
+        """Take the call of the model that a tool with these arguments answers; return its id."""
         self._read()
         asked = [call for call in self._open if call.name == name]
         equal = [call for call in asked if _as_json(call.arguments) == _as_json(arguments)]

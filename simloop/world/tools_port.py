@@ -23,6 +23,7 @@ from simloop.virtual.started import Started, begin
 from simloop.virtual.timeouts import Timeout, Timeouts
 from simloop.world.arguments import read_arguments
 from simloop.world.own_calls import OwnCalls
+from simloop.world.tool_server import ToolServer
 from simloop.world.tools import Tool, canonical_json
 from simloop.world.user_errors import UserError, keep, message_of
 from simloop.world.user_port import no_turn
@@ -55,7 +56,19 @@ class ToolsPort:
         self._raised = raised
         self._timeout_ms = timeout_ms
         self.turn = no_turn
+        self.server = ToolServer()
+        self.served = 0
         self._own_calls: OwnCalls | None = None
+
+    @property
+    def now_ns(self) -> int:
+        """Return the time on the clock of the run."""
+        return self._loop.now_ns
+
+    def count_served(self) -> int:
+        """Count a call that comes through a server, from 1, and return its number."""
+        self.served += 1
+        return self.served
 
     @property
     def own_calls(self) -> OwnCalls:

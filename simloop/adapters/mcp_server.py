@@ -1,0 +1,174 @@
+"""The tools of a world as an MCP server in memory, for agents that get their tools from MCP.
+
+Not here: running the tools (world/tools_port.py) and the scenario's words for the connection
+(scenario/mcp.py). The rule to keep: the package `mcp` speaks its own protocol on both sides, and
+this module only answers its handlers, so that an agent's session is a real one.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from simloop.errors import ScenarioError
+from simloop.messages import ToolCall, ToolMessage
+from simloop.world.current import current_world
+from simloop.world.own_calls import shown_arguments
+from simloop.world.tools_port import ToolsPort, failed
+from simloop.world.world import World
+
+if TYPE_CHECKING:
+    from mcp import ClientSession
+
+_LOST = "the connection to the MCP server was lost"
+
+
+@contextlib.asynccontextmanager
+async def mcp_session(
+    world: World | None = None, **settings: Any
+) -> AsyncIterator["ClientSession"]:
+    """Open a session with an MCP server that offers the tools of `world`.
+
+        async with simloop.mcp_session(world) as session:
+            await agent(prompt, session)
+
+    The session is an initialized `mcp.ClientSession`, and `settings` are its further arguments,
+    such as `message_handler`. Without `world` it is that of the run that the caller belongs to. The
+    tools take their time and fail as the scenario says; `mcp:` in the scenario states when the
+    connection is lost and when the list of tools changes. Each call is recorded. After a lost
+    connection the caller opens another session. Raises ScenarioError without the package `mcp`, or
+    outside of a run.
+    """
+    mcp = _package()
+    world = world or current_world()
+    if world is None:
+        raise ScenarioError(
+            "an MCP session needs the world of a run",
+            key="world",
+            hint="give the world that the agent gets: simloop.mcp_session(world)",
+        )
+    server = _Server(world.tools, world.model.loop.now_ns)
+    async with (
+        _memory().create_client_server_memory_streams() as (client, (reading, writing)),
+        _running(server.run(mcp, reading, writing)),
+        mcp.ClientSession(*client, **settings) as session,
+    ):
+        await session.initialize()
+        yield session
+
+
+def _package() -> Any:
+    """Import the package. Raises ScenarioError without it."""
+    try:
+        import mcp  # noqa: PLC0415 - an extra
+
+        _memory()
+    except ImportError as error:
+        raise ScenarioError(
+            "an MCP session needs the package mcp, version 2 or later",
+            hint="pip install 'agent-simloop[mcp]'",
+        ) from error
+    return mcp
+
+
+def _memory() -> Any:
+    from mcp.shared import memory  # noqa: PLC0415 - an extra
+
+    return memory
+
+
+@contextlib.asynccontextmanager
+async def _running(main: Any) -> AsyncIterator[None]:
+    """Run the server beside the block, and end it after it."""
+    task = asyncio.create_task(main, name="MCP server")
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+class _Server:
+    """One connection. `opened_ns` is the time at which it was opened."""
+
+    def __init__(self, tools: ToolsPort, opened_ns: int) -> None:
+        self._tools = tools
+        self._opened_ns = opened_ns
+        self._client: Any = None  # set by the first request, which knows the session
+        self._writing: Any = None
+        self._types: Any = None
+        _check_names(tools)
+
+    async def run(self, mcp: Any, reading: Any, writing: Any) -> None:
+        """Serve the connection until it is closed."""
+        from mcp.server.lowlevel.server import NotificationOptions, Server  # noqa: PLC0415
+
+        self._types, self._writing = mcp.types, writing
+        server: Any = Server("simloop", on_list_tools=self._list, on_call_tool=self._call)
+        options = server.create_initialization_options(NotificationOptions(tools_changed=True))
+        notices = asyncio.create_task(self._tell_changes(), name="MCP list changes")
+        try:
+            await server.run(reading, writing, options)
+        finally:
+            notices.cancel()
+
+    async def _list(self, context: Any, _: Any) -> Any:
+        self._client = context.session
+        now_ns = self._tools.now_ns
+        listed = [spec for spec in self._tools.specs if self._server.lists(spec.name, now_ns)]
+        return self._types.ListToolsResult(
+            tools=[
+                self._types.Tool(
+                    name=spec.name,
+                    description=spec.description,
+                    input_schema=msgspec.json.decode(spec.parameters),
+                )
+                for spec in listed
+            ]
+        )
+
+    async def _call(self, _: Any, parameters: Any) -> Any:
+        """Answer one call; a lost connection never answers."""
+        tools, arguments = self._tools, parameters.arguments or {}
+        shown = shown_arguments(arguments)
+        call = ToolCall(tools.own_calls.id_for(parameters.name, shown), parameters.name, shown)
+        if tools.count_served() in self._server.lost_calls:
+            tools.start(call, shown)
+            tools.record(call, failed(_LOST))
+            await self._writing.aclose()
+            await asyncio.get_running_loop().create_future()
+        if not self._server.lists(call.name, tools.now_ns):
+            result = tools.record(call, failed(f"tool {call.name} not found"))
+            answer = ToolMessage(call.id, result.text, is_error=True)
+        else:
+            answer = await tools.run(call)
+        content = [self._types.TextContent(type="text", text=answer.text)]
+        return self._types.CallToolResult(content=content, is_error=answer.is_error)
+
+    async def _tell_changes(self) -> None:
+        """Tell the client each change of the list, at its time."""
+        for at_ns in self._server.changes_after(self._opened_ns):
+            await asyncio.sleep((at_ns - self._tools.now_ns) / 1e9)
+            if self._client is not None:
+                await self._client.send_tool_list_changed()
+
+    @property
+    def _server(self) -> Any:
+        return self._tools.server
+
+
+def _check_names(tools: ToolsPort) -> None:
+    """Raise ScenarioError if the scenario's server lists a tool that does not exist."""
+    for key, names in (
+        ("listed_after", tools.server.listed_ns),
+        ("unlisted_after", tools.server.unlisted_ns),
+    ):
+        for name in names:
+            if name not in tools.tools:
+                raise ScenarioError(
+                    f"there is no tool `{name}`",
+                    key=f"mcp.{key}",
+                    hint=f"there are: {', '.join(tools.tools) or 'none'}",
+                )

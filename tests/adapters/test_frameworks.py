@@ -1,0 +1,13 @@
+"""The tests that need agent frameworks, in an environment that has all of them."""
+
+from pathlib import Path
+
+import pytest
+from environments import built, run_inside
+
+INSIDE = ("test_mcp_server.py",)
+
+
+@pytest.mark.frameworks
+def test_everything_holds_with_the_frameworks_that_use_an_older_sdk(tmp_path: Path) -> None:
+    run_inside(built("frameworks", tmp_path), INSIDE)
