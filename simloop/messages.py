@@ -252,9 +252,14 @@ class Finish(Struct, frozen=True, gc=False):
 
 
 class StreamError(Struct, frozen=True, gc=False):
-    """The call failed, before, during or instead of its output. No part follows."""
+    """The call failed, before, during or instead of its output. No part follows.
+
+    `body` is the body of the HTTP error, if the script gives one. Only a client that reads HTTP
+    sees it; the trace has the fault alone.
+    """
 
     fault: Fault
+    body: str | None = None
 
 
 class HeadersSent(Struct, frozen=True, gc=False):

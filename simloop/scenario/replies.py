@@ -31,17 +31,11 @@ from simloop.messages import (
 from simloop.scenario.durations import NO_TIME, WrittenDuration, WrittenDurationOrNone
 from simloop.scenario.strict import One, OneOrNone, Strict, differs, kept, no_items, wrong
 from simloop.world.fake_model import ScriptedFailure, ScriptEntry
+from simloop.world.statuses import status_text
 from simloop.world.streams import TimedPart
 from simloop.world.tools import canonical_json
 
 Where = Literal["before-headers", "after-headers", "mid-output"]
-
-_PHRASES = {
-    400: "Bad Request", 401: "Unauthorized", 402: "Payment Required", 403: "Forbidden",
-    404: "Not Found", 408: "Request Timeout", 413: "Content Too Large", 429: "Too Many Requests",
-    500: "Internal Server Error", 502: "Bad Gateway", 503: "Service Unavailable",
-    504: "Gateway Timeout", 529: "Overloaded",
-}  # fmt: skip
 
 
 class Http(Strict):
@@ -62,20 +56,32 @@ class Http(Strict):
     )
     headers: dict[str, str] = Field(default_factory=dict, description="More response headers.")
 
+    @model_validator(mode="after")
+    def _is_json(self) -> Self:
+        try:
+            _json(self.body)
+        except ValueError:
+            raise wrong("body", "JSON has no NaN and no infinity") from None
+        return self
+
     def fault(self) -> Fault:
         """Return the fault that the loop sees."""
         headers = {name.lower(): value for name, value in self.headers.items()}
         if self.retry_after is not None:
             headers["retry-after"] = _seconds(self.retry_after)
         code, message, code_is_type = error_of(self.body)
-        words = f"{self.status} {_PHRASES.get(self.status, 'Error')}"
         return Fault(
-            self.message or message or words,
+            self.message or message or status_text(self.status),
             status=self.status,
             code=self.code or code,
             headers=tuple(sorted(headers.items())),
             code_is_type=code_is_type and not self.code,
         )
+
+    def failure(self) -> StreamError:
+        """Return the failed call as a part; a body is sent to SDKs as the script has it."""
+        body = self.body if self.body is None or isinstance(self.body, str) else _json(self.body)
+        return StreamError(self.fault(), body)
 
 
 class StreamFault(Strict):
@@ -299,7 +305,7 @@ class Reply(Strict):
 
     def _end(self) -> Iterator[Part | Exception | None]:
         if self.http is not None:
-            yield StreamError(self.http.fault())
+            yield self.http.failure()
         elif self.error is not None:
             yield StreamError(Fault(self.error.message, code=self.error.code))
         elif self.lost is not None:

@@ -40,13 +40,7 @@ from simloop.virtual.clock import VirtualLoop
 from simloop.world.cancellation import Cancellation
 from simloop.world.fake_model import Model
 from simloop.world.faults_of_code import fault_of
-from simloop.world.streams import (
-    FailedStream,
-    Stream,
-    TimedStream,
-    WholeStream,
-    stream_of,
-)
+from simloop.world.streams import FailedStream, Stream, TimedStream, WholeStream, stream_of
 from simloop.world.user_errors import UserError, keep
 from simloop.world.user_port import no_turn
 
@@ -367,7 +361,7 @@ def _error(part: StreamError, number: int, recorder: Recorder) -> Part:
     )
     recorder.count(len(fault.message) + sum(len(name) + len(value) for name, value in headers))
     recorder.record(entries.Error, number, fault)
-    return StreamError(fault)
+    return StreamError(fault, part.body)
 
 
 def _reasoning(part: ReasoningDelta, number: int, recorder: Recorder) -> Part:

@@ -51,7 +51,9 @@ class TimedStream:
             rest = copy.copy(self._timed)  # a generator cannot be copied
         except TypeError:
             return None
-        return next((part for _, part in rest if type(part) is Finish), None)
+        next_one = (self._later or (0, None))[1]
+        known = (self._due, next_one, *(part for _, part in rest))
+        return next((part for part in known if type(part) is Finish), None)
 
     def due(self) -> Iterator[Part]:
         """Yield the parts that need no further waiting."""

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from simloop.errors import ScenarioError
 from simloop.kernel.durations import format_duration
 from simloop.kernel.retry import retry_after_ns
 from simloop.messages import (
@@ -175,6 +176,27 @@ def test_headers_are_lower_case_and_in_order() -> None:
 @pytest.mark.parametrize("body", ["<html>502</html>", "[" * 100_000], ids=["page", "too-deep"])
 def test_a_body_that_is_no_json_leaves_the_status_to_speak(body: str) -> None:
     assert Http(status=502, body=body).fault() == Fault("502 Bad Gateway", status=502)
+
+
+@pytest.mark.parametrize(
+    ("body", "sent"),
+    [
+        (None, None),
+        ("", ""),
+        ("<h1>Bad</h1>", "<h1>Bad</h1>"),
+        ({"error": {"message": "no", "a": 1}}, '{"error":{"a":1,"message":"no"}}'),
+    ],
+    ids=["none", "empty", "page", "json"],
+)
+def test_a_body_is_sent_as_the_script_has_it(body: Any, sent: str | None) -> None:
+    ((_, part),) = Reply(http=Http(status=400, body=body)).play(1)
+    assert isinstance(part, StreamError)
+    assert part.body == sent
+
+
+def test_a_body_that_json_cannot_express_is_refused() -> None:
+    with pytest.raises(ScenarioError, match="body: JSON has no NaN"):
+        Http(status=400, body={"a": float("nan")})
 
 
 @given(st.integers(1, 120 * 10**9))

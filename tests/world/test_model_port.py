@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -108,6 +109,21 @@ def test_a_stream_that_ends_without_a_finish_is_recorded_as_cut() -> None:
     parts, opened = iterated(lambda _: (TextDelta("Half."),))
     assert parts == [TextDelta("Half.")]
     assert [kind(entry) for entry in opened.entries[1:]] == ["text-delta", "stream-cut"]
+
+
+def test_the_body_of_an_error_reaches_the_agent_and_not_the_trace() -> None:
+    failure = StreamError(Fault("500 Internal Server Error", status=500), "<h1>500</h1>")
+    parts, opened = iterated(lambda _: (failure,))
+    assert parts == [failure]
+    assert b"<h1>" not in msgspec.json.encode(opened.entries)
+
+
+def test_the_finish_of_a_reply_is_known_with_its_first_part() -> None:
+    async def main(opened: Opened) -> list[Part | None]:
+        stream = opened.world.model.stream(ASK)
+        return [stream.ahead(), await anext(stream), stream.ahead()]
+
+    assert in_world(main, lambda _: [TextDelta("a"), STOP]) == [None, TextDelta("a"), STOP]
 
 
 @pytest.mark.parametrize("last", [STOP, StreamError(Fault("lost", code="connection"))])

@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 from interrupting import is_stopped, now_ms
 from pacing import MS
 
-from simloop.messages import Part, TextDelta
+from simloop.messages import (
+    Finish,
+    FinishReason,
+    Part,
+    TextDelta,
+)
 from simloop.virtual.running import run_virtual
 from simloop.virtual.simulate import running_loop
 from simloop.world.streams import (
@@ -22,6 +27,7 @@ from simloop.world.streams import (
     stream_of,
 )
 
+END = Finish(FinishReason.STOP, "refusal")
 A, B, C = (TextDelta(text) for text in "abc")
 Seen = list[tuple[float, Part]]
 SEEDED = settings(derandomize=True)
@@ -222,3 +228,43 @@ def test_a_stream_that_is_there_whole_gives_nothing_after_it_was_given_up() -> N
         return list(stream.due()), await stream.wait()
 
     assert run_virtual(main()) == ([], False)
+
+
+@pytest.mark.parametrize(
+    ("stream", "finish"),
+    [
+        (WholeStream([A, B, END]), END),
+        (WholeStream([A, B]), None),
+        (WholeStream([]), None),
+        (TimedStream([(0, A), (MS, B), (0, END)]), END),
+        (TimedStream([(0, A), (MS, END)]), END),
+        (TimedStream([(0, A), (MS, None)]), None),
+        (TimedStream([(0, A), (MS, RuntimeError("no"))]), None),
+        (TimedStream((0, part) for part in (A, END)), None),
+    ],
+    ids=["whole", "unfinished", "empty", "timed", "next", "stall", "raises", "lazy"],
+)
+def test_the_finish_ahead_is_known_where_the_script_is(
+    stream: WholeStream | TimedStream, finish: Finish | None
+) -> None:
+    for _ in stream.due():
+        break  # the first part: a stream asks its model when it is first read
+    assert stream.ahead() == finish
+
+
+def test_a_look_ahead_takes_nothing_from_the_stream() -> None:
+    async def main(stream: WholeStream | TimedStream) -> tuple[Finish | None, Seen]:
+        return stream.ahead(), await taken(stream)
+
+    for stream in (WholeStream([A, B, END]), TimedStream([(0, A), (0, B), (0, END)])):
+        assert run_virtual(main(stream)) == (END, [(0.0, A), (0.0, B), (0.0, END)])
+
+
+def test_a_finish_that_was_waited_for_is_still_ahead() -> None:
+    async def main() -> Finish | None:
+        stream = TimedStream([(MS, END)])
+        list(stream.due())
+        await stream.wait()
+        return stream.ahead()
+
+    assert run_virtual(main()) == END

@@ -9,7 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from simloop.messages import Fault, Message, Part, ToolSpec
+from simloop.messages import Finish, Message, Part, StreamError, ToolSpec
+
+Headers = tuple[tuple[str, str], ...]
+"""Names, in lower case, and values."""
 
 
 class WireEvent(NamedTuple):
@@ -38,15 +41,19 @@ class ErrorReply(NamedTuple):
     """A failed call as an HTTP reply."""
 
     status: int
-    headers: tuple[tuple[str, str], ...]
+    headers: Headers
     body: bytes
 
 
 class Encoder(Protocol):
     """Writes the reply to one request."""
 
-    def begin(self) -> Sequence[WireEvent]:
-        """Return the events that come before the first part."""
+    def begin(self, ahead: Finish | None = None) -> Sequence[WireEvent]:
+        """Return the events that come with the headers, before the first part.
+
+        `ahead` is the finish that the script has for this reply, if it is known: Anthropic's first
+        event reports its usage, and OpenAI's formats send the text of a refusal as such.
+        """
         ...
 
     def feed(self, part: Part) -> Sequence[WireEvent]:
@@ -59,27 +66,51 @@ class Encoder(Protocol):
 
 
 class Dialect(Protocol):
-    """One wire format. `path` is the end of the paths that it answers."""
+    """One wire format. `path` is the end of the paths that it answers.
 
-    name: str
-    path: str
+    Requests are counted from 1, and their ids are made of their `number`. `created_s` is the Unix
+    time of the reply.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name of the format."""
+        ...
+
+    @property
+    def path(self) -> str:
+        """The end of its paths."""
+        ...
 
     def read(self, body: Mapping[str, Any]) -> WireRequest:
         """Return the contents of a request's body. Raises WrongRequest."""
         ...
 
     def encoder(self, request: WireRequest, number: int, created_s: int) -> Encoder:
-        """Return the encoder of the reply to request `number`, at the Unix time `created_s`."""
+        """Return the encoder of the reply to request `number`."""
         ...
 
-    def error(self, fault: Fault, number: int) -> ErrorReply:
+    def headers(self, request: WireRequest, number: int, created_s: int) -> Headers:
+        """Return the headers of a reply that has not failed."""
+        ...
+
+    def error(self, failure: StreamError, number: int, created_s: int) -> ErrorReply:
         """Return the HTTP reply that a failed call has in the place of any output."""
+        ...
+
+    def refuse(self, wrong: "WrongRequest", number: int, created_s: int) -> ErrorReply:
+        """Return the HTTP reply to a request that cannot be read: its status is 400."""
         ...
 
 
 class WrongRequest(Exception):  # noqa: N818 - an error of the client's code, answered with status 400
-    """A request that the provider would refuse: where in its body, and why."""
+    """A request that the provider would refuse: where in its body, and why.
 
-    def __init__(self, key: str, message: str) -> None:
+    `code` is the provider's code of the mistake, if it has one.
+    """
+
+    def __init__(self, key: str, message: str, code: str = "") -> None:
         super().__init__(f"{key}: {message}" if key else message)
         self.key = key
+        self.message = message
+        self.code = code

@@ -1,0 +1,57 @@
+"""The choices that providers of the same wire format make differently.
+
+Not here: the formats. The rule to keep: a default is what the format's own provider does, and an
+option exists only where another provider does otherwise.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+from annotated_types import Ge
+
+FramingName = Literal[
+    "lf",
+    "crlf",
+    "cr",
+    "bytes",
+    "crlf-bytes",
+    "comments",
+    "no-space",
+    "no-final-blank",
+    "bom",
+    "ids",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WireOptions:
+    """How a provider writes its replies, where providers differ."""
+
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
+
+    framing: FramingName = "lf"
+    """How server-sent events are cut into lines and pieces. `crlf` and `cr` end lines so;
+    `bytes` and `crlf-bytes` send one byte at a time; `comments` sends a comment before each event;
+    `no-space` leaves out the space after the colon; `no-final-blank` ends the stream without its
+    last empty line; `bom` starts it with a byte order mark; `ids` gives each event an id, and the
+    client a time for reconnecting."""
+    chat_error: Literal["data", "event", "chunk"] = "data"
+    """An error inside a stream of Chat Completions: `data` is OpenAI's event, which has nothing
+    but the error; `event` is Groq's, which is named `error`; `chunk` is OpenRouter's chunk, which
+    has the error beside its choices."""
+    chat_usage: Literal["own-chunk", "finish-chunk"] = "own-chunk"
+    """Where a stream of Chat Completions reports its usage: in a last chunk without choices, if
+    the client asks for it, as OpenAI does; or in the chunk with the finish reason, always, as Groq
+    and Mistral do."""
+    chat_reasoning: Literal["reasoning_content", "reasoning"] = "reasoning_content"
+    """The field of Chat Completions that holds reasoning: `reasoning_content` as DeepSeek names it,
+    or `reasoning` as Groq and OpenRouter do. OpenAI itself sends none."""
+    responses_error: Literal["flat", "nested", "failed"] = "flat"
+    """An error inside a stream of Responses: `flat` is the event `error` as OpenAI documents it;
+    `nested` has an object `error` inside; `failed` is the event `response.failed`."""
+    pings: bool = True
+    """Whether a stream of Anthropic Messages has a `ping` after its first content block starts."""
+    rate_limit_requests: Annotated[int, Ge(0)] = 0
+    """The limit of requests per minute that each reply reports in its headers; 0 reports none."""
+    rate_limit_tokens: Annotated[int, Ge(0)] = 0
+    """The limit of tokens per minute that each reply reports in its headers; 0 reports none."""
