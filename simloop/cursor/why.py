@@ -177,6 +177,24 @@ def _of_hook(position: Position, entry: entries.Hook) -> Iterator[str]:
         yield f"The hook {entry.hook} {entry.result}; the isolation policy is {policy.on_failure}."
 
 
+def _of_sleep(position: Position, entry: entries.Sleep) -> Iterator[str]:
+    error = position.newest(entries.Error)
+    after = "" if error is None else f", after the failure {error.fault.message!r}"
+    ends = clock(entry.at_ns + entry.duration_ns)
+    yield f"The agent's code sleeps at {entry.place} until {ends}{after}."
+
+
+def _of_blocking(_: Position, entry: entries.LoopBlocked) -> Iterator[str]:
+    yield (
+        f"The call at {entry.place} blocked the event loop for {clock(entry.took_ns)}: no other "
+        "task of the agent ran, and no timeout could end it."
+    )
+
+
+def _of_left(_: Position, entry: entries.LeftBehind) -> Iterator[str]:
+    yield f"The prompt ends here, and a {entry.what} goes on at {entry.place}; nobody awaits it."
+
+
 _EXPLAINED: dict[type, Callable[[Position, Any], Iterator[str]]] = {
     entries.Transition: _of_move,
     entries.Backoff: _of_backoff,
@@ -188,4 +206,10 @@ _EXPLAINED: dict[type, Callable[[Position, Any], Iterator[str]]] = {
     entries.Compaction: _of_compaction,
     entries.Answered: _of_answer,
     entries.Hook: _of_hook,
+    entries.Sleep: _of_sleep,
+    entries.LoopBlocked: _of_blocking,
+    entries.TaskCancelled: lambda _, e: iter(
+        [f"The agent's code, or a timeout in it, cancels the task that waits at {e.place}."]
+    ),
+    entries.LeftBehind: _of_left,
 }

@@ -17,6 +17,7 @@ from simloop.messages import Outcome
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 from simloop.world.agent import Agent
+from simloop.world.agent_record import recorded
 from simloop.world.ending import Ending
 from simloop.world.user_errors import describe, keep
 from simloop.world.world import World
@@ -50,6 +51,14 @@ async def _ending_of(agent: Agent, prompt: str, world: World) -> Ending:
         await agent(prompt, world)
         assert agent.ending is not None
         return agent.ending
+    with recorded(world) as code:
+        ending = await _ending_of_own(agent, prompt, world)
+        code.end()
+        return ending
+
+
+async def _ending_of_own(agent: Agent, prompt: str, world: World) -> Ending:
+    """Return the end of a prompt of an agent of the user's own."""
     cancellation, recorder = world.user.cancellation, world.model.recorder
     record = recorder.entries
     task = asyncio.current_task()

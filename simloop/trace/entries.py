@@ -202,14 +202,17 @@ class LoopBlocked(Entry, frozen=True, gc=False):
 
 
 class TaskCancelled(Entry, frozen=True, gc=False):
-    """A task of an agent was cancelled where it waits, at `place`."""
+    """The code of an agent cancels a task, which waits at `place`. `task` is empty if unnamed."""
 
     task: str
     place: str
 
 
 class LeftBehind(Entry, frozen=True, gc=False):
-    """A prompt ends, and a task or a thread of the agent goes on. `what` is task or thread."""
+    """A prompt ends, and a task or a thread of the agent goes on. `what` is task or thread.
+
+    `name` is empty for a task that the program has not named.
+    """
 
     what: str
     name: str

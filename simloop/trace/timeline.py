@@ -213,8 +213,8 @@ def _backoff(entry: entries.Backoff) -> tuple[str, str]:
     return "backoff", f"{clock(entry.delay_ns)} after failure {entry.failures}, {why}"
 
 
-def _at(place: str) -> str:
-    return f" at {place}" if place else ""
+def _placed(what: str, name: str, place: str) -> str:
+    return f"{what}{f' {name}' if name else ''}{f' at {place}' if place else ''}"
 
 
 _STOPS: Mapping[StopCause, str] = {
@@ -238,8 +238,8 @@ _WORDED: Mapping[type, Callable[[Any], tuple[str, str]]] = {
     entries.Note: lambda e: ("note", e.text),
     entries.Sleep: lambda e: ("sleep", f"{clock(e.duration_ns)} at {e.place}"),
     entries.LoopBlocked: lambda e: ("loop blocked", f"for {clock(e.took_ns)} at {e.place}"),
-    entries.TaskCancelled: lambda e: ("cancelled", f"{e.task}{_at(e.place)}"),
-    entries.LeftBehind: lambda e: ("left behind", f"{e.what} {e.name}{_at(e.place)}"),
+    entries.TaskCancelled: lambda e: ("cancelled", _placed("task", e.task, e.place)),
+    entries.LeftBehind: lambda e: ("left behind", _placed(e.what, e.name, e.place)),
     entries.Hook: lambda e: ("hook", _hook(e)),
     entries.Callback: lambda e: ("callback", f"{e.callback} failed: {e.detail}"),
     entries.Compaction: lambda e: ("compaction", _compaction(e)),

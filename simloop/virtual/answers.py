@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from simloop.errors import RunawayRun
+from simloop.virtual.listener import report_blocking
 from simloop.virtual.memory import GeneratorState, Memory
 from simloop.virtual.seeds import Seeds
 from simloop.virtual.waiting import callers_place
@@ -88,7 +89,9 @@ class Answers:
                 f"no progress: {MOST_SLEEPS} blocking sleeps without an await, the last at "
                 f"{callers_place()}"
             )
-        self.loop.advance_ns(max(1, round(seconds * 1e9)) if seconds else 0)
+        took_ns = max(1, round(seconds * 1e9)) if seconds else 0
+        self.loop.advance_ns(took_ns)
+        report_blocking(self.loop, took_ns)
 
     def clock_ns(self, clock: int) -> int:
         """Return the nanoseconds that the POSIX clock of that number shows."""

@@ -7,6 +7,8 @@ in sets.
 import asyncio
 from typing import Any
 
+from simloop.virtual.listener import listener_of
+
 
 class NumberedTask(asyncio.Task[Any]):
     """A task whose hash is its number in the run.
@@ -21,3 +23,10 @@ class NumberedTask(asyncio.Task[Any]):
 
     def __hash__(self) -> int:
         return self._number
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        """Cancel the task, as asyncio does, and tell the listener on its loop."""
+        listener = listener_of(self.get_loop())
+        if listener is not None and not self.done() and not self.cancelling():
+            listener.cancels(self)
+        return super().cancel(msg)

@@ -42,6 +42,21 @@ def where_it_waits(task: asyncio.Task[Any]) -> str:
     return ", ".join(filter(None, (place, awaited and f"awaiting {awaited}")))
 
 
+def place_of_task(task: asyncio.Task[Any]) -> str:
+    """Return the place at which a task waits: of the program, or else of a package.
+
+    Empty if the task runs no code of either.
+    """
+    place = package = ""
+    for _, frame in _chain(task.get_coro()):
+        file = frame.f_code.co_filename
+        if any(part in file for part in _INSTALLED):
+            package = place_of(frame)
+        elif not _is_ours_or_pythons(file, str(frame.f_globals.get("__name__"))):
+            place = place_of(frame)
+    return place or package
+
+
 def _chain(awaitable: Any) -> Iterator[tuple[Any, Any]]:
     """Yield a coroutine and the awaited ones with their frames, down to the innermost."""
     while frame := getattr(awaitable, "cr_frame", None) or getattr(awaitable, "gi_frame", None):

@@ -48,8 +48,8 @@ def test_it_runs_and_its_timeline_has_the_requests_the_tool_and_the_end() -> Non
     assert shown.exit_code == 0
     assert f"loop {LOOP}, seed 0" in shown.stdout
     assert re.findall(r"(?:s  | {14})(\w[\w ]*?)  ", shown.stdout.partition("\n\n")[2]) == [
-        "prompt", "request", "error", "request", "text", "call", "finish", "tool", "tool result",
-        "request", "text", "finish", "completed",
+        "prompt", "request", "error", "sleep", "request", "text", "call", "finish", "tool",
+        "tool result", "request", "text", "finish", "completed",
     ]  # fmt: skip
 
 

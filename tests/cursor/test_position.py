@@ -1,5 +1,7 @@
 """The facts at an entry come from the entries up to it alone."""
 
+import asyncio
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +11,8 @@ from simloop.cursor.position import Position
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.cursor.views import FactView, view
 from simloop.messages import ToolMessage
+from simloop.runs.simulation import run
+from simloop.scenario.schema import Scenario
 from simloop.trace import entries
 from simloop.trace.codec import read_trace
 
@@ -115,3 +119,18 @@ def test_a_run_without_a_request_says_yet_until_it_is_over(name: FactView) -> No
     last = len(recording.entries) - 1
     assert rows_at(recording, 0, name) == [". no request has been sent in this run yet"]
     assert rows_at(recording, last, name) == [". no request has been sent in this run"]
+
+
+def test_entries_about_the_code_of_an_agent_say_what_they_mean() -> None:
+    async def agent(_: str) -> None:
+        await asyncio.sleep(2)
+        time.sleep(3)  # noqa: ASYNC251 - what it is about
+
+    recording = RecordedRun.of_trace(run(Scenario(prompt="Hi"), loop=agent).trace)
+    sleep, blocked = (
+        rows_at(recording, recording.index.places[kind][0], FactView.WHY)[0].strip()
+        for kind in (entries.Sleep, entries.LoopBlocked)
+    )
+    assert sleep.startswith("The agent's code sleeps at test_position.py:")
+    assert sleep.endswith(" until 2.000s.")
+    assert "blocked the event loop for 3.000s: no other task" in blocked

@@ -10,6 +10,7 @@ from importlib.metadata import entry_points
 from types import ModuleType
 
 from simloop.check.invariants import (
+    agent_code,
     agent_waits,
     agents,
     calls,
@@ -48,6 +49,7 @@ _MODULES: tuple[ModuleType, ...] = (
     model_calls,
     agent_waits,
     agents,
+    agent_code,
     tool_runs,
     refused,
     user,

@@ -12,7 +12,7 @@ from simloop.messages import Outcome, StopCause
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 from simloop.trace.looptrace import LoopTrace
-from simloop.trace.timeline import clock
+from simloop.trace.timeline import clock, describe
 
 _WIDEST = 80
 # Characters that end a statement, begin an entity, a comment, a directive or a formula, or are
@@ -81,6 +81,13 @@ class _Diagram:
                 yield f"Note over agent: {_text(_compaction(entry))}"
             case entries.Hook(result=result) if result != "ok":
                 yield f"Note over agent: {_text(f'hook {entry.hook} {result} {entry.detail}')}"
+            case entries.Note(text=text):
+                yield f"Note over agent: {_text(f'note: {text}')}"
+            case (
+                entries.Sleep() | entries.LoopBlocked() | entries.TaskCancelled()
+                | entries.LeftBehind()
+            ):  # fmt: skip
+                yield f"Note over agent: {_text(describe(entry))}"
             case entries.Notice(text=text):
                 yield f"Note over agent: {_text(text)}"
             case _:

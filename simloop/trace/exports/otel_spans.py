@@ -136,6 +136,17 @@ class RunSpans:
                 self.agent.add("simloop.queued", at_ns, queue=str(queue), text=text)
             case entries.Hook(hook=hook, result=result) if result != "ok":
                 self.agent.add("simloop.hook", at_ns, name=hook, result=result)
+            case entries.Note(text=text):
+                self.agent.add("simloop.note", at_ns, text=text)
+            case entries.Sleep(duration_ns=duration_ns, place=place):
+                self.agent.add("simloop.sleep", at_ns, delay_s=duration_ns / _NS_PER_S, place=place)
+            case entries.LoopBlocked(took_ns=took_ns, place=place):
+                took_s = took_ns / _NS_PER_S
+                self.agent.add("simloop.loop_blocked", at_ns, took_s=took_s, place=place)
+            case entries.TaskCancelled(task=task, place=place):
+                self.agent.add("simloop.task_cancelled", at_ns, task=task, place=place)
+            case entries.LeftBehind(what=what, name=name, place=place):
+                self.agent.add("simloop.left_behind", at_ns, what=what, name=name, place=place)
             case _ if (call := self._calls.get(getattr(entry, "request", 0))) is not None:
                 call.receive(entry)
             case _:

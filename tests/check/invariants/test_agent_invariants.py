@@ -5,6 +5,7 @@ from incases import in_cases
 from recording import Recording, said
 
 from simloop import ExponentialBackoff, Limits
+from simloop.check.invariants.agent_code import event_loop_not_blocked
 from simloop.check.invariants.agent_waits import (
     agent_backoff_matches_policy,
     repeated_retries_wait,
@@ -25,6 +26,7 @@ from simloop.check.invariants.subject import Subject
 from simloop.kernel.machine import Machine
 from simloop.loops.reference import ReferenceLoop
 from simloop.messages import FinishReason, Message, Outcome, UserMessage
+from simloop.trace.entries import LoopBlocked
 
 GO = UserMessage("Go.")
 FAILED = Outcome.FAILED
@@ -173,6 +175,11 @@ BAD: list[tuple[Invariant, Recording, str]] = [
     (repeated_retries_wait, failing(3, 0), "is retry 3 in a row without a wait"),
     (no_retry_of_permanent_failure, asked().failed(401).after(9).request([GO]), "(status 401)"),
     (no_failure_after_an_answer, asked().replied("Done.").ended(FAILED), "the model has answered"),
+    (
+        event_loop_not_blocked,
+        asked().after(2).add(LoopBlocked, 2 * 10**9, "mine.py:3 in look"),
+        "blocks the event loop for 2.000s at mine.py:3 in look",
+    ),
     (agent_stops_without_progress, failing(25, 30), "after 25 useless replies in a row"),
     (agent_stops_without_progress, looking(51), "after 50 replies that brought nothing new"),
 ]

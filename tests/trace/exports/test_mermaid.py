@@ -8,13 +8,16 @@ import pytest
 from hostiletraces import traces
 from hypothesis import given
 from hypothesis import strategies as st
+from recording import Recording
 
 from simloop.escape import escape
 from simloop.runs.simulation import run
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Scenario
-from simloop.trace.codec import read_trace
+from simloop.trace import entries
+from simloop.trace.codec import decode, encode, read_trace
 from simloop.trace.exports.mermaid import mermaid
+from simloop.trace.looptrace import LoopTrace
 
 TRACES = Path(__file__).parents[3] / "scenarios" / "__snapshots__"
 QUICKSTART = """\
@@ -108,3 +111,27 @@ def test_a_truncated_trace_has_a_note_that_it_has_no_end() -> None:
     trace = read_trace(TRACES / "start.quickstart.trace.jsonl")
     del trace.entries[10:]
     assert list(mermaid(trace))[-1] == "    Note over agent: the run has no end"
+
+
+def test_notes_and_the_code_of_an_agent_stand_over_it() -> None:
+    recording = (
+        Recording()
+        .prompt()
+        .add(entries.Note, "looks around")
+        .add(entries.Sleep, 2 * 10**9, "mine.py:3 in look")
+        .add(entries.LoopBlocked, 10**9, "mine.py:4 in look")
+        .add(entries.TaskCancelled, "worker", "mine.py:5 in look")
+        .add(entries.LeftBehind, "task", "", "mine.py:6 in look")
+        .ended()
+    )
+    trace = LoopTrace(run(Scenario(prompt="Hi", model=[Reply(say="x")])).trace.header)
+    trace.entries += recording.entries
+    lines = [decoded(line).strip() for line in mermaid(trace)]
+    assert [line.partition(": ")[2] for line in lines if line.startswith("Note over")] == [
+        "note: looks around",
+        "sleep 2.000s at mine.py:3 in look",
+        "loop blocked for 1.000s at mine.py:4 in look",
+        "cancelled task worker at mine.py:5 in look",
+        "left behind task at mine.py:6 in look",
+    ]
+    assert decode(encode(trace)).entries == trace.entries

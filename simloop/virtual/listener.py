@@ -1,0 +1,99 @@
+"""A listener on a virtual loop: it hears of sleeps, cancellations and blocking calls of a program.
+
+Not here: what the listener makes of them (world/agent_record.py). The rules to keep: a loop without
+a listener does nothing more than before; and a listener hears only of the program, and not of the
+sleeps and cancellations of simloop itself.
+"""
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+from simloop.virtual.timers import NEVER_S, SECOND_NS
+from simloop.virtual.waiting import callers_place
+
+LEAST_NS = SECOND_NS
+"""The shortest sleep and the shortest blocking call that a listener hears of.
+
+A second is longer than the pauses of a program that polls, and shorter than the first wait before a
+retry in most programs.
+"""
+_LEAST_S = LEAST_NS / SECOND_NS
+_WAITING = frozenset({"asyncio", "anyio"})
+_STAND_INS = frozenset(f"simloop.virtual.{name}" for name in ("answers", "listener", "tasks"))
+"""The modules of simloop whose functions a program calls without knowing it."""
+
+
+class Listener(Protocol):
+    """An object that hears of a program. `place` is a file, a line and a function."""
+
+    def sleeps(self, wait_ns: int, place: str) -> None:
+        """Hear that a coroutine begins to sleep."""
+        ...
+
+    def blocked(self, took_ns: int, place: str) -> None:
+        """Hear that a call has blocked the event loop."""
+        ...
+
+    def cancels(self, task: "asyncio.Task[Any]") -> None:
+        """Hear that a task is being cancelled."""
+        ...
+
+
+_LISTENERS: dict[Any, list[Listener]] = {}
+_WAKE = asyncio.futures._set_result_unless_cancelled  # type: ignore[attr-defined]  # noqa: SLF001 - what `asyncio.sleep` sets a timer for
+
+
+@contextlib.contextmanager
+def listened(loop: Any, listener: Listener) -> Iterator[None]:
+    """Let `listener` hear of the program on `loop`; the newest listener hears alone."""
+    listeners = _LISTENERS.setdefault(loop, [])
+    listeners.append(listener)
+    # In the object and not in its class: timers are on the path of every run, also of machines.
+    vars(loop)["call_later"] = _hearing(loop)
+    try:
+        yield
+    finally:
+        listeners.remove(listener)
+        if not listeners:
+            _LISTENERS.pop(loop, None)
+            vars(loop).pop("call_later", None)
+
+
+def listener_of(loop: Any) -> Listener | None:
+    """Return the listener on `loop`, or None."""
+    listeners = _LISTENERS.get(loop)
+    return listeners[-1] if listeners else None
+
+
+def report_blocking(loop: Any, took_ns: int) -> None:
+    """Tell the listener that the caller has blocked the loop, if that took long enough."""
+    listener = listener_of(loop) if took_ns >= LEAST_NS else None
+    if listener is not None and not is_of_simloop(sys._getframe(1)):  # noqa: SLF001 - the stack is the question
+        listener.blocked(took_ns, callers_place())
+
+
+def _hearing(loop: Any) -> Any:
+    plain = type(loop).call_later
+
+    def call_later(delay: float, callback: Any, *args: Any, context: Any = None) -> Any:
+        if callback is _WAKE and _LEAST_S <= delay < NEVER_S:
+            listener = listener_of(loop)
+            if listener is not None and not is_of_simloop(sys._getframe(1)):  # noqa: SLF001 - as above
+                listener.sleeps(round(delay * SECOND_NS), callers_place())
+        return plain(loop, delay, callback, *args, context=context)
+
+    return call_later
+
+
+def is_of_simloop(frame: Any) -> bool:
+    """Return whether a call comes from simloop, behind asyncio, anyio and stand-ins."""
+    while frame is not None and frame.f_code.co_qualname != "VirtualLoop._run_once":
+        name = str(frame.f_globals.get("__name__", ""))
+        package = name.partition(".")[0]
+        if name not in _STAND_INS and package not in _WAITING:
+            return package == "simloop"
+        frame = frame.f_back
+    return False  # a timer of asyncio, such as that of a timeout

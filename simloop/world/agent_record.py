@@ -1,0 +1,85 @@
+"""The entries about the code of an agent: its sleeps, its blocking calls, its tasks.
+
+Not here: the traffic at the boundary (the ports), and hearing of the program (virtual/listener.py).
+The rule to keep: no name and no place depends on the version of Python, as far as that is possible.
+`wait_for` makes a task in some versions, so tasks that the program has not named have no name.
+"""
+
+import asyncio
+import contextlib
+import re
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from simloop.escape import writable
+from simloop.trace import entries
+from simloop.trace.entries import AnyEntry
+from simloop.trace.recorder import Recorder
+from simloop.virtual.clock import VirtualLoop
+from simloop.virtual.listener import is_of_simloop, listened
+from simloop.virtual.waiting import callers_place, place_of_task
+from simloop.world.world import World
+
+MOST_IN_A_ROW = 200
+"""How many of these entries a trace has in a row, without traffic between them."""
+_UNNAMED = re.compile(r"main|task-\d+|close .*")
+
+
+class AgentRecord:
+    """Records what an agent's code does besides its traffic. It is a listener on the loop."""
+
+    def __init__(self, recorder: Recorder, loop: VirtualLoop) -> None:
+        self._recorder = recorder
+        self._loop = loop
+        self._earlier = set(loop.unfinished())
+        self._next = self._in_a_row = 0
+
+    def sleeps(self, wait_ns: int, place: str) -> None:
+        """Record that a coroutine begins to sleep."""
+        self._record(entries.Sleep, wait_ns, writable(place))
+
+    def blocked(self, took_ns: int, place: str) -> None:
+        """Record that a call has blocked the event loop."""
+        self._record(entries.LoopBlocked, took_ns, writable(place))
+
+    def cancels(self, task: asyncio.Task[Any]) -> None:
+        """Record that the program cancels a task."""
+        frame = sys._getframe(2)  # noqa: SLF001 - the code that calls `cancel`
+        if is_of_simloop(frame):
+            return
+        running = asyncio.current_task(self._loop) is task
+        place = callers_place(frame) if running else place_of_task(task)
+        self._record(entries.TaskCancelled, _name_of(task), writable(place))
+
+    def _record(self, kind: type[AnyEntry], *data: Any) -> None:
+        """Record an entry, unless there were many of them since the last traffic.
+
+        A program that does nothing but sleep would otherwise fill the trace, and look busy.
+        """
+        record = self._recorder.entries
+        self._in_a_row = self._in_a_row + 1 if len(record) == self._next else 1
+        if self._in_a_row <= MOST_IN_A_ROW:
+            self._recorder.record(kind, *data)
+            self._next = len(record)
+
+    def end(self) -> None:
+        """Record the tasks that go on after the prompt."""
+        current = asyncio.current_task(self._loop)
+        for task in self._loop.unfinished():
+            place = place_of_task(task)
+            if task is not current and task not in self._earlier and place:
+                self._record(entries.LeftBehind, "task", _name_of(task), writable(place))
+
+
+@contextlib.contextmanager
+def recorded(world: World) -> Iterator[AgentRecord]:
+    """Record what the code of an agent does in the block."""
+    record = AgentRecord(world.model.recorder, world.model.loop)
+    with listened(world.model.loop, record):
+        yield record
+
+
+def _name_of(task: asyncio.Task[Any]) -> str:
+    name = task.get_name()
+    return "" if _UNNAMED.fullmatch(name) else writable(name)

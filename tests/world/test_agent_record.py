@@ -1,0 +1,201 @@
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from simloop import Reply, Result, Scenario, UserMessage, arun, run, simulate
+from simloop.trace import entries
+from simloop.trace.entries import AnyEntry
+from simloop.trace.timeline import describe
+from simloop.virtual.listener import listener_of
+from simloop.virtual.simulate import running_loop
+from simloop.world.agent_record import MOST_IN_A_ROW
+from simloop.world.world import World
+
+OWN = (entries.Sleep, entries.LoopBlocked, entries.TaskCancelled, entries.LeftBehind)
+
+
+def play(agent: Any, *model: Reply, **given: Any) -> Result:
+    return run(Scenario(prompt="Hi", model=[*model], **given), loop=agent)
+
+
+def own(record: list[AnyEntry]) -> list[tuple[float, str]]:
+    """Return the times and the words of the entries about code, without the lines."""
+    return [(e.at_ns / 1e9, in_words(e)) for e in record if isinstance(e, OWN)]
+
+
+def in_words(entry: Any) -> str:
+    file, _, function = entry.place.partition(" in ")
+    assert file.startswith("test_agent_record.py:")
+    words = describe(msgspec.structs.replace(entry, place=function.rpartition(".")[2]))
+    return words.replace(" at ", " in ")
+
+
+async def nap(seconds: float) -> None:
+    await asyncio.sleep(seconds)
+
+
+def test_sleeps_of_a_second_and_more_are_recorded_where_they_begin() -> None:
+    async def agent(_: str) -> None:
+        await asyncio.sleep(0.999)
+        await asyncio.sleep(1)
+        await nap(7.5)
+
+    assert own(play(agent).trace.entries) == [
+        (0.999, "sleep 1.000s in agent"),
+        (1.999, "sleep 7.500s in nap"),
+    ]
+
+
+def test_waits_of_the_world_are_no_sleeps_of_the_agent() -> None:
+    async def look() -> str:
+        await asyncio.sleep(5)
+        return "seen"
+
+    async def agent(prompt: str, world: World) -> None:
+        message = (await world.model.reply([UserMessage(prompt)])).message
+        await world.tools.run(message.calls[0])
+
+    model = Reply(call={"wait": {}}, pace={"first_part": "9s"})
+    result = play(agent, model, tools={"wait": {"takes": "3s"}})
+    assert result.elapsed_s == 12
+    assert own(result.trace.entries) == []
+    calling = run(Scenario(prompt="Hi", model=[Reply(call={"look": {}})]), loop=agent, tools=[look])
+    assert own(calling.trace.entries) == [(0, "sleep 5.000s in look")]
+
+
+def test_a_blocking_call_is_recorded_when_it_ends() -> None:
+    async def agent(_: str) -> None:
+        time.sleep(0.5)  # noqa: ASYNC251 - what it is about
+        time.sleep(2)  # noqa: ASYNC251
+
+    assert own(play(agent).trace.entries) == [(2.5, "loop blocked for 2.000s in agent")]
+
+
+async def by_name() -> None:
+    task = asyncio.create_task(nap(60), name="worker")
+    await asyncio.sleep(0)
+    task.cancel()
+    task.cancel()
+
+
+async def by_timeout() -> None:
+    async with asyncio.timeout(0.5):
+        await nap(0.9)
+
+
+async def by_wait_for() -> None:
+    await asyncio.wait_for(nap(0.9), 0.5)
+
+
+async def by_itself() -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    try:
+        await nap(0.1)
+    finally:
+        task.uncancel()
+
+
+@pytest.mark.parametrize(
+    ("code", "at", "words"),
+    [
+        (by_timeout, 0.5, "cancelled task in nap"),
+        (by_wait_for, 0.5, "cancelled task in nap"),
+        (by_itself, 0, "cancelled task in by_itself"),
+    ],
+)
+def test_a_cancellation_is_recorded_with_the_place_that_waits(
+    code: Callable[[], Awaitable[None]], at: float, words: str
+) -> None:
+    async def agent(_: str) -> None:
+        with pytest.raises((TimeoutError, asyncio.CancelledError)):
+            await code()
+
+    assert own(play(agent).trace.entries) == [(at, words)]
+
+
+def test_a_task_is_cancelled_once_under_the_name_that_it_was_given() -> None:
+    async def agent(_: str) -> None:
+        await by_name()
+        await asyncio.sleep(0)
+
+    assert own(play(agent).trace.entries) == [
+        (0, "sleep 60.000s in nap"),
+        (0, "cancelled task worker in nap"),
+    ]
+
+
+def test_the_ends_that_simloop_brings_about_are_no_cancellations_of_the_agent() -> None:
+    async def agent(prompt: str, world: World) -> None:
+        message = (await world.model.reply([UserMessage(prompt)])).message
+        await world.tools.run(message.calls[0])
+        await nap(0.9)
+
+    result = play(
+        agent,
+        Reply(call={"wait": {}}),
+        tools={"wait": {"hangs": True, "timeout": "1s"}},
+        abort={"at": "1500ms"},
+    )
+    assert result.outcome == "aborted"
+    assert own(result.trace.entries) == []
+
+
+def test_tasks_that_go_on_are_recorded_at_the_end_of_the_prompt() -> None:
+    async def agent(_: str) -> str:
+        for name in ("a", None):
+            asyncio.create_task(nap(0.9), name=name)  # noqa: RUF006 - left behind on purpose
+        await asyncio.sleep(0)
+        return "Done."
+
+    result = play(agent)
+    assert own(result.trace.entries) == [
+        (0, "left behind task a in nap"),
+        (0, "left behind task in nap"),
+    ]
+    assert type(result.trace.entries[-1]) is entries.Ended
+
+
+def test_a_program_that_only_sleeps_does_not_fill_the_trace() -> None:
+    async def agent(prompt: str, world: World) -> None:
+        for _ in range(MOST_IN_A_ROW + 50):
+            await asyncio.sleep(1)
+        await world.model.reply([UserMessage(prompt)])
+        await asyncio.sleep(1)
+
+    record = play(agent, Reply(say="Hi")).trace.entries
+    assert len(own(record)) == MOST_IN_A_ROW + 1
+    assert own(record)[-1][0] == MOST_IN_A_ROW + 50
+
+
+def test_agents_of_one_simulation_leave_no_listener_behind() -> None:
+    async def agent(_: str) -> None:
+        await asyncio.sleep(2)
+
+    async def main() -> tuple[bool, bool]:
+        scenario = Scenario(prompt="Hi")
+        await asyncio.gather(arun(scenario, loop=agent), arun(scenario, loop=agent))
+        loop = running_loop()
+        return listener_of(loop) is None, "call_later" in vars(loop)
+
+    assert simulate(main()) == (True, False)
+
+
+def test_a_machine_has_no_listener() -> None:
+    seen = []
+
+    def look() -> str:
+        seen.append(listener_of(running_loop()))
+        time.sleep(3)
+        return "seen"
+
+    result = run(
+        Scenario(prompt="Hi", model=[Reply(call={"look": {}}), Reply(say="Hi")]), tools=[look]
+    )
+    assert seen == [None]
+    assert own(result.trace.entries) == []
