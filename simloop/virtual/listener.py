@@ -26,7 +26,7 @@ _STAND_INS = frozenset(f"simloop.virtual.{name}" for name in ("answers", "listen
 """The modules of simloop whose functions a program calls without knowing it."""
 
 
-class Listener(Protocol):
+class LoopListener(Protocol):
     """An object that hears of a program. `place` is a file, a line and a function."""
 
     def sleeps(self, wait_ns: int, place: str) -> None:
@@ -42,12 +42,12 @@ class Listener(Protocol):
         ...
 
 
-_LISTENERS: dict[Any, list[Listener]] = {}
+_LISTENERS: dict[Any, list[LoopListener]] = {}
 _WAKE = asyncio.futures._set_result_unless_cancelled  # type: ignore[attr-defined]  # noqa: SLF001 - what `asyncio.sleep` sets a timer for
 
 
 @contextlib.contextmanager
-def listened(loop: Any, listener: Listener) -> Iterator[None]:
+def listened(loop: Any, listener: LoopListener) -> Iterator[None]:
     """Let `listener` hear of the program on `loop`; the newest listener hears alone."""
     listeners = _LISTENERS.setdefault(loop, [])
     listeners.append(listener)
@@ -62,7 +62,7 @@ def listened(loop: Any, listener: Listener) -> Iterator[None]:
             vars(loop).pop("call_later", None)
 
 
-def listener_of(loop: Any) -> Listener | None:
+def listener_of(loop: Any) -> LoopListener | None:
     """Return the listener on `loop`, or None."""
     listeners = _LISTENERS.get(loop)
     return listeners[-1] if listeners else None
