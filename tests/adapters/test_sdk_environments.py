@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from environments import built, run_inside
 
-INSIDE = {"sdks": ("test_mcp_server.py",)}
+INSIDE = {"sdks": ("test_mcp_server.py",), "sdks-older": ("test_mcp_server.py",)}
 
 
 @pytest.mark.frameworks
