@@ -6,7 +6,9 @@ The rule to keep: nothing in here depends on an HTTP client, so that each transp
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
+
+from simloop.adapters.dialects.dialect import Headers
 
 Phase = Literal["connect", "read"]
 
@@ -20,19 +22,32 @@ class HttpRequest:
 
     method: str
     url: str
-    headers: tuple[tuple[str, str], ...]
+    headers: Headers
     body: bytes
     connect_timeout_s: float | None = None
     read_timeout_s: float | None = None
 
 
+class HttpBody(Protocol):
+    """The pieces of a reply, each at the virtual time at which it arrives.
+
+    Iterating waits for the next piece. Raises ConnectionLost or TimedOut.
+    """
+
+    def __aiter__(self) -> AsyncIterator[bytes]: ...
+
+    async def aclose(self) -> None:
+        """Give up the rest of the reply."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class HttpReply:
-    """The start of a reply; `body` yields its pieces at the virtual time at which they arrive."""
+    """The start of a reply, and its body."""
 
     status: int
-    headers: tuple[tuple[str, str], ...]
-    body: AsyncIterator[bytes]
+    headers: Headers
+    body: HttpBody
 
 
 class ConnectionLost(Exception):  # noqa: N818 - a failure of the simulated network, not of simloop

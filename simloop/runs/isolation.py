@@ -12,14 +12,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from simloop.adapters.keys import dummy_keys
 from simloop.errors import ScenarioError
 from simloop.world.user_errors import describe
 
 
 def imported(name: str) -> Any:
-    """Import the object at `name`, which has the form `module:attribute`."""
+    """Import the object at `name`, which has the form `module:attribute`.
+
+    Some SDKs and frameworks ask for a key when a client is made, which a module may do.
+    """
     module, _, attribute = name.partition(":")
-    found: Any = importlib.import_module(module)
+    with dummy_keys(hides_addresses=False):
+        found: Any = importlib.import_module(module)
     for part in attribute.split("."):
         found = getattr(found, part)
     return found

@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
+from simloop.adapters.interception import intercepted
 from simloop.engine.hook_meter import HookMeter
 from simloop.engine.machine_agent import MachineAgent
 from simloop.engine.settings import EngineSettings
@@ -49,6 +50,7 @@ from simloop.world.user_port import UserPort
 from simloop.world.world import World
 
 T = TypeVar("T")
+_NOTHING = contextlib.nullcontext()
 
 
 class PreparedRun:
@@ -80,6 +82,8 @@ class PreparedRun:
         self._agent: Agent | None = None
         self._under_way = False
         self._start_ns = 0
+        # Machines talk to the model port itself.
+        self._is_agent = isinstance(self.loop.design, AgentDesign)
 
     @property
     def settings(self) -> EngineSettings:
@@ -146,7 +150,11 @@ class PreparedRun:
         self._timetable.plan_abort(first=not self.endings)
         self._under_way = True
         try:
-            with self._meter.run() if self._meter else contextlib.nullcontext(), inhabited(world):
+            with (
+                self._meter.run() if self._meter else _NOTHING,
+                inhabited(world),
+                intercepted(world) if self._is_agent else _NOTHING,
+            ):
                 ending = await run_prompt(agent, prompt, world)
         except (Exception, SystemExit) as error:  # a machine is somebody's code
             self._blame_machine(error)
@@ -203,7 +211,7 @@ class PreparedRun:
         if scenario.mcp is not None:
             world.tools.server = scenario.mcp.server(loop.now_ns)
         self._timetable = Timetable(scenario, world)
-        if isinstance(self.loop.design, AgentDesign):  # the engine bounds its transitions itself
+        if self._is_agent:  # the engine bounds its transitions itself
             recorder.listen(RequestBound(recorder, around.model, scenario.max_transitions))
         for listener in self._listeners:
             recorder.listen(listener)

@@ -157,17 +157,19 @@ class RecordedStream:
     `ended`; then it calls `aclose` if the stream `needs_closing`, because the model's code may have
     to clean up. Or it iterates with `async for`, which closes the stream at its end. A part that
     arrives when the run is to end is not recorded, except for a finish if `keeps_finish` is set.
-    `has_headers` is set where the script says that only the headers of the reply were sent.
+    `has_headers` is set where the script says that only the headers of the reply were sent, and
+    `raised` where the model's code raised an exception.
     """
 
     __slots__ = (
         "_asks_for_turn", "_due", "_port", "_stream", "ended", "has_headers", "keeps_finish",
-        "needs_closing", "request",
+        "needs_closing", "raised", "request",
     )  # fmt: skip
 
     def __init__(self, port: ModelPort, request: Request) -> None:
         self.request = request
-        self.ended = self.keeps_finish = self.needs_closing = self.has_headers = False
+        self.ended = self.keeps_finish = self.needs_closing = False
+        self.has_headers = self.raised = False
         self._port = port
         self._stream: Stream | None = None
         self._due: Iterator[Part] | None = None  # the rest of the parts that are there now
@@ -306,6 +308,7 @@ class RecordedStream:
         self._end(StreamError(fault))
 
     def _failure(self, error: Exception) -> StreamError:
+        self.raised = True
         keep(self._port.raised, "the model", error)
         return StreamError(fault_of(error))
 

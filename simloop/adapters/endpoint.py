@@ -1,0 +1,138 @@
+"""The endpoint: answers the HTTP requests of one run as its model provider does.
+
+Not here: the clients whose requests arrive (transports, interception.py), the formats (dialects)
+and the course of one reply (exchange.py). The rule to keep: every request to the model goes through
+the run's ModelPort, which records it; and an error of simloop is kept for the end of the run,
+because a client may swallow it or try again.
+"""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+from urllib.parse import urlsplit
+
+from simloop.adapters.dialects.dialect import Dialect, ErrorReply, WrongRequest
+from simloop.adapters.dialects.openai_chat import OpenAIChat
+from simloop.adapters.dialects.options import WireOptions
+from simloop.adapters.exchange import Answered, Exchange
+from simloop.adapters.http import HttpReply, HttpRequest
+from simloop.errors import ScenarioError, SimloopError
+from simloop.virtual.border import EPOCH_NS
+from simloop.world.model_port import ModelPort
+
+_DROPPED = ("/traces/ingest",)
+"""Paths of telemetry: what SDKs send there is accepted, and nobody reads it."""
+_JSON = ("content-type", "application/json")
+_NO_RETRY = ("x-should-retry", "false")
+"""SDKs of OpenAI and Anthropic do not repeat a request that is answered so."""
+
+
+class Endpoint:
+    """The provider of models in one run.
+
+    `bodies` has the raw body of each request, by its number less one, if `keep_bodies` is set.
+    """
+
+    def __init__(
+        self, port: ModelPort, options: WireOptions | None = None, *, keep_bodies: bool = False
+    ) -> None:
+        self._port = port
+        self._options = options = options or WireOptions()
+        self._dialects: tuple[Dialect, ...] = (OpenAIChat(options),)
+        self.keep_bodies = keep_bodies
+        self.bodies: dict[int, bytes] = {}
+
+    def knows(self, method: str, url: str) -> bool:
+        """Return whether the endpoint answers requests to that address."""
+        path = urlsplit(url).path
+        return path.endswith(_DROPPED) or self._dialect(method, path) is not None
+
+    async def answer(self, request: HttpRequest) -> HttpReply:
+        """Return the reply to a request, when its headers are there.
+
+        Raises ConnectionLost or TimedOut as the network would, and CancelledError after a stop.
+        """
+        await self._port.turn()
+        opened = self._open(request)
+        if isinstance(opened, HttpReply):
+            return opened
+        try:
+            return await opened.reply()
+        except SimloopError as error:  # recorded by the stream
+            return _failed(error)
+
+    def _open(self, request: HttpRequest) -> Exchange | HttpReply:
+        """Send a request to the model, or return the reply of one that does not get there."""
+        path = urlsplit(request.url).path
+        dialect = self._dialect(request.method, path)
+        if dialect is None:
+            return fixed(200, b"{}") if path.endswith(_DROPPED) else self._refused(request)
+        port, created_s = self._port, (EPOCH_NS + self._port.loop.now_ns) // 10**9
+        try:
+            read = dialect.read(_parsed(request.body))
+        except WrongRequest as wrong:
+            return _reply_of(dialect.refuse(wrong, port.requests + 1, created_s))
+        try:
+            stream = port.stream(read.messages, system_prompt=read.system_prompt, tools=read.tools)
+        except SimloopError as error:  # kept by the port
+            return _failed(error)
+        if self.keep_bodies:
+            self.bodies[stream.request.number] = request.body
+        answered = Answered(dialect, read, created_s)
+        return Exchange(stream, answered, self._options, request.read_timeout_s)
+
+    def _dialect(self, method: str, path: str) -> Dialect | None:
+        if method != "POST":
+            return None
+        return next((each for each in self._dialects if path.endswith(each.path)), None)
+
+    def _refused(self, request: HttpRequest) -> HttpReply:
+        """Keep the error for the end of the run, and return a reply that says so."""
+        parts = urlsplit(request.url)
+        known = ", ".join(each.path for each in self._dialects)
+        error = ScenarioError(
+            f"the simulation has no answer to {request.method} {parts.path} at {parts.netloc}",
+            hint=f"it answers requests to models, POST to {known}; put a fake in the place of what "
+            "else your agent calls",
+        )
+        self._port.recorder.keep(error)
+        return _failed(error)
+
+
+def _parsed(body: bytes) -> dict[str, Any]:
+    """Return the object that a body holds. Raises WrongRequest."""
+    try:
+        parsed = json.loads(body)
+    except (ValueError, RecursionError):
+        parsed = None
+    if not isinstance(parsed, dict):
+        raise WrongRequest("", "The body of the request is not a JSON object.")
+    return parsed
+
+
+def _failed(error: SimloopError) -> HttpReply:
+    """Return a reply that ends the call without another attempt; the run raises the error."""
+    body = {"error": {"message": str(error), "type": "simulation_error", "code": None}}
+    return fixed(500, json.dumps(body).encode(), _NO_RETRY)
+
+
+def _reply_of(error: ErrorReply) -> HttpReply:
+    return HttpReply(error.status, error.headers, FixedBody(error.body))
+
+
+def fixed(status: int, body: bytes, *headers: tuple[str, str]) -> HttpReply:
+    """Return a reply whose body, in JSON, is there already."""
+    return HttpReply(status, (_JSON, *headers), FixedBody(body))
+
+
+class FixedBody:
+    """A body that is there as a whole."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield self._data
+
+    async def aclose(self) -> None:
+        """Do nothing: no stream is behind it."""

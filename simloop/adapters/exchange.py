@@ -1,0 +1,198 @@
+"""One request to the model over HTTP, and the course of its reply: a head, then pieces of a body.
+
+Not here: which requests go to the model (endpoint.py), and the bytes of a format (dialects). The
+rule to keep: the course itself never waits. It asks its caller to, who does it in a task or in a
+thread, so that asynchronous and synchronous clients get the same replies.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Generator, Iterator
+from contextlib import aclosing
+from typing import NamedTuple
+
+import msgspec
+
+from simloop.adapters.dialects.dialect import Dialect, Encoder, Headers, WireRequest
+from simloop.adapters.dialects.options import WireOptions
+from simloop.adapters.framing import Framer
+from simloop.adapters.http import ConnectionLost, HttpReply, TimedOut
+from simloop.messages import Fault, Finish, Part, StreamError
+from simloop.world.model_port import RecordedStream
+
+SERVER_ERROR = 500
+
+
+class Head(NamedTuple):
+    """The status and the headers of a reply."""
+
+    status: int
+    headers: Headers
+
+
+ReplySteps = Generator[Head | bytes | None]
+"""The head of a reply, then its pieces; None asks the caller to wait."""
+
+
+class Answered(NamedTuple):
+    """What a request was read into: its format, its contents, its place in time."""
+
+    dialect: Dialect
+    request: WireRequest
+    created_s: int
+
+
+class Exchange:
+    """A request that was sent to the model. `stream` is the stream of its reply."""
+
+    def __init__(
+        self,
+        stream: RecordedStream,
+        answered: Answered,
+        options: WireOptions,
+        read_timeout_s: float | None,
+    ) -> None:
+        self.stream = stream
+        self._answered = answered
+        self._number = stream.request.number
+        self._options = options
+        self._timeout_s = read_timeout_s
+        self._begun = False  # whether the headers are sent
+        self._course = self._whole() if not answered.request.streams else self._streamed()
+
+    async def reply(self) -> HttpReply:
+        """Return the reply when its headers are there. Raises ConnectionLost or TimedOut."""
+        try:
+            head = await self.next()
+        except BaseException:
+            await self.aclose()
+            raise
+        assert isinstance(head, Head)
+        return HttpReply(head.status, head.headers, ReplyBody(self))
+
+    async def next(self) -> Head | bytes | None:
+        """Return the head, then each piece, then None; wait for it."""
+        if self._timeout_s is None:
+            return await self._next()
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                return await self._next()
+        except TimeoutError:
+            raise self._timed_out() from None
+
+    async def _next(self) -> Head | bytes | None:
+        for step in self._course:
+            if step is not None:
+                return step
+            await self.stream.wait()
+        return None
+
+    async def aclose(self) -> None:
+        """Give up the rest of the reply."""
+        self._course.close()
+        await self.stream.aclose()
+
+    def _timed_out(self) -> TimedOut:
+        """Record that the client gives up, and return the reason."""
+        assert self._timeout_s is not None
+        silence = f"the client's read timeout of {self._timeout_s:g} s is over"
+        if not self.stream.ended:
+            self.stream.fail(Fault(silence, code="timeout"))
+        return TimedOut("read", self._timeout_s)
+
+    def _parts(self) -> Iterator[Part | None]:
+        """Yield each part as it arrives, and None where the caller has to wait."""
+        stream = self.stream
+        while not stream.ended:
+            yield stream.take()
+
+    def _head(self) -> Head:
+        dialect, request, created_s = self._answered
+        self._begun = True
+        return Head(200, dialect.headers(request, self._number, created_s))
+
+    def _encoder(self) -> Encoder:
+        dialect, request, created_s = self._answered
+        return dialect.encoder(request, self._number, created_s)
+
+    def _streamed(self) -> ReplySteps:
+        encoder, framer, has_events = self._encoder(), Framer(self._options.framing), False
+        for part in self._parts():
+            if self.stream.has_headers and not self._begun:
+                yield self._head()
+            if part is None:
+                yield None
+                continue
+            if type(part) is StreamError:
+                if self._breaks(part):
+                    raise ConnectionLost
+                if not self._begun and self._is_status(part):
+                    yield from self._failed(part)
+                    return
+            if not self._begun:
+                yield self._head()
+            events = [] if has_events else list(encoder.begin(self._finish(part)))
+            has_events = True
+            events += encoder.feed(part)
+            yield from framer.frame(events, is_last=self.stream.ended)
+        if not self._begun:
+            yield self._head()
+
+    def _whole(self) -> ReplySteps:
+        encoder, has_begun = self._encoder(), False
+        for part in self._parts():
+            if self.stream.has_headers and not self._begun:
+                yield self._head()
+            if part is None:
+                yield None
+                continue
+            if type(part) is StreamError:
+                if self._begun or self._breaks(part):
+                    raise ConnectionLost
+                yield from self._failed(part)
+                return
+            if not has_begun:
+                encoder.begin(self._finish(part))
+                has_begun = True
+            encoder.feed(part)
+        if not self._begun:
+            yield self._head()
+        yield encoder.whole()
+
+    def _finish(self, first: Part) -> Finish | None:
+        """Return the finish that the reply has, as far as it is known with its first part."""
+        return first if isinstance(first, Finish) else self.stream.ahead()
+
+    def _breaks(self, failure: StreamError) -> bool:
+        """Return whether the connection breaks. Raises TimedOut where the model's code has."""
+        if failure.fault.code == "timeout" and failure.fault.status is msgspec.UNSET:
+            raise TimedOut("read", self._timeout_s or 0)
+        return failure.fault.code == "connection" and failure.fault.status is msgspec.UNSET
+
+    def _is_status(self, failure: StreamError) -> bool:
+        return failure.fault.status is not msgspec.UNSET or self.stream.raised
+
+    def _failed(self, failure: StreamError) -> Iterator[Head | bytes]:
+        """Yield the reply of a failed call."""
+        dialect, _, created_s = self._answered
+        if self.stream.raised and failure.fault.status is msgspec.UNSET:
+            failure = StreamError(msgspec.structs.replace(failure.fault, status=SERVER_ERROR))
+        status, headers, body = dialect.error(failure, self._number, created_s)
+        yield Head(status, headers)
+        yield body
+
+
+class ReplyBody:
+    """The pieces of the body of a reply."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async with aclosing(self._exchange) as exchange:
+            while piece := await exchange.next():
+                assert isinstance(piece, bytes)
+                yield piece
+
+    async def aclose(self) -> None:
+        """Give up the rest of the reply."""
+        await self._exchange.aclose()

@@ -1,0 +1,82 @@
+"""The transports of httpx and of httpx2, which agree in everything that is used here.
+
+Not here: when they answer (interception.py). The rule to keep: whatever a client of the module can
+be configured to, its errors are the ones that the module's own transport raises.
+"""
+
+from collections.abc import AsyncIterator
+from types import ModuleType
+from typing import Any
+
+from simloop.adapters.endpoint import Endpoint
+from simloop.adapters.http import ConnectionLost, HttpBody, HttpReply, HttpRequest, TimedOut
+
+
+class HttpxConversion:
+    """The conversion between the requests and replies of `module` and those of the endpoint."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module: Any = module
+
+        class ReplyStream(module.AsyncByteStream):  # type: ignore[misc, name-defined]
+            """The body of a reply, for an asynchronous client."""
+
+            def __init__(stream, body: HttpBody, request: Any) -> None:  # noqa: N805 - `self` is the conversion
+                stream.body = body
+                stream.request = request
+
+            async def __aiter__(stream) -> AsyncIterator[bytes]:  # noqa: N805
+                try:
+                    async for piece in stream.body:
+                        yield piece
+                except (ConnectionLost, TimedOut) as error:
+                    raise self.error(error, stream.request, in_body=True) from error
+
+            async def aclose(stream) -> None:  # noqa: N805
+                await stream.body.aclose()
+
+        self._stream = ReplyStream
+
+    async def answer(self, endpoint: Endpoint, request: Any) -> Any:
+        """Return the endpoint's response to a request."""
+        given = _given(request, await request.aread())
+        try:
+            reply = await endpoint.answer(given)
+        except (ConnectionLost, TimedOut) as error:
+            raise self.error(error, request) from error
+        return self._response(reply, request)
+
+    def _response(self, reply: HttpReply, request: Any) -> Any:
+        return self._module.Response(
+            reply.status,
+            headers=list(reply.headers),
+            stream=self._stream(reply.body, request),
+            extensions={"http_version": b"HTTP/1.1"},
+        )
+
+    def error(self, error: Exception, request: Any, *, in_body: bool = False) -> Exception:
+        """Return the exception of the module for a connection that failed."""
+        module = self._module
+        if isinstance(error, TimedOut):
+            kind = module.ConnectTimeout if error.phase == "connect" else module.ReadTimeout
+            message = ""
+        elif in_body:
+            kind, message = module.ReadError, ""
+        else:
+            kind = module.RemoteProtocolError
+            message = "Server disconnected without sending a response."
+        made: Exception = kind(message, request=request)
+        return made
+
+
+def _given(request: Any, body: bytes) -> HttpRequest:
+    timeouts = request.extensions.get("timeout") or {}
+    headers = tuple((name.lower(), value) for name, value in request.headers.multi_items())
+    return HttpRequest(
+        request.method,
+        str(request.url),
+        headers,
+        body,
+        connect_timeout_s=timeouts.get("connect"),
+        read_timeout_s=timeouts.get("read"),
+    )

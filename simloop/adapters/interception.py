@@ -1,0 +1,173 @@
+"""The interception: while an agent runs, the world answers the HTTP clients' own transports.
+
+Not here: the answers (endpoint.py) and their conversion (the transports). The rules to keep: the
+code that sends a request decides which run answers it, and code outside of runs gets the original;
+a client that the program has given another transport is left alone; and everything is put back when
+the last run ends.
+"""
+
+import importlib.abc
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from simloop.adapters.dialects.options import WireOptions
+from simloop.adapters.endpoint import Endpoint
+from simloop.adapters.httpx_transport import HttpxConversion
+from simloop.adapters.keys import Environment
+from simloop.world.current import current_world
+from simloop.world.model_port import ModelPort
+from simloop.world.world import World
+
+_ENDPOINTS: dict[ModelPort, Endpoint] = {}
+"""The endpoints of the runs that are under way."""
+
+
+def current_endpoint() -> Endpoint | None:
+    """Return the endpoint of the run that the caller belongs to, or None outside of runs."""
+    world = current_world()
+    return None if world is None else _ENDPOINTS.get(world.model)
+
+
+@contextmanager
+def intercepted(world: World, options: WireOptions | None = None) -> Iterator[Endpoint]:
+    """Let `world` answer the HTTP requests of the code that runs on its loop."""
+    endpoint = _ENDPOINTS[world.model] = Endpoint(world.model, options)
+    _interception.enter()
+    try:
+        yield endpoint
+    finally:
+        _interception.leave()
+        del _ENDPOINTS[world.model]
+
+
+class _Patch(NamedTuple):
+    """A function of a class, as it was, and the one in its place."""
+
+    cls: type
+    name: str
+    original: Any
+    ours: Any
+
+    def undo(self) -> None:
+        """Put the original back, unless the program has put something else there."""
+        if self.cls.__dict__.get(self.name) is self.ours:
+            setattr(self.cls, self.name, self.original)
+
+
+def _patched(cls: type, name: str, make: Callable[[Any], Any]) -> _Patch:
+    original = cls.__dict__[name]
+    ours = make(original)
+    setattr(cls, name, ours)
+    return _Patch(cls, name, original, ours)
+
+
+def _httpx(module: ModuleType) -> Iterator[_Patch]:
+    conversion: Any = HttpxConversion(module)
+
+    def asynchronous(original: Any) -> Any:
+        async def handle_async_request(self: Any, request: Any) -> Any:
+            endpoint = current_endpoint()
+            if endpoint is None:
+                return await original(self, request)
+            return await conversion.answer(endpoint, request)
+
+        return handle_async_request
+
+    yield _patched(module.AsyncHTTPTransport, "handle_async_request", asynchronous)
+
+
+_PATCHES: dict[str, Callable[[ModuleType], Iterator[_Patch]]] = {"httpx": _httpx, "httpx2": _httpx}
+
+
+class _Interception:
+    """The patches of all clients: made by the first run in the process, undone by the last."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._runs = 0
+        self._patches: list[_Patch] = []
+        self._environment: Environment | None = None
+        self._watch = _Watch(self._patch)
+
+    def enter(self) -> None:
+        """Intercept the clients that are imported, and those that will be."""
+        with self._lock:
+            self._runs += 1
+            if self._runs > 1:
+                return
+            sys.meta_path.insert(0, self._watch)
+            for name in _PATCHES:
+                module = sys.modules.get(name)
+                if module is not None:
+                    self._patch(module)
+
+    def leave(self) -> None:
+        """Put everything back after the last run."""
+        with self._lock:
+            self._runs -= 1
+            if self._runs:
+                return
+            if self._watch in sys.meta_path:
+                sys.meta_path.remove(self._watch)
+            while self._patches:
+                self._patches.pop().undo()
+            if self._environment is not None:
+                self._environment.undo()
+                self._environment = None
+
+    def _patch(self, module: ModuleType) -> None:
+        if self._runs:
+            self._environment = self._environment or Environment()
+            self._patches += _PATCHES[module.__name__](module)
+
+
+class _Watch(importlib.abc.MetaPathFinder):
+    """Sees the imports of the clients' modules, and lets them be patched."""
+
+    def __init__(self, patch: Callable[[ModuleType], None]) -> None:
+        self._patch = patch
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return the specification that the other finders have, with a loader that patches."""
+        if fullname not in _PATCHES:
+            return None
+        for finder in sys.meta_path:
+            if finder is not self:
+                spec = finder.find_spec(fullname, path, target)
+                if spec is not None:
+                    if spec.loader is not None:
+                        spec.loader = _Loader(spec.loader, self._patch)
+                    return spec
+        return None
+
+
+class _Loader(importlib.abc.Loader):
+    """Loads a module with its own loader, then patches it."""
+
+    def __init__(self, loader: Any, patch: Callable[[ModuleType], None]) -> None:
+        self._loader = loader
+        self._patch = patch
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """Return the module of the loader itself."""
+        made: ModuleType | None = self._loader.create_module(spec)
+        return made
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Execute the module as if it were loaded by its own loader, then patch it."""
+        loader: Any = self._loader
+        module.__loader__ = loader
+        if module.__spec__ is not None:
+            module.__spec__.loader = loader
+        loader.exec_module(module)
+        self._patch(module)
+
+
+_interception = _Interception()

@@ -1,0 +1,53 @@
+"""The environment of a program in a simulation: keys of providers, and no way around the world.
+
+The rule to keep: a key that the machine has stays, because a program may look at it; no address or
+proxy of the machine's stays, because it would change a run.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+KEY = "simulated"
+"""The key of every provider. It is none: no simulation talks to a provider."""
+
+_ADDED: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OPENROUTER_API_KEY", "GROQ_API_KEY"), KEY
+    ),
+    # litellm looks for the prices of models in the internet when it is imported.
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+}
+_ADDRESSES = (
+    "OPENAI_BASE_URL", "OPENAI_API_BASE", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE",
+    "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy",
+)  # fmt: skip
+
+
+@contextmanager
+def dummy_keys(*, hides_addresses: bool = True) -> Iterator[None]:
+    """Set the keys that are not set, and put everything back at the end."""
+    change = Environment(hides_addresses=hides_addresses)
+    try:
+        yield
+    finally:
+        change.undo()
+
+
+class Environment:
+    """A change of the environment, made at once; `undo` puts back what nobody changed since."""
+
+    def __init__(self, *, hides_addresses: bool = True) -> None:
+        environ = os.environ
+        self._added = {name: value for name, value in _ADDED.items() if name not in environ}
+        hidden = _ADDRESSES if hides_addresses else ()
+        self._hidden = {name: environ.pop(name) for name in hidden if name in environ}
+        environ.update(self._added)
+
+    def undo(self) -> None:
+        """Put everything back."""
+        for name, value in self._added.items():
+            if os.environ.get(name) == value:
+                del os.environ[name]
+        for name, value in self._hidden.items():
+            os.environ.setdefault(name, value)

@@ -1,0 +1,177 @@
+"""Real HTTP clients and SDKs in a run: which are answered, and what is left afterwards."""
+
+import importlib
+import os
+import sys
+from typing import Any
+
+import pytest
+from wire import ASK, CHAT, in_run
+
+from simloop import Reply, Result, simulate
+from simloop.errors import ScenarioError
+from simloop.scenario.replies import Http, Pace
+from simloop.virtual.simulate import running_loop
+
+pytestmark = pytest.mark.sdks
+
+HELLO = Reply(say="Hello you", pace=Pace(first_part="250ms", per_part="100ms"))
+CLIENTS = [name for name in ("httpx", "httpx2") if importlib.util.find_spec(name)]
+
+
+@pytest.fixture(params=CLIENTS)
+def module(request: pytest.FixtureRequest) -> Any:
+    return importlib.import_module(request.param)
+
+
+async def chat(client: Any, **more: Any) -> Any:
+    return await client.chat.completions.create(
+        model="m", messages=[{"role": "user", "content": "Hi"}], **more
+    )
+
+
+def test_an_sdk_without_key_and_address_is_answered_by_the_script() -> None:
+    openai = pytest.importorskip("openai")
+    texts = []
+
+    async def main() -> None:
+        texts.append((await chat(openai.AsyncOpenAI())).choices[0].message.content)
+
+    result = in_run(main, Reply(http=Http(status=429)), HELLO)
+    assert (texts, len(result.requests)) == (["Hello you"], 2)
+
+
+def test_a_client_that_was_made_before_the_run_is_answered(module: Any) -> None:
+    client = module.AsyncClient()
+    replies = []
+
+    async def main() -> None:
+        replies.append(await client.post(CHAT, json=ASK))
+
+    in_run(main, HELLO)
+    assert replies[0].json()["choices"][0]["message"]["content"] == "Hello you"
+
+
+def test_a_transport_of_the_program_is_left_alone(module: Any) -> None:
+    def answer(_: Any) -> Any:
+        return module.Response(201)
+
+    statuses = []
+
+    async def main() -> None:
+        async with module.AsyncClient(transport=module.MockTransport(answer)) as client:
+            statuses.append((await client.get("https://api.weather.test")).status_code)
+
+    in_run(main)
+    assert statuses == [201]
+
+
+def test_an_unknown_host_is_refused_by_name(module: Any) -> None:
+    async def main() -> None:
+        async with module.AsyncClient() as client:
+            await client.get("https://api.weather.test/v1/today?q=1")
+
+    with pytest.raises(ScenarioError, match=r"GET /v1/today at api\.weather\.test"):
+        in_run(main)
+
+
+def test_without_a_run_a_client_is_refused_as_before(module: Any) -> None:
+    async def main() -> None:
+        async with module.AsyncClient() as client:
+            await client.get("http://127.0.0.1:9/")
+
+    with pytest.raises(ScenarioError, match="is not available in a simulation"):
+        simulate(main())
+
+
+def test_everything_is_put_back_also_after_errors(module: Any) -> None:
+    transport = module.AsyncHTTPTransport
+    before = dict(vars(transport)), list(sys.meta_path), dict(os.environ)
+
+    async def main() -> None:
+        assert dict(vars(transport)) != before[0]
+        assert os.environ["OPENAI_API_KEY"]
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        in_run(main)
+    assert (dict(vars(transport)), list(sys.meta_path), dict(os.environ)) == before
+
+
+def test_addresses_and_proxies_of_the_machine_change_nothing(
+    module: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "socks5://127.0.0.1:9")
+    monkeypatch.setenv("OPENAI_BASE_URL", "nowhere")
+    monkeypatch.setenv("OPENAI_API_KEY", "mine")
+    found = []
+
+    async def main() -> None:
+        found.append((os.environ["OPENAI_API_KEY"], os.environ.get("OPENAI_BASE_URL")))
+        async with module.AsyncClient() as client:
+            await client.post(CHAT, json=ASK)
+
+    in_run(main, HELLO)
+    assert found == [("mine", None)]
+    assert os.environ["HTTPS_PROXY"] == "socks5://127.0.0.1:9"
+
+
+def test_a_module_that_is_imported_in_the_run_is_intercepted(module: Any) -> None:
+    name = module.__name__
+    held = {
+        each: sys.modules.pop(each) for each in [*sys.modules] if each.partition(".")[0] == name
+    }
+    texts: list[bytes] = []
+
+    async def main() -> None:
+        again: Any = importlib.import_module(name)
+        assert again is not module
+        async with again.AsyncClient() as client:
+            texts.append((await client.post(CHAT, json=ASK)).content)
+
+    try:
+        in_run(main, HELLO)
+        again: Any = sys.modules[name]
+        assert again.AsyncHTTPTransport.handle_async_request.__module__.startswith(name)
+    finally:
+        sys.modules.update(held)
+    assert b"Hello you" in texts[0]
+
+
+def test_a_stream_comes_piece_by_piece(module: Any) -> None:
+    result: list[tuple[float, bytes]] = []
+
+    async def main() -> None:
+        asked = {**ASK, "stream": True}
+        async with module.AsyncClient() as client, client.stream("POST", CHAT, json=asked) as reply:
+            result.extend([(running_loop().time(), piece) async for piece in reply.aiter_bytes()])
+
+    in_run(main, HELLO)
+    assert [at for at, _ in result] == [0.25, 0.35, 0.45]
+
+
+def failure(
+    module: Any, reply: Reply, *, streams: bool = True, **client: Any
+) -> tuple[Any, Result]:
+    """Return the exception of a client, with the result of the run."""
+    raised: list[Exception] = []
+
+    async def main() -> None:
+        async with module.AsyncClient(**client) as made:
+            try:
+                async with made.stream("POST", CHAT, json={**ASK, "stream": streams}) as heard:
+                    raised.append(AssertionError("headers"))
+                    await heard.aread()
+            except module.TransportError as error:
+                raised.append(error)
+
+    result = in_run(main, reply)
+    return raised, result
+
+
+@pytest.mark.parametrize("place", ["before-headers", "after-headers"])
+def test_a_silent_server_is_a_read_timeout(module: Any, place: Any) -> None:
+    raised, result = failure(module, Reply(stall=place), timeout=20)
+    assert type(raised[-1]) is module.ReadTimeout
+    assert len(raised) == (2 if place == "after-headers" else 1)
+    assert result.elapsed_ns == 20 * 10**9
