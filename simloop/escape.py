@@ -41,7 +41,8 @@ def _spell(match: re.Match[str]) -> str:
 
 
 def writable(text: str) -> str:
-    """Return `text` with lone surrogates replaced, which JSON can carry but UTF-8 cannot."""
+    """Return `text` as a plain str with lone surrogates replaced, which UTF-8 cannot carry."""
     if text.isascii():
-        return text
+        # A subclass, such as the texts of a framework, is nothing that a trace can hold.
+        return text if type(text) is str else str.__str__(text)
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

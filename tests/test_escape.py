@@ -59,3 +59,10 @@ def test_writable_text_stays_as_it_is(text: str) -> None:
 
 def test_halves_that_belong_together_become_one_character() -> None:
     assert writable("\ud83d\ude00") == "\U0001f600"
+
+
+def test_a_subclass_of_text_becomes_plain_text() -> None:
+    class Accessor(str):
+        __slots__ = ()
+
+    assert [type(writable(Accessor(text))) for text in ("plain", "grün")] == [str, str]

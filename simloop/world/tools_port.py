@@ -225,5 +225,5 @@ def result_of(value: Any) -> ToolResult:
 def text_of(value: Any) -> str:
     """Return a value as the model reads it: text unchanged, None empty, all else as JSON."""
     if isinstance(value, str):
-        return value
+        return writable(value)
     return "" if value is None else canonical_json(value).decode()

@@ -24,6 +24,7 @@ from simloop.errors import CannotExpress
 from simloop.kernel.limits import Limits as KernelLimits
 from simloop.loops.pi import PiLoop
 from simloop.messages import UserMessage
+from simloop.trace.codec import decode, encode
 from simloop.world.model_port import ModelCallFailed
 from simloop.world.world import World
 
@@ -328,3 +329,15 @@ def test_a_failed_model_call_says_how_it_failed() -> None:
 
     run(Scenario(prompt="Go.", model=[Reply(http={"status": 503})]), loop=looks)
     assert [each.fault.status for each in seen] == [503]
+
+
+def test_an_answer_of_a_subclass_of_text_is_recorded_as_plain_text() -> None:
+    class Accessor(str):  # as langchain-core 1.7 returns for `message.text`
+        __slots__ = ()
+
+    async def agent(_: str, world: World) -> str:
+        await world.model.reply([UserMessage("x")])
+        return Accessor("Hello.")
+
+    result = run(Scenario(prompt="Hi", model=[Reply(say="Hello.")]), loop=agent)
+    assert decode(encode(result.trace)).entries[-1] == result.trace.entries[-1]
