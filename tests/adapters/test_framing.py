@@ -1,11 +1,11 @@
 """Framing: the bytes differ, the events do not."""
 
-import re
 from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from wirereading import read_events
 
 from simloop.adapters.dialects.dialect import WireEvent
 from simloop.adapters.dialects.options import FramingName
@@ -33,21 +33,6 @@ def framed(name: FramingName, events: list[WireEvent]) -> list[bytes]:
     return [*pieces, *framer.frame(events[-1:], is_last=True)]
 
 
-def read(stream: bytes) -> list[WireEvent]:
-    """Read events as the standard of server-sent events says."""
-    lines = re.split("\r\n|\n|\r", stream.decode("utf-8-sig"))
-    events, name, data = [], "", ""
-    for line in [*lines, ""]:  # the end of the stream counts as the end of an event
-        field, _, value = line.partition(":")
-        if not line and data:
-            events.append(WireEvent(name, data))
-        if not line:
-            name = data = ""
-        name = value.removeprefix(" ") if field == "event" else name
-        data = value.removeprefix(" ") if field == "data" else data
-    return events
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_a_framing_has_these_bytes(name: FramingName) -> None:
     assert b"".join(framed(name, EVENTS)).decode() == BYTES[name]
@@ -73,7 +58,7 @@ def test_a_bytewise_framing_sends_each_byte_alone(name: FramingName) -> None:
     )
 )
 def test_every_framing_carries_the_same_events(name: FramingName, events: list[WireEvent]) -> None:
-    assert read(b"".join(framed(name, events))) == events
+    assert read_events(b"".join(framed(name, events))) == events
 
 
 def test_no_events_are_no_bytes() -> None:

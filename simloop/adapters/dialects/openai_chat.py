@@ -34,6 +34,7 @@ from simloop.adapters.dialects.payload import (
 from simloop.messages import (
     AssistantMessage,
     Finish,
+    FinishReason,
     HeadersSent,
     Message,
     Part,
@@ -240,7 +241,7 @@ class ChatEncoder:
 
     def _end(self, finish: Finish) -> Iterator[WireEvent]:
         self._finish = finish
-        if not finish.raw and finish.reason == "interrupted":
+        if not finish.raw and finish.reason is FinishReason.INTERRUPTED:
             return
         in_finish = self._options.chat_usage == "finish-chunk"
         usage = _usage(finish.usage) if finish.usage is not None else None
