@@ -238,4 +238,5 @@ class PluggyCalls:
 
 def _copy(function: Any) -> Callable[..., Any]:
     """Return a copy of a function, because pluggy marks the function itself."""
-    return FunctionType(function.__code__, function.__globals__, function.__name__)
+    code, names = function.__code__, function.__globals__
+    return FunctionType(code, names, function.__name__, closure=function.__closure__)

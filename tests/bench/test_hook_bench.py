@@ -12,7 +12,7 @@ import pytest
 
 from simloop.bench import hook_bench
 from simloop.bench.given import GivenHook
-from simloop.bench.hook_bench import HookRow, measure_given, tried
+from simloop.bench.hook_bench import HookRow, measure_given, round_ns, tried
 from simloop.bench.point_calls import FailingHookError, has_pluggy
 from simloop.bench.shapes import shape
 from simloop.engine.hook_meter import POINTS
@@ -186,3 +186,16 @@ def test_the_comparison_leaves_out_pluggy_where_it_is_not_installed(
     monkeypatch.setattr(hook_bench, "SECONDS", 0)
     monkeypatch.setattr(hook_bench, "COUNTS", (1,))
     assert "pluggy" not in {row.way for row in hook_bench.measure_counts()}
+
+
+@pytest.mark.slow
+def test_a_round_includes_the_time_of_its_tool(monkeypatch: pytest.MonkeyPatch) -> None:
+    def look_slowly(path: str) -> str:
+        end_ns = time.perf_counter_ns() + 200 * US
+        while time.perf_counter_ns() < end_ns:
+            pass
+        return path
+
+    assert 0 < round_ns() < 200 * US
+    monkeypatch.setattr(hook_bench, "_look", look_slowly)
+    assert 200 * US < round_ns() < 600 * US

@@ -2,7 +2,11 @@
 
 import importlib
 import json
+import os
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +28,12 @@ from simloop import Hooks
 two = Hooks(before_tool_call=[plain, calls_only])
 """
 HOOK = "bench_hooks_module:plain"
+SLOW = """
+from pathlib import Path
+from simloop import BeforeToolCall
+def hook(given: BeforeToolCall):
+    Path("measuring").touch()
+"""
 COMPUTING = """
 from simloop import BeforeToolCall
 def computes(given: BeforeToolCall):
@@ -232,3 +242,30 @@ def test_an_earlier_report_of_an_equal_hook_shows_no_growth_and_of_a_faster_one_
     assert grown[1].has_zero
     assert grown[2] is not None
     assert grown[2].low > 0
+
+
+@pytest.mark.slow
+def test_a_reader_that_goes_away_ends_it_quietly() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as closed:
+        command = [sys.executable, "-m", "simloop", "bench", "hooks", HOOK]
+        ended = subprocess.run(command, stdout=closed, stderr=subprocess.PIPE, check=False)
+    assert ended.returncode == 141
+    assert b"Traceback" not in ended.stderr
+
+
+@pytest.mark.slow
+def test_ctrl_c_while_it_measures_is_130() -> None:
+    Path("slow_hook.py").write_text(SLOW)
+    command = [sys.executable, "-m", "simloop", "bench", "hooks", "slow_hook:hook"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as process:
+        while not Path("measuring").exists():
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        shown, complaint = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert shown == ""
+    assert "interrupted" in complaint
+    assert "Traceback" not in complaint
