@@ -15,6 +15,7 @@ from simloop.adapters.dialects.dialect import Dialect, ErrorReply, WrongRequest
 from simloop.adapters.dialects.openai_chat import OpenAIChat
 from simloop.adapters.dialects.options import WireOptions
 from simloop.adapters.exchange import Answered, Exchange
+from simloop.adapters.failed_tools import UNMARKED, FailedTools
 from simloop.adapters.http import HttpReply, HttpRequest
 from simloop.errors import ScenarioError, SimloopError
 from simloop.virtual.border import EPOCH_NS
@@ -39,6 +40,7 @@ class Endpoint:
         self._port = port
         self._options = options = options or WireOptions()
         self._dialects: tuple[Dialect, ...] = (OpenAIChat(options),)
+        self._failed_tools = FailedTools(port.recorder)
         self.keep_bodies = keep_bodies
         self.bodies: dict[int, bytes] = {}
 
@@ -72,8 +74,11 @@ class Endpoint:
             read = dialect.read(_parsed(request.body))
         except WrongRequest as wrong:
             return _reply_of(dialect.refuse(wrong, port.requests + 1, created_s))
+        messages = read.messages
+        if dialect.name in UNMARKED:
+            messages = self._failed_tools.mark(messages)
         try:
-            stream = port.stream(read.messages, system_prompt=read.system_prompt, tools=read.tools)
+            stream = port.stream(messages, system_prompt=read.system_prompt, tools=read.tools)
         except SimloopError as error:  # kept by the port
             return _failed(error)
         if self.keep_bodies:

@@ -319,10 +319,9 @@ _LONG = 1_000
 def _changed(message: ToolMessage, result: ToolResult) -> str:
     """Return how a result in a request differs from the one that arrived, or an empty text."""
     if message.text == result.text:
-        # The other way round is no fault: the formats of OpenAI have no word for a failed tool.
-        if message.is_error and not result.is_error:
-            return f"the result of call {message.call_id!r} is an error, and its tool returned none"
-        return ""
+        if message.is_error is result.is_error:
+            return ""
+        return f"whether the result of call {message.call_id!r} is an error has changed"
     if result.text in message.text or len(result.text) > _LONG:
         return ""
     return (
