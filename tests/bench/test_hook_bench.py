@@ -190,12 +190,12 @@ def test_the_comparison_leaves_out_pluggy_where_it_is_not_installed(
 
 @pytest.mark.slow
 def test_a_round_includes_the_time_of_its_tool(monkeypatch: pytest.MonkeyPatch) -> None:
-    def look_slowly(path: str) -> str:
+    def _look(path: str) -> str:
         end_ns = time.perf_counter_ns() + 200 * US
         while time.perf_counter_ns() < end_ns:
             pass
         return path
 
     assert 0 < round_ns() < 200 * US
-    monkeypatch.setattr(hook_bench, "_look", look_slowly)
+    monkeypatch.setattr(hook_bench, "_look", _look)
     assert 200 * US < round_ns() < 600 * US
