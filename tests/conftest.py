@@ -17,6 +17,9 @@ import simloop
 
 pytest_plugins = ["pytester"]
 
+# Scenarios for agents whose packages are in environments of their own: test_frameworks.py.
+collect_ignore = ["adapters/recipes"]
+
 # Tests that need no setting of their own take these: a few examples while somebody develops, as
 # many as any test needs in CI. A test under load has no deadline.
 settings.register_profile("quick", deadline=None, max_examples=25)
