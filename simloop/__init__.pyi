@@ -1,5 +1,6 @@
 # The public names of simloop, each with its module: the only list of them.
 
+from simloop.adapters.dialects.options import WireOptions as WireOptions
 from simloop.adapters.mcp_server import mcp_session as mcp_session
 from simloop.bench.fixture import HookBenchmark as HookBenchmark
 from simloop.check.invariants.invariant import Need as Need

@@ -12,13 +12,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from simloop.adapters.dialects.dialect import Dialect, ErrorReply, WrongRequest
-from simloop.adapters.dialects.openai_chat import OpenAIChat
+from simloop.adapters.dialects.formats import dialects
 from simloop.adapters.dialects.options import WireOptions
 from simloop.adapters.exchange import Answered, Exchange
 from simloop.adapters.failed_tools import UNMARKED, FailedTools
 from simloop.adapters.http import HttpReply, HttpRequest
 from simloop.errors import ScenarioError, SimloopError
 from simloop.virtual.border import EPOCH_NS
+from simloop.world.current import current_world
 from simloop.world.model_port import ModelPort
 
 _DROPPED = ("/traces/ingest",)
@@ -29,17 +30,14 @@ _NO_RETRY = ("x-should-retry", "false")
 
 
 class Endpoint:
-    """The provider of models in one run.
+    """The provider of models in one conversation. `options` can change at any time.
 
-    `bodies` has the raw body of each request, by its number less one, if `keep_bodies` is set.
+    With `keep_bodies`, `bodies` has the raw body of each request, by its number.
     """
 
-    def __init__(
-        self, port: ModelPort, options: WireOptions | None = None, *, keep_bodies: bool = False
-    ) -> None:
-        self._port = port
-        self._options = options = options or WireOptions()
-        self._dialects: tuple[Dialect, ...] = (OpenAIChat(options),)
+    def __init__(self, port: ModelPort, options: WireOptions, *, keep_bodies: bool = False) -> None:
+        self.port = port
+        self.options = options
         self._failed_tools = FailedTools(port.recorder)
         self.keep_bodies = keep_bodies
         self.bodies: dict[int, bytes] = {}
@@ -54,7 +52,7 @@ class Endpoint:
 
         Raises ConnectionLost or TimedOut as the network would, and CancelledError after a stop.
         """
-        await self._port.turn()
+        await self.port.turn()
         opened = self._open(request)
         if isinstance(opened, HttpReply):
             return opened
@@ -69,7 +67,7 @@ class Endpoint:
         dialect = self._dialect(request.method, path)
         if dialect is None:
             return fixed(200, b"{}") if path.endswith(_DROPPED) else self._refused(request)
-        port, created_s = self._port, (EPOCH_NS + self._port.loop.now_ns) // 10**9
+        port, created_s = self.port, (EPOCH_NS + self.port.loop.now_ns) // 10**9
         try:
             read = dialect.read(_parsed(request.body))
         except WrongRequest as wrong:
@@ -84,23 +82,23 @@ class Endpoint:
         if self.keep_bodies:
             self.bodies[stream.request.number] = request.body
         answered = Answered(dialect, read, created_s)
-        return Exchange(stream, answered, self._options, request.read_timeout_s)
+        return Exchange(stream, answered, self.options, request.read_timeout_s)
 
     def _dialect(self, method: str, path: str) -> Dialect | None:
         if method != "POST":
             return None
-        return next((each for each in self._dialects if path.endswith(each.path)), None)
+        return next((each for each in dialects(self.options) if path.endswith(each.path)), None)
 
     def _refused(self, request: HttpRequest) -> HttpReply:
         """Keep the error for the end of the run, and return a reply that says so."""
         parts = urlsplit(request.url)
-        known = ", ".join(each.path for each in self._dialects)
+        known = ", ".join(each.path for each in dialects())
         error = ScenarioError(
             f"the simulation has no answer to {request.method} {parts.path} at {parts.netloc}",
             hint=f"it answers requests to models, POST to {known}; put a fake in the place of what "
             "else your agent calls",
         )
-        self._port.recorder.keep(error)
+        self.port.recorder.keep(error)
         return _failed(error)
 
 
@@ -141,3 +139,13 @@ class FixedBody:
 
     async def aclose(self) -> None:
         """Do nothing: no stream is behind it."""
+
+
+ENDPOINTS: dict[ModelPort, Endpoint] = {}
+"""The endpoints of the runs that are under way."""
+
+
+def current_endpoint() -> Endpoint | None:
+    """Return the endpoint of the run that the caller belongs to, or None outside of runs."""
+    world = current_world()
+    return None if world is None else ENDPOINTS.get(world.model)

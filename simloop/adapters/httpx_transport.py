@@ -8,8 +8,9 @@ from collections.abc import AsyncIterator
 from types import ModuleType
 from typing import Any
 
-from simloop.adapters.endpoint import Endpoint
+from simloop.adapters.endpoint import Endpoint, current_endpoint
 from simloop.adapters.http import ConnectionLost, HttpBody, HttpReply, HttpRequest, TimedOut
+from simloop.errors import ScenarioError
 
 
 class HttpxConversion:
@@ -67,6 +68,25 @@ class HttpxConversion:
             message = "Server disconnected without sending a response."
         made: Exception = kind(message, request=request)
         return made
+
+
+def make_transport(module: ModuleType) -> Any:
+    """Return a transport of `module`, for its asynchronous clients, that a run answers."""
+    conversion, given = HttpxConversion(module), module
+
+    class Transport(given.AsyncBaseTransport):  # type: ignore[misc, name-defined]
+        """A transport that asks the run that the caller belongs to."""
+
+        async def handle_async_request(self, request: Any) -> Any:
+            endpoint = current_endpoint()
+            if endpoint is None:
+                raise ScenarioError(
+                    "this transport is answered only in a run",
+                    hint="use the client inside an agent, or an async test of simloop",
+                )
+            return await conversion.answer(endpoint, request)
+
+    return Transport()
 
 
 def _given(request: Any, body: bytes) -> HttpRequest:

@@ -15,34 +15,21 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from simloop.adapters.dialects.options import WireOptions
-from simloop.adapters.endpoint import Endpoint
+from simloop.adapters.endpoint import ENDPOINTS, Endpoint, current_endpoint
 from simloop.adapters.httpx_transport import HttpxConversion
 from simloop.adapters.keys import Environment
-from simloop.world.current import current_world
-from simloop.world.model_port import ModelPort
-from simloop.world.world import World
-
-_ENDPOINTS: dict[ModelPort, Endpoint] = {}
-"""The endpoints of the runs that are under way."""
-
-
-def current_endpoint() -> Endpoint | None:
-    """Return the endpoint of the run that the caller belongs to, or None outside of runs."""
-    world = current_world()
-    return None if world is None else _ENDPOINTS.get(world.model)
 
 
 @contextmanager
-def intercepted(world: World, options: WireOptions | None = None) -> Iterator[Endpoint]:
-    """Let `world` answer the HTTP requests of the code that runs on its loop."""
-    endpoint = _ENDPOINTS[world.model] = Endpoint(world.model, options)
+def intercepted(endpoint: Endpoint) -> Iterator[None]:
+    """Let `endpoint` answer the HTTP requests of the code that belongs to its run."""
+    ENDPOINTS[endpoint.port] = endpoint
     _interception.enter()
     try:
-        yield endpoint
+        yield
     finally:
         _interception.leave()
-        del _ENDPOINTS[world.model]
+        del ENDPOINTS[endpoint.port]
 
 
 class _Patch(NamedTuple):

@@ -43,7 +43,7 @@ class AsyncTest:
         """The calls without exactly one result that the test says its agent sends."""
         scenario = Scenario(prompt=name, loop=name, model=[*replies], shuffle_ties=shuffle_ties)
         agent: Any = _agent(self._answer, name)
-        self.simulation = Simulation(scenario, seed=seed, loop=agent)
+        self.simulation = Simulation(scenario, seed=seed, loop=agent, keep_bodies=True)
 
     @property
     def prepared(self) -> PreparedRun:

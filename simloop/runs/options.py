@@ -30,7 +30,8 @@ class RunOptions(TypedDict, total=False):
     or Tools), `hooks` and `callbacks` are Python code that joins the scripted ones. `model` (a
     function, or an object with `stream`) answers instead of a script. `retry` and `estimate_tokens`
     replace the policy and the estimate. Such code runs sealed: time, dates and randomness are
-    virtual. With `hook_cost` the real time of hooks is measured: see `Result.hook_cost`.
+    virtual. With `hook_cost` the real time of hooks is measured: see `Result.hook_cost`. With
+    `keep_bodies` the raw bodies of requests over HTTP are kept: see `Result.bodies`.
     """
 
     seed: int | None
@@ -45,6 +46,7 @@ class RunOptions(TypedDict, total=False):
     retry: RetryPolicy | None
     estimate_tokens: TokenEstimator | None
     hook_cost: bool
+    keep_bodies: bool
 
 
 _NAMES = tuple(RunOptions.__annotations__)
@@ -120,4 +122,5 @@ _VALUES: dict[str, tuple[Callable[[object], bool], str, str]] = {
     ),
     "estimate_tokens": (callable, "an estimate is a function of a text", "such as len"),
     "hook_cost": (lambda value: isinstance(value, bool), "hook_cost is True or False", ""),
+    "keep_bodies": (lambda value: isinstance(value, bool), "keep_bodies is True or False", ""),
 }

@@ -10,6 +10,8 @@ import contextlib
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
+from simloop.adapters.dialects.options import WireOptions
+from simloop.adapters.endpoint import Endpoint
 from simloop.adapters.interception import intercepted
 from simloop.engine.hook_meter import HookMeter
 from simloop.engine.machine_agent import MachineAgent
@@ -82,8 +84,7 @@ class PreparedRun:
         self._agent: Agent | None = None
         self._under_way = False
         self._start_ns = 0
-        # Machines talk to the model port itself.
-        self._is_agent = isinstance(self.loop.design, AgentDesign)
+        self._endpoint: Endpoint | None = None
 
     @property
     def settings(self) -> EngineSettings:
@@ -153,7 +154,7 @@ class PreparedRun:
             with (
                 self._meter.run() if self._meter else _NOTHING,
                 inhabited(world),
-                intercepted(world) if self._is_agent else _NOTHING,
+                intercepted(self._endpoint) if self._endpoint else _NOTHING,
             ):
                 ending = await run_prompt(agent, prompt, world)
         except (Exception, SystemExit) as error:  # a machine is somebody's code
@@ -179,6 +180,18 @@ class PreparedRun:
         self.model.add(each.entry(f"model.{n}") for n, each in enumerate(replies, len(known)))
         self.scenario = self.scenario.model_copy(update={"model": [*known, *replies]})
         self.trace.header = header_with(self.trace.header, self.scenario)
+
+    def write_as(self, options: WireOptions) -> None:
+        """Write the replies on a wire in another way from now on. The trace states it."""
+        if self._endpoint is not None:
+            self._endpoint.options = options
+        self.scenario = self.scenario.model_copy(update={"wire": options})
+        self.trace.header = header_with(self.trace.header, self.scenario)
+
+    @property
+    def bodies(self) -> Mapping[int, bytes]:
+        """Return the raw bodies of the requests over HTTP by their numbers, if they are kept."""
+        return {} if self._endpoint is None else self._endpoint.bodies
 
     def on_clock(self, main: Coroutine[Any, Any, T]) -> T:
         """Run `main`, a coroutine of this run, on a virtual clock.
@@ -211,7 +224,10 @@ class PreparedRun:
         if scenario.mcp is not None:
             world.tools.server = scenario.mcp.server(loop.now_ns)
         self._timetable = Timetable(scenario, world)
-        if self._is_agent:  # the engine bounds its transitions itself
+        if isinstance(self.loop.design, AgentDesign):  # machines use the model port itself
+            keeps = bool(self._plan.given.get("keep_bodies"))
+            self._endpoint = Endpoint(world.model, scenario.wire, keep_bodies=keeps)
+            # The engine bounds its transitions itself.
             recorder.listen(RequestBound(recorder, around.model, scenario.max_transitions))
         for listener in self._listeners:
             recorder.listen(listener)

@@ -4,9 +4,11 @@ Not here: the fixture itself (pytest_plugin). The rule to keep: each run of the 
 replies that were given before its body, so that runs with several seeds are independent.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from simloop.adapters.dialects.options import WireOptions
+from simloop.adapters.provider import Clients
 from simloop.errors import ExpectationFailed, ScenarioError
 from simloop.messages import Message, Request, ToolSpec
 from simloop.runs.async_test import AsyncTest
@@ -21,10 +23,11 @@ _AT_ONCE = ("requests", "elapsed", "calls", "tools_run", "sent")
 _AT_THE_END = ("violates", "broken_pairs")
 
 
-class Provider:
+class Provider(Clients):
     """The provider of models in the simulation of one test."""
 
     def __init__(self) -> None:
+        self._options = WireOptions()
         self._before: list[Reply] = []
         self._test: AsyncTest | None = None
 
@@ -36,6 +39,8 @@ class Provider:
     def begin(self, test: AsyncTest) -> None:
         """Begin a run of the test, which has the replies that were given before."""
         self._test = test
+        if self._options != WireOptions():
+            test.prepared.write_as(self._options)
 
     def script(self, *replies: Reply) -> None:
         """Add replies of the model, in order or by rule, to the end of the script.
@@ -56,6 +61,23 @@ class Provider:
     def requests(self) -> list[Request]:
         """Return the requests so far exactly as sent, whatever the wire format."""
         return list(requests(self._run().prepared.trace.entries))
+
+    @property
+    def bodies(self) -> Mapping[int, bytes]:
+        """Return the raw bodies of the requests so far that came over HTTP, by their numbers."""
+        return self._run().prepared.bodies
+
+    @property
+    def options(self) -> WireOptions:
+        """How the provider writes its replies over HTTP; assign others to change it."""
+        return self._options if self._test is None else self._test.prepared.scenario.wire
+
+    @options.setter
+    def options(self, options: WireOptions) -> None:
+        if self._test is None:
+            self._options = options
+        else:
+            self._test.prepared.write_as(options)
 
     @property
     def model(self) -> ModelPort:

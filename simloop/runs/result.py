@@ -1,7 +1,7 @@
 """The result of a run, and its check against the expectations of the scenario."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from simloop.errors import ExpectationFailed, ScenarioError
@@ -28,7 +28,8 @@ class Result:
     `unused_places` are those of unused replies and of the user's actions that never happened.
     `exceptions` are those that the caller's own functions raised, with their tracebacks; a trace
     does not hold them. `hook_cost` has the real time of each hook at each point, or is None unless
-    the run measured it (`run(..., hook_cost=True)`). No trace has real times.
+    the run measured it (`run(..., hook_cost=True)`). No trace has real times. `bodies` are the raw
+    bodies of the requests over HTTP, by their numbers, if the run kept them (`keep_bodies=True`).
     """
 
     outcome: Outcome
@@ -46,6 +47,7 @@ class Result:
     exceptions: tuple[UserError, ...] = ()
     reproduce: str = ""
     hook_cost: tuple[HookCost, ...] | None = None
+    bodies: Mapping[int, bytes] = field(default_factory=dict)
 
     @property
     def elapsed_s(self) -> float:

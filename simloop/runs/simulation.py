@@ -139,6 +139,7 @@ class Simulation:
             exceptions=prepared.exceptions,
             reproduce=prepared.reproduce,
             hook_cost=prepared.hook_cost,
+            bodies=prepared.bodies,
         )
 
 

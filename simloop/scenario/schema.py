@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 
+from simloop.adapters.dialects.options import WireOptions
 from simloop.engine.settings import MAX_TRANSITIONS
 from simloop.errors import ScenarioError
 from simloop.kernel.durations import UNITS_NS
@@ -284,6 +285,11 @@ class Scenario(Strict):
     clock: One[ClockSkew] = Field(default=kept(ClockSkew()), description="A clock that is wrong.")
     faults: OneOrNone[ChanceFaults] = Field(
         default=kept(None), description="Faults that nobody planned, drawn from the seed."
+    )
+    wire: One[WireOptions] = Field(
+        default=kept(WireOptions()),
+        description="How the provider writes its replies over HTTP, for agents on SDKs; machines "
+        "use no HTTP.",
     )
     retry: OneOrNone[ExponentialBackoff] = Field(
         default=kept(None),

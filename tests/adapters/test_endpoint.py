@@ -5,13 +5,14 @@ import json
 import pytest
 from wire import ASK, CHAT, Heard, heard, in_run, posted
 
-from simloop import Reply, Request, run
-from simloop.adapters.interception import current_endpoint
+from simloop import Reply, Request, parse_scenario, run
+from simloop.adapters.endpoint import current_endpoint
 from simloop.errors import ScenarioError, ScriptExhausted
 from simloop.messages import UserMessage
 from simloop.scenario.replies import Http, Pace
 from simloop.scenario.schema import Scenario
 from simloop.trace import entries
+from simloop.trace.codec import encode
 
 SLOW = Pace(first_part="250ms", per_part="100ms")
 
@@ -207,3 +208,39 @@ def test_a_reply_that_is_closed_closes_the_models_stream() -> None:
 
 def test_outside_of_runs_there_is_no_endpoint() -> None:
     assert current_endpoint() is None
+
+
+def test_a_scenario_says_how_its_provider_writes() -> None:
+    found = Heard()
+
+    async def agent(_: str) -> None:
+        await found.listen(posted({**ASK, "stream": True}))
+
+    scenario = parse_scenario("prompt: Go.\nwire: {framing: crlf}\nmodel: [{say: Hi}]\n")
+    run(scenario, loop=agent)
+    assert b"\r\n\r\n" in found.body
+
+
+def test_a_word_that_is_no_option_of_the_wire_is_refused() -> None:
+    with pytest.raises(ScenarioError, match="framing"):
+        parse_scenario("prompt: Go.\nwire: {framing: morse}\nmodel: [{say: Hi}]\n")
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_raw_bodies_are_kept_on_demand_and_in_no_trace(kept: bool) -> None:  # noqa: FBT001
+    async def main() -> None:
+        await Heard().listen(posted({**ASK, "user": "secret"}))
+
+    result = in_run(main, Reply(say="Hi"), keep_bodies=kept)
+    assert {n: json.loads(body)["user"] for n, body in result.bodies.items()} == (
+        {1: "secret"} if kept else {}
+    )
+    assert b"secret" not in encode(result.trace)
+
+
+def test_the_requests_of_a_conversation_are_counted_over_its_prompts() -> None:
+    async def agent(_: str) -> None:
+        await Heard().listen(posted())
+
+    scenario = Scenario(prompt="a", then=["b"], model=[Reply(say="1"), Reply(say="2")])
+    assert [*run(scenario, loop=agent, keep_bodies=True).bodies] == [1, 2]
