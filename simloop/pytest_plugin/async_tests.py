@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from simloop.pytest_plugin.async_fixtures import entered
+from simloop.pytest_plugin.async_fixtures import Pending, entered
 from simloop.pytest_plugin.items import is_finding
 from simloop.pytest_plugin.settings import command, played_by, settings_of_async
 
@@ -90,7 +90,7 @@ def _play(
     for seed in seeds:
         if item.config.getoption("--simloop-trace") != "on":
             del played.kept[first:]  # those of the seeds before, which passed
-        test = _test(item, seed, settings["shuffle_ties"], _body(main, args, given))
+        test = _test(item, seed, settings["shuffle_ties"], _body(item, main, args, given))
         again = command(item, seed if len(seeds) > 1 else None)
         which = f"seed {seed} is the first of {len(seeds)} that fails\n" if len(seeds) > 1 else ""
         played.last = partial(_last, test, which, again)
@@ -98,12 +98,19 @@ def _play(
 
 
 def _body(
-    main: Callable[..., Any], args: tuple[Any, ...], given: dict[str, Any]
+    item: pytest.Function,
+    main: Callable[..., Any],
+    args: tuple[Any, ...],
+    given: dict[str, Any],
 ) -> Callable[[], Awaitable[None]]:
     async def body() -> None:
         __tracebackhide__ = True
-        async with entered(given) as values:
-            returned = await main(*args, **values)
+        async with entered(item.funcargs) as values:  # also those that no argument asks for
+            own = {
+                name: values[name] if type(each) is Pending else each
+                for name, each in given.items()
+            }
+            returned = await main(*args, **own)
         if returned is not None:
             pytest.fail(f"a test returns None, not {type(returned).__name__}", pytrace=False)
 

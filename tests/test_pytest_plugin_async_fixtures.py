@@ -1,0 +1,187 @@
+"""Async fixtures of tests that the marker runs on the virtual clock."""
+
+from pathlib import Path
+
+import pytest
+
+# Loaded here, because a session of pytester forgets the modules that were first loaded in it.
+import simloop.check.judged
+import simloop.check.pairing
+import simloop.runs.provider
+import simloop.runs.sim  # noqa: F401
+
+HEAD = """
+import asyncio
+import pytest
+from simloop import Reply, UserMessage
+"""
+
+
+def play(project: pytest.Pytester, source: str, *args: str) -> pytest.RunResult:
+    (project.path / "test_module.py").write_text(HEAD + source)
+    return project.runpytest_inprocess("-p", "no:syrupy", "test_module.py", "-rP", *args)
+
+
+def test_async_fixtures_run_on_the_clock_of_the_test_and_anew_for_each_seed(
+    project: pytest.Pytester,
+) -> None:
+    source = """
+calls = []
+
+@pytest.fixture
+async def first(sim):
+    await asyncio.sleep(2)
+    yield sim.now
+    await asyncio.sleep(3)
+    calls.append(("closed", sim.seed, sim.now))
+
+@pytest.fixture
+async def second(first):
+    return first + 1
+
+@pytest.fixture
+async def third(first):
+    calls.append(("third", first))
+
+@pytest.mark.simloop(seeds=2)
+async def test_it(second, first, sim, third):
+    assert (first, second, sim.now) == (2.0, 3.0, 2.0)
+
+def test_after():
+    opened = ("third", 2.0)
+    assert calls == [opened, ("closed", 0, 5.0), opened, ("closed", 1, 5.0)]
+"""
+    play(project, source).assert_outcomes(passed=2)
+
+
+def test_an_async_autouse_fixture_runs_although_no_test_asks_for_it(
+    project: pytest.Pytester,
+) -> None:
+    source = """
+seen = []
+
+@pytest.fixture(autouse=True)
+async def around(request):
+    if "simloop" in request.keywords:
+        seen.append("before")
+        yield
+        seen.append("after")
+
+@pytest.mark.simloop
+async def test_it():
+    assert seen == ["before"]
+
+@pytest.mark.simloop
+async def test_again():
+    assert seen == ["before", "after", "before"]
+"""
+    play(project, source).assert_outcomes(passed=2)
+
+
+def test_a_fixture_that_is_a_method_has_the_instance_of_the_test(project: pytest.Pytester) -> None:
+    source = """
+class TestIt:
+    @pytest.fixture
+    async def value(self):
+        self.mark = 3
+        return self
+
+    @pytest.mark.simloop
+    async def test_it(self, value):
+        assert value is self and self.mark == 3
+"""
+    play(project, source).assert_outcomes(passed=1)
+
+
+def test_a_script_of_a_fixture_is_there_for_each_seed(project: pytest.Pytester) -> None:
+    source = """
+@pytest.fixture
+def scripted(provider):
+    provider.script(Reply(say="Hello."))
+    return provider
+
+@pytest.mark.simloop(seeds=3)
+async def test_it(scripted):
+    reply = await scripted.reply([UserMessage("Hi")])
+    assert reply.message.text == "Hello."
+    assert len(scripted.requests) == 1
+"""
+    play(project, source).assert_outcomes(passed=1)
+
+
+def test_fixtures_that_cannot_run_in_the_simulation_are_errors_with_their_names(
+    project: pytest.Pytester,
+) -> None:
+    source = """
+@pytest.fixture(scope="module")
+async def shared():
+    return 1
+
+@pytest.fixture
+async def inner():
+    return 1
+
+@pytest.fixture
+def outer(inner):
+    return inner
+
+@pytest.mark.simloop
+async def test_shared(shared): pass
+
+@pytest.mark.simloop
+async def test_outer(outer): pass
+"""
+    result = play(project, source)
+    result.assert_outcomes(errors=2)
+    result.stdout.fnmatch_lines(["the async fixture `shared` has the scope module: *"])
+    result.stdout.fnmatch_lines(
+        ["the fixture `outer` is not async and asks for the async fixture `inner`, *"]
+    )
+
+
+def test_an_error_of_a_fixture_or_of_its_end_fails_the_test(project: pytest.Pytester) -> None:
+    source = """
+@pytest.fixture
+async def before():
+    raise ValueError("at the start")
+
+@pytest.fixture
+async def after():
+    yield
+    raise ValueError("at the end")
+
+@pytest.mark.simloop
+async def test_before(before): pass
+
+@pytest.mark.simloop
+async def test_after(after): pass
+"""
+    result = play(project, source)
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(["*ValueError: at the start", "*ValueError: at the end"])
+
+
+def test_workers_of_xdist_run_async_tests_and_send_their_reports(
+    project: pytest.Pytester,
+) -> None:
+    source = """
+@pytest.mark.simloop(seeds=4)
+@pytest.mark.parametrize("number", range(4))
+async def test_it(sim, number):
+    await asyncio.sleep(100)
+    assert (number, sim.seed) != (2, 3)
+"""
+    (project.path / "test_module.py").write_text(HEAD + source)
+    result = project.runpytest_subprocess(
+        "-p", "no:syrupy", "test_module.py", "-n", "2", "--simloop-trace=retain-on-failure"
+    )
+    result.assert_outcomes(passed=3, failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "seed 3 is the first of 4 that fails",
+            "reproduce: pytest 'test_module.py::test_it[[]2[]]' --simloop-seed 3",
+            "simloop: 16 runs, 1,600.000s of virtual time in *",
+        ]
+    )
+    kept = [path.name for path in Path(project.path / "test-results").iterdir()]
+    assert kept == ["test_module.py.test_it[2].trace.jsonl"]
