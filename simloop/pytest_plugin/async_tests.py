@@ -38,8 +38,17 @@ def is_ours(item: pytest.Item) -> bool:
         return False
     if item.get_closest_marker("simloop") is not None:
         return True
-    theirs = any(item.get_closest_marker(name) is not None for name in _OTHERS)
-    return bool(item.config.getini("simloop_auto")) and not theirs
+    return bool(item.config.getini("simloop_auto")) and not _is_marked_for_others(item)
+
+
+def _is_marked_for_others(item: pytest.Function) -> bool:
+    """Return whether the code of a test marks it for another plugin.
+
+    The auto mode of such a plugin marks the item itself, which says nothing about the test.
+    """
+    own: list[Any] = [*getattr(_main(item), "pytestmark", [])]
+    around = [mark for node in item.listchain()[:-1] for mark in node.own_markers]
+    return any(mark.name in _OTHERS for mark in (*own, *around))
 
 
 def has_no_frame_of(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]) -> bool:
