@@ -25,7 +25,7 @@ from typing import Any, TypeVar, cast
 from simloop.errors import Deadlock, RunawayRun, ScenarioError
 from simloop.virtual.outside import REFUSED, run_anyio_threads_inline
 from simloop.virtual.standstill import ADVICE, MAX_CALLBACKS, Standstill
-from simloop.virtual.tasks import NumberedTask
+from simloop.virtual.tasks import NumberedTask, dropped, of_finalizer
 from simloop.virtual.timers import NEVER_NS, NEVER_S, SECOND_NS, clock_text, none_or_ever
 from simloop.virtual.waiting import MOST_NAMED, callers_place, unfinished_work
 
@@ -263,6 +263,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def create_task(self, coro: Any, *, name: object = None, **kwargs: Any) -> Task:
         """Create a task, named `task-1`, `task-2`, ... per run; asyncio counts per process."""
+        if of_finalizer(sys._getframe(1)):
+            return dropped(coro, self)
         self._task_count += 1
         return self._start(coro, f"task-{self._task_count}" if name is None else name, **kwargs)
 

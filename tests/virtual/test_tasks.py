@@ -1,5 +1,8 @@
 import asyncio
 import contextlib
+import gc
+
+import pytest
 
 from simloop.virtual.simulate import simulate
 
@@ -33,3 +36,37 @@ def test_a_group_of_tasks_is_cancelled_in_an_order_that_depends_on_no_address() 
         kept.append([object() for _ in range(997 * round_)])  # moves what is allocated next
     assert len(orders[0]) == 20
     assert orders == [orders[0]] * 6
+
+
+class Client:
+    """It closes itself in a task, as the clients of the SDKs of OpenAI and Anthropic do."""
+
+    def __init__(self, closed: list[str], *, by_loop: bool) -> None:
+        self.closed = closed
+        self.by_loop = by_loop
+        self.itself = self  # a cycle, which only the garbage collector frees
+
+    def __del__(self) -> None:
+        make = asyncio.get_running_loop().create_task if self.by_loop else asyncio.create_task
+        make(self.close()).cancel()
+
+    async def close(self) -> None:
+        self.closed.append("closed")
+
+
+@pytest.mark.parametrize("by_loop", [False, True])
+def test_an_object_of_an_earlier_run_that_is_collected_adds_no_task_to_a_run(
+    by_loop: bool,  # noqa: FBT001
+) -> None:
+    closed: list[str] = []
+
+    async def leaves() -> None:
+        Client(closed, by_loop=by_loop)
+
+    async def collects() -> tuple[int, str]:
+        gc.collect()
+        return len(asyncio.all_tasks()), asyncio.create_task(asyncio.sleep(1)).get_name()
+
+    simulate(leaves())
+    assert simulate(collects()) == (1, "task-1")
+    assert closed == []
