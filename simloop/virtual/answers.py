@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from simloop.errors import RunawayRun
-from simloop.virtual.listener import report_blocking
+from simloop.virtual.listener import report_sleep
 from simloop.virtual.memory import GeneratorState, Memory
 from simloop.virtual.seeds import Seeds
 from simloop.virtual.waiting import callers_place
@@ -35,6 +35,7 @@ _UUID_EPOCH = 0x01B21DD213814000  # 1582-10-15 to 1970 in units of 100 ns (RFC 9
 # The originals: the module attributes are exchanged while a simulation runs.
 _asctime, _gmtime, _strftime = time.asctime, time.gmtime, time.strftime
 _seed = random.Random.seed
+_get_ident = threading.get_ident
 _WALL_CLOCKS = {
     getattr(time, name) for name in ("CLOCK_REALTIME", "CLOCK_TAI") if hasattr(time, name)
 }
@@ -74,13 +75,20 @@ class Answers:
         return [*own, *self.seeds.streams()]
 
     def sleep(self, seconds: float) -> None:
-        """Move virtual time forward, by at least 1 ns if `seconds` is positive.
+        """Wait in virtual time, for at least 1 ns if `seconds` is positive.
 
+        A simulated thread parks. In the event loop's own thread, the callbacks wait as well.
         Raises RunawayRun after a million sleeps in one callback: a program that polls with a
         blocking sleep never comes back to the loop, which would end it.
         """
         if seconds < 0:
             raise ValueError("sleep length must be non-negative")
+        sleep_ns = max(1, round(seconds * 1e9)) if seconds else 0
+        if asyncio._get_running_loop() is not self.loop:  # noqa: SLF001 - get_running_loop raises
+            thread = THREADS[_get_ident()]
+            report_sleep(self.loop, sleep_ns)
+            thread.threads.sleep(thread, sleep_ns)
+            return
         callback = self.loop._callbacks  # noqa: SLF001 - counted by the loop
         self.sleeps = self.sleeps + 1 if self.slept_in == callback else 1
         self.slept_in = callback
@@ -89,9 +97,7 @@ class Answers:
                 f"no progress: {MOST_SLEEPS} blocking sleeps without an await, the last at "
                 f"{callers_place()}"
             )
-        took_ns = max(1, round(seconds * 1e9)) if seconds else 0
-        self.loop.advance_ns(took_ns)
-        report_blocking(self.loop, took_ns)
+        self.loop.block_ns(sleep_ns)
 
     def clock_ns(self, clock: int) -> int:
         """Return the nanoseconds that the POSIX clock of that number shows."""
@@ -147,6 +153,25 @@ class Answers:
 ANSWERS: dict[Any, Answers] = {}
 """The answers of each sealed loop."""
 
+THREADS: dict[int, Any] = {}
+"""The simulated thread of each identifier of a real one (see threads.py)."""
+
+
+def answers_here() -> Answers | None:
+    """Return the answers for the calling code; None for code that is in no simulation."""
+    answers = ANSWERS.get(asyncio._get_running_loop())  # noqa: SLF001 - get_running_loop raises
+    if answers is None and THREADS:
+        # A simulated thread runs no loop, or one of its own.
+        thread = THREADS.get(_get_ident())
+        return None if thread is None else ANSWERS.get(thread.threads.loop)
+    return answers
+
+
+def simulation_of_this_thread() -> "VirtualLoop | None":
+    """Return the virtual loop of the simulation that the calling code belongs to, or None."""
+    answers = answers_here()
+    return None if answers is None else answers.loop
+
 
 def stand_in(original: Any, answer: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that calls `answer` on a sealed loop, and `original` elsewhere."""
@@ -154,6 +179,8 @@ def stand_in(original: Any, answer: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def stand_in(*args: Any, **kwargs: Any) -> Any:
         answers = ANSWERS.get(asyncio._get_running_loop())  # noqa: SLF001 - get_running_loop raises
+        if answers is None and THREADS:
+            answers = answers_here()
         return original(*args, **kwargs) if answers is None else answer(answers, *args, **kwargs)
 
     return stand_in

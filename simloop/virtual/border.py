@@ -1,15 +1,14 @@
-"""The border of a simulation: the exchange of Python's clocks and randomness for the answers.
+"""The border of a simulation: the exchange of Python's clocks, randomness and threads.
 
-Not here: the answers themselves (answers.py), the refusals (reaches.py), and what the border cannot
-cover (gaps.py). The rule to keep: the border is entered whole or not at all. Nothing in
-`sys.modules` is asked anything while its globals are read, because it may be any object.
+Not here: the answers (answers.py), the threads (threads.py), the refusals (reaches.py), and what
+the border cannot cover (gaps.py). The rule to keep: the border is entered whole or not at all.
+Nothing in `sys.modules` is asked anything while its globals are read, because it may be any object.
 """
 
 import contextlib
 import ctypes
 import gc
 import operator
-import queue  # noqa: F401 - imported inside a simulation, its timeouts would read virtual time
 import sys
 import threading
 import uuid
@@ -20,7 +19,7 @@ from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from simloop.errors import InternalError, ScenarioError
-from simloop.virtual import answers, reaches
+from simloop.virtual import answers, reaches, thread_stand_ins
 from simloop.virtual.answers import ANSWERS, Answers, shared_draws
 from simloop.virtual.memory import addresses
 from simloop.virtual.seeds import Seeds
@@ -34,27 +33,27 @@ EPOCH_NS = 1_767_225_600 * 10**9
 # Their clocks must stay real: they wait in the operating system, or measure the simulation.
 _SKIPPED = {
     "asyncio",
-    "concurrent",
     "multiprocessing",
-    "queue",
     "selectors",
     "simloop",
     "socketserver",
     "subprocess",
-    "threading",
     "_pytest",
     "hypothesis",
     "pytest",
     "pytest_benchmark",
 }
 
-_FUNCTIONS = answers.FUNCTIONS | reaches.FUNCTIONS
+_FUNCTIONS = answers.FUNCTIONS | thread_stand_ins.FUNCTIONS | reaches.FUNCTIONS
 _BY_VALUE = {original: original for original in _FUNCTIONS} | {
     stand_in: original for original, stand_in in _FUNCTIONS.items()
 }
-_METHODS = answers.METHODS + reaches.METHODS
+_METHODS = answers.METHODS + thread_stand_ins.METHODS + reaches.METHODS
 # Only values of these types are looked up: the hash of any other object may run its own code.
-_KINDS = frozenset({BuiltinFunctionType, FunctionType, MethodType})
+# A class of another metaclass may define `__hash__` as well.
+_KINDS = frozenset(
+    {BuiltinFunctionType, FunctionType, MethodType, type, thread_stand_ins.StandInType}
+)
 # Bypasses a `__dict__` or `__getattribute__` that a subclass of ModuleType defines.
 _read_namespace: Any = vars(ModuleType)["__dict__"]
 _namespace_of = _read_namespace.__get__
@@ -339,7 +338,8 @@ class sealed:  # noqa: N801 - a context manager, named as one reads it
     Answered, wherever a module global holds them: the clocks of `time` and `time.sleep`, which
     moves virtual time; dates and local time, in UTC; `os.urandom`, `os.getrandom` and
     `ssl.RAND_bytes`, so `uuid4` and `secrets`; `uuid1`; `random`, with generators that are created
-    unseeded. Blocking sockets, processes, threads and alarms are refused. `gaps.GAPS` lists what
+    unseeded. Threads, locks and event loops that are made inside are simulated. Blocking sockets,
+    processes and alarms are refused. `gaps.GAPS` lists what
     the border cannot cover.
     """
 

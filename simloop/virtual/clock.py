@@ -22,10 +22,13 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Sized
 from typing import Any, TypeVar, cast
 
-from simloop.errors import Deadlock, RunawayRun, ScenarioError
-from simloop.virtual.outside import REFUSED, run_anyio_threads_inline
+from simloop.errors import Deadlock, RunawayRun, ScenarioError, SimloopError
+from simloop.virtual.answers import ANSWERS, simulation_of_this_thread
+from simloop.virtual.listener import report_blocking
+from simloop.virtual.outside import REFUSED, THREAD
 from simloop.virtual.standstill import ADVICE, MAX_CALLBACKS, Standstill
 from simloop.virtual.tasks import NumberedTask, dropped, of_finalizer
+from simloop.virtual.threads import ThreadLeft, Threads
 from simloop.virtual.timers import NEVER_NS, NEVER_S, SECOND_NS, clock_text, none_or_ever
 from simloop.virtual.waiting import MOST_NAMED, callers_place, unfinished_work
 
@@ -70,13 +73,17 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.has_due = False
         """Whether a timer may be due that the loop has not looked at yet."""
         self._timers: list[tuple[int, int, int, Timer]] = []
+        self.threads_left: list[ThreadLeft] = []
+        """The threads that had not ended at the end of the last run."""
         # In order of first use: asyncio's own WeakSet is ordered by `id()`.
         self._asyncgens: weakref.WeakKeyDictionary[Any, None] = weakref.WeakKeyDictionary()
         self._reset()
 
     def _reset(self) -> None:
         self.now_ns = 0
-        self.escapes: list[ScenarioError] = []
+        self.escapes: list[SimloopError] = []
+        self._threads: Threads | None = None
+        self._default_executor: Any = None
         # Records that grow with what a program says to its world: that is progress (standstill.py).
         self.records: list[Sized] = []
         self._failures: list[BaseException] = []
@@ -109,8 +116,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 self._run_once()
             result: T = task.result()
         except BaseException as error:
-            self._wind_up(task)
             fatal = isinstance(error, KeyboardInterrupt | SystemExit)
+            self._wind_up(task, waits=not fatal and not isinstance(error, Deadlock | RunawayRun))
             if not fatal and self.escapes and self.escapes[0] is not error:
                 raise self.escapes[0] from error
             raise
@@ -133,8 +140,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
             )
 
     def _enter(self) -> None:
-        if "anyio" in sys.modules:
-            run_anyio_threads_inline(VirtualLoop)
+        self.threads_left = []
         self._standstill = None  # made for the few runs that have enough callbacks
         if self.max_callbacks is None:
             self._look_at, self._most_callbacks = Standstill.stride, MAX_CALLBACKS
@@ -166,6 +172,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
             if not handle._cancelled:
                 handle._run()
 
+    def count_turn(self) -> None:
+        """Count a turn of a thread while the loop is blocked, as a callback is counted."""
+        self._callbacks += 1
+        if self._callbacks > self._look_at:
+            self._look()
+
     def _look(self) -> None:
         """Raise RunawayRun past the bound on callbacks, or if the program makes no progress."""
         __tracebackhide__ = True
@@ -195,6 +207,22 @@ class VirtualLoop(asyncio.BaseEventLoop):
             raise RunawayRun(self._report(f"max_virtual_ns={self.max_virtual_ns} {reached}"))
         self.now_ns = then_ns
         self.has_due = bool(self._timers) and self._timers[0][0] <= then_ns
+
+    def block_ns(self, nanoseconds: int) -> None:
+        """Wait within the running callback, as a blocking `time.sleep` does; threads may run."""
+        began_ns = self.now_ns
+        if self._threads is None:
+            self.advance_ns(nanoseconds)
+            report_blocking(self, self.now_ns - began_ns)
+        else:
+            self._threads.sleep(self._threads.of_loop, nanoseconds)
+
+    @property
+    def threads(self) -> Threads:
+        """Return the threads of this run; the first call makes their scheduler."""
+        if self._threads is None:
+            self._threads = Threads(self)
+        return self._threads
 
     @property
     def busy(self) -> bool:
@@ -239,11 +267,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return handle
 
     def call_soon_threadsafe(self, callback: Any, *args: Any, context: Any = None) -> Handle:
-        """Call soon from the loop's own thread; other threads are outside virtual time."""
-        if self._thread_id != threading.get_ident():
-            raise self.refuse(
-                "a call from another thread", "use asyncio.to_thread, which runs inline"
-            )
+        """Call soon from a thread of this run; other threads are outside virtual time."""
+        if self._thread_id != threading.get_ident() and simulation_of_this_thread() is not self:
+            raise self.refuse("a call from another thread", THREAD)
         return self.call_soon(callback, *args, context=context)
 
     def _pop_timer(self) -> Timer:
@@ -265,8 +291,13 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Create a task, named `task-1`, `task-2`, ... per run; asyncio counts per process."""
         if of_finalizer(sys._getframe(1)):
             return dropped(coro, self)
+        default = self.next_task()[1]
+        return self._start(coro, default if name is None else name, **kwargs)
+
+    def next_task(self) -> tuple[int, str]:
+        """Return the number of the next task of the run, and its name."""
         self._task_count += 1
-        return self._start(coro, f"task-{self._task_count}" if name is None else name, **kwargs)
+        return self._task_count, f"task-{self._task_count}"
 
     def _start(self, coro: Any, name: Any, **kwargs: Any) -> Task:
         if self._task_factory is None:
@@ -286,9 +317,14 @@ class VirtualLoop(asyncio.BaseEventLoop):
             self.call_soon(lambda: self._start(generator.aclose(), name))
 
     def run_in_executor(
-        self, _executor: object, func: Callable[..., T], *args: Any
+        self, executor: Any, func: Callable[..., T], *args: Any
     ) -> asyncio.Future[T]:
-        """Run `func` now, whatever the executor; only an Exception waits in the future."""
+        """Run `func` in a simulated thread of a pool; without a border, run it now.
+
+        A pool of processes is refused where it starts one.
+        """
+        if self in ANSWERS:
+            return super().run_in_executor(executor, func, *args)
         future: asyncio.Future[T] = self.create_future()
         try:
             future.set_result(func(*args))
@@ -297,9 +333,6 @@ class VirtualLoop(asyncio.BaseEventLoop):
         except Exception as error:  # noqa: BLE001 - the function is user code
             future.set_exception(error)
         return future
-
-    def set_default_executor(self, executor: object) -> None:
-        """Accept the executor and ignore it, because everything runs inline."""
 
     def timers(self) -> list[tuple[int, int, int, Timer]]:
         """Return the timers that are not cancelled, each with its instant, in no order."""
@@ -313,11 +346,16 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Return the tasks of this run that have not ended, in the order of their start."""
         return [task for task in self._tasks if not task.done()]
 
-    def _wind_up(self, main: Task) -> list[Task]:
-        """End the tasks that the run left behind and return those that refuse."""
+    def _wind_up(self, main: Task, *, waits: bool = True) -> list[Task]:
+        """End the tasks and threads that the run left behind; return the tasks that refuse.
+
+        `waits` tells whether threads may end by themselves, as at the exit of Python.
+        """
         # The usual end: one task, which is done. A callback that is ready may still start others.
         tidy = main.done() and len(self._tasks) == 1 and not self._ready
         refused = [] if tidy else self._drain(set())
+        if self._threads is not None:
+            refused += self._end_threads(self._threads, waits=waits)
         # The garbage collector would run the rest of such a task in some later simulation, and
         # asyncio would log that it was pending. Closing it here happens at one place in every run.
         for task in refused:
@@ -335,12 +373,29 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 self.call_exception_handler({"message": message, "exception": error, "task": task})
         return refused
 
+    def _end_threads(self, threads: Threads, *, waits: bool) -> list[Task]:
+        """End the threads of the run, and the tasks that they have started meanwhile."""
+        self._renew_bounds(len(threads.alive))
+        with contextlib.suppress(Deadlock, RunawayRun):
+            while waits and threads.awaits_some():
+                self._run_once()
+        self.threads_left = [ThreadLeft(each.name, each.place) for each in threads.awaited()]
+        refused = self._drain(set()) if self._ready or self.unfinished() else []
+        stubborn = ", ".join(thread.name for thread in threads.end()[:MOST_NAMED])
+        if stubborn:
+            finding = "threads did not end when they were told to at the end of the run"
+            self.escapes.append(RunawayRun(f"{finding}: {stubborn}"))
+        return refused
+
+    def _renew_bounds(self, count: int) -> None:
+        """Count the bounds from here: a run that has used up its own may still clean up."""
+        self._look_at = self._most_callbacks = self._callbacks + 10_000 + 100 * count
+        self._time_limit_ns = self.now_ns + self.max_virtual_ns
+
     def _drain(self, asked: set[Task]) -> list[Task]:
         """Cancel each task once, except those in `asked` or closing a generator; run to the end."""
         unfinished = self.unfinished()
-        # The bounds count from here: a run that has used up its own may still clean up.
-        self._look_at = self._most_callbacks = self._callbacks + 10_000 + 100 * len(unfinished)
-        self._time_limit_ns = self.now_ns + self.max_virtual_ns
+        self._renew_bounds(len(unfinished))
         with contextlib.suppress(Deadlock, RunawayRun):
             # A task may start others while it ends, so the tasks are listed again after each turn.
             # A second cancellation would break off clean-up that waits; a task that goes on after
@@ -371,11 +426,16 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def _report(self, finding: str) -> str:
         handles = [*self.due(), *(handle for *_, handle in sorted(self.timers()))]
         where = f"at {clock_text(self.now_ns)} with"
-        return f"{finding}, {where} {unfinished_work(self.unfinished(), handles)}"
+        threads = () if self._threads is None else self._threads.describe()
+        return "\n".join(
+            (f"{finding}, {where} {unfinished_work(self.unfinished(), handles)}", *threads)
+        )
 
     def refuse(self, what: str, advice: str) -> ScenarioError:
         """Return an error for the caller to raise; it fails the run even if it is swallowed."""
         place = callers_place()
+        if not place and self._threads is not None:
+            place = self._threads.name_here()
         called = f"; called at {place}" if place else ""
         escape = ScenarioError(f"{what} is not available in a simulation: {advice}{called}")
         if self.is_running():

@@ -50,13 +50,14 @@ GAPS = (
     Gap(
         "older-threads",
         "a thread that was started before the simulation, and work that is handed to it",
-        "start threads with asyncio.to_thread, which runs inline",
+        "start threads inside the simulation",
         unseen="threads that `threading` does not know",
     ),
     Gap(
         "locks",
-        "waits for locks, events and queues of threads and processes, with their timeouts",
-        "use those of asyncio",
+        "waits for a `Lock`, `RLock` or `SimpleQueue` that was made before the simulation, and for "
+        "those of processes",
+        "make it inside the simulation, or use those of asyncio",
         unseen="`with` of a lock of `threading`",
     ),
     Gap(
@@ -123,7 +124,7 @@ GAPS = (
     Gap(
         "busy-loops",
         "a computation: it takes no virtual time, and one that never ends cannot be stopped",
-        "await something in every loop that may be endless",
+        "await or sleep in every loop that may be endless",
         unseen=ALL,
     ),
 )

@@ -21,8 +21,13 @@ A second is longer than the pauses of a program that polls, and shorter than the
 retry in most programs.
 """
 _LEAST_S = LEAST_NS / SECOND_NS
-_WAITING = frozenset({"asyncio", "anyio"})
-_STAND_INS = frozenset(f"simloop.virtual.{name}" for name in ("answers", "listener", "tasks"))
+_WAITING = frozenset({"asyncio", "anyio", "concurrent", "queue", "threading"})
+_STAND_INS = frozenset(
+    f"simloop.virtual.{name}"
+    for name in (
+        *("answers", "clock", "listener", "locks", "pools", "tasks", "thread_stand_ins", "threads"),
+    )
+)
 """The modules of simloop whose functions a program calls without knowing it."""
 
 
@@ -30,7 +35,7 @@ class LoopListener(Protocol):
     """An object that hears of a program. `place` is a file, a line and a function."""
 
     def sleeps(self, wait_ns: int, place: str) -> None:
-        """Hear that a coroutine begins to sleep."""
+        """Hear that a coroutine, or a thread, begins to sleep."""
         ...
 
     def blocked(self, took_ns: int, place: str) -> None:
@@ -73,6 +78,13 @@ def report_blocking(loop: Any, took_ns: int) -> None:
     listener = listener_of(loop) if took_ns >= LEAST_NS else None
     if listener is not None and not is_of_simloop(sys._getframe(1)):  # noqa: SLF001 - the stack is the question
         listener.blocked(took_ns, callers_place())
+
+
+def report_sleep(loop: Any, wait_ns: int) -> None:
+    """Tell the listener that the calling thread begins to sleep, if it sleeps long enough."""
+    listener = listener_of(loop) if wait_ns >= LEAST_NS else None
+    if listener is not None and not is_of_simloop(sys._getframe(1)):  # noqa: SLF001 - as above
+        listener.sleeps(wait_ns, callers_place())
 
 
 def _hearing(loop: Any) -> Any:

@@ -80,9 +80,6 @@ def _c_functions() -> dict[Any, str]:
 
 _GAP_OF_CODE = {
     os.environ.__getitem__.__func__.__code__: "environment",  # type: ignore[attr-defined]
-    threading.Condition.wait.__code__: "locks",
-    threading.Thread.join.__code__: "locks",
-    queue.Queue.get.__code__: "locks",
     uuid.getnode.__code__: "machine",
     uuid.uuid1.__code__: "held-clocks",  # on a sealed loop, the stand-in never calls the original
     platform.uname.__code__: "machine",
@@ -99,6 +96,7 @@ _DRAWS = {
     value.__code__ for value in vars(random.Random).values() if isinstance(value, FunctionType)
 }
 _LOCKS = {"lock", "RLock", "SemLock"}
+_SIMPLE_QUEUE = queue.SimpleQueue  # a simulation has another in `queue`
 _RLOCK = type(threading.RLock())
 _GENERATOR: Any = random.random.__self__  # type: ignore[attr-defined]
 
@@ -234,7 +232,7 @@ def _gap_of_method(method: Any) -> str | None:
     kind = type(owner)
     if name in _WAITS and kind.__name__ in _LOCKS and _is_taken(owner):
         return "locks"
-    if name == "get" and kind is queue.SimpleQueue and owner.empty():
+    if name == "get" and kind is _SIMPLE_QUEUE and owner.empty():
         return "locks"
     if name.startswith("read") and owner is not None and owner is sys.stdin:
         return "input"

@@ -1,28 +1,25 @@
-"""The refusal of calls that leave a simulation: blocking sockets, processes, threads, signals.
+"""The refusal of calls that leave a simulation: blocking sockets, processes and signals.
 
 Not here: the methods of the event loop (outside.py) and the calls that are answered (answers.py).
-The rule to keep: a call is refused only on a sealed loop, in the thread of that loop, and never
-inside a debugger, so that other threads, pytest-xdist and a breakpoint work as always.
+The rule to keep: a call is refused only in a simulation, in a thread of it, and never inside
+a debugger, so that other threads, pytest-xdist and a breakpoint work as always.
 
-Python's audit events name most of these calls. CPython 3.11 has none for the start of a thread, and
-no version has one for alarms, `select`, waits for processes and what a socket sends and receives:
-stand-ins refuse those.
+Python's audit events name most of these calls. No version of CPython has one for alarms, `select`,
+waits for processes and what a socket sends and receives: stand-ins refuse those.
 """
 
-import asyncio
 import functools
 import select
 import selectors
 import socket
 import ssl
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
 from simloop.errors import ScenarioError
-from simloop.virtual.answers import ANSWERS
+from simloop.virtual.answers import ANSWERS, answers_here
 from simloop.virtual.outside import PROCESS, THREAD, TRANSPORT
 
 _SIGNAL = "use loop.call_later, or asyncio.timeout"
@@ -43,7 +40,7 @@ _EVENTS = {
 _ADVICE = {event: advice for advice, events in _EVENTS.items() for event in events.split()}
 _SILENT = {
     TRANSPORT: "os.sendfile",
-    THREAD: "_thread.start_new_thread _thread.start_joinable_thread",
+    THREAD: "_thread.start_joinable_thread",
     PROCESS: "_posixsubprocess.fork_exec _interpreters.create"
     " os.wait os.wait3 os.wait4 os.waitid os.waitpid",
     _SIGNAL: "signal.alarm signal.setitimer",
@@ -97,7 +94,7 @@ def _refusing(original: Any, name: str, advice: str) -> Callable[..., Any]:
 def _refuse(what: str, advice: str) -> None:
     """Raise ScenarioError on a sealed loop, unless a debugger asks."""
     __tracebackhide__ = True
-    answers = ANSWERS.get(asyncio._get_running_loop())  # noqa: SLF001 - get_running_loop raises
+    answers = answers_here()
     if answers is not None and not is_exempt(sys._getframe(2)):  # noqa: SLF001 - its caller
         raise answers.loop.refuse(what, advice)
 
@@ -117,10 +114,15 @@ def _on_event(event: str, args: tuple[Any, ...]) -> None:
     # Every audit event of the process comes through here, for ever: it costs one look-up.
     advice = _ADVICE.get(event)
     __tracebackhide__ = True
-    if advice is not None and ANSWERS:
+    if advice is not None and ANSWERS and not (advice is THREAD and _is_simulated(args[0])):
         _refuse(_described(event, args), advice)
     elif event == _PROBE:
         _watch.installed = True
+
+
+def _is_simulated(function: Any) -> bool:
+    """Return whether the start of this function in a thread is that of a simulated one."""
+    return str(getattr(function, "__module__", "")) == "simloop.virtual.threads"
 
 
 def _described(event: str, args: tuple[Any, ...]) -> str:
@@ -157,13 +159,6 @@ _watch = _Watch()
 watch_reaches = _watch.install
 
 
-def _start_thread(thread: threading.Thread) -> None:
-    _refuse("a real thread", THREAD)
-    _START(thread)
-
-
-_START = threading.Thread.start
-
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
     original: _refusing(original, name, advice)
     for advice, names in _SILENT.items()
@@ -181,8 +176,5 @@ def _refused_methods() -> Iterator[tuple[type, str, Any]]:
                 yield kind, name, _refusing(vars(kind)[name], called, advice)
 
 
-METHODS: tuple[tuple[type, str, Any], ...] = (
-    (threading.Thread, "start", functools.wraps(_START)(_start_thread)),
-    *_refused_methods(),
-)
+METHODS: tuple[tuple[type, str, Any], ...] = tuple(_refused_methods())
 """Class, attribute and stand-in of the methods that are refused."""

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from simloop.errors import CheckFailed, ScenarioError, SimloopError
+from simloop.virtual.answers import simulation_of_this_thread
 from simloop.virtual.border import sealed
 from simloop.virtual.clock import MAX_VIRTUAL_NS, VirtualLoop
 from simloop.virtual.running import run_virtual
@@ -27,9 +28,10 @@ def simulate(
 ) -> T:
     """Run `main` on the virtual clock and return its result.
 
-    Inside, time, dates and randomness answer from the clock and `seed`; sockets, subprocesses and
-    threads are refused. `shuffle_ties` lets timers of one instant fire in an order drawn from the
-    seed.
+    Inside, time, dates and randomness answer from the clock and `seed`; sockets and subprocesses
+    are refused. Threads are simulated: one runs at a time, and blocking waits take virtual time.
+    `shuffle_ties` draws from the seed the order of timers, and of threads, that are due at one
+    instant.
 
     A program without progress is a RunawayRun: after about 300,000 callbacks of the event loop if
     nothing but time changes, after 600,000 if numbers change, such as a counter, that move towards
@@ -130,7 +132,9 @@ def _note(error: Exception, text: str) -> None:
 
 def running_loop() -> VirtualLoop:
     """Return the virtual loop of the caller. Raises ScenarioError on any other loop."""
-    loop = asyncio.get_running_loop()
+    loop = asyncio._get_running_loop()  # noqa: SLF001 - a simulated thread runs none
+    if not isinstance(loop, VirtualLoop):
+        loop = simulation_of_this_thread() or asyncio.get_running_loop()
     if isinstance(loop, VirtualLoop):
         return loop
     raise ScenarioError(

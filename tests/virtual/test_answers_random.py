@@ -5,11 +5,16 @@ import asyncio
 import concurrent.futures
 import random
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
 
 from simloop import ScenarioError, simulate
+
+
+def take_real_time(sleep: Callable[[float], None] = time.sleep) -> None:
+    sleep(0.0001)  # held, so it stays real
 
 
 def draws_of(seed: int, draw: Callable[[], float]) -> list[float]:
@@ -18,7 +23,7 @@ def draws_of(seed: int, draw: Callable[[], float]) -> list[float]:
         for _ in range(20):
             numbers.append(draw())
             await asyncio.sleep(1)
-            threading.Event().wait(0.0001)  # another thread may go on
+            take_real_time()  # another thread may go on
         return numbers
 
     return simulate(main(), seed=seed)
@@ -68,19 +73,19 @@ def test_a_thread_outside_neither_disturbs_the_draws_inside_nor_loses_its_own() 
     outside: list[float] = [random.random()]
 
     def draw() -> float:
-        thread_done.clear()
         turn.set()
-        assert thread_done.wait(10)
+        assert thread_done.acquire(timeout=10)
         return random.random()
 
-    turn, thread_done = threading.Event(), threading.Event()
+    turn, thread_done = threading.Event(), threading.Lock()
+    thread_done.acquire()  # a lock from outside is waited for in real time
 
     def other() -> None:
         for _ in range(20):
             turn.wait(10)
             turn.clear()
             outside.append(random.random())
-            thread_done.set()
+            thread_done.release()
 
     thread = threading.Thread(target=other)
     thread.start()

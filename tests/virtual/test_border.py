@@ -32,6 +32,7 @@ from simloop.virtual.border import EPOCH_NS, sealed
 from simloop.virtual.clock import VirtualLoop
 from simloop.virtual.running import run_virtual
 from simloop.virtual.seeds import Seeds
+from simloop.virtual.simulate import simulate
 
 SECOND = 1_000_000_000
 T = TypeVar("T")
@@ -183,17 +184,18 @@ def test_a_pydantic_model_with_a_date_can_be_built_inside() -> None:
 
 
 def test_another_thread_keeps_the_originals_while_a_loop_is_sealed() -> None:
-    asked, answered = threading.Event(), threading.Event()
+    asked, answered = threading.Event(), threading.Lock()
+    answered.acquire()  # a lock from outside is waited for in real time
     seen: list[float] = []
 
     def look() -> None:
         asked.wait(10)
         seen.extend((time.time(), datetime.now(dt.UTC).timestamp()))
-        answered.set()
+        answered.release()
 
     def ask() -> None:
         asked.set()
-        assert answered.wait(10)
+        assert answered.acquire(timeout=10)
 
     thread = threading.Thread(target=look)
     thread.start()
@@ -238,16 +240,7 @@ def test_the_scan_survives_what_people_put_among_the_modules(
     assert holder.clock is time.time
 
 
-def test_a_thread_is_refused_with_advice_even_if_the_error_is_swallowed() -> None:
-    def start() -> None:
-        with pytest.raises(ScenarioError):
-            threading.Thread(target=print).start()
-
-    with pytest.raises(ScenarioError, match=r"a real thread is not .*: use asyncio.to_thread"):
-        in_seal(start)
-
-
-def test_to_thread_runs_inline_and_takes_no_time() -> None:
+def test_without_a_border_to_thread_runs_inline_and_takes_no_time() -> None:
     async def main() -> tuple[bool, float]:
         there = await asyncio.to_thread(threading.get_ident)
         return there == threading.get_ident(), running().time()
@@ -255,15 +248,16 @@ def test_to_thread_runs_inline_and_takes_no_time() -> None:
     assert run_virtual(main()) == (True, 0.0)
 
 
-def test_anyio_sleeps_in_virtual_time_and_its_worker_threads_run_inline() -> None:
+def test_anyio_sleeps_in_virtual_time_and_its_worker_threads_are_simulated() -> None:
     async def main() -> tuple[float, bool]:
         await anyio.sleep(60)
         with anyio.move_on_after(30):
             await anyio.sleep(3600)
+        await anyio.to_thread.run_sync(time.sleep, 5)
         there = await anyio.to_thread.run_sync(threading.get_ident)
         return running().time(), there == threading.get_ident()
 
-    assert run_virtual(main()) == (90.0, True)
+    assert simulate(main()) == (95.0, False)
 
 
 def test_a_cancelled_scope_of_anyio_does_not_start_its_worker_thread() -> None:
@@ -274,7 +268,7 @@ def test_a_cancelled_scope_of_anyio_does_not_start_its_worker_thread() -> None:
             await anyio.to_thread.run_sync(started.append, 1)
         return started
 
-    assert run_virtual(main()) == []
+    assert simulate(main()) == []
 
 
 def test_anyio_worker_threads_stay_real_on_other_loops() -> None:
@@ -312,7 +306,7 @@ def test_a_call_from_another_thread_is_refused() -> None:
         thread.start()
         thread.join()
 
-    with pytest.raises(ScenarioError, match=r"another thread .* use asyncio.to_thread"):
+    with pytest.raises(ScenarioError, match=r"another thread .* start the thread inside"):
         run_virtual(main())
 
 

@@ -4,7 +4,6 @@
 import asyncio
 import os
 import random
-import subprocess
 import sys
 import threading
 import time
@@ -339,17 +338,6 @@ def test_a_program_may_bind_the_name_of_a_clock_to_an_object_that_no_one_can_com
     assert namespace["time"] is odd
     assert in_seal(lambda: namespace["monotonic"]()) == 90.5
     assert namespace["monotonic"] is time.monotonic
-
-
-def test_a_queue_that_is_first_imported_in_a_simulation_reads_the_real_clock() -> None:
-    program = """
-from simloop import simulate
-async def main():
-    import queue
-    return hasattr(queue.time, "__wrapped__")
-raise SystemExit(simulate(main()))
-"""
-    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_a_module_that_takes_the_place_of_another_is_sealed_too(

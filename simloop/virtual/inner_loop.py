@@ -1,0 +1,112 @@
+"""The event loops that a program makes inside a simulation, as `asyncio.run` in a thread does.
+
+Such a loop is one of asyncio whose waiting parks its thread on the virtual clock. Not here: the
+loop of the simulation itself (clock.py). The rule to keep: nothing of it is real, so it has no
+selector, no pipe and no signals.
+"""
+# ruff: noqa: SLF001 - a loop works on the private parts of asyncio's own
+# typeshed ties the type of a callback to its arguments; a loop passes both on unseen.
+# mypy: disable-error-code="override"
+
+import asyncio
+import functools
+import sys
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from simloop.virtual.outside import REFUSED
+from simloop.virtual.tasks import NumberedTask, dropped, of_finalizer
+from simloop.virtual.threads import SimulatedThread, thread_here
+from simloop.virtual.timers import NEVER_S
+
+if TYPE_CHECKING:
+    from simloop.virtual.clock import VirtualLoop
+
+_OF_THE_OUTER = {"stop", "run_forever", "run_until_complete"}
+
+
+class _Waiting:
+    """In the place of a selector: it waits in virtual time, and finds nothing."""
+
+    def __init__(self, loop: "InnerLoop") -> None:
+        self._loop = loop
+        self._thread: SimulatedThread | None = None
+        self._is_woken = False
+
+    def select(self, timeout: float | None = None) -> list[Any]:
+        """Park the thread until `wake` or for `timeout` seconds; without end if it is None."""
+        me = thread_here()
+        if me is not None and not self._is_woken and (timeout is None or timeout > 0):
+            wait_ns = None if timeout is None else max(1, round(timeout * 1e9))
+            until_ns = None if wait_ns is None else me.threads.loop.now_ns + wait_ns
+            self._thread = me
+            try:
+                me.threads.park(me, until_ns, "its event loop")
+            finally:
+                self._thread = None
+        self._is_woken = False
+        return []
+
+    def wake(self) -> None:
+        """End the wait in `select`, or the next one."""
+        self._is_woken = True
+        if self._thread is not None:
+            self._thread.threads.wake(self._thread)
+
+
+class InnerLoop(asyncio.BaseEventLoop):
+    """An event loop of a simulated thread, on the clock of the virtual loop `outer`."""
+
+    def __init__(self, outer: "VirtualLoop") -> None:
+        super().__init__()
+        self._outer = outer
+        self._selector = _Waiting(self)
+        # In order of first use: asyncio's own WeakSet is ordered by `id()`.
+        self._asyncgens: Any = weakref.WeakKeyDictionary()
+        self._clock_resolution = 1e-9
+        self._task_factory: Any = None
+
+    def time(self) -> float:
+        """Return virtual seconds since the start of the run."""
+        return self._outer.time()
+
+    def call_later(self, delay: float, callback: Any, *args: Any, context: Any = None) -> Any:
+        """Call after `delay` seconds; an infinite delay is a very long one."""
+        return super().call_later(min(delay, NEVER_S), callback, *args, context=context)
+
+    def create_task(self, coro: Any, *, name: object = None, **kwargs: Any) -> asyncio.Task[Any]:
+        """Create a task with a name that counts per run, and a hash that does too."""
+        if of_finalizer(sys._getframe(1)):
+            return dropped(coro, self)
+        number, default = self._outer.next_task()
+        self._check_closed()  # type: ignore[attr-defined]
+        name = default if name is None else name
+        if self._task_factory is not None:
+            return super().create_task(coro, name=name, **kwargs)
+        return NumberedTask(number, coro, loop=self, name=name, **kwargs)
+
+    def _asyncgen_firstiter_hook(self, generator: Any) -> None:
+        self._asyncgens.setdefault(generator)
+
+    def _process_events(self, events: list[Any]) -> None:
+        """Do nothing: no file is watched."""
+
+    def _write_to_self(self) -> None:
+        self._selector.wake()
+
+    def _refuse_method(self, name: str, advice: str, *_: object, **__: object) -> None:
+        raise self._outer.refuse(name, advice)
+
+    def __del__(self, *_: object) -> None:
+        """Do nothing; this loop holds no sockets, so no leak warning is due."""
+
+
+def _refusing(name: str, advice: str) -> Callable[..., Any]:
+    return functools.partialmethod(InnerLoop._refuse_method, f"loop.{name}", advice)  # type: ignore[return-value]
+
+
+for _advice, _names in REFUSED.items():
+    for _name in _names.split():
+        if _name not in _OF_THE_OUTER:
+            setattr(InnerLoop, _name, _refusing(_name, _advice))

@@ -1,0 +1,181 @@
+"""The stand-ins for Python's threads and locks, which code of a simulation gets in their place.
+
+Not here: the scheduler (threads.py) and the exchange (border.py). The rule to keep: outside of a
+simulation, and for objects that were made outside, every stand-in calls the original.
+"""
+# ruff: noqa: SLF001 - `threading` keeps the state of a thread in private attributes
+
+import _thread
+import asyncio
+import functools
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from types import GenericAlias
+from typing import Any
+
+from simloop.virtual.answers import Answers, answers_here, stand_in
+from simloop.virtual.inner_loop import InnerLoop
+from simloop.virtual.locks import SimulatedLock
+from simloop.virtual.threads import SimulatedThread, thread_here
+
+_threading: Any = threading
+_START: Any = threading.Thread.start
+_JOIN: Any = threading.Thread.join
+_IS_ALIVE: Any = threading.Thread.is_alive
+_OF_THREAD = "_simulated_by_simloop"
+
+
+def _simulated(thread: threading.Thread) -> SimulatedThread | None:
+    return thread.__dict__.get(_OF_THREAD)
+
+
+def _start(answers: Answers, thread: Any) -> None:
+    """Start a simulated thread; it runs when the calling one parks."""
+    if not thread._initialized:
+        raise RuntimeError("thread.__init__() not called")
+    if thread._started.is_set():
+        raise RuntimeError("threads can only be started once")
+
+    def run() -> None:
+        if hasattr(thread, "_native_id"):
+            thread._native_id = threading.get_native_id()
+        thread.run()
+
+    context = getattr(thread, "_context", None)  # Python 3.14 runs a thread in a context
+    started = answers.loop.threads.spawn(
+        thread, run if context is None else functools.partial(context.run, run)
+    )
+    thread.__dict__[_OF_THREAD] = started
+    thread._ident = started.ident
+    if started.handle is not None:
+        thread._handle = started.handle
+    with _threading._active_limbo_lock:
+        _threading._active[started.ident] = thread
+    thread._started.set()
+
+
+def _join(thread: Any, timeout: float | None = None) -> None:
+    joined = _simulated(thread)
+    if joined is None:
+        return _JOIN(thread, timeout)  # type: ignore[no-any-return]
+    if thread is threading.current_thread():
+        raise RuntimeError("cannot join current thread")
+    me = thread_here()
+    if me is None or joined.is_done:
+        return None
+    threads = me.threads
+    wait_ns = None if timeout is None else round(max(timeout, 0) * 1e9)
+    until_ns = None if wait_ns is None else threads.loop.now_ns + wait_ns
+    joined.joiners.append(me)
+    try:
+        if wait_ns != 0:
+            threads.park(me, until_ns, f"the end of {thread.name}")
+    finally:
+        joined.joiners.remove(me)
+    return None
+
+
+def _is_alive(thread: Any) -> bool:
+    simulated = _simulated(thread)
+    return bool(_IS_ALIVE(thread)) if simulated is None else not simulated.is_done
+
+
+def _start_new_thread(
+    answers: Answers, function: Any, args: Any, kwargs: dict[str, Any] | None = None
+) -> int:
+    work = functools.partial(function, *args, **(kwargs or {}))
+    return answers.loop.threads.spawn(None, work).ident
+
+
+def _enumerate(answers: Answers) -> list[threading.Thread]:
+    threads = answers.loop.threads
+    return [each.thread for each in (threads.of_loop, *threads.alive) if each.thread is not None]
+
+
+def _new_name(answers: Answers, template: str = "Thread-%d") -> str:
+    return template % next(answers.loop.threads.numbers)
+
+
+class StandInType(type):
+    """The type of the stand-ins for classes: a call makes a simulated object, or a real one."""
+
+    original: type
+    simulated: Callable[..., Any]
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        """Make an object of the kind that the calling code gets."""
+        inside = answers_here() is not None
+        return (cls.simulated if inside else cls.original)(*args, **kwargs)
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        kinds = (cls.original, SimulatedLock, queue._PySimpleQueue)  # type: ignore[attr-defined]
+        return isinstance(instance, kinds)
+
+
+def _class_stand_in(original: type, simulated: Callable[..., Any]) -> StandInType:
+    names: dict[str, Any] = {
+        "__doc__": original.__doc__,
+        "__module__": original.__module__,
+        "__class_getitem__": classmethod(GenericAlias),
+        "original": original,
+        "simulated": staticmethod(simulated),
+    }
+    return StandInType(original.__name__, (), names)
+
+
+def _lock(_: Answers) -> SimulatedLock:
+    return SimulatedLock()
+
+
+def _rlock(_: Answers) -> Any:
+    return _threading._RLock()  # written in Python, around a lock that is simulated in here
+
+
+FUNCTIONS: dict[Any, Any] = {
+    _thread.allocate_lock: stand_in(_thread.allocate_lock, _lock),
+    _thread.allocate: stand_in(_thread.allocate, _lock),
+    threading.RLock: stand_in(threading.RLock, _rlock),
+    _thread.RLock: _class_stand_in(_thread.RLock, _threading._RLock),
+    queue.SimpleQueue: _class_stand_in(queue.SimpleQueue, queue._PySimpleQueue),  # type: ignore[attr-defined]
+    _thread.start_new_thread: stand_in(_thread.start_new_thread, _start_new_thread),
+    _thread.start_new: stand_in(_thread.start_new, _start_new_thread),
+    threading.enumerate: stand_in(threading.enumerate, _enumerate),
+    threading.active_count: stand_in(
+        threading.active_count, lambda answers: len(_enumerate(answers))
+    ),
+    _threading._newname: stand_in(_threading._newname, _new_name),
+}
+if isinstance(threading.Lock, type):  # since Python 3.13
+    FUNCTIONS[threading.Lock] = _class_stand_in(threading.Lock, SimulatedLock)
+
+_events: Any = asyncio.events
+_POLICY: Any = (  # renamed in Python 3.14, which deprecates policies
+    _events._BaseDefaultEventLoopPolicy
+    if hasattr(_events, "_BaseDefaultEventLoopPolicy")
+    else _events.BaseDefaultEventLoopPolicy
+)
+
+
+def _method(cls: type, name: str, answer: Callable[..., Any]) -> tuple[type, str, Any]:
+    return cls, name, stand_in(cls.__dict__[name], answer)
+
+
+METHODS: tuple[tuple[type, str, Any], ...] = (
+    _method(threading.Thread, "start", _start),
+    (threading.Thread, "join", functools.wraps(_JOIN)(_join)),
+    (threading.Thread, "is_alive", functools.wraps(_IS_ALIVE)(_is_alive)),
+    _method(
+        ThreadPoolExecutor,
+        "__init__",
+        lambda answers, *args, **kwargs: answers.loop.threads.pools.make(*args, **kwargs),
+    ),
+    _method(
+        ThreadPoolExecutor,
+        "submit",
+        lambda answers, *args, **kwargs: answers.loop.threads.pools.submit(*args, **kwargs),
+    ),
+    _method(_POLICY, "new_event_loop", lambda answers, _: InnerLoop(answers.loop)),
+)
+"""Class, attribute and stand-in of the methods that are exchanged."""

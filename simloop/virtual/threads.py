@@ -1,0 +1,447 @@
+"""Simulated threads: every thread of a program in a simulation runs alone, in its turn.
+
+A simulated thread is a real thread that runs only while it has the turn. The event loop's thread
+gives a turn to a thread that is ready, and waits until that thread parks or ends. A thread parks
+where Python would block: the stand-ins for locks, sleeps and joins call `park`. So switches happen
+only where something blocks, and their order depends on the clock and the seed.
+
+Not here: the stand-ins (locks.py, thread_stand_ins.py), and the event loops that threads run
+(inner_loop.py). The rule to keep: exactly one thread has the turn, so nothing here needs a lock.
+"""
+# ruff: noqa: SLF001 - the scheduler works on the loop's own queue
+
+import _thread
+import asyncio
+import contextvars
+import ctypes
+import heapq
+import itertools
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from simloop.errors import Deadlock, ScenarioError
+from simloop.virtual.answers import ANSWERS, THREADS
+from simloop.virtual.listener import report_blocking
+from simloop.virtual.pools import Pools, forget_worker, quiet
+from simloop.virtual.stuck import LOOK_S, is_stuck
+from simloop.virtual.timers import NEVER_NS
+from simloop.virtual.waiting import callers_place
+
+if TYPE_CHECKING:
+    from simloop.virtual.clock import VirtualLoop
+
+MOST_ENDS = 100
+"""A thread that has caught so many exceptions that should end it never ends."""
+_NO_CONTEXT = contextvars.Context()
+# The originals: a simulation has others in `_thread`.
+_make_lock = _thread.allocate_lock
+_start_thread = _thread.start_new_thread
+_START: Any = getattr(_thread, "start_joinable_thread", None)  # new in Python 3.13
+_raise_in: Any = ctypes.pythonapi.PyThreadState_SetAsyncExc
+
+
+class ThreadEnded(SystemExit):
+    """Ends a thread where it is parked. As a SystemExit, it prints nothing."""
+
+
+class ThreadLeft(NamedTuple):
+    """A thread that had not ended at the end of the run, though Python would wait for it."""
+
+    name: str
+    place: str
+
+
+class SimulatedThread:
+    """One thread that takes turns: a thread of the program, or that of the event loop."""
+
+    def __init__(self, threads: "Threads", thread: Any, function: Callable[[], Any]) -> None:
+        self.threads = threads
+        self.thread = thread
+        self.function = function
+        self.ident = 0
+        self.waits_for: Any = "its start"
+        """The object for which the thread is parked; None while it may run."""
+        self.is_ready = False
+        self.is_timed_out = False
+        self.is_ending = False
+        self.is_done = False
+        self.is_abandoned = False
+        self.ends = 0
+        self.timer: asyncio.TimerHandle | None = None
+        self.error: BaseException | None = None
+        self.joiners: list[SimulatedThread] = []
+        self.back: Any = None
+        self._turn = _make_lock()
+        self._turn.acquire()
+        self.handle: Any = None
+        self._sentinel: Any = None
+
+    @property
+    def name(self) -> str:
+        """Return the name of the thread."""
+        return "a thread without a name" if self.thread is None else str(self.thread.name)
+
+    @property
+    def is_daemon(self) -> bool:
+        """Return whether Python would not wait for the thread at exit."""
+        return self.thread is None or bool(self.thread.daemon)
+
+    @property
+    def frame(self) -> Any:
+        """Return the innermost frame of the thread, or None."""
+        return sys._current_frames().get(self.ident)
+
+    @property
+    def place(self) -> str:
+        """Return the place in the program where the thread is."""
+        return callers_place(self.frame) if self.ident in sys._current_frames() else ""
+
+    def start(self) -> None:
+        """Start the real thread, which waits for its first turn."""
+        if _START is None:
+            self.ident = _start_thread(self._bootstrap, ())
+        else:
+            self.handle = _START(self._bootstrap, daemon=True)
+            self.ident = self.handle.ident
+
+    def run(self) -> None:
+        """Give the thread the turn. Called by the event loop's thread."""
+        self.is_ready = False
+        self._turn.release()
+
+    def pause(self) -> None:
+        """Give the turn back, and wait for the next one. Called by the thread itself."""
+        self.back.release()
+        self._turn.acquire()
+
+    def join(self) -> None:
+        """Wait until the real thread is over, with what the end of a thread cleans up."""
+        if _START is None:
+            self._sentinel.acquire()
+        else:
+            self.handle.join()
+
+    def check(self) -> None:
+        """Raise the exception that ends the thread, if there is one."""
+        error, self.error = self.error, None
+        if self.is_abandoned or self.is_ending:
+            self.ends += 1
+            if self.ends > MOST_ENDS and not self.is_abandoned:
+                self.pause()  # for ever: `end` reports the thread
+            raise ThreadEnded
+        if error is not None:
+            raise error
+
+    def _bootstrap(self) -> None:
+        if _START is None:
+            # A lock that Python releases when the thread is over, and its local data is gone.
+            self._sentinel = _thread._set_sentinel()  # type: ignore[attr-defined]
+            self._sentinel.acquire()
+        self._turn.acquire()
+        self._work()
+        self.is_done = True
+        self.threads.has_ended(self)
+        self.back.release()
+
+    def _work(self) -> None:
+        hooks: Any = threading
+        try:
+            self.waits_for = None
+            self.check()
+            if hooks._trace_hook:
+                sys.settrace(hooks._trace_hook)
+            if hooks._profile_hook:
+                sys.setprofile(hooks._profile_hook)
+            self.function()
+        except ThreadEnded:
+            pass
+        except BaseException:  # noqa: BLE001 - as Python does, for threads
+            if not self.is_ending and not self.is_abandoned:
+                self._report()
+        finally:
+            del self.function
+
+    def _report(self) -> None:
+        if self.thread is not None:
+            self.thread._invoke_excepthook(self.thread)
+        else:
+            threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), None)))
+
+
+class Threads:
+    """The threads of one run on a virtual loop; it is made when the run first needs it."""
+
+    def __init__(self, loop: "VirtualLoop") -> None:
+        self.loop = loop
+        self.of_loop = SimulatedThread(self, threading.current_thread(), _nothing)
+        self.of_loop.ident = threading.get_ident()
+        self.of_loop.waits_for = None
+        self.alive: list[SimulatedThread] = []
+        """The threads of the program that have not ended, in the order of their start."""
+        self.is_over = False
+        self.numbers = itertools.count(1)
+        self.pools = Pools()
+        self._ready: list[SimulatedThread] = []
+        self._timers: list[tuple[int, int, Any, SimulatedThread]] = []
+        self._timer_numbers = itertools.count()
+        self._back = _locked()
+
+    def spawn(self, thread: Any, function: Callable[[], Any]) -> SimulatedThread:
+        """Start a thread that calls `function` in its first turn."""
+        started = SimulatedThread(self, thread, function)
+        started.start()
+        THREADS[started.ident] = started
+        self.alive.append(started)
+        self.wake(started)
+        return started
+
+    def has_ended(self, thread: SimulatedThread) -> None:
+        """Forget a thread at its end, and wake those that join it."""
+        if thread.is_abandoned:
+            return
+        self.alive.remove(thread)
+        THREADS.pop(thread.ident, None)
+        _forget(thread)
+        for joiner in thread.joiners:
+            self.wake(joiner)
+
+    def park(self, me: SimulatedThread, until_ns: int | None, waits_for: Any) -> bool:
+        """Let others run until `wake`, or until an instant. Return whether `wake` came first.
+
+        `me` is the calling thread. In the event loop's own thread, other threads run and time
+        moves for them, but the callbacks of the loop do not run.
+        """
+        me.check()
+        me.waits_for = waits_for
+        me.is_timed_out = False
+        try:
+            if until_ns is not None and until_ns < NEVER_NS:
+                self._set_timer(me, until_ns)
+            if me is self.of_loop:
+                self._block()
+            else:
+                me.pause()
+        finally:
+            me.waits_for = None
+            if me.timer is not None:
+                me.timer.cancel()
+                me.timer = None
+        me.check()
+        return not me.is_timed_out
+
+    def sleep(self, me: SimulatedThread, nanoseconds: int) -> None:
+        """Park for some time; for no time, let the other threads run that are ready."""
+        until_ns = self.loop.now_ns + nanoseconds
+        if nanoseconds:
+            self.park(me, until_ns, "time.sleep")
+        elif self._ready or me is not self.of_loop:
+            me.waits_for = "time.sleep"
+            self.wake(me)
+            self.park(me, None, "time.sleep")
+
+    def wake(self, thread: SimulatedThread) -> None:
+        """Make a parked thread ready; it runs in its turn."""
+        if thread.waits_for is None or thread.is_ready or thread.is_done or self.is_over:
+            return
+        thread.is_ready = True
+        self._ready.append(thread)
+        if thread is not self.of_loop:
+            loop = self.loop
+            loop._ready.append(asyncio.Handle(self._take_turn, (), loop, _NO_CONTEXT))
+
+    def throw(self, thread: SimulatedThread, error: BaseException) -> None:
+        """Raise `error` where the thread is parked, or where it parks next."""
+        thread.error = error
+        self.wake(thread)
+
+    def _set_timer(self, thread: SimulatedThread, when_ns: int) -> None:
+        loop = self.loop
+        # Twice: the loop has it among its own timers, and a blocked loop looks at these alone.
+        thread.timer = loop.call_at_ns(when_ns, self._on_timer, thread, context=_NO_CONTEXT)
+        entry = (when_ns, next(self._timer_numbers), thread.timer, thread)
+        heapq.heappush(self._timers, entry)
+
+    def _on_timer(self, thread: SimulatedThread) -> None:
+        if not thread.is_ready:
+            self._time_out(thread)
+            self._take_turn()
+
+    def _time_out(self, thread: SimulatedThread) -> None:
+        thread.is_timed_out = thread.is_ready = True
+        self._ready.append(thread)
+
+    def _take_turn(self) -> None:
+        if self._ready:  # a blocked loop may have been here before
+            self._run(self._pick())
+
+    def _pick(self) -> SimulatedThread:
+        """Return the thread that was ready first, or one drawn from the seed that shuffles."""
+        ready, tie = self._ready, self.loop._tie
+        return ready.pop(0 if tie is None or len(ready) == 1 else tie() % len(ready))
+
+    def _run(self, thread: SimulatedThread) -> None:
+        """Give a thread the turn, and wait until it parks or ends."""
+        back = thread.back = self._back
+        is_back = False
+        try:
+            thread.run()
+            # A turn is short. A thread that keeps it longer may wait for something real.
+            is_back = back.acquire(timeout=LOOK_S) or not is_stuck(thread, back)
+        except BaseException:  # a Ctrl-C
+            if not is_back:
+                self._interrupt(thread, back)
+            raise
+        if not is_back:
+            stuck = self._stuck(thread)
+            self._abandon(thread)
+            self.loop.escapes.append(stuck)
+        elif thread.is_done:
+            thread.join()
+
+    def _interrupt(self, thread: SimulatedThread, back: Any) -> None:
+        """End a thread that has the turn, as the loop's thread must go on."""
+        thread.is_ending = True
+        _raise_in(ctypes.c_ulong(thread.ident), ctypes.py_object(ThreadEnded))
+        if not back.acquire(timeout=1):
+            self._abandon(thread)
+
+    def _abandon(self, thread: SimulatedThread) -> None:
+        """Go on without a thread that waits for something real; it ends when that comes."""
+        thread.is_abandoned = True
+        self.alive.remove(thread)
+        THREADS.pop(thread.ident, None)
+        self._back = _locked()  # the thread gives its turn back to nobody
+        _raise_in(ctypes.c_ulong(thread.ident), ctypes.py_object(ThreadEnded))
+
+    def _stuck(self, thread: SimulatedThread) -> ScenarioError:
+        parked = [each for each in self.alive if each.waits_for is not None and each.place]
+        held = "".join(f"\n  {each.name} is parked: {each.place}" for each in parked)
+        hint = f"\nit may wait for a lock that one of these holds:{held}" if held else ""
+        return ScenarioError(
+            f"the thread {thread.name} waits in real time at {thread.place or 'an unknown place'}, "
+            f"and a simulation moves virtual time only{hint}",
+            hint="put a fake in its place; make locks inside the simulation, or do not wait while "
+            "holding one",
+        )
+
+    def _block(self) -> None:
+        """Run the other threads until the loop's thread is ready; report the blocking."""
+        loop, me, began_ns = self.loop, self.of_loop, self.loop.now_ns
+        try:
+            while True:
+                loop.count_turn()
+                if not self._ready:
+                    self._advance()
+                thread = self._pick()
+                if thread is me:
+                    break
+                self._run(thread)
+        finally:
+            if me in self._ready:
+                self._ready.remove(me)
+            me.is_ready = False
+            report_blocking(loop, loop.now_ns - began_ns)
+
+    def _advance(self) -> None:
+        """Move time to the next timer of a thread. Raises Deadlock without one."""
+        timers, loop = self._timers, self.loop
+        while timers and (timers[0][2]._cancelled or timers[0][3].timer is not timers[0][2]):
+            heapq.heappop(timers)
+        if not timers:
+            finding = "the event loop's thread is blocked, and nothing can wake it"
+            error = Deadlock(loop._report(finding))
+            loop.escapes.append(error)
+            raise error
+        loop.advance_ns(max(0, timers[0][0] - loop.now_ns))
+        _, _, timer, thread = heapq.heappop(timers)
+        timer.cancel()
+        if not thread.is_ready:
+            self._time_out(thread)
+
+    def awaited(self) -> list[SimulatedThread]:
+        """Return the threads for which Python waits at exit, without idle workers of a pool."""
+        frames = sys._current_frames()
+        return [t for t in self.alive if not t.is_daemon and not _is_idle(frames.get(t.ident))]
+
+    def awaits_some(self) -> bool:
+        """Return whether Python waits for some thread at exit."""
+        frames = sys._current_frames()
+        return any(not t.is_daemon and not _is_idle(frames.get(t.ident)) for t in self.alive)
+
+    def end(self) -> list[SimulatedThread]:
+        """End all threads where they are parked. Return those that go on all the same."""
+        with quiet(ThreadEnded):
+            while to_end := [each for each in self.alive if not each.is_ending]:
+                for thread in to_end:
+                    thread.is_ending = True
+                    self._run(thread)
+        self._ready.clear()
+        refused = self.alive[:]
+        for thread in refused:
+            self._abandon(thread)
+        self.is_over = True
+        self.pools.restore()
+        return refused
+
+    def name_here(self) -> str:
+        """Return the name of the calling thread, for a place that no code of the program has."""
+        thread = THREADS.get(threading.get_ident())
+        return "" if thread is None else f"the start of the thread {thread.name}"
+
+    def describe(self) -> Iterator[str]:
+        """Yield a line for each thread that is parked, with its place."""
+        for each in (self.of_loop, *self.alive):
+            if each.waits_for is not None:
+                what = f"waits for {_named(each.waits_for, each)}"
+                yield f"  thread {each.name}: {', '.join(filter(None, (each.place, what)))}"
+
+
+def thread_here() -> SimulatedThread | None:
+    """Return the simulated thread of the calling code; None outside of simulations."""
+    answers = ANSWERS.get(asyncio._get_running_loop())
+    if answers is not None:
+        return answers.loop.threads.of_loop
+    return THREADS.get(threading.get_ident())
+
+
+def _locked() -> Any:
+    lock = _make_lock()
+    lock.acquire()
+    return lock
+
+
+def _nothing() -> None:
+    """Do nothing; the loop's own thread runs before it takes turns."""
+
+
+def _forget(thread: SimulatedThread) -> None:
+    """Take a thread that has ended out of Python's own lists, and mark it as ended."""
+    python: Any = threading
+    with python._active_limbo_lock:
+        python._active.pop(thread.ident, None)
+    if thread.thread is not None:
+        thread.thread._is_stopped = True  # before Python 3.13, which has a handle
+        forget_worker(thread.thread)
+
+
+def _named(waits_for: Any, thread: SimulatedThread) -> str:
+    """Return the object that a thread waits for, in words."""
+    if isinstance(waits_for, str):
+        return waits_for
+    holder = waits_for.holder
+    if holder is None or holder is thread:  # as in Condition.wait
+        return "a notification"
+    return f"a lock that {holder.name} has taken{' and never released' * holder.is_done}"
+
+
+def _is_idle(frame: FrameType | None) -> bool:
+    """Return whether the thread with this frame is a worker of a pool that waits for work."""
+    while frame is not None:
+        module = str(frame.f_globals.get("__name__"))
+        if module.partition(".")[0] not in {"simloop", "threading", "queue"}:
+            return module == "concurrent.futures.thread"
+        frame = frame.f_back
+    return False
