@@ -33,8 +33,9 @@ class WireOptions:
     """How server-sent events are cut into lines and pieces. `crlf` and `cr` end lines so;
     `bytes` and `crlf-bytes` send one byte at a time; `comments` sends a comment before each event;
     `no-space` leaves out the space after the colon; `no-final-blank` ends the stream without its
-    last empty line; `bom` starts it with a byte order mark; `ids` gives each event an id, and the
-    client a time for reconnecting."""
+    last empty line, and clients lose the last event; `bom` starts it with a byte order mark, which
+    costs some clients the first event; `ids` gives each event an id, and the client a time for
+    reconnecting."""
     chat_error: Literal["data", "event", "chunk"] = "data"
     """An error inside a stream of Chat Completions: `data` is OpenAI's event, which has nothing
     but the error; `event` is Groq's, which is named `error`; `chunk` is OpenRouter's chunk, which
