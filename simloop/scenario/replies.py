@@ -56,14 +56,6 @@ class Http(Strict):
     )
     headers: dict[str, str] = Field(default_factory=dict, description="More response headers.")
 
-    @model_validator(mode="after")
-    def _is_json(self) -> Self:
-        try:
-            _json(self.body)
-        except ValueError:
-            raise wrong("body", "JSON has no NaN and no infinity") from None
-        return self
-
     def fault(self) -> Fault:
         """Return the fault that the loop sees."""
         headers = {name.lower(): value for name, value in self.headers.items()}
@@ -80,7 +72,9 @@ class Http(Strict):
 
     def failure(self) -> StreamError:
         """Return the failed call as a part; a body is sent to SDKs as the script has it."""
-        body = self.body if self.body is None or isinstance(self.body, str) else _json(self.body)
+        body = self.body
+        if isinstance(body, dict):  # its keys in their order: the script's body, not simloop's
+            body = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
         return StreamError(self.fault(), body)
 
 

@@ -47,7 +47,7 @@ def parsed(text: str) -> Any:
     """Return the value of JSON text, or None if it is not JSON."""
     try:
         return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
         return None
 
 

@@ -1,0 +1,172 @@
+"""The input of Responses: items become the messages that they were."""
+
+from typing import Any
+
+import pytest
+from wirereading import MODEL
+
+from simloop.adapters.dialects.dialect import WrongRequest
+from simloop.adapters.dialects.responses_input import read_body
+from simloop.messages import (
+    AssistantMessage,
+    Message,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
+
+CALL, OTHER = ToolCall("call-1", "look", '{"at":1}'), ToolCall("call-2", "look", '{"at":2}')
+USER, HI = {"role": "user", "content": "hi"}, UserMessage("hi")
+
+
+def sent(*items: Any, **more: Any) -> dict[str, Any]:
+    return {"model": MODEL, "input": list(items), **more}
+
+
+def calls(call: ToolCall) -> dict[str, Any]:
+    names = {"call_id": call.id, "name": call.name, "arguments": call.arguments}
+    return {"type": "function_call", "id": "fc_1", "status": "completed", **names}
+
+
+def result(call: ToolCall, output: Any = "42") -> dict[str, Any]:
+    return {"type": "function_call_output", "call_id": call.id, "output": output}
+
+
+def said(text: str) -> dict[str, Any]:
+    content = [{"type": "output_text", "text": text, "annotations": []}]
+    return {"type": "message", "role": "assistant", "content": content}
+
+
+def thought(text: str) -> dict[str, Any]:
+    return {"type": "reasoning", "id": "r", "summary": [{"type": "summary_text", "text": text}]}
+
+
+READ: dict[str, tuple[dict[str, Any], str, list[Message]]] = {
+    "a string": ({"model": MODEL, "input": "hi"}, "", [HI]),
+    "instructions": ({"model": MODEL, "input": "hi", "instructions": "Be brief."}, "Be brief.",
+                     [HI]),
+    "messages of the system": (
+        sent({"role": "developer", "content": "Be kind."}, USER,
+             {"role": "system", "content": "Be quick."}, instructions="Be brief."),
+        "Be brief.\n\nBe kind.", [HI, UserMessage("Be quick.")],
+    ),
+    "nothing but instructions": (
+        sent(instructions="Be brief."), "", [UserMessage("Be brief.")],
+    ),
+    "parts": (
+        sent({"type": "message", "role": "user", "content": [
+            {"type": "input_text", "text": "see"}, {"type": "input_image", "image_url": "x"},
+            {"type": "input_file"}]}),
+        "", [UserMessage("see\n[image]\n[file]")],
+    ),
+    "one reply": (
+        sent(USER, thought("Hm"), said("So"), calls(CALL), calls(OTHER), result(OTHER),
+             result(CALL, [{"type": "input_text", "text": "4"},
+                           {"type": "input_text", "text": "2"}])),
+        "", [HI, AssistantMessage("So", (CALL, OTHER), "Hm"), ToolMessage("call-2", "42"),
+             ToolMessage("call-1", "4\n2")],
+    ),
+    "a reply with its text last": (
+        sent(USER, calls(CALL), said("So"), result(CALL)), "",
+        [HI, AssistantMessage("So", (CALL,)), ToolMessage("call-1", "42")],
+    ),
+    "replies in a row": (
+        sent(USER, said("a"), {"role": "assistant", "content": "b"}), "",
+        [HI, AssistantMessage("a"), AssistantMessage("b")],
+    ),
+    "reasoning alone": (sent(USER, thought("Hm")), "", [HI, AssistantMessage("", (), "Hm")]),
+    "reasoning as text": (
+        sent(USER, {"type": "reasoning", "summary": [], "encrypted_content": "x", "content": [
+            {"type": "reasoning_text", "text": "Hm"}]}, said("a")),
+        "", [HI, AssistantMessage("a", (), "Hm")],
+    ),
+    "a refusal": (
+        sent(USER, {"type": "message", "role": "assistant", "content": [
+            {"type": "refusal", "refusal": "No"}]}),
+        "", [HI, AssistantMessage("No")],
+    ),
+    "a custom tool": (
+        sent(USER, {"type": "custom_tool_call", "call_id": "c", "name": "run", "input": "ls"},
+             {"type": "custom_tool_call_output", "call_id": "c", "output": "a"}),
+        "", [HI, AssistantMessage("", (ToolCall("c", "run", "ls"),)), ToolMessage("c", "a")],
+    ),
+    "a tool of the provider with a result": (
+        sent(USER, {"type": "computer_call", "call_id": "c", "action": {"type": "wait", "ms": 1}},
+             {"type": "computer_call_output", "call_id": "c",
+              "output": {"type": "computer_screenshot"}}),
+        "", [HI, AssistantMessage("", (ToolCall("c", "computer_call", '{"ms":1,"type":"wait"}'),)),
+             ToolMessage("c", "[computer_screenshot]")],
+    ),
+    "a tool of the provider": (
+        sent(USER, {"type": "web_search_call", "id": "w", "status": "completed"}, said("So")), "",
+        [HI, AssistantMessage("[web_search_call]"), AssistantMessage("So")],
+    ),
+    "a message between a call and its result": (
+        sent(USER, calls(CALL), USER, result(CALL)), "",
+        [HI, AssistantMessage("", (CALL,)), HI, ToolMessage("call-1", "42")],
+    ),
+    "a lone surrogate": ({"model": MODEL, "input": "a\ud800b"}, "", [UserMessage("a\ufffdb")]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "system", "messages"), READ.values(), ids=READ)
+def test_items_are_read_whatever_their_form(
+    body: dict[str, Any], system: str, messages: list[Message]
+) -> None:
+    request = read_body(body)
+    assert (request.system_prompt, list(request.messages)) == (system, messages)
+
+
+def test_tools_are_read_with_their_schemas() -> None:
+    schema = {"type": "object", "properties": {"at": {"type": "integer"}}}
+    tools = [
+        {"type": "function", "name": "a", "description": "A", "parameters": schema, "strict": True},
+        {"type": "function", "name": "b", "parameters": None},
+        {"type": "web_search_preview"},
+    ]
+    read = read_body(sent(USER, tools=tools)).tools
+    assert [(one.name, one.description, bytes(one.parameters)) for one in read] == [
+        ("a", "A", b'{"properties":{"at":{"type":"integer"}},"type":"object"}'),
+        ("b", "", b'{"type":"object"}'),
+        ("web_search_preview", "", b'{"type":"object"}'),
+    ]
+
+
+def test_a_stream_is_asked_for() -> None:
+    assert [read_body(sent(USER, stream=one)).streams for one in (None, False, True)] == [
+        False, False, True,
+    ]  # fmt: skip
+
+
+WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
+    "no model": ({"input": "hi"}, "model", "you must provide a model"),
+    "no input": ({"model": MODEL}, "input", 'One of "input" or'),
+    "an empty input": (sent(), "input", 'One of "input" or'),
+    "a role": (sent({"role": "robot", "content": "x"}), "input[0].role", "Invalid value: 'robot'"),
+    "a stored response": (
+        sent(USER, previous_response_id="resp-1"), "previous_response_id",
+        "'resp-1' not found. simloop stores no responses: send the whole conversation",
+    ),
+    "a stored conversation": (sent(USER, conversation="c"), "conversation", "simloop stores no"),
+    "a stored item": (sent({"type": "item_reference", "id": "x"}), "input", "'x' not found."),
+    "a call without a result": (
+        sent(USER, calls(CALL), calls(OTHER), result(OTHER)), "input",
+        "No tool output found for function call call-1.",
+    ),
+    "a result without a call": (
+        sent(USER, result(CALL)), "input",
+        "No tool call found for function call output with call_id call-1.",
+    ),
+    "a result before its call": (sent(USER, result(CALL), calls(CALL)), "input", "No tool call"),
+    "an item that is none": (sent("hi"), "input[0]", "expected an object, but got a string"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "key", "reason"), WRONG.values(), ids=WRONG)
+def test_a_request_that_the_provider_refuses_is_refused(
+    body: dict[str, Any], key: str, reason: str
+) -> None:
+    with pytest.raises(WrongRequest) as caught:
+        read_body(body)
+    assert caught.value.key == key
+    assert reason in caught.value.message
