@@ -40,6 +40,7 @@ from simloop.runs.runner import Runner
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Scenario
 from simloop.virtual.running import run_virtual
+from simloop.world.tools import Tool
 from simloop.world.user_function import UserFunction
 
 COUNTS = (0, 1, 4, 16)
@@ -111,7 +112,7 @@ def round_ns() -> float:
     A round has a reply with a text and a tool call, and the run of that tool. The median of
     21 differences between a run of 110 rounds and one of 10.
     """
-    few, many = (Runner(_rounds(rounds), tools=[_look]) for rounds in (10, 110))
+    few, many = (Runner(_rounds(rounds), tools=[Tool(_look, name="look")]) for rounds in (10, 110))
     with few, many:
         taken = [(_run_ns(many) - _run_ns(few)) / 100 for _ in range(26)]
     return median(taken[5:])
