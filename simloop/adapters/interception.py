@@ -6,6 +6,7 @@ a client that the program has given another transport is left alone; and everyth
 the last run ends.
 """
 
+import functools
 import importlib.abc
 import sys
 import threading
@@ -33,28 +34,28 @@ def intercepted(endpoint: Endpoint) -> Iterator[None]:
 
 
 class _Patch(NamedTuple):
-    """A function of a class, as it was, and the one in its place."""
+    """A function of a class or a module, as it was, and the one in its place."""
 
-    cls: type
+    owner: Any
     name: str
     original: Any
     ours: Any
 
     def undo(self) -> None:
         """Put the original back, unless the program has put something else there."""
-        if self.cls.__dict__.get(self.name) is self.ours:
-            setattr(self.cls, self.name, self.original)
+        if vars(self.owner).get(self.name) is self.ours:
+            setattr(self.owner, self.name, self.original)
 
 
-def _patched(cls: type, name: str, make: Callable[[Any], Any]) -> _Patch:
-    original = cls.__dict__[name]
-    ours = make(original)
-    setattr(cls, name, ours)
-    return _Patch(cls, name, original, ours)
+def _patched(owner: Any, name: str, make: Callable[[Any], Any]) -> _Patch:
+    original = vars(owner)[name]
+    ours = functools.wraps(original)(make(original))
+    setattr(owner, name, ours)
+    return _Patch(owner, name, original, ours)
 
 
-def _httpx(module: ModuleType) -> Iterator[_Patch]:
-    conversion: Any = HttpxConversion(module)
+def _httpx(module: Any) -> Iterator[_Patch]:
+    conversion = HttpxConversion(module)
 
     def asynchronous(original: Any) -> Any:
         async def handle_async_request(self: Any, request: Any) -> Any:
@@ -66,6 +67,29 @@ def _httpx(module: ModuleType) -> Iterator[_Patch]:
         return handle_async_request
 
     yield _patched(module.AsyncHTTPTransport, "handle_async_request", asynchronous)
+    transports = sys.modules.get(f"{module.__name__}._transports.default")
+    if hasattr(transports, "create_ssl_context"):
+        yield _patched(transports, "create_ssl_context", _once)
+
+
+_CONTEXTS: dict[Any, Any] = {}
+
+
+def _once(original: Any) -> Any:
+    """Return a function that makes the context of TLS for clients in runs once in the process.
+
+    To read the certificates takes 50 ms for each client, and no run connects to anything.
+    """
+
+    def create_ssl_context(verify: Any = True, cert: Any = None, **more: Any) -> Any:  # noqa: FBT002 - the client's signature
+        if verify is not True or cert is not None or current_endpoint() is None:
+            return original(verify=verify, cert=cert, **more)
+        key = original, tuple(more.items())
+        if key not in _CONTEXTS:
+            _CONTEXTS[key] = original(verify=verify, cert=cert, **more)
+        return _CONTEXTS[key]
+
+    return create_ssl_context
 
 
 _PATCHES: dict[str, Callable[[ModuleType], Iterator[_Patch]]] = {"httpx": _httpx, "httpx2": _httpx}

@@ -1,69 +1,85 @@
 """The clients of the fixture `provider`, and its options, with real SDKs."""
 
+import importlib
+import sys
+from typing import Literal
+
 import pytest
+from installed import HTTPX, SDKS
 from wire import ASK
 
-from simloop import Http, Pace, Provider, Reply, WireOptions, simulate
+from simloop import Http, Pace, Provider, Reply, UserMessage, WireOptions, simulate
 from simloop.errors import ScenarioError
 
 pytestmark = pytest.mark.sdks
 HI = [{"role": "user", "content": "Hi"}]
+FRAMINGS: tuple[Literal["lf", "crlf"], ...] = ("lf", "crlf")
+
+
+
+@pytest.fixture(params=HTTPX)
+def module(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
 
 
 @pytest.mark.simloop
 async def test_an_unchanged_agent_survives_a_rate_limit(provider: Provider) -> None:
-    openai = pytest.importorskip("openai")
-    provider.script(
-        Reply(http=Http(status=429, retry_after="7s")),
-        Reply(say="Hello.", pace=Pace(first_part="1s")),
-    )
-    client = openai.AsyncOpenAI()
+    limited = Reply(http=Http(status=429, retry_after="7s"))
+    provider.script(limited, Reply(say="Hello.", pace=Pace(first_part="1s")))
+    client = importlib.import_module("openai").AsyncOpenAI()
     reply = await client.chat.completions.create(model="m", messages=HI)
     assert reply.choices[0].message.content == "Hello."
     provider.expect(requests=2, elapsed={"min": "8s", "max": "8s"})
 
 
 @pytest.mark.simloop
-async def test_clients_with_an_address_and_a_key_of_their_own(provider: Provider) -> None:
-    pytest.importorskip("openai"), pytest.importorskip("anthropic")
-    provider.script(Reply(say="One."), Reply(say="Two."))
-    one = await provider.openai().chat.completions.create(model="m", messages=HI)
-    two = await provider.anthropic().messages.create(model="m", messages=HI, max_tokens=9)
-    assert (one.choices[0].message.content, two.content[0].text) == ("One.", "Two.")
-    assert [message.text for request in provider.requests for message in request.messages] == [
-        "Hi",
-        "Hi",
-    ]
-    assert [b"Hi" in body for body in provider.bodies.values()] == [True, True]
+@pytest.mark.parametrize("sdk", SDKS)
+async def test_a_client_of_the_provider_needs_no_key(provider: Provider, sdk: str) -> None:
+    provider.script(Reply(say="Hello."))
+    if sdk == "openai":
+        reply = await provider.openai().chat.completions.create(model="m", messages=HI)
+        assert reply.choices[0].message.content == "Hello."
+    else:
+        reply = await provider.anthropic().messages.create(model="m", messages=HI, max_tokens=9)
+        assert reply.content[0].text == "Hello."
+    (request,) = provider.requests
+    assert request.messages == (UserMessage("Hi"),)
+    assert b"Hi" in provider.bodies[1]
 
 
 @pytest.mark.simloop
-async def test_a_transport_is_answered(provider: Provider) -> None:
-    httpx2 = pytest.importorskip("httpx2")
+async def test_a_transport_is_answered(provider: Provider, module: str) -> None:
     provider.script(Reply(say="Hi"))
-    async with httpx2.AsyncClient(transport=provider.transport("httpx2")) as client:
+    httpx = importlib.import_module(module)
+    async with httpx.AsyncClient(transport=provider.transport(module)) as client:
         reply = await client.post(f"{provider.base_url}/chat/completions", json=ASK)
     assert reply.json()["choices"][0]["message"]["content"] == "Hi"
 
 
 @pytest.mark.simloop
-async def test_options_change_the_wire_from_then_on(provider: Provider) -> None:
-    httpx2 = pytest.importorskip("httpx2")
+async def test_options_change_the_wire_from_then_on(provider: Provider, module: str) -> None:
     provider.script(Reply(say="Hi", times="always"))
     asked, seen = {**ASK, "stream": True}, []
-    async with httpx2.AsyncClient(base_url=provider.base_url) as client:
-        for framing in ("lf", "crlf"):
+    client = importlib.import_module(module).AsyncClient(base_url=provider.base_url)
+    async with client:
+        for framing in FRAMINGS:
             provider.options = WireOptions(framing=framing)
             seen.append(b"\r\n" in (await client.post("/chat/completions", json=asked)).content)
     assert seen == [False, True]
 
 
-def test_a_transport_outside_of_runs_says_so() -> None:
-    httpx2 = pytest.importorskip("httpx2")
-
+def test_a_transport_outside_of_runs_says_so(module: str) -> None:
     async def main() -> None:
-        async with httpx2.AsyncClient(transport=Provider().transport("httpx2")) as client:
+        transport = Provider().transport(module)
+        async with importlib.import_module(module).AsyncClient(transport=transport) as client:
             await client.get("https://a.test")
 
     with pytest.raises(ScenarioError, match="only in a run"):
         simulate(main())
+
+
+def test_a_package_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "anthropic", None)
+    with pytest.raises(ScenarioError, match="needs the package anthropic"):
+        Provider().anthropic()

@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 import pytest
+from installed import HTTPX
 from wire import ASK, CHAT, in_run
 
 from simloop import Reply, Result, simulate
@@ -16,10 +17,9 @@ from simloop.virtual.simulate import running_loop
 pytestmark = pytest.mark.sdks
 
 HELLO = Reply(say="Hello you", pace=Pace(first_part="250ms", per_part="100ms"))
-CLIENTS = [name for name in ("httpx", "httpx2") if importlib.util.find_spec(name)]
 
 
-@pytest.fixture(params=CLIENTS)
+@pytest.fixture(params=HTTPX)
 def module(request: pytest.FixtureRequest) -> Any:
     return importlib.import_module(request.param)
 
@@ -175,3 +175,23 @@ def test_a_silent_server_is_a_read_timeout(module: Any, place: Any) -> None:
     assert type(raised[-1]) is module.ReadTimeout
     assert len(raised) == (2 if place == "after-headers" else 1)
     assert result.elapsed_ns == 20 * 10**9
+
+
+def test_the_certificates_are_read_once_for_all_clients_in_runs(
+    module: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transports = importlib.import_module(f"{module.__name__}._transports.default")
+    read, original = [], transports.create_ssl_context
+
+    def counting(*args: Any, **more: Any) -> Any:
+        read.append(args)
+        return original(*args, **more)
+
+    async def main() -> None:
+        module.AsyncClient()
+        module.AsyncClient()
+
+    monkeypatch.setattr(transports, "create_ssl_context", counting)
+    in_run(main)
+    in_run(main)
+    assert (len(read), transports.create_ssl_context) == (1, counting)

@@ -1,0 +1,192 @@
+"""The retries of the real SDKs on the virtual clock: when they ask again, to the nanosecond.
+
+The table of Retry-After was measured for each generation of the SDKs; the one that is installed
+selects its row.
+"""
+
+import importlib.metadata
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from installed import SDKS
+from wire import in_run
+
+from simloop import Http, Reply, Result, ScriptUnused
+from simloop.trace import entries
+from simloop.trace.codec import encode
+from simloop.virtual.seeds import Seeds
+
+pytestmark = pytest.mark.sdks
+
+BACKOFF, RAISES = "back-off", "raises"
+AFTER: dict[str, float | str] = {"0": BACKOFF, "1.5": 1.5, "60": 60, "-5": BACKOFF, "nan": BACKOFF}
+"""Retry-After in seconds, and the gap to the next request, where all generations agree."""
+LONGER: dict[tuple[str, int], tuple[float | str, ...]] = {
+    ("openai", 1): (BACKOFF, BACKOFF, BACKOFF, BACKOFF),
+    ("anthropic", 0): (BACKOFF, BACKOFF, BACKOFF, BACKOFF),
+    ("openai", 2): (61, 120, RAISES, RAISES),
+    ("openai", 3): (61, 120, RAISES, RAISES),
+    ("anthropic", 2): (61, 120, 121, 3600),
+}
+"""By generation: the gaps after 61, 120, 121 and 3600 seconds."""
+
+
+def generation(name: str) -> tuple[str, int]:
+    return name, int(importlib.metadata.version(name).partition(".")[0])
+
+
+@pytest.fixture(params=SDKS)
+def sdk(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+def ask_of(sdk: str, **client: Any) -> Callable[[], Awaitable[Any]]:
+    """Return a function that sends one request with a client of that SDK."""
+    package = importlib.import_module(sdk)
+    asked: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
+
+    async def ask() -> Any:
+        if sdk == "openai":
+            async with package.AsyncOpenAI(**client) as made:
+                return await made.chat.completions.create(**asked)
+        async with package.AsyncAnthropic(**client) as made:
+            return await made.messages.create(**asked, max_tokens=9)
+
+    return ask
+
+
+def times(result: Result) -> list[int]:
+    """Return when the requests were sent, in nanoseconds."""
+    return [each.at_ns for each in result.trace.entries if isinstance(each, entries.Request)]
+
+
+def formula(seed: int, retries: int) -> list[int]:
+    """Return the times of the requests by the formula of the SDKs, with the seeded generator."""
+    draw = random.Random(Seeds(seed).number("global-random")).random
+    found = [0]
+    for n in range(retries):
+        found.append(found[-1] + round(min(0.5 * 2**n, 8.0) * (1 - 0.25 * draw()) * 1e9))
+    return found
+
+
+def limited(*headers: dict[str, str]) -> list[Reply]:
+    return [Reply(http=Http(status=429, headers=each)) for each in headers]
+
+
+def answered(sdk: str, replies: list[Reply], seed: int = 0, **client: Any) -> Result:
+    return in_run(ask_of(sdk, **client), *replies, Reply(say="Hello."), seed=seed)
+
+
+@pytest.mark.parametrize("seed", [0, 7, 42])
+def test_retries_follow_the_formula_of_the_sdk_to_the_nanosecond(sdk: str, seed: int) -> None:
+    result = answered(sdk, limited({}, {}), seed)
+    assert times(result) == formula(seed, 2)
+    assert result.text == ""
+
+
+def test_seven_retries_reach_the_longest_wait(sdk: str) -> None:
+    assert times(answered(sdk, limited(*[{}] * 7), max_retries=7)) == formula(0, 7)
+
+
+def test_a_hundred_runs_are_equal(sdk: str) -> None:
+    first = encode(answered(sdk, limited({}, {})).trace)
+    assert all(encode(answered(sdk, limited({}, {})).trace) == first for _ in range(99))
+
+
+_ONE = """
+import sys
+sys.path[:0] = {path!r}
+from test_sdk_retries import answered, limited, times
+print(times(answered({sdk!r}, limited({{}}, {{}}))))
+"""
+
+
+@pytest.mark.parametrize("hash_seed", ["1", "2"])
+def test_processes_and_hash_seeds_change_nothing(sdk: str, hash_seed: str) -> None:
+    tests = Path(__file__).resolve().parent
+    path = [str(tests), str(tests.parent / "support"), str(tests.parent.parent)]
+    done = subprocess.run(
+        [sys.executable, "-c", _ONE.format(path=path, sdk=sdk)],
+        check=True,
+        capture_output=True,
+        env={**os.environ, "PYTHONHASHSEED": hash_seed},
+    )
+    assert json.loads(done.stdout) == formula(0, 2)
+
+
+def test_a_warm_run_takes_milliseconds_of_real_time(
+    sdk: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answered(sdk, limited({}, {}))
+    start = time.perf_counter()
+    answered(sdk, limited({}, {}))
+    took = time.perf_counter() - start
+    with capsys.disabled():
+        sys.stdout.write(f"\n{sdk}: 429, 429, 200 in {took * 1000:.1f} ms of real time\n")
+
+
+def gap(sdk: str, headers: dict[str, str]) -> float | str:
+    """Return the seconds between two requests, or how else the SDK reacted."""
+    try:
+        found = times(answered(sdk, limited(headers)))
+    except ScriptUnused:
+        return RAISES
+    return BACKOFF if found == formula(0, 1) else (found[1] - found[0]) / 1e9
+
+
+@pytest.mark.parametrize(("header", "expected"), [*AFTER.items()])
+def test_retry_after_in_seconds(sdk: str, header: str, expected: float | str) -> None:
+    assert gap(sdk, {"retry-after": header}) == expected
+
+
+@pytest.mark.parametrize(("place", "header"), [*enumerate(["61", "120", "121", "3600"])])
+def test_a_longer_retry_after_is_taken_by_generation(sdk: str, place: int, header: str) -> None:
+    assert gap(sdk, {"retry-after": header}) == LONGER[generation(sdk)][place]
+
+
+def test_a_date_is_taken_from_virtual_time(sdk: str) -> None:
+    assert gap(sdk, {"retry-after": "Thu, 01 Jan 2026 00:00:30 GMT"}) == 30
+
+
+def test_milliseconds_go_before_seconds(sdk: str) -> None:
+    assert gap(sdk, {"retry-after": "60", "retry-after-ms": "1250"}) == 1.25
+
+
+@pytest.mark.parametrize("status", [408, 409, 500, 502, 503, 529])
+def test_these_statuses_are_tried_again(sdk: str, status: int) -> None:
+    result = answered(sdk, [Reply(http=Http(status=status))])
+    assert times(result) == formula(0, 1)
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 413, 422])
+def test_these_statuses_are_not(sdk: str, status: int) -> None:
+    result = in_run(ask_of(sdk), Reply(http=Http(status=status)))
+    assert (times(result), str(status) in result.message) == ([0], True)
+
+
+def test_the_provider_can_ask_for_another_attempt(sdk: str) -> None:
+    reply = Reply(http=Http(status=400, headers={"x-should-retry": "true"}))
+    assert times(answered(sdk, [reply])) == formula(0, 1)
+
+
+def test_the_provider_can_forbid_another_attempt(sdk: str) -> None:
+    reply = Reply(http=Http(status=503, headers={"x-should-retry": "false"}))
+    assert times(in_run(ask_of(sdk), reply)) == [0]
+
+
+def test_no_key_is_in_any_trace(sdk: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-very-secret")
+    replies = [*limited({}), Reply(http=Http(status=401))]
+    result = in_run(ask_of(sdk), *replies, keep_bodies=True)
+    assert b"secret" not in encode(result.trace)
+    assert not any(b"secret" in body for body in result.bodies.values())
