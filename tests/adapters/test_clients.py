@@ -16,7 +16,6 @@ HI = [{"role": "user", "content": "Hi"}]
 FRAMINGS: tuple[Literal["lf", "crlf"], ...] = ("lf", "crlf")
 
 
-
 @pytest.fixture(params=HTTPX)
 def module(request: pytest.FixtureRequest) -> str:
     name: str = request.param

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from environments import built, run_inside
 
-INSIDE = ("test_mcp_server.py",)
+INSIDE = ("test_clients.py", "test_interception.py", "test_mcp_server.py", "test_sdk_retries.py")
 
 
 @pytest.mark.frameworks

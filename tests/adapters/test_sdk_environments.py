@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 from environments import built, run_inside
 
-INSIDE = {"sdks": ("test_mcp_server.py",), "sdks-older": ("test_mcp_server.py",)}
+FILES = ("test_clients.py", "test_interception.py", "test_mcp_server.py", "test_sdk_retries.py")
+ENVIRONMENTS = ("sdks", "sdks-older")
 
 
 @pytest.mark.frameworks
-@pytest.mark.parametrize("environment", INSIDE)
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
 def test_everything_holds_with_these_versions(environment: str, tmp_path: Path) -> None:
-    run_inside(built(environment, tmp_path), INSIDE[environment])
+    run_inside(built(environment, tmp_path), FILES)
