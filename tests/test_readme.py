@@ -35,7 +35,8 @@ def test_the_python_blocks_run_in_pytest(project: pytest.Pytester) -> None:
     project.makepyfile(**{f"test_{number}": block for number, block in enumerate(python)})
     (project.path / "retry.simloop.yaml").write_text("prompt: Hi\nmodel: [{say: Hello.}]\n")
     tests = sum(
-        len(re.findall(r"^(?:def test_|Test\w+ = )", block, re.MULTILINE)) for block in python
+        len(re.findall(r"^(?:(?:async )?def test_|Test\w+ = )", block, re.MULTILINE))
+        for block in python
     )
     files = [f"test_{number}.py" for number in range(len(python))]
     # The last of several `-p` counts: the pages have an example for pytest-benchmark.

@@ -346,6 +346,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Return the tasks of this run that have not ended, in the order of their start."""
         return [task for task in self._tasks if not task.done()]
 
+    def unfinished_threads(self) -> list[ThreadLeft]:
+        """Return the threads of this run for which Python would wait at exit."""
+        awaited = [] if self._threads is None else self._threads.awaited()
+        return [ThreadLeft(each.name, each.place) for each in awaited]
+
     def _wind_up(self, main: Task, *, waits: bool = True) -> list[Task]:
         """End the tasks and threads that the run left behind; return the tasks that refuse.
 
@@ -379,7 +384,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         with contextlib.suppress(Deadlock, RunawayRun):
             while waits and threads.awaits_some():
                 self._run_once()
-        self.threads_left = [ThreadLeft(each.name, each.place) for each in threads.awaited()]
+        self.threads_left = self.unfinished_threads()
         refused = self._drain(set()) if self._ready or self.unfinished() else []
         stubborn = ", ".join(thread.name for thread in threads.end()[:MOST_NAMED])
         if stubborn:

@@ -64,12 +64,14 @@ class AgentRecord:
             self._next = len(record)
 
     def end(self) -> None:
-        """Record the tasks that go on after the prompt."""
+        """Record the tasks and the threads that go on after the prompt."""
         current = asyncio.current_task(self._loop)
         for task in self._loop.unfinished():
             place = place_of_task(task)
             if task is not current and task not in self._earlier and place:
                 self._record(entries.LeftBehind, "task", _name_of(task), writable(place))
+        for name, place in self._loop.unfinished_threads():
+            self._record(entries.LeftBehind, "thread", writable(name), writable(place))
 
 
 @contextlib.contextmanager

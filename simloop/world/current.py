@@ -9,6 +9,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+from simloop.virtual.answers import simulation_of_this_thread
 from simloop.world.world import World
 
 _WORLDS: dict[Any, list[World]] = {}
@@ -18,6 +19,8 @@ _WORLDS: dict[Any, list[World]] = {}
 def current_world() -> World | None:
     """Return the world of the run that the caller belongs to, or None outside of runs."""
     worlds = _WORLDS.get(asyncio._get_running_loop())  # noqa: SLF001 - get_running_loop raises
+    if worlds is None and _WORLDS:  # perhaps a thread, in which another loop may run
+        worlds = _WORLDS.get(simulation_of_this_thread())
     return worlds[-1] if worlds else None
 
 

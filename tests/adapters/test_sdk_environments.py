@@ -5,7 +5,13 @@ from pathlib import Path
 import pytest
 from environments import built, run_inside
 
-FILES = ("test_clients.py", "test_interception.py", "test_mcp_server.py", "test_sdk_retries.py")
+FILES = (
+    "test_async_example.py",
+    "test_clients.py",
+    "test_interception.py",
+    "test_mcp_server.py",
+    "test_sdk_retries.py",
+)
 ENVIRONMENTS = ("sdks", "sdks-older")
 
 

@@ -1,4 +1,5 @@
 import asyncio
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -6,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from simloop import Reply, Result, Scenario, UserMessage, arun, run, simulate
+from simloop import Reply, Result, Scenario, UserMessage, arun, note, run, simulate
 from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 from simloop.trace.timeline import describe
@@ -199,3 +200,27 @@ def test_a_machine_has_no_listener() -> None:
     )
     assert seen == [None]
     assert own(result.trace.entries) == []
+
+
+def test_code_in_threads_is_recorded_and_threads_that_go_on_too() -> None:
+    ended = []
+
+    def work(seconds: float) -> None:
+        note(f"works for {seconds} s")
+        time.sleep(seconds)
+        ended.append(seconds)
+
+    async def agent(_: str) -> None:
+        await asyncio.to_thread(work, 2)
+        threading.Thread(target=work, args=(30,), name="stays").start()
+        await asyncio.sleep(1)
+
+    record = play(agent).trace.entries
+    notes = [entry.text for entry in record if isinstance(entry, entries.Note)]
+    assert notes == ["works for 2 s", "works for 30 s"]
+    assert own(record) == [
+        (0, "sleep 2.000s in work"),
+        (2, "sleep 1.000s in agent"),
+        (2, "sleep 30.000s in work"),
+        (3, "left behind thread stays in work"),
+    ]
