@@ -7,7 +7,7 @@ because a client may swallow it or try again.
 """
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -18,6 +18,7 @@ from simloop.adapters.exchange import Answered, Exchange
 from simloop.adapters.failed_tools import UNMARKED, FailedTools
 from simloop.adapters.http import HttpReply, HttpRequest
 from simloop.errors import ScenarioError, SimloopError
+from simloop.virtual.blocking import run_blocking
 from simloop.virtual.border import EPOCH_NS
 from simloop.world.current import current_world
 from simloop.world.model_port import ModelPort
@@ -60,6 +61,10 @@ class Endpoint:
             return await opened.reply()
         except SimloopError as error:  # recorded by the stream
             return _failed(error)
+
+    def answer_blocking(self, request: HttpRequest) -> HttpReply:
+        """Return the reply as `answer` does, and block the calling thread until it is there."""
+        return run_blocking(self.answer(request))
 
     def _open(self, request: HttpRequest) -> Exchange | HttpReply:
         """Send a request to the model, or return the reply of one that does not get there."""
@@ -137,8 +142,14 @@ class FixedBody:
     async def __aiter__(self) -> AsyncIterator[bytes]:
         yield self._data
 
+    def __iter__(self) -> Iterator[bytes]:
+        yield self._data
+
     async def aclose(self) -> None:
         """Do nothing: no stream is behind it."""
+
+    def close(self) -> None:
+        """Do nothing, as above."""
 
 
 ENDPOINTS: dict[ModelPort, Endpoint] = {}

@@ -17,6 +17,7 @@ from simloop.adapters.dialects.options import WireOptions
 from simloop.adapters.framing import Framer
 from simloop.adapters.http import ConnectionLost, HttpReply, TimedOut
 from simloop.messages import Fault, Finish, Part, StreamError
+from simloop.virtual.blocking import run_blocking
 from simloop.world.model_port import RecordedStream
 
 SERVER_ERROR = 500
@@ -56,6 +57,7 @@ class Exchange:
         self._number = stream.request.number
         self._options = options
         self._timeout_s = read_timeout_s
+        self.is_open = True
         self._begun = False  # whether the headers are sent
         self._course = self._whole() if not answered.request.streams else self._streamed()
 
@@ -88,6 +90,7 @@ class Exchange:
 
     async def aclose(self) -> None:
         """Give up the rest of the reply."""
+        self.is_open = False
         self._course.close()
         await self.stream.aclose()
 
@@ -193,6 +196,20 @@ class ReplyBody:
                 assert isinstance(piece, bytes)
                 yield piece
 
+    def __iter__(self) -> Iterator[bytes]:
+        exchange = self._exchange
+        try:
+            while piece := run_blocking(exchange.next()):
+                assert isinstance(piece, bytes)
+                yield piece
+        finally:
+            self.close()
+
     async def aclose(self) -> None:
         """Give up the rest of the reply."""
         await self._exchange.aclose()
+
+    def close(self) -> None:
+        """Give up the rest of the reply, and block the calling thread until it is given up."""
+        if self._exchange.is_open:
+            run_blocking(self._exchange.aclose())

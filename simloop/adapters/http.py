@@ -4,7 +4,7 @@ Not here: the clients that send them (one transport file for each) and their con
 The rule to keep: nothing in here depends on an HTTP client, so that each transport only converts.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -31,12 +31,19 @@ class HttpRequest:
 class HttpBody(Protocol):
     """The pieces of a reply, each at the virtual time at which it arrives.
 
-    Iterating waits for the next piece. Raises ConnectionLost or TimedOut.
+    Iterating waits for the next piece; the synchronous form blocks its thread meanwhile. Either
+    raises ConnectionLost or TimedOut.
     """
 
     def __aiter__(self) -> AsyncIterator[bytes]: ...
 
     async def aclose(self) -> None:
+        """Give up the rest of the reply."""
+        ...
+
+    def __iter__(self) -> Iterator[bytes]: ...
+
+    def close(self) -> None:
         """Give up the rest of the reply."""
         ...
 

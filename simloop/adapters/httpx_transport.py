@@ -4,7 +4,7 @@ Not here: when they answer (interception.py). The rule to keep: whatever a clien
 be configured to, its errors are the ones that the module's own transport raises.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -19,8 +19,8 @@ class HttpxConversion:
     def __init__(self, module: ModuleType) -> None:
         self._module: Any = module
 
-        class ReplyStream(module.AsyncByteStream):  # type: ignore[misc, name-defined]
-            """The body of a reply, for an asynchronous client."""
+        class ReplyStream(module.AsyncByteStream, module.SyncByteStream):  # type: ignore[misc, name-defined]
+            """The body of a reply, for a client of either kind."""
 
             def __init__(stream, body: HttpBody, request: Any) -> None:  # noqa: N805 - `self` is the conversion
                 stream.body = body
@@ -33,8 +33,17 @@ class HttpxConversion:
                 except (ConnectionLost, TimedOut) as error:
                     raise self.error(error, stream.request, in_body=True) from error
 
+            def __iter__(stream) -> Iterator[bytes]:  # noqa: N805
+                try:
+                    yield from stream.body
+                except (ConnectionLost, TimedOut) as error:
+                    raise self.error(error, stream.request, in_body=True) from error
+
             async def aclose(stream) -> None:  # noqa: N805
                 await stream.body.aclose()
+
+            def close(stream) -> None:  # noqa: N805
+                stream.body.close()
 
         self._stream = ReplyStream
 
@@ -43,6 +52,15 @@ class HttpxConversion:
         given = _given(request, await request.aread())
         try:
             reply = await endpoint.answer(given)
+        except (ConnectionLost, TimedOut) as error:
+            raise self.error(error, request) from error
+        return self._response(reply, request)
+
+    def answer_blocking(self, endpoint: Endpoint, request: Any) -> Any:
+        """Return the endpoint's response to a request of a synchronous client."""
+        given = _given(request, request.read())
+        try:
+            reply = endpoint.answer_blocking(given)
         except (ConnectionLost, TimedOut) as error:
             raise self.error(error, request) from error
         return self._response(reply, request)
@@ -71,22 +89,30 @@ class HttpxConversion:
 
 
 def make_transport(module: ModuleType) -> Any:
-    """Return a transport of `module`, for its asynchronous clients, that a run answers."""
+    """Return a transport of `module`, for clients of either kind, that a run answers."""
     conversion, given = HttpxConversion(module), module
 
-    class Transport(given.AsyncBaseTransport):  # type: ignore[misc, name-defined]
+    class Transport(given.AsyncBaseTransport, given.BaseTransport):  # type: ignore[misc, name-defined]
         """A transport that asks the run that the caller belongs to."""
 
         async def handle_async_request(self, request: Any) -> Any:
-            endpoint = current_endpoint()
-            if endpoint is None:
-                raise ScenarioError(
-                    "this transport is answered only in a run",
-                    hint="use the client inside an agent, or an async test of simloop",
-                )
-            return await conversion.answer(endpoint, request)
+            return await conversion.answer(_endpoint(), request)
+
+        def handle_request(self, request: Any) -> Any:
+            return conversion.answer_blocking(_endpoint(), request)
 
     return Transport()
+
+
+def _endpoint() -> Endpoint:
+    """Return the endpoint of the run. Raises ScenarioError outside of runs."""
+    endpoint = current_endpoint()
+    if endpoint is None:
+        raise ScenarioError(
+            "this transport is answered only in a run",
+            hint="use the client inside an agent, or an async test of simloop",
+        )
+    return endpoint
 
 
 def _given(request: Any, body: bytes) -> HttpRequest:

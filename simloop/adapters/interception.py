@@ -66,7 +66,17 @@ def _httpx(module: Any) -> Iterator[_Patch]:
 
         return handle_async_request
 
+    def synchronous(original: Any) -> Any:
+        def handle_request(self: Any, request: Any) -> Any:
+            endpoint = current_endpoint()
+            if endpoint is None:
+                return original(self, request)
+            return conversion.answer_blocking(endpoint, request)
+
+        return handle_request
+
     yield _patched(module.AsyncHTTPTransport, "handle_async_request", asynchronous)
+    yield _patched(module.HTTPTransport, "handle_request", synchronous)
     transports = sys.modules.get(f"{module.__name__}._transports.default")
     if hasattr(transports, "create_ssl_context"):
         yield _patched(transports, "create_ssl_context", _once)

@@ -1,10 +1,13 @@
 """Real HTTP clients and SDKs in a run: which are answered, and what is left afterwards."""
 
+import asyncio
 import importlib
 import os
 import sys
+import time
 from typing import Any
 
+import msgspec
 import pytest
 from installed import HTTPX
 from wire import ASK, CHAT, in_run
@@ -12,6 +15,7 @@ from wire import ASK, CHAT, in_run
 from simloop import Reply, Result, simulate
 from simloop.errors import ScenarioError
 from simloop.scenario.replies import Http, Pace
+from simloop.trace import entries
 from simloop.virtual.simulate import running_loop
 
 pytestmark = pytest.mark.sdks
@@ -195,3 +199,72 @@ def test_the_certificates_are_read_once_for_all_clients_in_runs(
     in_run(main)
     in_run(main)
     assert (len(read), transports.create_ssl_context) == (1, counting)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        HELLO,
+        Reply(http=Http(status=429)),
+        Reply(lost="before-headers"),
+        Reply(lost="after-headers"),
+        Reply(say="Hello you", lost="mid-output"),
+        Reply(stall="before-headers"),
+        Reply(say="Hello you", stall="mid-output"),
+        Reply(say="Hello you", unfinished=True),
+        Reply(raises="oh"),
+    ],
+)
+@pytest.mark.parametrize("is_own_thread", [False, True])
+@pytest.mark.parametrize("streams", [False, True])
+def test_a_synchronous_client_hears_the_same(
+    module: Any,
+    reply: Reply,
+    is_own_thread: bool,  # noqa: FBT001
+    streams: bool,  # noqa: FBT001
+) -> None:
+    asked, outcomes = {**ASK, "stream": streams}, []
+
+    def ask() -> list[Any]:
+        pieces: list[Any] = []
+        try:
+            with (
+                module.Client(timeout=20) as client,
+                client.stream("POST", CHAT, json=asked) as heard,
+            ):
+                pieces.append(heard.status_code)
+                pieces.extend((time.monotonic(), piece) for piece in heard.iter_bytes())
+        except module.TransportError as error:
+            pieces.append((time.monotonic(), repr(error)))
+        return pieces
+
+    async def ask_async() -> list[Any]:
+        pieces: list[Any] = []
+        try:
+            async with (
+                module.AsyncClient(timeout=20) as client,
+                client.stream("POST", CHAT, json=asked) as heard,
+            ):
+                pieces.append(heard.status_code)
+                async for piece in heard.aiter_bytes():
+                    pieces.append((time.monotonic(), piece))  # noqa: PERF401 - kept on an error
+        except module.TransportError as error:
+            pieces.append((time.monotonic(), repr(error)))
+        return pieces
+
+    async def main() -> None:
+        outcomes.append(ask() if is_own_thread else await asyncio.to_thread(ask))
+
+    async def main_async() -> None:
+        outcomes.append(await ask_async())
+
+    synchronous, asynchronous = in_run(main, reply), in_run(main_async, reply)
+    assert outcomes[0] == outcomes[1]
+    assert of_the_model(synchronous) == of_the_model(asynchronous)
+
+
+def of_the_model(result: Result) -> list[Any]:
+    """Return the entries of requests and replies, without what is said of blocked threads."""
+    kinds = (entries.Request, entries.TextDelta, entries.Finish, entries.Error, entries.StreamCut)
+    found = [each for each in result.trace.entries if isinstance(each, kinds)]
+    return [msgspec.structs.replace(each, seq=0) for each in found]

@@ -1,0 +1,121 @@
+"""Blocking waits for async code, in the event loop's own thread and in others."""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from simloop import simulate
+from simloop.errors import Deadlock, ScenarioError
+from simloop.virtual.blocking import run_blocking
+
+
+async def slow(seconds: float = 3) -> str:
+    await asyncio.sleep(seconds)
+    return "slow"
+
+
+async def in_own_thread(function: Callable[[], Any]) -> Any:
+    return function()
+
+
+async def in_another(function: Callable[[], Any]) -> Any:
+    return await asyncio.to_thread(function)
+
+
+@pytest.fixture(params=[in_own_thread, in_another])
+def place(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+def test_it_takes_the_virtual_time_of_the_coroutine(place: Any) -> None:
+    async def main() -> tuple[str, float]:
+        return await place(lambda: run_blocking(slow())), time.monotonic()
+
+    assert simulate(main()) == ("slow", 3.0)
+
+
+def test_an_exception_passes_and_the_running_loop_is_itself_again(place: Any) -> None:
+    async def fails() -> None:
+        await asyncio.sleep(1)
+        raise ValueError("oh")
+
+    async def main() -> bool:
+        with pytest.raises(ValueError, match="oh"):
+            await place(lambda: run_blocking(fails()))
+        task = asyncio.current_task()
+        await asyncio.sleep(1)
+        return task is not None and task is asyncio.current_task()
+
+    assert simulate(main())
+
+
+def test_the_callbacks_of_a_blocked_loop_wait() -> None:
+    seen = []
+
+    async def main() -> None:
+        asyncio.get_running_loop().call_later(1, lambda: seen.append(time.monotonic()))
+        run_blocking(slow())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    simulate(main())
+    assert seen == [3.0]
+
+
+def test_the_loop_goes_on_while_another_thread_is_blocked() -> None:
+    async def main() -> tuple[float, float]:
+        blocked = asyncio.create_task(asyncio.to_thread(run_blocking, slow()))
+        await asyncio.sleep(1)
+        before = time.monotonic()
+        await blocked
+        return before, time.monotonic()
+
+    assert simulate(main()) == (1.0, 3.0)
+
+
+def test_threads_of_the_program_go_on_while_the_loop_is_blocked() -> None:
+    async def main() -> list[str]:
+        order: list[str] = []
+
+        def other() -> None:
+            time.sleep(1)
+            order.append("other")
+
+        asyncio.get_running_loop().run_in_executor(None, other)
+        run_blocking(slow())
+        return [*order, "own"]
+
+    assert simulate(main()) == ["other", "own"]
+
+
+def test_a_wait_that_nothing_ends_is_a_deadlock(place: Any) -> None:
+    async def never() -> None:
+        await asyncio.get_running_loop().create_future()
+
+    async def main() -> None:
+        await place(lambda: run_blocking(never()))
+
+    with pytest.raises(Deadlock):
+        simulate(main())
+
+
+def test_code_inside_has_the_clock_and_the_randomness_of_the_simulation(place: Any) -> None:
+    async def inside() -> tuple[float, float]:
+        return time.time(), random.random()
+
+    async def main(function: Callable[[], Any]) -> Any:
+        return await place(function)
+
+    async def outside() -> tuple[float, float]:
+        return time.time(), random.random()
+
+    assert simulate(main(lambda: run_blocking(inside()))) == simulate(outside())
+
+
+def test_outside_of_simulations_it_is_refused() -> None:
+    with pytest.raises(ScenarioError, match="virtual clock"):
+        run_blocking(slow())
