@@ -1,5 +1,8 @@
 """Async tests that the marker runs on the virtual clock."""
 
+import subprocess
+import sys
+
 import pytest
 
 # Loaded here, because a session of pytester forgets the modules that were first loaded in it.
@@ -313,6 +316,11 @@ async def test_it(provider):
     result.assert_outcomes(failed=1)
     stem = "test-results/test_module.py.test_it"
     result.stdout.fnmatch_lines([f"simloop show {stem}.trace.jsonl", f"page: {stem}.html"])
+    command = [sys.executable, "-m", "simloop", "replay", f"{stem}.trace.jsonl"]
+    refused = subprocess.run(
+        command, check=False, cwd=project.path, capture_output=True, text=True
+    ).stderr
+    assert "run the test again with --simloop-seed 0 --simloop-trace=on" in refused
     lines = (project.path / f"{stem}.trace.jsonl").read_text("utf-8").splitlines()
     assert '"model":[{"say":"Hello."},{"say":"Goodbye."}]' in lines[0]
     assert '"loop":"test_module:test_it"' in lines[0]

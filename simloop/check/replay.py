@@ -14,6 +14,7 @@ import msgspec
 from pydantic import ValidationError
 
 from simloop.errors import InternalError, ReplayDiverged, ScenarioError, SimloopError
+from simloop.runs.async_test import OF_A_TEST
 from simloop.runs.chosen_loop import repeat
 from simloop.runs.options import RunOptions
 from simloop.runs.own_loop import is_own
@@ -75,6 +76,12 @@ def recorded_run(trace: LoopTrace, loop: str | None = None) -> tuple[Scenario, R
     Raises ScenarioError if it is missing, and for the reasons of `recorded_scenario`.
     """
     recorded = trace.header.loop
+    if OF_A_TEST in trace.header.python:
+        raise ScenarioError(
+            f"this run was of the test `{recorded}`, whose fixtures a trace does not hold",
+            hint=f"run the test again with --simloop-seed {trace.header.seed} --simloop-trace=on, "
+            "and compare with: simloop diff",
+        )
     if loop is None and (is_own(recorded) or "loop" in trace.header.python):
         raise ScenarioError(
             f"this run was of the loop `{recorded}`, which does not come with simloop; a trace may "

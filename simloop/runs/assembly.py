@@ -157,6 +157,7 @@ class Surroundings(NamedTuple):
     model: Model
     tools: Mapping[str, Tool]
     faulty: Callable[[Tool], Tool] | None
+    sites: FaultSites | None = None
 
 
 def surroundings_of(
@@ -175,7 +176,7 @@ def surroundings_of(
     sites = FaultSites(scenario.faults, seeds)
     faulty = functools.partial(faulty_tool, sites=sites)
     tools = {name: faulty(tool) for name, tool in tools.items()}
-    return Surroundings(FaultyModel(model, sites), tools, faulty)
+    return Surroundings(FaultyModel(model, sites), tools, faulty, sites)
 
 
 def settings_of(

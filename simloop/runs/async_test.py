@@ -8,6 +8,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+import msgspec
+
 from simloop.errors import ScriptUnused, SimloopError
 from simloop.runs.prepared import PreparedRun
 from simloop.runs.result import Result
@@ -16,6 +18,8 @@ from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Scenario
 from simloop.world.user_errors import message_of
 
+OF_A_TEST = "the fixtures of its test"
+"""Python code that the run of an async test needs, as the header of its trace names it."""
 _OF_A_PROMPT = (
     "newest-user-message-sent", "completed-after-a-reply", "completed-after-a-complete-reply",
     "completed-without-open-calls", "run-text-matches-last-reply", "no-failure-after-an-answer",
@@ -44,6 +48,9 @@ class AsyncTest:
         scenario = Scenario(prompt=name, loop=name, model=[*replies], shuffle_ties=shuffle_ties)
         agent: Any = _agent(self._answer, name)
         self.simulation = Simulation(scenario, seed=seed, loop=agent, keep_bodies=True)
+        trace = self.simulation.trace
+        python = (*trace.header.python, OF_A_TEST)
+        trace.header = msgspec.structs.replace(trace.header, python=python)
 
     @property
     def prepared(self) -> PreparedRun:

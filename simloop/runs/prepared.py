@@ -220,6 +220,7 @@ class PreparedRun:
             ToolsPort(around.tools, recorder, loop, raised, policy.timeout_ms),
             user,
         )
+        world.tools.sites = around.sites
         self._start_ns = loop.now_ns
         if scenario.mcp is not None:
             world.tools.server = scenario.mcp.server(loop.now_ns)

@@ -236,8 +236,11 @@ _WORDED: Mapping[type, Callable[[Any], tuple[str, str]]] = {
     entries.StreamCut: lambda _: ("cut", "the stream ended without a finish reason"),
     entries.ToolStarted: lambda e: ("tool", f"{e.name} {e.arguments} [{e.call_id}]"),
     entries.Note: lambda e: ("note", e.text),
-    entries.Sleep: lambda e: ("sleep", f"{clock(e.duration_ns)} at {e.place}"),
-    entries.LoopBlocked: lambda e: ("loop blocked", f"for {clock(e.took_ns)} at {e.place}"),
+    entries.Sleep: lambda e: ("sleep", _placed(clock(e.duration_ns), "", e.place)),
+    entries.LoopBlocked: lambda e: (
+        "loop blocked",
+        _placed(f"for {clock(e.took_ns)}", "", e.place),
+    ),
     entries.TaskCancelled: lambda e: ("cancelled", _placed("task", e.task, e.place)),
     entries.LeftBehind: lambda e: ("left behind", _placed(e.what, e.name, e.place)),
     entries.Hook: lambda e: ("hook", _hook(e)),

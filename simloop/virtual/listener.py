@@ -84,7 +84,7 @@ def report_sleep(loop: Any, wait_ns: int) -> None:
     """Tell the listener that the calling thread begins to sleep, if it sleeps long enough."""
     listener = listener_of(loop) if wait_ns >= LEAST_NS else None
     if listener is not None and not is_of_simloop(sys._getframe(1)):  # noqa: SLF001 - as above
-        listener.sleeps(wait_ns, callers_place())
+        listener.sleeps(wait_ns, callers_place() or "a thread without code of its own")
 
 
 def _hearing(loop: Any) -> Any:

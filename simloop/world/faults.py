@@ -18,6 +18,7 @@ from annotated_types import Ge, Le
 
 from simloop.errors import ScenarioError
 from simloop.messages import Fault, Finish, Part, Request, StreamError
+from simloop.virtual.answers import answers_here
 from simloop.virtual.seeds import Seeds
 from simloop.world.fake_model import Model
 from simloop.world.tools import Tool
@@ -142,15 +143,32 @@ class FaultyModel:
             yield part
 
 
+async def disturb_tool(sites: FaultSites) -> None:
+    """Let a tool be slow, or fail, if a fault fires. Raises ConnectionError."""
+    if sites.fires("tool.slow"):
+        await asyncio.sleep(_SLOW_S)
+    _break_tool(sites)
+
+
+def disturb_blocking_tool(sites: FaultSites) -> None:
+    """Do as `disturb_tool` for a tool that is not async: a slow one blocks its caller."""
+    answers = answers_here()
+    if sites.fires("tool.slow") and answers is not None:
+        answers.sleep(_SLOW_S)
+    _break_tool(sites)
+
+
+def _break_tool(sites: FaultSites) -> None:
+    if sites.fires("tool.raises"):
+        raise ConnectionError("the tool lost its connection")
+
+
 def faulty_tool(tool: Tool, sites: FaultSites) -> Tool:
     """Return a tool that behaves as `tool` does unless a fault fires."""
     function = tool.function
 
     async def call(**arguments: Any) -> Any:
-        if sites.fires("tool.slow"):
-            await asyncio.sleep(_SLOW_S)
-        if sites.fires("tool.raises"):
-            raise ConnectionError("the tool lost its connection")
+        await disturb_tool(sites)
         result = function.function(**arguments)
         return await result if function.is_async or asyncio.iscoroutine(result) else result
 

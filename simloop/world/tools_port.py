@@ -22,6 +22,7 @@ from simloop.virtual.clock import VirtualLoop
 from simloop.virtual.started import Started, begin
 from simloop.virtual.timeouts import Timeout, Timeouts
 from simloop.world.arguments import read_arguments
+from simloop.world.faults import FaultSites
 from simloop.world.own_calls import OwnCalls
 from simloop.world.tool_server import ToolServer
 from simloop.world.tools import Tool, canonical_json
@@ -59,6 +60,8 @@ class ToolsPort:
         self.server = ToolServer()
         self.served = 0
         self._own_calls: OwnCalls | None = None
+        self.sites: FaultSites | None = None
+        """The faults of chance, for tools that the agent's own code calls."""
 
     @property
     def now_ns(self) -> int:

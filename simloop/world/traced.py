@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from simloop.errors import ScenarioError
 from simloop.messages import ToolCall
 from simloop.world.current import current_world
+from simloop.world.faults import disturb_blocking_tool, disturb_tool
 from simloop.world.own_calls import OwnCalls, shown_result
 from simloop.world.user_errors import message_of
 from simloop.world.user_function import TRACED
@@ -26,7 +27,9 @@ def traced(function: F) -> F:
         async def search(query: str) -> str: ...
 
     The function may be async. Its name, signature and docstring stay, so that a framework reads
-    them. Outside of a run it is called as it is. Raises ScenarioError for a generator or a class.
+    them. The scenario's faults of chance, `tool.slow` and `tool.raises`, reach it as they reach the
+    tools of the scenario. Outside of a run it is called as it is. Raises ScenarioError for a
+    generator or a class.
     """
     if inspect.isclass(function) or not callable(function):
         raise _wrong(f"a tool is a function, not {_kind(function)}")
@@ -46,6 +49,8 @@ def _async(function: Callable[..., Any]) -> Callable[..., Any]:
         calls = world.tools.own_calls
         started = calls.start(_name(function), _arguments(function, args, kwargs))
         try:
+            if world.tools.sites is not None:
+                await disturb_tool(world.tools.sites)
             value = await function(*args, **kwargs)
         except Exception as error:
             _failed(calls, started, error)
@@ -65,6 +70,8 @@ def _sync(function: Callable[..., Any]) -> Callable[..., Any]:
         calls = world.tools.own_calls
         started = calls.start(_name(function), _arguments(function, args, kwargs))
         try:
+            if world.tools.sites is not None:
+                disturb_blocking_tool(world.tools.sites)
             value = function(*args, **kwargs)
         except Exception as error:
             _failed(calls, started, error)

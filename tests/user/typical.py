@@ -26,6 +26,7 @@ from simloop import (
     MakeFakeModel,
     Pace,
     Part,
+    Provider,
     Queued,
     Reply,
     Request,
@@ -34,6 +35,7 @@ from simloop import (
     Scenario,
     ScriptedHook,
     ScriptedTool,
+    Sim,
     SimloopRun,
     TextDelta,
     Tool,
@@ -47,9 +49,12 @@ from simloop import (
     arun,
     duration,
     load_scenario,
+    loop_factory,
+    note,
     read_trace,
     run,
     simulate,
+    traced,
     write_trace,
 )
 
@@ -199,3 +204,23 @@ def test_virtual_time(virtual_clock: VirtualClock) -> None:
     text: str = virtual_clock(main())
     assert text == simulate(main(), seed=7)
     assert simloop.__version__
+
+
+@traced
+async def fetch(url: str, *, retries: int = 2) -> bytes:
+    note(f"fetches {url}")
+    return url.encode() * retries
+
+
+async def test_in_the_simulation(provider: Provider, sim: Sim) -> None:
+    provider.script(Reply(http=Http(status=429, retry_after="7s")), Reply(say="Hello."))
+    page: bytes = await sim.tool(fetch)("a", retries=3)
+    message: AssistantMessage = (await provider.reply([UserMessage("Hi")])).message
+    provider.expect(requests=2, elapsed={"max": "15s"})
+    assert (page, message.text, sim.now, sim.seed) == (b"aaa", "Hello.", 7.0, 0)
+
+
+def test_with_a_runner() -> None:
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        text: str = runner.run(main())
+    assert text

@@ -1,4 +1,5 @@
 import asyncio
+import contextlib
 import inspect
 from typing import Any
 
@@ -10,6 +11,7 @@ from simloop.check.judged import check_invariants
 from simloop.errors import ScenarioError
 from simloop.messages import Message, ToolCall, ToolMessage, UserMessage
 from simloop.trace.entries import Note, ToolResult, ToolStarted
+from simloop.world.faults import ChanceFaults
 from simloop.world.world import World
 
 
@@ -183,3 +185,27 @@ def test_a_violation_is_not_found_where_a_framework_converts_arguments_and_resul
     subject = Subject.of(simulation.prepared)
     simulation.run()
     check_invariants(subject, simulation.trace.entries, {})
+
+
+@pytest.mark.parametrize("tool", [search, shout])
+def test_the_faults_of_the_scenario_reach_a_tool_of_the_agent(tool: Any) -> None:
+    async def agent(_: str) -> None:
+        for _count in range(40):
+            with contextlib.suppress(ConnectionError):
+                made = tool("x")
+                if inspect.isawaitable(made):
+                    await made
+
+    def texts(*sites: str) -> set[tuple[str, bool]]:
+        faults = ChanceFaults(activate=1, fire=0.5, sites=sites)
+        result = run(Scenario(prompt="Hi", faults=faults), loop=agent)
+        took = result.elapsed_s - (2 * len(results(result)) if tool is search else 0)
+        return {(text, is_error) for _, _, text, is_error in results(result)} | {
+            ("slow", took >= 20)
+        }
+
+    broken = ("Error: the tool lost its connection", True)
+    assert broken in texts("tool.raises")
+    assert len(texts("tool.raises")) == 3
+    assert ("slow", True) in texts("tool.slow")
+    assert broken not in texts("tool.slow")
