@@ -241,15 +241,14 @@ class ResponseEncoder:
                 )
 
     def _response(self, status: str, more: JsonObject | None = None) -> JsonObject:
-        """Return the response; until it has ended, its output is empty."""
+        """Return the response with the output so far."""
         finish = self._finish
-        blocks = self._blocks.blocks if status != "in_progress" else []
         return {
             **self._head,
             "status": status,
             "error": None,
             "incomplete_details": None,
-            "output": [self._item(block) for block in blocks],
+            "output": [self._item(block) for block in self._blocks.blocks],
             "usage": _usage(None if finish is None else finish.usage),
             **(more or {}),
         }
@@ -260,8 +259,6 @@ class ResponseEncoder:
 
     def whole(self) -> bytes:
         """Return the response."""
-        for _ in self._blocks.close():
-            pass
         return wire_json(self._response(*self._ending())).encode()
 
 

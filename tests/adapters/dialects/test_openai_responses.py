@@ -152,6 +152,11 @@ def test_a_call_that_breaks_off_is_incomplete() -> None:
     assert (item["status"], item["arguments"]) == ("incomplete", '{"a')
 
 
+def test_text_without_an_end_is_incomplete() -> None:
+    body = whole(RESPONSES, [TextDelta("x")])
+    assert (body["status"], body["output"][0]["status"]) == ("incomplete", "incomplete")
+
+
 def test_usage_comes_with_the_response_that_has_ended() -> None:
     events = data(streamed(RESPONSES, [Finish(FinishReason.STOP, "stop", Usage(11, 7))]))
     assert [event["response"]["usage"] for event in events] == [
