@@ -87,8 +87,22 @@ def read_chat(served: Served) -> Read:
     return Read(text, refusal, tuple(calls.values()), ending, usage)
 
 
+def accumulated_chat(served: Served) -> Read:
+    client, asked = openai_client(served), {"stream_options": {"include_usage": True}}
+    with client.chat.completions.stream(model="m", messages=USER, **asked) as stream:
+        return _completion(stream.get_final_completion())
+
+
+def read_raw_chat(served: Served) -> Read:
+    chat = openai_client(served).chat.completions
+    return _completion(chat.with_raw_response.create(model="m", messages=USER).parse())
+
+
 def read_whole_chat(served: Served) -> Read:
-    reply = openai_client(served).chat.completions.create(model="m", messages=USER)
+    return _completion(openai_client(served).chat.completions.create(model="m", messages=USER))
+
+
+def _completion(reply: Any) -> Read:
     (choice,) = reply.choices
     calls = tuple(
         ToolCall(one.id, one.function.name, one.function.arguments)
@@ -146,6 +160,12 @@ def read_messages(served: Served) -> Read:
         return _message(stream.get_final_message())
 
 
+def read_beta_messages(served: Served) -> Read:
+    asked = {"model": "m", "max_tokens": 9, "messages": USER}
+    with anthropic_client(served).beta.messages.stream(**asked) as stream:
+        return _message(stream.get_final_message())
+
+
 def read_whole_messages(served: Served) -> Read:
     client = anthropic_client(served)
     return _message(client.messages.create(model="m", max_tokens=9, messages=USER))
@@ -170,12 +190,14 @@ Reader = Callable[[Served], Read]
 OPENAI: dict[str, tuple[Reader, int]] = {
     "chat": (read_chat, 0),
     "whole chat": (read_whole_chat, 0),
+    "raw chat": (read_raw_chat, 0),
     "responses": (read_responses, 1),
     "accumulated responses": (accumulated_responses, 1),
     "whole responses": (read_whole_responses, 1),
 }
 ANTHROPIC: dict[str, tuple[Reader, int]] = {
     "messages": (read_messages, 2),
+    "beta messages": (read_beta_messages, 2),
     "whole messages": (read_whole_messages, 2),
 }
 # The endings as Chat Completions, Responses and Anthropic Messages say them.
@@ -227,6 +249,20 @@ def test_an_sdk_reads_back_what_was_written(reader: str, name: str, framing: Fra
     read, form = (OPENAI | ANTHROPIC)[reader]
     served = Served(REPLIES[name], WireOptions(framing=framing))
     assert read(served) == expected(name, form)
+
+
+@pytest.mark.parametrize("name", REPLIES)
+def test_the_helper_of_openai_reads_a_whole_chat_and_raises_for_one_that_is_cut(name: str) -> None:
+    openai, served = importlib.import_module("openai"), Served(REPLIES[name])
+    raised = {
+        "length": openai.LengthFinishReasonError,
+        "filter": openai.ContentFilterFinishReasonError,
+    }
+    if name not in raised:
+        assert accumulated_chat(served) == expected(name, 0)
+        return
+    with pytest.raises(raised[name]):
+        accumulated_chat(served)
 
 
 def test_an_sdk_loses_a_last_event_that_no_empty_line_ends() -> None:

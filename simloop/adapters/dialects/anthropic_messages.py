@@ -149,8 +149,8 @@ def _read_assistant(blocks: _Blocks, key: str, *, is_last: bool) -> AssistantMes
     if not blocks and not is_last:
         raise _empty(key)
     calls, thoughts = _of_type(blocks, "tool_use"), _of_type(blocks, "thinking")
-    others = [one for one in blocks if one not in calls and one not in thoughts]
-    said = [one for one in others if one[1].get("type") != "redacted_thinking"]
+    apart = ("tool_use", "thinking", "redacted_thinking")
+    said = [one for one in blocks if one[1].get("type") not in apart]
     reasoning = "".join(part_text(block, place) for place, block in thoughts)
     return AssistantMessage(_prose(said, ""), tuple(_read_call(*one) for one in calls), reasoning)
 
