@@ -15,7 +15,14 @@ from simloop.cli.completion import loop_names, loop_names_and_all, scenarios_and
 from simloop.errors import ScenarioError
 from simloop.kernel.limits import Limits
 from simloop.runs.options import RunOptions
-from simloop.runs.own_loop import found, is_made, is_own, makes_agent, takes_limits_alone
+from simloop.runs.own_loop import (
+    check_clear,
+    found,
+    is_made,
+    is_own,
+    makes_agent,
+    takes_limits_alone,
+)
 from simloop.runs.registry import machine_for
 from simloop.scenario.designs import DESIGNS
 from simloop.scenario.expectations import Expectations, load_expectations
@@ -34,6 +41,7 @@ def check_loop_exists(loop: str) -> None:
     A loop of the user's own is made only if it needs no options: a scenario may have them.
     """
     own = found(loop) if is_own(loop) else None
+    check_clear(own, loop)
     if is_agent(own):
         check_agent(own, loop)
     elif own is None or is_made(own) or (takes_limits_alone(own) and not makes_agent(own)):

@@ -16,7 +16,9 @@ from simloop.runs.options import RunOptions
 from simloop.runs.own_loop import (
     OF_LOOPS,
     GivenLoop,
+    called,
     check_agent_options,
+    check_clear,
     check_limits,
     declared_design,
     found,
@@ -73,6 +75,7 @@ def choose_loop(scenario: Scenario, given: RunOptions) -> ChosenLoop:
     if not judge_as and loop == scenario.loop:
         judge_as = scenario.judge_as
     own_loop = found(loop) if is_own(loop) else None
+    check_clear(own_loop, called(loop))
     if own_loop is not None and (is_agent(own_loop) or makes_agent(own_loop)):
         return _agent(scenario, loop, own_loop, judge_as, given)
     if isinstance(loop, str):

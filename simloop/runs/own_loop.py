@@ -19,14 +19,14 @@ from simloop.kernel.machine import Bound, Machine, Run
 from simloop.kernel.policies import Policies
 from simloop.runs.isolation import imported, isolated
 from simloop.scenario.designs import names
-from simloop.world.agent import Agent, is_agent
+from simloop.world.agent import Agent, is_agent, is_async, reads
 
 GivenLoop: TypeAlias = str | Machine | Callable[..., Machine] | Agent | Callable[..., Any]
 """A name; a machine, or what makes one from Limits; or an agent, or what makes one."""
 
 AN_AGENT = (
-    "an agent is `async def agent(prompt, world)`, an object or a class with such a `__call__`, or "
-    "a function without parameters that returns one"
+    "an agent is `async def agent(prompt, world)`, or `def`, an object or a class with such a "
+    "`__call__`, or a function without parameters that returns one"
 )
 A_LOOP = (
     "write module:attribute for an agent, a machine, or a class or function that makes one; the "
@@ -108,6 +108,17 @@ def found(loop: GivenLoop) -> Any:
         return loop
     with isolated(f"the loop `{loop}` cannot be loaded", A_LOOP):
         return imported(loop)
+
+
+def check_clear(made: Any, name: str) -> None:
+    """Raise ScenarioError for a function that may be an agent or make a machine."""
+    if not hasattr(made, "advance") and not is_async(made) and reads(made) == "unclear":
+        raise ScenarioError(
+            f"the loop `{name}` may be an agent or a function that makes a machine",
+            key="loop",
+            hint="write its first parameter as `prompt: str` for an agent, or as `limits: Limits` "
+            "for a function that makes a machine",
+        )
 
 
 def own_machine(

@@ -382,7 +382,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """End the threads of the run, and the tasks that they have started meanwhile."""
         self._renew_bounds(len(threads.alive))
         with contextlib.suppress(Deadlock, RunawayRun):
-            while waits and threads.awaits_some():
+            while waits and threads.awaited():
                 self._run_once()
         self.threads_left = self.unfinished_threads()
         refused = self._drain(set()) if self._ready or self.unfinished() else []

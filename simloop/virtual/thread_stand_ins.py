@@ -27,7 +27,8 @@ _IS_ALIVE: Any = threading.Thread.is_alive
 _OF_THREAD = "_simulated_by_simloop"
 
 
-def _simulated(thread: threading.Thread) -> SimulatedThread | None:
+def simulated(thread: threading.Thread) -> SimulatedThread | None:
+    """Return the simulated thread of a thread; None if it was started outside, or not yet."""
     return thread.__dict__.get(_OF_THREAD)
 
 
@@ -57,7 +58,7 @@ def _start(answers: Answers, thread: Any) -> None:
 
 
 def _join(thread: Any, timeout: float | None = None) -> None:
-    joined = _simulated(thread)
+    joined = simulated(thread)
     if joined is None:
         return _JOIN(thread, timeout)  # type: ignore[no-any-return]
     if thread is threading.current_thread():
@@ -78,8 +79,8 @@ def _join(thread: Any, timeout: float | None = None) -> None:
 
 
 def _is_alive(thread: Any) -> bool:
-    simulated = _simulated(thread)
-    return bool(_IS_ALIVE(thread)) if simulated is None else not simulated.is_done
+    started = simulated(thread)
+    return bool(_IS_ALIVE(thread)) if started is None else not started.is_done
 
 
 def _start_new_thread(

@@ -14,6 +14,7 @@ import _thread
 import asyncio
 import contextvars
 import ctypes
+import functools
 import heapq
 import itertools
 import sys
@@ -39,7 +40,12 @@ _NO_CONTEXT = contextvars.Context()
 # The originals: a simulation has others in `_thread`.
 _make_lock = _thread.allocate_lock
 _start_thread = _thread.start_new_thread
-_START: Any = getattr(_thread, "start_joinable_thread", None)  # new in Python 3.13
+# New in Python 3.13. Refused in every module while a simulation runs, unless it is wrapped.
+_start_joinable: Any = (
+    functools.partial(_thread.start_joinable_thread)
+    if hasattr(_thread, "start_joinable_thread")
+    else None
+)
 _raise_in: Any = ctypes.pythonapi.PyThreadState_SetAsyncExc
 
 
@@ -62,6 +68,7 @@ class SimulatedThread:
         self.thread = thread
         self.function = function
         self.ident = 0
+        self.origin = callers_place()
         self.waits_for: Any = "its start"
         """The object for which the thread is parked; None while it may run."""
         self.is_ready = False
@@ -96,15 +103,16 @@ class SimulatedThread:
 
     @property
     def place(self) -> str:
-        """Return the place in the program where the thread is."""
-        return callers_place(self.frame) if self.ident in sys._current_frames() else ""
+        """Return the place in the program where the thread is, or else where it was started."""
+        frame = self.frame
+        return (callers_place(frame) if frame is not None else "") or self.origin
 
     def start(self) -> None:
         """Start the real thread, which waits for its first turn."""
-        if _START is None:
+        if _start_joinable is None:
             self.ident = _start_thread(self._bootstrap, ())
         else:
-            self.handle = _START(self._bootstrap, daemon=True)
+            self.handle = _start_joinable(self._bootstrap, daemon=True)
             self.ident = self.handle.ident
 
     def run(self) -> None:
@@ -119,7 +127,7 @@ class SimulatedThread:
 
     def join(self) -> None:
         """Wait until the real thread is over, with what the end of a thread cleans up."""
-        if _START is None:
+        if _start_joinable is None:
             self._sentinel.acquire()
         else:
             self.handle.join()
@@ -136,7 +144,7 @@ class SimulatedThread:
             raise error
 
     def _bootstrap(self) -> None:
-        if _START is None:
+        if _start_joinable is None:
             # A lock that Python releases when the thread is over, and its local data is gone.
             self._sentinel = _thread._set_sentinel()  # type: ignore[attr-defined]
             self._sentinel.acquire()
@@ -361,15 +369,14 @@ class Threads:
         if not thread.is_ready:
             self._time_out(thread)
 
-    def awaited(self) -> list[SimulatedThread]:
-        """Return the threads for which Python waits at exit, without idle workers of a pool."""
+    def at_work(self) -> list[SimulatedThread]:
+        """Return the threads that have not ended, without idle workers of a pool."""
         frames = sys._current_frames()
-        return [t for t in self.alive if not t.is_daemon and not _is_idle(frames.get(t.ident))]
+        return [thread for thread in self.alive if not _is_idle(frames.get(thread.ident))]
 
-    def awaits_some(self) -> bool:
-        """Return whether Python waits for some thread at exit."""
-        frames = sys._current_frames()
-        return any(not t.is_daemon and not _is_idle(frames.get(t.ident)) for t in self.alive)
+    def awaited(self) -> list[SimulatedThread]:
+        """Return the threads for which Python waits at exit."""
+        return [thread for thread in self.at_work() if not thread.is_daemon]
 
     def end(self) -> list[SimulatedThread]:
         """End all threads where they are parked. Return those that go on all the same."""

@@ -10,11 +10,12 @@ from functools import partial
 from typing import Any, Protocol, cast
 
 from simloop.errors import ScenarioError
+from simloop.virtual.thread_call import call_in_thread
 from simloop.world.world import World
 
 
 class Agent(Protocol):
-    """An agent: an async callable, called once for each prompt.
+    """An agent: an async callable, called once for each prompt. `agent_from` makes it from others.
 
     It returns its last text, or None. An exception ends the prompt as failed; a request to stop
     cancels the call.
@@ -26,22 +27,79 @@ class Agent(Protocol):
 
 
 def is_agent(made: Any) -> bool:
-    """Return whether `made` is an agent: an async function, or anything with async calls."""
+    """Return whether `made` is an agent: a function or object, or the class of such objects.
+
+    Its calls are async, or they read a prompt (see `reads`).
+    """
+    return is_async(made) or reads(made) == "prompt"
+
+
+def is_async(made: Any) -> bool:
+    """Return whether `made` is an async function, or an object or a class with async calls."""
     call = getattr(made, "__call__", None)  # noqa: B004
     return inspect.iscoroutinefunction(made) or inspect.iscoroutinefunction(call)
 
 
+def reads(made: Any) -> str:
+    """Return what a function that is not async reads: `prompt`, `limits`, or `unclear`.
+
+    It reads a prompt if its first parameter is called `prompt` or is a str, if the second is a
+    world, or if it returns a str. It reads limits if the first parameter is called so or has their
+    type. An empty text is for anything without a required first parameter, or with an unnamed one.
+    """
+    try:
+        signature = inspect.signature(_called(made))
+    except (TypeError, ValueError):  # not callable, or written in C
+        return ""
+    parameters = [p for p in signature.parameters.values() if p.kind in _POSITIONAL]
+    if not parameters or parameters[0].default is not inspect.Parameter.empty:
+        return ""
+    first, second = parameters[0], parameters[1] if len(parameters) > 1 else None
+    if first.name == "limits" or "Limits" in _written(first.annotation):
+        return "limits"
+    is_prompt = first.name == "prompt" or _written(first.annotation) == "str"
+    has_world = second is not None and (
+        second.name == "world" or "World" in _written(second.annotation)
+    )
+    returned = _written(signature.return_annotation).replace(" ", "")
+    if is_prompt or has_world or returned in {"str", "str|None", "Optional[str]"}:
+        return "prompt"
+    return "" if first.name.startswith("_") else "unclear"
+
+
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def _called(made: Any) -> Any:
+    """Return the function that a call of an agent calls; None for a class without calls."""
+    if not inspect.isclass(made):
+        return made
+    call = getattr(made, "__call__", None)  # noqa: B004
+    return partial(call, None) if inspect.isfunction(call) else None
+
+
+def _written(annotation: Any) -> str:
+    """Return an annotation as text: a type by its name, and another as it is written."""
+    if annotation is inspect.Parameter.empty:
+        return ""
+    return annotation.__name__ if isinstance(annotation, type) else str(annotation)
+
+
 def check_agent(made: Any, name: str) -> None:
     """Raise ScenarioError unless an agent, or the instances of a class, take a prompt."""
-    _takes_world(partial(made.__call__, None) if inspect.isclass(made) else made, name)
+    _takes_world(_called(made), name)
 
 
 def agent_from(made: Any, name: str) -> Agent:
     """Return an agent that passes on the arguments that `made` takes: a prompt, perhaps a world.
 
-    Raises ScenarioError for an agent that takes other arguments.
+    One that is not async runs in a simulated thread, which ends where it waits if the prompt is
+    stopped. Raises ScenarioError for an agent that takes other arguments.
     """
-    if _takes_world(made, name):
+    takes_world = _takes_world(made, name)
+    if not is_async(made):
+        return _in_thread(made, takes_world=takes_world)
+    if takes_world:
         return cast("Agent", made)
 
     async def without_world(prompt: str, _: World) -> str | None:
@@ -49,6 +107,16 @@ def agent_from(made: Any, name: str) -> Agent:
         return answer
 
     return cast("Agent", without_world)
+
+
+def _in_thread(made: Any, *, takes_world: bool) -> Agent:
+    async def in_thread(prompt: str, world: World) -> str | None:
+        given = (prompt, world) if takes_world else (prompt,)
+        answer: Any = await call_in_thread(partial(made, *given), "agent")
+        text: str | None = await answer if inspect.isawaitable(answer) else answer
+        return text
+
+    return in_thread
 
 
 def _takes_world(made: Any, name: str) -> bool:
@@ -71,5 +139,5 @@ def _takes_world(made: Any, name: str) -> bool:
     raise ScenarioError(
         f"the agent `{name}` takes {signature}, not a prompt and a world",
         key="loop",
-        hint="write `async def agent(prompt, world)`; `world` may be left out",
+        hint="write `async def agent(prompt, world)`, or `def`; `world` may be left out",
     )

@@ -33,6 +33,7 @@ class AgentRecord:
         self._recorder = recorder
         self._loop = loop
         self._earlier = set(loop.unfinished())
+        self._earlier_threads = {name for name, _ in loop.unfinished_threads()}
         self._next = self._in_a_row = 0
 
     def sleeps(self, wait_ns: int, place: str) -> None:
@@ -64,14 +65,15 @@ class AgentRecord:
             self._next = len(record)
 
     def end(self) -> None:
-        """Record the tasks and the threads that go on after the prompt."""
+        """Record the tasks and threads that go on after the prompt; idle workers do not count."""
         current = asyncio.current_task(self._loop)
         for task in self._loop.unfinished():
             place = place_of_task(task)
             if task is not current and task not in self._earlier and place:
                 self._record(entries.LeftBehind, "task", _name_of(task), writable(place))
         for name, place in self._loop.unfinished_threads():
-            self._record(entries.LeftBehind, "thread", writable(name), writable(place))
+            if name not in self._earlier_threads:
+                self._record(entries.LeftBehind, "thread", writable(name), writable(place))
 
 
 @contextlib.contextmanager

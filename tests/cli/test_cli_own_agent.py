@@ -123,11 +123,11 @@ def test_counters_that_a_bundled_scenario_expects_of_its_loop_are_not_expected_o
     assert simloop("check", "retry/rate-limit", "--loop", LOOP).exit_code == 0
 
 
-def test_a_plain_function_in_its_place_is_told_how_an_agent_is_written() -> None:
-    Path("plain.py").write_text("def agent(prompt, world):\n    return 'x'\n")
+def test_a_plain_function_that_may_be_an_agent_is_told_how_one_is_written() -> None:
+    Path("plain.py").write_text("def agent(question):\n    return 'x'\n")
     shown = simloop("run", "a.simloop.yaml", "--loop", "plain:agent")
     assert shown.exit_code == 2
-    assert "an agent is `async def agent(prompt, world)`" in shown.stderr
+    assert "write its first parameter as `prompt: str` for an agent" in shown.stderr
 
 
 def test_explore_names_the_command_that_runs_it() -> None:

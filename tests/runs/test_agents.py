@@ -146,7 +146,12 @@ async def takes_too_much(prompt: str, world: World, more: int) -> str:
 
 
 def not_async(prompt: str) -> str:
-    return prompt
+    time.sleep(5)
+    return f"{prompt} {time.monotonic()}"
+
+
+def unclear(question):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201 - the types are missing
+    return question
 
 
 def takes_limits(_: KernelLimits) -> Asking:
@@ -177,8 +182,10 @@ class TakesNothing:
 WRONG: dict[str, tuple[Any, str]] = {
     "three parameters": (takes_too_much, r"takes_too_much` takes .*write `async def agent\("),
     "none": (TakesNothing, r"TakesNothing` takes \(\).*write `async def agent\("),
-    "not async": (not_async, r"not_async` is not a machine: .*an agent is `async def agent"),
-    "a coroutine": (wraps, r"wraps` is not a machine: .*an agent is `async def agent"),
+    "unclear": (
+        unclear,
+        r"unclear` may be an agent or .*`prompt: str` for an agent, or as `limits: L",
+    ),
     "limits": (takes_limits, r"takes_limits` is not a machine: .*a function without parameters"),
     "no agent": (
         lambda: 7,

@@ -124,8 +124,12 @@ def test_a_loop_of_ones_own_that_cannot_be_had_says_why(loop: str, says: str) ->
     assert refused.value.key == "loop"
 
 
+def needs_more(limits: Limits, where: str) -> ReactLoop:
+    raise AssertionError(limits, where)
+
+
 def test_what_needs_more_than_limits_to_make_a_machine_says_what() -> None:
-    loop = "simloop.kernel.limits:check_settings"
+    loop = f"{__name__}:needs_more"
     with pytest.raises(ScenarioError, match="missing a required argument: 'where'") as refused:
         run(Scenario(prompt="Hi"), loop=loop)
     assert refused.value.message.startswith(f"the loop `{loop}` cannot be made from Limits alone")

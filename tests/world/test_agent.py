@@ -1,12 +1,13 @@
 """An agent is an async callable of a prompt, and perhaps a world."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 from worlds import Opened, in_world
 
-from simloop import ScenarioError
+from simloop import Limits, ScenarioError
 from simloop.world.agent import agent_from, check_agent, is_agent
 from simloop.world.world import World
 
@@ -127,15 +128,25 @@ class Sync:
         (Object(), True),
         (Object, True),
         (Counting().answer, True),
-        (sync, False),
-        (Sync(), False),
-        (Sync, False),
+        (sync, True),
+        (Sync(), True),
+        (Sync, True),
+        (lambda prompt: prompt, True),
+        (lambda question, world: question, True),
+        (partial(sync), True),
+        (lambda question: question, False),
+        (lambda limits: limits, False),
+        (lambda _: None, False),
+        (lambda *given: given, False),
+        (lambda prompt="": prompt, False),
+        (Limits, False),
         (print, False),
         ("text", False),
         (None, False),
     ],
     ids=["function", "object", "class", "method", "sync function", "sync object", "sync class",
-         "builtin", "text", "none"],
+         "by its name", "by its world", "partial", "unclear", "limits", "unnamed", "anything",
+         "a default", "a class without calls", "builtin", "text", "none"],
 )  # fmt: skip
-def test_what_has_async_calls_is_an_agent(made: Any, expected: bool) -> None:  # noqa: FBT001
+def test_what_has_async_calls_or_reads_a_prompt_is_an_agent(made: Any, expected: bool) -> None:  # noqa: FBT001
     assert is_agent(made) is expected

@@ -1,0 +1,191 @@
+"""Agents that are not async run in a simulated thread, and are stopped where they wait."""
+
+import asyncio
+import queue
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import pytest
+
+from simloop import Limits, Outcome, Scenario, Trigger, run
+from simloop.runs.result import Result
+from simloop.trace import entries
+from simloop.virtual.simulate import running_loop
+from simloop.world.world import World
+
+HERE = "test_agents_sync"
+GO = Scenario(prompt="Go.")
+ABORTED = Scenario(prompt="Go.", abort=Trigger(at="3s"))
+
+
+def agent(prompt: str) -> str:
+    time.sleep(5)
+    return f"{prompt} {time.monotonic()}"
+
+
+def of_both(prompt: str, world: World) -> str:
+    time.sleep(5)
+    assert world.model.loop is running_loop()
+    return f"{prompt} {time.monotonic()}"
+
+
+class Counting:
+    def __init__(self) -> None:
+        self.prompts: list[str] = []
+
+    def __call__(self, prompt: str) -> str:
+        self.prompts.append(prompt)
+        time.sleep(5)
+        return f"{self.prompts[0]} {time.monotonic()}"
+
+
+def made() -> Counting:
+    return Counting()
+
+
+def with_a_prefix(prefix: str, prompt: str) -> str:
+    return prefix + agent(prompt)
+
+
+async def asynchronous(prompt: str) -> str:
+    await asyncio.sleep(5)
+    return f"{prompt} {time.monotonic()}"
+
+
+def wraps(prompt: str) -> Any:
+    return asynchronous(prompt)
+
+
+def runs_a_loop(prompt: str) -> str:
+    return asyncio.run(asynchronous(prompt))
+
+
+def with_a_pool(prompt: str) -> str:
+    with ThreadPoolExecutor() as pool:
+        return [*pool.map(agent, [prompt] * 3)][-1]
+
+
+FORMS: dict[str, Any] = {
+    "function": agent,
+    "name": f"{HERE}:agent",
+    "with a world": of_both,
+    "object": Counting(),
+    "class": Counting,
+    "name of a class": f"{HERE}:Counting",
+    "factory": made,
+    "method": Counting().__call__,
+    "partial": partial(with_a_prefix, ""),
+    "function that returns a coroutine": wraps,
+    "its own event loop": runs_a_loop,
+    "its own pool": with_a_pool,
+}
+
+
+@pytest.mark.parametrize("loop", FORMS.values(), ids=FORMS)
+def test_an_agent_that_is_not_async_runs_in_every_form_on_virtual_time(loop: Any) -> None:
+    result = run(GO, loop=loop)
+    assert (result.outcome, result.text) == (Outcome.COMPLETED, "Go. 5.0")
+    assert result.elapsed_ns == 5 * 10**9
+
+
+def test_an_object_keeps_the_conversation() -> None:
+    twice = Scenario(prompt="a", then=["b"])
+    assert run(twice, loop=Counting).text == "a 10.0"
+
+
+def ends(
+    action: Callable[[list[str]], None], scenario: Scenario = ABORTED
+) -> tuple[Result, list[str]]:
+    log: list[str] = []
+
+    def waiting(prompt: str) -> str:
+        action(log)
+        return prompt
+
+    return run(scenario, loop=waiting), log
+
+
+def cleans_up(log: list[str]) -> None:
+    try:
+        time.sleep(60)
+        log.append("went on")
+    except Exception:  # noqa: BLE001 - an abort must pass
+        log.append("swallowed")
+    finally:
+        log.append(f"ended at {time.monotonic()}")
+
+
+WAITS: dict[str, Callable[[list[str]], object]] = {
+    "a sleep": cleans_up,
+    "a queue": lambda _: queue.Queue[int]().get(),
+    "an event": lambda _: threading.Event().wait(),
+    "a join": lambda _: threading.Timer(60, print).join(),
+}
+
+
+def test_an_abort_ends_the_thread_where_it_waits() -> None:
+    result, log = ends(cleans_up)
+    assert (result.outcome, log) == (Outcome.ABORTED, ["ended at 3.0"])
+    assert result.elapsed_ns == 3 * 10**9
+
+
+@pytest.mark.parametrize("wait", ["a queue", "an event"])
+def test_an_abort_ends_every_kind_of_wait(wait: str) -> None:
+    assert ends(lambda log: (WAITS[wait](log), None)[1])[0].outcome is Outcome.ABORTED
+
+
+def test_the_wall_clock_ends_the_thread_where_it_waits() -> None:
+    limited = Scenario(prompt="Go.", limits=Limits(max_wall_clock_ms=3000))
+    result, log = ends(cleans_up, limited)
+    assert (result.outcome, log) == (Outcome.TIMED_OUT, ["ended at 3.0"])
+
+
+def test_clean_up_may_take_time_and_a_thread_that_goes_on_is_told_again() -> None:
+    def is_stubborn(log: list[str]) -> None:
+        for number in range(3):
+            try:
+                time.sleep(60)
+            except BaseException:  # noqa: BLE001 - as stubborn code does
+                log.append(f"{number} at {time.monotonic()}")
+
+    result, log = ends(is_stubborn)
+    assert result.outcome is Outcome.ABORTED
+    assert log == ["0 at 3.0", "1 at 3.25", "2 at 3.5"]
+
+
+def test_an_exception_is_the_failure_of_the_prompt() -> None:
+    def fails(prompt: str) -> str:
+        raise KeyError(prompt)
+
+    def exits(prompt: str) -> str:
+        raise SystemExit(prompt)
+
+    def stops(prompt: str) -> str:
+        raise StopIteration(prompt)
+
+    for loop, says in (fails, "KeyError"), (exits, "SystemExit"), (stops, "StopIteration"):
+        result = run(GO, loop=loop)
+        assert result.outcome is Outcome.FAILED
+        assert says in result.text + result.message
+
+
+def test_threads_that_an_agent_leaves_behind_are_in_its_trace() -> None:
+    def leaves(prompt: str) -> str:
+        threading.Thread(target=time.sleep, args=(60,)).start()
+        threading.Thread(target=time.sleep, args=(60,), daemon=True, name="daemon").start()
+        ThreadPoolExecutor(1).submit(int)
+        return prompt
+
+    left = [e for e in run(GO, loop=leaves).trace.entries if isinstance(e, entries.LeftBehind)]
+    assert [(each.what, each.name) for each in left] == [("thread", "Thread-1 (sleep)")]
+
+
+def test_the_sleeps_of_a_thread_are_in_the_trace() -> None:
+    found = [e for e in run(GO, loop=agent).trace.entries if isinstance(e, entries.Sleep)]
+    assert [(each.duration_ns, each.place.partition(":")[0]) for each in found] == [
+        (5 * 10**9, "test_agents_sync.py")
+    ]
