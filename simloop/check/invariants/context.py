@@ -100,7 +100,7 @@ def _same(made: Sequence[ToolCall], sent: Sequence[ToolCall]) -> bool:
     return [call.arguments for call in made] == [call.arguments for call in sent]
 
 
-_WHOLE = (FinishReason.STOP, FinishReason.TOOL_CALLS, FinishReason.OTHER)
+WHOLE = (FinishReason.STOP, FinishReason.TOOL_CALLS, FinishReason.OTHER)
 
 
 @invariant(
@@ -134,21 +134,26 @@ def replies_with_calls_kept(subject: Subject) -> Watch:
         before = facts.before
         reply = None if before is None else facts.replies.get(before.number)
         newly_ran, ran = ran, set()
-        if reply is None or reply.finish not in _WHOLE or not facts.goes_on:
+        if reply is None or reply.finish not in WHOLE or not facts.goes_on:
             continue
         if newly_ran.isdisjoint(
             each for call in reply.calls for each in (call.id, (call.name, call.arguments))
         ):
             continue
-        sent = [one for one in facts.added if type(one) is AssistantMessage and one.calls]
-        where = f"request {entry.number}"
-        if not sent:
-            return f"{where} lacks the reply to the one before it, whose tools ran"
-        texts = [one.text for one in sent if _same(reply.calls, one.calls)]
-        if not texts:
-            return f"{where} has other calls than those of the reply to the one before it"
-        if reply.text not in texts:
-            return f"{where} has the reply {texts[0]!r:.80}, and the model said {reply.text!r:.80}"
+        if wrong := unlike(reply, facts.added):
+            return f"request {entry.number} {wrong}"
+
+
+def unlike(reply: ReceivedReply, added: Sequence[Message]) -> str:
+    """Return how new messages of a request differ from the reply before it, or an empty text."""
+    sent = [one for one in added if type(one) is AssistantMessage and one.calls]
+    if not sent:
+        return "lacks the reply to the one before it, whose tools ran"
+    texts = [one.text for one in sent if _same(reply.calls, one.calls)]
+    if not texts:
+        return "has other calls than those of the reply to the one before it"
+    changed = f"has the reply {texts[0]!r:.80}, and the model said {reply.text!r:.80}"
+    return "" if reply.text in texts else changed
 
 
 _OF_TOOLS = (ToolStarted, ToolResult)
@@ -262,8 +267,7 @@ def sent_result_matches_tool_result(subject: Subject) -> Watch:
     may break off its tools for a message of the user, and so miss that one of them has failed. A
     framework has its own words for the result of a tool that `traced` records.
     """
-    facts = subject.facts
-    own: set[str] = set()
+    facts, own = subject.facts, set[str]()
     returned: dict[str, list[ToolResult]] = {}  # several results, if the model repeated an id
     earlier: set[str] = set()  # the ids of earlier runs
     stopped = broken_off = False

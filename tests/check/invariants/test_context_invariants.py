@@ -5,6 +5,7 @@ import pytest
 from incases import in_cases
 from recording import Recording, of_machine, returned, said
 
+from simloop.check.invariants.agent_code import answered_replies_kept
 from simloop.check.invariants.context import (
     answer_matches_tool_result,
     constant_system_prompt_and_tools,
@@ -260,6 +261,17 @@ def test_an_agent_may_clear_a_result_that_the_model_has_seen() -> None:
     cleared: list[Message] = [GO, said("I look.", "a"), returned("a", "[cleared]"), MORE]
     assert looked().request(LOOKED).request(cleared).found(sent_result_matches_tool_result) == []
     assert looked().request(cleared).found(sent_result_matches_tool_result)
+
+
+def test_a_result_in_a_request_counts_as_that_of_a_tool_that_nobody_recorded() -> None:
+    run = asked().replied("I look.", "a")
+    changed: list[Message] = [GO, said("", "a"), returned("a")]
+    (found,) = run.request(changed).found(answered_replies_kept)
+    assert "has the reply '', and the model said 'I look.'" in found
+    assert looked().request(changed).found(answered_replies_kept) == []  # of the invariant above
+    rights: list[list[Message]] = [[GO, said("I look.", "a"), returned("a")], [GO, MORE]]
+    for right in rights:
+        assert asked().replied("I look.", "a").request(right).found(answered_replies_kept) == []
 
 
 def test_a_tool_that_ran_for_an_earlier_reply_says_nothing_about_the_calls_of_a_later_one() -> None:
