@@ -238,7 +238,7 @@ def test_sync(simloop_run): pass
 def test_the_fixtures_of_a_plain_test_say_what_they_need(project: pytest.Pytester) -> None:
     result = play(project, "def test_it(provider): pass\n")
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["the fixture `provider` needs an `async def` test *"])
+    result.stdout.fnmatch_lines(["the fixture `provider` needs the marker `simloop`, *"])
 
 
 def test_simloop_auto_takes_every_async_test(project: pytest.Pytester) -> None:
@@ -366,3 +366,43 @@ async def test_it(sim, wait):
     result = play(project, source)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*wait=50*"])
+
+
+def test_a_plain_test_of_a_blocking_agent_runs_in_a_simulated_thread(
+    project: pytest.Pytester,
+) -> None:
+    source = """
+import time
+import threading
+
+def blocking_agent(question):
+    time.sleep(100)
+    return question.upper()
+
+@pytest.mark.simloop(seeds=2)
+def test_it(sim, tmp_path):
+    assert blocking_agent("hi") == "HI"
+    assert (sim.now, threading.current_thread().name) == (100, "test")
+
+@pytest.mark.simloop
+def test_fails(sim):
+    assert blocking_agent("hi") == "hi"
+
+@pytest.mark.simloop
+def test_skips(sim):
+    pytest.skip("not now")
+
+@pytest.mark.simloop
+def test_without_the_fixtures_it_is_a_plain_test():
+    assert threading.current_thread() is threading.main_thread()
+"""
+    result = play(project, source)
+    result.assert_outcomes(passed=2, failed=1, skipped=1)
+    result.stdout.fnmatch_lines(
+        [
+            "E       AssertionError: assert 'HI' == 'hi'",
+            "*sleep * 100.000s at test_module.py:* in blocking_agent",
+            "reproduce: pytest test_module.py::test_fails",
+        ]
+    )
+    assert "loop blocked" not in result.stdout.str()

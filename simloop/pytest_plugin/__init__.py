@@ -159,7 +159,7 @@ def sim(request: pytest.FixtureRequest) -> "Sim":
 
 def _check_async(request: pytest.FixtureRequest) -> None:
     if not is_ours(request.node):
-        needs = "an `async def` test with the marker `simloop`, or `simloop_auto = true`"
+        needs = "the marker `simloop`, or for an `async def` test `simloop_auto = true`"
         pytest.fail(f"the fixture `{request.fixturename}` needs {needs}", pytrace=False)
 
 

@@ -28,15 +28,22 @@ PROVIDER: "pytest.StashKey[Provider]" = pytest.StashKey()
 SIM: "pytest.StashKey[Sim]" = pytest.StashKey()
 """The fixtures of a test that begin anew with each of its runs."""
 
+_FIXTURES = frozenset(("provider", "sim"))
 _OTHERS = ("asyncio", "anyio", "trio")
 """The markers of other plugins for async tests."""
 
 
 def is_ours(item: pytest.Item) -> bool:
-    """Return whether a test is async and marked, or async in a project with `simloop_auto`."""
-    if not isinstance(item, pytest.Function) or not inspect.iscoroutinefunction(_main(item)):
+    """Return whether a test is async and marked, or async in a project with `simloop_auto`.
+
+    A plain test that is marked is one if it asks for `provider` or `sim`, which need a simulation.
+    """
+    if not isinstance(item, pytest.Function):
         return False
-    if item.get_closest_marker("simloop") is not None:
+    is_marked = item.get_closest_marker("simloop") is not None
+    if not inspect.iscoroutinefunction(_main(item)):
+        return is_marked and not _FIXTURES.isdisjoint(item.fixturenames)
+    if is_marked:
         return True
     return bool(item.config.getini("simloop_auto")) and not _is_marked_for_others(item)
 
@@ -112,6 +119,10 @@ def _body(
     args: tuple[Any, ...],
     given: dict[str, Any],
 ) -> Callable[[], Awaitable[None]]:
+    from simloop.virtual.thread_call import call_in_thread  # noqa: PLC0415 - see the docstring of the plugin
+
+    is_async = inspect.iscoroutinefunction(main)
+
     async def body() -> None:
         __tracebackhide__ = True
         async with entered(item.funcargs) as values:  # also those that no argument asks for
@@ -119,7 +130,8 @@ def _body(
                 name: values[name] if type(each) is Pending else each
                 for name, each in given.items()
             }
-            returned = await main(*args, **own)
+            call = partial(main, *args, **own)
+            returned = await (call() if is_async else call_in_thread(call, "test"))
         if returned is not None:
             pytest.fail(f"a test returns None, not {type(returned).__name__}", pytrace=False)
 
