@@ -16,9 +16,11 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from simloop.adapters.aiohttp_transport import connected
 from simloop.adapters.endpoint import ENDPOINTS, Endpoint, current_endpoint
 from simloop.adapters.httpx_transport import HttpxConversion
 from simloop.adapters.keys import Environment
+from simloop.adapters.requests_transport import WireSocket
 
 
 @contextmanager
@@ -102,7 +104,42 @@ def _once(original: Any) -> Any:
     return create_ssl_context
 
 
-_PATCHES: dict[str, Callable[[ModuleType], Iterator[_Patch]]] = {"httpx": _httpx, "httpx2": _httpx}
+def _aiohttp(module: Any) -> Iterator[_Patch]:
+    def connecting(original: Any) -> Any:
+        async def _create_connection(self: Any, req: Any, *given: Any, **more: Any) -> Any:
+            endpoint = current_endpoint()
+            if endpoint is None:
+                return await original(self, req, *given, **more)
+            return await connected(endpoint, self, req)
+
+        return _create_connection
+
+    yield _patched(module.TCPConnector, "_create_connection", connecting)
+
+
+def _urllib3(module: Any) -> Iterator[_Patch]:
+    def connecting(original: Any) -> Any:
+        def connect(self: Any) -> None:
+            endpoint = current_endpoint()
+            if endpoint is None:
+                original(self)
+                return
+            scheme = "https" if isinstance(self, module.connection.HTTPSConnection) else "http"
+            self.sock = WireSocket(endpoint, f"{scheme}://{self.host}:{self.port}")
+            self.is_verified = True
+
+        return connect
+
+    yield _patched(module.connection.HTTPConnection, "connect", connecting)
+    yield _patched(module.connection.HTTPSConnection, "connect", connecting)
+
+
+_PATCHES: dict[str, Callable[[ModuleType], Iterator[_Patch]]] = {
+    "httpx": _httpx,
+    "httpx2": _httpx,
+    "aiohttp": _aiohttp,
+    "urllib3": _urllib3,
+}
 
 
 class _Interception:

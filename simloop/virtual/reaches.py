@@ -106,6 +106,8 @@ def is_exempt(frame: FrameType | None) -> bool:
         root = name.partition(".")[0]
         if root in _DEBUGGERS or root in _ASKS_THE_MACHINE or name == "simloop.cli.interrupts":
             return True
+        if root == "urllib3" and frame.f_code.co_name == "_has_ipv6":
+            return True  # it binds a socket when it is imported, to find out about the machine
         frame = frame.f_back
     return False
 

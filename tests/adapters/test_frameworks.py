@@ -5,7 +5,10 @@ from pathlib import Path
 import pytest
 from environments import built, run_inside
 
-INSIDE = ("test_clients.py", "test_interception.py", "test_mcp_server.py", "test_sdk_retries.py")
+INSIDE = (
+    "test_clients.py", "test_interception.py", "test_mcp_server.py", "test_other_clients.py",
+    "test_sdk_retries.py",
+)  # fmt: skip
 
 
 @pytest.mark.frameworks

@@ -1,0 +1,101 @@
+"""The connections of urllib3, and so of requests, in a run: a socket that the endpoint answers.
+
+Not here: when they are made (interception.py). The rule to keep: everything above the socket is the
+client's own code, so that its timeouts, its retries and its errors are the real ones.
+"""
+
+import io
+from collections.abc import Iterator
+from typing import Any
+
+from simloop.adapters.endpoint import Endpoint
+from simloop.adapters.http import ConnectionLost, HttpRequest, TimedOut
+from simloop.adapters.http1 import END, RequestReader, chunk_of, head_of
+
+
+class WireSocket:
+    """A socket to the endpoint, for one request."""
+
+    def __init__(self, endpoint: Endpoint, origin: str) -> None:
+        self._endpoint = endpoint
+        self._reader = RequestReader(origin)
+        self._request: HttpRequest | None = None
+        self._timeout_s: float | None = None
+
+    def settimeout(self, seconds: float | None) -> None:
+        """Set the limit of each wait, in virtual seconds."""
+        self._timeout_s = seconds
+
+    def gettimeout(self) -> float | None:
+        """Return the limit of each wait."""
+        return self._timeout_s
+
+    def setsockopt(self, *_: Any) -> None:
+        """Do nothing: no option changes a run."""
+
+    def sendall(self, data: Any) -> None:
+        """Take a piece of the request."""
+        self._request = self._reader.feed(bytes(data)) or self._request
+
+    def makefile(self, *_: Any, **__: Any) -> io.BufferedReader:
+        """Return a file with the bytes of the reply."""
+        return io.BufferedReader(_Pieces(self._pieces()))
+
+    def close(self) -> None:
+        """Do nothing: the file gives up the reply."""
+
+    shutdown = detach = close
+
+    def _pieces(self) -> Iterator[bytes]:
+        request = self._request
+        if request is None:
+            return
+        timeout_s = self._timeout_s
+        given = HttpRequest(
+            request.method, request.url, request.headers, request.body, timeout_s, timeout_s
+        )
+        try:
+            reply = self._endpoint.answer_blocking(given)
+        except ConnectionLost:
+            return
+        except TimedOut as error:
+            raise TimeoutError("timed out") from error
+        try:
+            yield head_of(reply)
+            for piece in reply.body:
+                yield chunk_of(piece)
+        except ConnectionLost as error:
+            raise ConnectionResetError(104, "Connection reset by peer") from error
+        except TimedOut as error:
+            raise TimeoutError("timed out") from error
+        finally:
+            reply.body.close()
+        yield END
+
+
+class _Pieces(io.RawIOBase):
+    """A file of the pieces of a reply, each when it arrives."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces: Any = pieces
+        self._rest = b""
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Wait for the next piece, and put as much of it into `buffer` as fits."""
+        while not self._rest:
+            piece = next(self._pieces, None)
+            if piece is None:
+                return 0
+            self._rest = piece
+        size = min(len(buffer), len(self._rest))
+        buffer[:size], self._rest = self._rest[:size], self._rest[size:]
+        return size
+
+    def close(self) -> None:
+        """Give up the rest of the reply."""
+        self._pieces.close()
+        super().close()

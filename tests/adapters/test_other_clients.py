@@ -1,0 +1,164 @@
+"""aiohttp and requests in a run: their own code, over connections that the script answers."""
+
+import asyncio
+import importlib
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from wire import ASK, CHAT, in_run
+
+from simloop import Http, Pace, Reply, ScenarioError, ScriptExhausted
+
+pytestmark = pytest.mark.sdks
+
+HELLO = Reply(say="Hello you", pace=Pace(first_part="250ms", per_part="100ms"))
+Heard = list[Any]
+
+
+async def by_aiohttp(*, streams: bool = True, url: str = CHAT, **more: Any) -> Heard:
+    aiohttp = importlib.import_module("aiohttp")
+    found: Heard = []
+    try:
+        asked = {**ASK, "stream": streams}
+        async with (
+            aiohttp.ClientSession(**more) as session,
+            session.post(url, json=asked) as reply,
+        ):
+            found.append(reply.status)
+            async for piece in reply.content.iter_any():
+                found.append((time.monotonic(), piece))
+    except (aiohttp.ClientError, TimeoutError) as error:
+        found.append((time.monotonic(), type(error).__name__))
+    return found
+
+
+async def by_requests(*, streams: bool = True, url: str = CHAT, **more: Any) -> Heard:
+    requests = importlib.import_module("requests")
+    found: Heard = []
+    try:
+        asked = {**ASK, "stream": streams}
+        with requests.post(url, json=asked, stream=True, **more) as reply:
+            found.append(reply.status_code)
+            for piece in reply.iter_content(chunk_size=None):
+                found.append((time.monotonic(), piece))
+    except requests.RequestException as error:
+        found.append((time.monotonic(), type(error).__name__))
+    return found
+
+
+@pytest.fixture(params=[by_aiohttp, by_requests])
+def client(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+def heard(client: Any, *replies: Reply, **more: Any) -> Heard:
+    found: list[Heard] = []
+
+    async def main() -> None:
+        found.append(await client(**more))
+
+    in_run(main, *replies)
+    return found[0]
+
+
+def test_a_stream_comes_piece_by_piece(client: Any) -> None:
+    status, *pieces = heard(client, HELLO)
+    assert (status, [at for at, _ in pieces]) == (200, [0.25, 0.35, 0.45])
+
+
+def test_a_whole_reply_comes_at_its_end(client: Any) -> None:
+    status, (at, body) = heard(client, HELLO, streams=False)
+    assert (status, at, b"Hello you" in body) == (200, 0.45, True)
+
+
+def test_a_status_of_the_script_is_the_reply(client: Any) -> None:
+    assert heard(client, Reply(http=Http(status=529)))[0] == 529
+
+
+@pytest.mark.parametrize(
+    ("reply", "status", "by"),
+    [
+        (Reply(lost="before-headers"), [], ("ServerDisconnectedError", "ConnectionError")),
+        (Reply(lost="after-headers"), [200], ("ClientPayloadError", "ChunkedEncodingError")),
+    ],
+)
+def test_a_lost_connection_is_the_error_of_the_client(
+    client: Any, reply: Reply, status: list[int], by: tuple[str, str]
+) -> None:
+    *before, (_, error) = heard(client, reply)
+    assert (before, error) == (status, by[client is by_requests])
+
+
+@pytest.mark.parametrize(
+    ("place", "by"),
+    [
+        ("before-headers", ("SocketTimeoutError", "ReadTimeout")),
+        ("after-headers", ("SocketTimeoutError", "ConnectionError")),
+    ],
+)
+def test_a_silent_server_is_a_timeout_of_the_client(
+    client: Any, place: Any, by: tuple[str, str]
+) -> None:
+    if client is by_aiohttp:
+        timeout: Any = importlib.import_module("aiohttp").ClientTimeout(total=None, sock_read=20)
+    else:
+        timeout = 20
+    *_, (at, error) = heard(client, Reply(stall=place), timeout=timeout)
+    assert (at, error) == (20.0, by[client is by_requests])
+
+
+def test_the_total_timeout_of_aiohttp_holds() -> None:
+    timeout = importlib.import_module("aiohttp").ClientTimeout(total=7)
+    *_, (at, error) = heard(by_aiohttp, Reply(stall="before-headers"), timeout=timeout)
+    assert (at, error) == (7.0, "TimeoutError")
+
+
+def test_an_unknown_host_is_refused_by_name(client: Any) -> None:
+    with pytest.raises(ScenarioError, match=r"POST /v1/today at api\.weather\.test"):
+        heard(client, url="https://api.weather.test/v1/today")
+
+
+def test_an_agent_that_never_stops_asking_is_ended(client: Any) -> None:
+    async def main() -> None:
+        while True:
+            await client()
+
+    with pytest.raises(ScriptExhausted):
+        in_run(main, HELLO)
+
+
+def test_two_runs_are_equal(client: Any) -> None:
+    replies = Reply(http=Http(status=429)), HELLO
+
+    def times() -> Heard:
+        found: list[Heard] = []
+
+        async def main() -> None:
+            await asyncio.gather(client(), asyncio.to_thread(time.sleep, 1))
+            found.append(await client())
+
+        in_run(main, *replies)
+        return found[0]
+
+    assert times() == times()
+
+
+_IMPORTS = """
+import sys
+sys.path[:0] = {path!r}
+from test_other_clients import HELLO, {name}, heard
+print(heard({name}, HELLO)[0])
+"""
+
+
+@pytest.mark.parametrize("name", ["by_aiohttp", "by_requests"])
+def test_the_package_may_be_imported_first_in_the_run(name: str) -> None:
+    tests = Path(__file__).resolve().parent
+    path = [str(tests), str(tests.parent / "support"), str(tests.parent.parent)]
+    program = _IMPORTS.format(path=path, name=name)
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
+    assert done.stdout.strip() == b"200"
