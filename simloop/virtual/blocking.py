@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 from simloop.errors import ScenarioError
 from simloop.virtual.answers import THREADS
 from simloop.virtual.inner_loop import InnerLoop
-from simloop.virtual.threads import SimulatedThread, thread_here
+from simloop.virtual.simulated_thread import SimulatedThread
+from simloop.virtual.threads import thread_here
 
 T = TypeVar("T")
 

@@ -10,7 +10,6 @@ fire in the order they were set, and any wait for the real world is an error.
 # mypy: disable-error-code="override"
 
 import asyncio
-import contextlib
 import functools
 import heapq
 import itertools
@@ -19,7 +18,8 @@ import sys
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Coroutine, Sized
+from collections.abc import Callable, Coroutine, Iterator, Sized
+from types import FrameType
 from typing import Any, TypeVar, cast
 
 from simloop.errors import Deadlock, RunawayRun, ScenarioError, SimloopError
@@ -27,10 +27,11 @@ from simloop.virtual.answers import ANSWERS, simulation_of_this_thread
 from simloop.virtual.listener import report_blocking
 from simloop.virtual.outside import REFUSED, THREAD
 from simloop.virtual.standstill import ADVICE, MAX_CALLBACKS, Standstill
-from simloop.virtual.tasks import NumberedTask, dropped, of_finalizer
+from simloop.virtual.tasks import NumberedTask, dropped, is_unseen, of_finalizer
 from simloop.virtual.threads import ThreadLeft, Threads
 from simloop.virtual.timers import NEVER_NS, NEVER_S, SECOND_NS, clock_text, none_or_ever
 from simloop.virtual.waiting import MOST_NAMED, callers_place, unfinished_work
+from simloop.virtual.wind_up import wind_up
 
 T = TypeVar("T")
 Task = asyncio.Task[Any]
@@ -117,12 +118,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
             result: T = task.result()
         except BaseException as error:
             fatal = isinstance(error, KeyboardInterrupt | SystemExit)
-            self._wind_up(task, waits=not fatal and not isinstance(error, Deadlock | RunawayRun))
+            wind_up(self, task, waits=not fatal and not isinstance(error, Deadlock | RunawayRun))
             if not fatal and self.escapes and self.escapes[0] is not error:
                 raise self.escapes[0] from error
             raise
         else:
-            self._raise_finding(self._wind_up(task))
+            self._raise_finding(wind_up(self, task))
             return result
         finally:
             del task  # it holds the exception, whose traceback holds this frame
@@ -192,12 +193,17 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def _jump(self) -> None:
         """Move time to the next timer that is still wanted."""
         __tracebackhide__ = True
+        next_ns = self.next_timer_ns()
+        if next_ns is None:
+            raise Deadlock(self._report("nothing can run and no timer is set"))
+        self.advance_ns(max(0, next_ns - self.now_ns))
+
+    def next_timer_ns(self) -> int | None:
+        """Return the instant of the next timer that is not cancelled, or None."""
         timers = self._timers
         while timers and timers[0][3]._cancelled:
             self._pop_timer()
-        if not timers:
-            raise Deadlock(self._report("nothing can run and no timer is set"))
-        self.advance_ns(max(0, timers[0][0] - self.now_ns))
+        return timers[0][0] if timers else None
 
     def advance_ns(self, nanoseconds: int) -> None:
         """Move time forward within the running callback, as a blocking `time.sleep` does."""
@@ -306,7 +312,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
             task = super().create_task(coro, name=name, **kwargs)
         self._tasks.append(task)
         if len(self._tasks) > self._sweep_at:
-            self._tasks = [task for task in self._tasks if not task.done() or _unseen(task)]
+            self._tasks = [task for task in self._tasks if not task.done() or is_unseen(task)]
             self._sweep_at = max(256, 2 * len(self._tasks))
         return task
 
@@ -346,74 +352,14 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Return the tasks of this run that have not ended, in the order of their start."""
         return [task for task in self._tasks if not task.done()]
 
+    def thread_frames(self) -> Iterator[FrameType]:
+        """Yield the frames of the threads of this run, but those of simloop."""
+        return iter(()) if self._threads is None else self._threads.frames()
+
     def unfinished_threads(self) -> list[ThreadLeft]:
         """Return the threads of this run for which Python would wait at exit."""
         awaited = [] if self._threads is None else self._threads.awaited()
         return [ThreadLeft(each.name, each.place) for each in awaited]
-
-    def _wind_up(self, main: Task, *, waits: bool = True) -> list[Task]:
-        """End the tasks and threads that the run left behind; return the tasks that refuse.
-
-        `waits` tells whether threads may end by themselves, as at the exit of Python.
-        """
-        # The usual end: one task, which is done. A callback that is ready may still start others.
-        tidy = main.done() and len(self._tasks) == 1 and not self._ready
-        refused = [] if tidy else self._drain(set())
-        if self._threads is not None:
-            refused += self._end_threads(self._threads, waits=waits)
-        # The garbage collector would run the rest of such a task in some later simulation, and
-        # asyncio would log that it was pending. Closing it here happens at one place in every run.
-        for task in refused:
-            task._log_destroy_pending = False  # type: ignore[attr-defined]
-            with contextlib.suppress(Exception):
-                cast("Coroutine[Any, Any, Any]", task.get_coro()).close()
-            self._tasks.remove(task)
-        # After the tasks: closing a generator that a task is still in raises RuntimeError.
-        if self._asyncgens:
-            refused += self._drain({self._start(self.shutdown_asyncgens(), "close generators")})
-        for task in self._tasks:
-            error = task.exception() if _unseen(task) else None
-            if error and task is not main:
-                message = f"{task.get_name()} failed and nobody looked at its exception"
-                self.call_exception_handler({"message": message, "exception": error, "task": task})
-        return refused
-
-    def _end_threads(self, threads: Threads, *, waits: bool) -> list[Task]:
-        """End the threads of the run, and the tasks that they have started meanwhile."""
-        self._renew_bounds(len(threads.alive))
-        with contextlib.suppress(Deadlock, RunawayRun):
-            while waits and threads.awaited():
-                self._run_once()
-        self.threads_left = self.unfinished_threads()
-        refused = self._drain(set()) if self._ready or self.unfinished() else []
-        stubborn = ", ".join(thread.name for thread in threads.end()[:MOST_NAMED])
-        if stubborn:
-            finding = "threads did not end when they were told to at the end of the run"
-            self.escapes.append(RunawayRun(f"{finding}: {stubborn}"))
-        return refused
-
-    def _renew_bounds(self, count: int) -> None:
-        """Count the bounds from here: a run that has used up its own may still clean up."""
-        self._look_at = self._most_callbacks = self._callbacks + 10_000 + 100 * count
-        self._time_limit_ns = self.now_ns + self.max_virtual_ns
-
-    def _drain(self, asked: set[Task]) -> list[Task]:
-        """Cancel each task once, except those in `asked` or closing a generator; run to the end."""
-        unfinished = self.unfinished()
-        self._renew_bounds(len(unfinished))
-        with contextlib.suppress(Deadlock, RunawayRun):
-            # A task may start others while it ends, so the tasks are listed again after each turn.
-            # A second cancellation would break off clean-up that waits; a task that goes on after
-            # the first is reported. The closing of a generator is itself clean-up.
-            while unfinished or self._ready:
-                for task in unfinished:
-                    closing = type(task.get_coro()).__name__ == "async_generator_athrow"
-                    if task not in asked and not closing:
-                        asked.add(task)
-                        task.cancel()
-                self._run_once()
-                unfinished = self.unfinished()
-        return unfinished
 
     def default_exception_handler(self, context: dict[str, Any]) -> None:
         """Keep for the end of the run what asyncio logs, unless garbage collection said it."""
@@ -458,8 +404,3 @@ for _advice, _names in REFUSED.items():
     for _name in _names.split():
         _method = functools.partialmethod(VirtualLoop._refuse_method, f"loop.{_name}", _advice)
         setattr(VirtualLoop, _name, _method)
-
-
-def _unseen(task: Task) -> bool:
-    """Return whether the task failed and no code retrieved the exception, by asyncio's mark."""
-    return getattr(task, "_log_traceback", False)

@@ -16,8 +16,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from simloop.virtual.outside import REFUSED
+from simloop.virtual.simulated_thread import SimulatedThread
 from simloop.virtual.tasks import NumberedTask, dropped, of_finalizer
-from simloop.virtual.threads import SimulatedThread, thread_here
+from simloop.virtual.threads import thread_here
 from simloop.virtual.timers import NEVER_S
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ code outside.
 import _thread
 from typing import TYPE_CHECKING, Any
 
-from simloop.virtual.threads import SimulatedThread, thread_here
+from simloop.virtual.simulated_thread import SimulatedThread
+from simloop.virtual.threads import thread_here
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -67,6 +67,14 @@ class RunnersLoop(VirtualLoop):
         __tracebackhide__ = True
         return asyncio.BaseEventLoop.run_until_complete(self, future)
 
+    def close(self) -> None:
+        """Close the loop, and end its threads where they are parked."""
+        threads, self._threads = self._threads, None
+        if threads is not None:
+            with self._sealed:
+                threads.end()
+        super().close()
+
     def stop(self) -> None:
         """Stop after the callbacks that are ready."""
         self._stopping = True

@@ -1,4 +1,4 @@
-"""The state of a program: everything that its waiting tasks and its next callbacks can reach.
+"""The state of a program: everything that its waiting tasks, threads and callbacks can reach.
 
 That is places in the code, local variables, attributes, elements, the globals that the code names,
 classes and modules of the program itself, context variables, and the generators of random numbers;
@@ -104,6 +104,8 @@ def places_of(loop: "VirtualLoop") -> list[Any]:
         while frame := getattr(awaited, "cr_frame", None) or getattr(awaited, "gi_frame", None):
             places += (frame.f_code, frame.f_lasti)
             awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "gi_yieldfrom", None)
+    for frame in loop.thread_frames():
+        places += (frame.f_code, frame.f_lasti)
     return places
 
 
@@ -114,7 +116,9 @@ def state_of(loop: "VirtualLoop") -> ProgramState | None:
     timers = [timer[-1] for timer in sorted(loop.timers(), key=operator.itemgetter(0, 1, 2))]
     walk = _Walk()
     walk.state.shape.extend(map(len, loop.records))
-    known = walk.through([*tasks, *loop.due(), *timers, *(answers.generators() if answers else ())])
+    generators = answers.generators() if answers else ()
+    frames = chain.from_iterable(map(walk.through_frame, loop.thread_frames()))
+    known = walk.through([*tasks, *loop.due(), *timers, *generators, *frames])
     return walk.state if known else None
 
 
@@ -141,6 +145,10 @@ class _Walk:
                 seen[id(value)] = len(seen), value
                 waiting.extend(self._visit(value, type(value)))
         return self._is_known
+
+    def through_frame(self, frame: types.FrameType) -> Iterable[Any]:
+        """Record the frame of a parked thread, and return what it holds."""
+        return self._code(frame, list(frame.f_locals.values()))
 
     def _is_simple(self, value: Any, kind: Any) -> bool:
         """Record a value that holds no others, and return whether it is one."""

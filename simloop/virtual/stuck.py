@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any
 from simloop.virtual.reaches import is_exempt
 
 if TYPE_CHECKING:
-    from simloop.virtual.threads import SimulatedThread
+    from simloop.virtual.simulated_thread import SimulatedThread
 
 LOOK_S = 0.2
 _LOOKS = 5
 """A thread that has done nothing in so many looks, one second, is stuck."""
+# The originals: a simulation has others in `time`.
 _clock_of: Any = getattr(time, "pthread_getcpuclockid", None)
+_read_clock: Any = getattr(time, "clock_gettime_ns", None)
+_process_time_ns = time.process_time_ns
 
 
 def is_stuck(thread: "SimulatedThread", back: Any) -> bool:
@@ -40,6 +43,5 @@ def _progress(thread: "SimulatedThread") -> tuple[Any, ...]:
     frame = sys._current_frames().get(thread.ident)  # noqa: SLF001 - the stack is the question
     place = None if frame is None else (id(frame), frame.f_lasti)
     # In milliseconds: to be interrupted takes some time as well.
-    clock = time.process_time_ns if _clock_of is None else _clock_of(thread.ident)
-    used_ns = clock() if callable(clock) else time.clock_gettime_ns(clock)
+    used_ns = _process_time_ns() if _clock_of is None else _read_clock(_clock_of(thread.ident))
     return place, used_ns // 1_000_000

@@ -51,3 +51,8 @@ def dropped(coroutine: Any, loop: asyncio.AbstractEventLoop) -> asyncio.Task[Any
     future = loop.create_future()
     future.cancel()
     return cast("asyncio.Task[Any]", future)
+
+
+def is_unseen(task: asyncio.Task[Any]) -> bool:
+    """Return whether the task failed and no code retrieved the exception, by asyncio's mark."""
+    return getattr(task, "_log_traceback", False)

@@ -10,8 +10,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from simloop.virtual.simulated_thread import ThreadEnded
 from simloop.virtual.thread_stand_ins import simulated
-from simloop.virtual.threads import ThreadEnded
 
 T = TypeVar("T")
 

@@ -18,7 +18,8 @@ from typing import Any
 from simloop.virtual.answers import Answers, answers_here, stand_in
 from simloop.virtual.inner_loop import InnerLoop
 from simloop.virtual.locks import SimulatedLock
-from simloop.virtual.threads import SimulatedThread, thread_here
+from simloop.virtual.simulated_thread import SimulatedThread
+from simloop.virtual.threads import thread_here
 
 _threading: Any = threading
 _START: Any = threading.Thread.start

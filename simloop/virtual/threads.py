@@ -10,11 +10,9 @@ Not here: the stand-ins (locks.py, thread_stand_ins.py), and the event loops tha
 """
 # ruff: noqa: SLF001 - the scheduler works on the loop's own queue
 
-import _thread
 import asyncio
 import contextvars
 import ctypes
-import functools
 import heapq
 import itertools
 import sys
@@ -27,30 +25,14 @@ from simloop.errors import Deadlock, ScenarioError
 from simloop.virtual.answers import ANSWERS, THREADS
 from simloop.virtual.listener import report_blocking
 from simloop.virtual.pools import Pools, forget_worker, quiet
+from simloop.virtual.simulated_thread import SimulatedThread, ThreadEnded, make_locked
 from simloop.virtual.stuck import LOOK_S, is_stuck
 from simloop.virtual.timers import NEVER_NS
-from simloop.virtual.waiting import callers_place
 
 if TYPE_CHECKING:
     from simloop.virtual.clock import VirtualLoop
 
-MOST_ENDS = 100
-"""A thread that has caught so many exceptions that should end it never ends."""
-_NO_CONTEXT = contextvars.Context()
-# The originals: a simulation has others in `_thread`.
-_make_lock = _thread.allocate_lock
-_start_thread = _thread.start_new_thread
-# New in Python 3.13. Refused in every module while a simulation runs, unless it is wrapped.
-_start_joinable: Any = (
-    functools.partial(_thread.start_joinable_thread)
-    if hasattr(_thread, "start_joinable_thread")
-    else None
-)
 _raise_in: Any = ctypes.pythonapi.PyThreadState_SetAsyncExc
-
-
-class ThreadEnded(SystemExit):
-    """Ends a thread where it is parked. As a SystemExit, it prints nothing."""
 
 
 class ThreadLeft(NamedTuple):
@@ -58,125 +40,6 @@ class ThreadLeft(NamedTuple):
 
     name: str
     place: str
-
-
-class SimulatedThread:
-    """One thread that takes turns: a thread of the program, or that of the event loop."""
-
-    def __init__(self, threads: "Threads", thread: Any, function: Callable[[], Any]) -> None:
-        self.threads = threads
-        self.thread = thread
-        self.function = function
-        self.ident = 0
-        self.origin = callers_place()
-        self.waits_for: Any = "its start"
-        """The object for which the thread is parked; None while it may run."""
-        self.is_ready = False
-        self.is_timed_out = False
-        self.is_ending = False
-        self.is_done = False
-        self.is_abandoned = False
-        self.ends = 0
-        self.timer: asyncio.TimerHandle | None = None
-        self.error: BaseException | None = None
-        self.joiners: list[SimulatedThread] = []
-        self.back: Any = None
-        self._turn = _make_lock()
-        self._turn.acquire()
-        self.handle: Any = None
-        self._sentinel: Any = None
-
-    @property
-    def name(self) -> str:
-        """Return the name of the thread."""
-        return "a thread without a name" if self.thread is None else str(self.thread.name)
-
-    @property
-    def is_daemon(self) -> bool:
-        """Return whether Python would not wait for the thread at exit."""
-        return self.thread is None or bool(self.thread.daemon)
-
-    @property
-    def frame(self) -> Any:
-        """Return the innermost frame of the thread, or None."""
-        return sys._current_frames().get(self.ident)
-
-    @property
-    def place(self) -> str:
-        """Return the place in the program where the thread is, or else where it was started."""
-        frame = self.frame
-        return (callers_place(frame) if frame is not None else "") or self.origin
-
-    def start(self) -> None:
-        """Start the real thread, which waits for its first turn."""
-        if _start_joinable is None:
-            self.ident = _start_thread(self._bootstrap, ())
-        else:
-            self.handle = _start_joinable(self._bootstrap, daemon=True)
-            self.ident = self.handle.ident
-
-    def run(self) -> None:
-        """Give the thread the turn. Called by the event loop's thread."""
-        self.is_ready = False
-        self._turn.release()
-
-    def pause(self) -> None:
-        """Give the turn back, and wait for the next one. Called by the thread itself."""
-        self.back.release()
-        self._turn.acquire()
-
-    def join(self) -> None:
-        """Wait until the real thread is over, with what the end of a thread cleans up."""
-        if _start_joinable is None:
-            self._sentinel.acquire()
-        else:
-            self.handle.join()
-
-    def check(self) -> None:
-        """Raise the exception that ends the thread, if there is one."""
-        error, self.error = self.error, None
-        if self.is_abandoned or self.is_ending:
-            self.ends += 1
-            if self.ends > MOST_ENDS and not self.is_abandoned:
-                self.pause()  # for ever: `end` reports the thread
-            raise ThreadEnded
-        if error is not None:
-            raise error
-
-    def _bootstrap(self) -> None:
-        if _start_joinable is None:
-            # A lock that Python releases when the thread is over, and its local data is gone.
-            self._sentinel = _thread._set_sentinel()  # type: ignore[attr-defined]
-            self._sentinel.acquire()
-        self._turn.acquire()
-        self._work()
-        self.is_done = True
-        self.threads.has_ended(self)
-        self.back.release()
-
-    def _work(self) -> None:
-        hooks: Any = threading
-        try:
-            self.waits_for = None
-            self.check()
-            if hooks._trace_hook:
-                sys.settrace(hooks._trace_hook)
-            if hooks._profile_hook:
-                sys.setprofile(hooks._profile_hook)
-            self.function()
-        except ThreadEnded:
-            pass
-        except BaseException:  # noqa: BLE001 - as Python does, for threads
-            if not self.is_ending and not self.is_abandoned:
-                self._report()
-        finally:
-            del self.function
-
-    def _report(self) -> None:
-        if self.thread is not None:
-            self.thread._invoke_excepthook(self.thread)
-        else:
-            threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), None)))
 
 
 class Threads:
@@ -195,7 +58,11 @@ class Threads:
         self._ready: list[SimulatedThread] = []
         self._timers: list[tuple[int, int, Any, SimulatedThread]] = []
         self._timer_numbers = itertools.count()
-        self._back = _locked()
+        self._back = make_locked()
+        self._is_blocked = False
+        # An empty one of its own: a context cannot be entered twice at a time, as by a simulation
+        # in a thread of another.
+        self._context = contextvars.Context()
 
     def spawn(self, thread: Any, function: Callable[[], Any]) -> SimulatedThread:
         """Start a thread that calls `function` in its first turn."""
@@ -223,6 +90,8 @@ class Threads:
         moves for them, but the callbacks of the loop do not run.
         """
         me.check()
+        if until_ns is not None and me is not self.of_loop and self._pass_time(until_ns):
+            return False
         me.waits_for = waits_for
         me.is_timed_out = False
         try:
@@ -239,6 +108,24 @@ class Threads:
                 me.timer = None
         me.check()
         return not me.is_timed_out
+
+    def _pass_time(self, until_ns: int) -> bool:
+        """Move time to `until_ns` if nothing else can happen before, which needs no other turn.
+
+        A thread that polls would otherwise change places with the loop's thread each time. At the
+        bounds of the run, the loop has its turn, to look at them.
+        """
+        loop = self.loop
+        # While the loop is blocked, neither its callbacks nor its own timers matter.
+        others = self._ready or (loop._ready and not self._is_blocked)
+        if others or loop._callbacks >= loop._look_at:
+            return False
+        next_ns = self._next_timer_ns() if self._is_blocked else loop.next_timer_ns()
+        if until_ns > loop._time_limit_ns or (next_ns is not None and next_ns <= until_ns):
+            return False
+        loop._callbacks += 1
+        loop.advance_ns(until_ns - loop.now_ns)
+        return True
 
     def sleep(self, me: SimulatedThread, nanoseconds: int) -> None:
         """Park for some time; for no time, let the other threads run that are ready."""
@@ -258,7 +145,7 @@ class Threads:
         self._ready.append(thread)
         if thread is not self.of_loop:
             loop = self.loop
-            loop._ready.append(asyncio.Handle(self._take_turn, (), loop, _NO_CONTEXT))
+            loop._ready.append(asyncio.Handle(self._take_turn, (), loop, self._context))
 
     def throw(self, thread: SimulatedThread, error: BaseException) -> None:
         """Raise `error` where the thread is parked, or where it parks next."""
@@ -268,7 +155,7 @@ class Threads:
     def _set_timer(self, thread: SimulatedThread, when_ns: int) -> None:
         loop = self.loop
         # Twice: the loop has it among its own timers, and a blocked loop looks at these alone.
-        thread.timer = loop.call_at_ns(when_ns, self._on_timer, thread, context=_NO_CONTEXT)
+        thread.timer = loop.call_at_ns(when_ns, self._on_timer, thread, context=self._context)
         entry = (when_ns, next(self._timer_numbers), thread.timer, thread)
         heapq.heappush(self._timers, entry)
 
@@ -321,7 +208,7 @@ class Threads:
         thread.is_abandoned = True
         self.alive.remove(thread)
         THREADS.pop(thread.ident, None)
-        self._back = _locked()  # the thread gives its turn back to nobody
+        self._back = make_locked()  # the thread gives its turn back to nobody
         _raise_in(ctypes.c_ulong(thread.ident), ctypes.py_object(ThreadEnded))
 
     def _stuck(self, thread: SimulatedThread) -> ScenarioError:
@@ -338,6 +225,7 @@ class Threads:
     def _block(self) -> None:
         """Run the other threads until the loop's thread is ready; report the blocking."""
         loop, me, began_ns = self.loop, self.of_loop, self.loop.now_ns
+        self._is_blocked = True
         try:
             while True:
                 loop.count_turn()
@@ -350,24 +238,28 @@ class Threads:
         finally:
             if me in self._ready:
                 self._ready.remove(me)
-            me.is_ready = False
+            me.is_ready = self._is_blocked = False
             report_blocking(loop, loop.now_ns - began_ns)
 
     def _advance(self) -> None:
         """Move time to the next timer of a thread. Raises Deadlock without one."""
-        timers, loop = self._timers, self.loop
-        while timers and (timers[0][2]._cancelled or timers[0][3].timer is not timers[0][2]):
-            heapq.heappop(timers)
-        if not timers:
+        loop, next_ns = self.loop, self._next_timer_ns()
+        if next_ns is None:
             finding = "the event loop's thread is blocked, and nothing can wake it"
             error = Deadlock(loop._report(finding))
             loop.escapes.append(error)
             raise error
-        loop.advance_ns(max(0, timers[0][0] - loop.now_ns))
-        _, _, timer, thread = heapq.heappop(timers)
+        loop.advance_ns(max(0, next_ns - loop.now_ns))
+        _, _, timer, thread = heapq.heappop(self._timers)
         timer.cancel()
         if not thread.is_ready:
             self._time_out(thread)
+
+    def _next_timer_ns(self) -> int | None:
+        timers = self._timers
+        while timers and (timers[0][2]._cancelled or timers[0][3].timer is not timers[0][2]):
+            heapq.heappop(timers)
+        return timers[0][0] if timers else None
 
     def at_work(self) -> list[SimulatedThread]:
         """Return the threads that have not ended, without idle workers of a pool."""
@@ -393,6 +285,16 @@ class Threads:
         self.pools.restore()
         return refused
 
+    def frames(self) -> Iterator[FrameType]:
+        """Yield the frames of the threads that are parked, but those of simloop."""
+        current = sys._current_frames()
+        for thread in self.alive:
+            frame = current.get(thread.ident)
+            while frame is not None:
+                if not str(frame.f_globals.get("__name__")).startswith("simloop."):
+                    yield frame
+                frame = frame.f_back
+
     def name_here(self) -> str:
         """Return the name of the calling thread, for a place that no code of the program has."""
         thread = THREADS.get(threading.get_ident())
@@ -412,12 +314,6 @@ def thread_here() -> SimulatedThread | None:
     if answers is not None:
         return answers.loop.threads.of_loop
     return THREADS.get(threading.get_ident())
-
-
-def _locked() -> Any:
-    lock = _make_lock()
-    lock.acquire()
-    return lock
 
 
 def _nothing() -> None:

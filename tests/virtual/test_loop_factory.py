@@ -4,6 +4,7 @@ import datetime as dt
 import functools
 import random
 import socket
+import threading
 import time
 
 import anyio
@@ -107,3 +108,16 @@ def test_ties_are_shuffled_by_the_seed() -> None:
     assert set(orders(shuffle_ties=False)) == {"abcd"}
     assert len(set(orders(shuffle_ties=True))) > 1
     assert orders(shuffle_ties=True) == orders(shuffle_ties=True)
+
+
+def test_the_threads_of_a_loop_go_on_with_its_runs_and_end_with_it() -> None:
+    async def main() -> float:
+        threading.Thread(target=threading.Event().wait).start()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.to_thread(time.sleep, 60), 2)
+        return time.monotonic()
+
+    before = threading.enumerate()
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        assert [runner.run(main()) for _ in range(2)] == [2.0, 4.0]
+    assert threading.enumerate() == before

@@ -1,0 +1,89 @@
+"""The end of a run: tasks are cancelled, threads come to their ends, generators are closed.
+
+Not here: what is raised then (clock.py). The rule to keep: nothing of a run is left that garbage
+collection, or a later run, would have to end.
+"""
+# ruff: noqa: SLF001 - a part of the loop in a file of its own
+
+import asyncio
+import contextlib
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, cast
+
+from simloop.errors import Deadlock, RunawayRun
+from simloop.virtual.tasks import is_unseen
+from simloop.virtual.threads import Threads
+from simloop.virtual.waiting import MOST_NAMED
+
+if TYPE_CHECKING:
+    from simloop.virtual.clock import VirtualLoop
+
+_Task = asyncio.Task[Any]
+
+
+def wind_up(loop: "VirtualLoop", main: _Task, *, waits: bool = True) -> list[_Task]:
+    """End the tasks and threads that the run left behind; return the tasks that refuse.
+
+    `waits` tells whether threads may end by themselves, as at the exit of Python.
+    """
+    # The usual end: one task, which is done. A callback that is ready may still start others.
+    tidy = main.done() and len(loop._tasks) == 1 and not loop._ready
+    refused = [] if tidy else _drain(loop, set())
+    if loop._threads is not None:
+        refused += _end_threads(loop, loop._threads, waits=waits)
+    # The garbage collector would run the rest of such a task in some later simulation, and
+    # asyncio would log that it was pending. Closing it here happens at one place in every run.
+    for task in refused:
+        task._log_destroy_pending = False  # type: ignore[attr-defined]
+        with contextlib.suppress(Exception):
+            cast("Coroutine[Any, Any, Any]", task.get_coro()).close()
+        loop._tasks.remove(task)
+    # After the tasks: closing a generator that a task is still in raises RuntimeError.
+    if loop._asyncgens:
+        refused += _drain(loop, {loop._start(loop.shutdown_asyncgens(), "close generators")})
+    for task in loop._tasks:
+        error = task.exception() if is_unseen(task) else None
+        if error and task is not main:
+            message = f"{task.get_name()} failed and nobody looked at its exception"
+            loop.call_exception_handler({"message": message, "exception": error, "task": task})
+    return refused
+
+
+def _end_threads(loop: "VirtualLoop", threads: Threads, *, waits: bool) -> list[_Task]:
+    """End the threads of the run, and the tasks that they have started meanwhile."""
+    _renew_bounds(loop, len(threads.alive))
+    with contextlib.suppress(Deadlock, RunawayRun):
+        while waits and threads.awaited():
+            loop._run_once()
+    loop.threads_left = loop.unfinished_threads()
+    refused = _drain(loop, set()) if loop._ready or loop.unfinished() else []
+    stubborn = ", ".join(thread.name for thread in threads.end()[:MOST_NAMED])
+    if stubborn:
+        finding = "threads did not end when they were told to at the end of the run"
+        loop.escapes.append(RunawayRun(f"{finding}: {stubborn}"))
+    return refused
+
+
+def _renew_bounds(loop: "VirtualLoop", count: int) -> None:
+    """Count the bounds from here: a run that has used up its own may still clean up."""
+    loop._look_at = loop._most_callbacks = loop._callbacks + 10_000 + 100 * count
+    loop._time_limit_ns = loop.now_ns + loop.max_virtual_ns
+
+
+def _drain(loop: "VirtualLoop", asked: set[_Task]) -> list[_Task]:
+    """Cancel each task once, except those in `asked` or closing a generator; run to the end."""
+    unfinished = loop.unfinished()
+    _renew_bounds(loop, len(unfinished))
+    with contextlib.suppress(Deadlock, RunawayRun):
+        # A task may start others while it ends, so the tasks are listed again after each turn.
+        # A second cancellation would break off clean-up that waits; a task that goes on after
+        # the first is reported. The closing of a generator is itself clean-up.
+        while unfinished or loop._ready:
+            for task in unfinished:
+                closing = type(task.get_coro()).__name__ == "async_generator_athrow"
+                if task not in asked and not closing:
+                    asked.add(task)
+                    task.cancel()
+            loop._run_once()
+            unfinished = loop.unfinished()
+    return unfinished

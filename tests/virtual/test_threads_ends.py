@@ -1,0 +1,480 @@
+"""The order of threads, their ends, and what a simulation leaves behind: nothing."""
+
+import _thread
+import asyncio
+import concurrent.futures
+import contextlib
+import logging
+import os
+import queue
+import random
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from simloop import Deadlock, RunawayRun, ScenarioError, simulate
+from simloop.virtual.answers import THREADS
+from simloop.virtual.clock import VirtualLoop
+from simloop.virtual.simulate import running_loop
+
+POOL = ThreadPoolExecutor(2, thread_name_prefix="older")
+OLDER_LOCK = threading.Lock()
+
+
+def in_thread(function: Callable[[], Any], **given: Any) -> Any:
+    async def main() -> Any:
+        return await asyncio.to_thread(function)
+
+    return simulate(main(), **given)
+
+
+def order(number: int, seed: int, *, shuffle: bool) -> list[int]:
+    done: list[int] = []
+
+    def work(n: int) -> None:
+        time.sleep(1)
+        done.append(n)
+
+    async def main() -> list[int]:
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(number)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return done
+
+    return simulate(main(), seed=seed, shuffle_ties=shuffle)
+
+
+def test_threads_that_are_ready_at_one_instant_run_in_order_or_in_one_drawn_from_the_seed() -> None:
+    assert order(5, 1, shuffle=False) == order(5, 2, shuffle=False) == [0, 1, 2, 3, 4]
+    orders = [order(5, seed, shuffle=True) for seed in range(20)]
+    assert orders == [order(5, seed, shuffle=True) for seed in range(20)]
+    assert len({tuple(each) for each in orders}) > 10
+
+
+def test_threads_that_wait_for_one_event_are_shuffled_too() -> None:
+    def race() -> str:
+        event, done = threading.Event(), list[str]()
+
+        def wait(name: str) -> None:
+            event.wait()
+            done.append(name)
+
+        threads = [threading.Thread(target=wait, args=(name,)) for name in "abc"]
+        for thread in threads:
+            thread.start()
+        time.sleep(1)
+        event.set()
+        for thread in threads:
+            thread.join()
+        return "".join(done)
+
+    assert in_thread(race) == "abc"
+    assert len({in_thread(race, seed=seed, shuffle_ties=True) for seed in range(30)}) == 6
+
+
+def test_five_hundred_threads_run_side_by_side() -> None:
+    assert sorted(order(500, 0, shuffle=True)) == list(range(500))
+
+
+def test_a_lock_that_is_taken_again_and_again_is_handed_over() -> None:
+    def compete() -> list[str]:
+        lock, stop, log = threading.Lock(), threading.Event(), list[str]()
+
+        def greedy() -> None:
+            while not stop.is_set():
+                with lock:
+                    time.sleep(1)
+                    log.append("greedy")
+
+        def modest() -> None:
+            with lock:
+                log.append("modest")
+            stop.set()
+
+        threads = [threading.Thread(target=each) for each in (greedy, modest)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return log
+
+    assert in_thread(compete) == ["greedy", "greedy", "modest", "greedy"]
+
+
+def test_names_count_per_run_and_the_list_of_threads_is_that_of_the_run() -> None:
+    seen: list[Any] = []
+
+    def look() -> None:
+        thread = threading.current_thread()
+        assert thread.ident == threading.get_ident()
+        assert thread in threading.enumerate()
+        seen.append((thread.name, threading.active_count(), len(threading.enumerate())))
+
+    async def main() -> None:
+        for _ in range(2):
+            thread = threading.Thread(target=look)
+            thread.start()
+            thread.join()
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(look).result()
+        await asyncio.to_thread(look)
+
+    simulate(main())
+    first = seen.copy()
+    seen.clear()
+    simulate(main())
+    assert first == seen
+    assert [name for name, *_ in seen] == [
+        *("Thread-1 (look)", "Thread-2 (look)", "ThreadPoolExecutor-0_0", "asyncio_0"),
+    ]
+
+
+def test_a_deadlock_by_the_order_of_locks_names_threads_places_and_holders() -> None:
+    one, other = "first", "second"
+
+    def both() -> None:
+        locks: dict[str, Any] = {one: threading.Lock(), other: threading.RLock()}
+
+        def take(*names: str) -> None:
+            for name in names:
+                locks[name].acquire()
+                time.sleep(1)
+
+        threads = [
+            threading.Thread(target=take, args=names, name=names[0])
+            for names in ((one, other), (other, one))
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    with pytest.raises(Deadlock) as caught:
+        in_thread(both)
+    line = both.__code__.co_firstlineno + 5
+    text = str(caught.value)
+    for name, holder in (one, other), (other, one):
+        place = f"test_threads_ends.py:{line} in {both.__qualname__}.<locals>.take"
+        assert f"thread {name}: {place}, waits for a lock that {holder} has taken" in text
+    assert "thread asyncio_0: " in text
+    assert "waits for the end of first" in text
+    assert "at 1 s with" in text
+
+
+def test_a_wait_in_the_loops_own_thread_that_nothing_can_end_is_a_deadlock() -> None:
+    async def main() -> None:
+        with contextlib.suppress(Exception):
+            concurrent.futures.Future[None]().result()
+
+    with pytest.raises(Deadlock, match=r"thread is blocked, .*\n  main: test_threads_ends.py"):
+        simulate(main())
+
+
+def test_a_lock_that_its_thread_never_released_is_named() -> None:
+    def leave() -> None:
+        lock = threading.Lock()
+        thread = threading.Thread(target=lock.acquire, name="gone")
+        thread.start()
+        thread.join()
+        lock.acquire()
+
+    with pytest.raises(Deadlock, match="a lock that gone has taken and never released"):
+        in_thread(leave)
+
+
+def test_threads_are_waited_for_as_python_does_at_exit_and_the_others_are_named() -> None:
+    log: list[str] = []
+
+    def note(after: float, what: str) -> None:
+        time.sleep(after)
+        log.append(f"{what} at {time.monotonic()}")
+
+    def poll() -> None:
+        while True:
+            time.sleep(1)
+
+    async def main() -> VirtualLoop:
+        ThreadPoolExecutor(1).submit(note, 2, "pool")
+        threading.Timer(30, note, (0, "timer")).start()
+        threading.Thread(target=note, args=(3600, "daemon"), daemon=True).start()
+        threading.Thread(target=poll, name="poller").start()
+        return running_loop()
+
+    loop = simulate(main())
+    assert log[:2] == ["pool at 2.0", "timer at 30.0"]
+    place = f"test_threads_ends.py:{poll.__code__.co_firstlineno + 2} in {poll.__qualname__}"
+    assert loop.threads_left == [("poller", place)]
+
+
+def test_a_thread_that_cannot_be_ended_fails_the_run() -> None:
+    def refuse() -> None:
+        while True:
+            with contextlib.suppress(BaseException):
+                time.sleep(1)
+
+    async def main() -> None:
+        threading.Thread(target=refuse, name="stubborn", daemon=True).start()
+        await asyncio.sleep(2)
+
+    with pytest.raises(RunawayRun, match=r"threads did not end when .*: stubborn"):
+        simulate(main())
+
+
+def snapshot() -> tuple[object, ...]:
+    return (
+        threading.enumerate(),
+        [vars(threading.Thread)[name] for name in ("start", "join", "is_alive")],
+        [threading.Lock, threading.RLock, _thread.allocate_lock, queue.SimpleQueue, time.sleep],
+        vars(ThreadPoolExecutor)["submit"],
+        asyncio.new_event_loop,
+        dict(THREADS),
+        len(concurrent.futures.thread._threads_queues),
+    )
+
+
+def leave_all_sorts() -> None:
+    lock = threading.Lock()
+    lock.acquire()
+    for daemon in (True, False):
+        threading.Thread(target=lock.acquire, daemon=daemon).start()
+    ThreadPoolExecutor(2).submit(time.sleep, 50)
+    threading.Thread(target=asyncio.run, args=(asyncio.sleep(1000),), daemon=True).start()
+
+
+@pytest.mark.parametrize("error", [KeyError, KeyboardInterrupt, SystemExit, asyncio.CancelledError])
+def test_nothing_is_left_after_an_error(error: type[BaseException]) -> None:
+    async def main() -> None:
+        leave_all_sorts()
+        await asyncio.sleep(1)
+        raise error
+
+    before = snapshot()
+    with pytest.raises(error):
+        simulate(main())
+    assert snapshot() == before
+
+
+def test_nothing_is_left_after_a_deadlock_or_a_run_without_end() -> None:
+    async def waits(forever: bool) -> None:  # noqa: FBT001 - both are tested
+        leave_all_sorts()
+        if forever:
+            await asyncio.get_running_loop().create_future()
+        await asyncio.sleep(100)
+
+    before = snapshot()
+    with pytest.raises(Deadlock):
+        simulate(waits(forever=True))
+    with pytest.raises(RunawayRun):
+        simulate(waits(forever=False), max_virtual_s=60)
+    assert snapshot() == before
+
+
+@pytest.mark.parametrize("place", ["thread", "loop"])
+def test_a_ctrl_c_ends_a_thread_that_computes_and_one_that_waits(place: str) -> None:
+    def compute() -> None:
+        while True:
+            random.random()
+
+    async def main() -> None:
+        thread = threading.Thread(target=compute, daemon=True)
+        waits = threading.Thread(target=threading.Event().wait)
+        for each in (waits, thread):
+            each.start()
+        if place == "loop":
+            thread.join()
+        await asyncio.sleep(5)
+
+    before = snapshot()
+    pressed = threading.Timer(0.5, _thread.interrupt_main)  # outside, in real time
+    pressed.start()
+    with pytest.raises(KeyboardInterrupt):
+        simulate(main())
+    pressed.join()
+    assert snapshot() == before
+
+
+def test_an_exception_in_a_thread_is_printed_and_changes_nothing_else(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threading, "excepthook", threading.__excepthook__)
+
+    def fail() -> None:
+        raise KeyError("lost")
+
+    async def main() -> bool:
+        thread = threading.Thread(target=fail)
+        thread.start()
+        thread.join()
+        return thread.is_alive()
+
+    assert simulate(main()) is False
+    printed = capsys.readouterr().err
+    assert printed.startswith("Exception in thread Thread-1 (fail):")
+    assert printed.endswith("KeyError: 'lost'\n")
+
+
+def test_threads_log_and_their_records_have_their_names(caplog: pytest.LogCaptureFixture) -> None:
+    logger = logging.getLogger("test_threads_ends")
+
+    def log() -> None:
+        handler = logging.StreamHandler()  # with a lock that outlives the simulation
+        logger.addHandler(handler)
+        logger.warning("from %s", threading.current_thread().name)
+
+    for _ in range(2):
+        in_thread(log)
+    assert [record.threadName for record in caplog.records] == ["asyncio_0"] * 2
+    assert [record.created for record in caplog.records] == [1767225600.0] * 2
+    for handler in logger.handlers[:]:
+        handler.acquire()
+        waits = threading.Thread(target=handler.acquire)
+        waits.start()
+        waits.join(0.05)
+        assert waits.is_alive()
+        handler.release()
+        waits.join()
+        logger.removeHandler(handler)
+
+
+def test_a_pool_from_outside_has_simulated_workers_inside_and_real_ones_outside() -> None:
+    def work() -> tuple[str, bool]:
+        time.sleep(5)
+        return threading.current_thread().name, threading.get_ident() in THREADS
+
+    async def main() -> tuple[object, float]:
+        futures = [POOL.submit(work) for _ in range(4)]
+        return {future.result() for future in futures}, time.monotonic()
+
+    for _ in range(2):
+        assert simulate(main()) == ({("older_0", True), ("older_1", True)}, 10.0)
+    assert POOL.submit(threading.get_ident).result() not in THREADS
+    assert simulate(main())[1] == 10.0
+
+
+def test_a_pool_from_inside_works_afterwards() -> None:
+    async def main() -> ThreadPoolExecutor:
+        pool = ThreadPoolExecutor()
+        assert pool._max_workers == 32  # not that of the machine
+        assert pool.submit(int, "5").result() == 5
+        return pool
+
+    pool = simulate(main())
+    with pool:
+        assert pool.submit(int, "6").result() == 6
+
+    async def inside() -> int:
+        return simulate_pool.submit(int, "7").result()
+
+    simulate_pool = simulate(main())
+    assert simulate(inside()) == 7
+
+
+def test_a_wait_for_something_real_is_named_after_a_second_and_hangs_nothing() -> None:
+    reads, writes = os.pipe()
+
+    async def main() -> None:
+        thread = threading.Thread(target=lambda: os.read(reads, 1), name="reader")
+        thread.start()
+        await asyncio.sleep(5)
+
+    began = time.monotonic()
+    with pytest.raises(ScenarioError, match="the thread reader waits in real time at test_threads"):
+        simulate(main())
+    assert time.monotonic() - began < 5
+    os.write(writes, b"x")
+    for each in (reads, writes):
+        os.close(each)
+
+
+def test_a_lock_from_outside_that_a_parked_thread_holds_is_named_with_it() -> None:
+    def hold() -> None:
+        with OLDER_LOCK:
+            time.sleep(60)
+
+    def want() -> None:
+        time.sleep(1)
+        with OLDER_LOCK:
+            pass
+
+    async def main() -> None:
+        for target in (hold, want):
+            threading.Thread(target=target, name=target.__name__).start()
+        await asyncio.sleep(5)
+
+    with pytest.raises(ScenarioError, match=r"thread want waits .*(\n.*)*hold is parked") as caught:
+        simulate(main())
+    line = hold.__code__.co_firstlineno + 2
+    assert f"hold is parked: test_threads_ends.py:{line} in " in str(caught.value)
+    assert OLDER_LOCK.acquire(timeout=1)
+    OLDER_LOCK.release()
+
+
+def test_a_thread_that_computes_for_a_second_is_not_taken_for_one_that_waits() -> None:
+    clock = time.thread_time
+
+    def compute(clock: Callable[[], float] = clock) -> float:
+        end = clock() + 1.5
+        while clock() < end:
+            sum(range(100_000))
+        return time.monotonic()
+
+    assert in_thread(compute) == 0.0
+
+
+def test_a_simulation_in_a_thread_of_another_has_a_time_of_its_own() -> None:
+    async def inner() -> float:
+        await asyncio.to_thread(time.sleep, 5)
+        return time.monotonic()
+
+    def outer() -> tuple[float, float]:
+        time.sleep(1)
+        return simulate(inner()), time.monotonic()
+
+    assert in_thread(outer) == (5.0, 1.0)
+
+
+def test_simulations_in_several_real_threads_have_their_own_threads() -> None:
+    with ThreadPoolExecutor(4) as pool:
+        runs = [pool.submit(order, 10, seed, shuffle=True) for seed in range(8)]
+        found = [run.result() for run in runs]
+    assert found == [order(10, seed, shuffle=True) for seed in range(8)]
+
+
+def test_a_thread_that_polls_for_ever_is_no_progress() -> None:
+    def poll() -> None:
+        done = threading.Event()
+        while not done.is_set():
+            time.sleep(1)
+
+    with pytest.raises(RunawayRun, match="no progress: only time changed in"):
+        in_thread(poll)
+
+
+def test_a_thread_that_polls_until_a_time_makes_progress() -> None:
+    def poll() -> float:
+        end = time.monotonic() + 400_000
+        while time.monotonic() < end:
+            time.sleep(1)
+        return time.monotonic()
+
+    assert in_thread(poll) == 400_000
+
+
+def test_a_loop_that_is_blocked_by_a_thread_that_polls_is_no_progress() -> None:
+    def poll() -> None:
+        while True:
+            time.sleep(1)
+
+    async def main() -> None:
+        thread = threading.Thread(target=poll)
+        thread.start()
+        thread.join()
+
+    with pytest.raises(RunawayRun, match="no progress"):
+        simulate(main())
