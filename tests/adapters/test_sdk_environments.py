@@ -10,6 +10,7 @@ FILES = (
     "test_clients.py",
     "test_interception.py",
     "test_mcp_server.py",
+    "test_one_script.py",
     "test_real_sdks.py",
     "test_sdk_retries.py",
 )
