@@ -13,15 +13,13 @@ from urllib.parse import urlsplit
 
 from simloop.adapters.dialects.dialect import Dialect, ErrorReply, WrongRequest
 from simloop.adapters.dialects.formats import dialects
-from simloop.adapters.dialects.options import WireOptions
 from simloop.adapters.exchange import Answered, Exchange
 from simloop.adapters.failed_tools import UNMARKED, FailedTools
 from simloop.adapters.http import HttpReply, HttpRequest
+from simloop.adapters.provider_side import ProviderSide
 from simloop.errors import ScenarioError, SimloopError
 from simloop.virtual.blocking import run_blocking
 from simloop.virtual.border import EPOCH_NS
-from simloop.world.current import current_world
-from simloop.world.model_port import ModelPort
 
 _DROPPED = ("/traces/ingest",)
 """Paths of telemetry: what SDKs send there is accepted, and nobody reads it."""
@@ -31,22 +29,12 @@ _NO_RETRY = ("x-should-retry", "false")
 
 
 class Endpoint:
-    """The provider of models in one conversation. `options` can change at any time.
+    """The provider of models in one conversation, for HTTP requests."""
 
-    With `keep_bodies`, `bodies` has the raw body of each request, by its number.
-    """
-
-    def __init__(self, port: ModelPort, options: WireOptions, *, keep_bodies: bool = False) -> None:
-        self.port = port
-        self.options = options
-        self._failed_tools = FailedTools(port.recorder)
-        self.keep_bodies = keep_bodies
-        self.bodies: dict[int, bytes] = {}
-
-    def knows(self, method: str, url: str) -> bool:
-        """Return whether the endpoint answers requests to that address."""
-        path = urlsplit(url).path
-        return path.endswith(_DROPPED) or self._dialect(method, path) is not None
+    def __init__(self, side: ProviderSide) -> None:
+        self.port = side.port
+        self._side = side
+        self._failed_tools = FailedTools(side.port.recorder)
 
     async def answer(self, request: HttpRequest) -> HttpReply:
         """Return the reply to a request, when its headers are there.
@@ -84,15 +72,17 @@ class Endpoint:
             stream = port.stream(messages, system_prompt=read.system_prompt, tools=read.tools)
         except SimloopError as error:  # kept by the port
             return _failed(error)
-        if self.keep_bodies:
-            self.bodies[stream.request.number] = request.body
+        if self._side.keep_bodies:
+            self._side.bodies[stream.request.number] = request.body
         answered = Answered(dialect, read, created_s)
-        return Exchange(stream, answered, self.options, request.read_timeout_s)
+        return Exchange(stream, answered, self._side.options, request.read_timeout_s)
 
     def _dialect(self, method: str, path: str) -> Dialect | None:
         if method != "POST":
             return None
-        return next((each for each in dialects(self.options) if path.endswith(each.path)), None)
+        return next(
+            (each for each in dialects(self._side.options) if path.endswith(each.path)), None
+        )
 
     def _refused(self, request: HttpRequest) -> HttpReply:
         """Keep the error for the end of the run, and return a reply that says so."""
@@ -150,13 +140,3 @@ class FixedBody:
 
     def close(self) -> None:
         """Do nothing, as above."""
-
-
-ENDPOINTS: dict[ModelPort, Endpoint] = {}
-"""The endpoints of the runs that are under way."""
-
-
-def current_endpoint() -> Endpoint | None:
-    """Return the endpoint of the run that the caller belongs to, or None outside of runs."""
-    world = current_world()
-    return None if world is None else ENDPOINTS.get(world.model)

@@ -8,8 +8,9 @@ from collections.abc import AsyncIterator, Iterator
 from types import ModuleType
 from typing import Any
 
-from simloop.adapters.endpoint import Endpoint, current_endpoint
+from simloop.adapters.endpoint import Endpoint
 from simloop.adapters.http import ConnectionLost, HttpBody, HttpReply, HttpRequest, TimedOut
+from simloop.adapters.provider_side import current_endpoint
 from simloop.errors import ScenarioError
 
 

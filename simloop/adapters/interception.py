@@ -11,28 +11,29 @@ import importlib.abc
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from simloop.adapters.aiohttp_transport import connected
-from simloop.adapters.endpoint import ENDPOINTS, Endpoint, current_endpoint
-from simloop.adapters.httpx_transport import HttpxConversion
 from simloop.adapters.keys import Environment
-from simloop.adapters.requests_transport import WireSocket
+from simloop.adapters.provider_side import SIDES, ProviderSide, current_endpoint
 
 
-@contextmanager
-def intercepted(endpoint: Endpoint) -> Iterator[None]:
-    """Let `endpoint` answer the HTTP requests of the code that belongs to its run."""
-    ENDPOINTS[endpoint.port] = endpoint
-    _interception.enter()
-    try:
-        yield
-    finally:
+class intercepted:  # noqa: N801 - a context manager, named as one reads it
+    """Let the provider `side` answer the HTTP requests of the code that belongs to its run."""
+
+    __slots__ = ("_side",)
+
+    def __init__(self, side: ProviderSide) -> None:
+        self._side = side
+
+    def __enter__(self) -> None:
+        SIDES[self._side.port] = self._side
+        _interception.enter()
+
+    def __exit__(self, *_: object) -> None:
         _interception.leave()
-        del ENDPOINTS[endpoint.port]
+        del SIDES[self._side.port]
 
 
 class _Patch(NamedTuple):
@@ -56,7 +57,11 @@ def _patched(owner: Any, name: str, make: Callable[[Any], Any]) -> _Patch:
     return _Patch(owner, name, original, ours)
 
 
+# The conversions are loaded with the client that needs them.
+# ruff: noqa: PLC0415
 def _httpx(module: Any) -> Iterator[_Patch]:
+    from simloop.adapters.httpx_transport import HttpxConversion
+
     conversion = HttpxConversion(module)
 
     def asynchronous(original: Any) -> Any:
@@ -105,6 +110,8 @@ def _once(original: Any) -> Any:
 
 
 def _aiohttp(module: Any) -> Iterator[_Patch]:
+    from simloop.adapters.aiohttp_transport import connected
+
     def connecting(original: Any) -> Any:
         async def _create_connection(self: Any, req: Any, *given: Any, **more: Any) -> Any:
             endpoint = current_endpoint()
@@ -118,6 +125,8 @@ def _aiohttp(module: Any) -> Iterator[_Patch]:
 
 
 def _urllib3(module: Any) -> Iterator[_Patch]:
+    from simloop.adapters.requests_transport import WireSocket
+
     def connecting(original: Any) -> Any:
         def connect(self: Any) -> None:
             endpoint = current_endpoint()

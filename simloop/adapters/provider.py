@@ -7,7 +7,6 @@ client that the program makes itself is answered in the same way (interception.p
 import importlib
 from typing import Any
 
-from simloop.adapters.httpx_transport import make_transport
 from simloop.adapters.keys import KEY
 from simloop.errors import ScenarioError
 
@@ -43,7 +42,10 @@ class Clients:
 
         Raises ScenarioError without that package.
         """
-        return make_transport(_package(module))
+        package = _package(module)
+        from simloop.adapters.httpx_transport import make_transport  # noqa: PLC0415 - few need it
+
+        return make_transport(package)
 
 
 def _package(name: str) -> Any:

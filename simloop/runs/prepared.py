@@ -11,8 +11,8 @@ from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
 from simloop.adapters.dialects.options import WireOptions
-from simloop.adapters.endpoint import Endpoint
 from simloop.adapters.interception import intercepted
+from simloop.adapters.provider_side import ProviderSide
 from simloop.engine.hook_meter import HookMeter
 from simloop.engine.machine_agent import MachineAgent
 from simloop.engine.settings import EngineSettings
@@ -84,7 +84,7 @@ class PreparedRun:
         self._agent: Agent | None = None
         self._under_way = False
         self._start_ns = 0
-        self._endpoint: Endpoint | None = None
+        self._provider: ProviderSide | None = None
 
     @property
     def settings(self) -> EngineSettings:
@@ -154,7 +154,7 @@ class PreparedRun:
             with (
                 self._meter.run() if self._meter else _NOTHING,
                 inhabited(world),
-                intercepted(self._endpoint) if self._endpoint else _NOTHING,
+                intercepted(self._provider) if self._provider else _NOTHING,
             ):
                 ending = await run_prompt(agent, prompt, world)
         except (Exception, SystemExit) as error:  # a machine is somebody's code
@@ -183,15 +183,15 @@ class PreparedRun:
 
     def write_as(self, options: WireOptions) -> None:
         """Write the replies on a wire in another way from now on. The trace states it."""
-        if self._endpoint is not None:
-            self._endpoint.options = options
+        if self._provider is not None:
+            self._provider.options = options
         self.scenario = self.scenario.model_copy(update={"wire": options})
         self.trace.header = header_with(self.trace.header, self.scenario)
 
     @property
     def bodies(self) -> Mapping[int, bytes]:
         """Return the raw bodies of the requests over HTTP by their numbers, if they are kept."""
-        return {} if self._endpoint is None else self._endpoint.bodies
+        return {} if self._provider is None else self._provider.bodies
 
     def on_clock(self, main: Coroutine[Any, Any, T]) -> T:
         """Run `main`, a coroutine of this run, on a virtual clock.
@@ -227,7 +227,7 @@ class PreparedRun:
         self._timetable = Timetable(scenario, world)
         if isinstance(self.loop.design, AgentDesign):  # machines use the model port itself
             keeps = bool(self._plan.given.get("keep_bodies"))
-            self._endpoint = Endpoint(world.model, scenario.wire, keep_bodies=keeps)
+            self._provider = ProviderSide(world.model, scenario.wire, keep_bodies=keeps)
             # The engine bounds its transitions itself.
             recorder.listen(RequestBound(recorder, around.model, scenario.max_transitions))
         for listener in self._listeners:

@@ -6,7 +6,7 @@ import pytest
 from wire import ASK, CHAT, Heard, heard, in_run, posted
 
 from simloop import Reply, Request, parse_scenario, run
-from simloop.adapters.endpoint import current_endpoint
+from simloop.adapters.provider_side import current_endpoint
 from simloop.errors import ScenarioError, ScriptExhausted
 from simloop.messages import UserMessage
 from simloop.scenario.replies import Http, Pace

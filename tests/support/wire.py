@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from simloop import Reply, Result, Scenario, run
-from simloop.adapters.endpoint import current_endpoint
 from simloop.adapters.http import ConnectionLost, HttpRequest, TimedOut
+from simloop.adapters.provider_side import current_endpoint
 from simloop.virtual.simulate import running_loop
 
 CHAT = "https://api.openai.com/v1/chat/completions"
