@@ -1,0 +1,52 @@
+"""A real server on the loopback interface, which fails in real ways."""
+
+import contextlib
+import socket
+import struct
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+End = Literal["closed", "reset", "silent", "done"]
+
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+@contextlib.contextmanager
+def serving(pieces: Sequence[bytes], end: End) -> Iterator[str]:
+    """Serve one connection with those bytes, then that end; yield the server's address."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    over = threading.Event()
+
+    def serve() -> None:
+        connection, _ = listener.accept()
+        with connection:
+            _read_request(connection)
+            for piece in pieces:
+                connection.sendall(piece)
+            if end == "silent":
+                over.wait(10)
+            elif end == "reset":
+                # What is sent must arrive first: a reset throws away what has not.
+                over.wait(0.2)
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+    finally:
+        over.set()
+        thread.join()
+        listener.close()
+
+
+def _read_request(connection: socket.socket) -> None:
+    data = b""
+    while b"\r\n\r\n" not in data:
+        data += connection.recv(65536)
+    head, _, body = data.partition(b"\r\n\r\n")
+    lines = head.decode().lower().split("\r\n")
+    size = next(int(line[15:]) for line in lines if line.startswith("content-length:"))
+    while len(body) < size:
+        body += connection.recv(65536)
