@@ -99,6 +99,7 @@ WHERE: dict[str, tuple[dict[str, Any], tuple[str | int, ...]]] = {
     "ToolExecution": ({"tool_execution": {}}, ("tool_execution",)),
     "Trigger": ({"abort": {"at": "1s"}}, ("abort",)),
     "When": ({"model": [{"say": "x", "when": {}}]}, ("model", 0, "when")),
+    "WireOptions": ({"wire": {}}, ("wire",)),
 }
 """For each part of the schema that has defaults: a small document with it, and its place there."""
 PARTS = {"": SCHEMA, **SCHEMA["$defs"]}
