@@ -25,7 +25,6 @@ AGENTS = {  # package: its agent
     "pydantic-ai-slim": "with_pydantic_ai:agent",
     "openai-agents": "with_openai_agents:agent",
     "langgraph": "with_langgraph:awaiting",
-    
 }
 SCENARIOS = (
     "retry/rate-limit", "retry/quota", "retry/retry-after-date", "retry/connection-lost",

@@ -244,7 +244,7 @@ class ChatEncoder:
         if not finish.raw and finish.reason is FinishReason.INTERRUPTED:
             return
         in_finish = self._options.chat_usage == "finish-chunk"
-        usage = _usage(finish.usage) if finish.usage is not None else None
+        usage = self._usage(finish)
         yield self._chunk({}, self._word(), usage if in_finish else None)
         if usage and not in_finish and self._request.reports_usage:
             yield WireEvent("", wire_json(self._head | {"choices": [], "usage": usage}))
@@ -291,8 +291,13 @@ class ChatEncoder:
         message |= {"tool_calls": calls} if calls else {}
         message |= {self._options.chat_reasoning: reasoning} if reasoning else {}
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": self._word()}
-        usage = {} if finish is None or finish.usage is None else {"usage": _usage(finish.usage)}
-        return wire_json({**self._head, "choices": [choice], **usage}).encode()
+        usage = None if finish is None else self._usage(finish)
+        more = {"usage": usage} if usage else {}
+        return wire_json({**self._head, "choices": [choice], **more}).encode()
+
+    def _usage(self, finish: Finish) -> JsonObject | None:
+        usage = self._options.usage_of(finish)
+        return None if usage is None else _usage(usage)
 
 
 def _call_delta(change: BlockChange) -> JsonObject:

@@ -249,7 +249,7 @@ class ResponseEncoder:
             "error": None,
             "incomplete_details": None,
             "output": [self._item(block) for block in self._blocks.blocks],
-            "usage": _usage(None if finish is None else finish.usage),
+            "usage": _usage(None if finish is None else self._options.usage_of(finish)),
             **(more or {}),
         }
 

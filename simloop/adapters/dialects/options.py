@@ -9,6 +9,8 @@ from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Ge
 
+from simloop.messages import Finish, Usage
+
 FramingName = Literal[
     "lf",
     "crlf",
@@ -44,6 +46,9 @@ class WireOptions:
     """Where a stream of Chat Completions reports its usage: in a last chunk without choices, if
     the client asks for it, as OpenAI does; or in the chunk with the finish reason, always, as Groq
     and Mistral do."""
+    unstated_usage: Literal["zero", "none"] = "zero"
+    """What OpenAI's formats report for a reply whose script states no usage: counts of `zero`,
+    because OpenAI always reports some; or `none`, as some gateways do."""
     chat_reasoning: Literal["reasoning_content", "reasoning"] = "reasoning_content"
     """The field of Chat Completions that holds reasoning: `reasoning_content` as DeepSeek names it,
     or `reasoning` as Groq and OpenRouter do. OpenAI itself sends none."""
@@ -56,3 +61,7 @@ class WireOptions:
     """The limit of requests per minute that each reply reports in its headers; 0 reports none."""
     rate_limit_tokens: Annotated[int, Ge(0)] = 0
     """The limit of tokens per minute that each reply reports in its headers; 0 reports none."""
+
+    def usage_of(self, finish: Finish) -> Usage | None:
+        """Return the usage that OpenAI's formats report with `finish`, or None."""
+        return finish.usage or (Usage() if self.unstated_usage == "zero" else None)

@@ -7,6 +7,7 @@ from wirereading import MODEL, data, streamed, whole
 
 from simloop.adapters.dialects.dialect import WrongRequest
 from simloop.adapters.dialects.openai_chat import OpenAIChat
+from simloop.adapters.dialects.openai_responses import OpenAIResponses
 from simloop.adapters.dialects.options import WireOptions
 from simloop.messages import (
     AssistantMessage,
@@ -159,7 +160,7 @@ def test_a_reply_streams_in_the_frames_of_the_provider(
 )  # fmt: skip
 def test_each_finish_word_goes_out_as_the_format_says_it(raw: str, word: str) -> None:
     parts: list[Part] = [TextDelta("x"), Finish(FinishReason.read(raw), raw)]
-    assert deltas(parts)[-2] == word
+    assert deltas(parts, usage=False)[-2] == word
     assert whole(CHAT, parts)["choices"][0]["finish_reason"] == word
 
 
@@ -171,6 +172,15 @@ def test_usage_comes_in_a_chunk_of_its_own_if_the_client_asks() -> None:
     assert (events[-2]["choices"], events[-1]) == ([], "[DONE]")
     unasked = data(streamed(CHAT, parts, usage=False))
     assert [event for event in unasked[:-1] if "usage" in event] == []
+
+
+@pytest.mark.parametrize("dialect", [OpenAIChat, OpenAIResponses])
+def test_a_whole_reply_reports_usage_even_if_the_script_states_none(dialect: type[Any]) -> None:
+    parts: list[Part] = [TextDelta("x"), Finish(FinishReason.STOP, "stop")]
+    reported = whole(dialect(), parts)["usage"]
+    assert reported["total_tokens"] == 0
+    silent = dialect(WireOptions(unstated_usage="none"))
+    assert whole(silent, parts).get("usage") is None
 
 
 def test_usage_comes_with_the_finish_where_the_provider_sends_it_so() -> None:
