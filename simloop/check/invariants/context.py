@@ -10,6 +10,8 @@ request before it.
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
+import msgspec
+
 from simloop.check.invariants.invariant import Need, Watch, invariant
 from simloop.check.invariants.subject import Subject
 from simloop.kernel.replies import KeepFailed
@@ -96,8 +98,19 @@ def _is_apart(facts: Facts) -> bool:
 
 
 def _same(made: Sequence[ToolCall], sent: Sequence[ToolCall]) -> bool:
-    """Return whether calls were sent as the model made them; ids and names may have changed."""
-    return [call.arguments for call in made] == [call.arguments for call in sent]
+    """Return whether calls were sent as the model made them; ids and names may have changed.
+
+    Arguments that were parsed and written again have other spaces, and mean the same.
+    """
+    one, other = ([call.arguments for call in calls] for calls in (made, sent))
+    return one == other or list(map(_value, one)) == list(map(_value, other))
+
+
+def _value(arguments: str) -> object:
+    try:
+        return msgspec.json.decode(arguments)
+    except msgspec.DecodeError:
+        return arguments
 
 
 WHOLE = (FinishReason.STOP, FinishReason.TOOL_CALLS, FinishReason.OTHER)

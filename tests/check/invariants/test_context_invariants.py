@@ -274,6 +274,24 @@ def test_a_result_in_a_request_counts_as_that_of_a_tool_that_nobody_recorded() -
         assert asked().replied("I look.", "a").request(right).found(answered_replies_kept) == []
 
 
+@pytest.mark.parametrize(
+    ("sent", "is_kept"),
+    [
+        ('{"path": "a", "lines": [1, 2]}', True),
+        ('{"lines":[1,2],"path":"a"}', True),
+        ('{"path":"b","lines":[1,2]}', False),
+        ('{"path":"a","lines":[1,2]', False),
+    ],
+)
+def test_arguments_that_an_agent_has_parsed_and_written_again_are_the_same(
+    sent: str, *, is_kept: bool
+) -> None:
+    made = asked().text("I look.").call("a", '{"path":"a","lines":[1,2]}')
+    run = made.finish(FinishReason.TOOL_CALLS)
+    run = run.request([GO, said("I look.", "a", arguments=sent), returned("a")])
+    assert (run.found(answered_replies_kept) == []) is is_kept
+
+
 def test_a_tool_that_ran_for_an_earlier_reply_says_nothing_about_the_calls_of_a_later_one() -> None:
     run = looked().request([MORE]).replied("", "b").stop().ended().prompt().request([MORE, GO])
     assert run.found(replies_with_calls_kept) == []
