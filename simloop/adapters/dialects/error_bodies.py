@@ -1,8 +1,9 @@
 """Failed calls as providers send them: status, headers and body.
 
-The words are those of the providers' documentation and of recorded replies. Not here: errors inside
-a stream, whose frames differ by format. The rule to keep: the script's own words, code, headers and
-body go out as they are; a provider's words take the place of what the script leaves out.
+Shapes, types and codes are the providers'. The messages are worded like theirs, and were not
+compared with recorded replies. Not here: errors inside a stream, whose frames differ by format. The
+rule to keep: the script's own words, code, headers and body go out as they are; a provider's words
+take the place of what the script leaves out.
 """
 
 from collections.abc import Mapping
