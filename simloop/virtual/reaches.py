@@ -165,7 +165,8 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     original: _refusing(original, name, advice)
     for advice, names in _SILENT.items()
     for name in names.split()
-    if (original := _named(name)) is not None
+    for original in [_named(name)]
+    if original is not None
 }
 """Original function -> the stand-in that refuses it on a sealed loop."""
 

@@ -35,6 +35,37 @@ class ThreadEnded(SystemExit):
     """Ends a thread where it is parked. As a SystemExit, it prints nothing."""
 
 
+class RealThread:
+    """A thread of the operating system that can be joined, and for which Python does not wait."""
+
+    def __init__(self, function: Callable[[], None]) -> None:
+        self._function = function
+        self._begun = make_locked()
+        self._sentinel: Any = None
+        self.handle: Any = None
+        if _start_joinable is None:
+            self.ident: int = _start_thread(self._run, ())
+        else:
+            self.handle = _start_joinable(self._run, daemon=True)
+            self.ident = self.handle.ident
+
+    def _run(self) -> None:
+        if self.handle is None and _start_joinable is None:
+            # A lock that Python releases when the thread is over, and its local data is gone.
+            self._sentinel = _thread._set_sentinel()  # type: ignore[attr-defined]
+            self._sentinel.acquire()
+        self._begun.release()
+        self._function()
+
+    def join(self) -> None:
+        """Wait until the thread is over, with what the end of a thread cleans up."""
+        self._begun.acquire()
+        if _start_joinable is None:
+            self._sentinel.acquire()
+        else:
+            self.handle.join()
+
+
 class SimulatedThread:
     """One thread that takes turns: a thread of the program, or that of the event loop."""
 
@@ -57,13 +88,17 @@ class SimulatedThread:
         self.joiners: list[SimulatedThread] = []
         self.back: Any = None
         self._turn = make_locked()
-        self.handle: Any = None
-        self._sentinel: Any = None
+        self._real: RealThread | None = None
 
     @property
     def name(self) -> str:
         """Return the name of the thread."""
         return "a thread without a name" if self.thread is None else str(self.thread.name)
+
+    @property
+    def handle(self) -> Any:
+        """Return Python's handle of the real thread; None before Python 3.13."""
+        return None if self._real is None else self._real.handle
 
     @property
     def is_daemon(self) -> bool:
@@ -83,11 +118,8 @@ class SimulatedThread:
 
     def start(self) -> None:
         """Start the real thread, which waits for its first turn."""
-        if _start_joinable is None:
-            self.ident = _start_thread(self._bootstrap, ())
-        else:
-            self.handle = _start_joinable(self._bootstrap, daemon=True)
-            self.ident = self.handle.ident
+        self._real = RealThread(self._bootstrap)
+        self.ident = self._real.ident
 
     def run(self) -> None:
         """Give the thread the turn. Called by the event loop's thread."""
@@ -100,11 +132,9 @@ class SimulatedThread:
         self._turn.acquire()
 
     def join(self) -> None:
-        """Wait until the real thread is over, with what the end of a thread cleans up."""
-        if _start_joinable is None:
-            self._sentinel.acquire()
-        else:
-            self.handle.join()
+        """Wait until the real thread is over."""
+        if self._real is not None:
+            self._real.join()
 
     def check(self) -> None:
         """Raise the exception that ends the thread, if there is one."""
@@ -118,15 +148,12 @@ class SimulatedThread:
             raise error
 
     def _bootstrap(self) -> None:
-        if _start_joinable is None:
-            # A lock that Python releases when the thread is over, and its local data is gone.
-            self._sentinel = _thread._set_sentinel()  # type: ignore[attr-defined]
-            self._sentinel.acquire()
         self._turn.acquire()
         self._work()
         self.is_done = True
-        self.threads.has_ended(self)
-        self.back.release()
+        if not self.is_abandoned:
+            self.threads.has_ended(self)
+            self.back.release()
 
     def _work(self) -> None:
         hooks: Any = threading

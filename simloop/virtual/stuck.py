@@ -6,9 +6,11 @@ stuck, however slow the machine is; nor is one in which a person steps through t
 
 import sys
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from simloop.virtual.reaches import is_exempt
+from simloop.virtual.simulated_thread import RealThread, make_locked
 
 if TYPE_CHECKING:
     from simloop.virtual.simulated_thread import SimulatedThread
@@ -36,6 +38,36 @@ def is_stuck(thread: "SimulatedThread", back: Any) -> bool:
         if alike >= _LOOKS and not is_exempt(thread.frame):
             return True
     return False
+
+
+class LoopWatch:
+    """Watches the event loop's own thread, while no other thread has the turn.
+
+    That thread may wait for a lock from outside, which a parked thread holds. `pauses` tells that
+    it waits for a thread that has the turn.
+    """
+
+    def __init__(self, thread: "SimulatedThread", found: Callable[[], None]) -> None:
+        self.pauses = False
+        self._thread = thread
+        self._found = found
+        self._stop = make_locked()
+        self._real = RealThread(self._watch)
+
+    def stop(self) -> None:
+        """End the watch."""
+        self._stop.release()
+        self._real.join()
+
+    def _watch(self) -> None:
+        before, alike = None, 0
+        while not self._stop.acquire(timeout=LOOK_S):
+            now = None if self.pauses else _progress(self._thread)
+            alike = alike + 1 if now is not None and now == before else 0
+            before = now
+            if alike >= _LOOKS and not is_exempt(self._thread.frame):
+                alike = 0
+                self._found()
 
 
 def _progress(thread: "SimulatedThread") -> tuple[Any, ...]:

@@ -26,7 +26,7 @@ from simloop.virtual.answers import ANSWERS, THREADS
 from simloop.virtual.listener import report_blocking
 from simloop.virtual.pools import Pools, forget_worker, quiet
 from simloop.virtual.simulated_thread import SimulatedThread, ThreadEnded, make_locked
-from simloop.virtual.stuck import LOOK_S, is_stuck
+from simloop.virtual.stuck import LOOK_S, LoopWatch, is_stuck
 from simloop.virtual.timers import NEVER_NS
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ class Threads:
         self._timer_numbers = itertools.count()
         self._back = make_locked()
         self._is_blocked = False
+        self._watch: LoopWatch | None = None
         # An empty one of its own: a context cannot be entered twice at a time, as by a simulation
         # in a thread of another.
         self._context = contextvars.Context()
@@ -68,6 +69,8 @@ class Threads:
         """Start a thread that calls `function` in its first turn."""
         started = SimulatedThread(self, thread, function)
         started.start()
+        if self._watch is None:
+            self._watch = LoopWatch(self.of_loop, self._free)
         THREADS[started.ident] = started
         self.alive.append(started)
         self.wake(started)
@@ -75,8 +78,6 @@ class Threads:
 
     def has_ended(self, thread: SimulatedThread) -> None:
         """Forget a thread at its end, and wake those that join it."""
-        if thread.is_abandoned:
-            return
         self.alive.remove(thread)
         THREADS.pop(thread.ident, None)
         _forget(thread)
@@ -181,6 +182,8 @@ class Threads:
         """Give a thread the turn, and wait until it parks or ends."""
         back = thread.back = self._back
         is_back = False
+        if self._watch is not None:
+            self._watch.pauses = True
         try:
             thread.run()
             # A turn is short. A thread that keeps it longer may wait for something real.
@@ -189,6 +192,9 @@ class Threads:
             if not is_back:
                 self._interrupt(thread, back)
             raise
+        finally:
+            if self._watch is not None:
+                self._watch.pauses = False
         if not is_back:
             stuck = self._stuck(thread)
             self._abandon(thread)
@@ -210,6 +216,18 @@ class Threads:
         THREADS.pop(thread.ident, None)
         self._back = make_locked()  # the thread gives its turn back to nobody
         _raise_in(ctypes.c_ulong(thread.ident), ctypes.py_object(ThreadEnded))
+
+    def _free(self) -> None:
+        """End all threads at once, as the loop's thread waits for a lock that one of them holds.
+
+        It is called by the watch, in a thread of its own.
+        """
+        if not self.loop.is_running() or not self.alive:
+            return
+        self.loop.escapes.append(self._stuck(self.of_loop))
+        for thread in tuple(self.alive):
+            self._abandon(thread)
+            thread.run()
 
     def _stuck(self, thread: SimulatedThread) -> ScenarioError:
         parked = [each for each in self.alive if each.waits_for is not None and each.place]
@@ -282,6 +300,8 @@ class Threads:
         for thread in refused:
             self._abandon(thread)
         self.is_over = True
+        if self._watch is not None:
+            self._watch.stop()
         self.pools.restore()
         return refused
 

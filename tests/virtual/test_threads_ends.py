@@ -478,3 +478,27 @@ def test_a_loop_that_is_blocked_by_a_thread_that_polls_is_no_progress() -> None:
 
     with pytest.raises(RunawayRun, match="no progress"):
         simulate(main())
+
+
+def test_a_loop_that_waits_for_a_lock_from_outside_that_a_thread_holds_is_freed() -> None:
+    ended: list[str] = []
+
+    def hold() -> None:
+        try:
+            with OLDER_LOCK:
+                time.sleep(60)
+        finally:
+            ended.append("hold")
+
+    async def main() -> None:
+        threading.Thread(target=hold, name="hold").start()
+        await asyncio.sleep(1)
+        with OLDER_LOCK:
+            pass
+        await asyncio.sleep(1)
+
+    says = r"the thread MainThread waits in real time at test_threads_ends.*(\n.*)*hold is parked"
+    with pytest.raises(ScenarioError, match=says):
+        simulate(main())
+    assert ended == ["hold"]
+    assert not OLDER_LOCK.locked()
