@@ -16,13 +16,13 @@ from simloop.errors import ScenarioError
 from simloop.messages import ToolCall, ToolMessage
 from simloop.world.current import current_world
 from simloop.world.own_calls import shown_arguments
-from simloop.world.tools_port import ToolsPort, failed
+from simloop.world.tools_port import ToolsPort
 from simloop.world.world import World
 
 if TYPE_CHECKING:
     from mcp import ClientSession
 
-_LOST = "the connection to the MCP server was lost"
+_LOST = "Error: the connection to the MCP server was lost"
 
 
 @contextlib.asynccontextmanager
@@ -150,19 +150,19 @@ class _Server:
 
     async def _call(self, _: Any, parameters: Any) -> Any:
         """Answer one call; a lost connection never answers."""
-        tools, arguments = self._tools, parameters.arguments or {}
-        shown = shown_arguments(arguments)
-        call = ToolCall(tools.own_calls.id_for(parameters.name, shown), parameters.name, shown)
+        tools, name, arguments = self._tools, parameters.name, parameters.arguments or {}
         if tools.count_served() in self._server.lost_calls:
-            tools.start(call, shown)
-            tools.record(call, failed(_LOST))
+            tools.own_calls.end(tools.own_calls.start(name, arguments), _LOST, is_error=True)
             await self._writing.aclose()
             await asyncio.get_running_loop().create_future()
-        if not self._server.lists(call.name, tools.now_ns):
-            unlisted = tools.record(call, failed(f"tool {call.name} not found"))
-            answer = ToolMessage(call.id, unlisted.text, is_error=True)
-        else:
+        if self._server.lists(name, tools.now_ns):
+            shown = shown_arguments(arguments)
+            call = ToolCall(tools.own_calls.id_for(name, shown), name, shown)
             answer = await tools.run(call)
+        else:
+            call = tools.own_calls.start(name, arguments)
+            answer = ToolMessage(call.id, f"Error: tool {name} not found", is_error=True)
+            tools.own_calls.end(call, answer.text, is_error=True)
         content = [{"type": "text", "text": answer.text}]
         result = {"content": content, "isError": answer.is_error}
         return self._types.CallToolResult.model_validate(result)

@@ -6,8 +6,9 @@ tests/adapters/environments. A test marked `frameworks` builds one, and runs tes
 
 import os
 import subprocess
+import sys
 import venv
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parent.parent.parent
@@ -60,3 +61,41 @@ def run_inside(python: Path, files: Iterable[str]) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "skipped" not in done.stdout.splitlines()[-1], done.stdout
+
+
+RECIPES = PINNED.parent / "recipes"
+
+
+def check_recipe(loop: str, folder: str) -> None:
+    """Check each scenario of `folder`, twice, on an agent: its expectations and the invariants.
+
+    In a process of its own: a framework may have a module with the name of one of these tests.
+    """
+    command = [sys.executable, "-m", "simloop", "check", folder, "--loop", loop]
+    done = _in_recipes(command)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " passed" in done.stdout, done.stdout
+
+
+def digests_of(runs: Sequence[tuple[str, str]], hash_seed: str) -> list[str]:
+    """Return the digest of each run, of an agent and a scenario, with that hash seed."""
+    script = f"""
+from simloop import load_scenario, run
+from simloop.trace.codec import digest, encode
+for loop, scenario in {runs!r}:
+    print("digest", digest(encode(run(load_scenario(scenario), loop=loop).trace)))
+"""
+    done = _in_recipes([sys.executable, "-c", script], PYTHONHASHSEED=hash_seed)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = [line for line in done.stdout.splitlines() if line.startswith("digest")]
+    assert len(found) == len(runs)
+    return found
+
+
+def _in_recipes(command: list[str], **more: str) -> "subprocess.CompletedProcess[str]":
+    environment = {**os.environ, "PYTHONPATH": str(TOP), **more}
+    environment.pop("OPENAI_API_KEY", None)  # no recipe needs a key
+    environment.pop("ANTHROPIC_API_KEY", None)
+    return subprocess.run(
+        command, check=False, cwd=RECIPES, env=environment, capture_output=True, text=True
+    )

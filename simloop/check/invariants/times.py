@@ -92,7 +92,8 @@ def scripted_tool_durations(subject: Subject) -> Watch:
         if type(entry) is Prompt:
             started.clear()
         elif type(entry) is ToolStarted:
-            started[entry.call_id] = entry.at_ns
+            if not entry.own:
+                started[entry.call_id] = entry.at_ns
         else:
             begun_ns, tool = started.pop(entry.call_id, None), tools.get(entry.name)
             if begun_ns is None or tool is None or facts.stop is not None:

@@ -191,7 +191,7 @@ def tool_timeouts(subject: Subject) -> Watch:
             if type(entry) is Prompt:
                 left.update(started if subject.machine is None else ())
                 started.clear()
-            elif entry.call_id not in left:
+            elif entry.call_id not in left and not entry.own:
                 started[entry.call_id] = entry.at_ns
             continue
         start = started.pop(entry.call_id, None)
@@ -222,7 +222,7 @@ def tool_timeouts(subject: Subject) -> Watch:
     begins=[ToolStarted],
 )
 def scripted_results(subject: Subject) -> Watch:
-    """Random faults, and tools that a hook replaces, are not judged."""
+    """Random faults, tools that a hook replaces, and an agent's own functions are not judged."""
     scenario, settings = subject.scenario, subject.settings
     assert scenario is not None
     hooks = [hook for hook in scenario.hooks if hook.at == BEFORE_LLM_CALL]
@@ -236,7 +236,7 @@ def scripted_results(subject: Subject) -> Watch:
         if type(entry) is not ToolResult:
             if type(entry) is Prompt:
                 started.clear()
-            else:
+            elif not entry.own:
                 started.add(entry.call_id)
             continue
         tool = scenario.tools.get(entry.name) if entry.call_id in started else None

@@ -6,6 +6,8 @@ from typing import Any
 
 import litellm
 
+litellm.suppress_debug_info = True  # it prints a request for feedback with each error
+
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 TOOLS = [{"type": "function", "function": {"name": "weather", "parameters": CITY}}]
 

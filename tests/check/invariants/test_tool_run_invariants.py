@@ -5,6 +5,7 @@ from recording import Recording, of_machine, returned, said
 from simloop import Scenario, ScriptedTool, Simulation
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.subject import Subject
+from simloop.check.invariants.times import scripted_tool_durations
 from simloop.check.invariants.tool_runs import (
     answers_match_tool_runs,
     no_result_of_other_arguments,
@@ -257,3 +258,17 @@ def test_an_agent_that_begins_anew_with_each_prompt_may_use_its_ids_again() -> N
         scripted_results,
     ):
         assert run.found(each, with_tool(timeout="20s")) == []
+
+
+def test_a_function_of_the_agent_with_the_name_of_a_scripted_tool_is_not_judged_as_that() -> None:
+    run = asked("a").add(entries.ToolStarted, "a", "look", "{}", own=True).after(3)
+    run.result("a", "Error: no", is_error=True)
+    for each in (scripted_results, scripted_tool_durations, tool_timeouts):
+        assert run.found(each, with_tool(takes="1s", timeout="2s")) == []
+        assert (
+            asked("a")
+            .started("a")
+            .after(3)
+            .result("a", "Error: no", is_error=True)
+            .found(each, with_tool(takes="1s", timeout="2s"))
+        )
