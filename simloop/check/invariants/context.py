@@ -100,17 +100,23 @@ def _is_apart(facts: Facts) -> bool:
 def _same(made: Sequence[ToolCall], sent: Sequence[ToolCall]) -> bool:
     """Return whether calls were sent as the model made them; ids and names may have changed.
 
-    Arguments that were parsed and written again have other spaces, and mean the same.
+    Arguments that were parsed and written again have other spaces, and mean the same. Those that
+    are no JSON cannot be sent as they are in a format that has values in their place.
     """
-    one, other = ([call.arguments for call in calls] for calls in (made, sent))
-    return one == other or list(map(_value, one)) == list(map(_value, other))
+    return len(made) == len(sent) and all(
+        one.arguments == other.arguments or _value(one.arguments) in (_ANY, _value(other.arguments))
+        for one, other in zip(made, sent, strict=True)
+    )
+
+
+_ANY = object()
 
 
 def _value(arguments: str) -> object:
     try:
         return msgspec.json.decode(arguments)
     except msgspec.DecodeError:
-        return arguments
+        return _ANY
 
 
 WHOLE = (FinishReason.STOP, FinishReason.TOOL_CALLS, FinishReason.OTHER)

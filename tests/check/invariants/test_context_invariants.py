@@ -22,10 +22,12 @@ from simloop.check.invariants.subject import Subject
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.replies import KeepFailed, ReplyReading
 from simloop.messages import (
+    AssistantMessage,
     FinishReason,
     Message,
     Outcome,
     SummaryMessage,
+    ToolCall,
     ToolMessage,
     UserMessage,
 )
@@ -356,3 +358,12 @@ def test_an_agent_that_ends_at_the_moment_of_a_stop_keeps_the_reply_whose_tool_r
     ran = asked().replied("I look.", "a").started("own-1").stop()
     (found,) = ran.ended().prompt().request([GO, MORE]).found(replies_with_calls_kept)
     assert "lacks the reply to the one before it" in found
+
+
+@pytest.mark.parametrize(("sent", "is_kept"), [('{"a": 1}', True), ('{"a":2}', False)])
+def test_arguments_that_are_no_json_may_be_sent_in_other_words(sent: str, is_kept: bool) -> None:  # noqa: FBT001
+    for made, kept in (('{"a":1}', is_kept), ('{"a":', True)):
+        run = Recording().prompt().request([GO]).call("a", made).finish(FinishReason.TOOL_CALLS)
+        reply = AssistantMessage("", (ToolCall("a", "look", sent),))
+        run.request([GO, reply, ToolMessage("a", "seen")])
+        assert (run.found(answered_replies_kept) == []) is kept
