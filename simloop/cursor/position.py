@@ -156,14 +156,14 @@ class Position:
     def request(self) -> Request | None:
         """Return the newest main request, exactly as it was sent."""
         place = self.request_place
-        return None if place is None else self._sent(place)
+        return None if place is None else self.sent(place)
 
     @property
     def earlier_request(self) -> Request | None:
         """Return the main request before the newest one, in this run or an earlier one."""
         place = self.request_place
         found = None if place is None else self.recording.index.previous(Landmark.STEP, place)
-        return None if found is None else self._sent(found)
+        return None if found is None else self.sent(found)
 
     @cached_property
     def shared(self) -> int:
@@ -178,7 +178,8 @@ class Position:
         shorter = min(len(request.messages), len(earlier.messages))
         return next((n for n, (a, b) in enumerate(pairs) if a is not b and a != b), shorter)
 
-    def _sent(self, place: int) -> Request:
+    def sent(self, place: int) -> Request:
+        """Return the main request that was sent at a place."""
         entry: Any = self.recording.entries[place]
         return self.recording.requests[entry.number]
 
@@ -246,19 +247,45 @@ class Position:
 
     @property
     def context(self) -> Sequence[Message]:
-        """Return the messages of the newest main request, also of one in an earlier run.
+        """Return the messages of the request that shows the context.
 
         Before the first request of the conversation it is the prompt alone.
         """
-        request = self.request or self._request_of_earlier_run()
-        if request is None:
+        if self.context_place is None:
             prompt = self.newest(entries.Prompt)
             return () if prompt is None else (UserMessage(prompt.text),)
-        return request.messages
+        return self.sent(self.context_place).messages
 
-    def _request_of_earlier_run(self) -> Request | None:
-        found = self.recording.index.previous(Landmark.STEP, self.place + 1)
-        return None if found is None else self._sent(found)
+    @cached_property
+    def context_place(self) -> int | None:
+        """Return the place of the main request that shows the context, or None.
+
+        It is the newest one, also of an earlier run. After a compaction it is the next one of this
+        run, if there is one: a trace states the new context with it.
+        """
+        return self.sent_place if self.compacted_place is None else self.compacted_place
+
+    @cached_property
+    def sent_place(self) -> int | None:
+        """Return the place of the newest main request, also of one in an earlier run, or None."""
+        return self.recording.index.previous(Landmark.STEP, self.place + 1)
+
+    @property
+    def is_compacted(self) -> bool:
+        """Return whether a compaction has shortened the context since it was last sent."""
+        newest = self.compactions[-1:]
+        return bool(newest) and (self.sent_place is None or newest[0] > self.sent_place)
+
+    @cached_property
+    def compacted_place(self) -> int | None:
+        """Return the place of the request that first shows a new compacted context, or None."""
+        if not self.is_compacted:
+            return None
+        found = self.recording.index.next(Landmark.STEP, self.place)
+        return None if found is None or self._is_later_run(found) else found
+
+    def _is_later_run(self, place: int) -> bool:
+        return self.recording.index.last(entries.Prompt, place, self.place + 1) is not None
 
     @property
     def compactions(self) -> Sequence[int]:
@@ -269,10 +296,12 @@ class Position:
         """Return the messages that a compaction removed: those that the next request has not."""
         index = self.recording.index
         before, after = index.previous(Landmark.STEP, place), index.next(Landmark.STEP, place)
-        if before is None or after is None or after > self.place:
+        if before is None or after is None:
             return ()
-        kept = set(self._sent(after).messages)
-        return [message for message in self._sent(before).messages if message not in kept]
+        if after > self.place and after != self.compacted_place:
+            return ()
+        kept = set(self.sent(after).messages)
+        return [message for message in self.sent(before).messages if message not in kept]
 
     # ------------------------------------------------------------------ time
 

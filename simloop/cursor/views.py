@@ -14,6 +14,7 @@ from simloop.cursor.position import CallState, Position
 from simloop.cursor.rows import FactRow, Mark, counted, row, rows
 from simloop.cursor.why import why
 from simloop.kernel.names import NAMES, describe
+from simloop.kernel.states import BackingOff
 from simloop.messages import AssistantMessage, Message, Request, ToolMessage
 from simloop.trace import entries
 from simloop.trace.timeline import clock
@@ -64,6 +65,18 @@ def _entry(position: Position) -> Iterator[FactRow]:
     yield row(clock(position.at_ns), "virtual time")
     yield row(f"{position.prompt_number}", "prompt")
     yield row(words_of(entry), kind_of(entry))
+    if isinstance(entry, entries.Error):
+        yield from _headers(entry)
+
+
+def _headers(entry: entries.Error) -> Iterator[FactRow]:
+    """Yield the headers of a failed reply; a number of Retry-After has its unit."""
+    for name, value in entry.fault.headers:
+        unit = _UNITS.get(name, "") if value.isdecimal() else ""
+        yield row(f"{value}{unit}", name.title())
+
+
+_UNITS = {"retry-after": "s", "retry-after-ms": "ms"}
 
 
 def _state(position: Position) -> Iterator[FactRow]:
@@ -92,6 +105,7 @@ def _state(position: Position) -> Iterator[FactRow]:
 
 
 _FIRST_STATE = "ready"  # of each machine, before its first transition
+_BACKING_OFF = NAMES[BackingOff]
 
 
 def _phase(position: Position) -> str:
@@ -124,30 +138,39 @@ def _timers(position: Position) -> Iterator[FactRow]:
         else:
             left = clock(max(timer.due_ns - position.at_ns, 0))
             yield row(f"{since}, due at {clock(timer.due_ns)}, in {left}", timer.name)
+    move = position.move
+    if move is not None and move.place == position.place and move.after == _BACKING_OFF:
+        yield row("it begins with the next entry", "backoff", Mark.QUIET)
 
 
 class MessagesView(NamedTuple):
     """The parts of a view that ends with messages; the rows of each part are made alone.
 
     `folds` are the places of compactions, and `new` is the number of the first new message.
+    `shared` messages are those of the request before, too.
     """
 
     heading: Sequence[FactRow]
     folds: Sequence[int]
     messages: Sequence[Message]
     new: int
+    shared: int
 
 
 def messages_view(name: FactView, position: Position) -> MessagesView:
     """Return the parts of the request or of the context."""
     if name is FactView.CONTEXT:
         messages = position.context
-        return MessagesView((), position.compactions, messages, len(messages))
+        heading = tuple(_context_heading(position)) if position.is_compacted else ()
+        shown = position.compacted_place
+        shared = position.shared if shown is None else Position(position.recording, shown).shared
+        return MessagesView(heading, position.compactions, messages, len(messages), shared)
     request = position.request
     if request is None:
-        return MessagesView((), (), (), 0)
+        return MessagesView((), (), (), 0, 0)
     new = len(request.messages) if position.earlier_request is None else position.shared
-    return MessagesView(tuple(_request_heading(position, request)), (), request.messages, new)
+    heading = tuple(_request_heading(position, request))
+    return MessagesView(heading, (), request.messages, new, position.shared)
 
 
 def _messages_view_rows(
@@ -161,6 +184,23 @@ def _messages_view_rows(
         yield row(counted(first, "earlier message"), mark=Mark.QUIET)
     for number, message in enumerate(found.messages[first:], first):
         yield from message_rows(message, Mark.ADDED if number >= found.new else Mark.PLAIN)
+
+
+def _context_heading(position: Position) -> Iterator[FactRow]:
+    """Yield the sizes of the context before and after a compaction that no request shows yet."""
+    before, after = position.sent_place, position.compacted_place
+    if before is not None and after is not None:
+        yield row(_as_sent(position, before), "before", Mark.HEAD, before)
+    if after is not None:
+        yield row(_as_sent(position, after), "after", Mark.HEAD, after)
+    elif before is not None:
+        number = position.sent(before).number
+        yield row(f"context as last sent (request #{number})", "", Mark.QUIET, before)
+
+
+def _as_sent(position: Position, place: int) -> str:
+    request = position.sent(place)
+    return f"{counted(len(request.messages), 'message')}, as sent in request #{request.number}"
 
 
 def _request_heading(position: Position, request: Request) -> Iterator[FactRow]:

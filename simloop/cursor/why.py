@@ -13,6 +13,7 @@ from simloop.cursor.rows import counted
 from simloop.kernel import signals
 from simloop.kernel.names import describe
 from simloop.kernel.retry import ExponentialBackoff, retry_after_ns
+from simloop.kernel.states import BackingOff
 from simloop.messages import StopCause
 from simloop.trace import entries
 from simloop.trace.timeline import clock
@@ -89,6 +90,9 @@ def _of_failure(position: Position) -> Iterator[str]:
     if judged is not None:
         again = "may be retried" if judged.retryable else "is not retried"
         yield f"The retry policy calls the failure {judged.error_class}, which {again}."
+        machine = position.recording.machine
+        if judged.retryable and machine is not None and BackingOff not in machine.legal:
+            yield "This loop never retries a failed model call."
     yield from _at_limit(position, "error_count")
 
 

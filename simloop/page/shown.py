@@ -57,7 +57,7 @@ class MessagesViewRows(ViewRows):
 
     def __init__(self, name: FactView, numbers: Numbered) -> None:
         super().__init__(name, numbers)
-        self._known = MessagesView((), (), (), 0)
+        self._known = MessagesView((), (), (), 0, 0)
         self._heading = 0
         self._folds, self._messages = [0], [0]
 
@@ -75,7 +75,7 @@ class MessagesViewRows(ViewRows):
         folds = (tuple(fold_rows(position, place)) for place in now.folds[kept:])
         found += self._replace_parts(self._folds, kept, self._heading, folds)
         # A message that was new has another mark now.
-        kept = min(position.shared, before.new, now.new)
+        kept = min(now.shared, before.new, now.new)
         messages = (
             tuple(message_rows(each, Mark.ADDED if number >= now.new else Mark.PLAIN))
             for number, each in enumerate(now.messages[kept:], kept)

@@ -1,4 +1,7 @@
-"""The facts at an entry come from the entries up to it alone."""
+"""The facts at an entry come from the entries up to it alone.
+
+The context after a compaction is the exception: a trace states it with the next request.
+"""
 
 import asyncio
 import time
@@ -7,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from simloop.cursor.index import Landmark
 from simloop.cursor.position import Position
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.cursor.views import FactView, view
 from simloop.messages import ToolMessage
-from simloop.runs.simulation import run
+from simloop.runs.simulation import Simulation, run
 from simloop.scenario.schema import Scenario
 from simloop.trace import entries
 from simloop.trace.codec import read_trace
@@ -37,7 +41,8 @@ def test_the_facts_at_an_entry_are_those_of_the_trace_that_ends_with_it(theme: s
         for place in sorted({last * part // 5 for part in range(6)}):
             trace = replace(whole.trace, entries=whole.trace.entries[: place + 1], footer=None)
             cut = replace(whole, trace=trace)
-            for name in _OF_THE_PREFIX:
+            of_next = {FactView.CONTEXT} if Position(whole, place).is_compacted else set()
+            for name in [each for each in _OF_THE_PREFIX if each not in of_next]:
                 assert rows_at(whole, place, name) == rows_at(cut, place, name), (path, place)
 
 
@@ -59,10 +64,66 @@ def test_a_compaction_folds_the_messages_that_the_next_request_lacks() -> None:
     )
 
 
-def test_a_compaction_has_removed_nothing_before_the_next_request_shows_it() -> None:
-    recording = recorded("compaction.twice")
-    first = recording.index.shortened[0]
-    assert Position(recording, first).removed_by(first) == ()
+def test_a_compaction_shows_the_context_before_it_and_after_it() -> None:
+    recording = recorded("compaction.forced")
+    done = recording.index.shortened[0]
+    before, after, fold, *rest = rows_at(recording, done, FactView.CONTEXT)
+    assert before == "# before: 5 messages, as sent in request #3"
+    assert after == "# after: 4 messages, as sent in request #5"
+    assert fold == "% forced compaction: 1 message fewer, 113 to 70 tokens"
+    assert "  summary: The log was read." in rest
+    sent = recording.index.next(Landmark.STEP, done)
+    assert sent is not None
+    assert rows_at(recording, sent, FactView.CONTEXT) == [fold, *rest]
+
+
+def test_a_compaction_without_a_later_request_says_which_context_is_shown() -> None:
+    whole = recorded("compaction.forced")
+    done = whole.index.shortened[0]
+    trace = replace(whole.trace, entries=whole.trace.entries[: done + 1], footer=None)
+    cut = replace(whole, trace=trace)
+    assert rows_at(cut, done, FactView.CONTEXT)[0] == ". context as last sent (request #3)"
+    assert Position(cut, done).removed_by(done) == ()
+
+
+def test_an_error_shows_the_headers_of_its_response() -> None:
+    recording = recorded("clock.ahead")
+    failed = recording.index.places[entries.Error][0]
+    headers = recording.entries[failed].fault.headers  # type: ignore[union-attr]
+    assert headers
+    shown = rows_at(recording, failed, FactView.ENTRY)
+    assert shown[4:] == [f"  {name.title()}: {value}" for name, value in headers]
+
+
+def test_a_number_of_retry_after_has_its_unit() -> None:
+    recording = recorded("start.quickstart")
+    failed = recording.index.places[entries.Error][0]
+    assert rows_at(recording, failed, FactView.ENTRY)[-1] == "  Retry-After: 5s"
+
+
+def test_a_loop_without_a_backoff_says_that_it_never_retries_a_failed_model_call() -> None:
+    reply = {"http": {"status": 429}}
+    scenario = {"prompt": "Go.", "loop": "react", "model": [reply]}
+    simulation = Simulation(Scenario.model_validate(scenario))
+    simulation.run()
+    recording = RecordedRun.of_run(simulation.prepared, simulation.trace, {})
+    end = rows_at(recording, len(recording.entries) - 1, FactView.WHY)
+    assert end[-2:] == [
+        "  The retry policy calls the failure rate-limit, which may be retried.",
+        "  This loop never retries a failed model call.",
+    ]
+    other = recorded("limits.errors")
+    failed = other.index.places[entries.Classified][0]
+    assert not any("never" in each for each in rows_at(other, failed, FactView.WHY))
+
+
+def test_the_timers_say_that_a_backoff_begins_with_the_next_entry() -> None:
+    recording = recorded("limits.errors")
+    started = recording.index.places[entries.Backoff][0]
+    assert rows_at(recording, started - 1, FactView.TIMERS) == [
+        ". backoff: it begins with the next entry"
+    ]
+    assert rows_at(recording, started, FactView.TIMERS)[0].startswith("  backoff: since")
 
 
 def test_a_bounded_view_shows_the_newest_messages_and_counts_the_others() -> None:
