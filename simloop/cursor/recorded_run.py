@@ -9,14 +9,18 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Self
 
+from simloop.check.invariants.judge import Violation, judge
+from simloop.check.invariants.subject import Subject
+from simloop.check.judged import OF_PAIRS
 from simloop.check.replay import recorded_run, recorded_scenario
 from simloop.cursor.index import Index
 from simloop.engine.settings import EngineSettings
-from simloop.errors import ScenarioError
+from simloop.errors import ScenarioError, SimloopError
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Machine
 from simloop.kernel.retry import RetryPolicy
 from simloop.messages import Request
+from simloop.runs.async_test import OF_A_PROMPT
 from simloop.runs.options import RunOptions
 from simloop.runs.plan import Plan
 from simloop.runs.prepared import PreparedRun
@@ -24,6 +28,9 @@ from simloop.scenario.schema import Scenario
 from simloop.trace.entries import AnyEntry
 from simloop.trace.looptrace import LoopTrace
 from simloop.trace.requests import requests
+
+MOST_JUDGED = 20_000
+"""The entries of the longest trace that is judged when it is opened: that takes about a second."""
 
 
 @dataclass(kw_only=True)
@@ -81,6 +88,30 @@ class RecordedRun:
     def index(self) -> Index:
         """Return the index of the trace."""
         return Index(self.trace.entries)
+
+    @cached_property
+    def violations(self) -> tuple[Violation, ...]:
+        """Return the violations of the run, the earliest first; none of a very long trace.
+
+        A violation that the scenario expects, or that the loop declares, is none.
+        """
+        if self.scenario is None or len(self.entries) > MOST_JUDGED:
+            return ()
+        try:
+            found = judge(self._subject(self.scenario), self.entries).violations
+        except SimloopError:  # `check` reports an invariant of the user's own that fails
+            return ()
+        header = self.trace.header
+        expect = self.scenario.expected_of(header.loop, header.judge_as)
+        known = set(expect.violates or ()) | (OF_PAIRS if expect.broken_pairs else set())
+        unexpected = (one for one in found if one.name not in known)
+        return tuple(sorted(unexpected, key=lambda one: one.seq))
+
+    def _subject(self, scenario: Scenario) -> Subject:
+        if not self.unknown:
+            return Subject.of(PreparedRun(Plan(scenario, self.options)))
+        # The loop may be a test, which runs any number of agents.
+        return Subject(scenario=scenario, deviations=dict.fromkeys(OF_A_PROMPT, self.unknown))
 
     @cached_property
     def requests(self) -> dict[int, Request]:

@@ -27,10 +27,22 @@ def why(position: Position) -> Iterator[str]:
 
 
 def _sentences(position: Position) -> Iterator[str]:
+    yield from _of_violations(position)
     yield from _of_entry(position)
     move = position.move
     if move is not None and move.place != position.place:
         yield from _of_entry(Position(position.recording, move.place))
+
+
+def _of_violations(position: Position) -> Iterator[str]:
+    """Yield the invariants that the run violates here; at its last entry, those of the run."""
+    recording = position.recording
+    is_last = position.place == len(recording.entries) - 1
+    for each in recording.violations:
+        if each.seq == position.place:
+            yield f"The run violates `{each.name}` here: {each.text}."
+        elif is_last:
+            yield f"The run violates `{each.name}` at entry {each.seq}: {each.text}."
 
 
 def _of_entry(position: Position) -> Iterator[str]:

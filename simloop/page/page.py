@@ -42,11 +42,13 @@ def _facts(recording: RecordedRun) -> str:
 
 def _outcome(recording: RecordedRun) -> str:
     outcomes = recording.trace.outcomes
-    return ", ".join(map(str, outcomes)) if outcomes else "did not end"
+    ends = ", ".join(map(str, outcomes)) if outcomes else "did not end"
+    broken = [f"violates {each.name} at entry {each.seq}" for each in recording.violations]
+    return "; ".join((ends, *broken))
 
 
 def _is_completed(recording: RecordedRun) -> bool:
-    return set(recording.trace.outcomes) == {Outcome.COMPLETED}
+    return set(recording.trace.outcomes) == {Outcome.COMPLETED} and not recording.violations
 
 
 def _panes() -> str:

@@ -20,7 +20,7 @@ from simloop.world.user_errors import message_of
 
 OF_A_TEST = "the fixtures of its test"
 """Python code that the run of an async test needs, as the header of its trace names it."""
-_OF_A_PROMPT = (
+OF_A_PROMPT = (
     "newest-user-message-sent", "completed-after-a-reply", "completed-after-a-complete-reply",
     "completed-without-open-calls", "run-text-matches-last-reply", "no-failure-after-an-answer",
 )  # fmt: skip
@@ -99,5 +99,5 @@ def _agent(answer: Callable[[], Awaitable[None]], name: str) -> Callable[..., An
 
     agent: Any = answer_prompt
     agent.__module__, _, agent.__qualname__ = name.partition(":")
-    agent.deviations = dict.fromkeys(_OF_A_PROMPT, "a test runs any number of agents, or none")
+    agent.deviations = dict.fromkeys(OF_A_PROMPT, "a test runs any number of agents, or none")
     return agent  # type: ignore[no-any-return]

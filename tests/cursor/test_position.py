@@ -188,10 +188,11 @@ def test_entries_about_the_code_of_an_agent_say_what_they_mean() -> None:
         time.sleep(3)  # noqa: ASYNC251 - what it is about
 
     recording = RecordedRun.of_trace(run(Scenario(prompt="Hi"), loop=agent).trace)
-    sleep, blocked = (
-        rows_at(recording, recording.index.places[kind][0], FactView.WHY)[0].strip()
+    (sleep,), (violated, blocked) = (
+        [text.strip() for text in rows_at(recording, recording.index.places[kind][0], FactView.WHY)]
         for kind in (entries.Sleep, entries.LoopBlocked)
     )
     assert sleep.startswith("The agent's code sleeps at test_position.py:")
     assert sleep.endswith(" until 2.000s.")
+    assert violated.startswith("The run violates `event-loop-not-blocked` here: ")
     assert "blocked the event loop for 3.000s: no other task" in blocked

@@ -50,7 +50,8 @@ class Session:
         self.opened: set[int] = set()
         outcomes = recording.trace.outcomes
         self.outcome = str(outcomes[-1]) if outcomes else "not ended"
-        self._position = Position(recording, 0)
+        violations = recording.violations
+        self._position = Position(recording, violations[0].seq if violations else 0)
 
     @property
     def place(self) -> int:

@@ -58,8 +58,14 @@ def ending(session: Session, verb: str) -> Content:
     """Return the verb and the outcome of the run, or that there is none."""
     if not session.recording.trace.outcomes:
         return Content.styled("did not end", "$text-error")
-    style = "$text-success" if session.outcome == Outcome.COMPLETED else "$text-error"
-    return Content.assemble(verb, Content.styled(session.outcome, style))
+    violations = session.recording.violations
+    is_good = session.outcome == Outcome.COMPLETED and not violations
+    end = Content.styled(session.outcome, "$text-success" if is_good else "$text-error")
+    if not violations:
+        return Content.assemble(verb, end)
+    first = violations[0]
+    broken = Content.styled(f", violates {first.name} at entry {first.seq}", "$text-error")
+    return Content.assemble(verb, end, broken)
 
 
 class ViewBar(Static):
