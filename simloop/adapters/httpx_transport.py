@@ -5,6 +5,7 @@ be configured to, its errors are the ones that the module's own transport raises
 """
 
 from collections.abc import AsyncIterator, Iterator
+from functools import cache
 from types import ModuleType
 from typing import Any
 
@@ -12,6 +13,12 @@ from simloop.adapters.endpoint import Endpoint
 from simloop.adapters.http import ConnectionLost, HttpBody, HttpReply, HttpRequest, TimedOut
 from simloop.adapters.provider_side import current_endpoint
 from simloop.errors import ScenarioError
+
+
+@cache
+def conversion_of(module: ModuleType) -> "HttpxConversion":
+    """Return the conversion for `module`, which is made once: it has a class of its own."""
+    return HttpxConversion(module)
 
 
 class HttpxConversion:
@@ -91,7 +98,7 @@ class HttpxConversion:
 
 def make_transport(module: ModuleType) -> Any:
     """Return a transport of `module`, for clients of either kind, that a run answers."""
-    conversion, given = HttpxConversion(module), module
+    conversion, given = conversion_of(module), module
 
     class Transport(given.AsyncBaseTransport, given.BaseTransport):  # type: ignore[misc, name-defined]
         """A transport that asks the run that the caller belongs to."""

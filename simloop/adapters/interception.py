@@ -60,9 +60,9 @@ def _patched(owner: Any, name: str, make: Callable[[Any], Any]) -> _Patch:
 # The conversions are loaded with the client that needs them.
 # ruff: noqa: PLC0415
 def _httpx(module: Any) -> Iterator[_Patch]:
-    from simloop.adapters.httpx_transport import HttpxConversion
+    from simloop.adapters.httpx_transport import conversion_of
 
-    conversion = HttpxConversion(module)
+    conversion = conversion_of(module)
 
     def asynchronous(original: Any) -> Any:
         async def handle_async_request(self: Any, request: Any) -> Any:

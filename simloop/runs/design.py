@@ -69,6 +69,11 @@ class Design(Protocol):
         """Return the policies that hold where a scenario states none."""
         ...
 
+    @property
+    def keeps_state(self) -> bool:
+        """Return whether the design itself may keep something from one run for the next."""
+        ...
+
     def agent(self, settings: EngineSettings) -> Agent:
         """Return a new agent; `settings` are those of the engine."""
         ...
@@ -95,12 +100,17 @@ class MachineDesign:
         """Return the machine's own policies."""
         return self.machine.policies
 
+    @property
+    def keeps_state(self) -> bool:
+        """Return True: the machine is one object, perhaps of the user's own."""
+        return True
+
     def agent(self, settings: EngineSettings) -> MachineAgent:
         """Return an agent that drives the machine."""
         return MachineAgent(self.machine, settings)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AgentDesign:
     """An agent of the user's own: an async function or object, or what makes one for each run.
 
@@ -136,12 +146,29 @@ class AgentDesign:
         """Return the default policies; an agent looks at none of them."""
         return Policies()
 
+    @property
+    def keeps_state(self) -> bool:
+        """Return False: the agent is made, or called, by each run."""
+        return False
+
     def agent(self, settings: EngineSettings) -> Agent:  # noqa: ARG002 - for machines
         """Return the agent. Raises ScenarioError if there is none."""
-        made = self.made
-        if is_maker(made):
-            with isolated(f"the loop `{self.name}` cannot be loaded", A_LOOP):
-                made = made(**self.options)
+        if not self._is_made_for_each_run:
+            return self._ready
+        with isolated(f"the loop `{self.name}` cannot be loaded", A_LOOP):
+            made = self.made(**self.options)
+        return self._agent_of(made)
+
+    @cached_property
+    def _is_made_for_each_run(self) -> bool:
+        return is_maker(self.made)
+
+    @cached_property
+    def _ready(self) -> Agent:
+        """Return the agent that every run calls; to look at its parameters takes 20 us."""
+        return self._agent_of(self.made)
+
+    def _agent_of(self, made: Any) -> Agent:
         if not is_agent(made):
             raise ScenarioError(
                 f"the loop `{self.name}` is a function without parameters that returns "

@@ -98,11 +98,12 @@ class Plan:
         return other
 
     def fresh(self) -> "Plan":
-        """Return this plan, or an equal one if its loop is the caller's own.
+        """Return this plan, or an equal one if its loop is a machine of the caller's own.
 
-        The machine of such a loop may keep something from one run for the next.
+        Such a machine may keep something from one run for the next.
         """
-        return Plan(self.source, self.given) if self.loop.is_own else self
+        is_kept = self.loop.is_own and self.loop.design.keeps_state
+        return Plan(self.source, self.given) if is_kept else self
 
     def model(self) -> Model:
         """Return the model of one run."""

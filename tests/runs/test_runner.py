@@ -19,6 +19,8 @@ from simloop import (
     ScenarioError,
     ScriptUnused,
     Simulation,
+    UserMessage,
+    World,
     run,
     simulate,
 )
@@ -38,6 +40,23 @@ def look() -> str:
     return f"{random.random()} {time.time()}"
 
 
+class Counting:
+    """An agent that would tell whether it has run before."""
+
+    def __init__(self) -> None:
+        self.prompts = 0
+
+    async def __call__(self, prompt: str, world: World) -> str:
+        self.prompts += 1
+        reply = await world.model.reply([UserMessage(f"{prompt} {self.prompts}")])
+        return reply.message.text
+
+
+async def asking(prompt: str, world: World) -> str:
+    reply = await world.model.reply([UserMessage(f"{prompt} {random.random()}")])
+    return reply.message.text
+
+
 CASES: dict[str, Callable[[], tuple[Scenario, dict[str, Any]]]] = {
     "a script alone": lambda: (Scenario(prompt="Go.", model=[DONE]), {}),
     "a tool that draws": lambda: (Scenario(prompt="Go.", model=[LOOK, DONE]), {"tools": [look]}),
@@ -47,6 +66,8 @@ CASES: dict[str, Callable[[], tuple[Scenario, dict[str, Any]]]] = {
         {"model": lambda _: f"{random.random()}"},
     ),
     "a machine's class": lambda: (Scenario(prompt="Go.", model=[DONE]), {"loop": ReferenceLoop}),
+    "an agent's class": lambda: (Scenario(prompt="Go.", model=[DONE]), {"loop": Counting}),
+    "an agent's function": lambda: (Scenario(prompt="Go.", model=[DONE]), {"loop": asking}),
     "hooks of a script": lambda: (
         parse_scenario(
             "prompt: Go.\ntools: {look: {returns: seen}}\n"
