@@ -23,6 +23,7 @@ from simloop.virtual.simulate import running_loop
 
 POOL = ThreadPoolExecutor(2, thread_name_prefix="older")
 OLDER_LOCK = threading.Lock()
+KEPT: list[ThreadPoolExecutor] = []  # a pool that is collected ends its workers itself
 
 
 def in_thread(function: Callable[[], Any], **given: Any) -> Any:
@@ -244,11 +245,15 @@ def leave_all_sorts() -> None:
     for daemon in (True, False):
         threading.Thread(target=lock.acquire, daemon=daemon).start()
     ThreadPoolExecutor(2).submit(time.sleep, 50)
+    KEPT.append(ThreadPoolExecutor(2))
+    KEPT[-1].submit(int)
     threading.Thread(target=asyncio.run, args=(asyncio.sleep(1000),), daemon=True).start()
 
 
 @pytest.mark.parametrize("error", [KeyError, KeyboardInterrupt, SystemExit, asyncio.CancelledError])
-def test_nothing_is_left_after_an_error(error: type[BaseException]) -> None:
+def test_nothing_is_left_after_an_error(
+    error: type[BaseException], caplog: pytest.LogCaptureFixture
+) -> None:
     async def main() -> None:
         leave_all_sorts()
         await asyncio.sleep(1)
@@ -258,6 +263,7 @@ def test_nothing_is_left_after_an_error(error: type[BaseException]) -> None:
     with pytest.raises(error):
         simulate(main())
     assert snapshot() == before
+    assert caplog.messages == []  # a pool logs the exception that ends an idle worker
 
 
 def test_nothing_is_left_after_a_deadlock_or_a_run_without_end() -> None:
@@ -464,6 +470,30 @@ def test_a_thread_that_polls_until_a_time_makes_progress() -> None:
         return time.monotonic()
 
     assert in_thread(poll) == 400_000
+
+
+def test_a_thread_that_polls_and_whose_state_changes_makes_progress() -> None:
+    def poll() -> str:
+        text = ""
+        for number in range(int("700000")):  # no number of the code: that would be a goal
+            text = str(number)
+            time.sleep(1)
+        return text
+
+    assert in_thread(poll) == "699999"
+
+
+def test_a_lock_from_inside_that_is_taken_is_taken_outside_too() -> None:
+    async def main() -> Any:
+        lock = threading.Lock()
+        lock.acquire()
+        return lock
+
+    lock = simulate(main())
+    assert not lock.acquire(timeout=0.01)
+    lock.release()
+    with lock:
+        assert lock.locked()
 
 
 def test_a_loop_that_is_blocked_by_a_thread_that_polls_is_no_progress() -> None:
