@@ -4,7 +4,9 @@ import asyncio
 import importlib
 import os
 import sys
+import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -12,9 +14,10 @@ import pytest
 from installed import HTTPX
 from wire import ASK, CHAT, in_run
 
-from simloop import Reply, Result, simulate
+from simloop import Reply, Result, Scenario, run, simulate
 from simloop.errors import ScenarioError
 from simloop.scenario.replies import Http, Pace
+from simloop.scenario.triggers import Trigger
 from simloop.trace import entries
 from simloop.virtual.simulate import running_loop
 
@@ -268,3 +271,77 @@ def of_the_model(result: Result) -> list[Any]:
     kinds = (entries.Request, entries.TextDelta, entries.Finish, entries.Error, entries.StreamCut)
     found = [each for each in result.trace.entries if isinstance(each, kinds)]
     return [msgspec.structs.replace(each, seq=0) for each in found]
+
+
+def posts(module: Any, **client: Any) -> Any:
+    """Return a function that sends a request with a client of its own."""
+
+    async def post() -> int:
+        async with module.AsyncClient(**client) as made:
+            status: int = (await made.post(CHAT, json=ASK)).status_code
+            return status
+
+    return post
+
+
+def test_requests_side_by_side_take_the_time_of_one(module: Any) -> None:
+    post, found = posts(module), []
+
+    async def main() -> None:
+        found.extend(await asyncio.gather(*[post() for _ in range(8)]))
+
+    result = in_run(main, *[HELLO] * 8)
+    assert (found, result.elapsed_ns, len(result.requests)) == ([200] * 8, 450 * 10**6, 8)
+
+
+def test_a_call_that_is_cancelled_gives_its_reply_up(module: Any) -> None:
+    post, found = posts(module, timeout=None), []
+
+    async def main() -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(post(), 2)
+        found.append(await post())
+
+    result = in_run(main, Reply(stall="before-headers"), HELLO)
+    assert (found, result.elapsed_ns) == ([200], 2_450 * 10**6)
+
+
+def test_an_abort_ends_a_wait_for_a_reply(module: Any) -> None:
+    post = posts(module, timeout=None)
+
+    async def agent(_: str) -> None:
+        await post()
+
+    stalled = Reply(stall="after-headers")
+    scenario = Scenario(prompt="Go.", model=[stalled], abort=Trigger.model_validate({"at": "3s"}))
+    result = run(scenario, loop=agent)
+    assert (result.outcome, result.elapsed_ns) == ("aborted", 3 * 10**9)
+
+
+def test_each_of_two_runs_at_once_answers_its_own_clients(module: Any) -> None:
+    # Locks that are made outside of simulations stay real: the other run begins and ends meanwhile.
+    first_is_in, second_is_over = threading.Lock(), threading.Lock()
+    first_is_in.acquire()
+    second_is_over.acquire()
+    texts: dict[str, str] = {}
+
+    def running(name: str, before: Callable[[], object]) -> None:
+        async def main() -> None:
+            before()
+            async with module.AsyncClient() as client:
+                reply = (await client.post(CHAT, json=ASK)).json()
+            texts[name] = reply["choices"][0]["message"]["content"]
+
+        in_run(main, Reply(say=name))
+
+    def meet() -> None:
+        first_is_in.release()
+        second_is_over.acquire(timeout=5)
+
+    thread = threading.Thread(target=running, args=("first", meet))
+    thread.start()
+    first_is_in.acquire(timeout=5)
+    running("second", lambda: None)
+    second_is_over.release()
+    thread.join()
+    assert texts == {"first": "first", "second": "second"}
