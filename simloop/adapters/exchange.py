@@ -20,8 +20,6 @@ from simloop.messages import Fault, Finish, Part, StreamError
 from simloop.virtual.blocking import run_blocking
 from simloop.world.model_port import RecordedStream
 
-SERVER_ERROR = 500
-
 
 class Head(NamedTuple):
     """The status and the headers of a reply."""
@@ -177,8 +175,6 @@ class Exchange:
     def _failed(self, failure: StreamError) -> Iterator[Head | bytes]:
         """Yield the reply of a failed call."""
         dialect, _, created_s = self._answered
-        if self.stream.raised and failure.fault.status is msgspec.UNSET:
-            failure = StreamError(msgspec.structs.replace(failure.fault, status=SERVER_ERROR))
         status, headers, body = dialect.error(failure, self._number, created_s)
         yield Head(status, headers)
         yield body
