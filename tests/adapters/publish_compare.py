@@ -25,12 +25,12 @@ AGENTS = {  # package: its agent
     "pydantic-ai-slim": "with_pydantic_ai:agent",
     "openai-agents": "with_openai_agents:agent",
     "langgraph": "with_langgraph:awaiting",
+    "litellm": "with_litellm:agent",
 }
 SCENARIOS = (
     "retry/rate-limit", "retry/quota", "retry/retry-after-date", "retry/connection-lost",
     "retry/in-the-stream", "streams/call-then-lost", "finish-reasons/interrupted",
     "finish-reasons/content-filter", "finish-reasons/empty-replies", "calls/duplicated-ids",
-    "tools/unknown-tool",
 )  # fmt: skip
 _BLOCK = re.compile(r"(<!-- compared: [^>]*-->\n).*?(<!-- compared: end -->)", re.DOTALL)
 
@@ -39,14 +39,16 @@ def compared() -> list[Any]:
     """Return the scenarios with a row for each loop, as `simloop compare` prints them."""
     loops = [flag for loop in (*MACHINES, *AGENTS.values()) for flag in ("--loop", loop)]
     # A process of its own: the folders of pytest would hide the package of openai-agents.
-    environment = {**os.environ, "PYTHONPATH": str(RECIPES)}
+    paths = os.pathsep.join((str(RECIPES), str(TOP)))
+    environment = {**os.environ, "PYTHONPATH": paths}
     command = [sys.executable, "-m", "simloop", "compare", *SCENARIOS, *loops, "--format", "json"]
     done = subprocess.run(
         command, check=False, cwd=RECIPES, env=environment, capture_output=True, text=True
     )
-    if not done.stdout:
+    if "{\n" not in done.stdout:
         raise SystemExit(done.stderr)
-    found: list[Any] = json.loads(done.stdout)["scenarios"]
+    # litellm prints advice before the report.
+    found: list[Any] = json.loads(done.stdout[done.stdout.index("{\n") :])["scenarios"]
     return found
 
 
