@@ -11,6 +11,7 @@ FILES = (
     "test_interception.py",
     "test_mcp_server.py",
     "test_one_script.py",
+    "test_readme_example.py",
     "test_real_sdks.py",
     "test_recipes_on_sdks.py",
     "test_sdk_retries.py",
