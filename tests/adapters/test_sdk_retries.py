@@ -19,7 +19,7 @@ import pytest
 from installed import SDKS
 from wire import in_run
 
-from simloop import Http, Reply, Result, ScriptUnused
+from simloop import Http, Reply, Result, Scenario, ScriptUnused, run
 from simloop.trace import entries
 from simloop.trace.codec import encode
 from simloop.virtual.seeds import Seeds
@@ -95,6 +95,21 @@ def test_retries_follow_the_formula_of_the_sdk_to_the_nanosecond(sdk: str, seed:
 
 def test_seven_retries_reach_the_longest_wait(sdk: str) -> None:
     assert times(answered(sdk, limited(*[{}] * 7), max_retries=7)) == formula(0, 7)
+
+
+def test_a_synchronous_agent_retries_at_the_same_times(sdk: str) -> None:
+    package = importlib.import_module(sdk)
+    asked: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
+
+    def agent(_: str) -> str:
+        if sdk == "openai":
+            reply = package.OpenAI().chat.completions.create(**asked)
+            return str(reply.choices[0].message.content)
+        return str(package.Anthropic().messages.create(**asked, max_tokens=9).content[0].text)
+
+    scenario = Scenario(prompt="Go.", model=[*limited({}, {}), Reply(say="Hello.")])
+    result = run(scenario, loop=agent)
+    assert (times(result), result.text) == (formula(0, 2), "Hello.")
 
 
 def test_a_hundred_runs_are_equal(sdk: str) -> None:
