@@ -68,6 +68,12 @@ def recorded_scenario(trace: LoopTrace) -> Scenario:
         ) from error
 
 
+def needs_loop(trace: LoopTrace) -> bool:
+    """Return whether a run is only repeated with its loop, which does not come with simloop."""
+    header = trace.header
+    return OF_A_TEST not in header.python and (is_own(header.loop) or "loop" in header.python)
+
+
 def recorded_run(trace: LoopTrace, loop: str | None = None) -> tuple[Scenario, RunOptions]:
     """Return the scenario of a trace, and the options with which it runs as it was recorded.
 
@@ -82,7 +88,7 @@ def recorded_run(trace: LoopTrace, loop: str | None = None) -> tuple[Scenario, R
             hint=f"run the test again with --simloop-seed {trace.header.seed} --simloop-trace=on, "
             "and compare with: simloop diff",
         )
-    if loop is None and (is_own(recorded) or "loop" in trace.header.python):
+    if loop is None and needs_loop(trace):
         raise ScenarioError(
             f"this run was of the loop `{recorded}`, which does not come with simloop; a trace may "
             "come from a stranger, so no module is imported that only the trace names",

@@ -12,7 +12,7 @@ from typing import Self
 from simloop.check.invariants.judge import Violation, judge
 from simloop.check.invariants.subject import Subject
 from simloop.check.judged import OF_PAIRS
-from simloop.check.replay import recorded_run, recorded_scenario
+from simloop.check.replay import needs_loop, recorded_run, recorded_scenario
 from simloop.cursor.index import Index
 from simloop.engine.settings import EngineSettings
 from simloop.errors import ScenarioError, SimloopError
@@ -38,9 +38,9 @@ class RecordedRun:
     """A run that is over: its trace, and the declarations of its loop where they are known.
 
     `machine` and `settings` are None for an agent, and for a loop that was not given. `unknown` is
-    then the reason. `tools` has the names of the tools that the engine offers to the model, where
-    they are known. `scenario` and `options` repeat the run; `scenario` is None if it cannot be
-    repeated.
+    then the reason, and `needs_loop` says that the loop alone is missing. `tools` has the
+    names of the tools that the engine offers to the model, where they are known. `scenario` and
+    `options` repeat the run; `scenario` is None if it cannot be repeated.
     """
 
     trace: LoopTrace
@@ -52,6 +52,7 @@ class RecordedRun:
     retry: RetryPolicy | None = None
     tools: Sequence[str] | None = None
     unknown: str = ""
+    needs_loop: bool = False
 
     @classmethod
     def of_trace(cls, trace: LoopTrace, loop: str | None = None) -> Self:
@@ -60,7 +61,9 @@ class RecordedRun:
             scenario, options = recorded_run(trace, loop)
             prepared = PreparedRun(Plan(scenario, options))
         except ScenarioError as error:
-            return cls(trace=trace, scenario=_scenario_of(trace), unknown=str(error))
+            known = _scenario_of(trace)
+            needs = loop is None and needs_loop(trace)
+            return cls(trace=trace, scenario=known, unknown=str(error), needs_loop=needs)
         return cls.of_run(prepared, trace, options)
 
     @classmethod

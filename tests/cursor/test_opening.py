@@ -1,11 +1,15 @@
 """A trace, a scenario file and the name of a bundled scenario open as a recorded run."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from simloop.cursor.opening import is_trace, opened_run
+from simloop.cursor.recorded_run import RecordedRun
 from simloop.errors import ScenarioError
+from simloop.runs.async_test import OF_A_TEST
 from simloop.runs.simulation import run
 from simloop.scenario.loader import parse_scenario
 from simloop.trace.codec import write_trace
@@ -53,6 +57,20 @@ def test_a_trace_without_entries_is_an_error(tmp_path: Path) -> None:
     path.write_bytes(recorded.splitlines(keepends=True)[0])
     with pytest.raises(ScenarioError, match="no entries"):
         opened_run(str(path))
+
+
+async def my_agent(_: str) -> str:
+    return "Done."
+
+
+def test_a_trace_of_an_agent_of_the_users_own_needs_it_until_it_is_given() -> None:
+    trace = run(parse_scenario("prompt: Hi\nmodel: []\n"), loop=my_agent).trace
+    stranger = RecordedRun.of_trace(trace)
+    assert stranger.unknown
+    assert stranger.needs_loop
+    assert not RecordedRun.of_trace(trace, trace.header.loop).needs_loop
+    header = structs.replace(trace.header, python=(OF_A_TEST,))
+    assert not RecordedRun.of_trace(replace(trace, header=header)).needs_loop
 
 
 def test_a_name_of_nothing_is_an_error_that_names_it(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def test_a_change_leaves_the_run_before_the_cursor_as_it_was(name: str) -> None:
 
 def test_a_fault_comes_before_the_next_reply() -> None:
     position = at(recorded(TWO_STEPS), entries.ToolResult)
-    made = forked(position, "rate limit (429) before reply 2")
+    made = forked(position, "rate limit (429) for request #2")
     assert outcomes(made) == [Outcome.COMPLETED]
     assert [e.fault.status for e in made.run.entries if isinstance(e, entries.Error)] == [429]
     assert made.differs is not None
@@ -103,8 +103,8 @@ def test_a_fault_comes_before_the_next_reply() -> None:
 
 def test_the_reply_to_a_request_at_the_cursor_is_the_next_one() -> None:
     recording = recorded(TWO_STEPS)
-    assert "before reply 1" in changes_at(at(recording, entries.Request))[0].name
-    assert "before reply 2" in changes_at(at(recording, entries.ToolCall))[0].name
+    assert "for request #1" in changes_at(at(recording, entries.Request))[0].name
+    assert "for request #2" in changes_at(at(recording, entries.ToolCall))[0].name
 
 
 def test_an_abort_ends_the_run_after_the_entry_at_the_cursor() -> None:
@@ -119,7 +119,7 @@ def test_a_loop_that_cannot_be_stopped_is_offered_no_abort() -> None:
 
 
 def test_a_reply_comes_later() -> None:
-    made = forked(at(recorded(TWO_STEPS), entries.ToolResult), "reply 2 comes 60 s later")
+    made = forked(at(recorded(TWO_STEPS), entries.ToolResult), "request #2 comes 60 s later")
     assert made.run.trace.elapsed_ns >= 60 * 10**9
 
 
@@ -151,7 +151,7 @@ def test_a_text_with_more_than_replies_is_refused() -> None:
 def test_a_reply_that_a_rule_chose_can_be_changed_too() -> None:
     position = at(recorded(BY_RULE), entries.ToolResult)
     assert "It is A." in reply_text(position)
-    made = forked(position, "server error (500) before reply 2")
+    made = forked(position, "server error (500) for request #2")
     assert made.is_clean
     assert outcomes(made) == [Outcome.COMPLETED]
 
@@ -159,7 +159,7 @@ def test_a_reply_that_a_rule_chose_can_be_changed_too() -> None:
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
-        (entries.Error, "reply 1 does not fail"),
+        (entries.Error, "request #1 does not fail"),
         (entries.ToolResult, "the tool look does not fail"),
         (entries.Hook, "the hook guard is left out"),
     ],
@@ -174,6 +174,30 @@ def test_the_fault_at_the_cursor_can_be_switched_off(
     assert made.differs >= position.place - 1  # a call is only noted as begun if it has a hook
     failures = [e for e in made.run.entries if type(e) is kind]
     assert not [e for e in failures if getattr(e, "is_error", True) and "ok" not in repr(e)]
+
+
+def test_the_change_that_switches_the_fault_off_is_the_first() -> None:
+    recording = recorded(FAILING)
+    first, *others = changes_at(at(recording, entries.Error))
+    assert (first.name, first.mends) == ("request #1 does not fail", True)
+    assert not any(each.mends for each in others)
+
+
+def test_a_change_names_the_request_as_the_timeline_does_where_summaries_are_counted() -> None:
+    recording = bundled("compaction/twice")
+    summary = next(n for n, each in recording.requests.items() if each.purpose != "main")
+    place = recording.index.requests[summary]
+    names = [each.name for each in changes_at(Position(recording, place))]
+    assert f"a rate limit (429) for request #{summary + 1}" in names
+
+
+def test_the_title_of_a_fork_names_the_run_and_all_its_changes() -> None:
+    position = at(recorded(TWO_STEPS), entries.ToolResult)
+    once = forked(position, "server error (500)")
+    title = "Fork of: It looks, then answers (a server error (500) for request #2"
+    assert once.run.trace.header.title == f"{title})"
+    again = forked(at(once.run, entries.Error), "does not fail")
+    assert again.run.trace.header.title == f"{title}; request #2 does not fail)"
 
 
 def test_an_abort_can_be_switched_off() -> None:
@@ -222,5 +246,5 @@ def test_the_fault_at_the_cursor_is_the_one_that_is_switched_off() -> None:
     recording = recorded(FAILING)
     found = without_fault(at(recording, entries.Error))
     assert found is not None
-    assert found.name == "reply 1 does not fail"
+    assert found.name == "request #1 does not fail"
     assert without_fault(at(recording, entries.Request)) is None

@@ -35,7 +35,7 @@ async def edited(driven: Driven, old: str, new: str) -> TextArea:
 def test_a_change_from_the_menu_runs_on_and_shows_both_branches() -> None:
     async def act(driven: Driven) -> None:
         await driven.press("e", "F")
-        await driven.click_on("a server error (500) before reply 2")
+        await driven.click_on("a server error (500) for request #2")
         await driven.settled()
         comparison = compare(driven).comparison
         assert comparison.place == comparison.differences[0] == 11
@@ -101,14 +101,37 @@ def test_a_fork_that_changes_nothing_or_does_not_end_says_so() -> None:
 def test_the_fault_at_the_cursor_is_switched_off() -> None:
     async def act(driven: Driven) -> None:
         await driven.press("X")
-        assert "there is no fault at this entry" in driven.lines()[-1]
+        words = "there is no fault at this entry; the next fault is entry 4 (e)"
+        assert words in driven.lines()[-1]
+        await driven.press("L")
+        assert words not in driven.lines()[-1]
+        await driven.press("G", "X")
+        assert "at this entry; the last fault is entry 4 (E)" in driven.lines()[-1]
+        await driven.press("g")
         await driven.press("e", "X")
         await driven.settled()
         right = compare(driven).comparison.right
-        assert "reply 1 does not fail" in right.comment
+        assert "request #1 does not fail" in right.comment
         assert right.recording.trace.elapsed_ns < 5 * 10**9
 
     drive(stepping(), act)
+
+
+def test_the_menu_begins_with_the_run_without_the_fault_and_says_that_more_choices_follow() -> None:
+    async def act(driven: Driven) -> None:
+        assert "X without fault" in driven.lines()[-1]
+        await driven.press("e", "F")
+        await driven.settled()
+        options = driven.pilot.app.screen.query_one(OptionList).options
+        first, second, *_ = (str(each.prompt) for each in options)
+        assert first == "without this fault: request #1 does not fail"
+        assert second == "edit the next reply"
+        assert any("more choices follow below" in line for line in driven.lines())
+        await driven.press("end")
+        await driven.settled()
+        assert not any("more choices follow below" in line for line in driven.lines())
+
+    drive(stepping(), act, (140, 16))
 
 
 def test_a_branch_can_be_forked_again() -> None:
@@ -131,3 +154,24 @@ def test_a_run_that_cannot_be_repeated_says_why(key: str) -> None:
         assert "this run cannot be repeated: this run was of the loop" in driven.lines()[-1]
 
     drive(StepApp(ReplayScreen(Session(stranger))), act)
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_a_run_of_an_agent_says_first_how_it_is_forked_and_then_the_whole_reason(
+    width: int,
+) -> None:
+    reason = "this run was of the loop `x:y` " + "and so on " * 12 + "to its end"
+    stranger = RecordedRun(trace=recorded().trace, unknown=reason, needs_loop=True)
+
+    async def act(driven: Driven) -> None:
+        await driven.press("F")
+        await driven.settled()
+        shown = " ".join(line.strip() for line in driven.lines())
+        start = "To fork, start with: simloop step FILE --loop MODULE:ATTRIBUTE. Reason: "
+        assert f"{start}this run cannot be repeated without its code: {reason}" in shown
+        await driven.press("j")
+        await driven.settled()
+        assert "To fork" not in "".join(driven.lines())
+        assert " ? help" in driven.lines()[-1]
+
+    drive(StepApp(ReplayScreen(Session(stranger))), act, (width, 24))

@@ -34,6 +34,11 @@ async def named(driven: Driven, name: str) -> None:
     await driven.press("enter")
 
 
+def answered(driven: Driven) -> str:
+    """The answer to the newest action, which has several lines where it is long."""
+    return " ".join(line.strip() for line in driven.lines()[-3:])
+
+
 async def forked(driven: Driven) -> None:
     await driven.press("e", "X")
     await driven.settled()
@@ -45,11 +50,19 @@ def test_a_fork_is_saved_under_the_name_that_is_given() -> None:
         await driven.press("O")
         await driven.settled()
         asked = driven.pilot.app.screen.query_one(Input).value
-        assert asked.startswith("a-run-gets-through")
+        assert asked.startswith("fork-of-a-run-gets-through")
+        prompt = "Save the right run (a fork of quickstart at entry 4) as the scenario file:"
+        assert any(prompt in line for line in driven.lines())
         assert asked.endswith(".simloop.yaml")
         await named(driven, "mine.simloop.yaml")
-        assert "saved as mine.simloop.yaml" in driven.lines()[-1]
-        assert "reply 1 does not fail" in load_scenario("mine.simloop.yaml").title
+        shown = answered(driven)
+        assert (
+            "saved; run it with: simloop run mine.simloop.yaml, or: pytest mine.simloop.yaml"
+            in shown
+        )
+        title = load_scenario("mine.simloop.yaml").title
+        assert title.startswith("Fork of: A run gets through")
+        assert title.endswith("(request #1 does not fail)")
 
     drive(of_a_scenario(), act)
 
@@ -69,8 +82,8 @@ def test_a_file_is_replaced_after_a_yes_alone() -> None:
             assert isinstance(driven.pilot.app.screen, AskScreen)
             await named(driven, answer)
             assert is_old() is is_kept
-            words = "stays as it was" if is_kept else "saved as"
-            assert words in driven.lines()[-1]
+            words = "stays as it was" if is_kept else "saved; run it with"
+            assert words in answered(driven)
 
     drive(of_a_scenario(), act)
 
@@ -80,7 +93,7 @@ def test_a_name_that_cannot_be_written_is_an_answer_and_escape_saves_nothing() -
         await driven.press("O")
         await driven.settled()
         await named(driven, "nosuch/mine.simloop.yaml")
-        assert "cannot be created" in driven.lines()[-1]
+        assert "cannot be created" in answered(driven)
         await driven.press("O")
         await driven.settled()
         await driven.press("escape")
@@ -95,7 +108,7 @@ def test_a_test_is_copied_and_shown() -> None:
         await driven.press("y")
         await driven.settled()
         text = driven.pilot.app.clipboard
-        assert "def test_a_run_gets_through" in text
+        assert "def test_fork_of_a_run_gets_through" in text
         assert driven.pilot.app.screen.query_one(TextArea).text == text
         await driven.press("escape")
         assert driven.pilot.app.screen.query("Pairs")
@@ -132,7 +145,7 @@ def test_the_scenario_is_opened_in_an_editor_at_its_line(monkeypatch: pytest.Mon
 
     async def act(driven: Driven) -> None:
         await driven.press("e", "v")
-        assert "was open in" in driven.lines()[-1]
+        assert "was open in" in answered(driven)
 
     drive(of_a_scenario(), act)
     line, path = Path("seen").read_text("utf-8").split(" ", 1)

@@ -105,16 +105,16 @@ def test_it_starts_steps_searches_forks_saves_and_quits(tmux: Tmux, tmp_path: Pa
     tmux.wait_for("entry 4 of 55")
     tmux.type("F")
     tmux.wait_for("edit the next reply")
-    tmux.press("Down", "Enter")
+    tmux.press("Down", "Down", "Enter")
     tmux.wait_for("a fork of quick")
     tmux.type("O")
     tmux.wait_for(".simloop.yaml")
     tmux.press("Enter")
-    tmux.wait_for("saved as ")
+    tmux.wait_for("saved; run it with")
     tmux.press("q")
     tmux.assert_clean()
     (saved,) = tmp_path.glob("*.simloop.yaml")
-    assert "rate limit (429) before reply 2" in load_scenario(saved).title
+    assert "rate limit (429) for request #2" in load_scenario(saved).title
 
 
 def test_ctrl_c_leaves_the_terminal_clean(tmux: Tmux) -> None:

@@ -13,7 +13,14 @@ from simloop.cursor.position import Position
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.kernel.machine import Feature
 from simloop.trace import entries
-from simloop_tui.scripts import Draft, check_repeatable, content_of, next_reply, unrolled
+from simloop_tui.scripts import (
+    Draft,
+    check_repeatable,
+    content_of,
+    next_reply,
+    request_of,
+    unrolled,
+)
 
 _TRIGGERS = frozenset(
     {
@@ -27,21 +34,28 @@ _FAILURES = ("http", "error", "lost", "stall", "unfinished", "raises")
 
 
 class Change(NamedTuple):
-    """A change of a scenario: its name, as a menu shows it, and the function that makes it."""
+    """A change of a scenario: its name, as a menu shows it, and the function that makes it.
+
+    `mends` says that it switches the fault at the cursor off.
+    """
 
     name: str
     apply: Callable[[Draft], Draft]
+    mends: bool = False
 
 
 def changes_at(position: Position) -> tuple[Change, ...]:
     """Return the changes that can be made at a position, in the order of a menu.
 
+    The one that switches the fault at the cursor off, if there is one, is the first.
     Raises ScenarioError if the run cannot be repeated: its trace lacks Python code.
     """
-    check_repeatable(position.recording)
+    check_repeatable(position.recording, "fork")
     number = next_reply(position)
-    found = [
-        Change(f"{words} before reply {number + 1}", _inserting(position, number, reply))
+    request = request_of(position, number)
+    found = [*_without_fault_here(position)]
+    found += [
+        Change(f"{words} for request #{request}", _inserting(position, number, reply))
         for words, reply in _FAULTS
     ]
     if _can_abort(position.recording):
@@ -49,11 +63,12 @@ def changes_at(position: Position) -> tuple[Change, ...]:
     if number < len(unrolled(position.recording, content_of(position.recording))):
         found += [
             Change(
-                f"reply {number + 1} comes {seconds} s later", _delaying(position, number, seconds)
+                f"the reply to request #{request} comes {seconds} s later",
+                _delaying(position, number, seconds),
             )
             for seconds in (1, 60, 600)
         ]
-    found += _without_faults(position)
+    found += _without_chance(position)
     return tuple(found)
 
 
@@ -62,8 +77,9 @@ def without_fault(position: Position) -> Change | None:
 
     Raises ScenarioError as `changes_at` does.
     """
-    check_repeatable(position.recording)
-    return next(_without_faults(position), None)
+    check_repeatable(position.recording, "fork")
+    found = (*_without_fault_here(position), *_without_chance(position))
+    return found[0] if found else None
 
 
 _FAULTS: tuple[tuple[str, Draft], ...] = (
@@ -121,20 +137,27 @@ def _aborting(position: Position) -> Callable[[Draft], Draft]:
     return lambda tree: {**tree, "abort": trigger}
 
 
-def _without_faults(position: Position) -> Iterator[Change]:
+def _without_fault_here(position: Position) -> Iterator[Change]:
     """Yield the change that switches off the fault at the cursor, if there is one there."""
     entry = position.entry
     match entry:
         case entries.Error() | entries.StreamCut():
             number = _reply_of(position, entry.request)
             if number is not None:
-                yield Change(f"reply {number + 1} does not fail", _mending(position, number))
+                words = f"request #{entry.request} does not fail"
+                yield Change(words, _mending(position, number), mends=True)
         case entries.ToolResult(is_error=True, name=name):
-            yield Change(f"the tool {name} does not fail", lambda tree: _tool_mended(tree, name))
+            words = f"the tool {name} does not fail"
+            yield Change(words, lambda tree: _tool_mended(tree, name), mends=True)
         case entries.Hook(hook=name, result=result) if result in {"failed", "timed-out", "blocked"}:
-            yield Change(f"the hook {name} is left out", lambda tree: _hook_left_out(tree, name))
+            words = f"the hook {name} is left out"
+            yield Change(words, lambda tree: _hook_left_out(tree, name), mends=True)
         case entries.StopRequested():
-            yield Change("the user does not abort", _not_stopped)
+            yield Change("the user does not abort", _not_stopped, mends=True)
+
+
+def _without_chance(position: Position) -> Iterator[Change]:
+    """Yield the change that leaves the faults of chance out, if the scenario has any."""
     if position.recording.scenario is not None and position.recording.scenario.faults is not None:
         yield Change("no faults of chance", lambda tree: _without(tree, "faults"))
 

@@ -13,7 +13,6 @@ from simloop.errors import ScenarioError
 from simloop.scenario.loader import parse_scenario
 from simloop.scenario.writing import content, scenario_text
 from simloop.trace.diff import first_difference
-from simloop.trace.timeline import clock
 from simloop_tui.changes import Change
 from simloop_tui.comparing import SideBySide
 from simloop_tui.opening import run_to_its_end
@@ -22,6 +21,7 @@ from simloop_tui.scripts import (
     check_repeatable,
     content_of,
     next_reply,
+    request_of,
     scenario_of,
     unrolled,
 )
@@ -68,7 +68,8 @@ def edit_of_reply(position: Position, text: str) -> Change:
         script = unrolled(position.recording, tree)
         return {**tree, "model": [*script[:number], *replies, *script[number + 1 :]]}
 
-    return Change(f"reply {number + 1} is edited", apply)
+    words = f"the reply to request #{request_of(position, number)} is edited"
+    return Change(words, apply)
 
 
 def _replies(text: str) -> list[Draft]:
@@ -92,9 +93,9 @@ _ABOVE = "prompt: '-'\nmodel:\n"
 def fork(position: Position, change: Change) -> Fork:
     """Run the changed scenario. Raises ScenarioError if it is no scenario for the loop."""
     recording = position.recording
-    check_repeatable(recording)
+    check_repeatable(recording, "fork")
     tree = change.apply(content_of(recording))
-    scenario = scenario_of({**tree, "title": _title(recording, position, change)})
+    scenario = scenario_of({**tree, "title": _title(recording, change)})
     run, error = run_to_its_end(scenario, recording.options)
     return Fork(change.name, position.place, run, _first(recording, run), error)
 
@@ -134,6 +135,12 @@ def _first(one: RecordedRun, other: RecordedRun) -> int | None:
     return len(one.entries) if found.seq is None else found.seq
 
 
-def _title(recording: RecordedRun, position: Position, change: Change) -> str:
+def _title(recording: RecordedRun, change: Change) -> str:
+    """Return the title of a fork; that of a fork of a fork has the changes of both."""
     title = recording.trace.header.title or "a run"
-    return f"{title}; at {clock(position.at_ns)} {change.name}"
+    if title.startswith(_FORK_OF) and title.endswith(")"):
+        return f"{title[:-1]}; {change.name})"
+    return f"{_FORK_OF}{title} ({change.name})"
+
+
+_FORK_OF = "Fork of: "

@@ -33,7 +33,7 @@ def text_of(session: Session) -> str:
     Raises ScenarioError for a run that cannot be repeated.
     """
     recording = session.recording
-    check_repeatable(recording)
+    check_repeatable(recording, "save")
     assert recording.scenario is not None
     scenario = Plan(recording.scenario, recording.options).by_itself()
     if not scenario.expect.model_fields_set:

@@ -93,7 +93,13 @@ _EVERYWHERE = (
 
 _OF_A_RUN = (
     _of_screen("F", "fork here: change the run at the cursor, and run on", _CHANGE, "fork", "fork"),
-    _of_screen("X", "switch the fault at the cursor off, and run again", _CHANGE, "switch_off"),
+    _of_screen(
+        "X",
+        "switch the fault at the cursor off, and run again",
+        _CHANGE,
+        "switch_off",
+        "without fault",
+    ),
     _of_screen("Z", "shrink the failing run to a minimal one", _CHANGE, "shrink"),
     _of_screen("O", "save the run as a scenario file", _KEEP, "save"),
     _of_screen("y", "copy the run as a pytest test", _KEEP, "copy_test"),

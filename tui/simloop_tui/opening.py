@@ -32,7 +32,7 @@ def opened_against(named: str, loop: str, given: RunOptions) -> SideBySide:
     The options of the loop, and the expectations, are for the first loop alone.
     """
     one = opened(named, given)
-    check_repeatable(one.recording)
+    check_repeatable(one.recording, "compare")
     assert one.recording.scenario is not None
     options: RunOptions = {"seed": one.recording.trace.header.seed, "loop": loop}
     recording, error = run_to_its_end(one.recording.scenario, options)

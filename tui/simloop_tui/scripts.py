@@ -33,8 +33,15 @@ def content_of(recording: RecordedRun) -> Draft:
     return {key: value for key, value in tree.items() if key not in {"expect", "expect_on"}}
 
 
-def check_repeatable(recording: RecordedRun) -> None:
-    """Raise ScenarioError for a run that needs Python code which its trace does not hold."""
+def check_repeatable(recording: RecordedRun, to: str) -> None:
+    """Raise ScenarioError for a run that needs Python code which its trace does not hold.
+
+    `to` is the verb for what the user wants: `fork`.
+    """
+    if recording.needs_loop:
+        start = "simloop step FILE --loop MODULE:ATTRIBUTE"
+        why = f"this run cannot be repeated without its code: {recording.unknown}"
+        raise ScenarioError(f"To {to}, start with: {start}. Reason: {why}")
     if recording.scenario is None or recording.unknown:
         why = recording.unknown or "its scenario cannot be read"
         raise ScenarioError(f"this run cannot be repeated: {why}")
@@ -62,6 +69,16 @@ def next_reply(position: Position) -> int:
         is_open = place in position.recording.index.open_at(position.place)
         return sent - 1 if is_open else sent
     return sent
+
+
+def request_of(position: Position, reply: int) -> int:
+    """Return the number of the main request that a reply, counted from 0, answers.
+
+    The request after the last one of the run has the next number.
+    """
+    sent = position.recording.requests
+    main = [number for number, each in sent.items() if each.purpose == "main"]
+    return main[reply] if reply < len(main) else max(sent, default=0) + 1
 
 
 def unrolled(recording: RecordedRun, tree: Draft) -> list[Draft]:

@@ -24,7 +24,7 @@ def shrunk(session: Session, say: Callable[[str], None], stopped: Callable[[], b
     from simloop.fuzz.shrink import shrink  # noqa: PLC0415
 
     recording = session.recording
-    check_repeatable(recording)
+    check_repeatable(recording, "shrink")
     assert recording.scenario is not None
     found = shrink(
         recording.scenario,

@@ -71,10 +71,16 @@ class CompareScreen(RunScreen):
         """Return the session of the chosen side."""
         return self.comparison.side
 
+    @property
+    def named_here(self) -> str:
+        """Return which side is chosen, and the name of its run."""
+        comparison = self.comparison
+        return f"the {'left' if comparison.is_left else 'right'} run ({comparison.side.name})"
+
     def say(self, words: str) -> None:
         """Show the answer to an action in the footer."""
         self.comparison.said = words
-        self.query_one(KeyBar).refresh()
+        self.query_one(KeyBar).follow()
 
     def follow(self) -> None:
         """Show the comparison as it is now."""
@@ -89,7 +95,7 @@ class CompareScreen(RunScreen):
         self.query_one(ViewBar).show(self._chosen)
         for heading in self.query(SideHeading):
             heading.refresh()
-        self.query_one(KeyBar).refresh()
+        self.query_one(KeyBar).follow()
         self.query_one(Pairs).follow()
 
     # ------------------------------------------------------------------ clicks and keys

@@ -30,6 +30,11 @@ class KeepScreen(KeyedScreen):
         """Return the session of the run that the actions are for."""
         raise NotImplementedError
 
+    @property
+    def named_here(self) -> str:
+        """Return in words which run the actions are for."""
+        return "the run"
+
     @work(thread=True, exclusive=True, group="keep")
     def _make(self, make: Callable[[Session], str], then: Callable[[Session, str], None]) -> None:
         """Make a text of the run, in a thread because it may run the scenario."""
@@ -46,7 +51,7 @@ class KeepScreen(KeyedScreen):
         self._make(text_of, self._ask_name)
 
     def _ask_name(self, session: Session, text: str) -> None:
-        question = AskScreen("Save the run as the scenario file:", name_for(session))
+        question = AskScreen(f"Save {self.named_here} as the scenario file:", name_for(session))
         self.app.push_screen(question, partial(self._save, text))
 
     def _save(self, text: str, name: str | None) -> None:
@@ -70,7 +75,7 @@ class KeepScreen(KeyedScreen):
         except ScenarioError as error:
             self.say(str(error))
         else:
-            self.say(f"saved as {path}; it is run with: simloop run {path}")
+            self.say(f"saved; run it with: simloop run {path}, or: pytest {path}")
         return True
 
     def action_copy_test(self) -> None:

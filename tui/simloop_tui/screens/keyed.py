@@ -56,6 +56,10 @@ class KeyedScreen(Screen[None]):
     def say(self, words: str) -> None:
         """Show the answer to an action, where a screen has a place for it."""
 
+    def on_key(self) -> None:
+        """Take the answer to the action before away: a key comes here before its action."""
+        self.say("")
+
     def action_theme(self) -> None:
         """Change between dark and light."""
         dark = self.app.current_theme.dark

@@ -76,7 +76,7 @@ class LibraryScreen(KeyedScreen):
     def say(self, words: str) -> None:
         """Show the answer to an action in the footer."""
         self.said = words
-        self.query_one(KeyBar).refresh()
+        self.query_one(KeyBar).follow()
 
     # ------------------------------------------------------------------ the list
 

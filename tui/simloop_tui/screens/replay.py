@@ -94,7 +94,7 @@ class ReplayScreen(RunScreen):
         chosen.show(facts(detail))
         self.query_one(ViewBar).show(choice)
         self.query_one(Heading).refresh()
-        self.query_one(KeyBar).refresh()
+        self.query_one(KeyBar).follow()
         self.query_one(Scrubber).refresh()
         self.query_one(Timeline).follow()
 
@@ -111,7 +111,7 @@ class ReplayScreen(RunScreen):
     def say(self, words: str) -> None:
         """Show the answer to an action in the footer."""
         self.session.said = words
-        self.query_one(KeyBar).refresh()
+        self.query_one(KeyBar).follow()
 
     def _tick(self) -> None:
         if self.session.player.plays and self.is_current:

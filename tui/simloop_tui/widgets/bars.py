@@ -7,6 +7,7 @@ what the key does. Markup is made of simloop's own words alone; a text of a trac
 from collections.abc import Sequence
 from typing import Protocol
 
+from rich.cells import cell_len
 from textual.content import Content
 from textual.markup import escape as escape_markup
 from textual.widgets import Static
@@ -27,6 +28,7 @@ class Answering(Protocol):
 
 
 _WIDEST = 200
+_LONGEST = 800
 
 
 class Heading(Static):
@@ -89,15 +91,30 @@ class ViewBar(Static):
 
 
 class KeyBar(Static):
-    """The answer to the newest action, then the keys that are used most; each can be clicked."""
+    """The answer to the newest action, then the keys that are used most; each can be clicked.
+
+    An answer that is longer than the line is wrapped, without the keys.
+    """
 
     def __init__(self, holder: Answering, actions: Sequence[Action] = ACTIONS) -> None:
         super().__init__()
         self._holder = holder
         self._actions = actions
 
+    def follow(self) -> None:
+        """Show the newest answer; the height changes only where an answer is long."""
+        said = escape(self._holder.said, _LONGEST)
+        is_long = cell_len(said) > self.content_size.width > 0
+        if is_long or self.has_class("-long"):
+            self.set_class(is_long, "-long")
+            self.refresh(layout=True)
+        else:
+            self.refresh()
+
     def render(self) -> Content:
         """Return the footer."""
+        if self.has_class("-long"):
+            return Content(escape(self._holder.said, _LONGEST))
         offered = [action for action in self._actions if action.brief]
         offered.sort(key=_is_of_a_run)  # help and quit stay visible in a narrow terminal
         keys = Content("  ").join(map(_label, offered))
