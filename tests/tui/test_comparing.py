@@ -4,7 +4,9 @@ import pytest
 from test_aligning import CALL, DONE, ERROR, recorded
 
 from simloop.cursor.views import FactView
+from simloop.trace import entries
 from simloop_tui.comparing import DIFFERS, SideBySide
+from simloop_tui.opening import opened_against
 from simloop_tui.session import Session
 
 
@@ -17,9 +19,25 @@ def compared() -> SideBySide:
     return comparison((CALL, DONE), (CALL, ERROR, DONE))
 
 
-def test_it_begins_at_the_first_difference(compared: SideBySide) -> None:
-    assert compared.place == compared.differences[0]
+def test_it_begins_at_the_first_different_effect(compared: SideBySide) -> None:
+    entry = compared.right.recording.entries[compared.right.place]
+    assert isinstance(entry, entries.Error)
     assert compared.said == ""
+
+
+def test_differences_of_design_before_the_first_different_effect_are_passed_over() -> None:
+    both = opened_against("limits/errors", "opencode", {})
+    names = [type(side.recording.entries[side.place]).__name__ for side in (both.left, both.right)]
+    assert set(names) - {"Transition", "Classified", "Notice"}
+    assert both.differences[0] < both.place
+    both.previous_difference()
+    assert both.place in both.differences
+
+
+def test_runs_that_differ_in_their_designs_alone_begin_at_the_first_difference() -> None:
+    both = opened_against("finish-reasons/stop", "opencode", {})
+    assert both.place == both.differences[0]
+    assert both.said == "the runs do not differ in their effects"
 
 
 def test_equal_runs_begin_at_their_start_and_say_so() -> None:

@@ -234,7 +234,7 @@ def test_a_fork_says_that_it_had_no_effect_or_differs_too_early_or_did_not_end()
     assert summary_of(endless).startswith("the fork did not end: ")
 
 
-def test_both_branches_are_compared_at_their_first_difference() -> None:
+def test_both_branches_are_compared_at_their_first_different_effect() -> None:
     position = at(recorded(TWO_STEPS), entries.ToolResult)
     both = compared(position, named(position, "rate limit (429)"), "a.simloop.yaml")
     assert both.left.name == "a.simloop.yaml"

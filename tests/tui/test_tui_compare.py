@@ -27,13 +27,20 @@ def screen(driven: Driven) -> CompareScreen:
     return shown
 
 
-def test_a_scenario_on_two_loops_stands_at_the_first_difference() -> None:
+async def at_the_first_difference(driven: Driven) -> None:
+    await driven.settled()
+    await driven.press("g", "n")
+
+
+def test_a_scenario_on_two_loops_stands_at_the_first_different_effect() -> None:
     async def act(driven: Driven) -> None:
         await driven.settled()
+        line = next(line for line in driven.lines() if line.startswith("│>"))
+        assert "> 14  5.680s tools  ( tool list_files" in line  # opencode starts a tool at once
+        await at_the_first_difference(driven)
         assert screen(driven).comparison.place == 1
         line = next(line for line in driven.lines() if "-> measuring on began" in line)
         assert "\N{NOT EQUAL TO}" in line
-        assert line.startswith("│>")
 
     drive(on_two_loops(), act)
 
@@ -58,7 +65,7 @@ def test_the_headings_tell_the_runs_apart_and_a_run_without_an_end_has_its_whole
 
 def test_a_pair_has_the_numbers_of_its_entries_and_words_that_end_in_an_ellipsis() -> None:
     async def act(driven: Driven) -> None:
-        await driven.settled()
+        await at_the_first_difference(driven)
         line = next(line for line in driven.lines() if "request #1" in line)
         assert line.startswith("\N{BOX DRAWINGS LIGHT VERTICAL}  3  0.000s ^ request #1")
         assert "  2  0.000s ^ request #1" in line
@@ -86,7 +93,7 @@ MOVES = (
 
 def test_a_key_moves_both_runs() -> None:
     async def act(driven: Driven) -> None:
-        await driven.settled()
+        await at_the_first_difference(driven)
         places = []
         for key, _ in MOVES:
             await driven.press(key)
@@ -100,7 +107,7 @@ def test_a_key_moves_both_runs() -> None:
 
 def test_a_view_shows_the_facts_of_both_runs_with_the_differences_marked() -> None:
     async def act(driven: Driven) -> None:
-        await driven.settled()
+        await at_the_first_difference(driven)
         await driven.press("2")
         lines = driven.lines()
         assert any(" left run: state " in line and " > right run: state " in line for line in lines)
@@ -112,7 +119,7 @@ def test_a_view_shows_the_facts_of_both_runs_with_the_differences_marked() -> No
 
 def test_enter_steps_through_the_chosen_run_and_escape_comes_back() -> None:
     async def act(driven: Driven) -> None:
-        await driven.settled()
+        await at_the_first_difference(driven)
         for loop in ("opencode", "reference"):
             await driven.press("enter")
             replay = driven.pilot.app.screen
@@ -128,7 +135,7 @@ def test_enter_steps_through_the_chosen_run_and_escape_comes_back() -> None:
 
 def test_a_click_goes_to_a_pair_and_a_click_on_a_fact_to_its_entry() -> None:
     async def act(driven: Driven) -> None:
-        await driven.settled()
+        await at_the_first_difference(driven)
         await driven.click_on("error 429 Too Many")
         here = screen(driven).comparison
         assert here.pairs[here.place][:2] == (4, 3)
@@ -141,7 +148,7 @@ def test_a_click_goes_to_a_pair_and_a_click_on_a_fact_to_its_entry() -> None:
 
 def test_the_help_of_this_screen_lists_its_keys() -> None:
     async def act(driven: Driven) -> None:
-        await driven.settled()
+        await at_the_first_difference(driven)
         await driven.press("question_mark")
         await driven.click_on("next difference")
         assert screen(driven).comparison.place == 2

@@ -123,17 +123,23 @@ def test_the_help_lists_each_action_with_its_keys_and_performs_the_chosen_one() 
     drive(stepping(), act)
 
 
-def test_the_help_shows_all_signs_and_keys_together_in_a_small_terminal() -> None:
+def test_the_help_fills_a_small_terminal_with_keys_and_has_all_signs_below_them() -> None:
     async def act(driven: Driven) -> None:
         await driven.press("question_mark")
+        shown = "\n".join(driven.lines())
+        assert sum(action.words in shown for action in ACTIONS) >= 18
+        assert "the signs of the entries stand below: End" in shown
+        await driven.press("end")
+        await driven.settled()
         shown = "\n".join(driven.lines())
         for signs in legend().values():
             for sign, meaning in signs.items():
                 assert f"{sign} {meaning}" in shown
-        assert "next entry" in shown
         *_, marks, last = reading()
         assert all(f"{mark} {mark.words}" in marks for mark in Mark if mark.words)
         assert last in shown
+        await driven.press("enter")
+        assert isinstance(driven.pilot.app.screen, HelpScreen)
 
     drive(stepping(), act, (80, 24))
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from simloop.cursor.lanes import kind_of, words_of
 from simloop.cursor.recorded_run import RecordedRun
+from simloop.trace import entries
 from simloop.trace.entries import AnyEntry
 
 _MOST_ALIGNED = 2_000
@@ -26,10 +27,15 @@ class Pair(NamedTuple):
 
 
 class Alignment(NamedTuple):
-    """The pairs of two runs, and the place of the first pair that differs, or None."""
+    """The pairs of two runs, and the place of the first pair that differs, or None.
+
+    `effect` is the first pair that differs in more than the words of a design: in an entry of the
+    boundary, a wait, a compaction or the end.
+    """
 
     pairs: tuple[Pair, ...]
     first: int | None
+    effect: int | None
 
 
 def align(left: RecordedRun, right: RecordedRun) -> Alignment:
@@ -39,7 +45,18 @@ def align(left: RecordedRun, right: RecordedRun) -> Alignment:
     pairs = [Pair(place, place, same=True) for place in range(shared)]
     pairs += _rest(one, other, shared)
     first = next((n for n, pair in enumerate(pairs) if not pair.same), None)
-    return Alignment(tuple(pairs), first)
+    differing = (n for n, pair in enumerate(pairs) if not pair.same)
+    effect = next((n for n in differing if _is_effect(one, other, pairs[n])), None)
+    return Alignment(tuple(pairs), first, effect)
+
+
+def _is_effect(one: Sequence[AnyEntry], other: Sequence[AnyEntry], pair: Pair) -> bool:
+    sides = ((one, pair.left), (other, pair.right))
+    return any(at is not None and type(run[at]) not in _OF_DESIGN for run, at in sides)
+
+
+_OF_DESIGN = frozenset({entries.Transition, entries.Classified, entries.Notice})
+"""What a loop says of itself: two designs may differ in it and have the same effects."""
 
 
 def _shared(one: Sequence[AnyEntry], other: Sequence[AnyEntry]) -> int:

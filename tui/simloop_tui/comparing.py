@@ -22,20 +22,21 @@ class SideBySide:
     """The cursor on a pair of entries. `said` is the answer to the newest action, often empty.
 
     `notice` is a sentence about both runs, such as why one did not end; it may be empty. `is_left`
-    says on which side the actions for one run are.
+    says on which side the actions for one run are. The cursor starts on the first different effect.
     """
 
     def __init__(self, left: Session, right: Session, notice: str = "") -> None:
         self.left = left
         self.right = right
         self.notice = notice
-        self.pairs, first = align(left.recording, right.recording)
+        self.pairs, first, effect = align(left.recording, right.recording)
         self.differences = [number for number, pair in enumerate(self.pairs) if not pair.same]
         self.is_left = False
         self._before = tuple(_newest([pair[side] for pair in self.pairs]) for side in (0, 1))
         self.place = 0
-        self.go(first or 0)
-        self.said = "" if first is not None else "the runs do not differ"
+        self.go(first or 0 if effect is None else effect)
+        if effect is None:
+            self.said = "the runs do not differ" + ("" if first is None else " in their effects")
 
     @property
     def side(self) -> Session:

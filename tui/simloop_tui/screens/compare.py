@@ -55,7 +55,7 @@ class CompareScreen(RunScreen):
         yield KeyBar(self.comparison, COMPARE)
 
     def on_mount(self) -> None:
-        """Show the first difference."""
+        """Show the first different effect."""
         self.query_one(Pairs).focus()
         self.follow()
 

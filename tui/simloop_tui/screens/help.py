@@ -11,7 +11,7 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import OptionList, Static
+from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from simloop.cursor.lanes import Lane, legend
@@ -34,20 +34,20 @@ class HelpScreen(ModalScreen[Action | None]):
         self._actions = actions
 
     def compose(self) -> ComposeResult:
-        """Yield the actions in groups."""
-        yield OptionList(*_options(self._actions))
-        yield Static(Content("\n".join(reading())))
+        """Yield the actions in groups, then how to read the screen."""
+        yield OptionList(*_options(self._actions), *_legend())
 
     def on_mount(self) -> None:
         """Give the list the keys."""
-        self.query_one(Static).border_title = "signs of the entries, by lane"
         box = self.query_one(OptionList)
         box.border_title = "keys: Enter or a click performs the action, Escape leaves"
+        box.border_subtitle = "the signs of the entries stand below: End"
         box.focus()
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Answer the chosen action."""
-        self.dismiss(next(each for each in self._actions if each.name == event.option_id))
+        """Answer the chosen action; a line of the legend is none."""
+        if event.option_id is not None:
+            self.dismiss(next(each for each in self._actions if each.name == event.option_id))
 
 
 def reading() -> Iterator[str]:
@@ -68,3 +68,9 @@ def _options(actions: Sequence[Action]) -> Iterator[Option]:
             group = action.group
             yield Option(Content.styled(group, "bold"), disabled=True)
         yield Option(Content(f"  {action.shown_keys:<{_KEYS_WIDTH}}{action.words}"), id=action.name)
+
+
+def _legend() -> Iterator[Option]:
+    """Yield the lines that say how to read the screen; they are chosen only to scroll there."""
+    yield Option(Content.styled("signs of the entries, by lane", "bold"), disabled=True)
+    yield from (Option(Content(line)) for line in reading())

@@ -27,8 +27,7 @@ from simloop_tui.screens.loading import LoadingScreen
 from simloop_tui.widgets.bars import KeyBar
 from simloop_tui.widgets.wrapping import shortened
 
-_NOT_RUN = "not run"
-_NEW = Preview(_NOT_RUN, "", ())
+_NEW = Preview("", "", ())
 _NAME = 32
 _WIDEST = 200
 
@@ -69,7 +68,7 @@ class LibraryScreen(KeyedScreen):
         )
         box = self.query_one(OptionList)
         box.border_title = "reading the scenarios ..."
-        box.border_subtitle = f"{_NOT_RUN}: a scenario is run when it is chosen"
+        box.border_subtitle = "a scenario is run, and has a verdict, when it is chosen"
         box.focus()
         self._list()
 
