@@ -282,7 +282,10 @@ def test_usage_that_the_script_leaves_out_is_absent_where_the_format_can_say_so(
     reader: str,
 ) -> None:
     read, form = (OPENAI | ANTHROPIC)[reader]
-    usage = read(Served([TextDelta("x"), ended("stop", None)])).usage
+    parts: list[Part] = [TextDelta("x"), ended("stop", None)]
+    none = WireOptions(unstated_usage="none")
+    assert read(Served(parts)).usage == Usage(0, 0)
+    usage = read(Served(parts, none)).usage
     assert usage == (Usage(0, 0) if form == 2 else None)
 
 
