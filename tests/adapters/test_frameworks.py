@@ -6,8 +6,8 @@ import pytest
 from environments import built, run_inside
 
 INSIDE = (
-    "test_clients.py", "test_compared.py", "test_interception.py", "test_mcp_server.py",
-    "test_other_clients.py", "test_readme_example.py",
+    "test_clients.py", "test_compared.py", "test_findings.py", "test_interception.py",
+    "test_mcp_server.py", "test_other_clients.py", "test_readme_example.py",
     "test_recipes_on_frameworks.py", "test_sdk_faults.py", "test_sdk_retries.py",
 )  # fmt: skip
 
