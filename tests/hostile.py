@@ -185,6 +185,11 @@ _NOT_BUNDLED: list[Any] = [
     {**_ANSWERS, "expect": {"violates": {"x": "y"}}},
     {**_ANSWERS, "expect": {"text": {"contains": "x"}}},
     {**_ANSWERS, "judge_as": "x"},
+    {
+        **_ANSWERS,
+        "tools": {"x": {}},
+        "mcp": {"listed_after": {"x": "1s"}, "unlisted_after": {"x": "2s"}},
+    },
 ]
 """Scenarios with the fields that no bundled scenario has."""
 
