@@ -161,6 +161,7 @@ async def test_after(after): pass
     result.stdout.fnmatch_lines(["*ValueError: at the start", "*ValueError: at the end"])
 
 
+@pytest.mark.slow
 def test_workers_of_xdist_run_async_tests_and_send_their_reports(
     project: pytest.Pytester,
 ) -> None:

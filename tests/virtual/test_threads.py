@@ -379,6 +379,7 @@ def test_threads_do_in_a_simulation_what_they_do_in_python(name: str) -> None:
         pytest.fail(f"in Python it took {tenths / 10} units")
 
 
+@pytest.mark.slow
 @in_cases(CASES)
 def test_a_hundred_runs_are_equal_and_leave_nothing_behind(name: str) -> None:
     case = CASES[name][0]

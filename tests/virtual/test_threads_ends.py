@@ -281,6 +281,7 @@ def test_nothing_is_left_after_a_deadlock_or_a_run_without_end() -> None:
     assert snapshot() == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["thread", "loop"])
 def test_a_ctrl_c_ends_a_thread_that_computes_and_one_that_waits(place: str) -> None:
     def compute() -> None:
@@ -398,6 +399,7 @@ def test_a_wait_for_something_real_is_named_after_a_second_and_hangs_nothing() -
         os.close(each)
 
 
+@pytest.mark.slow
 def test_a_lock_from_outside_that_a_parked_thread_holds_is_named_with_it() -> None:
     def hold() -> None:
         with OLDER_LOCK:
@@ -421,6 +423,7 @@ def test_a_lock_from_outside_that_a_parked_thread_holds_is_named_with_it() -> No
     OLDER_LOCK.release()
 
 
+@pytest.mark.slow
 def test_a_thread_that_computes_for_a_second_is_not_taken_for_one_that_waits() -> None:
     clock = time.thread_time
 
@@ -452,6 +455,7 @@ def test_simulations_in_several_real_threads_have_their_own_threads() -> None:
     assert found == [order(10, seed, shuffle=True) for seed in range(8)]
 
 
+@pytest.mark.slow
 def test_a_thread_that_polls_for_ever_is_no_progress() -> None:
     def poll() -> None:
         done = threading.Event()
@@ -462,6 +466,7 @@ def test_a_thread_that_polls_for_ever_is_no_progress() -> None:
         in_thread(poll)
 
 
+@pytest.mark.slow
 def test_a_thread_that_polls_until_a_time_makes_progress() -> None:
     def poll() -> float:
         end = time.monotonic() + 400_000
@@ -472,6 +477,7 @@ def test_a_thread_that_polls_until_a_time_makes_progress() -> None:
     assert in_thread(poll) == 400_000
 
 
+@pytest.mark.slow
 def test_a_thread_that_polls_and_whose_state_changes_makes_progress() -> None:
     def poll() -> str:
         text = ""
@@ -496,6 +502,7 @@ def test_a_lock_from_inside_that_is_taken_is_taken_outside_too() -> None:
         assert lock.locked()
 
 
+@pytest.mark.slow
 def test_a_loop_that_is_blocked_by_a_thread_that_polls_is_no_progress() -> None:
     def poll() -> None:
         while True:
@@ -510,6 +517,7 @@ def test_a_loop_that_is_blocked_by_a_thread_that_polls_is_no_progress() -> None:
         simulate(main())
 
 
+@pytest.mark.slow
 def test_a_loop_that_waits_for_a_lock_from_outside_that_a_thread_holds_is_freed() -> None:
     ended: list[str] = []
 
