@@ -18,7 +18,7 @@ from simloop.engine.hooks import (
     BEFORE_TOOL_CALL,
     Hooks,
 )
-from simloop.virtual.started import begin
+from simloop.virtual.started import begin, is_coroutine
 from simloop.world.user_function import UserFunction
 
 POINTS = (BEFORE_LLM_CALL, AFTER_LLM_CALL, BEFORE_TOOL_CALL, AFTER_TOOL_CALL)
@@ -117,7 +117,7 @@ def _call(hook: UserFunction, given: Any, times: HookTimes, loop: Any) -> Any:
     finally:
         real_ns = (end_ns or perf_counter_ns()) - start_ns
         index = times.called(real_ns, loop.now_ns - virtual_ns)
-    if result is not None and (hook.is_async or asyncio.iscoroutine(result)):
+    if result is not None and (hook.is_async or is_coroutine(result)):
         return _Steps(result, times, index, loop)
     return result
 

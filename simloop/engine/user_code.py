@@ -16,7 +16,7 @@ from simloop.kernel.policies import HookIsolation, OnHookFailure
 from simloop.kernel.signals import HookFailed
 from simloop.trace import entries
 from simloop.trace.recorder import Recorder
-from simloop.virtual.started import Started, begin
+from simloop.virtual.started import Started, begin, is_coroutine
 from simloop.virtual.timeouts import NS_PER_MS, Timeouts
 from simloop.world.cancellation import Cancellation
 from simloop.world.user_errors import UserError, describe, keep, message_of
@@ -117,7 +117,7 @@ class UserCode:
         """
         try:
             result = user.function(*arguments)
-            if result is not None and (user.is_async or asyncio.iscoroutine(result)):
+            if result is not None and (user.is_async or is_coroutine(result)):
                 result = begin(result)
                 if type(result) is Started:
                     return result

@@ -5,9 +5,12 @@ keeps them cheap: only those that really wait are awaited. asyncio's own eager t
 would make every awaitable a task, with a context and a turn of its own.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Generator
 from types import CoroutineType
 from typing import Any
+
+_USUAL = frozenset({bool, int, float, str, bytes, list, tuple, dict})
 
 
 class Started:
@@ -42,6 +45,15 @@ class Started:
                 return done.value
             finally:
                 given = None  # an exception would keep its traceback, which keeps this frame
+
+
+def is_coroutine(result: object) -> bool:
+    """Return whether the result of a plain function is a coroutine, by `asyncio.iscoroutine`.
+
+    asyncio asks an abstract class about each value that is no coroutine, which takes ten times as
+    long as this function takes for a result of a usual type.
+    """
+    return type(result) not in _USUAL and asyncio.iscoroutine(result)
 
 
 def begin(awaitable: Awaitable[Any]) -> Any:

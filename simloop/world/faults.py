@@ -20,6 +20,7 @@ from simloop.errors import ScenarioError
 from simloop.messages import Fault, Finish, Part, Request, StreamError
 from simloop.virtual.answers import answers_here
 from simloop.virtual.seeds import Seeds
+from simloop.virtual.started import is_coroutine
 from simloop.world.fake_model import Model
 from simloop.world.tools import Tool
 from simloop.world.user_function import UserFunction
@@ -170,6 +171,6 @@ def faulty_tool(tool: Tool, sites: FaultSites) -> Tool:
     async def call(**arguments: Any) -> Any:
         await disturb_tool(sites)
         result = function.function(**arguments)
-        return await result if function.is_async or asyncio.iscoroutine(result) else result
+        return await result if function.is_async or is_coroutine(result) else result
 
     return tool.with_function(UserFunction(call, function.name))

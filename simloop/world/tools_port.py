@@ -19,7 +19,7 @@ from simloop.messages import ToolCall, ToolMessage, ToolResult, ToolSpec
 from simloop.trace import entries
 from simloop.trace.recorder import Recorder
 from simloop.virtual.clock import VirtualLoop
-from simloop.virtual.started import Started, begin
+from simloop.virtual.started import Started, begin, is_coroutine
 from simloop.virtual.timeouts import Timeout, Timeouts
 from simloop.world.arguments import read_arguments
 from simloop.world.faults import FaultSites
@@ -138,7 +138,7 @@ class ToolsPort:
             value = tool.function.function(**arguments)
             if type(value) is str:  # most tools return text
                 return self.record(call, ToolResult(value))
-            if tool.function.is_async or asyncio.iscoroutine(value):
+            if tool.function.is_async or is_coroutine(value):
                 value = begin(value)
                 if type(value) is Started:
                     return value

@@ -8,7 +8,7 @@ from pacing import nap
 
 from simloop.virtual.running import run_virtual
 from simloop.virtual.simulate import running_loop
-from simloop.virtual.started import Started, begin
+from simloop.virtual.started import Started, begin, is_coroutine
 
 
 async def returns(value: Any) -> Any:
@@ -176,3 +176,37 @@ def test_a_future_that_is_done_has_its_result_at_once() -> None:
         return begin(future)
 
     assert run_virtual(main()) == "set"
+
+
+USUAL_RESULTS = (None, True, 3, 1.5, "text", b"bytes", [1], (1,), {"key": 1})
+
+
+class Text(str):
+    """A text of another type."""
+
+    __slots__ = ()
+
+
+@pytest.mark.parametrize(
+    "value", [*USUAL_RESULTS, {1}, Text("of another type"), object(), Awaitable(0)]
+)
+def test_a_value_is_no_coroutine(value: object) -> None:
+    assert not is_coroutine(value)
+    assert not asyncio.iscoroutine(value)
+
+
+def test_what_an_async_function_returns_is_a_coroutine() -> None:
+    coroutine = returns("done")
+    assert is_coroutine(coroutine)
+    coroutine.close()
+
+
+@pytest.mark.parametrize("value", USUAL_RESULTS[1:])
+def test_asyncio_is_not_asked_about_a_usual_result(
+    value: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def is_asked(_: object) -> bool:
+        pytest.fail("this takes ten times as long")
+
+    monkeypatch.setattr(asyncio, "iscoroutine", is_asked)
+    assert not is_coroutine(value)
