@@ -366,6 +366,7 @@ async def measured(case: Case, unit: float) -> tuple[object, int]:
     return outcome, round((time.monotonic() - began) / unit * 10)
 
 
+@pytest.mark.slow
 @in_cases(CASES)
 def test_threads_do_in_a_simulation_what_they_do_in_python(name: str) -> None:
     case, outcome, units = CASES[name]

@@ -382,6 +382,7 @@ def test_a_pool_from_inside_works_afterwards() -> None:
     assert simulate(inside()) == 7
 
 
+@pytest.mark.slow
 def test_a_wait_for_something_real_is_named_after_a_second_and_hangs_nothing() -> None:
     reads, writes = os.pipe()
 
