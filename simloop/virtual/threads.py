@@ -11,6 +11,7 @@ Not here: the stand-ins (locks.py, thread_stand_ins.py), and the event loops tha
 # ruff: noqa: SLF001 - the scheduler works on the loop's own queue
 
 import asyncio
+import contextlib
 import contextvars
 import ctypes
 import heapq
@@ -207,6 +208,7 @@ class Threads:
         thread.is_ending = True
         _raise_in(ctypes.c_ulong(thread.ident), ctypes.py_object(ThreadEnded))
         if not back.acquire(timeout=1):
+            _withdraw(thread.ident)
             self._abandon(thread)
 
     def _abandon(self, thread: SimulatedThread) -> None:
@@ -215,7 +217,6 @@ class Threads:
         self.alive.remove(thread)
         THREADS.pop(thread.ident, None)
         self._back = make_locked()  # the thread gives its turn back to nobody
-        _raise_in(ctypes.c_ulong(thread.ident), ctypes.py_object(ThreadEnded))
 
     def _free(self) -> None:
         """End all threads at once, as the loop's thread waits for a lock that one of them holds.
@@ -368,3 +369,16 @@ def _is_idle(frame: FrameType | None) -> bool:
             return module == "concurrent.futures.thread"
         frame = frame.f_back
     return False
+
+
+def _withdraw(ident: int) -> None:
+    """Take back an exception that a blocked thread has not received.
+
+    CPython 3.11 otherwise interrupts every other thread for ever, and never gets past the start of
+    a function that is traced. Only a thread that receives an exception of this kind ends that.
+    """
+    _raise_in(ctypes.c_ulong(ident), None)
+    with contextlib.suppress(ThreadEnded):
+        _raise_in(ctypes.c_ulong(threading.get_ident()), ctypes.py_object(ThreadEnded))
+        for _ in range(1_000):
+            pass

@@ -8,6 +8,7 @@ import logging
 import os
 import queue
 import random
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -213,7 +214,7 @@ def test_threads_are_waited_for_as_python_does_at_exit_and_the_others_are_named(
     assert loop.threads_left == [("poller", place)]
 
 
-def test_a_thread_that_cannot_be_ended_fails_the_run() -> None:
+def run_a_thread_that_cannot_be_ended() -> None:
     def refuse() -> None:
         while True:
             with contextlib.suppress(BaseException):
@@ -223,8 +224,12 @@ def test_a_thread_that_cannot_be_ended_fails_the_run() -> None:
         threading.Thread(target=refuse, name="stubborn", daemon=True).start()
         await asyncio.sleep(2)
 
+    simulate(main())
+
+
+def test_a_thread_that_cannot_be_ended_fails_the_run() -> None:
     with pytest.raises(RunawayRun, match=r"threads did not end when .*: stubborn"):
-        simulate(main())
+        run_a_thread_that_cannot_be_ended()
 
 
 def snapshot() -> tuple[object, ...]:
@@ -541,3 +546,21 @@ def test_a_loop_that_waits_for_a_lock_from_outside_that_a_thread_holds_is_freed(
         simulate(main())
     assert ended == ["hold"]
     assert not OLDER_LOCK.locked()
+
+
+def test_an_abandoned_thread_leaves_nothing_that_stops_a_traced_function() -> None:
+    """CPython 3.11 never entered a traced function while an exception waited for a thread."""
+    with pytest.raises(RunawayRun):
+        run_a_thread_that_cannot_be_ended()
+    entered = []
+
+    def enter() -> None:
+        entered.append(1)
+
+    before = sys.gettrace()
+    sys.settrace(lambda *_: None)
+    try:
+        enter()
+    finally:
+        sys.settrace(before)
+    assert entered == [1]
