@@ -33,7 +33,7 @@ ReplySteps = Generator[Head | bytes | None]
 
 
 class Answered(NamedTuple):
-    """What a request was read into: its format, its contents, its place in time."""
+    """A request that was read: its format, its contents, and the Unix time of its reply."""
 
     dialect: Dialect
     request: WireRequest
