@@ -3,7 +3,7 @@
 Not here: the answers (endpoint.py) and their conversion (the transports). The rules to keep: the
 code that sends a request decides which run answers it, and code outside of runs gets the original;
 a client that the program has given another transport is left alone; and everything is put back when
-the last run ends.
+the last simulation with a run ends, because tasks that a run left behind end after the run.
 """
 
 import functools
@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from simloop.adapters.keys import Environment
 from simloop.adapters.provider_side import SIDES, ProviderSide, current_endpoint
+from simloop.virtual.answers import simulation_of_this_thread
 
 
 class intercepted:  # noqa: N801 - a context manager, named as one reads it
@@ -32,8 +33,8 @@ class intercepted:  # noqa: N801 - a context manager, named as one reads it
         _interception.enter()
 
     def __exit__(self, *_: object) -> None:
-        _interception.leave()
         del SIDES[self._side.port]
+        self._side.port.loop.at_end.append(_interception.leave)
 
 
 class _Patch(NamedTuple):
@@ -143,16 +144,37 @@ def _urllib3(module: Any) -> Iterator[_Patch]:
     yield _patched(module.connection.HTTPSConnection, "connect", connecting)
 
 
+def _agents_tracing(module: Any) -> Iterator[_Patch]:
+    """Let no span of a simulation into the queue of openai-agents.
+
+    The queue lives as long as the process, which sends the rest of it at exit, to the real network.
+    """
+    if not hasattr(module, "BackendSpanExporter"):  # another package with the name `agents`
+        return
+
+    def queueing(original: Any) -> Any:
+        def queue(self: Any, item: Any) -> None:
+            is_sent = isinstance(getattr(self, "_exporter", None), module.BackendSpanExporter)
+            if not is_sent or simulation_of_this_thread() is None:
+                original(self, item)
+
+        return queue
+
+    yield _patched(module.BatchTraceProcessor, "on_trace_start", queueing)
+    yield _patched(module.BatchTraceProcessor, "on_span_end", queueing)
+
+
 _PATCHES: dict[str, Callable[[ModuleType], Iterator[_Patch]]] = {
     "httpx": _httpx,
     "httpx2": _httpx,
     "aiohttp": _aiohttp,
     "urllib3": _urllib3,
+    "agents.tracing.processors": _agents_tracing,
 }
 
 
 class _Interception:
-    """The patches of all clients: made by the first run in the process, undone by the last."""
+    """The patches of all clients: made by the first run in the process, undone after the last."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

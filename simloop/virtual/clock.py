@@ -87,6 +87,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._default_executor: Any = None
         # Records that grow with what a program says to its world: that is progress (standstill.py).
         self.records: list[Sized] = []
+        self.at_end: list[Callable[[], object]] = []  # called when nothing of the run is left
         self._failures: list[BaseException] = []
         self._callbacks = 0
         self._ready.clear()
@@ -130,6 +131,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
             asyncio._set_running_loop(None)
             self._thread_id = None
             sys.set_asyncgen_hooks(*hooks)
+            for end in self.at_end:
+                end()
             self._reset()
 
     def _check_free(self, main: Coroutine[Any, Any, T]) -> None:

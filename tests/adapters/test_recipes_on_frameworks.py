@@ -1,7 +1,8 @@
 """The agents of README.md on frameworks, from scenario files: exact times, equal runs."""
 
 import pytest
-from environments import check_recipe, digests_of
+from environments import check_recipe, digests_of, printed_by
+from loopback import accepting
 
 pytestmark = pytest.mark.sdks
 
@@ -35,3 +36,33 @@ SAME = (
 
 def test_another_process_with_another_hash_seed_changes_no_byte() -> None:
     assert digests_of(SAME, "1") == digests_of(SAME, "2")
+
+
+_TRACED = """
+import os
+os.environ["OPENAI_API_KEY"] = "key"
+from agents import Runner, custom_span, trace
+from agents.tracing.processors import default_exporter
+from with_openai_agents import agent, support
+from simloop import Pace, Reply, Scenario, run
+default_exporter().endpoint = {url!r}
+
+async def leaving(question):
+    async for event in Runner.run_streamed(support, question).stream_events():
+        if event.type == "raw_response_event":
+            return
+
+script = Scenario(prompt="Hi", model=[Reply(say="Hello you", pace=Pace(per_part="1s"))])
+if {loop!r} == "none":
+    with trace("outside of runs"), custom_span("outside"):
+        pass
+else:
+    print(run(script, loop={loop}).outcome)
+"""
+
+
+@pytest.mark.parametrize(("loop", "sent"), [("agent", 0), ("leaving", 0), ("none", 1)])
+def test_no_span_of_a_run_is_sent_when_the_process_ends(loop: str, sent: int) -> None:
+    with accepting() as (url, bodies):
+        printed = printed_by(_TRACED.format(url=url, loop=loop))
+    assert (len(bodies), printed) == (sent, "completed\n" * (not sent))

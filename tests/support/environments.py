@@ -85,11 +85,17 @@ from simloop.trace.codec import digest, encode
 for loop, scenario in {runs!r}:
     print("digest", digest(encode(run(load_scenario(scenario), loop=loop).trace)))
 """
-    done = _in_recipes([sys.executable, "-c", script], PYTHONHASHSEED=hash_seed)
-    assert done.returncode == 0, done.stdout + done.stderr
-    found = [line for line in done.stdout.splitlines() if line.startswith("digest")]
+    printed = printed_by(script, PYTHONHASHSEED=hash_seed)
+    found = [line for line in printed.splitlines() if line.startswith("digest")]
     assert len(found) == len(runs)
     return found
+
+
+def printed_by(script: str, **environment: str) -> str:
+    """Run a program beside the recipes to its end, and return what it prints."""
+    done = _in_recipes([sys.executable, "-c", script], **environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 def _in_recipes(command: list[str], **more: str) -> "subprocess.CompletedProcess[str]":

@@ -5,6 +5,7 @@ import socket
 import struct
 import threading
 from collections.abc import Iterator, Sequence
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Literal
 
 End = Literal["closed", "reset", "silent", "done"]
@@ -39,6 +40,30 @@ def serving(pieces: Sequence[bytes], end: End) -> Iterator[str]:
         over.set()
         thread.join()
         listener.close()
+
+
+@contextlib.contextmanager
+def accepting() -> Iterator[tuple[str, list[bytes]]]:
+    """Accept each POST; yield the server's address, and the bodies that have come."""
+    bodies: list[bytes] = []
+
+    class Accepting(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            bodies.append(self.rfile.read(int(self.headers["content-length"])))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Print nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Accepting) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}", bodies
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def _read_request(connection: socket.socket) -> None:

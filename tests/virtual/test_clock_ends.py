@@ -32,6 +32,31 @@ def test_tasks_left_behind_are_cancelled_and_may_clean_up_in_virtual_time() -> N
     assert seen == [6.0]
 
 
+@pytest.mark.parametrize("error", [None, KeyError("mine"), KeyboardInterrupt()])
+def test_a_function_for_the_end_is_called_once_and_after_the_tasks(
+    error: BaseException | None,
+) -> None:
+    seen: list[str] = []
+
+    async def linger() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            seen.append("task")
+
+    async def main() -> None:
+        running().at_end.append(lambda: seen.append("end"))
+        asyncio.create_task(linger())  # noqa: RUF006 - left behind on purpose
+        await asyncio.sleep(0)
+        if error is not None:
+            raise error
+
+    with contextlib.nullcontext() if error is None else pytest.raises(type(error)):
+        run_virtual(main())
+    run_virtual(asyncio.sleep(0))
+    assert seen == ["task", "end"]
+
+
 def test_tasks_that_refuse_to_die_are_named_unless_main_failed_itself() -> None:
     async def stay() -> None:
         while True:
