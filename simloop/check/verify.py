@@ -137,7 +137,7 @@ class Verdict(Struct):
             expect = self.expected
             if expect.error == type(error).__name__:
                 self.ended_by = error
-                self.unmet = tuple(in_trace(expect, self.trace.entries))
+                self.unmet = tuple(in_trace(expect, self.trace))
                 return
         self.errors.append(error)
 

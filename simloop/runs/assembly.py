@@ -5,7 +5,6 @@ Python function, so the simulator knows one kind of each. A function that takes 
 async, which avoids the cost of a coroutine.
 """
 
-import asyncio
 import difflib
 import functools
 from collections.abc import Callable, Iterable, Mapping
@@ -18,22 +17,20 @@ from simloop.engine.hooks import Callbacks, Hooks
 from simloop.engine.scripted_context import ContextScript
 from simloop.engine.settings import EngineSettings
 from simloop.errors import ScenarioError
-from simloop.kernel.durations import UNITS_NS
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Feature
 from simloop.kernel.policies import Policies, ToolExecution, ToolStart
-from simloop.messages import ToolResult
 from simloop.runs.options import RunOptions
 from simloop.runs.own_loop import OF_LOOPS
+from simloop.runs.scripted_tools import pause, scripted_tool
 from simloop.scenario.history import past_messages
-from simloop.scenario.schema import HookPoint, Scenario, ScriptedHook, ScriptedTool
+from simloop.scenario.schema import HookPoint, Scenario, ScriptedHook
 from simloop.scenario.strict import differs
 from simloop.virtual.seeds import Seeds
 from simloop.world.fake_model import Model, ScriptedFailure, ScriptEntry
 from simloop.world.faults import FaultSites, FaultyModel, faulty_tool
 from simloop.world.files import Files
 from simloop.world.tools import Tool
-from simloop.world.tools_port import text_of
 from simloop.world.user_function import UserFunction
 
 _USUAL = Limits()
@@ -110,7 +107,7 @@ def _file_tools(files: Files, scenario: Scenario) -> dict[str, Tool]:
 
 def scripted_tools(scenario: Scenario, files: Files | None = None) -> dict[str, Tool]:
     """Return the scenario's tools by name; the tools over its files come first."""
-    own = {name: _tool(name, spec) for name, spec in scenario.tools.items()}
+    own = {name: scripted_tool(name, spec) for name, spec in scenario.tools.items()}
     return own if files is None else {**_file_tools(files, scenario), **own}
 
 
@@ -236,45 +233,9 @@ def _context(scenario: Scenario) -> ContextScript | None:
     return ContextScript(over=tuple(scenario.context.over), shrunk=tuple(scenario.context.shrunk))
 
 
-def _tool(name: str, spec: ScriptedTool) -> Tool:
-    def answer(**_: Any) -> Any:
-        if spec.raises is not None:
-            raise ScriptedFailure(spec.raises)
-        if spec.cancels:
-            raise asyncio.CancelledError
-        value = spec.returns if spec.returns_chars is None else "x" * spec.returns_chars
-        if spec.details is None and not spec.terminate:
-            return value
-        return ToolResult(text_of(value), details=spec.details, terminate=spec.terminate)
-
-    async def answer_later(**_: Any) -> Any:
-        try:
-            await _pause(spec.takes, hangs=spec.hangs)
-        except asyncio.CancelledError:
-            if not spec.outlives_cancel:
-                raise
-            await asyncio.sleep(spec.outlives_cancel / 1e9)
-        return answer()
-
-    return Tool(
-        answer_later if spec.takes or spec.hangs else answer,
-        name=name,
-        description=spec.description,
-        parameters=spec.schema_of_arguments(),
-        timeout_ms=None if spec.timeout is None else spec.timeout // UNITS_NS["ms"],
-        sequential=spec.sequential,
-    )
-
-
-async def _pause(takes_ns: int, *, hangs: bool) -> None:
-    await asyncio.sleep(takes_ns / 1e9)
-    if hangs:
-        await asyncio.get_running_loop().create_future()
-
-
 def _hook(spec: ScriptedHook, number: int) -> UserFunction:
     asked = 0
-    added = {name: _tool(name, tool) for name, tool in spec.add_tools.items()}
+    added = {name: scripted_tool(name, tool) for name, tool in spec.add_tools.items()}
 
     def is_due(given: Any) -> bool:
         nonlocal asked
@@ -299,7 +260,7 @@ def _hook(spec: ScriptedHook, number: int) -> UserFunction:
             return
         if spec.waits == "after":
             do(given)
-        await _pause(spec.takes, hangs=spec.hangs)
+        await pause(spec.takes, hangs=spec.hangs)
         if spec.waits == "before":
             do(given)
 

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from simloop.kernel.durations import format_duration
 from simloop.messages import Message, Outcome
+from simloop.runs.seen_calls import calls_of
 from simloop.scenario.expect import REST, Contains, Count, Expect, ExpectedCounters, Span
 from simloop.trace import entries, views
 from simloop.trace.entries import AnyEntry
+from simloop.trace.looptrace import LoopTrace
 from simloop.trace.requests import requests
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ def mismatches(expect: Expect, result: "Result") -> tuple[Mismatch, ...]:
     """Return the expectations that a run with this result does not meet."""
     if not expect.model_fields_set:
         return ()
-    at_the_end, in_the_trace = _at_the_end(expect, result), in_trace(expect, result.trace.entries)
+    at_the_end, in_the_trace = _at_the_end(expect, result), in_trace(expect, result.trace)
     return (*at_the_end, *in_the_trace, *_unused(expect, result))
 
 
@@ -100,18 +102,17 @@ def _elapsed(expect: Expect, record: list[AnyEntry], got: int) -> Iterator[Misma
     yield Mismatch("elapsed", expected, format_duration(got), next(late, None))
 
 
-def mismatches_so_far(
-    expect: Expect, record: list[AnyEntry], elapsed_ns: int
-) -> tuple[Mismatch, ...]:
+def mismatches_so_far(expect: Expect, trace: LoopTrace, elapsed_ns: int) -> tuple[Mismatch, ...]:
     """Return the expectations for a time and a trace that a run does not meet so far."""
-    return (*_elapsed(expect, record, elapsed_ns), *in_trace(expect, record))
+    return (*_elapsed(expect, trace.entries, elapsed_ns), *in_trace(expect, trace))
 
 
-def in_trace(expect: Expect, record: list[AnyEntry]) -> Iterator[Mismatch]:
+def in_trace(expect: Expect, trace: LoopTrace) -> Iterator[Mismatch]:
     """Yield the expectations that the entries do not meet, even for a run without an outcome.
 
     A trace can be long, so the function reads it only for the expectations that are set.
     """
+    record = trace.entries
     if expect.requests is not None:
         # Counted, not viewed: each view holds all messages so far, so all views are quadratic.
         sent = _seqs(record, entries.Request)
@@ -119,12 +120,12 @@ def in_trace(expect: Expect, record: list[AnyEntry]) -> Iterator[Mismatch]:
         seq = sent[most] if most is not None and len(sent) > most else None
         yield from _compared("requests", expect.requests, len(sent), seq)
     if expect.tools_run is not None or expect.calls is not None:
-        started = _seqs(record, entries.ToolStarted)
-        calls = list(views.calls(record))
-        names = [call.name for call in calls]
-        got = [{call.name: call.arguments} for call in calls]
-        yield from _listed("tools_run", expect.tools_run, names, started)
-        yield from _listed("calls", expect.calls, got, started, _call_fits)
+        calls = calls_of(trace)
+        seqs = [seq for seq, _ in calls]
+        names = [call.name for _, call in calls]
+        got = [{call.name: call.arguments} for _, call in calls]
+        yield from _listed("tools_run", expect.tools_run, names, seqs)
+        yield from _listed("calls", expect.calls, got, seqs, _call_fits)
     if expect.backoffs is not None:
         waits = expect.backoffs
         wanted = [each if isinstance(each, str) else format_duration(each) for each in waits]

@@ -6,6 +6,7 @@ made anew for each run, by the methods.
 """
 
 import copy
+from collections.abc import Mapping
 from functools import cached_property
 from typing import cast
 
@@ -27,12 +28,14 @@ from simloop.runs.assembly import (
 from simloop.runs.chosen_loop import choose_loop, repetition
 from simloop.runs.options import RunOptions, check_options, check_scenario
 from simloop.runs.registry import reasons_against
+from simloop.runs.scripted_tools import behaviours_of
 from simloop.scenario.schema import Scenario
 from simloop.trace.codec import FORMAT, VERSION, digest
 from simloop.trace.entries import Header
 from simloop.virtual.seeds import Seeds
 from simloop.world.fake_model import FakeModel, FunctionModel, Model
 from simloop.world.files import Files
+from simloop.world.own_tools import ToolBehaviour
 from simloop.world.tools import toolbox
 
 
@@ -143,6 +146,11 @@ class Plan:
             python=self.python,
             judge_as=loop.judge_as,
         )
+
+    @cached_property
+    def behaviours(self) -> Mapping[str, ToolBehaviour]:
+        """Return the behaviour of the tools that an agent's own code calls."""
+        return behaviours_of(self.loop.scenario.tools)
 
     @cached_property
     def _command(self) -> tuple[str, str]:

@@ -45,6 +45,7 @@ from simloop.world.current import inhabited
 from simloop.world.ending import Ending
 from simloop.world.fake_model import FakeModel
 from simloop.world.model_port import ModelPort
+from simloop.world.own_tools import OwnTools
 from simloop.world.tools import Tool
 from simloop.world.tools_port import ToolsPort
 from simloop.world.user_errors import UserError, describe
@@ -220,12 +221,14 @@ class PreparedRun:
             ToolsPort(around.tools, recorder, loop, raised, policy.timeout_ms),
             user,
         )
-        world.tools.sites = around.sites
+        is_agent = isinstance(self.loop.design, AgentDesign)
+        behaviours = self._plan.behaviours if is_agent else None
+        world.tools.own_tools = OwnTools(loop, policy.timeout_ms, behaviours, around.sites)
         self._start_ns = loop.now_ns
         if scenario.mcp is not None:
             world.tools.server = scenario.mcp.server(loop.now_ns)
         self._timetable = Timetable(scenario, world)
-        if isinstance(self.loop.design, AgentDesign):  # machines use the model port itself
+        if is_agent:  # machines use the model port itself
             keeps = bool(self._plan.given.get("keep_bodies"))
             self._provider = ProviderSide(world.model, scenario.wire, keep_bodies=keeps)
             # The engine bounds its transitions itself.

@@ -116,7 +116,7 @@ class Provider(Clients):
         test.violates.update(wanted.violates or {})
         test.broken_pairs += tuple(wanted.broken_pairs)
         prepared = test.prepared
-        found = mismatches_so_far(wanted, prepared.trace.entries, prepared.elapsed_ns)
+        found = mismatches_so_far(wanted, prepared.trace, prepared.elapsed_ns)
         if found:
             raise ExpectationFailed("\n".join(map(str, found)))
 

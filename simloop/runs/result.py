@@ -9,6 +9,7 @@ from simloop.messages import Counters, Message, Outcome, Request
 from simloop.runs.account import account
 from simloop.runs.hook_cost import HookCost
 from simloop.runs.mismatch import Mismatch, mismatches
+from simloop.runs.seen_calls import calls_of
 from simloop.scenario import loader
 from simloop.trace import views
 from simloop.trace.looptrace import LoopTrace
@@ -76,8 +77,11 @@ class Result:
 
     @property
     def calls(self) -> list[views.Call]:
-        """Return the tool calls that ran: name and arguments, in the order of their starts."""
-        return list(views.calls(self.trace.entries))
+        """Return the tool calls that ran: name and arguments, in the order of their starts.
+
+        A function of an agent that is not traced counts when a request has its result.
+        """
+        return [call for _, call in calls_of(self.trace)]
 
     @property
     def backoffs_s(self) -> list[float]:

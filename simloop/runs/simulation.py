@@ -24,6 +24,7 @@ from simloop.runs.plan import Plan
 from simloop.runs.prepared import PreparedRun
 from simloop.runs.result import Result
 from simloop.runs.script_account import advice, check_script, unused
+from simloop.runs.seen_calls import check_settings_of_tools
 from simloop.scenario.expect import Expect
 from simloop.scenario.schema import Scenario
 from simloop.trace.looptrace import LoopTrace
@@ -85,6 +86,7 @@ class Simulation:
             raise ScenarioError("this simulation has been run", hint="make another one")
         try:
             await prepared.converse()
+            check_settings_of_tools(scenario, prepared.loop.name, self.trace)
             result = self._result()
             check_script(prepared, result)
         except CheckFailed as error:
@@ -114,7 +116,7 @@ class Simulation:
         expect = self.expected
         if expect.error != type(error).__name__:
             return False
-        unmet = tuple(in_trace(expect, self.trace.entries))
+        unmet = tuple(in_trace(expect, self.trace))
         if unmet:
             reproduce = self.prepared.reproduce
             raise ExpectationFailed("\n".join(map(str, unmet)), reproduce=reproduce)

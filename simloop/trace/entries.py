@@ -156,7 +156,8 @@ class StreamCut(Entry, frozen=True, gc=False):
 class ToolStarted(Entry, frozen=True, gc=False):
     """A tool runs, with the arguments that it really got.
 
-    `own`: the agent's own code calls it, and simloop only records the call.
+    `own`: the agent's own code calls it. The call is recorded, and the settings hold that the
+    scenario has for its tool of that name.
     """
 
     call_id: str

@@ -18,7 +18,6 @@ from annotated_types import Ge, Le
 
 from simloop.errors import ScenarioError
 from simloop.messages import Fault, Finish, Part, Request, StreamError
-from simloop.virtual.answers import answers_here
 from simloop.virtual.seeds import Seeds
 from simloop.virtual.started import is_coroutine
 from simloop.world.fake_model import Model
@@ -148,18 +147,6 @@ async def disturb_tool(sites: FaultSites) -> None:
     """Let a tool be slow, or fail, if a fault fires. Raises ConnectionError."""
     if sites.fires("tool.slow"):
         await asyncio.sleep(_SLOW_S)
-    _break_tool(sites)
-
-
-def disturb_blocking_tool(sites: FaultSites) -> None:
-    """Do as `disturb_tool` for a tool that is not async: a slow one blocks its caller."""
-    answers = answers_here()
-    if sites.fires("tool.slow") and answers is not None:
-        answers.sleep(_SLOW_S)
-    _break_tool(sites)
-
-
-def _break_tool(sites: FaultSites) -> None:
     if sites.fires("tool.raises"):
         raise ConnectionError("the tool lost its connection")
 

@@ -36,9 +36,12 @@ class OwnCalls:
         self._recorder.record(entries.ToolStarted, call.id, call.name, shown, True)  # noqa: FBT003 - own
         return call
 
-    def end(self, call: ToolCall, text: str, *, is_error: bool = False) -> None:
+    def end(
+        self, call: ToolCall, text: str, *, is_error: bool = False, details: Any = None
+    ) -> None:
         """Record the result of a call."""
-        self._recorder.record(entries.ToolResult, call.id, call.name, writable(text), is_error)
+        kind = entries.ToolResult
+        self._recorder.record(kind, call.id, call.name, writable(text), is_error, details)
 
     def id_for(self, name: str, arguments: str) -> str:
         """Take the call of the model that a tool with these arguments answers; return its id."""

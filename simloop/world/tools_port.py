@@ -22,8 +22,8 @@ from simloop.virtual.clock import VirtualLoop
 from simloop.virtual.started import Started, begin, is_coroutine
 from simloop.virtual.timeouts import Timeout, Timeouts
 from simloop.world.arguments import read_arguments
-from simloop.world.faults import FaultSites
 from simloop.world.own_calls import OwnCalls
+from simloop.world.own_tools import OwnTools
 from simloop.world.tool_server import ToolServer
 from simloop.world.tools import Tool, canonical_json
 from simloop.world.user_errors import UserError, keep, message_of
@@ -60,8 +60,7 @@ class ToolsPort:
         self.server = ToolServer()
         self.served = 0
         self._own_calls: OwnCalls | None = None
-        self.sites: FaultSites | None = None
-        """The faults of chance, for tools that the agent's own code calls."""
+        self.own_tools = OwnTools(loop, timeout_ms)
 
     @property
     def now_ns(self) -> int:

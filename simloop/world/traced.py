@@ -1,7 +1,8 @@
 """The decorator that records the calls of a function as a tool's.
 
-Not here: the entries (own_calls.py). The rule to keep: outside of a run the function is called as
-it is, and inside of one its caller gets what it returns or raises, unchanged.
+Not here: the entries (own_calls.py) and the settings of a scenario (own_tools.py). The rule to
+keep: outside of a run the function is called as it is, and inside of one its caller gets what it
+returns or raises, unless the scenario states another result.
 """
 
 import functools
@@ -12,7 +13,6 @@ from typing import Any, TypeVar
 from simloop.errors import ScenarioError
 from simloop.messages import ToolCall
 from simloop.world.current import current_world
-from simloop.world.faults import disturb_blocking_tool, disturb_tool
 from simloop.world.own_calls import OwnCalls, shown_result
 from simloop.world.user_errors import message_of
 from simloop.world.user_function import TRACED
@@ -27,56 +27,74 @@ def traced(function: F) -> F:
         async def search(query: str) -> str: ...
 
     The function may be async. Its name, signature and docstring stay, so that a framework reads
-    them. The scenario's faults of chance, `tool.slow` and `tool.raises`, reach it as they reach the
-    tools of the scenario. Outside of a run it is called as it is. Raises ScenarioError for a
-    generator or a class.
+    them. Outside of a run it is called as it is.
+
+    Where the scenario has a tool of this name, its settings hold: `takes` is virtual time before
+    the function runs, `timeout` raises TimeoutError, and a tool for which the scenario states the
+    end (`returns`, `returns_chars`, `raises`, `hangs`, `cancels`) ends so, and the function does
+    not run. The scenario's faults of chance, `tool.slow` and `tool.raises`, reach it too. A timeout
+    cannot interrupt a function that is not async, whose result is late then.
+
+    Raises ScenarioError for a generator or a class.
     """
     if inspect.isclass(function) or not callable(function):
         raise _wrong(f"a tool is a function, not {_kind(function)}")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise _wrong(f"`{_name(function)}` is a generator, and a tool returns one value")
+    _NAMES.add(_name(function))
     wrapper: Any = _async(function) if inspect.iscoroutinefunction(function) else _sync(function)
     setattr(wrapper, TRACED, function)
     return wrapper  # type: ignore[no-any-return]
 
 
+def is_traced(name: str) -> bool:
+    """Return whether a function of that name records its calls."""
+    return name in _NAMES
+
+
+_NAMES: set[str] = set()
+"""The names of the functions of this process that record their calls. No run reads it."""
+
+
 def _async(function: Callable[..., Any]) -> Callable[..., Any]:
+    name = _name(function)
+
     @functools.wraps(function)
     async def call(*args: Any, **kwargs: Any) -> Any:
         world = current_world()
         if world is None:
             return await function(*args, **kwargs)
         calls = world.tools.own_calls
-        started = calls.start(_name(function), _arguments(function, args, kwargs))
+        started = calls.start(name, _arguments(function, args, kwargs))
+        tools = world.tools.own_tools
         try:
-            if world.tools.sites is not None:
-                await disturb_tool(world.tools.sites)
-            value = await function(*args, **kwargs)
+            value = await tools.call(name, functools.partial(function, *args, **kwargs))
         except Exception as error:
             _failed(calls, started, error)
             raise
-        calls.end(started, shown_result(value))
+        calls.end(started, shown_result(value), details=tools.of(name).details)
         return value
 
     return call
 
 
 def _sync(function: Callable[..., Any]) -> Callable[..., Any]:
+    name = _name(function)
+
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         world = current_world()
         if world is None:
             return function(*args, **kwargs)
         calls = world.tools.own_calls
-        started = calls.start(_name(function), _arguments(function, args, kwargs))
+        started = calls.start(name, _arguments(function, args, kwargs))
+        tools = world.tools.own_tools
         try:
-            if world.tools.sites is not None:
-                disturb_blocking_tool(world.tools.sites)
-            value = function(*args, **kwargs)
+            value = tools.call_blocking(name, functools.partial(function, *args, **kwargs))
         except Exception as error:
             _failed(calls, started, error)
             raise
-        calls.end(started, shown_result(value))
+        calls.end(started, shown_result(value), details=tools.of(name).details)
         return value
 
     return call
