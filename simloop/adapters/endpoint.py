@@ -18,6 +18,8 @@ from simloop.adapters.failed_tools import UNMARKED, FailedTools
 from simloop.adapters.http import HttpReply, HttpRequest
 from simloop.adapters.provider_side import ProviderSide
 from simloop.errors import ScenarioError, SimloopError
+from simloop.escape import writable
+from simloop.trace import entries
 from simloop.virtual.blocking import run_blocking
 from simloop.virtual.border import EPOCH_NS
 
@@ -64,7 +66,10 @@ class Endpoint:
         try:
             read = dialect.read(_parsed(request.body))
         except WrongRequest as wrong:
-            return _reply_of(dialect.refuse(wrong, port.requests + 1, created_s))
+            refused = dialect.refuse(wrong, port.requests + 1, created_s)
+            told = f"{request.method} {path} is answered with status {refused.status}: {wrong}"
+            port.recorder.record(entries.Note, writable(told))
+            return _reply_of(refused)
         messages = read.messages
         if dialect.name in UNMARKED:
             messages = self._failed_tools.mark(messages)

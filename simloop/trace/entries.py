@@ -180,7 +180,10 @@ class ToolResult(Entry, frozen=True, gc=False):
 
 
 class Note(Entry, frozen=True, gc=False):
-    """A line that the code of the user wrote into the trace, with `simloop.note`."""
+    """A line that the code of the user wrote into the trace, with `simloop.note`.
+
+    A request over HTTP that the provider cannot read leaves one too: no model gets it.
+    """
 
     text: str
 

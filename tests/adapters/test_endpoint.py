@@ -5,7 +5,7 @@ import json
 import pytest
 from wire import ASK, CHAT, Heard, heard, in_run, posted
 
-from simloop import Reply, Request, parse_scenario, run
+from simloop import Reply, Request, Result, parse_scenario, run
 from simloop.adapters.provider_side import current_endpoint
 from simloop.errors import ScenarioError, ScriptExhausted
 from simloop.messages import UserMessage
@@ -14,7 +14,12 @@ from simloop.scenario.schema import Scenario
 from simloop.trace import entries
 from simloop.trace.codec import encode
 
+REFUSED = "POST /v1/chat/completions is answered with status 400"
 SLOW = Pace(first_part="250ms", per_part="100ms")
+
+
+def notes(result: Result) -> list[str]:
+    return [entry.text for entry in result.trace.entries if isinstance(entry, entries.Note)]
 
 
 def test_a_request_is_recorded_as_one_of_the_native_client_is() -> None:
@@ -124,19 +129,22 @@ def test_a_body_that_is_no_json_object_is_a_bad_request(body: bytes) -> None:
     async def main() -> None:
         await found.listen(posted(body))
 
-    assert not in_run(main).requests
+    result = in_run(main)
+    assert not result.requests
     assert (found.status, "JSON" in found.body.decode()) == (400, True)
+    assert notes(result) == [f"{REFUSED}: The body of the request is not a JSON object."]
 
 
 def test_a_request_that_the_provider_refuses_is_a_bad_request() -> None:
-    orphan = {"role": "tool", "tool_call_id": "x", "content": "a"}
+    orphan = {"role": "tool\ud800", "tool_call_id": "x", "content": "a"}
     found = Heard()
 
     async def main() -> None:
         await found.listen(posted({**ASK, "messages": [orphan]}))
 
-    in_run(main)
+    (note,) = notes(in_run(main))
     assert found.status == 400
+    assert note.startswith(f"{REFUSED}: messages[0].role: Invalid value: 'tool\ufffd'")
 
 
 @pytest.mark.parametrize(
