@@ -15,6 +15,7 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from simloop.virtual.listener import report_timer
 from simloop.virtual.outside import REFUSED
 from simloop.virtual.simulated_thread import SimulatedThread
 from simloop.virtual.tasks import NumberedTask, dropped, of_finalizer
@@ -74,6 +75,7 @@ class InnerLoop(asyncio.BaseEventLoop):
 
     def call_later(self, delay: float, callback: Any, *args: Any, context: Any = None) -> Any:
         """Call after `delay` seconds; an infinite delay is a very long one."""
+        report_timer(self._outer, delay, callback)
         return super().call_later(min(delay, NEVER_S), callback, *args, context=context)
 
     def create_task(self, coro: Any, *, name: object = None, **kwargs: Any) -> asyncio.Task[Any]:

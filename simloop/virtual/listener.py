@@ -87,14 +87,19 @@ def report_sleep(loop: Any, wait_ns: int) -> None:
         listener.sleeps(wait_ns, callers_place() or "a thread without code of its own")
 
 
+def report_timer(loop: Any, delay_s: float, callback: Any) -> None:
+    """Tell the listener of the timer of an `asyncio.sleep`, if it sleeps long enough."""
+    if callback is _WAKE and _LEAST_S <= delay_s < NEVER_S:
+        listener = listener_of(loop)
+        if listener is not None and not is_of_simloop(sys._getframe(2)):  # noqa: SLF001 - the caller of `call_later`
+            listener.sleeps(round(delay_s * SECOND_NS), callers_place())
+
+
 def _hearing(loop: Any) -> Any:
     plain = type(loop).call_later
 
     def call_later(delay: float, callback: Any, *args: Any, context: Any = None) -> Any:
-        if callback is _WAKE and _LEAST_S <= delay < NEVER_S:
-            listener = listener_of(loop)
-            if listener is not None and not is_of_simloop(sys._getframe(1)):  # noqa: SLF001 - as above
-                listener.sleeps(round(delay * SECOND_NS), callers_place())
+        report_timer(loop, delay, callback)
         return plain(loop, delay, callback, *args, context=context)
 
     return call_later

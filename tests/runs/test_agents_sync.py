@@ -11,13 +11,15 @@ from typing import Any
 
 import pytest
 
-from simloop import Limits, Outcome, Scenario, Trigger, run
+from simloop import Limits, Outcome, Scenario, Trigger, run, traced
 from simloop.runs.result import Result
+from simloop.scenario.schema import ScriptedTool
 from simloop.trace import entries
 from simloop.virtual.simulate import running_loop
 from simloop.world.world import World
 
 HERE = "test_agents_sync"
+NS = 10**9
 GO = Scenario(prompt="Go.")
 ABORTED = Scenario(prompt="Go.", abort=Trigger(at="3s"))
 
@@ -189,3 +191,32 @@ def test_the_sleeps_of_a_thread_are_in_the_trace() -> None:
     assert [(each.duration_ns, each.place.partition(":")[0]) for each in found] == [
         (5 * 10**9, "test_agents_sync.py")
     ]
+
+
+def test_the_sleeps_on_an_event_loop_of_a_thread_are_in_the_trace() -> None:
+    async def sleeps() -> None:
+        await asyncio.sleep(7)
+        await asyncio.sleep(0.5)
+        await asyncio.sleep(2)
+
+    def runs_a_loop(prompt: str) -> str:
+        asyncio.run(sleeps())
+        return prompt
+
+    found = [e for e in run(GO, loop=runs_a_loop).trace.entries if isinstance(e, entries.Sleep)]
+    assert [(each.at_ns, each.duration_ns) for each in found] == [(0, 7 * NS), (7.5 * NS, 2 * NS)]
+    assert [each.place.rpartition(".")[2] for each in found] == ["sleeps", "sleeps"]
+
+
+def test_the_waits_of_simloop_on_an_event_loop_of_a_thread_are_no_sleeps() -> None:
+    @traced
+    def slow() -> str:
+        return "done"
+
+    def calls_it(prompt: str) -> str:
+        return f"{prompt} {slow()}"
+
+    scenario = Scenario(prompt="Go.", tools={"slow": ScriptedTool(takes="5s")})
+    result = run(scenario, loop=calls_it)
+    assert result.elapsed_s == 5
+    assert not [e for e in result.trace.entries if isinstance(e, entries.Sleep)]
