@@ -2,7 +2,7 @@
 
 Not here: the list of gaps (gaps.py) and what is printed (cli/audit.py). The rule to keep: a use is
 reported only where it was seen; nothing is guessed. A profile function sees every
-call of the thread, and an audit hook sees what happens inside of Python.
+call of its thread, and an audit hook sees what happens inside of Python.
 """
 
 import datetime as dt
@@ -64,6 +64,8 @@ _REAL_CLOCKS = {"simloop", "asyncio", "threading", "queue", "concurrent", "selec
 _IMPORTING = {"importlib", "zipimport", "linecache", "tokenize", "pkgutil", "runpy"}
 # Reading a date, whatever its format, asks for the locale and the time zone.
 _PARSING = {"strptime"}
+# Each event loop of asyncio reads it, so that `asyncio.run` in a thread would be a use.
+_OF_EACH_LOOP = "PYTHONASYNCIODEBUG"
 _ASIDE = {"files": _IMPORTING, "locale": _PARSING}
 
 
@@ -110,24 +112,28 @@ class Observer:
 
     def __init__(self) -> None:
         self.uses: dict[str, dict[str, Counter[str]]] = {}
-        self._watching = 0
+        self._watching = False
         self._c_functions = _c_functions()
 
     @contextmanager
     def observing(self) -> Iterator[None]:
-        """Observe the calling thread."""
+        """Observe the calling thread, and the threads that it starts."""
         _add_hook()
-        self._watching = threading.get_ident()
-        _OBSERVERS[self._watching] = self
+        self._watching = True
+        _OBSERVERS[threading.get_ident()] = self
         plain, time.__class__ = time.__class__, self._watched_time()
+        earlier = threading.getprofile()
+        threading.setprofile(self._on_call_in_thread)
         sys.setprofile(self._on_call)
         try:
             yield
         finally:
             sys.setprofile(None)
+            threading.setprofile(earlier)
             time.__class__ = plain
-            del _OBSERVERS[self._watching]
-            self._watching = 0
+            self._watching = False
+            for ident in [each for each, observer in _OBSERVERS.items() if observer is self]:
+                del _OBSERVERS[ident]
 
     def _watched_time(self) -> type[ModuleType]:
         """Return a type for the module `time` that notes who reads the time zone."""
@@ -135,7 +141,7 @@ class Observer:
 
         class WatchedTime(ModuleType):
             def __getattribute__(self, name: str) -> Any:
-                if name in _ZONE and observer._watching == threading.get_ident():
+                if name in _ZONE and _OBSERVERS.get(threading.get_ident()) is observer:
                     frame = sys._getframe(1)  # noqa: SLF001 - the stack is the question
                     if not _is_inside(frame, _PARSING):
                         observer._note("time-zone", frame, f"time.{name}")
@@ -149,13 +155,18 @@ class Observer:
             self.uses.setdefault(gap, {}).setdefault(place, Counter())[subject] += 1
 
     def on_event(self, event: str, args: tuple[Any, ...], frame: FrameType) -> None:
-        """Note an audit event of the observed thread that is a gap."""
+        """Note an audit event of an observed thread that is a gap."""
         gap = _GAP_OF_EVENT[event]
         if event == "subprocess.Popen" and not is_exempt(frame):
             return  # it is refused
         if not _is_importing(frame):
             named = args and isinstance(args[0], str | os.PathLike)
             self._note(gap, frame, os.fspath(args[0]) if named else event)
+
+    def _on_call_in_thread(self, frame: FrameType, event: str, function: Any) -> None:
+        if self._watching:  # a thread may go on after the observation
+            _OBSERVERS[threading.get_ident()] = self
+            self._on_call(frame, event, function)
 
     def _on_call(self, frame: FrameType, event: str, function: Any) -> None:
         if event == "c_call":
@@ -173,7 +184,9 @@ class Observer:
                     self._note("locale", frame.f_back, text)
             if gap is not None and not (gap == "environment" and _is_importing(frame)):
                 variable = frame.f_locals.get("key") if gap == "environment" else None
-                self._note(gap, frame.f_back, os.fsdecode(variable or code.co_qualname))
+                subject = os.fsdecode(variable or code.co_qualname)
+                if subject != _OF_EACH_LOOP:
+                    self._note(gap, frame.f_back, subject)
 
     def _on_c_call(self, frame: FrameType, function: Any) -> None:
         module = _module_of(frame)

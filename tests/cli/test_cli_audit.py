@@ -14,8 +14,8 @@ from simloop.cli import main
 from simloop.virtual.gaps import ALL, GAPS
 
 PROGRAM = """
-import asyncio, datetime, io, multiprocessing, os, queue, random, signal, socket, sys, threading
-import time, uuid
+import asyncio, concurrent.futures, datetime, io, multiprocessing, os, queue, random, signal
+import socket, sys, threading, time, uuid
 
 def held(clock=time.monotonic): return clock()
 class Bucket:
@@ -114,6 +114,30 @@ def looks_for_a_file(): os.stat(".")
 def library():
     import ctypes
     ctypes.CDLL(None).getpid()
+def in_thread(function):
+    thread = threading.Thread(target=function)
+    thread.start()
+    thread.join()
+def thread_reads_clock(): in_thread(clocks)
+async def worker_opens_file(): await asyncio.to_thread(files)
+def pool_reads_variable():
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        pool.submit(environment).result()
+def loop_in_thread_reads_zone():
+    async def zone_name():
+        await asyncio.sleep(1)
+        zone_names()
+    in_thread(lambda: asyncio.run(zone_name()))
+async def clean_threads():
+    done, items = threading.Event(), queue.Queue()
+    worker = threading.Thread(target=lambda: items.put(time.monotonic()))
+    worker.start()
+    await asyncio.to_thread(items.get)
+    await asyncio.to_thread(in_thread, lambda: asyncio.run(asyncio.sleep(1)))
+    threading.Timer(1, done.set).start()
+    with threading.Lock():
+        await asyncio.to_thread(done.wait)
+    worker.join()
 def refused():
     for port in 9, 10, 10:
         try:
@@ -190,6 +214,10 @@ USES = [
     ("simple_queue", "locks", "get"),
     ("looks_for_a_file", "files", "stat"),
     ("library", "ctypes", "ctypes.dlopen"),
+    ("thread_reads_clock", "held-clocks", "monotonic"),
+    ("worker_opens_file", "files", "audited.py"),
+    ("pool_reads_variable", "environment", "HOME"),
+    ("loop_in_thread_reads_zone", "time-zone", "time.tzname"),
 ]
 
 
@@ -238,7 +266,7 @@ def test_the_part_of_a_gap_that_the_audit_does_not_see_is_in_the_report(
             assert f"unseen    {gap.name}: {gap.unseen}" in lines
 
 
-@pytest.mark.parametrize("function", ["plain_dates", "prints", "memory"])
+@pytest.mark.parametrize("function", ["plain_dates", "prints", "memory", "clean_threads"])
 def test_what_depends_on_no_gap_is_not_reported(
     function: str, audit: Callable[[str], Result]
 ) -> None:

@@ -1,4 +1,5 @@
 import sys
+import threading
 
 import pytest
 
@@ -17,3 +18,14 @@ def test_a_second_observation_adds_no_audit_hook(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(sys, "addaudithook", added.append)
     observe()
     assert added == []
+
+
+def test_an_observation_leaves_no_profile_function_for_threads() -> None:
+    def earlier(*_: object) -> None: ...
+
+    threading.setprofile(earlier)
+    try:
+        observe()
+        assert threading.getprofile() is earlier
+    finally:
+        threading.setprofile(None)
