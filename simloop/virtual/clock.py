@@ -27,7 +27,7 @@ from simloop.virtual.answers import ANSWERS, simulation_of_this_thread
 from simloop.virtual.listener import report_blocking
 from simloop.virtual.outside import REFUSED, THREAD
 from simloop.virtual.standstill import ADVICE, MAX_CALLBACKS, Standstill
-from simloop.virtual.tasks import NumberedTask, dropped, is_unseen, of_finalizer
+from simloop.virtual.tasks import NumberedTask, dropped, is_unseen, note_awaiter, of_finalizer
 from simloop.virtual.threads import ThreadLeft, Threads
 from simloop.virtual.timers import NEVER_NS, NEVER_S, SECOND_NS, clock_text, none_or_ever
 from simloop.virtual.waiting import MOST_NAMED, callers_place, unfinished_work
@@ -298,10 +298,13 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def create_task(self, coro: Any, *, name: object = None, **kwargs: Any) -> Task:
         """Create a task, named `task-1`, `task-2`, ... per run; asyncio counts per process."""
-        if of_finalizer(sys._getframe(1)):
+        caller = sys._getframe(1)
+        if of_finalizer(caller):
             return dropped(coro, self)
         default = self.next_task()[1]
-        return self._start(coro, default if name is None else name, **kwargs)
+        task = self._start(coro, default if name is None else name, **kwargs)
+        note_awaiter(task, caller)
+        return task
 
     def next_task(self) -> tuple[int, str]:
         """Return the number of the next task of the run, and its name."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from simloop.virtual.listener import report_timer
 from simloop.virtual.outside import REFUSED
 from simloop.virtual.simulated_thread import SimulatedThread
-from simloop.virtual.tasks import NumberedTask, dropped, of_finalizer
+from simloop.virtual.tasks import NumberedTask, dropped, note_awaiter, of_finalizer
 from simloop.virtual.threads import thread_here
 from simloop.virtual.timers import NEVER_S
 
@@ -80,14 +80,17 @@ class InnerLoop(asyncio.BaseEventLoop):
 
     def create_task(self, coro: Any, *, name: object = None, **kwargs: Any) -> asyncio.Task[Any]:
         """Create a task with a name that counts per run, and a hash that does too."""
-        if of_finalizer(sys._getframe(1)):
+        caller = sys._getframe(1)
+        if of_finalizer(caller):
             return dropped(coro, self)
         number, default = self._outer.next_task()
         self._check_closed()  # type: ignore[attr-defined]
         name = default if name is None else name
         if self._task_factory is not None:
             return super().create_task(coro, name=name, **kwargs)
-        return NumberedTask(number, coro, loop=self, name=name, **kwargs)
+        task = NumberedTask(number, coro, loop=self, name=name, **kwargs)
+        note_awaiter(task, caller)
+        return task
 
     def _asyncgen_firstiter_hook(self, generator: Any) -> None:
         self._asyncgens.setdefault(generator)

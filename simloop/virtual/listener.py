@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 from simloop.virtual.timers import NEVER_S, SECOND_NS
-from simloop.virtual.waiting import callers_place
+from simloop.virtual.waiting import WAIT_FOR, callers_place
 
 LEAST_NS = SECOND_NS
 """The shortest sleep and the shortest blocking call that a listener hears of.
@@ -49,6 +49,7 @@ class LoopListener(Protocol):
 
 _LISTENERS: dict[Any, list[LoopListener]] = {}
 _WAKE = asyncio.futures._set_result_unless_cancelled  # type: ignore[attr-defined]  # noqa: SLF001 - what `asyncio.sleep` sets a timer for
+_RELEASE = asyncio.tasks._release_waiter  # type: ignore[attr-defined]  # noqa: SLF001 - what `wait_for` of Python 3.11 sets a timer for
 
 
 @contextlib.contextmanager
@@ -100,9 +101,26 @@ def _hearing(loop: Any) -> Any:
 
     def call_later(delay: float, callback: Any, *args: Any, context: Any = None) -> Any:
         report_timer(loop, delay, callback)
+        if callback is _RELEASE and sys._getframe(1).f_code is WAIT_FOR:  # noqa: SLF001 - the stack is the question
+            callback = _reporting(loop, asyncio.current_task(loop))
         return plain(loop, delay, callback, *args, context=context)
 
     return call_later
+
+
+def _reporting(loop: Any, caller: Any) -> Any:
+    """Return the callback for the end of `wait_for`, as newer versions of Python have it.
+
+    They cancel the task that calls `wait_for`. Python 3.11 cancels what that task waits for.
+    """
+
+    def release(waiter: Any) -> None:
+        listener = listener_of(loop)
+        if listener is not None and not waiter.done() and not caller.cancelling():
+            listener.cancels(caller)
+        _RELEASE(waiter)
+
+    return release
 
 
 def is_of_simloop(frame: Any) -> bool:

@@ -6,6 +6,7 @@ report reads the same on every machine.
 
 import asyncio
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -15,6 +16,9 @@ from typing import Any
 
 MOST_NAMED = 20
 _LIBRARY = os.path.dirname(os.__file__)  # noqa: PTH120 - compared with strings
+WAIT_FOR = asyncio.wait_for.__code__ if sys.version_info < (3, 12) else None
+"""Awaits in a task of its own, where newer versions of Python await in the task that calls it."""
+_COMPREHENSION = re.compile(r"\.<locals>(\.<(?:list|set|dict)comp>)+$|\.?<(?:list|set|dict)comp>")
 _INSTALLED = ("site-packages", "dist-packages")
 
 
@@ -61,17 +65,24 @@ def _chain(awaitable: Any) -> Iterator[tuple[Any, Any]]:
     """Yield a coroutine and the awaited ones with their frames, down to the innermost."""
     while frame := getattr(awaitable, "cr_frame", None) or getattr(awaitable, "gi_frame", None):
         yield awaitable, frame
+        if frame.f_code is WAIT_FOR:
+            made = frame.f_locals["fut"]
+            awaitable = made.get_coro() if getattr(made, "awaiter", None) else None
+            continue
         awaitable = getattr(awaitable, "cr_await", None) or getattr(awaitable, "gi_yieldfrom", None)
 
 
 def place_of(frame: Any) -> str:
-    """Return file, line and function of a frame: `conversation.py:12 in ask`."""
+    """Return file, line and function of a frame: `conversation.py:12 in ask`.
+
+    A comprehension is a function of its own in Python 3.11 only: it counts as the code around it.
+    """
     return _place(frame.f_code, frame.f_lineno)
 
 
 def _place(code: CodeType, line: int) -> str:
     file = code.co_filename.replace("\\", "/").rpartition("/")[2]
-    return f"{file}:{line} in {code.co_qualname}"
+    return f"{file}:{line} in {_COMPREHENSION.sub('', code.co_qualname) or '<module>'}"
 
 
 def _place_of_callback(handle: asyncio.Handle) -> str:
@@ -116,15 +127,25 @@ def callers_place(frame: FrameType | None = None) -> str:
     Python's library and simloop itself do not count. Empty if nothing else is on the stack.
     """
     package = ""
-    frame = frame or sys._getframe(1)  # noqa: SLF001 - the stack is the question
-    while frame is not None and frame.f_code.co_qualname != "VirtualLoop.run":
-        file = frame.f_code.co_filename
+    for each in _stack(frame or sys._getframe(1)):  # noqa: SLF001 - the stack is the question
+        file = each.f_code.co_filename
         if any(part in file for part in _INSTALLED):
-            package = package or place_of(frame)
-        elif not _is_ours_or_pythons(file, str(frame.f_globals.get("__name__"))):
-            return place_of(frame)
-        frame = frame.f_back
+            package = package or place_of(each)
+        elif not _is_ours_or_pythons(file, str(each.f_globals.get("__name__"))):
+            return place_of(each)
     return package
+
+
+def _stack(frame: FrameType | None) -> Iterator[FrameType]:
+    """Yield a frame and its callers; those of the task's awaiters come before the loop's."""
+    loop = asyncio._get_running_loop()  # noqa: SLF001 - None in a thread
+    task: Any = loop and asyncio.current_task(loop)
+    while frame is not None and frame.f_code.co_qualname != "VirtualLoop.run":
+        if frame.f_code.co_qualname == "Handle._run":
+            while task := getattr(task, "awaiter", None):
+                yield from reversed([each for _, each in _chain(task.get_coro())])
+        yield frame
+        frame = frame.f_back
 
 
 def is_of_the_program(namespace: dict[str, Any]) -> bool:

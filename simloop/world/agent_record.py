@@ -68,7 +68,7 @@ class AgentRecord:
         """Record the tasks and threads that go on after the prompt; idle workers do not count."""
         current = asyncio.current_task(self._loop)
         for task in self._loop.unfinished():
-            place = place_of_task(task)
+            place = "" if getattr(task, "awaiter", None) else place_of_task(task)
             if task is not current and task not in self._earlier and place:
                 self._record(entries.LeftBehind, "task", _name_of(task), writable(place))
         for name, place in self._loop.unfinished_threads():
