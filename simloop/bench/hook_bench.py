@@ -78,6 +78,18 @@ class HookRow(Struct, kw_only=True):
     growth: Interval | None = None
 
 
+class Harness(Struct, frozen=True):
+    """The real nanoseconds that the benchmark itself takes. They are subtracted from each figure.
+
+    `call_ns` and `step_ns` are the timing of a single call, and of each step of an awaitable.
+    `loop_ns` is a turn of the loop that makes the calls of a batch.
+    """
+
+    call_ns: int
+    step_ns: int
+    loop_ns: float
+
+
 class UnfitRow(Struct):
     """A hook that is not measured at a point because it fails there: `detail` says how."""
 
@@ -104,6 +116,12 @@ class PolicyRow(Struct):
     policy: str
     cost: Interval
     virtual_ns: int
+
+
+def measure_harness() -> Harness:
+    """Measure the benchmark itself: the median over calls that do nothing."""
+    turns = _on_clock(alternate({"loop": NoCalls()}, SECONDS))["loop"]
+    return Harness(*overhead(), median(turns))
 
 
 def round_ns() -> float:
@@ -223,14 +241,15 @@ def _measure(
 async def _alternated(
     hook: UserFunction, point: str, other: UserFunction | None, seconds: float
 ) -> dict[str, list[float]]:
+    none = PointCalls(point, [])
     variants: dict[str, Calls] = {
-        "hook": PointCalls(point, [hook]),
-        "idle": PointCalls(point, [shape("no-op", point, is_async=hook.is_async)]),
-        "none": PointCalls(point, []),
+        "hook": none.with_hooks([hook]),
+        "idle": none.with_hooks([shape("no-op", point, is_async=hook.is_async)]),
+        "none": none,
         "unit": UnitCalls(),
     }
     if other is not None:
-        variants["other"] = PointCalls(point, [other])
+        variants["other"] = none.with_hooks([other])
         return await alternate(variants, seconds, alike=("hook", "other"))
     return await alternate(variants, seconds)
 

@@ -9,7 +9,7 @@ from math import comb
 
 from msgspec import Struct
 
-CONFIDENCE = 0.999
+CONFIDENCE = 0.9999
 """Of each interval. A table has about 50, so at 95 % each table would have false alarms."""
 
 
@@ -35,7 +35,7 @@ class Interval(Struct, frozen=True):
 
 
 def median_interval(samples: Sequence[float]) -> Interval:
-    """Return the median of at least 11 samples, and the interval of it at `CONFIDENCE`.
+    """Return the median of at least 15 samples, and the interval of it at `CONFIDENCE`.
 
     A sample lies below the true median with a probability of one half, so the number of those that
     do is binomial (the sign test). The bounds are the samples at the ranks that follow from that.

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from simloop.bench.hook_bench import CountRow
+from simloop.bench.intervals import CONFIDENCE
 from simloop.errors import ScenarioError
 
 _INK = "#7d8590"
@@ -54,7 +55,7 @@ def plot_of(rows: Sequence[CountRow]) -> str:
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     axes.set_xlabel("hooks at one point")
-    axes.set_ylabel("real ns per hook, 99.9 % interval")
+    axes.set_ylabel(f"real ns per hook, {CONFIDENCE * 100:g} % interval")
     _recolour(axes)
     file = io.StringIO()
     figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})

@@ -6,6 +6,7 @@ engine shows in the figures.
 """
 
 import asyncio
+import copy
 from collections.abc import Callable, Sequence
 from time import perf_counter_ns
 from types import FunctionType
@@ -107,6 +108,15 @@ class PointCalls:
             isolation or _PATIENT, self._recorder, cancellation, []
         )
         self._timeouts = Timeouts(loop, task)
+
+    def with_hooks(self, hooks: Sequence[UserFunction]) -> "PointCalls":
+        """Return calls of other hooks by the same engine.
+
+        Equal engines at other places in memory differ by up to 6 % on a busy machine.
+        """
+        others = copy.copy(self)
+        others._hooks, others._called = tuple(hooks), 0  # noqa: SLF001 - of its own class
+        return others
 
     async def batch(self, calls: int) -> int:
         """Pass through the point so many times, as the engine does."""

@@ -11,13 +11,13 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct, field
 
-from simloop.bench.hook_bench import CountRow, HookRow, PolicyRow, UnfitRow
+from simloop.bench.hook_bench import CountRow, Harness, HookRow, PolicyRow, UnfitRow
 from simloop.bench.intervals import CONFIDENCE, Interval
 from simloop.errors import ScenarioError
 from simloop.kernel.durations import format_duration
 
 FORMAT = "simloop-hook-bench"
-VERSION = 1
+VERSION = 2
 
 
 class HookReport(Struct, kw_only=True):
@@ -33,6 +33,7 @@ class HookReport(Struct, kw_only=True):
     machine: str = field(default_factory=platform.machine)
     confidence: float = CONFIDENCE
     round_ns: float
+    harness: Harness
     hooks: list[HookRow]
     unfit: list[UnfitRow]
     shapes: list[HookRow]
@@ -74,11 +75,24 @@ def _growth(now: Interval, before: Interval) -> Interval:
     return Interval(lowest, now.median / before.median - 1, now.high / before.low - 1)
 
 
+class _Format(Struct):
+    """The keys that every version of a report has."""
+
+    format: str
+    version: int
+
+
 def read_report(path: Path) -> HookReport:
     """Read a report that `--format json` has written. Raises ScenarioError if it is none."""
     hint = "write one with: simloop bench hooks MODULE:ATTRIBUTE --format json > FILE"
     try:
-        report = msgspec.json.decode(path.read_bytes(), type=HookReport)
+        text = path.read_bytes()
+        known = msgspec.json.decode(text, type=_Format)
+        if (known.format, known.version) == (FORMAT, VERSION):
+            report = msgspec.json.decode(text, type=HookReport)
+        else:
+            message = f"this is {known.format} {known.version}, and not {FORMAT} {VERSION}"
+            raise ScenarioError(message, path=str(path), hint=hint)
     except OSError as error:
         raise ScenarioError(
             f"the report cannot be read: {error.strerror}", path=str(path)
@@ -86,9 +100,6 @@ def read_report(path: Path) -> HookReport:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         message = f"this is no report of hooks: {error}"
         raise ScenarioError(message, path=str(path), hint=hint) from None
-    if (report.format, report.version) != (FORMAT, VERSION):
-        message = f"this is {report.format} {report.version}, and not {FORMAT} {VERSION}"
-        raise ScenarioError(message, path=str(path), hint=hint)
     for index, row in enumerate(report.hooks):
         if not 0 < row.units.low <= row.units.median <= row.units.high:
             message = "these are no bounds of a cost above 0"

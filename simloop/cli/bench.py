@@ -15,6 +15,7 @@ from simloop.bench.hook_bench import (
     UnfitRow,
     measure_counts,
     measure_given,
+    measure_harness,
     measure_policies,
     measure_shapes,
     round_ns,
@@ -124,7 +125,7 @@ def hooks(
     if output_format == "json":
         out_exactly(msgspec.json.format(msgspec.json.encode(report)).decode())
     else:
-        out_lines(lines_of(report))
+        out_lines(lines_of(report, against))
     failures = list(report.failures(max_ns=max_ns, fail_on=fail_on))
     for failure in failures:
         note(f"FAILED  {failure}")
@@ -160,6 +161,7 @@ def _measured(
     a_round_ns = round_ns()
     return HookReport(
         round_ns=a_round_ns,
+        harness=measure_harness(),
         hooks=list(measure_given(given, others, a_round_ns)),
         unfit=unfit,
         shapes=list(measure_shapes(a_round_ns)),

@@ -12,7 +12,7 @@ import pytest
 
 from simloop.bench import hook_bench
 from simloop.bench.given import GivenHook
-from simloop.bench.hook_bench import HookRow, measure_given, round_ns, tried
+from simloop.bench.hook_bench import HookRow, measure_given, measure_harness, round_ns, tried
 from simloop.bench.point_calls import FailingHookError, has_pluggy
 from simloop.bench.shapes import shape
 from simloop.engine.hook_meter import POINTS
@@ -190,6 +190,17 @@ def test_the_comparison_leaves_out_pluggy_where_it_is_not_installed(
     monkeypatch.setattr(hook_bench, "SECONDS", 0)
     monkeypatch.setattr(hook_bench, "COUNTS", (1,))
     assert "pluggy" not in {row.way for row in hook_bench.measure_counts()}
+
+
+@pytest.mark.slow
+def test_the_loop_of_a_batch_is_measured_as_a_plain_loop_takes() -> None:
+    plain_ns = (
+        min(timeit.repeat("for _ in calls: pass", "calls = range(9999)", number=1)) / 9999 * 1e9
+    )
+    found = measure_harness()
+    assert plain_ns / 4 < found.loop_ns < plain_ns * 4
+    assert 0 < found.call_ns < 10 * US
+    assert 0 < found.step_ns < 10 * US
 
 
 @pytest.mark.slow

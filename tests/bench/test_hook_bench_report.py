@@ -1,4 +1,4 @@
-from simloop.bench.hook_bench import HookRow
+from simloop.bench.hook_bench import Harness, HookRow
 from simloop.bench.intervals import Interval
 from simloop.bench.report import HookReport
 
@@ -23,7 +23,10 @@ def row(units: float) -> HookRow:
 
 
 def report(*rows: HookRow) -> HookReport:
-    return HookReport(round_ns=1, hooks=[*rows], unfit=[], shapes=[], counts=[], policies=[])
+    return HookReport(
+        round_ns=1, harness=Harness(1, 1, 1), hooks=[*rows],
+        unfit=[], shapes=[], counts=[], policies=[],
+    )  # fmt: skip
 
 
 def test_hooks_of_one_name_at_one_point_are_compared_in_their_order() -> None:

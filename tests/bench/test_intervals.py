@@ -30,7 +30,7 @@ def rank_by_coins(size: int) -> int:
     return max(rank for rank in range(size // 2) if 2 * sum(chances[: rank + 1]) <= missed)
 
 
-@pytest.mark.parametrize("size", [11, 12, 21, 50, 101])
+@pytest.mark.parametrize("size", [15, 16, 21, 50, 101])
 def test_the_bounds_are_the_samples_at_the_ranks_of_the_binomial(size: int) -> None:
     samples = [float(number) for number in range(size)]
     random.Random(size).shuffle(samples)
@@ -46,7 +46,7 @@ def test_the_interval_covers_the_median_of_skewed_noise(size: int) -> None:
     covered = sum(
         median_interval([skewed(noise) for _ in range(size)]).has_zero for _ in range(trials)
     )
-    assert covered / trials >= 0.997
+    assert covered / trials >= 0.999
 
 
 def test_the_interval_is_no_wider_than_it_must_be() -> None:
@@ -63,13 +63,13 @@ def test_a_few_samples_that_are_far_too_large_do_not_move_the_interval() -> None
     assert median_interval(disturbed) == median_interval(samples)
 
 
-def test_fewer_than_eleven_samples_have_no_interval() -> None:
-    with pytest.raises(AssertionError, match="10 samples are too few"):
-        median_interval([1.0] * 10)
+def test_fewer_than_fifteen_samples_have_no_interval() -> None:
+    with pytest.raises(AssertionError, match="14 samples are too few"):
+        median_interval([1.0] * 14)
 
 
 def test_the_median_of_an_even_number_is_between_the_two_in_the_middle() -> None:
-    assert median_interval([1.0] * 6 + [2.0] * 6).median == 1.5
+    assert median_interval([1.0] * 8 + [2.0] * 8).median == 1.5
 
 
 @pytest.mark.parametrize(

@@ -137,6 +137,19 @@ def test_a_failure_names_the_hook_the_point_and_the_call() -> None:
     assert got.value.detail == "ValueError: no seven"
 
 
+def test_calls_of_other_hooks_call_only_those_and_count_for_themselves() -> None:
+    first, second = Counting(), Counting()
+
+    async def main() -> None:
+        calls = PointCalls(BEFORE_TOOL_CALL, first.hooks)
+        await calls.batch(3)
+        await calls.with_hooks(second.hooks).batch(2)
+        await calls.batch(1)
+
+    run_virtual(main())
+    assert (len(first.inputs), len(second.inputs)) == (2 * 4, 2 * 2)
+
+
 def test_a_hook_that_hangs_fails_after_the_timeout_of_its_isolation() -> None:
     async def hangs(given: object) -> None:
         del given

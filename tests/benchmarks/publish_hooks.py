@@ -17,7 +17,7 @@ _BLOCK = re.compile(r"(<!-- costs: [^>]*-->\n).*?(<!-- costs: end -->)", re.DOTA
 def publish() -> None:
     arguments = ("bench", "hooks", "--plot", str(FOLDER / "hooks.svg"))
     printed = CliRunner(env={"NO_COLOR": "1"}).invoke(main, arguments, catch_exceptions=False)
-    tables = printed.stdout.partition("\n\ncost in the engine:")[0]
+    tables = printed.stdout.partition("\n\nmin, median, p95:")[0]
     page = FOLDER / "README.md"
     text, count = _BLOCK.subn(
         lambda block: f"{block[1]}```\n{tables}\n```\n{block[2]}", page.read_text("utf-8")

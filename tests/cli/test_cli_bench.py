@@ -14,7 +14,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-from simloop.bench.hook_bench import CountRow, HookRow, PolicyRow, UnfitRow
+from simloop.bench.hook_bench import CountRow, Harness, HookRow, PolicyRow, UnfitRow
 from simloop.bench.intervals import Interval
 from simloop.bench.report import HookReport, read_report
 from simloop.cli import bench, main
@@ -63,7 +63,8 @@ def report(*rows: HookRow) -> HookReport:
     unfit = [UnfitRow("m:h\x1b", "after_llm_call", "ValueError: \x1b[2J")]
     interval = Interval(1, 2, 3)
     return HookReport(
-        round_ns=1e5, hooks=list(rows), unfit=unfit, shapes=[row(1_000, "no-op")],
+        round_ns=1e5, harness=Harness(41, 98, 3.2), hooks=list(rows), unfit=unfit,
+        shapes=[row(1_000, "no-op")],
         counts=[CountRow("engine", count, interval) for count in (0, 1, 4, 16)],
         policies=[PolicyRow("no-op", "isolate", interval, 10**9)],
     )  # fmt: skip
@@ -131,8 +132,8 @@ def test_a_report_that_does_not_have_the_hook_is_refused() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda raw: raw.update(version=2), "this is simloop-hook-bench 2, and not"),
-        (lambda raw: raw.update(format="x"), "this is x 1, and not"),
+        (lambda raw: raw.update(version=1), "this is simloop-hook-bench 1, and not"),
+        (lambda raw: raw.update(format="x"), "this is x 2, and not"),
         (lambda raw: raw["hooks"][0]["units"].update(low=0), "no bounds of a cost above 0"),
         (lambda raw: raw.pop("hooks"), "this is no report of hooks"),
     ],
@@ -171,7 +172,9 @@ class TestTheExitCode:
         result = run(HOOK, *limit)
         assert result.exit_code == 1
         assert "costs at least 39% more, and --fail-on is 20%" in result.stderr
-        assert f"{HOOK} at before_tool_call: slower, +70.0% [+39.1% to +107.8%]" in result.stdout
+        assert "  against earlier.json: slower\n    +70.0%, between +39.1% and +107.8%\n" in (
+            result.stdout
+        )
 
 
 class TestTheOutput:
@@ -180,7 +183,49 @@ class TestTheOutput:
         result = run(HOOK, "--format", "json")
         Path("report.json").write_text(result.stdout)
         assert read_report(Path("report.json")) == report(row(1_000))
-        assert run(HOOK, "--against", "report.json").stdout.count("no difference, +0.0%") == 1
+        compared = run(HOOK, "--against", "report.json").stdout
+        assert compared.count("  against report.json: no difference is seen\n    +0.0%, ") == 1
+
+    @pytest.mark.usefixtures("measured")
+    def test_ends_with_the_given_hooks_and_their_cost(self) -> None:
+        assert run(HOOK).stdout.partition("Your hooks:\n")[2].splitlines()[:-1] == [
+            f"{HOOK} at before_tool_call, 20 calls",
+            "  the hook alone         2 ns  min 1, p95 3",
+            "  simloop around it      1 ns",
+            "  both, in a run     1,000 ns  between 900 and 1,100",
+            "  of a round            50.0%",
+            "  virtual time             0s",
+        ]
+
+    def test_has_the_difference_to_another_hook_in_nanoseconds_and_per_cent(
+        self, measured: list[HookRow]
+    ) -> None:
+        difference, growth = Interval(-30, -20, -10), Interval(-0.03, -0.02, -0.01)
+        measured[:] = [row(980, against=difference, growth=growth)]
+        compared = run(HOOK, "--against", "bench_hooks_module:calls_only").stdout
+        assert "  against bench_hooks_module:calls_only: faster\n" in compared
+        assert "    -20 ns, between -30 and -10\n    -2.0%, between -3.0% and -1.0%\n" in compared
+
+    @pytest.mark.usefixtures("measured")
+    def test_has_what_the_benchmark_itself_takes(self) -> None:
+        (line, *rest) = run(HOOK).stdout.partition("harness: ")[2].splitlines()
+        assert line == "the timing of a call takes 41 ns, of each step of an awaitable"
+        assert rest[0] == "  98 ns, and the loop of a batch 3 ns per call. They are subtracted."
+
+    def test_fits_in_80_columns_with_the_costs_of_a_slow_machine(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        slow = Interval(89_000, 90_000, 90_900)
+        given = report(row(90_000, "guard", against=slow, growth=slow))
+        given.shapes = [row(9_999, "replaces, async")]
+        given.counts = [
+            CountRow("isolated, not recorded", count, Interval(9_800, 9_900, 9_999))
+            for count in (0, 1, 4, 16)
+        ]
+        given.policies = [PolicyRow("4 x waits 1s", "fail-run, no timeout", slow, 4 * 10**9)]
+        monkeypatch.setattr(bench, "_measured", lambda *_: given)
+        lines = run(HOOK, "--against", HOOK).stdout.splitlines()
+        assert [line for line in lines if len(line) > 80] == []
 
     @pytest.mark.usefixtures("measured")
     def test_names_where_a_hook_is_not_measured_and_escapes_it(self) -> None:
