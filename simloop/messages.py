@@ -270,9 +270,17 @@ class HeadersSent(Struct, frozen=True, gc=False):
     """
 
 
-Part = (
-    TextDelta | ReasoningDelta | ToolCallDelta | ToolCallPart | Finish | StreamError | HeadersSent
-)
+class Unreachable(Struct, frozen=True, gc=False):
+    """No connection to the provider is made; the failure follows.
+
+    Only a request on a wire needs a connection. As with HeadersSent, no client of the model port
+    gets this part, and no trace holds it.
+    """
+
+
+WireState = HeadersSent | Unreachable
+
+Part = TextDelta | ReasoningDelta | ToolCallDelta | ToolCallPart | Finish | StreamError | WireState
 
 
 class ToolResult(Struct, frozen=True, omit_defaults=True):

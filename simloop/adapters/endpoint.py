@@ -7,7 +7,7 @@ because a client may swallow it or try again.
 """
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -38,13 +38,16 @@ class Endpoint:
         self._side = side
         self._failed_tools = FailedTools(side.port.recorder)
 
-    async def answer(self, request: HttpRequest) -> HttpReply:
+    async def answer(
+        self, request: HttpRequest, unreachable: Callable[[], object] = lambda: None
+    ) -> HttpReply:
         """Return the reply to a request, when its headers are there.
 
-        Raises ConnectionLost or TimedOut as the network would, and CancelledError after a stop.
+        `unreachable` is called as soon as it is known that no connection is made. Raises
+        ConnectionLost or TimedOut as the network would, and CancelledError after a stop.
         """
         await self.port.turn()
-        opened = self._open(request)
+        opened = self._open(request, unreachable)
         if isinstance(opened, HttpReply):
             return opened
         try:
@@ -56,7 +59,9 @@ class Endpoint:
         """Return the reply as `answer` does, and block the calling thread until it is there."""
         return run_blocking(self.answer(request))
 
-    def _open(self, request: HttpRequest) -> Exchange | HttpReply:
+    def _open(
+        self, request: HttpRequest, unreachable: Callable[[], object]
+    ) -> Exchange | HttpReply:
         """Send a request to the model, or return the reply of one that does not get there."""
         path = urlsplit(request.url).path
         dialect = self._dialect(request.method, path)
@@ -80,7 +85,7 @@ class Endpoint:
         if self._side.keep_bodies:
             self._side.bodies[stream.request.number] = request.body
         answered = Answered(dialect, read, created_s)
-        return Exchange(stream, answered, self._side.options, request.read_timeout_s)
+        return Exchange(stream, answered, self._side.options, request, unreachable)
 
     def _dialect(self, method: str, path: str) -> Dialect | None:
         if method != "POST":

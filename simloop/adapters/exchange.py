@@ -6,7 +6,7 @@ thread, so that asynchronous and synchronous clients get the same replies.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Generator, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import aclosing
 from typing import NamedTuple
 
@@ -15,7 +15,14 @@ import msgspec
 from simloop.adapters.dialects.dialect import Dialect, Encoder, Headers, WireRequest
 from simloop.adapters.dialects.options import WireOptions
 from simloop.adapters.framing import Framer
-from simloop.adapters.http import ConnectionLost, HttpReply, TimedOut
+from simloop.adapters.http import (
+    ConnectionLost,
+    ConnectionRefused,
+    HttpReply,
+    HttpRequest,
+    Phase,
+    TimedOut,
+)
 from simloop.messages import Fault, Finish, Part, StreamError
 from simloop.virtual.blocking import run_blocking
 from simloop.world.model_port import RecordedStream
@@ -41,22 +48,28 @@ class Answered(NamedTuple):
 
 
 class Exchange:
-    """A request that was sent to the model. `stream` is the stream of its reply."""
+    """A request that was sent to the model. `stream` is the stream of its reply.
+
+    `unreachable` is called when it is known that no connection is made.
+    """
 
     def __init__(
         self,
         stream: RecordedStream,
         answered: Answered,
         options: WireOptions,
-        read_timeout_s: float | None,
+        sent: HttpRequest,
+        unreachable: Callable[[], object],
     ) -> None:
         self.stream = stream
         self._answered = answered
         self._number = stream.request.number
         self._options = options
-        self._timeout_s = read_timeout_s
+        self._sent = sent
+        self._unreachable = unreachable
         self.is_open = True
         self._begun = False  # whether the headers are sent
+        self._phase: Phase = "read"
         self._course = self._whole() if not answered.request.streams else self._streamed()
 
     async def reply(self) -> HttpReply:
@@ -71,20 +84,24 @@ class Exchange:
 
     async def next(self) -> Head | bytes | None:
         """Return the head, then each piece, then None; wait for it."""
-        if self._timeout_s is None:
-            return await self._next()
         try:
-            async with asyncio.timeout(self._timeout_s):
-                return await self._next()
+            async with asyncio.timeout(self._sent.read_timeout_s) as limit:
+                for step in self._course:
+                    if step is not None:
+                        return step
+                    if self.stream.is_unreachable and self._phase == "read":
+                        self._connect_within(limit)
+                    await self.stream.wait()
         except TimeoutError:
             raise self._timed_out() from None
-
-    async def _next(self) -> Head | bytes | None:
-        for step in self._course:
-            if step is not None:
-                return step
-            await self.stream.wait()
         return None
+
+    def _connect_within(self, limit: asyncio.Timeout) -> None:
+        """Let the time limit for a connection hold in the place of the one for reading."""
+        self._phase = "connect"
+        seconds, now_s = self._sent.connect_timeout_s, asyncio.get_running_loop().time()
+        limit.reschedule(None if seconds is None else now_s + seconds)
+        self._unreachable()
 
     async def aclose(self) -> None:
         """Give up the rest of the reply."""
@@ -94,11 +111,13 @@ class Exchange:
 
     def _timed_out(self) -> TimedOut:
         """Record that the client gives up, and return the reason."""
-        assert self._timeout_s is not None
-        silence = f"the client's read timeout of {self._timeout_s:g} s is over"
+        sent, phase = self._sent, self._phase
+        seconds = sent.connect_timeout_s if phase == "connect" else sent.read_timeout_s
+        assert seconds is not None
+        silence = f"the client's {phase} timeout of {seconds:g} s is over"
         if not self.stream.ended:
             self.stream.fail(Fault(silence, code="timeout"))
-        return TimedOut("read", self._timeout_s)
+        return TimedOut(phase, seconds)
 
     def _parts(self) -> Iterator[Part | None]:
         """Yield each part as it arrives, and None where the caller has to wait."""
@@ -125,7 +144,7 @@ class Exchange:
                 continue
             if type(part) is StreamError:
                 if self._breaks(part):
-                    raise ConnectionLost
+                    raise self._loss()
                 if not self._begun and self._is_status(part):
                     yield from self._failed(part)
                     return
@@ -148,7 +167,7 @@ class Exchange:
                 continue
             if type(part) is StreamError:
                 if self._begun or self._breaks(part):
-                    raise ConnectionLost
+                    raise self._loss()
                 yield from self._failed(part)
                 return
             if not has_begun:
@@ -166,8 +185,12 @@ class Exchange:
     def _breaks(self, failure: StreamError) -> bool:
         """Return whether the connection breaks. Raises TimedOut where the model's code has."""
         if failure.fault.code == "timeout" and failure.fault.status is msgspec.UNSET:
-            raise TimedOut("read", self._timeout_s or 0)
-        return failure.fault.code == "connection" and failure.fault.status is msgspec.UNSET
+            raise TimedOut("read", self._sent.read_timeout_s or 0)
+        is_lost = failure.fault.code == "connection" and failure.fault.status is msgspec.UNSET
+        return is_lost or self.stream.is_unreachable
+
+    def _loss(self) -> ConnectionLost:
+        return ConnectionRefused() if self.stream.is_unreachable else ConnectionLost()
 
     def _is_status(self, failure: StreamError) -> bool:
         return failure.fault.status is not msgspec.UNSET or self.stream.raised

@@ -61,9 +61,20 @@ class ConnectionLost(Exception):  # noqa: N818 - a failure of the simulated netw
     """The connection broke; each transport raises the error of its client in its place."""
 
 
+class ConnectionRefused(ConnectionLost):
+    """No connection was made: the provider refused it."""
+
+
 class TimedOut(Exception):  # noqa: N818 - as ConnectionLost
     """A time limit of the client is over, in that phase."""
 
     def __init__(self, phase: Phase, seconds: float) -> None:
         super().__init__(f"no {phase} within {seconds:g} s")
         self.phase = phase
+
+
+def is_of_connecting(failure: Exception) -> bool:
+    """Return whether no connection was made."""
+    return isinstance(failure, ConnectionRefused) or (
+        isinstance(failure, TimedOut) and failure.phase == "connect"
+    )

@@ -4,15 +4,25 @@ Not here: when they answer (interception.py). The rule to keep: whatever a clien
 be configured to, its errors are the ones that the module's own transport raises.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from functools import cache
 from types import ModuleType
 from typing import Any
 
 from simloop.adapters.endpoint import Endpoint
-from simloop.adapters.http import ConnectionLost, HttpBody, HttpReply, HttpRequest, TimedOut
+from simloop.adapters.http import (
+    ConnectionLost,
+    ConnectionRefused,
+    HttpBody,
+    HttpReply,
+    HttpRequest,
+    TimedOut,
+    is_of_connecting,
+)
 from simloop.adapters.provider_side import current_endpoint
 from simloop.errors import ScenarioError
+from simloop.virtual.blocking import run_blocking
 
 
 @cache
@@ -55,23 +65,24 @@ class HttpxConversion:
 
         self._stream = ReplyStream
 
-    async def answer(self, endpoint: Endpoint, request: Any) -> Any:
-        """Return the endpoint's response to a request."""
-        given = _given(request, await request.aread())
-        try:
-            reply = await endpoint.answer(given)
-        except (ConnectionLost, TimedOut) as error:
-            raise self.error(error, request) from error
-        return self._response(reply, request)
+    async def answer(self, endpoint: Endpoint, request: Any, retries: int = 0) -> Any:
+        """Return the endpoint's response to a request. `retries` are those of a connection."""
+        given, delays_s = _given(request, await request.aread()), _delays_s(retries)
+        while True:
+            try:
+                reply = await endpoint.answer(given)
+            except (ConnectionLost, TimedOut) as error:
+                delay_s = next(delays_s, None) if is_of_connecting(error) else None
+                if delay_s is None:
+                    raise self.error(error, request) from error
+                await asyncio.sleep(delay_s)
+            else:
+                return self._response(reply, request)
 
-    def answer_blocking(self, endpoint: Endpoint, request: Any) -> Any:
-        """Return the endpoint's response to a request of a synchronous client."""
-        given = _given(request, request.read())
-        try:
-            reply = endpoint.answer_blocking(given)
-        except (ConnectionLost, TimedOut) as error:
-            raise self.error(error, request) from error
-        return self._response(reply, request)
+    def answer_blocking(self, endpoint: Endpoint, request: Any, retries: int = 0) -> Any:
+        """Return the endpoint's response to a request of a synchronous client, as `answer` does."""
+        request.read()
+        return run_blocking(self.answer(endpoint, request, retries))
 
     def _response(self, reply: HttpReply, request: Any) -> Any:
         return self._module.Response(
@@ -87,6 +98,8 @@ class HttpxConversion:
         if isinstance(error, TimedOut):
             kind = module.ConnectTimeout if error.phase == "connect" else module.ReadTimeout
             message = ""
+        elif isinstance(error, ConnectionRefused):
+            kind, message = module.ConnectError, "All connection attempts failed"
         elif in_body:
             kind, message = module.ReadError, ""
         else:
@@ -94,6 +107,13 @@ class HttpxConversion:
             message = "Server disconnected without sending a response."
         made: Exception = kind(message, request=request)
         return made
+
+
+def _delays_s(retries: int) -> Iterator[float]:
+    """Yield the waits before the retries of a connection, as httpcore 1.0 has them."""
+    if retries > 0:
+        yield 0
+        yield from (0.5 * 2**n for n in range(retries - 1))
 
 
 def make_transport(module: ModuleType) -> Any:

@@ -70,7 +70,7 @@ def _httpx(module: Any) -> Iterator[_Patch]:
             endpoint = current_endpoint()
             if endpoint is None:
                 return await original(self, request)
-            return await conversion.answer(endpoint, request)
+            return await conversion.answer(endpoint, request, _retries(self))
 
         return handle_async_request
 
@@ -79,7 +79,7 @@ def _httpx(module: Any) -> Iterator[_Patch]:
             endpoint = current_endpoint()
             if endpoint is None:
                 return original(self, request)
-            return conversion.answer_blocking(endpoint, request)
+            return conversion.answer_blocking(endpoint, request, _retries(self))
 
         return handle_request
 
@@ -88,6 +88,12 @@ def _httpx(module: Any) -> Iterator[_Patch]:
     transports = sys.modules.get(f"{module.__name__}._transports.default")
     if hasattr(transports, "create_ssl_context"):
         yield _patched(transports, "create_ssl_context", _once)
+
+
+def _retries(transport: Any) -> int:
+    """Return how often a transport of httpx repeats the attempt to connect."""
+    retries: int = getattr(getattr(transport, "_pool", None), "_retries", 0)
+    return retries
 
 
 _CONTEXTS: dict[Any, Any] = {}
@@ -114,11 +120,16 @@ def _aiohttp(module: Any) -> Iterator[_Patch]:
     from simloop.adapters.aiohttp_transport import connected
 
     def connecting(original: Any) -> Any:
-        async def _create_connection(self: Any, req: Any, *given: Any, **more: Any) -> Any:
+        async def _create_connection(
+            self: Any,
+            req: Any,
+            traces: Any,
+            timeout: Any,  # noqa: ASYNC109 - aiohttp's signature
+        ) -> Any:
             endpoint = current_endpoint()
             if endpoint is None:
-                return await original(self, req, *given, **more)
-            return await connected(endpoint, self, req)
+                return await original(self, req, traces, timeout)
+            return await connected(endpoint, self, req, timeout)
 
         return _create_connection
 
@@ -135,7 +146,7 @@ def _urllib3(module: Any) -> Iterator[_Patch]:
                 original(self)
                 return
             scheme = "https" if isinstance(self, module.connection.HTTPSConnection) else "http"
-            self.sock = WireSocket(endpoint, f"{scheme}://{self.host}:{self.port}")
+            self.sock = WireSocket(endpoint, self, f"{scheme}://{self.host}:{self.port}")
             self.is_verified = True
 
         return connect

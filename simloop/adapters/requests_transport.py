@@ -4,20 +4,27 @@ Not here: when they are made (interception.py). The rule to keep: everything abo
 client's own code, so that its timeouts, its retries and its errors are the real ones.
 """
 
+import dataclasses
 import io
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 from simloop.adapters.endpoint import Endpoint
-from simloop.adapters.http import ConnectionLost, HttpRequest, TimedOut
+from simloop.adapters.http import ConnectionLost, ConnectionRefused, HttpRequest, TimedOut
 from simloop.adapters.http1 import END, RequestReader, chunk_of, head_of
+
+_REFUSED = "Failed to establish a new connection: [Errno 111] Connection refused"
 
 
 class WireSocket:
     """A socket to the endpoint, for one request."""
 
-    def __init__(self, endpoint: Endpoint, origin: str) -> None:
+    def __init__(self, endpoint: Endpoint, connection: Any, origin: str) -> None:
         self._endpoint = endpoint
+        self._connection = connection
+        limit_s = connection.timeout  # urllib3 sets the one for reading later
+        self._connect_timeout_s = limit_s if isinstance(limit_s, (int, float)) else None
         self._reader = RequestReader(origin)
         self._request: HttpRequest | None = None
         self._timeout_s: float | None = None
@@ -50,15 +57,20 @@ class WireSocket:
         request = self._request
         if request is None:
             return
-        timeout_s = self._timeout_s
-        given = HttpRequest(
-            request.method, request.url, request.headers, request.body, timeout_s, timeout_s
+        given = dataclasses.replace(
+            request, connect_timeout_s=self._connect_timeout_s, read_timeout_s=self._timeout_s
         )
         try:
             reply = self._endpoint.answer_blocking(given)
+        except ConnectionRefused as error:
+            raise self._unconnected("NewConnectionError", _REFUSED) from error
         except ConnectionLost:
             return
         except TimedOut as error:
+            if error.phase == "connect":
+                limit = f"(connect timeout={self._connect_timeout_s})"
+                message = f"Connection to {self._connection.host} timed out. {limit}"
+                raise self._unconnected("ConnectTimeoutError", message) from error
             raise TimeoutError("timed out") from error
         try:
             yield head_of(reply)
@@ -71,6 +83,15 @@ class WireSocket:
         finally:
             reply.body.close()
         yield END
+
+    def _unconnected(self, name: str, message: str) -> Exception:
+        """Return an error of urllib3 for a connection that is not made.
+
+        Only the whole request shows that, so that it comes later than urllib3 would raise it.
+        """
+        exceptions = sys.modules["urllib3.exceptions"]
+        made: Exception = getattr(exceptions, name)(self._connection, message)
+        return made
 
 
 class _Pieces(io.RawIOBase):

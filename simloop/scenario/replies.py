@@ -26,6 +26,7 @@ from simloop.messages import (
     ToolCall,
     ToolCallDelta,
     ToolCallPart,
+    Unreachable,
     Usage,
 )
 from simloop.scenario.durations import NO_TIME, WrittenDuration, WrittenDurationOrNone
@@ -35,7 +36,8 @@ from simloop.world.statuses import status_text
 from simloop.world.streams import TimedPart
 from simloop.world.tools import canonical_json
 
-Where = Literal["before-headers", "after-headers", "mid-output"]
+Where = Literal["before-connect", "before-headers", "after-headers", "mid-output"]
+_UNREACHED: Where = "before-connect"
 
 
 class Http(Strict):
@@ -257,6 +259,8 @@ class Reply(Strict):
     def _timed(self) -> Iterator[TimedPart]:
         pace = self.pace
         delay_ns: int = pace.first_part
+        if _UNREACHED in (self.lost, self.stall):
+            yield 0, Unreachable()
         for part in self._parts(1):
             if pace.per_token and isinstance(part, TextDelta):
                 delay_ns += pace.per_token * utf8_bytes_over_4(part.text)
@@ -303,8 +307,8 @@ class Reply(Strict):
         elif self.error is not None:
             yield StreamError(Fault(self.error.message, code=self.error.code))
         elif self.lost is not None:
-            where = self.lost.replace("-", " ")
-            yield StreamError(Fault(f"connection lost {where}", code="connection"))
+            how = "refused" if self.lost == _UNREACHED else f"lost {self.lost.replace('-', ' ')}"
+            yield StreamError(Fault(f"connection {how}", code="connection"))
         elif self.stall is not None:
             yield None
         elif self.raises is not None:

@@ -10,7 +10,7 @@ stream of its own, so a new site changes nothing at the others.
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
@@ -21,6 +21,7 @@ from simloop.messages import Fault, Finish, Part, Request, StreamError
 from simloop.virtual.seeds import Seeds
 from simloop.virtual.started import is_coroutine
 from simloop.world.fake_model import Model
+from simloop.world.streams import GeneratedStream, WholeStream
 from simloop.world.tools import Tool
 from simloop.world.user_function import UserFunction
 
@@ -97,6 +98,28 @@ class FaultSites:
         return self._seeds.stream(f"fault:{name}").randint(1, most)
 
 
+class FaultyStream(GeneratedStream):
+    """The parts of a reply that a fault may disturb. `source` is the stream of the inner model."""
+
+    __slots__ = ("source",)
+
+    def __init__(self, model: "FaultyModel", request: Request) -> None:
+        self.source: Any = None
+        super().__init__(model.disturbed(request, self))
+
+    def ahead(self) -> Finish | None:
+        """Return the finish that the inner model has for the reply, if it is known."""
+        ahead = getattr(self.source, "ahead", None)
+        return None if ahead is None else ahead()
+
+    def __aiter__(self) -> AsyncIterator[Part]:
+        return self
+
+    async def __anext__(self) -> Part:
+        part: Part = await anext(self._iterator)
+        return part
+
+
 class FaultyModel:
     """A model that answers as `inner` does unless a fault fires."""
 
@@ -106,8 +129,12 @@ class FaultyModel:
         # A queue, because several replies of concurrent calls may be cut off before a retry.
         self._cut_off: dict[str, deque[list[Part]]] = {}
 
-    async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
+    def stream(self, request: Request) -> FaultyStream:
         """Answer, fail at once, or fail midway; an immediate failure does not ask `inner`."""
+        return FaultyStream(self, request)
+
+    async def disturbed(self, request: Request, stream: FaultyStream) -> AsyncGenerator[Part, None]:
+        """Yield the parts of `stream`."""
         for site, fault in _BEFORE_OUTPUT.items():
             if self._sites.fires(site):
                 yield StreamError(fault)
@@ -120,27 +147,24 @@ class FaultyModel:
         unfinished = self._sites.fires("model.unfinished")
         length = self._sites.draw_up_to("model.heard", _MOST_HEARD) if broken is not None else None
         said: list[Part] = []
-        async for part in self._parts(request):
-            said.append(part)
-            last = isinstance(part, Finish)
-            if not (last and unfinished) and (length is None or (len(said) <= length and not last)):
-                yield part
+        stream.source = self._source(request)
+        async with contextlib.aclosing(stream.source) as parts:
+            async for part in parts:
+                said.append(part)
+                last = isinstance(part, Finish)
+                if not (last and unfinished) and (
+                    length is None or (len(said) <= length and not last)
+                ):
+                    yield part
         if broken is not None or unfinished:
             self._cut_off.setdefault(request.purpose, deque()).append(said)
         if broken is not None:
             yield StreamError(broken)
 
-    async def _parts(self, request: Request) -> AsyncGenerator[Part, None]:
-        """Yield the parts of the inner model; a retry repeats a reply that a fault cut off."""
+    def _source(self, request: Request) -> Any:
+        """Return the stream of the inner model; a retry repeats a reply that a fault cut off."""
         again = self._cut_off.get(request.purpose)
-        if not again:
-            parts: Any = self._inner.stream(request)
-            async with contextlib.aclosing(parts):
-                async for part in parts:
-                    yield part
-            return
-        for part in again.popleft():
-            yield part
+        return WholeStream(again.popleft()) if again else self._inner.stream(request)
 
 
 async def disturb_tool(sites: FaultSites) -> None:

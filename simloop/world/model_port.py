@@ -8,7 +8,7 @@ is ready gets its turn, so that an observer changes nothing.
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 from msgspec import Struct
@@ -20,7 +20,6 @@ from simloop.messages import (
     Fault,
     Finish,
     FinishReason,
-    HeadersSent,
     Message,
     Part,
     ReasoningDelta,
@@ -31,7 +30,9 @@ from simloop.messages import (
     ToolCallDelta,
     ToolCallPart,
     ToolSpec,
+    Unreachable,
     Usage,
+    WireState,
 )
 from simloop.trace import entries
 from simloop.trace.recorder import MAX_ENTRIES, Recorder
@@ -157,19 +158,20 @@ class RecordedStream:
     `ended`; then it calls `aclose` if the stream `needs_closing`, because the model's code may have
     to clean up. Or it iterates with `async for`, which closes the stream at its end. A part that
     arrives when the run is to end is not recorded, except for a finish if `keeps_finish` is set.
-    `has_headers` is set where the script says that only the headers of the reply were sent, and
-    `raised` where the model's code raised an exception.
+    `has_headers` is set where the script says that only the headers of the reply were sent,
+    `is_unreachable` where no connection is made, and `raised` where the model's code raised an
+    exception.
     """
 
     __slots__ = (
-        "_asks_for_turn", "_due", "_port", "_stream", "ended", "has_headers", "keeps_finish",
-        "needs_closing", "raised", "request",
+        "_asks_for_turn", "_due", "_port", "_stream", "ended", "has_headers", "is_unreachable",
+        "keeps_finish", "needs_closing", "raised", "request",
     )  # fmt: skip
 
     def __init__(self, port: ModelPort, request: Request) -> None:
         self.request = request
         self.ended = self.keeps_finish = self.needs_closing = False
-        self.has_headers = self.raised = False
+        self.has_headers = self.is_unreachable = self.raised = False
         self._port = port
         self._stream: Stream | None = None
         self._due: Iterator[Part] | None = None  # the rest of the parts that are there now
@@ -203,8 +205,9 @@ class RecordedStream:
                 ):
                     cancellation.check()
                 if type(part) is not TextDelta:
-                    if type(part) is HeadersSent:
-                        self.has_headers = True
+                    if type(part) in _OF_THE_WIRE:
+                        self.is_unreachable = type(part) is Unreachable
+                        self.has_headers = not self.is_unreachable
                         continue
                     self._asks_for_turn = True
                     recorded = _RECORDED[type(part)](part, number, recorder)
@@ -380,6 +383,7 @@ def _tool_call_delta(part: ToolCallDelta, number: int, recorder: Recorder) -> Pa
 
 
 _LAST = (Finish, StreamError)
+_OF_THE_WIRE = get_args(WireState)
 
 
 class _Recorders(dict[type, Callable[[Any, int, Recorder], Part]]):

@@ -1,18 +1,21 @@
 """The endpoint: which requests it answers, and when the headers and the pieces of a reply come."""
 
+import dataclasses
 import json
+from typing import Any
 
 import pytest
 from wire import ASK, CHAT, Heard, heard, in_run, posted
 
 from simloop import Reply, Request, Result, parse_scenario, run
 from simloop.adapters.provider_side import current_endpoint
-from simloop.errors import ScenarioError, ScriptExhausted
+from simloop.errors import Deadlock, ScenarioError, ScriptExhausted
 from simloop.messages import UserMessage
-from simloop.scenario.replies import Http, Pace
+from simloop.scenario.replies import Http, Pace, TokenUsage
 from simloop.scenario.schema import Scenario
 from simloop.trace import entries
 from simloop.trace.codec import encode
+from simloop.world.faults import ChanceFaults
 
 REFUSED = "POST /v1/chat/completions is answered with status 400"
 SLOW = Pace(first_part="250ms", per_part="100ms")
@@ -61,24 +64,27 @@ def test_an_exception_of_the_models_code_is_an_error_of_the_server(streams: bool
 
 
 @pytest.mark.parametrize(
-    ("reply", "streams", "status", "pieces"),
+    ("reply", "streams", "status", "pieces", "error"),
     [
-        (Reply(lost="before-headers"), False, 0, 0),
-        (Reply(lost="before-headers"), True, 0, 0),
-        (Reply(lost="after-headers"), False, 200, 0),
-        (Reply(lost="after-headers"), True, 200, 0),
-        (Reply(say="Hello you", lost="mid-output"), False, 0, 0),
-        (Reply(say="Hello you", lost="mid-output"), True, 200, 2),
+        (Reply(lost="before-connect"), False, 0, 0, "ConnectionRefused"),
+        (Reply(lost="before-connect"), True, 0, 0, "ConnectionRefused"),
+        (Reply(lost="before-headers"), False, 0, 0, "ConnectionLost"),
+        (Reply(lost="before-headers"), True, 0, 0, "ConnectionLost"),
+        (Reply(lost="after-headers"), False, 200, 0, "ConnectionLost"),
+        (Reply(lost="after-headers"), True, 200, 0, "ConnectionLost"),
+        (Reply(say="Hello you", lost="mid-output"), False, 0, 0, "ConnectionLost"),
+        (Reply(say="Hello you", lost="mid-output"), True, 200, 2, "ConnectionLost"),
     ],
 )
-def test_a_connection_is_lost_before_or_after_the_headers(
+def test_a_connection_is_lost_at_the_point_that_the_script_names(
     reply: Reply,
     streams: bool,  # noqa: FBT001
     status: int,
     pieces: int,
+    error: str,
 ) -> None:
     found = heard(reply, streams=streams)
-    assert (found.status, len(found.pieces), found.error) == (status, pieces, "ConnectionLost")
+    assert (found.status, len(found.pieces), found.error) == (status, pieces, error)
 
 
 @pytest.mark.parametrize(
@@ -92,6 +98,75 @@ def test_a_connection_is_lost_before_or_after_the_headers(
 def test_a_silent_server_ends_the_wait_after_the_clients_timeout(reply: Reply, status: int) -> None:
     found = heard(reply, streams=True, read_timeout_s=20)
     assert (found.status, found.error, found.ended_at) == (status, "TimedOut", 20.0)
+
+
+QUIET = ChanceFaults(activate=0.0)
+"""Chance faults of which none happens: another stream wraps that of the script."""
+
+
+@pytest.mark.parametrize("faults", [None, QUIET])
+@pytest.mark.parametrize("read_timeout_s", [None, 2, 20])
+def test_a_connection_that_is_not_made_ends_after_the_timeout_for_it(
+    faults: ChanceFaults | None, read_timeout_s: float | None
+) -> None:
+    scenario = Scenario(prompt="Go.", model=[Reply(stall="before-connect")], faults=faults)
+    found = Heard()
+
+    async def agent(_: str) -> None:
+        await found.listen(posted(read_timeout_s=read_timeout_s))
+
+    result = run(scenario, loop=agent)
+    assert (found.status, found.error, found.ended_at) == (0, "TimedOut", 5.0)
+    (error,) = [each for each in result.trace.entries if isinstance(each, entries.Error)]
+    assert error.fault.message == "the client's connect timeout of 5 s is over"
+
+
+def test_a_connection_is_waited_for_without_end_if_its_timeout_is_none() -> None:
+    endless = dataclasses.replace(posted(read_timeout_s=20), connect_timeout_s=None)
+    with pytest.raises(Deadlock):
+        heard(Reply(stall="before-connect"), request=endless)
+
+
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply(lost="after-headers"),
+        Reply(lost="after-headers", pace=Pace(first_part="2s")),
+        Reply(stall="after-headers"),
+        Reply(lost="before-connect", pace=Pace(first_part="2s")),
+        Reply(say="Hello you", lost="mid-output", pace=SLOW),
+        Reply(say="I may not", finish="refusal", usage=TokenUsage(input=7, output=3), pace=SLOW),
+    ],
+)
+def test_chance_faults_that_do_not_happen_change_nothing_on_the_wire(
+    reply: Reply,
+    streams: bool,  # noqa: FBT001
+) -> None:
+    def found(faults: ChanceFaults | None) -> tuple[dict[str, Any], bytes]:
+        wire = Heard()
+
+        async def agent(_: str) -> None:
+            await wire.listen(posted({**ASK, "stream": streams}, read_timeout_s=20))
+
+        result = run(Scenario(prompt="Go.", model=[reply], faults=faults), loop=agent)
+        return vars(wire), b"".join(encode(result.trace).splitlines()[1:-1])
+
+    assert found(QUIET) == found(None)
+
+
+@pytest.mark.parametrize("site", ["model.lost-mid-output", "model.error-part", "model.slow"])
+def test_no_chance_fault_reaches_a_provider_that_is_unreachable(site: str) -> None:
+    always = ChanceFaults(activate=1.0, fire=1.0, sites=[site])
+    scenario = Scenario(prompt="Go.", model=[Reply(lost="before-connect")], faults=always)
+    found: list[Heard] = []
+
+    async def agent(_: str) -> None:
+        found.append(await Heard().listen(posted({**ASK, "stream": True})))
+
+    for seed in range(10):  # the seed decides how much comes before the fault
+        run(scenario, loop=agent, seed=seed)
+    assert [(each.status, each.error) for each in found] == [(0, "ConnectionRefused")] * 10
 
 
 def test_each_piece_begins_the_timeout_anew() -> None:

@@ -184,6 +184,45 @@ def test_a_silent_server_is_a_read_timeout(module: Any, place: Any) -> None:
     assert result.elapsed_ns == 20 * 10**9
 
 
+def test_a_connection_that_is_not_made_is_a_connect_timeout(module: Any) -> None:
+    timeout = module.Timeout(20, connect=5)
+    (error,), result = failure(module, Reply(stall="before-connect"), timeout=timeout)
+    assert (type(error), result.elapsed_ns) == (module.ConnectTimeout, 5 * 10**9)
+
+
+def test_a_connection_that_is_refused_is_a_connect_error(module: Any) -> None:
+    (error,), result = failure(module, Reply(lost="before-connect"))
+    assert (type(error), result.elapsed_ns) == (module.ConnectError, 0)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_transport_repeats_the_attempt_to_connect_as_often_as_it_should(
+    module: Any,
+    is_async: bool,  # noqa: FBT001
+) -> None:
+    found: list[tuple[int, float]] = []
+
+    async def ask_async() -> None:
+        transport = module.AsyncHTTPTransport(retries=4)
+        async with module.AsyncClient(transport=transport, timeout=1) as client:
+            found.append(((await client.post(CHAT, json=ASK)).status_code, time.monotonic()))
+            with pytest.raises(module.RemoteProtocolError):  # no retry of a request
+                await client.post(CHAT, json=ASK)
+
+    def ask() -> None:
+        with module.Client(transport=module.HTTPTransport(retries=4), timeout=1) as client:
+            found.append((client.post(CHAT, json=ASK).status_code, time.monotonic()))
+            with pytest.raises(module.RemoteProtocolError):
+                client.post(CHAT, json=ASK)
+
+    async def main() -> None:
+        await (ask_async() if is_async else asyncio.to_thread(ask))
+
+    refused, silent = Reply(lost="before-connect", times=3), Reply(stall="before-connect")
+    in_run(main, refused, silent, Reply(say="Hi"), Reply(lost="before-headers"))
+    assert found == [(200, 0 + 0.5 + 1 + 1 + 2)]
+
+
 def test_the_certificates_are_read_once_for_all_clients_in_runs(
     module: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -209,6 +248,8 @@ def test_the_certificates_are_read_once_for_all_clients_in_runs(
     [
         HELLO,
         Reply(http=Http(status=429)),
+        Reply(lost="before-connect"),
+        Reply(stall="before-connect"),
         Reply(lost="before-headers"),
         Reply(lost="after-headers"),
         Reply(say="Hello you", lost="mid-output"),

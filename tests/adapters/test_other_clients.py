@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from loopback import unreachable
 from wire import ASK, CHAT, in_run
 
-from simloop import Http, Pace, Reply, ScenarioError, ScriptExhausted
+from simloop import Deadlock, Http, Pace, Reply, ScenarioError, ScriptExhausted
 
 pytestmark = pytest.mark.sdks
 
@@ -82,6 +83,7 @@ def test_a_status_of_the_script_is_the_reply(client: Any) -> None:
 @pytest.mark.parametrize(
     ("reply", "status", "by"),
     [
+        (Reply(lost="before-connect"), [], ("ClientConnectorError", "ConnectionError")),
         (Reply(lost="before-headers"), [], ("ServerDisconnectedError", "ConnectionError")),
         (Reply(lost="after-headers"), [200], ("ClientPayloadError", "ChunkedEncodingError")),
     ],
@@ -109,6 +111,76 @@ def test_a_silent_server_is_a_timeout_of_the_client(
         timeout = 20
     *_, (at, error) = heard(client, Reply(stall=place), timeout=timeout)
     assert (at, error) == (20.0, by[client is by_requests])
+
+
+@pytest.mark.parametrize("how", ["refuses", "silent"])
+def test_a_client_without_a_connection_raises_what_it_raises_in_reality(
+    client: Any, how: Any
+) -> None:
+    timeout: Any = (0.5, 5)
+    if client is by_aiohttp:
+        timeout = importlib.import_module("aiohttp").ClientTimeout(sock_connect=0.5)
+    with unreachable(how) as url:
+        *_, (_, real) = asyncio.run(client(url=url, timeout=timeout))
+    reply = Reply(lost="before-connect") if how == "refuses" else Reply(stall="before-connect")
+    *_, (_, simulated) = heard(client, reply, timeout=timeout)
+    assert simulated == real
+
+
+@pytest.mark.parametrize(
+    ("limits", "at"),
+    [
+        ({"sock_connect": 5}, 5.0),
+        ({"sock_connect": 5, "sock_read": 3}, 5.0),
+        ({"sock_connect": 5, "connect": 4}, 4.0),
+    ],
+)
+def test_a_connection_of_aiohttp_that_is_not_made_is_a_timeout_of_it(
+    limits: dict[str, float], at: float
+) -> None:
+    timeout = importlib.import_module("aiohttp").ClientTimeout(**limits)
+    found = heard(by_aiohttp, Reply(stall="before-connect"), timeout=timeout)
+    assert found == [(at, "ConnectionTimeoutError")]
+
+
+def test_a_long_timeout_of_aiohttp_ends_at_a_whole_second() -> None:
+    found: Heard = []
+
+    async def main() -> None:
+        await asyncio.sleep(0.25)
+        found.extend(await by_aiohttp())  # the default is 30 s
+
+    in_run(main, Reply(stall="before-connect"))
+    assert found == [(31.0, "ConnectionTimeoutError")]
+
+
+@pytest.mark.parametrize(("timeout", "at"), [((5, 20), 5.0), ((5, 3), 5.0), (7, 7.0)])
+def test_a_connection_of_requests_that_is_not_made_is_a_timeout_of_it(
+    timeout: Any, at: float
+) -> None:
+    found = heard(by_requests, Reply(stall="before-connect"), timeout=timeout)
+    assert found == [(at, "ConnectTimeout")]
+
+
+def test_a_connection_is_waited_for_without_end_if_no_timeout_is_set(client: Any) -> None:
+    aiohttp = importlib.import_module("aiohttp")
+    timeout = None if client is by_requests else aiohttp.ClientTimeout(sock_read=3)
+    with pytest.raises(Deadlock):
+        heard(client, Reply(stall="before-connect"), timeout=timeout)
+
+
+def test_urllib3_repeats_the_attempt_to_connect_as_often_as_it_should() -> None:
+    urllib3 = importlib.import_module("urllib3")
+    found: list[tuple[int, float]] = []
+
+    async def main() -> None:
+        pool = urllib3.PoolManager(
+            retries=urllib3.Retry(connect=2, read=0), timeout=urllib3.Timeout(connect=5, read=3)
+        )
+        found.append((pool.request("POST", CHAT, json=ASK).status, time.monotonic()))
+
+    in_run(main, Reply(lost="before-connect"), Reply(stall="before-connect"), Reply(say="Hi"))
+    assert found == [(200, 5.0)]
 
 
 def test_the_total_timeout_of_aiohttp_holds() -> None:

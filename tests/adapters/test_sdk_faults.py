@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from installed import HTTPX, SDKS
-from loopback import HEAD, End, serving
+from loopback import HEAD, End, serving, unreachable
 from sdkasking import Outcome, asked, formats_of
 from wire import ASK, in_run
 
@@ -70,6 +70,35 @@ def test_a_client_raises_what_it_raises_in_reality(name: str, module: str) -> No
         asyncio.run(main(url, real))
     simulated: list[Any] = []
     in_run(lambda: main("https://api.openai.com/v1", simulated), reply)
+    assert simulated == real
+
+
+UNREACHABLE: dict[Any, Reply] = {
+    "refuses": Reply(lost="before-connect"),
+    "silent": Reply(stall="before-connect"),
+}
+
+
+@pytest.mark.parametrize("how", UNREACHABLE)
+@pytest.mark.parametrize("module", HTTPX)
+def test_a_client_without_a_connection_raises_what_it_raises_in_reality(
+    how: Any, module: str
+) -> None:
+    httpx: Any = importlib.import_module(module)
+
+    async def main(url: str, heard: list[Any]) -> None:
+        timeout = httpx.Timeout(5, connect=0.5)
+        async with httpx.AsyncClient(timeout=timeout) as client:
+            try:
+                await client.post(f"{url}/chat/completions", json=ASK)
+            except httpx.TransportError as error:
+                heard.extend((type(error).__name__, str(error)))
+
+    real: list[Any] = []
+    with unreachable(how) as url:
+        asyncio.run(main(url, real))
+    simulated: list[Any] = []
+    in_run(lambda: main("https://api.openai.com/v1", simulated), UNREACHABLE[how])
     assert simulated == real
 
 

@@ -112,6 +112,37 @@ def test_a_synchronous_agent_retries_at_the_same_times(sdk: str) -> None:
     assert (times(result), result.text) == (formula(0, 2), "Hello.")
 
 
+def failed(sdk: str, reply: Reply, **client: Any) -> tuple[list[int], str, Result]:
+    """Return when a client asked that gets `reply` thrice, the error's type, and the run."""
+    package, ask, errors = importlib.import_module(sdk), ask_of(sdk, **client), []
+
+    async def main() -> None:
+        try:
+            await ask()
+        except package.APIError as error:
+            errors.append(type(error).__name__)
+
+    result = in_run(main, *[reply] * 3)
+    return times(result), errors[0], result
+
+
+def test_a_connection_that_is_refused_is_tried_again(sdk: str) -> None:
+    found, error, _ = failed(sdk, Reply(lost="before-connect"))
+    assert (found, error) == (formula(0, 2), "APIConnectionError")
+
+
+def test_a_connection_that_is_not_made_is_tried_again_after_its_timeout(sdk: str) -> None:
+    found, error, result = failed(sdk, Reply(stall="before-connect"))
+    waits_ns = [5 * 10**9 * n for n in range(3)]  # 5 s is the limit that the SDKs set
+    assert found == [sum(pair) for pair in zip(formula(0, 2), waits_ns, strict=True)]
+    assert (error, result.elapsed_ns) == ("APITimeoutError", found[-1] + 5 * 10**9)
+
+
+def test_a_timeout_of_the_agent_is_that_of_a_connection_too(sdk: str) -> None:
+    found, error, result = failed(sdk, Reply(stall="before-connect"), timeout=20)
+    assert (error, result.elapsed_ns) == ("APITimeoutError", found[-1] + 20 * 10**9)
+
+
 def test_a_hundred_runs_are_equal(sdk: str) -> None:
     first = encode(answered(sdk, limited({}, {})).trace)
     assert all(encode(answered(sdk, limited({}, {})).trace) == first for _ in range(99))

@@ -1,4 +1,5 @@
 import asyncio
+import contextlib
 import gc
 import random
 import time
@@ -8,10 +9,12 @@ import pytest
 
 from simloop.engine.hooks import Callbacks
 from simloop.errors import (
+    Deadlock,
     ScenarioError,
     ScriptExhausted,
     ScriptUnused,
 )
+from simloop.kernel.limits import Limits
 from simloop.messages import (
     Outcome,
     ToolCall,
@@ -336,3 +339,19 @@ def test_timers_of_one_instant_fire_in_an_order_drawn_from_the_seed(tools: list[
     assert {order(seed, shuffle=False) for seed in range(8)} == {"left right"}
     assert {order(seed, shuffle=True) for seed in range(8)} == {"left right", "right left"}
     assert all(order(3, shuffle=True) == order(3, shuffle=True) for _ in range(3))
+
+
+@pytest.mark.parametrize("loop", ["reference", "pi", "react", "opencode"])
+@pytest.mark.parametrize("key", ["lost", "stall"])
+def test_a_machine_treats_a_missing_connection_like_one_that_breaks(loop: str, key: str) -> None:
+    def played(place: str) -> str:
+        failing = Reply.model_validate({key: place, "times": 2})
+        limits = Limits(first_part_timeout_ms=5_000)
+        scenario = Scenario(prompt="Hi", model=[failing, Reply(say="Hello.")], limits=limits)
+        simulation = Simulation(scenario, loop=loop)
+        with contextlib.suppress(ScriptUnused, Deadlock):
+            simulation.run()
+        text = repr(list(simulation.trace.entries))
+        return text.replace("connection refused", "connection lost before headers")
+
+    assert played("before-connect") == played("before-headers")

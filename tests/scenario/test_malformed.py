@@ -191,7 +191,7 @@ CASES = [
     Case("hook-point", "hooks: [{at: before_tool}]\n", "2:14", "hooks.0.at: ", "before_tool_call"),
     Case("no-hook-point", "hooks: [{block: x}]\n", "2:9", "the key `at` is missing", "add it"),
     Case("role", "model: [{say: x, when: {role: system}}]\n", "2:31", "must be 'user'"),
-    Case("place", "model: [{lost: midway}]\n", "2:16", "must be 'before-headers'"),
+    Case("place", "model: [{lost: midway}]\n", "2:16", "must be 'before-connect', 'before-"),
     Case(
         "parameter-type", "tools: {clock: {parameters: {zone: str}}}\n",
         "2:36", "tools.clock.parameters.zone: must be 'string'", "did you mean `string`?",

@@ -25,6 +25,7 @@ from simloop.messages import (
     ToolCallDelta,
     ToolCallPart,
     ToolMessage,
+    Unreachable,
     Usage,
     UserMessage,
 )
@@ -146,25 +147,33 @@ def test_a_reply_finishes_as_it_says_or_as_its_parts_suggest(
     [
         ({"http": {"status": 429}}, [StreamError(Fault("429 Too Many Requests", status=429))]),
         ({"http": {"status": 418, "code": "x"}}, [StreamError(Fault("418 Error", 418, "x"))]),
+        ({"lost": "before-connect"}, [Unreachable(), StreamError(Fault("connection refused", code="connection"))]),  # noqa: E501
         ({"lost": "before-headers"}, [StreamError(Fault("connection lost before headers", code="connection"))]),  # noqa: E501
         ({"lost": "after-headers"}, [HeadersSent(), StreamError(Fault("connection lost after headers", code="connection"))]),  # noqa: E501
         ({"say": "x", "lost": "mid-output"}, [TextDelta("x"), StreamError(Fault("connection lost mid output", code="connection"))]),  # noqa: E501
         ({"error": {"message": "m", "code": "c"}}, [StreamError(Fault("m", code="c"))]),
         ({"say": "x", "error": {"message": "m"}}, [TextDelta("x"), StreamError(Fault("m"))]),
+        ({"stall": "before-connect"}, [Unreachable(), None]),
         ({"stall": "after-headers"}, [HeadersSent(), None]),
         ({"say": "x", "stall": "mid-output"}, [TextDelta("x"), None]),
         ({"say": "x", "unfinished": True}, [TextDelta("x")]),
         ({"unfinished": True}, []),
     ],
     ids=[
-        *("status", "strange-status", "lost-before", "lost-after", "lost-mid", "error-first"),
-        *("error-mid", "stall", "stall-mid", "unfinished", "nothing-at-all"),
+        *("status", "strange-status", "refused", "lost-before", "lost-after", "lost-mid"),
+        *("error-first", "error-mid", "unreachable", "stall", "stall-mid", "unfinished"),
+        "nothing-at-all",
     ],
 )  # fmt: skip
 def test_a_reply_that_fails_ends_in_its_own_way(
     fields: dict[str, Any], ending: list[Part | None]
 ) -> None:
     assert parts_of(**fields) == ending
+
+
+def test_a_refusal_of_the_connection_takes_the_time_of_a_first_part() -> None:
+    reply = reply_of(lost="before-connect", pace={"first_part": "2s"})
+    assert [delay_ns for delay_ns, _ in reply.play(1)] == [0, 2_000 * MS]
 
 
 def test_headers_are_lower_case_and_in_order() -> None:
@@ -215,6 +224,7 @@ def test_each_part_waits_for_its_turn_and_text_for_its_tokens() -> None:
         ({"http": {"status": 500}, "unfinished": True}, "not in several: http, unfinished"),
         ({"say": "x", "http": {"status": 500}}, "split it in two entries"),
         ({"say": "x", "lost": "before-headers"}, "before-headers has no output before it"),
+        ({"say": "x", "stall": "before-connect"}, "before-connect has no output before it"),
         ({"stall": "mid-output"}, "mid-output needs some output before it"),
         ({"call": {"a": {}}, "ids": ["x", "y"]}, "2 ids for 1 call"),
         ({"http": {"status": 500}, "steps": 3}, "only a reply that finishes reports steps"),
@@ -223,7 +233,8 @@ def test_each_part_waits_for_its_turn_and_text_for_its_tokens() -> None:
     ],
     ids=[
         *("nothing", "finish-and-lost", "http-and-unfinished", "text-and-http", "output-too-early"),
-        *("no-output", "ids", "steps-of-a-failure", "usage-without-finish", "interrupted"),
+        *("output-unreachable", "no-output", "ids", "steps-of-a-failure"),
+        *("usage-without-finish", "interrupted"),
     ],
 )
 def test_a_reply_that_contradicts_itself_is_refused(fields: dict[str, Any], says: str) -> None:

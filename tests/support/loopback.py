@@ -43,6 +43,21 @@ def serving(pieces: Sequence[bytes], end: End) -> Iterator[str]:
 
 
 @contextlib.contextmanager
+def unreachable(how: Literal["refuses", "silent"]) -> Iterator[str]:
+    """Yield an address at which no connection is made: it refuses, or nobody answers."""
+    with contextlib.ExitStack() as opened:
+        listener = opened.enter_context(socket.socket())
+        listener.bind(("127.0.0.1", 0))
+        if how == "silent":
+            listener.listen(0)
+            for _ in range(4):  # no more fit in the queue: the system drops the rest
+                waiting = opened.enter_context(socket.socket())
+                waiting.settimeout(0)
+                waiting.connect_ex(listener.getsockname())
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+
+
+@contextlib.contextmanager
 def accepting() -> Iterator[tuple[str, list[bytes]]]:
     """Accept each POST; yield the server's address, and the bodies that have come."""
     bodies: list[bytes] = []

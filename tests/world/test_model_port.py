@@ -18,7 +18,6 @@ from simloop.messages import (
     Fault,
     Finish,
     FinishReason,
-    HeadersSent,
     Part,
     ReasoningDelta,
     Request,
@@ -29,6 +28,7 @@ from simloop.messages import (
     ToolCallPart,
     Usage,
     UserMessage,
+    WireState,
 )
 from simloop.trace import entries
 from simloop.world.fake_model import FakeModel
@@ -336,32 +336,36 @@ def test_a_task_that_is_ready_when_a_part_arrives_gets_its_turn_before_the_part(
     assert log == ["task", "part"]
 
 
-def headers_of(reply: Reply) -> tuple[list[Part], bool]:
-    """Read the reply for a virtual minute; return its parts and whether it has headers alone."""
+def read_of(reply: Reply) -> tuple[list[Part], bool, bool]:
+    """Read the reply for a virtual minute; return its parts, and what is said of its wire."""
 
-    async def main(opened: Opened) -> tuple[list[Part], bool]:
+    async def main(opened: Opened) -> tuple[list[Part], bool, bool]:
         stream = opened.world.model.stream(ASK)
         parts: list[Part] = []
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(60):
                 parts += [part async for part in stream]
-        return parts, stream.has_headers
+        return parts, stream.has_headers, stream.is_unreachable
 
     return in_world(main, lambda _: reply)
 
 
 @pytest.mark.parametrize(
-    ("reply", "headers"),
+    ("reply", "headers", "unreachable"),
     [
-        (Reply(stall="after-headers"), True),
-        (Reply(stall="before-headers"), False),
-        (Reply(lost="after-headers"), True),
-        (Reply(lost="before-headers"), False),
-        (Reply(lost="after-headers", pace=Pace(first_part="2s")), True),
-        (Reply(say="Hi", lost="mid-output"), False),
+        (Reply(stall="after-headers"), True, False),
+        (Reply(stall="before-headers"), False, False),
+        (Reply(stall="before-connect"), False, True),
+        (Reply(lost="after-headers"), True, False),
+        (Reply(lost="before-headers"), False, False),
+        (Reply(lost="before-connect"), False, True),
+        (Reply(lost="after-headers", pace=Pace(first_part="2s")), True, False),
+        (Reply(say="Hi", lost="mid-output"), False, False),
     ],
 )
-def test_a_stream_knows_that_only_the_headers_came(reply: Reply, *, headers: bool) -> None:
-    parts, has_headers = headers_of(reply)
-    assert has_headers is headers
-    assert not any(isinstance(part, HeadersSent) for part in parts)
+def test_a_stream_knows_how_far_the_request_and_the_reply_came(
+    reply: Reply, *, headers: bool, unreachable: bool
+) -> None:
+    parts, *found = read_of(reply)
+    assert found == [headers, unreachable]
+    assert not any(isinstance(part, WireState) for part in parts)

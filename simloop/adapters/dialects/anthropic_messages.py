@@ -36,7 +36,6 @@ from simloop.messages import (
     AssistantMessage,
     Finish,
     FinishReason,
-    HeadersSent,
     Message,
     Part,
     StreamError,
@@ -45,6 +44,7 @@ from simloop.messages import (
     ToolSpec,
     Usage,
     UserMessage,
+    WireState,
 )
 
 _Blocks = list[tuple[str, JsonObject]]
@@ -266,7 +266,7 @@ class MessageEncoder:
 
     def feed(self, part: Part) -> Sequence[WireEvent]:
         """Return the events of the next part."""
-        if isinstance(part, HeadersSent):
+        if isinstance(part, WireState):
             return ()
         if isinstance(part, StreamError):
             return [_event("error", {"error": anthropic_error(part.fault)})]

@@ -35,7 +35,6 @@ from simloop.messages import (
     AssistantMessage,
     Finish,
     FinishReason,
-    HeadersSent,
     Message,
     Part,
     StreamError,
@@ -44,6 +43,7 @@ from simloop.messages import (
     ToolSpec,
     Usage,
     UserMessage,
+    WireState,
 )
 
 DONE = WireEvent("", "[DONE]")
@@ -215,7 +215,7 @@ class ChatEncoder:
             return [self._error(part)]
         if isinstance(part, Finish):
             return [*self._begin_late(), *self._end(part)]
-        if isinstance(part, HeadersSent):
+        if isinstance(part, WireState):
             return ()
         changes = list(self._blocks.feed(part))
         return [*self._begin_late(), *(event for one in changes for event in self._chunks(one))]

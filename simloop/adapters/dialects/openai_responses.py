@@ -23,10 +23,10 @@ from simloop.messages import (
     Fault,
     Finish,
     FinishReason,
-    HeadersSent,
     Part,
     StreamError,
     Usage,
+    WireState,
 )
 
 
@@ -124,7 +124,7 @@ class ResponseEncoder:
 
     def feed(self, part: Part) -> Sequence[WireEvent]:
         """Return the events of the next part."""
-        if isinstance(part, HeadersSent):
+        if isinstance(part, WireState):
             return ()
         if isinstance(part, StreamError):
             return [self._error(part.fault)]
