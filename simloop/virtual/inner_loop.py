@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from simloop.virtual.listener import report_timer
+from simloop.virtual.listener import heard_timer
 from simloop.virtual.outside import REFUSED
 from simloop.virtual.simulated_thread import SimulatedThread
 from simloop.virtual.tasks import NumberedTask, dropped, note_awaiter, of_finalizer
@@ -62,7 +62,7 @@ class InnerLoop(asyncio.BaseEventLoop):
 
     def __init__(self, outer: "VirtualLoop") -> None:
         super().__init__()
-        self._outer = outer
+        self.outer = outer
         self._selector = _Waiting(self)
         # In order of first use: asyncio's own WeakSet is ordered by `id()`.
         self._asyncgens: Any = weakref.WeakKeyDictionary()
@@ -71,11 +71,11 @@ class InnerLoop(asyncio.BaseEventLoop):
 
     def time(self) -> float:
         """Return virtual seconds since the start of the run."""
-        return self._outer.time()
+        return self.outer.time()
 
     def call_later(self, delay: float, callback: Any, *args: Any, context: Any = None) -> Any:
         """Call after `delay` seconds; an infinite delay is a very long one."""
-        report_timer(self._outer, delay, callback)
+        callback = heard_timer(self.outer, self, delay, callback)
         return super().call_later(min(delay, NEVER_S), callback, *args, context=context)
 
     def create_task(self, coro: Any, *, name: object = None, **kwargs: Any) -> asyncio.Task[Any]:
@@ -83,7 +83,7 @@ class InnerLoop(asyncio.BaseEventLoop):
         caller = sys._getframe(1)
         if of_finalizer(caller):
             return dropped(coro, self)
-        number, default = self._outer.next_task()
+        number, default = self.outer.next_task()
         self._check_closed()  # type: ignore[attr-defined]
         name = default if name is None else name
         if self._task_factory is not None:
@@ -102,7 +102,7 @@ class InnerLoop(asyncio.BaseEventLoop):
         self._selector.wake()
 
     def _refuse_method(self, name: str, advice: str, *_: object, **__: object) -> None:
-        raise self._outer.refuse(name, advice)
+        raise self.outer.refuse(name, advice)
 
     def __del__(self, *_: object) -> None:
         """Do nothing; this loop holds no sockets, so no leak warning is due."""

@@ -88,21 +88,28 @@ def report_sleep(loop: Any, wait_ns: int) -> None:
         listener.sleeps(wait_ns, callers_place() or "a thread without code of its own")
 
 
-def report_timer(loop: Any, delay_s: float, callback: Any) -> None:
-    """Tell the listener of the timer of an `asyncio.sleep`, if it sleeps long enough."""
-    if callback is _WAKE and _LEAST_S <= delay_s < NEVER_S:
-        listener = listener_of(loop)
-        if listener is not None and not is_of_simloop(sys._getframe(2)):  # noqa: SLF001 - the caller of `call_later`
-            listener.sleeps(round(delay_s * SECOND_NS), callers_place())
+def heard_timer(loop: Any, own: Any, delay_s: float, callback: Any) -> Any:
+    """Tell the listener on `loop` of a timer of the program, and return the callback to call.
+
+    The timer is one of `own`, the loop itself or one that a thread has made. It counts if it is
+    that of an `asyncio.sleep` that sleeps long enough.
+    """
+    caller = sys._getframe(2)  # noqa: SLF001 - the caller of `call_later`
+    listener = listener_of(loop)
+    if listener is None:
+        return callback
+    if callback is _WAKE and _LEAST_S <= delay_s < NEVER_S and not is_of_simloop(caller):
+        listener.sleeps(round(delay_s * SECOND_NS), callers_place())
+    if callback is _RELEASE and caller.f_code is WAIT_FOR:
+        return _reporting(loop, asyncio.current_task(own))
+    return callback
 
 
 def _hearing(loop: Any) -> Any:
     plain = type(loop).call_later
 
     def call_later(delay: float, callback: Any, *args: Any, context: Any = None) -> Any:
-        report_timer(loop, delay, callback)
-        if callback is _RELEASE and sys._getframe(1).f_code is WAIT_FOR:  # noqa: SLF001 - the stack is the question
-            callback = _reporting(loop, asyncio.current_task(loop))
+        callback = heard_timer(loop, loop, delay, callback)
         return plain(loop, delay, callback, *args, context=context)
 
     return call_later

@@ -37,7 +37,8 @@ class NumberedTask(asyncio.Task[Any]):
 
         It has heard of the cancellation of an awaiter.
         """
-        listener = None if self.awaiter else listener_of(self.get_loop())
+        loop: Any = self.get_loop()
+        listener = None if self.awaiter else listener_of(getattr(loop, "outer", loop))
         if listener is not None and not self.done() and not self.cancelling():
             listener.cancels(self)
         return super().cancel(msg)

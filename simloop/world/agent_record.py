@@ -49,7 +49,7 @@ class AgentRecord:
         frame = sys._getframe(2)  # noqa: SLF001 - the code that calls `cancel`
         if is_of_simloop(frame):
             return
-        running = asyncio.current_task(self._loop) is task
+        running = asyncio.current_task(task.get_loop()) is task
         place = callers_place(frame) if running else place_of_task(task)
         self._record(entries.TaskCancelled, _name_of(task), writable(place))
 

@@ -1,6 +1,7 @@
 """Agents that are not async run in a simulated thread, and are stopped where they wait."""
 
 import asyncio
+import contextlib
 import queue
 import threading
 import time
@@ -208,15 +209,45 @@ def test_the_sleeps_on_an_event_loop_of_a_thread_are_in_the_trace() -> None:
     assert [each.place.rpartition(".")[2] for each in found] == ["sleeps", "sleeps"]
 
 
-def test_the_waits_of_simloop_on_an_event_loop_of_a_thread_are_no_sleeps() -> None:
+def test_the_waits_and_timeouts_of_simloop_in_a_thread_are_not_those_of_the_program() -> None:
     @traced
     def slow() -> str:
         return "done"
 
-    def calls_it(prompt: str) -> str:
-        return f"{prompt} {slow()}"
+    def calls_it(_: str) -> str:
+        try:
+            return slow()
+        except TimeoutError as error:
+            return str(error)
 
-    scenario = Scenario(prompt="Go.", tools={"slow": ScriptedTool(takes="5s")})
-    result = run(scenario, loop=calls_it)
-    assert result.elapsed_s == 5
-    assert not [e for e in result.trace.entries if isinstance(e, entries.Sleep)]
+    def texts(**tool: Any) -> list[str]:
+        result = run(Scenario(prompt="Go.", tools={"slow": ScriptedTool(**tool)}), loop=calls_it)
+        record = result.trace.entries
+        assert not [e for e in record if isinstance(e, entries.Sleep | entries.TaskCancelled)]
+        return [result.text, str(result.elapsed_s)]
+
+    assert texts(takes="5s") == ["done", "5.0"]
+    assert texts(takes="5s", timeout="2s") == ["timed out after 2000 ms", "2.0"]
+
+
+def test_the_cancellations_on_an_event_loop_of_a_thread_are_in_the_trace() -> None:
+    async def waits_for_ever() -> None:
+        await asyncio.get_running_loop().create_future()
+
+    async def cancels() -> None:
+        task = asyncio.create_task(waits_for_ever(), name="waiter")
+        await asyncio.sleep(0)
+        task.cancel()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(waits_for_ever(), 2)
+
+    def runs_a_loop(prompt: str) -> str:
+        asyncio.run(cancels())
+        return prompt
+
+    record = run(GO, loop=runs_a_loop).trace.entries
+    found = [each for each in record if isinstance(each, entries.TaskCancelled)]
+    assert [(each.at_ns, each.task, each.place.rpartition(".")[2]) for each in found] == [
+        (0, "waiter", "waits_for_ever"),
+        (2 * NS, "", "waits_for_ever"),
+    ]

@@ -165,7 +165,10 @@ async def at_once() -> None:
             of_a_library,
             [(0, "sleep 2.000s in of_a_library"), (1, "cancelled task in of_a_library")],
         ),
-        (of_a_library_in_a_thread, [(0, "sleep 2.000s in of_a_library")]),
+        (
+            of_a_library_in_a_thread,
+            [(0, "sleep 2.000s in of_a_library"), (1, "cancelled task in of_a_library")],
+        ),
         (of_a_future, [(1, "cancelled task in of_a_future")]),
         (of_a_task, [(0.5, "cancelled task in of_a_task"), (0.5, "cancelled task in nap")]),
         (in_a_named_task, [(0.5, "cancelled task outer in nap")]),
