@@ -1,7 +1,6 @@
 """The same bytes in another process, with another hash seed, on another Python."""
 
 import os
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -9,6 +8,7 @@ import venv
 from pathlib import Path
 
 import pytest
+from environments import interpreter
 
 TOP = Path(__file__).resolve().parent.parent
 VERSIONS = ("3.11", "3.12", "3.13", "3.14")
@@ -33,17 +33,6 @@ def digests(python: str | Path, hash_seed: str) -> list[str]:
     command = [str(python), "-c", DIGESTS]
     run = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     return run.stdout.splitlines()
-
-
-def interpreter(version: str) -> Path | None:
-    """A working Python of that version: on the path, or kept by pyenv."""
-    name = f"python{version}"
-    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
-    found = [shutil.which(name), *sorted(pyenv.glob(f"versions/{version}.*/bin/{name}"))]
-    for candidate in found:
-        if candidate and subprocess.run([candidate, "-c", ""], capture_output=True).returncode == 0:  # noqa: PLW1510
-            return Path(candidate)
-    return None
 
 
 @pytest.mark.slow

@@ -5,9 +5,9 @@ tests/adapters/environments. A test marked `frameworks` builds one, and runs tes
 """
 
 import os
+import shutil
 import subprocess
 import sys
-import venv
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -15,15 +15,34 @@ TOP = Path(__file__).resolve().parent.parent.parent
 PINNED = TOP / "tests" / "adapters" / "environments"
 
 
-def built(name: str, folder: Path) -> Path:
+THIS = f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def interpreter(version: str) -> Path | None:
+    """A working Python of that version: this one, one on the path, or one kept by pyenv."""
+    name = f"python{version}"
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    here = sys.executable if version == THIS else None
+    found = [here, shutil.which(name), *sorted(pyenv.glob(f"versions/{version}.*/bin/{name}"))]
+    for candidate in found:
+        if candidate and subprocess.run([candidate, "-c", ""], capture_output=True).returncode == 0:  # noqa: PLW1510
+            return Path(candidate)
+    return None
+
+
+def built(name: str, folder: Path, version: str = THIS) -> Path:
     """Build the environment of `name`.txt in `folder`, with this simloop; return its Python.
 
     SIMLOOP_TEST_ENVIRONMENTS, a folder with environments that are built already, saves the time.
+    Those of other versions of Python have names like `frameworks-3.12`.
     """
     kept = os.environ.get("SIMLOOP_TEST_ENVIRONMENTS")
     if kept:
-        return Path(kept) / name / "bin" / "python"
-    venv.create(folder, with_pip=True)
+        folder = Path(kept) / (name if version == THIS else f"{name}-{version}")
+        return folder / "bin" / "python"
+    outer = interpreter(version)
+    assert outer is not None, f"there is no Python {version}"
+    subprocess.run([outer, "-m", "venv", folder], check=True)
     python = folder / "bin" / "python"
     install = [
         str(python),
@@ -40,9 +59,8 @@ def built(name: str, folder: Path) -> Path:
     return python
 
 
-def run_inside(python: Path, files: Iterable[str]) -> None:
-    """Run the tests marked `sdks` of `files`, paths from tests/adapters; all must pass."""
-    paths = [f"tests/adapters/{file}" for file in files]
+def run_inside(python: Path, paths: Iterable[str], marked: str = "sdks") -> None:
+    """Run the tests of `paths` that are `marked`; all must pass."""
     command = [
         str(python),
         "-m",
@@ -52,7 +70,7 @@ def run_inside(python: Path, files: Iterable[str]) -> None:
         "-p",
         "no:cacheprovider",
         "-m",
-        "sdks",
+        marked,
         *paths,
     ]
     environment = {**os.environ, "PYTEST_ADDOPTS": ""}
@@ -66,6 +84,15 @@ def run_inside(python: Path, files: Iterable[str]) -> None:
 RECIPES = PINNED.parent / "recipes"
 
 
+def scenarios_of(recipes: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return each agent of pairs of an agent and a folder with each scenario of the folder."""
+    return [
+        (loop, f"{folder}/{path.name}")
+        for loop, folder in recipes
+        for path in sorted((RECIPES / folder).glob("*.simloop.yaml"))
+    ]
+
+
 def check_recipe(loop: str, folder: str) -> None:
     """Check each scenario of `folder`, twice, on an agent: its expectations and the invariants.
 
@@ -77,23 +104,33 @@ def check_recipe(loop: str, folder: str) -> None:
     assert " passed" in done.stdout, done.stdout
 
 
-def digests_of(runs: Sequence[tuple[str, str]], hash_seed: str) -> list[str]:
-    """Return the digest of each run, of an agent and a scenario, with that hash seed."""
+def digests_of(
+    runs: Sequence[tuple[str, str]], hash_seed: str, python: str | Path = sys.executable
+) -> list[str]:
+    """Return each run, of an agent and a scenario, with the digest of its trace.
+
+    They run in one process of `python`, with that hash seed.
+    """
     script = f"""
-from simloop import load_scenario, run
+from contextlib import suppress
+from simloop import Deadlock, load_scenario
+from simloop.runs.simulation import Simulation
 from simloop.trace.codec import digest, encode
 for loop, scenario in {runs!r}:
-    print("digest", digest(encode(run(load_scenario(scenario), loop=loop).trace)))
+    simulation = Simulation(load_scenario(scenario), loop=loop)
+    with suppress(Deadlock):
+        simulation.run()
+    print("digest", loop, scenario, digest(encode(simulation.trace)))
 """
-    printed = printed_by(script, PYTHONHASHSEED=hash_seed)
+    printed = printed_by(script, python, PYTHONHASHSEED=hash_seed)
     found = [line for line in printed.splitlines() if line.startswith("digest")]
     assert len(found) == len(runs)
     return found
 
 
-def printed_by(script: str, **environment: str) -> str:
+def printed_by(script: str, python: str | Path = sys.executable, **environment: str) -> str:
     """Run a program beside the recipes to its end, and return what it prints."""
-    done = _in_recipes([sys.executable, "-c", script], **environment)
+    done = _in_recipes([str(python), "-c", script], **environment)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
