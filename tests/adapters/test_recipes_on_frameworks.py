@@ -8,6 +8,9 @@ pytestmark = pytest.mark.sdks
 
 RECIPES = (
     ("openai_chat:agent", "weather"),
+    ("traced_tools:on_langgraph", "settings"),
+    ("traced_tools:on_openai_agents", "settings"),
+    ("traced_tools:on_pydantic_ai", "settings"),
     ("with_langchain:agent", "weather"),
     ("with_langgraph:awaiting", "weather"),
     ("with_langgraph:blocking", "weather"),
