@@ -16,7 +16,9 @@ from simloop.bench.point_calls import Calls
 BATCH_NS = 200_000
 """A batch is shorter than the time that a busy machine gives a process at once."""
 WARM_UP_TURNS = 20
-FEWEST_TURNS, _MOST_TURNS = 21, 2_000
+FEWEST_TURNS, ENOUGH_TURNS, _MOST_TURNS = 21, 101, 2_000
+_PATIENCE = 20
+"""A measurement takes up to so many times as long until it has enough turns."""
 _TRIES = 5
 
 
@@ -40,13 +42,23 @@ async def alternate(
     taken: dict[str, list[float]] = {name: [] for name in measured}
     order, noise = list(measured), Random()  # noqa: S311 - this draws an order
     with _no_collections():
-        end_ns, turns = perf_counter_ns() + seconds * 1e9, 0
-        while turns < FEWEST_TURNS or (turns < _MOST_TURNS and perf_counter_ns() < end_ns):
+        turns, start_ns = 0, perf_counter_ns()
+        while _goes_on(turns, (perf_counter_ns() - start_ns) / 1e9, seconds):
             for name in order:
                 taken[name].append(await measured[name].batch(calls[name]) / calls[name])
             noise.shuffle(order)
             turns += 1
     return taken
+
+
+def _goes_on(turns: int, taken_s: float, seconds: float) -> bool:
+    """Return whether another turn is needed: a busy machine allows few in the given time.
+
+    With 21 turns of which a few were interrupted, an interval says nothing.
+    """
+    if taken_s < seconds:
+        return turns < _MOST_TURNS
+    return turns < (ENOUGH_TURNS if taken_s < _PATIENCE * seconds else FEWEST_TURNS)
 
 
 async def _calls_of_batch(calls: Calls) -> int:

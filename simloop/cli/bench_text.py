@@ -9,7 +9,7 @@ from itertools import groupby
 
 from msgspec.structs import astuple
 
-from simloop.bench.alternating import BATCH_NS, FEWEST_TURNS, WARM_UP_TURNS
+from simloop.bench.alternating import BATCH_NS, ENOUGH_TURNS, FEWEST_TURNS, WARM_UP_TURNS
 from simloop.bench.hook_bench import COUNTS, CountRow, HookRow, PolicyRow
 from simloop.bench.intervals import Interval
 from simloop.bench.report import HookReport
@@ -174,7 +174,7 @@ share: the part of a round. virtual: the time that passes on the virtual clock.
 harness: the timing of a call takes {call_ns}, of each step of an awaitable
   {step_ns}, and the loop of a batch {loop_ns} per call. They are subtracted.
 warm-up: {WARM_UP_TURNS} turns are not counted. A turn is a batch of about {batch_us} us of each.
-  At least {FEWEST_TURNS} turns are counted.
+  At least {ENOUGH_TURNS} turns are counted, or {FEWEST_TURNS} if a hook is slow.
 garbage collection: once before each row and off during it, so the figures do
   not contain it.
 outliers: none is removed. They hardly move medians and ranks; p95 shows them."""

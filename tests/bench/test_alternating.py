@@ -2,10 +2,12 @@
 
 import asyncio
 import gc
+import itertools
 
 import pytest
 
-from simloop.bench.alternating import FEWEST_TURNS, WARM_UP_TURNS, alternate
+from simloop.bench import alternating
+from simloop.bench.alternating import ENOUGH_TURNS, FEWEST_TURNS, WARM_UP_TURNS, alternate
 
 
 class Timed:
@@ -67,6 +69,18 @@ def test_each_measurement_has_a_value_for_each_turn_per_call() -> None:
     both = {name: Timed(name, [], ()) for name in ("a", "b")}
     taken = asyncio.run(alternate(both, 0))
     assert taken == {"a": [1_000.0] * FEWEST_TURNS, "b": [1_000.0] * FEWEST_TURNS}
+
+
+@pytest.mark.parametrize(
+    ("turn_ns", "turns"), [(1_000, 2_000), (1_000_000, ENOUGH_TURNS), (10**9, FEWEST_TURNS)]
+)
+def test_a_busy_machine_has_more_time_for_enough_turns_and_slow_calls_have_fewer(
+    turn_ns: int, turns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = itertools.count(step=turn_ns)
+    monkeypatch.setattr(alternating, "perf_counter_ns", lambda: next(clock))
+    taken = asyncio.run(alternate({"a": Timed("a", [], ())}, 0.05))
+    assert len(taken["a"]) == turns
 
 
 def test_there_are_twenty_turns_of_warm_up_where_time_allows() -> None:
