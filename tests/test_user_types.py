@@ -30,7 +30,7 @@ EXAMPLES = {
     )
 }
 """The examples of the README and of the pages that it leads to."""
-FILES = {name: (USER / name).read_text("utf-8") for name in ("typical.py", "wrong.py")} | EXAMPLES
+FILES = {name: (USER / name).read_text("utf-8") for name in ("typical.py", "own_agents.py", "wrong.py")} | EXAMPLES
 REFUSED = [
     number
     for number, line in enumerate(FILES["wrong.py"].splitlines(), start=1)

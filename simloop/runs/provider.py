@@ -5,7 +5,7 @@ replies that were given before its body, so that runs with several seeds are ind
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Unpack
 
 from simloop.adapters.dialects.options import WireOptions
 from simloop.adapters.provider import Clients
@@ -13,14 +13,12 @@ from simloop.errors import ExpectationFailed, ScenarioError
 from simloop.messages import Message, Request, ToolSpec
 from simloop.runs.async_test import AsyncTest
 from simloop.runs.mismatch import mismatches_so_far
+from simloop.scenario.expect import ExpectedTraffic
 from simloop.scenario.loader import expected
 from simloop.scenario.replies import Reply
 from simloop.trace.requests import requests
 from simloop.world.current import current_world
 from simloop.world.model_port import Completion, ModelPort
-
-_AT_ONCE = ("requests", "elapsed", "calls", "tools_run", "sent")
-_AT_THE_END = ("violates", "broken_pairs")
 
 
 class Provider(Clients):
@@ -97,7 +95,7 @@ class Provider(Clients):
         """Send a request with the native client. Raises ModelCallFailed if the call fails."""
         return await self.model.reply(messages, system_prompt=system_prompt, tools=tools)
 
-    def expect(self, **given: Any) -> None:
+    def expect(self, **given: Unpack[ExpectedTraffic]) -> None:
         """Check the traffic so far, with keys of `expect` in a scenario file.
 
             provider.expect(requests=3, elapsed={"max": "15s"})
@@ -108,8 +106,8 @@ class Provider(Clients):
         expectation that does not hold.
         """
         for key in given:
-            if key not in (*_AT_ONCE, *_AT_THE_END):
-                known = ", ".join((*_AT_ONCE, *_AT_THE_END))
+            if key not in ExpectedTraffic.__annotations__:
+                known = ", ".join(ExpectedTraffic.__annotations__)
                 hint = f"assert on what your agent returned; it takes {known}"
                 raise ScenarioError("an async test does not expect this", key=key, hint=hint)
         wanted, test = expected(given), self._run()

@@ -6,7 +6,7 @@ that can never hold.
 
 from collections.abc import Mapping, Sequence
 from types import EllipsisType
-from typing import Annotated, Any, Literal, Self, TypeAlias, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeAlias, TypedDict, TypeVar
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
@@ -236,6 +236,18 @@ class Expect(Strict):
     def says_how_it_ends(self) -> bool:
         """Return whether it names an outcome or outcomes, or an error instead."""
         return (self.outcome, self.outcomes, self.error) != (None, None, None)
+
+
+class ExpectedTraffic(TypedDict, total=False):
+    """The expectations of Expect that do not need an outcome: those of an agent's traffic."""
+
+    requests: _GivenTimes
+    elapsed: str | Span | Mapping[str, str]
+    calls: Sequence[Mapping[str, Any] | EllipsisType | str]
+    tools_run: _Items
+    sent: _Items
+    violates: dict[str, str]
+    broken_pairs: Sequence[str]
 
 
 _AT_AN_OUTCOME = (

@@ -7,7 +7,7 @@ traceback.
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -155,7 +155,7 @@ def _about_the_key(error: Any) -> bool:
     return _is_unknown(error) or "key" in error.get("ctx", {})
 
 
-def expected(given: dict[str, Any]) -> Expect:
+def expected(given: Mapping[str, object]) -> Expect:
     """Return a caller's expectations, keyed as a file's `expect`. Raises ScenarioError."""
     try:
         return Expect.model_validate(given)
