@@ -25,7 +25,7 @@ from typing import Any, TypeVar, cast
 from simloop.errors import Deadlock, RunawayRun, ScenarioError, SimloopError
 from simloop.virtual.answers import ANSWERS, simulation_of_this_thread
 from simloop.virtual.listener import report_blocking
-from simloop.virtual.outside import REFUSED, THREAD
+from simloop.virtual.outside import PROCESSES, REFUSED, THREAD, is_of_processes
 from simloop.virtual.standstill import ADVICE, MAX_CALLBACKS, Standstill
 from simloop.virtual.tasks import NumberedTask, dropped, is_unseen, note_awaiter, of_finalizer
 from simloop.virtual.threads import ThreadLeft, Threads
@@ -333,8 +333,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
     ) -> asyncio.Future[T]:
         """Run `func` in a simulated thread of a pool; without a border, run it now.
 
-        A pool of processes is refused where it starts one.
+        A pool of processes is refused: its work takes real time.
         """
+        if is_of_processes(executor):
+            raise self.refuse("run_in_executor with a pool of processes", PROCESSES)
         if self in ANSWERS:
             return super().run_in_executor(executor, func, *args)
         future: asyncio.Future[T] = self.create_future()

@@ -8,16 +8,26 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
+from typing import Any
 
 import anyio
 import anyio.from_thread
 import anyio.to_thread
 import pytest
 
-from simloop import Scenario, note, run
+from simloop import Scenario, note, run, simulate
 from simloop.trace.codec import digest, encode
 
 Case = Callable[[float], Awaitable[object]]
+
+
+def in_thread(function: Callable[[], Any], **given: Any) -> Any:
+    """Run a function in a simulated thread, and return what it returns."""
+
+    async def main() -> Any:
+        return await asyncio.to_thread(function)
+
+    return simulate(main(), **given)
 
 
 def started(*targets: Callable[[], object]) -> list[threading.Thread]:

@@ -5,33 +5,23 @@ import asyncio
 import concurrent.futures
 import contextlib
 import logging
-import os
 import queue
 import random
 import sys
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from threadcases import in_thread
 
-from simloop import Deadlock, RunawayRun, ScenarioError, simulate
+from simloop import Deadlock, RunawayRun, simulate
 from simloop.virtual.answers import THREADS
 from simloop.virtual.clock import VirtualLoop
 from simloop.virtual.simulate import running_loop
 
-POOL = ThreadPoolExecutor(2, thread_name_prefix="older")
-OLDER_LOCK = threading.Lock()
 KEPT: list[ThreadPoolExecutor] = []  # a pool that is collected ends its workers itself
-
-
-def in_thread(function: Callable[[], Any], **given: Any) -> Any:
-    async def main() -> Any:
-        return await asyncio.to_thread(function)
-
-    return simulate(main(), **given)
 
 
 def order(number: int, seed: int, *, shuffle: bool) -> list[int]:
@@ -354,94 +344,6 @@ def test_threads_log_and_their_records_have_their_names(caplog: pytest.LogCaptur
         logger.removeHandler(handler)
 
 
-def test_a_pool_from_outside_has_simulated_workers_inside_and_real_ones_outside() -> None:
-    def work() -> tuple[str, bool]:
-        time.sleep(5)
-        return threading.current_thread().name, threading.get_ident() in THREADS
-
-    async def main() -> tuple[object, float]:
-        futures = [POOL.submit(work) for _ in range(4)]
-        return {future.result() for future in futures}, time.monotonic()
-
-    for _ in range(2):
-        assert simulate(main()) == ({("older_0", True), ("older_1", True)}, 10.0)
-    assert POOL.submit(threading.get_ident).result() not in THREADS
-    assert simulate(main())[1] == 10.0
-
-
-def test_a_pool_from_inside_works_afterwards() -> None:
-    async def main() -> ThreadPoolExecutor:
-        pool = ThreadPoolExecutor()
-        assert pool._max_workers == 32  # not that of the machine
-        assert pool.submit(int, "5").result() == 5
-        return pool
-
-    pool = simulate(main())
-    with pool:
-        assert pool.submit(int, "6").result() == 6
-
-    async def inside() -> int:
-        return simulate_pool.submit(int, "7").result()
-
-    simulate_pool = simulate(main())
-    assert simulate(inside()) == 7
-
-
-@pytest.mark.slow
-def test_a_wait_for_something_real_is_named_after_a_second_and_hangs_nothing() -> None:
-    reads, writes = os.pipe()
-
-    async def main() -> None:
-        thread = threading.Thread(target=lambda: os.read(reads, 1), name="reader")
-        thread.start()
-        await asyncio.sleep(5)
-
-    began = time.monotonic()
-    with pytest.raises(ScenarioError, match="the thread reader waits in real time at test_threads"):
-        simulate(main())
-    assert time.monotonic() - began < 5
-    os.write(writes, b"x")
-    for each in (reads, writes):
-        os.close(each)
-
-
-@pytest.mark.slow
-def test_a_lock_from_outside_that_a_parked_thread_holds_is_named_with_it() -> None:
-    def hold() -> None:
-        with OLDER_LOCK:
-            time.sleep(60)
-
-    def want() -> None:
-        time.sleep(1)
-        with OLDER_LOCK:
-            pass
-
-    async def main() -> None:
-        for target in (hold, want):
-            threading.Thread(target=target, name=target.__name__).start()
-        await asyncio.sleep(5)
-
-    with pytest.raises(ScenarioError, match=r"thread want waits .*(\n.*)*hold is parked") as caught:
-        simulate(main())
-    line = hold.__code__.co_firstlineno + 2
-    assert f"hold is parked: test_threads_ends.py:{line} in " in str(caught.value)
-    assert OLDER_LOCK.acquire(timeout=1)
-    OLDER_LOCK.release()
-
-
-@pytest.mark.slow
-def test_a_thread_that_computes_for_a_second_is_not_taken_for_one_that_waits() -> None:
-    clock = time.thread_time
-
-    def compute(clock: Callable[[], float] = clock) -> float:
-        end = clock() + 1.5
-        while clock() < end:
-            sum(range(100_000))
-        return time.monotonic()
-
-    assert in_thread(compute) == 0.0
-
-
 def test_a_simulation_in_a_thread_of_another_has_a_time_of_its_own() -> None:
     async def inner() -> float:
         await asyncio.to_thread(time.sleep, 5)
@@ -461,40 +363,6 @@ def test_simulations_in_several_real_threads_have_their_own_threads() -> None:
     assert found == [order(10, seed, shuffle=True) for seed in range(8)]
 
 
-@pytest.mark.slow
-def test_a_thread_that_polls_for_ever_is_no_progress() -> None:
-    def poll() -> None:
-        done = threading.Event()
-        while not done.is_set():
-            time.sleep(1)
-
-    with pytest.raises(RunawayRun, match="no progress: only time changed in"):
-        in_thread(poll)
-
-
-@pytest.mark.slow
-def test_a_thread_that_polls_until_a_time_makes_progress() -> None:
-    def poll() -> float:
-        end = time.monotonic() + 400_000
-        while time.monotonic() < end:
-            time.sleep(1)
-        return time.monotonic()
-
-    assert in_thread(poll) == 400_000
-
-
-@pytest.mark.slow
-def test_a_thread_that_polls_and_whose_state_changes_makes_progress() -> None:
-    def poll() -> str:
-        text = ""
-        for number in range(int("700000")):  # no number of the code: that would be a goal
-            text = str(number)
-            time.sleep(1)
-        return text
-
-    assert in_thread(poll) == "699999"
-
-
 def test_a_lock_from_inside_that_is_taken_is_taken_outside_too() -> None:
     async def main() -> Any:
         lock = threading.Lock()
@@ -506,46 +374,6 @@ def test_a_lock_from_inside_that_is_taken_is_taken_outside_too() -> None:
     lock.release()
     with lock:
         assert lock.locked()
-
-
-@pytest.mark.slow
-def test_a_loop_that_is_blocked_by_a_thread_that_polls_is_no_progress() -> None:
-    def poll() -> None:
-        while True:
-            time.sleep(1)
-
-    async def main() -> None:
-        thread = threading.Thread(target=poll)
-        thread.start()
-        thread.join()
-
-    with pytest.raises(RunawayRun, match="no progress"):
-        simulate(main())
-
-
-@pytest.mark.slow
-def test_a_loop_that_waits_for_a_lock_from_outside_that_a_thread_holds_is_freed() -> None:
-    ended: list[str] = []
-
-    def hold() -> None:
-        try:
-            with OLDER_LOCK:
-                time.sleep(60)
-        finally:
-            ended.append("hold")
-
-    async def main() -> None:
-        threading.Thread(target=hold, name="hold").start()
-        await asyncio.sleep(1)
-        with OLDER_LOCK:
-            pass
-        await asyncio.sleep(1)
-
-    says = r"the thread MainThread waits in real time at test_threads_ends.*(\n.*)*hold is parked"
-    with pytest.raises(ScenarioError, match=says):
-        simulate(main())
-    assert ended == ["hold"]
-    assert not OLDER_LOCK.locked()
 
 
 def test_an_abandoned_thread_leaves_nothing_that_stops_a_traced_function() -> None:
