@@ -1,7 +1,7 @@
 """Somebody's project type-checks, with simloop installed from its wheel and no plugin.
 
 Checking costs seconds, most of them for pydantic's own types, and no smaller program shows that a
-stranger's checker agrees. Each checker runs once: on a file and the examples of the pages, which
+stranger's checker agrees. Each checker runs once: on files and the examples of the pages, which
 must pass, and on a file in which each line must be refused.
 """
 
@@ -30,7 +30,9 @@ EXAMPLES = {
     )
 }
 """The examples of the README and of the pages that it leads to."""
-FILES = {name: (USER / name).read_text("utf-8") for name in ("typical.py", "own_agents.py", "wrong.py")} | EXAMPLES
+FILES = {
+    name: (USER / name).read_text("utf-8") for name in ("typical.py", "own_agents.py", "wrong.py")
+} | EXAMPLES
 REFUSED = [
     number
     for number, line in enumerate(FILES["wrong.py"].splitlines(), start=1)

@@ -11,10 +11,11 @@ from contextlib import contextmanager
 KEY = "simulated"
 """The key of every provider. It is none: no simulation talks to a provider."""
 
+KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OPENROUTER_API_KEY", "GROQ_API_KEY")
+"""The variables of the environment that have keys of providers."""
+
 _ADDED: Mapping[str, str] = {
-    **dict.fromkeys(
-        ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OPENROUTER_API_KEY", "GROQ_API_KEY"), KEY
-    ),
+    **dict.fromkeys(KEYS, KEY),
     # litellm looks for the prices of models in the internet when it is imported.
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
 }

@@ -36,6 +36,7 @@ from simloop.pytest_plugin.items import (
     is_finding,
     message_alone,
 )
+from simloop.pytest_plugin.missing_keys import advise
 from simloop.pytest_plugin.settings import PLAYED, TAKES, command, played_by, settings_of
 from simloop.trace.kept import TRACES
 
@@ -106,6 +107,16 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> "ScenarioF
         address = {"name": escaped(file_path.name), "nodeid": shown}
     file: ScenarioFile = ScenarioFile.from_parent(parent, path=file_path, **address)
     return file
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Say how to import a module that needs a provider's key."""
+    report = yield
+    advise(collector, report)
+    return report
 
 
 # ------------------------------------------------------------------ async tests
