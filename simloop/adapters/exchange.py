@@ -8,6 +8,7 @@ thread, so that asynchronous and synchronous clients get the same replies.
 import asyncio
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import aclosing
+from itertools import groupby
 from typing import NamedTuple
 
 import msgspec
@@ -23,7 +24,7 @@ from simloop.adapters.http import (
     Phase,
     TimedOut,
 )
-from simloop.messages import Fault, Finish, Part, StreamError
+from simloop.messages import Fault, Finish, Part, StreamError, TextDelta
 from simloop.virtual.blocking import run_blocking
 from simloop.world.model_port import RecordedStream
 
@@ -158,7 +159,7 @@ class Exchange:
             yield self._head()
 
     def _whole(self) -> ReplySteps:
-        encoder, has_begun = self._encoder(), False
+        parts: list[Part] = []
         for part in self._parts():
             if self.stream.has_headers and not self._begun:
                 yield self._head()
@@ -170,13 +171,24 @@ class Exchange:
                     raise self._loss()
                 yield from self._failed(part)
                 return
-            if not has_begun:
-                encoder.begin(self._finish(part))
-                has_begun = True
-            encoder.feed(part)
+            parts.append(part)
         if not self._begun:
             yield self._head()
-        yield encoder.whole()
+        yield self._written(parts)
+
+    def _written(self, parts: list[Part]) -> bytes:
+        """Return a body with all parts. Texts that follow one another are one: none is streamed."""
+        encoder = self._encoder()
+        if parts:
+            encoder.begin(parts[-1] if isinstance(parts[-1], Finish) else None)
+        for kind, group in groupby(parts, type):
+            if kind is TextDelta:
+                texts = (part.text for part in group if isinstance(part, TextDelta))
+                encoder.feed(TextDelta("".join(texts)))
+            else:
+                for part in group:
+                    encoder.feed(part)
+        return encoder.whole()
 
     def _finish(self, first: Part) -> Finish | None:
         """Return the finish that the reply has, as far as it is known with its first part."""
