@@ -18,19 +18,20 @@ import sys
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator, Sized
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sized
 from types import FrameType
 from typing import Any, TypeVar, cast
 
 from simloop.errors import Deadlock, RunawayRun, ScenarioError, SimloopError
 from simloop.virtual.answers import ANSWERS, simulation_of_this_thread
 from simloop.virtual.listener import report_blocking
-from simloop.virtual.outside import PROCESSES, REFUSED, THREAD, is_of_processes
+from simloop.virtual.outside import PROCESSES, REFUSED, THREAD
+from simloop.virtual.pools import is_of_processes, run_now
 from simloop.virtual.standstill import ADVICE, MAX_CALLBACKS, Standstill
 from simloop.virtual.tasks import NumberedTask, dropped, is_unseen, note_awaiter, of_finalizer
 from simloop.virtual.threads import ThreadLeft, Threads
-from simloop.virtual.timers import NEVER_NS, NEVER_S, SECOND_NS, clock_text, none_or_ever
-from simloop.virtual.waiting import MOST_NAMED, callers_place, unfinished_work
+from simloop.virtual.timers import EXACT_S, NEVER_NS, NEVER_S, SECOND_NS, clock_text, none_or_ever
+from simloop.virtual.waiting import MOST_NAMED, callers_place, report
 from simloop.virtual.wind_up import wind_up
 
 T = TypeVar("T")
@@ -39,9 +40,6 @@ Timer = asyncio.TimerHandle
 Handle = asyncio.Handle
 
 MAX_VIRTUAL_NS = 10 * 365 * 86_400 * SECOND_NS
-# Below this (24 days) sums of two doubles still round to the nanosecond that was meant; above it,
-# `timeout(1)` and `sleep(1)` must still meet in one instant.
-_EXACT_S = 2.0**21
 # asyncio says these from `__del__`, so garbage collection decides whether and when.
 _SAID_BY_DEL = ("exception was never retrieved", "was destroyed but it is pending!")
 
@@ -191,14 +189,14 @@ class VirtualLoop(asyncio.BaseEventLoop):
             self._look_at = standstill.look(self, self._callbacks)
             finding = standstill.finding
         if finding:
-            raise RunawayRun(f"{self._report(finding)}\n  {ADVICE}")
+            raise RunawayRun(f"{report(self, finding)}\n  {ADVICE}")
 
     def _jump(self) -> None:
         """Move time to the next timer that is still wanted."""
         __tracebackhide__ = True
         next_ns = self.next_timer_ns()
         if next_ns is None:
-            raise Deadlock(self._report("nothing can run and no timer is set"))
+            raise Deadlock(report(self, "nothing can run and no timer is set"))
         self.advance_ns(max(0, next_ns - self.now_ns))
 
     def next_timer_ns(self) -> int | None:
@@ -213,7 +211,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         then_ns = self.now_ns + nanoseconds
         if then_ns > self._time_limit_ns:
             reached = f"reached by a wait until {clock_text(then_ns)}"
-            raise RunawayRun(self._report(f"max_virtual_ns={self.max_virtual_ns} {reached}"))
+            raise RunawayRun(report(self, f"max_virtual_ns={self.max_virtual_ns} {reached}"))
         self.now_ns = then_ns
         self.has_due = bool(self._timers) and self._timers[0][0] <= then_ns
 
@@ -252,7 +250,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> Timer:
         """Call at the time `when`; its distance from `time()` counts where doubles are coarse."""
-        if 0 < when < _EXACT_S:
+        if 0 < when < EXACT_S:
             when_ns = round(when * 1e9)
             if when_ns <= self.now_ns and when > self.time():
                 when_ns = self.now_ns + 1
@@ -331,22 +329,13 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def run_in_executor(
         self, executor: Any, func: Callable[..., T], *args: Any
     ) -> asyncio.Future[T]:
-        """Run `func` in a simulated thread of a pool; without a border, run it now.
-
-        A pool of processes is refused: its work takes real time.
-        """
+        """Run `func` in a simulated thread of a pool; without a border, run it now."""
         if is_of_processes(executor):
+            # Its work would take real time, and end at a time that nobody decides.
             raise self.refuse("run_in_executor with a pool of processes", PROCESSES)
         if self in ANSWERS:
             return super().run_in_executor(executor, func, *args)
-        future: asyncio.Future[T] = self.create_future()
-        try:
-            future.set_result(func(*args))
-        except StopIteration as error:  # no future takes one: a real thread would wait for ever
-            future.set_exception(RuntimeError(f"{func!r} raised {error!r}"))
-        except Exception as error:  # noqa: BLE001 - the function is user code
-            future.set_exception(error)
-        return future
+        return run_now(self.create_future(), functools.partial(func, *args))
 
     def timers(self) -> list[tuple[int, int, int, Timer]]:
         """Return the timers that are not cancelled, each with its instant, in no order."""
@@ -359,6 +348,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def unfinished(self) -> list[Task]:
         """Return the tasks of this run that have not ended, in the order of their start."""
         return [task for task in self._tasks if not task.done()]
+
+    def describe_threads(self) -> Iterable[str]:
+        """Return a line for each thread of this run that has not ended, for reports."""
+        return () if self._threads is None else self._threads.describe()
 
     def thread_frames(self) -> Iterator[FrameType]:
         """Yield the frames of the threads of this run, but those of simloop."""
@@ -381,14 +374,6 @@ class VirtualLoop(asyncio.BaseEventLoop):
         if refused:
             names = ", ".join(task.get_name() for task in refused[:MOST_NAMED])
             raise RunawayRun(f"tasks did not end when cancelled after main had returned: {names}")
-
-    def _report(self, finding: str) -> str:
-        handles = [*self.due(), *(handle for *_, handle in sorted(self.timers()))]
-        where = f"at {clock_text(self.now_ns)} with"
-        threads = () if self._threads is None else self._threads.describe()
-        return "\n".join(
-            (f"{finding}, {where} {unfinished_work(self.unfinished(), handles)}", *threads)
-        )
 
     def refuse(self, what: str, advice: str) -> ScenarioError:
         """Return an error for the caller to raise; it fails the run even if it is swallowed."""

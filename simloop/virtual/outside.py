@@ -4,9 +4,6 @@ Not here: clocks and randomness (border.py). The rule to keep: an operation that
 real world is refused with advice; none is silently ignored.
 """
 
-import sys
-from typing import Any
-
 TRANSPORT = "put a fake transport (such as httpx.MockTransport) or a fake tool in its place"
 PROCESS = "put a fake tool in its place"
 THREAD = (
@@ -32,9 +29,3 @@ REFUSED = {
     "return from the main coroutine": "stop",
     "give the coroutine to simloop.virtual.clock.run_virtual": "run_forever run_until_complete",
 }
-
-
-def is_of_processes(executor: object) -> bool:
-    """Return whether `executor` is a pool of processes, whose module may not be loaded."""
-    module: Any = sys.modules.get("concurrent.futures.process")
-    return module is not None and isinstance(executor, module.ProcessPoolExecutor)

@@ -1,19 +1,23 @@
-"""The thread pools of a run: `ThreadPoolExecutor` with simulated threads.
+"""The pools of a run: those of threads have simulated threads, and those of processes are refused.
 
 Not here: the stand-ins that call this (thread_stand_ins.py). The rules to keep: a pool that was
 made before the simulation, such as one in a module, has real workers and stays as it was, so
 another takes its work; a pool that was made inside works afterwards, with real workers.
 """
 
+import asyncio
 import contextlib
 import logging
 import queue
+import sys
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import thread as pool_module
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 MAX_WORKERS = 32
 """The size of a pool without `max_workers`: Python's, on a machine with 28 processors or more."""
@@ -23,6 +27,23 @@ make_pool: Any = ThreadPoolExecutor.__init__
 _submit: Any = ThreadPoolExecutor.submit
 _make_queue: Any = queue.SimpleQueue
 _PER_RUN = ("max_workers", "thread_name_prefix", "initializer", "initargs")
+
+
+def is_of_processes(executor: object) -> bool:
+    """Return whether `executor` is a pool of processes, whose module may not be loaded."""
+    module: Any = sys.modules.get("concurrent.futures.process")
+    return module is not None and isinstance(executor, module.ProcessPoolExecutor)
+
+
+def run_now(future: asyncio.Future[T], function: Callable[[], T]) -> asyncio.Future[T]:
+    """Run a function in the place of a pool, and return `future` with what it did."""
+    try:
+        future.set_result(function())
+    except StopIteration as error:  # no future takes one: a real thread would wait for ever
+        future.set_exception(RuntimeError(f"{function!r} raised {error!r}"))
+    except Exception as error:  # noqa: BLE001 - the function is user code
+        future.set_exception(error)
+    return future
 
 
 def forget_worker(thread: threading.Thread) -> None:

@@ -29,6 +29,7 @@ from simloop.virtual.pools import Pools, forget_worker, quiet
 from simloop.virtual.simulated_thread import SimulatedThread, ThreadEnded, make_locked
 from simloop.virtual.stuck import LOOK_S, LoopWatch, is_stuck
 from simloop.virtual.timers import NEVER_NS
+from simloop.virtual.waiting import report
 
 if TYPE_CHECKING:
     from simloop.virtual.clock import VirtualLoop
@@ -265,7 +266,7 @@ class Threads:
         loop, next_ns = self.loop, self._next_timer_ns()
         if next_ns is None:
             finding = "the event loop's thread is blocked, and nothing can wake it"
-            error = Deadlock(loop._report(finding))
+            error = Deadlock(report(loop, finding))
             loop.escapes.append(error)
             raise error
         loop.advance_ns(max(0, next_ns - loop.now_ns))

@@ -9,6 +9,9 @@ SECOND_NS = 1_000_000_000
 # From here on (146 years) a timer means "never": libraries write forever as inf or as centuries.
 NEVER_NS = 2**62
 NEVER_S = NEVER_NS / SECOND_NS
+# Below this (24 days) sums of two doubles still round to the nanosecond that was meant; above it,
+# `timeout(1)` and `sleep(1)` must still meet in one instant.
+EXACT_S = 2.0**21
 
 
 def none_or_ever(seconds: float) -> int:

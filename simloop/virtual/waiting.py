@@ -12,7 +12,12 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import islice
 from types import CodeType, FrameType, FunctionType, MethodType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from simloop.virtual.timers import clock_text
+
+if TYPE_CHECKING:
+    from simloop.virtual.clock import VirtualLoop
 
 MOST_NAMED = 20
 _LIBRARY = os.path.dirname(os.__file__)  # noqa: PTH120 - compared with strings
@@ -22,13 +27,16 @@ _COMPREHENSION = re.compile(r"\.<locals>(\.<(?:list|set|dict)comp>)+$|\.?<(?:lis
 _INSTALLED = ("site-packages", "dist-packages")
 
 
-def unfinished_work(tasks: list[asyncio.Task[Any]], handles: Iterable[asyncio.Handle]) -> str:
-    """Return the number of tasks, then a line for each task and each callback of the program."""
+def report(loop: "VirtualLoop", finding: str) -> str:
+    """Return a finding with its time, and a line for each task, callback and thread at work."""
+    tasks = loop.unfinished()
+    handles = [*loop.due(), *(handle for *_, handle in sorted(loop.timers()))]
     count = f"{len(tasks)} unfinished task{'s' * (len(tasks) != 1)}:"
     places = filter(None, map(_place_of_callback, handles))
     callbacks = [f"  callback: {place}" for place in islice(places, MOST_NAMED)]
     waits = [f"  {task.get_name()}: {where_it_waits(task)}" for task in tasks[:MOST_NAMED]]
-    return "\n".join((count, *waits, *callbacks))
+    found = f"{finding}, at {clock_text(loop.now_ns)} with {count}"
+    return "\n".join((found, *waits, *callbacks, *loop.describe_threads()))
 
 
 def where_it_waits(task: asyncio.Task[Any]) -> str:

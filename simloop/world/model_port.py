@@ -13,7 +13,7 @@ from typing import Any, get_args
 import msgspec
 from msgspec import Struct
 
-from simloop.errors import ScenarioError, SimloopError
+from simloop.errors import SimloopError
 from simloop.escape import writable
 from simloop.messages import (
     AssistantMessage,
@@ -22,12 +22,10 @@ from simloop.messages import (
     FinishReason,
     Message,
     Part,
-    ReasoningDelta,
     Request,
     StreamError,
     TextDelta,
     ToolCall,
-    ToolCallDelta,
     ToolCallPart,
     ToolSpec,
     Unreachable,
@@ -41,6 +39,7 @@ from simloop.virtual.clock import VirtualLoop
 from simloop.world.cancellation import Cancellation
 from simloop.world.fake_model import Model
 from simloop.world.faults_of_code import fault_of
+from simloop.world.recorded_parts import RECORDED, record_error
 from simloop.world.streams import FailedStream, Stream, TimedStream, WholeStream, stream_of
 from simloop.world.user_errors import UserError, keep
 from simloop.world.user_port import no_turn
@@ -210,7 +209,7 @@ class RecordedStream:
                         self.has_headers = not self.is_unreachable
                         continue
                     self._asks_for_turn = True
-                    recorded = _RECORDED[type(part)](part, number, recorder)
+                    recorded = RECORDED[type(part)](part, number, recorder)
                     self.ended = type(part) in _LAST
                     return recorded
                 text, seq = part.text, len(record)
@@ -318,7 +317,7 @@ class RecordedStream:
     def _end(self, failure: StreamError) -> Part:
         """Record a failure, which ends the reply, and return it with text that can be encoded."""
         self.ended = True
-        return _error(failure, self.request.number, self._port.recorder)
+        return record_error(failure, self.request.number, self._port.recorder)
 
 
 def _cancelled() -> StreamError:
@@ -332,77 +331,5 @@ def _cancelled() -> StreamError:
     return StreamError(Fault("the model was cancelled"))
 
 
-def _tool_call(part: ToolCallPart, number: int, recorder: Recorder) -> Part:
-    call = part.call
-    call_id, name, arguments = call.id, call.name, call.arguments
-    if not (call_id.isascii() and name.isascii() and arguments.isascii()):
-        call_id, name, arguments = writable(call_id), writable(name), writable(arguments)
-        part = ToolCallPart(ToolCall(call_id, name, arguments))
-    recorder.count(len(call_id) + len(name) + len(arguments))
-    seq, at_ns = len(recorder.entries), recorder.clock.now_ns
-    recorder.append(entries.ToolCall(seq, at_ns, number, call_id, name, arguments))
-    return part
-
-
-def _finish(part: Finish, number: int, recorder: Recorder) -> Part:
-    if not part.raw.isascii():
-        part = Finish(part.reason, writable(part.raw), part.usage, part.steps)
-    recorder.count(len(part.raw))
-    seq, at_ns = len(recorder.entries), recorder.clock.now_ns
-    recorder.append(
-        entries.Finish(seq, at_ns, number, part.reason, part.raw, part.usage, part.steps)
-    )
-    return part
-
-
-def _error(part: StreamError, number: int, recorder: Recorder) -> Part:
-    fault = part.fault
-    headers = tuple((writable(name), writable(value)) for name, value in fault.headers)
-    fault = Fault(
-        writable(fault.message),
-        status=fault.status,
-        code=writable(fault.code),
-        headers=headers,
-        code_is_type=fault.code_is_type,
-    )
-    recorder.count(len(fault.message) + sum(len(name) + len(value) for name, value in headers))
-    recorder.record(entries.Error, number, fault)
-    return StreamError(fault, part.body)
-
-
-def _reasoning(part: ReasoningDelta, number: int, recorder: Recorder) -> Part:
-    text = writable(part.text)
-    recorder.record(entries.ReasoningDelta, number, text)
-    return ReasoningDelta(text)
-
-
-def _tool_call_delta(part: ToolCallDelta, number: int, recorder: Recorder) -> Part:
-    delta = ToolCallDelta(writable(part.call_id), writable(part.name), writable(part.arguments))
-    recorder.record(entries.ToolCallDelta, number, delta.call_id, delta.name, delta.arguments)
-    return delta
-
-
 _LAST = (Finish, StreamError)
 _OF_THE_WIRE = get_args(WireState)
-
-
-class _Recorders(dict[type, Callable[[Any, int, Recorder], Part]]):
-    """The functions that record a part and return it with text that can be encoded."""
-
-    def __missing__(self, kind: type) -> Callable[[Any, int, Recorder], Part]:
-        raise ScenarioError(
-            f"the model gave a {kind.__name__}, which is not a part of a stream",
-            key="model",
-            hint="return text, a Reply, or parts such as TextDelta and Finish",
-        )
-
-
-_RECORDED = _Recorders(
-    {
-        ToolCallPart: _tool_call,
-        Finish: _finish,
-        StreamError: _error,
-        ReasoningDelta: _reasoning,
-        ToolCallDelta: _tool_call_delta,
-    }
-)

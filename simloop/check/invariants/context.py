@@ -8,7 +8,7 @@ request before it.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -26,7 +26,6 @@ from simloop.messages import (
 )
 from simloop.messages import Request as SentRequest
 from simloop.trace.entries import (
-    Answered,
     Backoff,
     Ended,
     Prompt,
@@ -245,112 +244,6 @@ def no_failed_replies_in_context(subject: Subject) -> Watch:
 def no_incomplete_replies_in_context(subject: Subject) -> Watch:
     """The model has not completed such a reply."""
     return _told(subject, lambda reply: reply.fault is None and reply.finish is None)
-
-
-@invariant(
-    "The engine answers a call with the result that the tool returned, unless hooks change it.",
-    "BUGS.md D8, D9, D20",
-    sees=[ToolResult, Answered],
-    needs=[Need.MACHINE],
-)
-def answer_matches_tool_result(subject: Subject) -> Watch:
-    """The text is equal byte for byte, and only an error is marked as an error."""
-    if subject.settings is not None and subject.settings.hooks.after_tool_call:
-        return ""
-    returned: dict[str, ToolResult] = {}
-    while True:
-        entry = yield
-        if type(entry) is ToolResult:
-            returned[entry.call_id] = entry
-            continue
-        result = returned.get(entry.call_id) if entry.ran else None
-        if result is None:
-            continue
-        if entry.text != result.text or entry.is_error is not result.is_error:
-            return (
-                f"call {entry.call_id!r} is answered {entry.text!r:.80}, "
-                f"and its tool returned {result.text!r:.80}"
-            )
-
-
-@invariant(
-    "An agent sends a tool result as the tool returned it.",
-    "BUGS.md D8, D9, D20",
-    sees=[ToolStarted, ToolResult, Queued, StopRequested, Prompt, Request],
-    needs=[Need.AGENT],
-)
-def sent_result_matches_tool_result(subject: Subject) -> Watch:
-    """An agent may put words around a text, and cut a long text; later, it may replace the text.
-
-    A result that arrives at the time of a stop, or later, may not have reached the agent. An agent
-    may break off its tools for a message of the user, and so miss that one of them has failed. A
-    framework has its own words for the result of a tool that `traced` records.
-    """
-    facts, own = subject.facts, set[str]()
-    returned: dict[str, list[ToolResult]] = {}  # several results, if the model repeated an id
-    earlier: set[str] = set()  # the ids of earlier runs
-    stopped = broken_off = False
-    while True:
-        entry = yield
-        kind = type(entry)
-        if kind is ToolResult:
-            if not stopped and entry.call_id not in own and not (broken_off and entry.is_error):
-                returned.setdefault(entry.call_id, []).append(entry)
-        elif kind is ToolStarted:
-            if entry.own:
-                own.add(entry.call_id)
-            if entry.call_id in earlier:  # a new conversation may use ids again
-                earlier.discard(entry.call_id)
-                returned.pop(entry.call_id, None)
-        elif kind is Queued:
-            broken_off = True
-            returned = _before_ns(entry.at_ns, returned, but_failed=True)
-        elif kind is StopRequested:
-            stopped = True
-            returned = _before_ns(entry.at_ns, returned)
-        elif kind is Prompt:
-            stopped = False
-            earlier = set(returned)
-        elif entry.purpose == "main":
-            for message in facts.added:
-                if type(message) is not ToolMessage:
-                    continue
-                results = returned.get(message.call_id, [])
-                whys = [_changed(message, each) for each in results]
-                if whys and all(whys):
-                    return f"request {entry.number}: {whys[0]}"
-                if len(results) == 1:
-                    del returned[message.call_id]
-            broken_off = False
-
-
-def _before_ns(
-    at_ns: int, returned: Mapping[str, list[ToolResult]], *, but_failed: bool = False
-) -> dict[str, list[ToolResult]]:
-    """Return the calls whose result arrived before a time; `but_failed`: or is no error."""
-    return {
-        call_id: results
-        for call_id, results in returned.items()
-        if results[-1].at_ns < at_ns or (but_failed and not results[-1].is_error)
-    }
-
-
-_LONG = 1_000
-"""The length in characters from which an agent may cut a result."""
-
-
-def _changed(message: ToolMessage, result: ToolResult) -> str:
-    """Return how a result in a request differs from the one that arrived, or an empty text."""
-    if message.text == result.text:
-        if message.is_error is result.is_error:
-            return ""
-        return f"whether the result of call {message.call_id!r} is an error has changed"
-    if result.text in message.text or len(result.text) > _LONG:
-        return ""
-    return (
-        f"the result of call {message.call_id!r} is {message.text!r:.80}, "
-        f"and its tool returned {result.text!r:.80}"
-    )
 
 
 @invariant(

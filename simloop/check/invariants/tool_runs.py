@@ -1,6 +1,6 @@
 """Invariants on the runs of tools.
 
-Not here: the results in requests (requests.py, context.py). The rule to keep: the id of a call
+Not here: their results (results.py). The rule to keep: the id of a call
 identifies a tool run, or, for an agent that renames calls, the name and the arguments do.
 """
 
@@ -16,7 +16,7 @@ from simloop.check.invariants.subject import Subject
 from simloop.engine.hooks import BEFORE_LLM_CALL
 from simloop.escape import writable
 from simloop.kernel.policies import Conversion, ToolOrder, ToolStart
-from simloop.messages import AssistantMessage, ToolMessage
+from simloop.messages import ToolMessage
 from simloop.trace.entries import (
     Answered,
     CallRenamed,
@@ -100,7 +100,7 @@ def only_called_tools_run(subject: Subject) -> Watch:
                 asked = made.get(entry.call_id, ())
                 if not any(one == call if exact else one[0] == entry.name for one in asked):
                     return f"{described(entry)} runs, and the model called {asked}"
-            elif not open_calls[call] and _arguments(entry.arguments) is not None:
+            elif not open_calls[call] and value_of(entry.arguments) is not None:
                 return f"{described(entry)} runs, and no call of the model is left for it"
             open_calls[call] -= 1
 
@@ -110,7 +110,8 @@ def described(entry: ToolStarted) -> str:
     return f"the tool {entry.name!r} of call {entry.call_id!r} with {entry.arguments:.80}"
 
 
-def _arguments(text: str) -> object:
+def value_of(text: str) -> object:
+    """Return the value of arguments, or None for a text that is no JSON."""
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
@@ -122,7 +123,7 @@ def _arguments(text: str) -> object:
 )
 def tool_arguments_are_objects(_: Subject, entry: Any) -> str:
     """A loop reports other arguments to the model as an error."""
-    if entry.arguments != "{}" and not isinstance(_arguments(entry.arguments), dict):
+    if entry.arguments != "{}" and not isinstance(value_of(entry.arguments), dict):
         return f"{described(entry)} runs, and {_NO_OBJECT}"
     return ""
 
@@ -298,73 +299,6 @@ def _asks_for_sequence(facts: Facts, tools: Mapping[str, Tool]) -> bool:
         for spec in request.tools
         if spec.name in tools
     )
-
-
-@invariant(
-    "The answer to a call states correctly whether the tool ran.",
-    "BUGS.md C10, D9, D20",
-    sees=[ToolStarted, ToolResult, Answered],
-    needs=[Need.MACHINE],
-)
-def answers_match_tool_runs(subject: Subject) -> Watch:  # noqa: ARG001 - it needs no declaration
-    """A tool that was stopped before it returned counts as not run."""
-    started: set[str] = set()
-    returned: set[str] = set()
-    while True:
-        entry = yield
-        kind = type(entry)
-        if kind is ToolStarted:
-            started.add(entry.call_id)
-        elif kind is ToolResult:
-            returned.add(entry.call_id)
-        elif entry.ran and entry.call_id not in started:
-            return f"call {entry.call_id!r} is answered as run, and its tool did not start"
-        elif not entry.ran and entry.call_id in returned:
-            return f"call {entry.call_id!r} is answered as not run, and its tool returned"
-        elif not entry.ran and not entry.is_error:
-            return f"call {entry.call_id!r} is answered as not run, and without an error"
-
-
-@invariant(
-    "An agent answers a call with the result of a tool run for the same arguments.",
-    "BUGS.md D9, D14",
-    sees=[ToolStarted, ToolResult, Request],
-    needs=[Need.AGENT],
-    begins=[ToolStarted],
-)
-def no_result_of_other_arguments(subject: Subject) -> Watch:
-    """An agent may remember results, and answer a call without a tool in its own words.
-
-    A framework may convert the arguments of a tool that `traced` records.
-    """
-    facts = subject.facts
-    own: set[str] = set()
-    ran: dict[str, tuple[str, object]] = {}
-    results: set[tuple[str, str]] = set()
-    while True:
-        entry = yield
-        kind = type(entry)
-        if kind is ToolStarted:
-            ran[entry.call_id] = entry.name, _arguments(entry.arguments)
-            if entry.own:
-                own.add(entry.call_id)
-        elif kind is ToolResult:
-            if entry.call_id not in own and entry.text and not entry.is_error:
-                results.add((entry.name, entry.text))
-        elif entry.purpose == "main":
-            calls = {
-                call.id: call
-                for message in facts.added
-                if type(message) is AssistantMessage
-                for call in message.calls
-            }
-            for message in facts.added:
-                call = calls.get(message.call_id) if type(message) is ToolMessage else None
-                if call is None or call.id in ran or (call.name, message.text) not in results:
-                    continue
-                if (call.name, _arguments(call.arguments or "{}")) not in ran.values():
-                    where = f"request {entry.number} answers call {call.id!r}"
-                    return f"{where} with a result of {call.name!r} for other arguments"
 
 
 @invariant(

@@ -7,17 +7,19 @@ from recording import Recording, of_machine, returned, said
 
 from simloop.check.invariants.agent_code import answered_replies_kept
 from simloop.check.invariants.context import (
-    answer_matches_tool_result,
     constant_system_prompt_and_tools,
     newest_user_message_sent,
     no_duplicate_messages,
     no_failed_replies_in_context,
     no_incomplete_replies_in_context,
     replies_with_calls_kept,
-    sent_result_matches_tool_result,
 )
 from simloop.check.invariants.invariant import Invariant
 from simloop.check.invariants.merged import no_merged_replies
+from simloop.check.invariants.results import (
+    answer_matches_tool_result,
+    sent_result_matches_tool_result,
+)
 from simloop.check.invariants.subject import Subject
 from simloop.kernel.errorclass import ErrorClass
 from simloop.kernel.replies import KeepFailed, ReplyReading

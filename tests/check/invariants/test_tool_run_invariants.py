@@ -4,11 +4,10 @@ from recording import Recording, of_machine, returned, said
 
 from simloop import Scenario, ScriptedTool, Simulation
 from simloop.check.invariants.invariant import Invariant
+from simloop.check.invariants.results import answers_match_tool_runs, no_result_of_other_arguments
 from simloop.check.invariants.subject import Subject
 from simloop.check.invariants.times import scripted_tool_durations
 from simloop.check.invariants.tool_runs import (
-    answers_match_tool_runs,
-    no_result_of_other_arguments,
     no_tool_cancelled_by_another,
     only_called_tools_run,
     scripted_results,
