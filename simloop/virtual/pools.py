@@ -47,7 +47,7 @@ def run_now(future: asyncio.Future[T], function: Callable[[], T]) -> asyncio.Fut
 
 
 def forget_worker(thread: threading.Thread) -> None:
-    """Take a worker that has ended out of the list of those that Python joins at exit."""
+    """Take a worker out of the list of those that Python joins at exit."""
     pool_module._threads_queues.pop(thread, None)  # type: ignore[attr-defined]  # noqa: SLF001
 
 

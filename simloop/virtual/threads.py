@@ -217,6 +217,8 @@ class Threads:
         thread.is_abandoned = True
         self.alive.remove(thread)
         THREADS.pop(thread.ident, None)
+        if thread.thread is not None:
+            forget_worker(thread.thread)  # Python would wait for it at exit, without end
         self._back = make_locked()  # the thread gives its turn back to nobody
 
     def _free(self) -> None:
