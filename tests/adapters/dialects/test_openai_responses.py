@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from wirecases import CALL, CALLS, OTHER, STOP
 from wirereading import CREATED_S, MODEL, asked, data, streamed, whole
 
 from simloop.adapters.dialects.openai_responses import OpenAIResponses
@@ -15,15 +16,12 @@ from simloop.messages import (
     ReasoningDelta,
     StreamError,
     TextDelta,
-    ToolCall,
     ToolCallDelta,
     ToolCallPart,
     Usage,
 )
 
 RESPONSES = OpenAIResponses()
-CALL, OTHER = ToolCall("call-1", "look", '{"at":1}'), ToolCall("call-2", "look", '{"at":2}')
-STOP, CALLS = Finish(FinishReason.STOP, "stop"), Finish(FinishReason.TOOL_CALLS, "tool-calls")
 REFUSED = Finish(FinishReason.CONTENT_FILTER, "refusal")
 BEGUN = ["created", "in_progress"]
 TEXT_BEGUN, TEXT_DONE = (

@@ -1,22 +1,13 @@
-"""The input of Responses: items become the messages that they were."""
+"""The requests of Responses: the bodies that clients send, and what they are read as."""
 
 from typing import Any
 
-import pytest
+from wirecases import ANYTHING, CALL, CANONICAL, OTHER, SCHEMA, USER, RequestCases
 from wirereading import MODEL
 
-from simloop.adapters.dialects.dialect import WrongRequest
-from simloop.adapters.dialects.responses_input import read_body
-from simloop.messages import (
-    AssistantMessage,
-    Message,
-    ToolCall,
-    ToolMessage,
-    UserMessage,
-)
+from simloop.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 
-CALL, OTHER = ToolCall("call-1", "look", '{"at":1}'), ToolCall("call-2", "look", '{"at":2}')
-USER, HI = {"role": "user", "content": "hi"}, UserMessage("hi")
+HI = UserMessage("hi")
 
 
 def sent(*items: Any, **more: Any) -> dict[str, Any]:
@@ -107,37 +98,11 @@ READ: dict[str, tuple[dict[str, Any], str, list[Message]]] = {
     ),
     "a lone surrogate": ({"model": MODEL, "input": "a\ud800b"}, "", [UserMessage("a\ufffdb")]),
 }  # fmt: skip
-
-
-@pytest.mark.parametrize(("body", "system", "messages"), READ.values(), ids=READ)
-def test_items_are_read_whatever_their_form(
-    body: dict[str, Any], system: str, messages: list[Message]
-) -> None:
-    request = read_body(body)
-    assert (request.system_prompt, list(request.messages)) == (system, messages)
-
-
-def test_tools_are_read_with_their_schemas() -> None:
-    schema = {"type": "object", "properties": {"at": {"type": "integer"}}}
-    tools = [
-        {"type": "function", "name": "a", "description": "A", "parameters": schema, "strict": True},
-        {"type": "function", "name": "b", "parameters": None},
-        {"type": "web_search_preview"},
-    ]
-    read = read_body(sent(USER, tools=tools)).tools
-    assert [(one.name, one.description, bytes(one.parameters)) for one in read] == [
-        ("a", "A", b'{"properties":{"at":{"type":"integer"}},"type":"object"}'),
-        ("b", "", b'{"type":"object"}'),
-        ("web_search_preview", "", b'{"type":"object"}'),
-    ]
-
-
-def test_a_stream_is_asked_for() -> None:
-    assert [read_body(sent(USER, stream=one)).streams for one in (None, False, True)] == [
-        False, False, True,
-    ]  # fmt: skip
-
-
+TOOLS = [
+    {"type": "function", "name": "a", "description": "A", "parameters": SCHEMA, "strict": True},
+    {"type": "function", "name": "b", "parameters": None},
+    {"type": "web_search_preview"},
+]
 WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
     "no model": ({"input": "hi"}, "model", "you must provide a model"),
     "no input": ({"model": MODEL}, "input", 'One of "input" or'),
@@ -160,13 +125,12 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
     "a result before its call": (sent(USER, result(CALL), calls(CALL)), "input", "No tool call"),
     "an item that is none": (sent("hi"), "input[0]", "expected an object, but got a string"),
 }  # fmt: skip
-
-
-@pytest.mark.parametrize(("body", "key", "reason"), WRONG.values(), ids=WRONG)
-def test_a_request_that_the_provider_refuses_is_refused(
-    body: dict[str, Any], key: str, reason: str
-) -> None:
-    with pytest.raises(WrongRequest) as caught:
-        read_body(body)
-    assert caught.value.key == key
-    assert reason in caught.value.message
+RESPONSES_REQUESTS = RequestCases(
+    read=READ,
+    tools=(
+        sent(USER, tools=TOOLS),
+        [("a", "A", CANONICAL), ("b", "", ANYTHING), ("web_search_preview", "", ANYTHING)],
+    ),
+    streams=[(sent(USER, stream=one), one is True, True) for one in (None, False, True)],
+    refused=WRONG,
+)
