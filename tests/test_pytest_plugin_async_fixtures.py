@@ -3,23 +3,7 @@
 from pathlib import Path
 
 import pytest
-
-# Loaded here, because a session of pytester forgets the modules that were first loaded in it.
-import simloop.check.judged
-import simloop.check.pairing
-import simloop.runs.provider
-import simloop.runs.sim  # noqa: F401
-
-HEAD = """
-import asyncio
-import pytest
-from simloop import Reply, UserMessage
-"""
-
-
-def play(project: pytest.Pytester, source: str, *args: str) -> pytest.RunResult:
-    (project.path / "test_module.py").write_text(HEAD + source)
-    return project.runpytest_inprocess("-p", "no:syrupy", "test_module.py", "-rP", *args)
+from asynctesting import AGENT, play
 
 
 def test_async_fixtures_run_on_the_clock_of_the_test_and_anew_for_each_seed(
@@ -172,7 +156,8 @@ async def test_it(sim, number):
     await asyncio.sleep(100)
     assert (number, sim.seed) != (2, 3)
 """
-    (project.path / "test_module.py").write_text(HEAD + source)
+    project.makepyfile(mine=AGENT)
+    (project.path / "test_module.py").write_text("from mine import *\n" + source)
     result = project.runpytest_subprocess(
         "-p", "no:syrupy", "test_module.py", "-n", "2", "--simloop-trace=retain-on-failure"
     )

@@ -1,22 +1,33 @@
 """The real SDKs read back what was written, in every format and framing."""
 
 import importlib
-import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, get_args
+from typing import get_args
 
 import pytest
+from sdkreading import (
+    USER,
+    Read,
+    accumulated_chat,
+    accumulated_responses,
+    read_beta_messages,
+    read_chat,
+    read_messages,
+    read_raw_chat,
+    read_responses,
+    read_whole_chat,
+    read_whole_messages,
+    read_whole_responses,
+)
 from wireserving import Served, anthropic_client, openai_client
 
 from simloop.adapters.dialects.options import FramingName, WireOptions
 from simloop.messages import (
     AssistantMessage,
-    Fault,
     Finish,
     FinishReason,
     Part,
     ReasoningDelta,
-    StreamError,
     TextDelta,
     ToolCall,
     ToolCallDelta,
@@ -31,16 +42,6 @@ pytestmark = pytest.mark.sdks
 ODD = "\u2028a\x85b\x0bc\U0001f600"
 CALL, OTHER = ToolCall("call-1", "look", '{"at":1}'), ToolCall("call-2", "look", '{"at":"é"}')
 TOKENS = Usage(11, 7)
-
-
-class Read(NamedTuple):
-    """A reply as an SDK gives it."""
-
-    text: str
-    refusal: str = ""
-    calls: tuple[ToolCall, ...] = ()
-    ending: str = ""
-    usage: Usage | None = None
 
 
 def ended(raw: str, usage: Usage | None = TOKENS) -> Finish:
@@ -64,126 +65,6 @@ REPLIES: Mapping[str, Sequence[Part]] = {
     "reasoning": [ReasoningDelta("Hm"), TextDelta("Yes"), ended("stop")],
     "empty": [ended("stop")],
 }  # fmt: skip
-USER = [{"role": "user", "content": "hi"}]
-
-
-def read_chat(served: Served) -> Read:
-    stream = openai_client(served).chat.completions.create(
-        model="m", messages=USER, stream=True, stream_options={"include_usage": True}
-    )
-    text, refusal, ending, usage = "", "", "", None
-    calls: dict[int, ToolCall] = {}
-    for chunk in stream:
-        if chunk.usage:
-            usage = Usage(chunk.usage.prompt_tokens, chunk.usage.completion_tokens)
-        for choice in chunk.choices:
-            text += choice.delta.content or ""
-            refusal += choice.delta.refusal or ""
-            ending = choice.finish_reason or ending
-            for one in choice.delta.tool_calls or ():
-                old = calls.get(one.index) or ToolCall(one.id, one.function.name, "")
-                arguments = old.arguments + one.function.arguments
-                calls[one.index] = ToolCall(old.id, old.name, arguments)
-    return Read(text, refusal, tuple(calls.values()), ending, usage)
-
-
-def accumulated_chat(served: Served) -> Read:
-    client, asked = openai_client(served), {"stream_options": {"include_usage": True}}
-    with client.chat.completions.stream(model="m", messages=USER, **asked) as stream:
-        return _completion(stream.get_final_completion())
-
-
-def read_raw_chat(served: Served) -> Read:
-    chat = openai_client(served).chat.completions
-    return _completion(chat.with_raw_response.create(model="m", messages=USER).parse())
-
-
-def read_whole_chat(served: Served) -> Read:
-    return _completion(openai_client(served).chat.completions.create(model="m", messages=USER))
-
-
-def _completion(reply: Any) -> Read:
-    (choice,) = reply.choices
-    calls = tuple(
-        ToolCall(one.id, one.function.name, one.function.arguments)
-        for one in choice.message.tool_calls or ()
-    )
-    usage = reply.usage and Usage(reply.usage.prompt_tokens, reply.usage.completion_tokens)
-    message = choice.message
-    return Read(message.content or "", message.refusal or "", calls, choice.finish_reason, usage)
-
-
-def read_responses(served: Served) -> Read:
-    stream = openai_client(served).responses.create(model="m", input="hi", stream=True)
-    text = refusal = ""
-    for event in stream:
-        text += event.delta if event.type == "response.output_text.delta" else ""
-        refusal += event.delta if event.type == "response.refusal.delta" else ""
-    read = _response(event.response)
-    assert (read.text, read.refusal) == (text, refusal)
-    return read
-
-
-def accumulated_responses(served: Served) -> Read:
-    with openai_client(served).responses.stream(model="m", input="hi") as stream:
-        for event in stream:
-            last = event
-    return _response(last.response)
-
-
-def read_whole_responses(served: Served) -> Read:
-    return _response(openai_client(served).responses.create(model="m", input="hi"))
-
-
-def _response(response: Any) -> Read:
-    calls = tuple(
-        ToolCall(item.call_id, item.name, item.arguments)
-        for item in response.output
-        if item.type == "function_call"
-    )
-    refusal = "".join(
-        part.refusal
-        for item in response.output
-        if item.type == "message"
-        for part in item.content
-        if part.type == "refusal"
-    )
-    details, usage = response.incomplete_details, response.usage
-    ending = details.reason if details else response.status
-    tokens = usage and Usage(usage.input_tokens, usage.output_tokens)
-    return Read(response.output_text, refusal, calls, ending, tokens)
-
-
-def read_messages(served: Served) -> Read:
-    asked = {"model": "m", "max_tokens": 9, "messages": USER}
-    with anthropic_client(served).messages.stream(**asked) as stream:
-        return _message(stream.get_final_message())
-
-
-def read_beta_messages(served: Served) -> Read:
-    asked = {"model": "m", "max_tokens": 9, "messages": USER}
-    with anthropic_client(served).beta.messages.stream(**asked) as stream:
-        return _message(stream.get_final_message())
-
-
-def read_whole_messages(served: Served) -> Read:
-    client = anthropic_client(served)
-    return _message(client.messages.create(model="m", max_tokens=9, messages=USER))
-
-
-def _message(message: Any) -> Read:
-    text = "".join(block.text for block in message.content if block.type == "text")
-    calls = tuple(
-        ToolCall(
-            block.id,
-            block.name,
-            json.dumps(block.input, separators=(",", ":"), ensure_ascii=False),
-        )
-        for block in message.content
-        if block.type == "tool_use"
-    )
-    usage = Usage(message.usage.input_tokens, message.usage.output_tokens)
-    return Read(text, "", calls, message.stop_reason, usage)
 
 
 Reader = Callable[[Served], Read]
@@ -310,100 +191,6 @@ def test_reasoning_comes_in_blocks_of_its_own() -> None:
     client = openai_client(served)
     chat = client.chat.completions.create(model="m", messages=USER)
     assert chat.choices[0].message.reasoning_content == "Hm"
-
-
-FAILURE = StreamError(Fault("Overloaded", code="overloaded_error"))
-
-
-@pytest.mark.parametrize("before", [[], [TextDelta("x")]], ids=["first", "later"])
-@pytest.mark.parametrize("form", ["data", "event", "chunk"])
-def test_an_error_in_a_chat_stream_is_raised(form: Any, before: list[Part]) -> None:
-    openai = importlib.import_module("openai")
-    with pytest.raises(openai.APIError, match="Overloaded") as caught:
-        read_chat(Served([*before, FAILURE], WireOptions(chat_error=form)))
-    assert (caught.value.code, caught.value.type) == ("overloaded_error", "server_error")
-
-
-def test_a_nested_error_in_a_stream_of_responses_is_raised() -> None:
-    openai = importlib.import_module("openai")
-    with pytest.raises(openai.APIError, match="Overloaded"):
-        read_responses(Served([TextDelta("x"), FAILURE], WireOptions(responses_error="nested")))
-
-
-@pytest.mark.parametrize(("form", "kind"), [("flat", "error"), ("failed", "response.failed")])
-def test_another_error_in_a_stream_of_responses_is_an_event(form: Any, kind: str) -> None:
-    served = Served([TextDelta("x"), FAILURE], WireOptions(responses_error=form))
-    events = list(openai_client(served).responses.create(model="m", input="hi", stream=True))
-    assert events[-1].type == kind
-    found = events[-1] if form == "flat" else events[-1].response.error
-    assert (found.code, found.message) == ("overloaded_error", "Overloaded")
-
-
-@pytest.mark.parametrize("before", [[], [TextDelta("x")]], ids=["first", "later"])
-def test_an_error_in_a_stream_of_messages_is_raised_with_status_200(before: list[Part]) -> None:
-    anthropic = importlib.import_module("anthropic")
-    with pytest.raises(anthropic.APIStatusError, match="Overloaded") as caught:
-        read_messages(Served([*before, FAILURE]))
-    assert caught.value.status_code == 200
-    assert caught.value.body["error"]["type"] == "overloaded_error"
-
-
-STATUSES = {
-    400: "BadRequestError", 401: "AuthenticationError", 403: "PermissionDeniedError",
-    404: "NotFoundError", 409: "ConflictError", 422: "UnprocessableEntityError",
-    429: "RateLimitError", 500: "InternalServerError", 502: "InternalServerError",
-    503: "InternalServerError",
-}  # fmt: skip
-RAISED = {
-    "openai": (read_chat, read_whole_chat, read_responses, read_whole_responses),
-    "anthropic": (read_messages, read_whole_messages),
-}
-
-
-@pytest.mark.parametrize("sdk", RAISED)
-@pytest.mark.parametrize(("status", "name"), STATUSES.items(), ids=map(str, STATUSES))
-def test_a_status_is_raised_as_its_error(sdk: str, status: int, name: str) -> None:
-    for read in RAISED[sdk]:
-        with pytest.raises(getattr(importlib.import_module(sdk), name)) as caught:
-            read(Served([StreamError(Fault("no luck", status=status))]))
-        assert caught.value.status_code == status
-        assert "no luck" in str(caught.value)
-        assert caught.value.request_id == "req-1"
-
-
-def test_an_overflow_has_its_code() -> None:
-    openai = importlib.import_module("openai")
-    fault = Fault("400 Bad Request", status=400, code="context_length_exceeded")
-    for read, param in ((read_chat, "messages"), (read_responses, "input")):
-        with pytest.raises(openai.BadRequestError) as caught:
-            read(Served([StreamError(fault)]))
-        found = caught.value
-        assert (found.code, found.param) == ("context_length_exceeded", param)
-
-
-def test_the_body_of_the_script_reaches_an_sdk() -> None:
-    openai = importlib.import_module("openai")
-    failure = StreamError(Fault("x", status=400), '{"error":{"message":"odd","code":"my_code"}}')
-    with pytest.raises(openai.BadRequestError, match="odd") as caught:
-        read_chat(Served([failure]))
-    assert caught.value.code == "my_code"
-
-
-def test_an_empty_body_is_empty() -> None:
-    openai = importlib.import_module("openai")
-    with pytest.raises(openai.BadRequestError) as caught:
-        read_chat(Served([StreamError(Fault("x", status=400), "")]))
-    assert (caught.value.response.text, caught.value.code) == ("", None)
-
-
-def test_a_request_that_the_provider_refuses_is_a_bad_request() -> None:
-    openai = importlib.import_module("openai")
-    call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-    asks = {"role": "assistant", "tool_calls": [call]}
-    client = openai_client(Served([ended("stop")]))
-    with pytest.raises(openai.BadRequestError, match="did not have response messages: a") as caught:
-        client.chat.completions.create(model="m", messages=[*USER, asks])
-    assert (caught.value.type, caught.value.param) == ("invalid_request_error", "messages")
 
 
 def test_a_reply_goes_back_as_the_message_that_it_was() -> None:

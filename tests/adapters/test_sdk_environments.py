@@ -12,6 +12,7 @@ FILES = (
     "test_mcp_server.py",
     "test_one_script.py",
     "test_readme_example.py",
+    "test_real_sdk_errors.py",
     "test_real_sdks.py",
     "test_recipes_on_sdks.py",
     "test_sdk_retries.py",

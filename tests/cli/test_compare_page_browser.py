@@ -1,15 +1,16 @@
 """The page of `compare` in a headless Chromium: filters, keys, the panel of a run, hostile text."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browsing import CHROMIUM, NO_CHROMIUM, Browser, browser
+from browsing import CHROMIUM, NO_CHROMIUM, Browser, chromium
 from comparing import BROKEN_SERVER, FAILS, HOOKED, LOOKS, compare
 from writing import write
 
 from simloop.cursor.lanes import words_of
 from simloop.cursor.opening import opened_run
+
+__all__ = ["chromium"]  # a fixture
 
 pytestmark = [
     pytest.mark.slow,
@@ -20,12 +21,6 @@ SEEN = """[...document.querySelectorAll('tr[data-name]')]
     .filter((line) => line.checkVisibility()).map((line) => line.dataset.name)"""
 HERE = "document.activeElement.hash"
 ALL = ["one/a", "one/b", "two/c", "two/d"]
-
-
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with browser(tmp_path_factory.mktemp("profile")) as found:
-        yield found
 
 
 @pytest.fixture

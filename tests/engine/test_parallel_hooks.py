@@ -188,23 +188,14 @@ def test_without_the_policy_an_independent_hook_may_change(name: str) -> None:
     assert (entry.result, entry.changed) == ("ok", (name,))
 
 
-def test_no_hook_sees_what_another_one_does_to_its_input() -> None:
+@in_cases(["before_tool_call", "after_tool_call"])
+def test_no_hook_sees_what_another_one_does_to_its_input(point: str) -> None:
     seen: list[dict[str, int]] = []
     hooks = [
         hook("changes", lambda given: given.arguments.update(n=2), ms=10),
         hook("reads", lambda given: seen.append(dict(given.arguments))),
     ]
-    play("before_tool_call", *hooks)
-    assert seen == [{"n": 1}]
-
-
-def test_no_hook_after_a_tool_sees_what_another_one_does_to_the_arguments() -> None:
-    seen: list[dict[str, int]] = []
-    hooks = [
-        hook("changes", lambda given: given.arguments.update(n=2), ms=10),
-        hook("reads", lambda given: seen.append(dict(given.arguments))),
-    ]
-    play("after_tool_call", *hooks)
+    play(point, *hooks)
     assert seen == [{"n": 1}]
 
 
@@ -397,32 +388,6 @@ def test_hooks_of_tools_that_run_in_parallel_run_at_once_for_each_call() -> None
     hooks = Hooks(after_tool_call=[hook("a", ms=1_000), hook("b", ms=1_000)])
     result = Simulation(scenario, tools=[look], hooks=hooks).run()
     assert (len(logged(result)), result.elapsed_ns) == (4, 1_000 * MS)
-
-
-# ------------------------------------------------------------------------- the mark
-
-
-def test_a_mark_is_read_from_functions_methods_and_objects() -> None:
-    class Guard:
-        @independent
-        def check(self, given: object) -> None: ...
-
-        def other(self, given: object) -> None: ...
-
-    @independent
-    class Counts:
-        def __call__(self, given: object) -> None: ...
-
-    @independent
-    async def waits(given: object) -> None: ...
-
-    marked: list[Callable[..., Any]] = [Guard().check, Counts(), waits, Guard().other]
-    assert [UserFunction(each).is_independent for each in marked] == [True, True, True, False]
-
-
-def test_a_function_that_takes_no_mark_is_refused() -> None:
-    with pytest.raises(ScenarioError, match="cannot be marked as independent"):
-        independent(print)
 
 
 def test_a_word_that_is_no_order_is_refused() -> None:

@@ -1,11 +1,9 @@
-"""The page in a headless Chromium: keys, mouse, links to an entry, hostile text, narrow screens."""
+"""The page in a headless Chromium: keys, mouse, links to an entry, filters and marks."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browsing import CHROMIUM, NO_CHROMIUM, Browser, browser
-from hostiletraces import traces
+from browsing import CHROMIUM, NO_CHROMIUM, Browser, chromium, shown, written
 
 from simloop.cursor.index import Landmark, Watched
 from simloop.cursor.lanes import kind_of, legend, words_of
@@ -15,27 +13,19 @@ from simloop.cursor.position import Position
 from simloop.cursor.recorded_run import RecordedRun
 from simloop.cursor.rows import Mark
 from simloop.cursor.views import FactView, view
-from simloop.page.page import page
 from simloop.runs.simulation import Simulation
 from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Scenario
 from simloop.trace.timeline import clock
 
+__all__ = ["chromium"]  # a fixture
+
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(CHROMIUM is None, reason=NO_CHROMIUM),
 ]
-HOSTILE_TAGS = (
-    "document.querySelectorAll('b, img, iframe, script:not([id]):not(:last-of-type)').length"
-)
 SELECTED = "document.querySelector('[aria-selected=true]').id"
 SAID = "document.getElementById('said').textContent"
-
-
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with browser(tmp_path_factory.mktemp("profile")) as found:
-        yield found
 
 
 @pytest.fixture(scope="module")
@@ -48,32 +38,11 @@ def file(recording: RecordedRun, tmp_path_factory: pytest.TempPathFactory) -> Pa
     return written(tmp_path_factory.mktemp("page"), recording)
 
 
-def written(folder: Path, recording: RecordedRun) -> Path:
-    path = folder / "page.html"
-    path.write_text(page(recording), "utf-8")
-    return path
-
-
-def greeting(text: str) -> RecordedRun:
-    simulation = Simulation(Scenario(title=text, prompt=text, model=[Reply(say=text)]))
-    simulation.run()
-    return RecordedRun.of_run(simulation.prepared, simulation.trace, {})
-
-
 def place(chromium: Browser) -> int:
     """The entry at the cursor: in the address, in the timeline and in the scrubber."""
     selected = int(chromium.ask(SELECTED).removeprefix("entry-"))
     assert selected == chromium.ask("Number(track.getAttribute('aria-valuenow'))")
     return selected
-
-
-def shown(chromium: Browser, name: str) -> list[str]:
-    """The rows of a pane, as `simloop show` writes them."""
-    rows: list[str] = chromium.ask(
-        f"""[...document.querySelectorAll('#pane-{name} .row')].map((row) =>
-            ['.mark', '.line'].map((part) => row.querySelector(part).textContent).join(' '))"""
-    )
-    return [row.rstrip() for row in rows]
 
 
 def test_it_opens_without_an_error_and_asks_for_no_address(chromium: Browser, file: Path) -> None:
@@ -398,50 +367,3 @@ def test_the_tab_key_reaches_the_scrubber_the_timeline_and_each_pane(
             )
         )
     assert {"track", "timeline", *(f"pane-{name}" for name in FactView)} <= reached
-
-
-@pytest.mark.parametrize("width", [400, 1200])
-def test_no_text_is_wider_than_the_screen(chromium: Browser, tmp_path: Path, width: int) -> None:
-    long = "x" * 390
-    chromium.open(written(tmp_path, greeting(long)), "#at=3", width=width)
-    assert long in "\n".join(shown(chromium, "request"))
-    assert chromium.ask("document.documentElement.scrollWidth") <= width
-    wide = f"""[...document.querySelectorAll('.text')].filter((each) =>
-        each.getBoundingClientRect().right > {width}).length"""
-    assert chromium.ask(wide) == 0
-
-
-_CONTROL = "[\\0-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u200b\\u202e\\u2028\\ufeff]"
-_WALK = (
-    f"const control = /{_CONTROL}/;"
-    """(async () => {
-    const found = new Set();
-    for (let more = true; more;) {
-        const text = document.body.innerText;
-        for (const line of text.split("\\n")) if (control.test(line)) found.add(line);
-        const before = track.getAttribute('aria-valuenow');
-        document.querySelector('[data-key="j"]').click();
-        more = before !== track.getAttribute('aria-valuenow');
-    }
-    return [...found];
-})()"""
-)
-
-
-@pytest.mark.parametrize("number", range(len(traces())))
-def test_hostile_text_in_each_field_of_a_trace_stays_text(
-    chromium: Browser, tmp_path: Path, number: int
-) -> None:
-    chromium.open(written(tmp_path, RecordedRun.of_trace(traces()[number])))
-    assert chromium.ask(_WALK) == []
-    assert chromium.ask(HOSTILE_TAGS) == 0
-    assert chromium.told() == []
-
-
-def test_markup_is_shown_as_it_is_written(chromium: Browser, tmp_path: Path) -> None:
-    markup = '</script><script>forged = 1</script><img src=x onerror="forged = 1"><b>'
-    chromium.open(written(tmp_path, greeting(markup)), "#at=3")
-    assert markup in "\n".join(shown(chromium, "request"))
-    assert chromium.ask("typeof forged") == "undefined"
-    assert chromium.ask(HOSTILE_TAGS) == 0
-    assert chromium.told() == []

@@ -13,6 +13,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from simloop.cursor.recorded_run import RecordedRun
+from simloop.page.page import page
+
 CHROMIUM = (
     shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 )
@@ -138,3 +143,26 @@ def browser(folder: Path) -> Iterator[Browser]:
             os.close(answers)
             process.terminate()
             process.wait(20)
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """A browser for the tests of a module, which import this fixture."""
+    with browser(tmp_path_factory.mktemp("profile")) as found:
+        yield found
+
+
+def written(folder: Path, recording: RecordedRun) -> Path:
+    """Write the page of a run, and return its path."""
+    path = folder / "page.html"
+    path.write_text(page(recording), "utf-8")
+    return path
+
+
+def shown(chromium: Browser, name: str) -> list[str]:
+    """The rows of a pane, as `simloop show` writes them."""
+    rows: list[str] = chromium.ask(
+        f"""[...document.querySelectorAll('#pane-{name} .row')].map((row) =>
+            ['.mark', '.line'].map((part) => row.querySelector(part).textContent).join(' '))"""
+    )
+    return [row.rstrip() for row in rows]

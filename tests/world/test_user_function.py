@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from simloop.world.user_function import UserFunction
+from simloop.errors import ScenarioError
+from simloop.world.user_function import UserFunction, independent
 
 
 def look(at: str) -> str:
@@ -46,3 +47,26 @@ def test_whether_a_function_is_async_is_known_at_registration(
 )
 def test_a_function_is_named_without_an_address(function: Callable[..., Any], name: str) -> None:
     assert UserFunction(function).name == name
+
+
+def test_a_mark_is_read_from_functions_methods_and_objects() -> None:
+    class Guard:
+        @independent
+        def check(self, given: object) -> None: ...
+
+        def other(self, given: object) -> None: ...
+
+    @independent
+    class Counts:
+        def __call__(self, given: object) -> None: ...
+
+    @independent
+    async def waits(given: object) -> None: ...
+
+    marked: list[Callable[..., Any]] = [Guard().check, Counts(), waits, Guard().other]
+    assert [UserFunction(each).is_independent for each in marked] == [True, True, True, False]
+
+
+def test_a_function_that_takes_no_mark_is_refused() -> None:
+    with pytest.raises(ScenarioError, match="cannot be marked as independent"):
+        independent(print)
