@@ -72,9 +72,9 @@ from simloop.runs.simulation import run as run
 from simloop.scenario.durations import duration as duration
 from simloop.scenario.expect import Expect as Expect
 from simloop.scenario.history import PastMessage as PastMessage
+from simloop.scenario.http_status import Http as Http
 from simloop.scenario.loader import load_scenario as load_scenario
 from simloop.scenario.loader import parse_scenario as parse_scenario
-from simloop.scenario.replies import Http as Http
 from simloop.scenario.replies import Pace as Pace
 from simloop.scenario.replies import Reply as Reply
 from simloop.scenario.replies import StreamFault as StreamFault

@@ -33,8 +33,9 @@ from simloop.scenario.catalog import SUFFIX, bundled_folder
 from simloop.scenario.designs import DESIGNS, LoopOptions, names
 from simloop.scenario.expect import Expect, ExpectedCounters
 from simloop.scenario.history import PastMessage
+from simloop.scenario.http_status import Http
 from simloop.scenario.loader import load_scenario
-from simloop.scenario.replies import Http, Pace, Reply, StreamFault, TokenUsage, When, Where
+from simloop.scenario.replies import Pace, Reply, StreamFault, TokenUsage, When, Where
 from simloop.scenario.schema import (
     ClockSkew,
     Context,

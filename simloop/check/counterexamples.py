@@ -27,7 +27,8 @@ from simloop.prove.visited import RuleViolation, Step
 from simloop.runs.simulation import Simulation
 from simloop.scenario.designs import LoopOptions
 from simloop.scenario.expect import Expect
-from simloop.scenario.replies import Http, Reply, StreamFault
+from simloop.scenario.http_status import Http
+from simloop.scenario.replies import Reply, StreamFault
 from simloop.scenario.schema import Context, Scenario, ScriptedHook, ScriptedTool
 from simloop.scenario.triggers import Queued, Trigger
 from simloop.trace import entries

@@ -13,14 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
-from simloop.scenario.replies import (
-    Http,
-    Pace,
-    Reply,
-    StreamFault,
-    TokenUsage,
-    calls_of,
-)
+from simloop.scenario.http_status import Http
+from simloop.scenario.replies import Pace, Reply, StreamFault, TokenUsage, calls_of
 
 TOOLS = ("read", "search", "write", "shell")
 """The names of the tools that replies call; `tools.py` draws them."""

@@ -20,8 +20,9 @@ from simloop.errors import InternalError, ReplayDiverged, ScenarioError
 from simloop.kernel.retry import ExponentialBackoff
 from simloop.runs.simulation import Simulation, run
 from simloop.scenario.catalog import SUFFIX, bundled_folder
+from simloop.scenario.http_status import Http
 from simloop.scenario.loader import load_scenario, parse_scenario
-from simloop.scenario.replies import Http, Reply
+from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Scenario
 from simloop.trace import entries
 from simloop.trace.codec import decode, encode

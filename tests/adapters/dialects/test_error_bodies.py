@@ -13,7 +13,7 @@ from simloop.adapters.dialects.openai_chat import OpenAIChat
 from simloop.adapters.dialects.openai_responses import OpenAIResponses
 from simloop.adapters.dialects.options import WireOptions
 from simloop.messages import Fault, StreamError
-from simloop.scenario.replies import Http
+from simloop.scenario.http_status import Http
 from simloop.world.faults import _BEFORE_OUTPUT
 
 CHAT, RESPONSES, CLAUDE = OpenAIChat(), OpenAIResponses(), AnthropicMessages()

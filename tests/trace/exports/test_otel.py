@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from simloop.runs.simulation import run
-from simloop.scenario.replies import Http, Reply
+from simloop.scenario.http_status import Http
+from simloop.scenario.replies import Reply
 from simloop.scenario.schema import Scenario
 from simloop.trace.codec import read_trace
 from simloop.trace.exports.otel import otel
