@@ -46,6 +46,7 @@ def test_an_import_without_a_key_fails_with_the_line_that_mends_it(
     run(written).assert_outcomes(passed=1)
 
 
+@pytest.mark.slow
 def test_a_project_whose_tests_are_all_simulated_gets_the_advice_too(
     written: pytest.Pytester,
 ) -> None:
@@ -67,6 +68,7 @@ def test_tests_of_others_get_no_advice_and_no_key(written: pytest.Pytester) -> N
     assert "setdefault" not in result.stdout.str()
 
 
+@pytest.mark.slow
 def test_an_import_that_fails_for_another_reason_gets_no_advice(written: pytest.Pytester) -> None:
     written.makepyfile(agent="""raise RuntimeError("no network")  # with OPENAI_API_KEY""")
     result = run(written)

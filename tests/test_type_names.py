@@ -5,6 +5,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import pytest
+
 TOP = Path(__file__).resolve().parent.parent
 PACKAGES = TOP / "simloop", TOP / "tui"
 
@@ -47,6 +49,7 @@ def test_a_name_that_two_modules_define_is_found() -> None:
     assert shared_names(sources) == {"Row": ["a", "b"], "Word": ["a", "c"]}
 
 
+@pytest.mark.slow
 def test_no_public_type_name_occurs_twice() -> None:
     sources = {
         str(path): path.read_text("utf-8") for folder in PACKAGES for path in folder.rglob("*.py")

@@ -42,6 +42,7 @@ def test_an_agent_whose_requests_bring_nothing_new_is_a_runaway() -> None:
         run(FAILING, loop=retries_for_ever)
 
 
+@pytest.mark.slow
 def test_an_agent_that_swallows_all_but_its_cancellation_is_ended_all_the_same() -> None:
     async def swallows(prompt: str, world: World) -> str:
         while True:
