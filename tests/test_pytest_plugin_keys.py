@@ -34,13 +34,16 @@ def run(project: pytest.Pytester, *args: str) -> pytest.RunResult:
 
 
 def test_an_import_without_a_key_fails_with_the_line_that_mends_it(
-    written: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+    written: pytest.Pytester,
 ) -> None:
     result = run(written)
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines([f"OPENAI_API_KEY is not set when the tests *: {ADVICE}"])
     assert result.stdout.str().count("setdefault") == 1
-    monkeypatch.setenv("OPENAI_API_KEY", "kept by the monkeypatch, which puts it back")
+
+
+def test_that_line_mends_it(written: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "")  # so that it is as before after this test
     monkeypatch.delenv("OPENAI_API_KEY")
     written.makeconftest(f"import os\n{ADVICE.removeprefix('write ').partition(' at ')[0]}")
     run(written).assert_outcomes(passed=1)
