@@ -18,6 +18,9 @@ from simloop.kernel.durations import format_duration
 
 FORMAT = "simloop-hook-bench"
 VERSION = 2
+_OF_ANOTHER_TIME = 0.1
+"""Equal hooks of two reports differ by up to so much: they lie elsewhere in memory, and a busy
+machine slows them and the unit of cost differently."""
 
 
 class HookReport(Struct, kw_only=True):
@@ -71,8 +74,9 @@ def _numbered(rows: Sequence[HookRow]) -> Iterator[tuple[tuple[str, str, int], H
 
 def _growth(now: Interval, before: Interval) -> Interval:
     """Return the growth of a cost; the bounds are those of the two intervals at their worst."""
-    lowest = now.low / before.high - 1
-    return Interval(lowest, now.median / before.median - 1, now.high / before.low - 1)
+    lowest, highest = now.low / before.high - 1, now.high / before.low - 1
+    growth = Interval(lowest, now.median / before.median - 1, highest)
+    return growth.widened(_OF_ANOTHER_TIME)
 
 
 class _Format(Struct):

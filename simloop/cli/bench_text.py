@@ -166,7 +166,7 @@ min, median, p95: single calls of the hook alone, without its waits.
 in a run: the hook and the work of simloop around it, measured as batches of
   passages with the hook less passages of the empty point. The two alternate in
   one process. A median of differences, ± the distance to the farther bound of
-  its {report.confidence * 100:g} % interval by ranks, which is widened by 1 % or 10 ns, because
+  its {report.confidence * 100:g} % interval by ranks, which is widened by 2 % or 10 ns, because
   equal functions differ by that. The interval decides, not the median.
 simloop: the part of it that a hook that does nothing costs too: the input, the
   isolation, the timeout and the record.

@@ -32,7 +32,10 @@ def report(*rows: HookRow) -> HookReport:
 def test_hooks_of_one_name_at_one_point_are_compared_in_their_order() -> None:
     now = report(row(1), row(4))
     now.compare_with(report(row(1), row(2)))
-    assert [each.growth for each in now.hooks] == [Interval(0, 0, 0), Interval(1, 1, 1)]
+    assert [each.growth for each in now.hooks] == [
+        Interval(-0.1, 0, 0.1),
+        Interval(0.9, 1, 1.1),
+    ]
 
 
 def test_a_hook_that_an_earlier_report_lacks_has_no_growth() -> None:
