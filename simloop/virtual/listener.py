@@ -99,7 +99,8 @@ def heard_timer(loop: Any, own: Any, delay_s: float, callback: Any) -> Any:
     if listener is None:
         return callback
     if callback is _WAKE and _LEAST_S <= delay_s < NEVER_S and not is_of_simloop(caller):
-        listener.sleeps(round(delay_s * SECOND_NS), callers_place())
+        place = callers_place() or "a task without code of its own"
+        listener.sleeps(round(delay_s * SECOND_NS), place)
     if callback is _RELEASE and caller.f_code is WAIT_FOR:
         return _reporting(loop, asyncio.current_task(own))
     return callback

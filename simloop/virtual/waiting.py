@@ -62,7 +62,7 @@ def place_of_task(task: asyncio.Task[Any]) -> str:
     place = package = ""
     for _, frame in _chain(task.get_coro()):
         file = frame.f_code.co_filename
-        if any(part in file for part in _INSTALLED):
+        if _is_of_a_package(file, str(frame.f_globals.get("__name__"))):
             package = place_of(frame)
         elif not _is_ours_or_pythons(file, str(frame.f_globals.get("__name__"))):
             place = place_of(frame)
@@ -137,7 +137,7 @@ def callers_place(frame: FrameType | None = None) -> str:
     package = ""
     for each in _stack(frame or sys._getframe(1)):  # noqa: SLF001 - the stack is the question
         file = each.f_code.co_filename
-        if any(part in file for part in _INSTALLED):
+        if _is_of_a_package(file, str(each.f_globals.get("__name__"))):
             package = package or place_of(each)
         elif not _is_ours_or_pythons(file, str(each.f_globals.get("__name__"))):
             return place_of(each)
@@ -166,5 +166,14 @@ def is_of_the_program(namespace: dict[str, Any]) -> bool:
     return not _is_ours_or_pythons(file, name)
 
 
+def _is_of_a_package(file: str, module: str) -> bool:
+    """Return whether a file is of an installed package other than simloop itself."""
+    return any(part in file for part in _INSTALLED) and not _is_ours(module)
+
+
 def _is_ours_or_pythons(file: str, module: str) -> bool:
-    return file.startswith((_LIBRARY, "<frozen")) or module.partition(".")[0] == "simloop"
+    return file.startswith((_LIBRARY, "<frozen")) or _is_ours(module)
+
+
+def _is_ours(module: str) -> bool:
+    return module.partition(".")[0] == "simloop"

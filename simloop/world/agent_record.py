@@ -68,9 +68,11 @@ class AgentRecord:
         """Record the tasks and threads that go on after the prompt; idle workers do not count."""
         current = asyncio.current_task(self._loop)
         for task in self._loop.unfinished():
-            place = "" if getattr(task, "awaiter", None) else place_of_task(task)
-            if task is not current and task not in self._earlier and place:
-                self._record(entries.LeftBehind, "task", _name_of(task), writable(place))
+            if task is current or task in self._earlier or getattr(task, "awaiter", None):
+                continue
+            place, name = place_of_task(task), _name_of(task)
+            if place or name:  # a name is the program's, as in `create_task(sleep(9), name="tick")`
+                self._record(entries.LeftBehind, "task", name, writable(place))
         for name, place in self._loop.unfinished_threads():
             if name not in self._earlier_threads:
                 self._record(entries.LeftBehind, "thread", writable(name), writable(place))

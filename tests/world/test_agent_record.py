@@ -312,3 +312,15 @@ def test_code_in_threads_is_recorded_and_threads_that_go_on_too() -> None:
         (2, "sleep 30.000s in work"),
         (3, "left behind thread stays in work"),
     ]
+
+
+def test_a_task_and_a_thread_without_code_of_their_own_are_recorded_without_a_place() -> None:
+    async def agent(_: str) -> None:
+        asyncio.create_task(asyncio.sleep(60), name="tick")  # noqa: RUF006 - left behind on purpose
+        await asyncio.sleep(0)
+
+    record = play(agent).trace.entries
+    assert [describe(entry) for entry in record if isinstance(entry, OWN)] == [
+        "sleep 60.000s at a task without code of its own",
+        "left behind task tick",
+    ]
