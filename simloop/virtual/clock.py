@@ -72,6 +72,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.has_due = False
         """Whether a timer may be due that the loop has not looked at yet."""
         self._timers: list[tuple[int, int, int, Timer]] = []
+        self.is_spoilt = False  # True: a thread that was given up may still call this loop
         self.threads_left: list[ThreadLeft] = []
         """The threads that had not ended at the end of the last run."""
         # In order of first use: asyncio's own WeakSet is ordered by `id()`.

@@ -34,7 +34,10 @@ def run_virtual(
     loop.shuffle_seed = shuffle_seed
     loop.max_virtual_ns = max_virtual_ns
     loop.max_callbacks = max_callbacks
-    if seal is None:
-        return loop.run(main)
-    with seal(loop):
-        return loop.run(main)
+    try:
+        with contextlib.nullcontext() if seal is None else seal(loop):
+            return loop.run(main)
+    finally:
+        if loop.is_spoilt:  # no later run is to hear of the thread
+            _spare.loop = None
+            loop.close()

@@ -214,7 +214,7 @@ class Threads:
 
     def _abandon(self, thread: SimulatedThread) -> None:
         """Go on without a thread that waits for something real; it ends when that comes."""
-        thread.is_abandoned = True
+        thread.is_abandoned = self.loop.is_spoilt = True
         self.alive.remove(thread)
         THREADS.pop(thread.ident, None)
         if thread.thread is not None:
@@ -359,9 +359,18 @@ def _named(waits_for: Any, thread: SimulatedThread) -> str:
     if isinstance(waits_for, str):
         return waits_for
     holder = waits_for.holder
-    if holder is None or holder is thread:  # as in Condition.wait
+    if holder is None or (holder is thread and _is_in_condition(thread.frame)):
         return "a notification"
+    if holder is thread:
+        return "a lock that it has taken itself"
     return f"a lock that {holder.name} has taken{' and never released' * holder.is_done}"
+
+
+def _is_in_condition(frame: FrameType | None) -> bool:
+    """Return whether the frame waits in a condition, which takes the same lock twice."""
+    while frame is not None and str(frame.f_globals.get("__name__")).startswith("simloop."):
+        frame = frame.f_back
+    return frame is not None and frame.f_globals.get("__name__") == "threading"
 
 
 def _is_idle(frame: FrameType | None) -> bool:

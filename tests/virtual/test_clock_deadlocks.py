@@ -1,6 +1,8 @@
 """A deadlock is told at once, with who waits where and how to see it again."""
 
 import asyncio
+import queue
+import threading
 
 import pytest
 
@@ -32,7 +34,7 @@ def test_a_program_of_ones_own_is_reproduced_by_its_name_and_seed() -> None:
     with pytest.raises(Deadlock) as found:
         simulate(waits_for_ever(), seed=7, shuffle_ties=True)
     assert str(found.value).splitlines()[1:] == [
-        "  main: test_clock_deadlocks.py:11 in waits_for_ever, awaiting Future",
+        "  main: test_clock_deadlocks.py:13 in waits_for_ever, awaiting Future",
         "reproduce: simloop.simulate(waits_for_ever(), seed=7, shuffle_ties=True)",
     ]
 
@@ -48,3 +50,17 @@ def test_a_nested_program_is_reproduced_by_its_place_as_no_name_reaches_it() -> 
         f"simloop.simulate(main(), seed=7)  # main is at test_clock_deadlocks.py:{line}, in "
         "test_a_nested_program_is_reproduced_by_its_place_as_no_name_reaches_it"
     )
+
+
+def test_a_lock_that_the_waiting_thread_has_itself_is_told_apart_from_a_notification() -> None:
+    async def twice() -> None:
+        lock = threading.Lock()
+        with lock:
+            lock.acquire()
+
+    async def empty() -> None:
+        queue.Queue[str]().get()
+
+    for main, waits in ((twice, "a lock that it has taken itself"), (empty, "a notification")):
+        with pytest.raises(Deadlock, match=rf"thread MainThread: .*, waits for {waits}\n"):
+            simulate(main())

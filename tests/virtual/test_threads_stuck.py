@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -90,3 +91,22 @@ def test_a_thread_that_computes_for_a_second_is_not_taken_for_one_that_waits() -
         return time.monotonic()
 
     assert in_thread(compute) == 0.0
+
+
+def test_a_thread_that_was_given_up_fails_no_later_run() -> None:
+    reads, writes = os.pipe()
+
+    async def stuck() -> None:
+        await asyncio.to_thread(os.read, reads, 1)
+
+    async def later() -> None:
+        before = set(sys._current_frames())
+        os.write(writes, b"x")
+        while not before - set(sys._current_frames()):
+            pass
+
+    with pytest.raises(ScenarioError, match="waits in real time"):
+        simulate(stuck())
+    simulate(later())
+    for each in (reads, writes):
+        os.close(each)
