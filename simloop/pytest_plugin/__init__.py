@@ -37,7 +37,14 @@ from simloop.pytest_plugin.items import (
     message_alone,
 )
 from simloop.pytest_plugin.missing_keys import advise
-from simloop.pytest_plugin.settings import PLAYED, TAKES, command, played_by, settings_of
+from simloop.pytest_plugin.settings import (
+    PLAYED,
+    TAKES,
+    check_use,
+    command,
+    played_by,
+    settings_of,
+)
 from simloop.trace.kept import TRACES
 
 if TYPE_CHECKING:
@@ -125,7 +132,10 @@ def pytest_make_collect_report(
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
     """Run an async test that is marked on the virtual clock."""
-    with simulated(pyfuncitem) if is_ours(pyfuncitem) else contextlib.nullcontext():
+    is_simulated = is_ours(pyfuncitem)
+    if not is_simulated:
+        check_use(pyfuncitem)
+    with simulated(pyfuncitem) if is_simulated else contextlib.nullcontext():
         return (yield)
 
 

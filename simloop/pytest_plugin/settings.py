@@ -4,6 +4,7 @@ Not here: the fixtures that use them. The rule to keep: an argument of the marke
 use is an error of the test, and is never ignored.
 """
 
+import inspect
 import shlex
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,8 @@ _OF_RUNS = ("seed", "loop", "judge_as", "loop_options")
 """The arguments of `simloop.run` that the marker takes too."""
 _OF_ASYNC_TESTS = ("seed", "seeds", "shuffle_ties")
 TAKES = ", ".join(f"{name}=" for name in dict.fromkeys((*_OF_RUNS, *_OF_ASYNC_TESTS)))
+_USERS = frozenset(("simloop_run", "virtual_clock", "fake_model", "hook_benchmark"))
+"""The fixtures for which a plain test may be marked."""
 PLAYED: "pytest.StashKey[Played]" = pytest.StashKey()
 
 
@@ -47,6 +50,23 @@ def settings_of_async(item: pytest.Item) -> dict[str, Any]:
         "seeds": several if seed is None else [seed],
         "shuffle_ties": settings.get("shuffle_ties", False),
     }
+
+
+def check_use(item: pytest.Function) -> None:
+    """Fail a plain test whose own marker has arguments that change nothing.
+
+    A marker of a class or a module is also there for the tests beside it.
+    """
+    marks = getattr(item.obj, "pytestmark", ())
+    asks_later = "request" in inspect.signature(item.obj).parameters
+    if asks_later or not _USERS.isdisjoint(item.fixturenames):
+        return
+    if any(mark.name == "simloop" and (mark.args or mark.kwargs) for mark in marks):
+        pytest.fail(
+            "the arguments of the marker simloop change nothing here: a test that is not async is "
+            "simulated if it asks for a fixture (add the parameter `sim` or `provider`)",
+            pytrace=False,
+        )
 
 
 def _marked(item: pytest.Item, fitting: tuple[str, ...], other: str) -> dict[str, Any]:
