@@ -236,7 +236,7 @@ def test_an_unknown_address_fails_the_run_whatever_the_client_makes_of_it(
         await found.listen(posted(url=url, method=method))
 
     host = url.split("/")[2]
-    with pytest.raises(ScenarioError, match=f"{method} .* at {host}"):
+    with pytest.raises(ScenarioError, match=f"{method} .* at {host}, called at wire.py:"):
         in_run(main)
     assert (found.status, found.headers["x-should-retry"]) == (500, "false")
 
