@@ -31,6 +31,7 @@ from simloop.scenario.expect import Expect
 from simloop.scenario.loader import load_scenario
 from simloop.scenario.schema import Scenario
 from simloop.trace.looptrace import LoopTrace
+from simloop.world.user_errors import UserError
 
 
 class Verdict(Struct):
@@ -38,9 +39,10 @@ class Verdict(Struct):
 
     `errors` are the errors that prevented the next stage, or that it found. `ended_by` is the error
     that the scenario expects in the place of an outcome, with the expectations `unmet` all the
-    same. `expected` are the expectations of the loop that was run. `deterministic` is None if there
-    was no second run. `given` holds the caller's arguments besides the scenario, and `invariants`
-    those of the caller, which are judged besides all others.
+    same. `raised` are the exceptions of the user's code. `expected` are the expectations of the
+    loop that was run. `deterministic` is None if there was no second run. `given` holds the
+    caller's arguments besides the scenario, and `invariants` those of the caller, which are judged
+    besides all others.
     """
 
     scenario: Scenario | None = None
@@ -50,6 +52,7 @@ class Verdict(Struct):
     errors: list[SimloopError] = []
     ended_by: SimloopError | None = None
     unmet: tuple[Mismatch, ...] = ()
+    raised: tuple[UserError, ...] = ()
     given: RunOptions = field(default_factory=RunOptions)
     plan: Plan | None = None
     invariants: tuple[Invariant, ...] = ()
@@ -92,7 +95,10 @@ class Verdict(Struct):
             self.trace = simulation.trace
             self.expected = simulation.expected
             self.subject = Subject.of(simulation.prepared)
-            self.result = simulation.run()
+            try:
+                self.result = simulation.run()
+            finally:
+                self.raised = simulation.exceptions
         except SimloopError as error:
             if isinstance(error, ScenarioError) and error.path is None:
                 error.path = source if isinstance(source, Path) else source.path or None

@@ -17,8 +17,9 @@ from simloop.cli.folding import cells
 from simloop.cli.options import ALL_LOOPS, check_single_loop, scenario_settings_or_all
 from simloop.cli.report import Report, Tally, json_text
 from simloop.cli.scenario_arguments import Target, targets_of
-from simloop.cli.terminal import columns_of, out, out_exactly, out_lines, plain
+from simloop.cli.terminal import columns_of, note, out, out_exactly, out_lines, plain
 from simloop.errors import ScenarioError
+from simloop.runs.account import last_raised
 from simloop.runs.options import RunOptions
 from simloop.scenario.designs import DESIGNS
 from simloop.scenario.expectations import Expectations
@@ -145,6 +146,9 @@ def _print_one(report: Report) -> int:
 
         out_lines(("", *hook_costs(result.hook_cost)))
     report.explain()
+    if report.exit_code:
+        for line in last_raised(report.verdict.raised):
+            note(line)
     return report.exit_code
 
 

@@ -25,7 +25,7 @@ def account(
     If only the end of the run is wrong, the lines are the last ones of the run.
     """
     wrong = min((each.seq for each in found if each.seq is not None), default=None)
-    return "\n".join(("", *_timeline(trace, wrong), *_exception(raised), ""))
+    return "\n".join(("", *_timeline(trace, wrong), *last_raised(raised), ""))
 
 
 def _timeline(trace: LoopTrace, wrong: int | None) -> Iterator[str]:
@@ -40,7 +40,8 @@ def _timeline(trace: LoopTrace, wrong: int | None) -> Iterator[str]:
     yield from lines
 
 
-def _exception(raised: Sequence[UserError]) -> Iterator[str]:
+def last_raised(raised: Sequence[UserError]) -> Iterator[str]:
+    """Yield an empty line and the traceback of the last exception of the user's code."""
     if not raised:
         return
     last = raised[-1]

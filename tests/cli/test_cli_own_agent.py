@@ -132,3 +132,16 @@ def test_a_plain_function_that_may_be_an_agent_is_told_how_one_is_written() -> N
 
 def test_explore_names_the_command_that_runs_it() -> None:
     assert f"simloop check all --loop {LOOP}" in simloop("explore", "--loop", LOOP).stderr
+
+
+def test_the_traceback_of_an_agent_that_fails_is_shown_by_run() -> None:
+    Path("failing.py").write_text("async def agent(prompt):\n    return 1 / 0\n")
+    Path("c.simloop.yaml").write_text("prompt: Hi\nmodel: []\nexpect: {outcome: completed}\n")
+    shown = simloop("run", "c.simloop.yaml", "--loop", "failing:agent")
+    assert shown.exit_code == 1
+    assert "raised by the agent:\nTraceback" in shown.stderr
+    assert 'failing.py", line 2, in agent\n' in shown.stderr
+    assert "simloop/" not in shown.stderr.partition("raised by")[2]
+    Path("c.simloop.yaml").write_text("prompt: Hi\nmodel: []\nexpect: {outcome: failed}\n")
+    shown = simloop("run", "c.simloop.yaml", "--loop", "failing:agent")
+    assert (shown.exit_code, shown.stderr) == (0, "")
