@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from simloop.errors import RunawayRun
+from simloop.virtual.importing import is_importing, stream_here
 from simloop.virtual.listener import report_sleep
 from simloop.virtual.memory import GeneratorState, Memory
 from simloop.virtual.seeds import Seeds
@@ -64,6 +65,8 @@ class Answers:
 
         One generator for the process would mix the draws of simulations in several threads.
         """
+        if is_importing():
+            return stream_here(self.seeds, "global-random")
         if self._generator is None:
             seed = self.seeds.number("global-random")
             self._generator = random.Random(seed)  # noqa: S311 - simulated
@@ -122,7 +125,7 @@ class Answers:
 
     def uuid1(self, node: int | None = None, clock_seq: int | None = None) -> uuid.UUID:
         """Return an identifier made of virtual time; the node is drawn from the seed."""
-        bits = self.seeds.stream("uuid1").getrandbits
+        bits = stream_here(self.seeds, "uuid1").getrandbits
         stamp = max(self.wall_ns // 100 + _UUID_EPOCH, self.last_uuid + 1)
         self.last_uuid = stamp
         clock_seq = bits(14) if clock_seq is None else clock_seq
@@ -142,11 +145,11 @@ class Answers:
         """Return bytes of the stream named `source`. Raises ValueError for a negative size."""
         if size < 0:
             raise ValueError("negative argument not allowed")
-        return self.seeds.stream(source).randbytes(size)
+        return stream_here(self.seeds, source).randbytes(size)
 
     def seed(self, generator: random.Random, a: Any = None, version: int = 2) -> None:
         """Seed from the simulation where Python would ask the operating system."""
-        value = self.seeds.stream("unseeded").getrandbits(64) if a is None else a
+        value = stream_here(self.seeds, "unseeded").getrandbits(64) if a is None else a
         _seed(generator, value, version)
 
 
