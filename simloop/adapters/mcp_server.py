@@ -155,12 +155,11 @@ class _Server:
             tools.own_calls.end(tools.own_calls.start(name, arguments), _LOST, is_error=True)
             await self._writing.aclose()
             await asyncio.get_running_loop().create_future()
+        shown = shown_arguments(arguments)
+        call = ToolCall(tools.own_calls.id_for(name, shown), name, shown)
         if self._server.lists(name, tools.now_ns):
-            shown = shown_arguments(arguments)
-            call = ToolCall(tools.own_calls.id_for(name, shown), name, shown)
             answer = await tools.run(call)
-        else:
-            call = tools.own_calls.start(name, arguments)
+        else:  # no tool runs
             answer = ToolMessage(call.id, f"Error: tool {name} not found", is_error=True)
             tools.own_calls.end(call, answer.text, is_error=True)
         content = [{"type": "text", "text": answer.text}]

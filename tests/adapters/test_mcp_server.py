@@ -178,6 +178,7 @@ def test_the_list_changes_at_its_time_and_the_client_is_told() -> None:
     result = played(agent, more, message_handler=handler)
     names = [["weather", "broken"], ["weather", "broken", "silent"], ["broken", "silent"]]
     assert result.text == f"{names} {('Error: tool weather not found', True)}"
+    assert not any(isinstance(entry, ToolStarted) for entry in result.trace.entries)
     assert [name for name, _ in told] == ["ToolListChangedNotification"] * 2
     start = told[0][1] - 5
     assert [round(at - start) for _, at in told] == [5, 10]
