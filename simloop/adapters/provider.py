@@ -40,8 +40,11 @@ class Clients:
     def transport(self, module: str = "httpx") -> Any:
         """Return a transport of `httpx` or `httpx2`, as `AsyncClient(transport=...)` takes it.
 
-        Raises ScenarioError without that package.
+        Raises ScenarioError for another package, or without that package.
         """
+        if module not in ("httpx", "httpx2"):
+            hint = "the choices are httpx and httpx2; clients of other packages need no transport"
+            raise ScenarioError(f"there is no transport for `{module}`", key="module", hint=hint)
         package = _package(module)
         from simloop.adapters.httpx_transport import make_transport  # noqa: PLC0415 - few need it
 

@@ -115,6 +115,8 @@ _NO_DEFAULT = object()
 
 def _check_of(hint: Any) -> _Check:
     """Return a function that takes the value of a field to the one to keep, or raises."""
+    if typing.get_origin(hint) is typing.Literal:
+        return functools.partial(_word, words=typing.get_args(hint))
     kinds, bounds = _taken_apart(hint)
     enum = next((kind for kind in kinds if issubclass(kind, StrEnum)), None)
     check: _Check
@@ -141,6 +143,12 @@ def _taken_apart(hint: Any) -> tuple[tuple[type, ...], tuple[Any, ...]]:
     parts = [_taken_apart(part) for part in typing.get_args(hint) if not isinstance(part, Ge | Le)]
     kinds = tuple(kind for part in parts for kind in part[0])
     return kinds, (*bounds, *(bound for part in parts for bound in part[1]))
+
+
+def _word(value: Any, *, words: tuple[str, ...]) -> Any:
+    if value not in words:
+        raise ValueError(f"{value!r} is none of {', '.join(words)}")
+    return value
 
 
 def _flag(value: Any) -> bool:

@@ -72,6 +72,9 @@ class Provider(Clients):
 
     @options.setter
     def options(self, options: WireOptions) -> None:
+        if not isinstance(options, WireOptions):
+            hint = 'write provider.options = WireOptions(framing="crlf")'
+            raise ScenarioError(f"options are WireOptions, not {type(options).__name__}", hint=hint)
         if self._test is None:
             self._options = options
         else:

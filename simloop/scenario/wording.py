@@ -6,6 +6,7 @@ be there, in the words of the file (text, list, mapping), never in those of Pyth
 
 import dataclasses
 import difflib
+import json
 import re
 import typing
 from collections.abc import Iterator
@@ -154,7 +155,7 @@ def _takes(model: Any, key: str, given: Any) -> bool:
     if not isinstance(given, str | int) or not _SIMPLE_VALUE.fullmatch(str(given)):
         return False
     try:
-        TypeAdapter(model).validate_python({key: given})
+        TypeAdapter(model).validate_json(json.dumps({key: given}))
     except (ScenarioError, ValidationError):
         return False
     return True

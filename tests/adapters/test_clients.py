@@ -2,7 +2,7 @@
 
 import importlib
 import sys
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from installed import HTTPX, SDKS
@@ -76,6 +76,20 @@ def test_a_transport_outside_of_runs_says_so(module: str) -> None:
 
     with pytest.raises(ScenarioError, match="only in a run"):
         simulate(main())
+
+
+@pytest.mark.simloop
+@pytest.mark.parametrize("given", [None, {"framing": "crlf"}])
+async def test_options_of_another_type_are_refused(provider: Provider, given: Any) -> None:
+    with pytest.raises(
+        ScenarioError, match=r"not (NoneType|dict) \(write provider\.options = Wire"
+    ):
+        provider.options = given
+
+
+def test_a_package_without_a_transport_is_refused() -> None:
+    with pytest.raises(ScenarioError, match=r"no transport for `aiohttp` \(.* httpx and httpx2;"):
+        Provider().transport("aiohttp")
 
 
 def test_a_package_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

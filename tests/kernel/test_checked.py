@@ -1,11 +1,18 @@
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import pytest
 from annotated_types import Ge
 
-from simloop import Compaction, ExponentialBackoff, HookIsolation, Limits, ScenarioError
+from simloop import (
+    Compaction,
+    ExponentialBackoff,
+    HookIsolation,
+    Limits,
+    ScenarioError,
+    WireOptions,
+)
 from simloop import ToolExecution as Execution
 from simloop.kernel.checked import as_written, check_settings, written_name
 from simloop.kernel.policies import CompactionStrategy, OnHookFailure, ToolOrder
@@ -103,3 +110,19 @@ def test_a_default_that_is_wrong_or_only_text_is_checked_as_any_value_is() -> No
     assert Odd().order is ToolOrder.PARALLEL
     with pytest.raises(ScenarioError, match=r"wrong\.share: 0 is too small"):
         Wrong()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"framing": "crfl"}, r"wire\.framing: 'crfl' is none of lf, crlf, cr, bytes, "),
+        ({"framing": ["cr"]}, r"wire\.framing: \['cr'\] is none of "),
+        ({"pings": 1}, r"wire\.pings: 1 is neither true nor false"),
+        ({"rate_limit_tokens": -1}, r"wire\.rate_limit_tokens: -1 is too small"),
+    ],
+)
+def test_options_of_the_wire_are_checked_when_they_are_made(
+    given: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ScenarioError, match=said):
+        WireOptions(**given)

@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Ge
 
+from simloop.kernel.checked import AS_WRITTEN, check_settings
 from simloop.messages import Finish, Usage
 
 FramingName = Literal[
@@ -29,7 +30,7 @@ FramingName = Literal[
 class WireOptions:
     """How a provider writes its replies, where providers differ."""
 
-    __pydantic_config__: ClassVar = {"extra": "forbid"}
+    __pydantic_config__: ClassVar = AS_WRITTEN
 
     framing: FramingName = "lf"
     """How server-sent events are cut into lines and pieces. `crlf` and `cr` end lines so;
@@ -61,6 +62,10 @@ class WireOptions:
     """The limit of requests per minute that each reply reports in its headers; 0 reports none."""
     rate_limit_tokens: Annotated[int, Ge(0)] = 0
     """The limit of tokens per minute that each reply reports in its headers; 0 reports none."""
+
+    def __post_init__(self) -> None:
+        """Refuse what a file could not say either: see `check_settings`."""
+        check_settings(self, "wire")
 
     def usage_of(self, finish: Finish) -> Usage | None:
         """Return the usage that OpenAI's formats report with `finish`, or None."""
