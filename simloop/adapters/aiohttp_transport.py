@@ -25,7 +25,8 @@ async def connected(endpoint: Endpoint, connector: Any, request: Any, limits: An
     """
     await endpoint.port.turn()
     protocol = connector._factory()  # noqa: SLF001 - so do aiohttp's connectors
-    protocol.connection_made(WireTransport(endpoint, protocol, request, _connect_limit_s(limits)))
+    transport = WireTransport(endpoint, protocol, request, _connect_limit_s(limits))
+    protocol.connection_made(transport)
     return protocol
 
 
@@ -50,6 +51,7 @@ class WireTransport(asyncio.Transport):
         self._protocol = protocol
         self._asked = asked
         self._connect_timeout_s = connect_timeout_s
+        self._sender = asyncio.current_task()
         self._reader = RequestReader(str(asked.url.origin()))
         self._task: asyncio.Task[None] | None = None
         self._is_closing = False
@@ -69,7 +71,9 @@ class WireTransport(asyncio.Transport):
         protocol, error = self._protocol, None
         try:
             reply = await self._endpoint.answer(
-                dataclasses.replace(request, connect_timeout_s=self._connect_timeout_s),
+                dataclasses.replace(
+                    request, connect_timeout_s=self._connect_timeout_s, sender=self._sender
+                ),
                 unreachable=self._end_timer_for_reading,
             )
             protocol.data_received(head_of(reply))

@@ -22,7 +22,7 @@ from simloop.escape import writable
 from simloop.trace import entries
 from simloop.virtual.blocking import run_blocking
 from simloop.virtual.border import EPOCH_NS
-from simloop.virtual.waiting import callers_place
+from simloop.virtual.waiting import callers_place, place_of_task
 
 _DROPPED = ("/traces/ingest",)
 """Paths of telemetry: what SDKs send there is accepted, and nobody reads it."""
@@ -99,7 +99,7 @@ class Endpoint:
         """Keep the error for the end of the run, and return a reply that says so."""
         parts = urlsplit(request.url)
         known = ", ".join(each.path for each in dialects())
-        place = callers_place()
+        place = place_of_task(request.sender) if request.sender else callers_place()
         called = f", called at {place}" if place else ""
         asked = f"{request.method} {parts.path} at {parts.netloc}{called}"
         error = ScenarioError(

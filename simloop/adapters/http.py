@@ -4,9 +4,10 @@ Not here: the clients that send them (one transport file for each) and their con
 The rule to keep: nothing in here depends on an HTTP client, so that each transport only converts.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from simloop.adapters.dialects.dialect import Headers
 
@@ -17,7 +18,8 @@ Phase = Literal["connect", "read"]
 class HttpRequest:
     """A request as a client sends it. The names of `headers` are lower case.
 
-    The timeouts are seconds, or None for no limit.
+    The timeouts are seconds, or None for no limit. `sender` is the task that waits for the reply,
+    where it is not the one that answers.
     """
 
     method: str
@@ -26,6 +28,7 @@ class HttpRequest:
     body: bytes
     connect_timeout_s: float | None = None
     read_timeout_s: float | None = None
+    sender: asyncio.Task[Any] | None = None
 
 
 class HttpBody(Protocol):
