@@ -15,6 +15,7 @@ from simloop.check.verify import Verdict
 from simloop.errors import CheckFailed, ErrorDetails, ScenarioError, SimloopError
 from simloop.runs.mismatch import Mismatch
 from simloop.runs.options import RunOptions
+from simloop.runs.seen_calls import calls_of
 from simloop.scenario.designs import DESIGNS
 from simloop.scenario.loader import load_scenario
 from simloop.scenario.schema import Scenario
@@ -60,7 +61,7 @@ class Row:
         trace = verdict.trace
         footer = trace.footer if trace else None
         outcomes = tuple(map(str, trace.outcomes if trace else ()))
-        counts = None if trace is None else Counter(_counted(trace))
+        counts = None if trace is None else Counter(_purposes(trace))
         return cls(
             loop=loop,
             outcome=outcomes[-1] if footer else "",
@@ -68,7 +69,7 @@ class Row:
             error=_error_name(verdict),
             model_calls=None if counts is None else counts["main"],
             summaries=None if counts is None else counts["summary"],
-            tool_runs=None if counts is None else counts["tool"],
+            tool_runs=None if trace is None else len(calls_of(trace)),
             elapsed_ns=None if trace is None else trace.elapsed_ns,
             text=trace.ends[-1].text if trace and footer else "",
             failures=(*verdict.failures, *map(_told, verdict.errors)),
@@ -136,13 +137,9 @@ def _row(scenario: Scenario, loop: str, seed: int | None, options: RunOptions) -
     return Row.of(loop, verdict)
 
 
-def _counted(trace: LoopTrace) -> list[str]:
-    """Return a word for each thing that is counted; in one pass, because a trace can be long."""
-    return [
-        entry.purpose if type(entry) is entries.Request else "tool"
-        for entry in trace.entries
-        if type(entry) in (entries.Request, entries.ToolStarted)
-    ]
+def _purposes(trace: LoopTrace) -> list[str]:
+    """Return the purpose of each request; in one pass, because a trace can be long."""
+    return [entry.purpose for entry in trace.entries if type(entry) is entries.Request]
 
 
 def _error_name(verdict: Verdict) -> str:

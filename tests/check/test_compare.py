@@ -2,6 +2,7 @@ import itertools
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from simloop.check.compare import Row, compare, unread
@@ -9,9 +10,11 @@ from simloop.check.verify import Verdict
 from simloop.errors import InternalError, ScenarioError
 from simloop.kernel.machine import Feature
 from simloop.loops.react import ReactLoop
+from simloop.messages import Message, ToolMessage, ToolSpec, UserMessage
 from simloop.runs.simulation import Simulation
 from simloop.scenario.designs import DESIGNS
 from simloop.scenario.loader import parse_scenario
+from simloop.world.world import World
 
 LOOKS = """\
 prompt: Hi
@@ -58,6 +61,15 @@ def by_loop(text: str, *loops: str) -> dict[str, Row]:
     return {row.loop: row for row in rows}
 
 
+async def runs_a_tool_of_its_own(prompt: str, world: World) -> str:
+    """Answer a call without `world.tools`, as an agent on a framework does."""
+    messages: list[Message] = [UserMessage(prompt)]
+    tool = ToolSpec("look", "Look.", msgspec.Raw(b'{"type":"object"}'))
+    reply = await world.model.reply(messages, tools=[tool])
+    messages += [reply.message, ToolMessage(reply.message.calls[0].id, "found")]
+    return (await world.model.reply(messages, tools=[tool])).message.text
+
+
 class TestRows:
     def test_are_one_for_each_loop_in_the_order_that_is_asked_for(self) -> None:
         scenario = parse_scenario(LOOKS)
@@ -94,6 +106,12 @@ class TestRows:
     def test_count_summaries_apart(self) -> None:
         row = by_loop(COMPACTS, "reference")["reference"]
         assert (row.model_calls, row.summaries) == (3, 1)
+
+    def test_count_the_calls_that_only_the_messages_of_an_agent_show(self) -> None:
+        text = LOOKS.replace("{look: {returns: found, takes: 120ms}}", "{look: {}}")
+        loop = f"{__name__}:{runs_a_tool_of_its_own.__name__}"
+        row = by_loop(text, loop)[loop]
+        assert (row.outcome, row.tool_runs, row.failures) == ("completed", 1, ())
 
     def test_take_the_seed_that_is_given(self) -> None:
         (row,) = compare(parse_scenario(LOOKS), ("pi",), seed=9)
