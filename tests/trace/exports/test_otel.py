@@ -183,6 +183,7 @@ def test_notes_and_the_code_of_an_agent_are_events_of_its_span() -> None:
         asyncio.create_task(later(), name="other")  # noqa: RUF006 - left behind on purpose
         await asyncio.sleep(0)
         task.cancel()
+        await asyncio.sleep(0)
 
     async def later() -> None:
         await asyncio.sleep(0.5)
