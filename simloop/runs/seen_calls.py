@@ -20,7 +20,6 @@ from simloop.trace.looptrace import LoopTrace
 from simloop.trace.views import Call
 from simloop.world.files import Files
 from simloop.world.tools import Tool, canonical_json, wrong_arguments
-from simloop.world.traced import is_traced
 
 
 def calls_of(trace: LoopTrace) -> list[tuple[int, Call]]:
@@ -33,8 +32,8 @@ def calls_of(trace: LoopTrace) -> list[tuple[int, Call]]:
 def seen_calls(trace: LoopTrace) -> list[tuple[int, Call]]:
     """Return the calls that only the messages of an agent show, with the entry of their result.
 
-    The agent has offered the tool, the arguments fit, a later request has a result, and neither the
-    world nor a function that is traced has run a tool of this name.
+    The agent has offered the tool, the arguments fit, a later request has a result, and no tool of
+    this name is recorded in the run. A call that the agent itself denies is therefore here, too.
     """
     record = trace.entries
     if any(type(entry) is entries.Transition for entry in record):
@@ -48,7 +47,7 @@ def seen_calls(trace: LoopTrace) -> list[tuple[int, Call]]:
     found = []
     for seq, call_id in _answered(record):
         call = asked.pop(call_id, None)
-        if call is None or call.name in ran or call_id in refused or is_traced(call.name):
+        if call is None or call.name in ran or call_id in refused:
             continue
         arguments = _fitting(offered.get(call.name), call.arguments)
         if arguments is not None:
@@ -68,7 +67,10 @@ def check_settings_of_tools(scenario: Scenario, loop: str, trace: LoopTrace) -> 
     functions = ", ".join(f"`{name}`" for name, each in lost.items() if each)
     error = CannotExpress(loop, [f"its own code runs {functions}, without {', '.join(keys)}"])
     error.key = keys[0]
-    error.hint = f"put @simloop.traced on {functions}, or wrap it with sim.tool"
+    error.hint = (
+        f"put @simloop.traced on {functions}, or wrap it with sim.tool; if the agent denies the"
+        " call, remove the settings"
+    )
     raise error
 
 

@@ -41,19 +41,9 @@ def traced(function: F) -> F:
         raise _wrong(f"a tool is a function, not {_kind(function)}")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise _wrong(f"`{_name(function)}` is a generator, and a tool returns one value")
-    _NAMES.add(_name(function))
     wrapper: Any = _async(function) if inspect.iscoroutinefunction(function) else _sync(function)
     setattr(wrapper, TRACED, function)
     return wrapper  # type: ignore[no-any-return]
-
-
-def is_traced(name: str) -> bool:
-    """Return whether a function of that name records its calls."""
-    return name in _NAMES
-
-
-_NAMES: set[str] = set()
-"""The names of the functions of this process that record their calls. No run reads it."""
 
 
 def _async(function: Callable[..., Any]) -> Callable[..., Any]:

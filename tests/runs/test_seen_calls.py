@@ -84,7 +84,7 @@ def test_a_call_without_a_result_in_a_request_does_not_count() -> None:
     play(asking, SCRIPT[:1], returns="x").expect(tools_run=[])
 
 
-def test_a_traced_function_that_an_agent_does_not_call_has_not_run() -> None:
+def test_a_call_that_the_agent_itself_denies_counts_whatever_the_process_has_traced() -> None:
     @traced
     async def erase(query: str) -> str:
         return query
@@ -96,11 +96,9 @@ def test_a_traced_function_that_an_agent_does_not_call_has_not_run() -> None:
         return await agent(prompt, world, ToolSpec("erase", "", FIND.parameters), denied)
 
     scenario = Scenario(
-        prompt="Hi",
-        tools={"erase": ScriptedTool(returns="erased")},
-        model=[Reply(call={"erase": {"query": "a"}}), Reply(say="Done.")],
+        prompt="Hi", model=[Reply(call={"erase": {"query": "a"}}), Reply(say="Done.")]
     )
-    run(scenario, loop=denying).expect(outcome="completed", tools_run=[])
+    run(scenario, loop=denying).expect(outcome="completed", tools_run=["erase"])
 
 
 def test_a_tool_of_the_world_that_an_agent_does_not_run_does_not_count() -> None:
@@ -171,7 +169,7 @@ def test_settings_that_do_not_reach_the_function_of_an_agent_are_refused(
     assert str(caught.value) == (
         f"{path}: tools.find.{key}: the loop `{name}` cannot express this: its own code runs "
         f"`find`, without tools.find.{key} (put @simloop.traced on `find`, or wrap it with "
-        "sim.tool)"
+        "sim.tool; if the agent denies the call, remove the settings)"
     )
     assert verify(path, loop=agent).cannot
 
