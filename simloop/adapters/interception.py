@@ -31,10 +31,11 @@ class intercepted:  # noqa: N801 - a context manager, named as one reads it
     def __enter__(self) -> None:
         SIDES[self._side.port] = self._side
         _interception.enter()
+        # Not at the exit, which a run never comes to whose agent catches all exceptions.
+        self._side.port.loop.at_end.append(_interception.leave)
 
     def __exit__(self, *_: object) -> None:
         del SIDES[self._side.port]
-        self._side.port.loop.at_end.append(_interception.leave)
 
 
 class _Patch(NamedTuple):

@@ -69,6 +69,7 @@ class Simulation:
             error.reproduce = prepared.reproduce
             cause = prepared.error
             if cause is not None and cause is not error:
+                self._complete(cause)
                 raise cause from error  # an agent that swallowed it went on and did not end
             raise
         except asyncio.CancelledError as error:
@@ -89,18 +90,24 @@ class Simulation:
             check_settings_of_tools(scenario, prepared.loop.name, self.trace)
             result = self._result()
             check_script(prepared, result)
-        except CheckFailed as error:
-            error.reproduce = error.reproduce or prepared.reproduce
-            if isinstance(error, ScriptExhausted | ScriptUnused):
-                error.path = scenario.path or None
-            if isinstance(error, ScriptExhausted) and prepared.loop.name != scenario.loop:
-                error.hint = f"add a reply, or {advice(prepared, '{error: ScriptExhausted}')}"
-            raise
-        except ScenarioError as error:
-            error.path = error.path or scenario.path or None
+        except SimloopError as error:
+            self._complete(error)
             raise
         found = mismatches_by_default(self.expected, result)
         return dataclasses.replace(result, mismatches=found) if found else result
+
+    def _complete(self, error: SimloopError) -> None:
+        """Add to an error what only the run knows: its scenario, and how to repeat it."""
+        prepared = self.prepared
+        path = prepared.scenario.path or None
+        if isinstance(error, ScriptExhausted | ScriptUnused):
+            error.path = path
+        if isinstance(error, ScriptExhausted) and prepared.loop.name != prepared.scenario.loop:
+            error.hint = f"add a reply, or {advice(prepared, '{error: ScriptExhausted}')}"
+        if isinstance(error, CheckFailed):
+            error.reproduce = error.reproduce or prepared.reproduce
+        elif isinstance(error, ScenarioError):
+            error.path = error.path or path
 
     def account(self, command: str = "") -> str:
         """Return the end of the run's timeline, then the command that repeats the run."""

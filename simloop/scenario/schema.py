@@ -325,7 +325,7 @@ class Scenario(Strict):
         default=MAX_TRANSITIONS,
         ge=1,
         le=MAX_TRANSITIONS,
-        description="Moves of the loop after which it is a runaway.",
+        description="Moves of the loop, or requests of your agent, after which it is a runaway.",
     )
     max_trace_chars: int = Field(
         default=MAX_TRACE_CHARS,

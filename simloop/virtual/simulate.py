@@ -62,7 +62,8 @@ def simulate(
         _note(error, f"simulated with seed={seed}, shuffle_ties={shuffle_ties}")
         raise
     finally:
-        coroutine.close()  # if it was never started
+        if _is_new(coroutine):  # an error came first
+            coroutine.close()
 
 
 def _again(main: Any, seed: int, *, shuffle_ties: bool) -> str:
@@ -77,10 +78,17 @@ def _again(main: Any, seed: int, *, shuffle_ties: bool) -> str:
     return f"simloop.simulate({name}(), seed={seed}{shuffled}){place}"
 
 
+def _is_new(coroutine: Any) -> bool:
+    return (
+        inspect.iscoroutine(coroutine)
+        and inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED
+    )
+
+
 def _coroutine(main: Any) -> Coroutine[Any, Any, Any]:
     """Return `main`, or a coroutine that awaits it. Raises ScenarioError otherwise."""
     if inspect.iscoroutine(main):
-        if inspect.getcoroutinestate(main) != inspect.CORO_CREATED:
+        if not _is_new(main):
             raise ScenarioError("this coroutine has been started before", hint="make another one")
         return main
     if isinstance(main, Coroutine):

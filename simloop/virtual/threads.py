@@ -306,6 +306,7 @@ class Threads:
         self.is_over = True
         if self._watch is not None:
             self._watch.stop()
+            self._watch = None
         self.pools.restore()
         return refused
 

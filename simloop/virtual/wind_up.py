@@ -7,6 +7,7 @@ collection, or a later run, would have to end.
 
 import asyncio
 import contextlib
+import ctypes
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, cast
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from simloop.virtual.clock import VirtualLoop
 
 _Task = asyncio.Task[Any]
+_keep_for_ever = ctypes.pythonapi.Py_IncRef
 
 
 def wind_up(loop: "VirtualLoop", main: _Task, *, waits: bool = True) -> list[_Task]:
@@ -31,13 +33,12 @@ def wind_up(loop: "VirtualLoop", main: _Task, *, waits: bool = True) -> list[_Ta
     refused = [] if tidy else _drain(loop, set())
     if loop._threads is not None:
         refused += _end_threads(loop, loop._threads, waits=waits)
-    # The garbage collector would run the rest of such a task in some later simulation, and
-    # asyncio would log that it was pending. Closing it here happens at one place in every run.
+    refused = list(dict.fromkeys(refused))  # a task may refuse before the threads end and after
     for task in refused:
-        task._log_destroy_pending = False  # type: ignore[attr-defined]
-        with contextlib.suppress(Exception):
-            cast("Coroutine[Any, Any, Any]", task.get_coro()).close()
+        _close(loop, task)
         loop._tasks.remove(task)
+    if refused and loop._threads is not None:
+        loop._threads.end()  # those that the code has started while it was closed
     # After the tasks: closing a generator that a task is still in raises RuntimeError.
     if loop._asyncgens:
         refused += _drain(loop, {loop._start(loop.shutdown_asyncgens(), "close generators")})
@@ -62,6 +63,31 @@ def _end_threads(loop: "VirtualLoop", threads: Threads, *, waits: bool) -> list[
         finding = "threads did not end when they were told to at the end of the run"
         loop.escapes.append(RunawayRun(f"{finding}: {stubborn}"))
     return refused
+
+
+class _TaskEnded(BaseException):
+    """Ends a task that has refused its cancellation, where it waits."""
+
+
+def _close(loop: "VirtualLoop", task: _Task) -> None:
+    """End the coroutine of a task that has refused its cancellation.
+
+    The garbage collector would run the rest of such a task in some later simulation, and asyncio
+    would log that it was pending. Ending it here happens at one place in every run.
+    """
+    task._log_destroy_pending = False  # type: ignore[attr-defined]
+    coroutine = cast("Coroutine[Any, Any, Any]", task.get_coro())
+    # Within the task, so that code that catches even this can be suspended where it waits next.
+    asyncio._enter_task(loop, task)
+    try:
+        coroutine.throw(_TaskEnded)
+    except BaseException:  # noqa: BLE001 - the run has an error of its own
+        return
+    finally:
+        asyncio._leave_task(loop, task)
+    loop.is_spoilt = True  # the coroutine may have left its world and listeners on it
+    # Code that catches all exceptions may run for ever when Python closes it, so Python must not.
+    _keep_for_ever(ctypes.py_object(coroutine))
 
 
 def _renew_bounds(loop: "VirtualLoop", count: int) -> None:

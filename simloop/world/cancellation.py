@@ -133,10 +133,15 @@ class Cancellation:
 
     def check(self) -> None:
         """Raise CancelledError if the run is to end; call this before anything new is started."""
+        if self.is_due:
+            raise asyncio.CancelledError
+
+    @property
+    def is_due(self) -> bool:
+        """Return whether the run is to end."""
         if self._loop.now_ns >= self._due_ns:
             self._find_due()
-        if self.pending is not None:
-            raise asyncio.CancelledError
+        return self.pending is not None
 
     def _find_due(self) -> None:
         """End the run as planned if it is time: time may have passed without any waiting."""

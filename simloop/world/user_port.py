@@ -12,6 +12,7 @@ from functools import partial
 from itertools import count
 from typing import Any
 
+from simloop.errors import RunawayRun
 from simloop.escape import writable
 from simloop.kernel.signals import AbortRequested, Signal, WallClockExpired
 from simloop.messages import Queue, StopCause
@@ -26,6 +27,9 @@ _CAUSES: dict[type, StopCause] = {
 }
 # Every conversation asks, and iterating over the enum itself takes ten times as long.
 _QUEUES = tuple(Queue)
+_MOST_REFUSED = 100  # turns, more than clean-up takes
+_GOES_ON = f"the run is to end, and the agent goes on after {_MOST_REFUSED} cancellations"
+_ADVICE = "let CancelledError pass: `except Exception` does, `except BaseException` does not"
 
 
 async def no_turn() -> None:
@@ -44,6 +48,7 @@ class UserPort:
         self._ordinals = count()
         self._waiting: dict[Queue, deque[tuple[int, str]]] = {queue: deque() for queue in _QUEUES}
         self._count = 0  # of the messages in both
+        self._refused = 0  # turns after an error of simloop or the stop of a run
         self.cancellation = Cancellation(loop, partial(_record_stop, recorder))
 
     # ------------------------------------------------------------------ for the agent
@@ -56,14 +61,22 @@ class UserPort:
     async def turn(self) -> None:
         """Give tasks that are ready their turn. Raises CancelledError if the run is to end.
 
-        An error of simloop ends it too: code that has swallowed one must not go on.
+        An error of simloop ends it too: code that has swallowed one must not go on. Code that
+        swallows each CancelledError as well waits here, so that the event loop can end the run.
         """
         if self._loop.busy:
             await asyncio.sleep(0)
         if self._recorder.error is not None:
-            raise asyncio.CancelledError
-        if not self.cancellation.closed:
-            self.cancellation.check()
+            await self._refuse()
+        if not self.cancellation.closed and self.cancellation.is_due:
+            await self._refuse()
+
+    async def _refuse(self) -> None:
+        self._refused += 1
+        if self._refused > _MOST_REFUSED:
+            self._recorder.keep(RunawayRun(_GOES_ON, hint=_ADVICE))
+            await asyncio.get_running_loop().create_future()
+        raise asyncio.CancelledError
 
     def has(self, queue: Queue | None = None) -> bool:
         """Return whether a message waits in `queue`, or in any."""
@@ -106,6 +119,7 @@ class UserPort:
 
     def begin(self, task: asyncio.Task[Any], wall_clock_ms: int | None) -> None:
         """Begin a run in `task`, which may last for `wall_clock_ms`."""
+        self._refused = 0
         self.cancellation.open(task, wall_clock_ms)
 
     def _send_due(self) -> None:

@@ -1,6 +1,7 @@
 """The clients of the fixture `provider`, and its options, with real SDKs."""
 
 import importlib
+import os
 import sys
 from typing import Any, Literal
 
@@ -8,8 +9,20 @@ import pytest
 from installed import HTTPX, SDKS
 from wire import ASK
 
-from simloop import Http, Pace, Provider, Reply, UserMessage, WireOptions, simulate
-from simloop.errors import ScenarioError
+from simloop import (
+    Http,
+    Pace,
+    Provider,
+    Reply,
+    Scenario,
+    Trigger,
+    UserMessage,
+    WireOptions,
+    run,
+    simulate,
+)
+from simloop.errors import RunawayRun, ScenarioError, ScriptExhausted
+from simloop.world.current import current_world
 
 pytestmark = pytest.mark.sdks
 HI = [{"role": "user", "content": "Hi"}]
@@ -96,3 +109,33 @@ def test_a_package_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, "anthropic", None)
     with pytest.raises(ScenarioError, match="needs the package anthropic"):
         Provider().anthropic()
+
+
+async def asks_for_ever(prompt: str) -> None:
+    while True:
+        try:
+            client = importlib.import_module("openai").AsyncOpenAI()
+            await client.chat.completions.create(model="m", messages=HI)
+        except BaseException:  # noqa: BLE001 - that is the defect
+            pass
+
+
+def blocks_for_ever(prompt: str) -> None:
+    while True:
+        try:
+            client = importlib.import_module("openai").OpenAI()
+            client.chat.completions.create(model="m", messages=HI)
+        except BaseException:  # noqa: BLE001 - that is the defect
+            pass
+
+
+@pytest.mark.parametrize("agent", [asks_for_ever, blocks_for_ever])
+def test_an_agent_that_catches_all_exceptions_and_asks_again_is_ended(agent: Any) -> None:
+    before = dict(os.environ)
+    with pytest.raises(ScriptExhausted, match="no reply for request 2"):
+        run(Scenario(prompt="Hi", model=[Reply(say="Hello.")]), loop=agent)
+    waits = Reply(say="Hello.", pace=Pace(first_part="1s"), times="always")
+    with pytest.raises(RunawayRun, match="goes on after 100 cancellations"):
+        run(Scenario(prompt="Hi", model=[waits], abort=Trigger(at="3s")), loop=agent)
+    assert dict(os.environ) == before
+    assert current_world() is None

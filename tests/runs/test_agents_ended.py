@@ -5,8 +5,8 @@ from contextlib import aclosing, suppress
 
 import pytest
 
-from simloop import Conversation, Scenario, run, simulate
-from simloop.errors import CheckFailed, ScriptExhausted
+from simloop import Conversation, Limits, Reply, Scenario, Trigger, run, simulate
+from simloop.errors import CheckFailed, RunawayRun, ScriptExhausted
 from simloop.messages import UserMessage
 from simloop.trace.codec import encode
 from simloop.world.world import World
@@ -27,6 +27,35 @@ def test_an_agent_that_swallows_an_error_and_waits_for_ever_is_reported_with_the
     with pytest.raises(ScriptExhausted, match="no reply for request 1") as caught:
         run(Scenario(prompt="Go."), loop=waits_on)
     assert caught.value.reproduce.startswith("simloop.run(")
+
+
+ALWAYS = Reply(say="Well.", pace={"first_part": "1s"}, times="always")
+
+
+async def asks_for_ever(prompt: str, world: World) -> None:
+    while True:
+        with suppress(BaseException):  # that is the defect
+            await world.model.reply([UserMessage(prompt)])
+
+
+@pytest.mark.parametrize(
+    ("scenario", "error"),
+    [
+        (Scenario(prompt="Go."), ScriptExhausted),
+        (Scenario(prompt="Go.", model=[ALWAYS], abort=Trigger(at="3s")), RunawayRun),
+        (
+            Scenario(prompt="Go.", model=[ALWAYS], limits=Limits(max_wall_clock_ms=3_000)),
+            RunawayRun,
+        ),
+    ],
+    ids=["the end of the script", "an abort", "the wall clock"],
+)
+def test_an_agent_that_swallows_its_cancellations_and_asks_again_is_ended(
+    scenario: Scenario, error: type[CheckFailed]
+) -> None:
+    with pytest.raises(error) as caught:
+        run(scenario, loop=asks_for_ever)
+    assert ("goes on after 100 cancellations" in str(caught.value)) is (error is RunawayRun)
 
 
 @pytest.mark.parametrize("pauses", [0, 1])

@@ -1,6 +1,7 @@
 """The bound on the model calls of an agent, which ends one that would never end."""
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 
@@ -38,11 +39,22 @@ async def calls_until_told_to_end(prompt: str, world: World) -> str:
 
 
 def test_an_agent_whose_requests_bring_nothing_new_is_a_runaway() -> None:
-    with pytest.raises(RunawayRun, match="no progress: after 5000 requests"):
+    with pytest.raises(RunawayRun, match=r"no progress: after 400 requests.*set max_transitions"):
         run(FAILING, loop=retries_for_ever)
 
 
-@pytest.mark.slow
+def test_a_scenario_that_states_the_bound_lets_its_requests_bring_nothing_new() -> None:
+    async def gives_up(prompt: str, world: World) -> str:
+        for _ in range(600):
+            with suppress(ModelCallFailed):
+                await world.model.reply([UserMessage(prompt)])
+        return "No."
+
+    assert run(FAILING.model_copy(update={"max_transitions": 600}), loop=gives_up).text == "No."
+    with pytest.raises(RunawayRun, match="passed max_transitions=599 requests"):
+        run(FAILING.model_copy(update={"max_transitions": 599}), loop=gives_up)
+
+
 def test_an_agent_that_swallows_all_but_its_cancellation_is_ended_all_the_same() -> None:
     async def swallows(prompt: str, world: World) -> str:
         while True:

@@ -75,6 +75,27 @@ def test_tasks_that_refuse_to_die_are_named_unless_main_failed_itself() -> None:
         run_virtual(main(KeyError("mine")))
 
 
+def test_a_task_that_catches_all_exceptions_is_left_and_never_run_again() -> None:
+    caught: list[str] = []
+
+    async def immortal() -> None:
+        while True:
+            try:
+                await asyncio.sleep(1)
+            except BaseException as error:  # noqa: BLE001 - that is the defect
+                caught.append(type(error).__name__)
+
+    async def main() -> None:
+        asyncio.create_task(immortal())  # noqa: RUF006 - left behind on purpose
+        await asyncio.sleep(3)
+
+    with pytest.raises(RunawayRun, match="did not end when cancelled"):
+        run_virtual(main())
+    # Closed by the garbage collector, it would never end: it cannot sleep without a running loop.
+    gc.collect()
+    assert caught == ["CancelledError", "_TaskEnded"]
+
+
 def test_an_exception_in_a_callback_fails_the_run_but_not_before_main_has_ended() -> None:
     async def main(error: Exception | None) -> None:
         running().call_soon(int, "x")
