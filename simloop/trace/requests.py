@@ -98,7 +98,7 @@ _NOTHING = _Sent(0, (), 0, b"", "", ())
 
 
 def check_request(entry: entries.Request) -> None:
-    """Raise TypeError or msgspec.ValidationError for a request that no trace can hold.
+    """Raise TypeError or msgspec.MsgspecError for a request that no trace can hold.
 
     An agent may send anything. Only the parts that are new are looked at: an agent with a long
     conversation then costs no more.
@@ -106,7 +106,16 @@ def check_request(entry: entries.Request) -> None:
     for message in entry.added:
         if not isinstance(message, Message):
             raise TypeError(f"{type(message).__name__} is no message")
+    for tool in entry.tools or ():
+        _check_parameters(tool)
     _REQUEST.decode(_ENCODER.encode(entry))
+
+
+def _check_parameters(tool: ToolSpec) -> None:
+    try:
+        msgspec.json.decode(_ENCODER.encode(tool.parameters))
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise TypeError(f"the parameters of the tool {tool.name} are not JSON: {error}") from error
 
 
 def wrong_request(number: int, error: Exception) -> ScenarioError:

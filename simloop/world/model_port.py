@@ -105,7 +105,7 @@ class ModelPort:
             entry, chars = self._coder.code(request, len(record), recorder.clock.now_ns, tokens)
             if not is_view:
                 check_request(entry)
-        except (AttributeError, TypeError, msgspec.ValidationError) as error:
+        except (AttributeError, TypeError, msgspec.MsgspecError) as error:
             recorder.keep(wrong := wrong_request(number, error))
             raise wrong from error
         self.requests = number

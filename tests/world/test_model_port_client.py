@@ -115,9 +115,16 @@ def test_a_request_is_dated_when_it_is_sent_and_the_model_asked_when_it_is_first
         ({"messages": UserMessage("Hello?")}, "'UserMessage' object is not iterable"),
         ({"messages": [UserMessage(["Hello?"])]}, "Expected `str`, got `array`"),  # type: ignore[arg-type]
         ({"messages": ASK, "tools": ["look"]}, "'str' object has no attribute 'parameters'"),
+        (
+            {"messages": ASK, "tools": [ToolSpec("look", "", Raw(b"{look"))]},
+            "the parameters of the tool look are not JSON: JSON is malformed",
+        ),
+        (
+            {"messages": ASK, "tools": [ToolSpec("look", "", Raw(b'"\xff"'))]},
+            "the parameters of the tool look are not JSON: 'utf-8' codec can't decode",
+        ),
         ({"messages": ASK, "system_prompt": None}, "object of type 'NoneType' has no len"),
     ],
-    ids=str,
 )
 def test_a_request_that_no_trace_can_hold_is_the_fault_of_the_agent_s_author(
     given: dict[str, Any], says: str
