@@ -9,6 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
+from enum import IntEnum
 from functools import partial
 from itertools import islice
 from types import CodeType, FrameType, FunctionType, MethodType
@@ -27,6 +28,15 @@ _COMPREHENSION = re.compile(r"\.<locals>(\.<(?:list|set|dict)comp>)+$|\.?<(?:lis
 _INSTALLED = ("site-packages", "dist-packages")
 
 
+class _Owner(IntEnum):
+    """Who wrote a piece of code, from the farthest from the user to the nearest."""
+
+    PYTHON = 0
+    SIMLOOP = 1
+    PACKAGE = 2
+    PROGRAM = 3
+
+
 def report(loop: "VirtualLoop", finding: str) -> str:
     """Return a finding with its time, and a line for each task, callback and thread at work."""
     tasks = loop.unfinished()
@@ -40,13 +50,11 @@ def report(loop: "VirtualLoop", finding: str) -> str:
 
 
 def where_it_waits(task: asyncio.Task[Any]) -> str:
-    """Return the innermost frame outside asyncio and anyio, and the object it awaits."""
-    place, awaited = "", ""
-    for coroutine, frame in _chain(task.get_coro()):
-        if frame.f_globals.get("__name__", "").partition(".")[0] not in {"asyncio", "anyio"}:
-            place, awaited = place_of(frame), ""
-        else:
-            awaited = awaited or coroutine.__qualname__
+    """Return the place at which a task waits, and the object that is awaited there.
+
+    It is the innermost frame of the program; without one, that of a package, or else of simloop.
+    """
+    place, awaited, _ = _wait_of(task)
     future: Any = getattr(task, "_fut_waiter", None)
     if not awaited and future is not None:
         named = isinstance(future, asyncio.Task)
@@ -59,14 +67,20 @@ def place_of_task(task: asyncio.Task[Any]) -> str:
 
     Empty if the task runs no code of either.
     """
-    place = package = ""
-    for _, frame in _chain(task.get_coro()):
-        file = frame.f_code.co_filename
-        if _is_of_a_package(file, str(frame.f_globals.get("__name__"))):
-            package = place_of(frame)
-        elif not _is_ours_or_pythons(file, str(frame.f_globals.get("__name__"))):
-            place = place_of(frame)
-    return place or package
+    place, _, owner = _wait_of(task)
+    return place if owner >= _Owner.PACKAGE else ""
+
+
+def _wait_of(task: asyncio.Task[Any]) -> tuple[str, str, "_Owner"]:
+    """Return the innermost place of the nearest owner, the coroutine it awaits, and the owner."""
+    place, awaited, nearest = "", "", _Owner.PYTHON
+    for coroutine, frame in _chain(task.get_coro()):
+        owner = _owner_of(frame)
+        if owner >= nearest and owner is not _Owner.PYTHON:
+            place, awaited, nearest = place_of(frame), "", owner
+        else:
+            awaited = awaited or coroutine.__qualname__
+    return place, awaited, nearest
 
 
 def _chain(awaitable: Any) -> Iterator[tuple[Any, Any]]:
@@ -136,11 +150,11 @@ def callers_place(frame: FrameType | None = None) -> str:
     """
     package = ""
     for each in _stack(frame or sys._getframe(1)):  # noqa: SLF001 - the stack is the question
-        file = each.f_code.co_filename
-        if _is_of_a_package(file, str(each.f_globals.get("__name__"))):
-            package = package or place_of(each)
-        elif not _is_ours_or_pythons(file, str(each.f_globals.get("__name__"))):
+        owner = _owner_of(each)
+        if owner is _Owner.PROGRAM:
             return place_of(each)
+        if owner is _Owner.PACKAGE:
+            package = package or place_of(each)
     return package
 
 
@@ -164,6 +178,15 @@ def is_of_the_program(namespace: dict[str, Any]) -> bool:
     if any(part in file for part in _INSTALLED):
         return name == "__main__"
     return not _is_ours_or_pythons(file, name)
+
+
+def _owner_of(frame: Any) -> _Owner:
+    file, module = frame.f_code.co_filename, str(frame.f_globals.get("__name__"))
+    if _is_ours(module):
+        return _Owner.SIMLOOP
+    if module.partition(".")[0] == "anyio" or _is_ours_or_pythons(file, module):
+        return _Owner.PYTHON
+    return _Owner.PACKAGE if _is_of_a_package(file, module) else _Owner.PROGRAM
 
 
 def _is_of_a_package(file: str, module: str) -> bool:
