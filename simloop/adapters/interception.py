@@ -11,6 +11,7 @@ import importlib.abc
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -201,6 +202,7 @@ class _Interception:
             self._runs += 1
             if self._runs > 1:
                 return
+            self._environment = Environment()
             sys.meta_path.insert(0, self._watch)
             for name in _PATCHES:
                 module = sys.modules.get(name)
@@ -223,7 +225,6 @@ class _Interception:
 
     def _patch(self, module: ModuleType) -> None:
         if self._runs:
-            self._environment = self._environment or Environment()
             self._patches += _PATCHES[module.__name__](module)
 
 
@@ -272,3 +273,13 @@ class _Loader(importlib.abc.Loader):
 
 
 _interception = _Interception()
+
+
+@contextmanager
+def kept_interception() -> Iterator[None]:
+    """Leave the interception and the keys in place between runs, for many short ones in a row."""
+    _interception.enter()
+    try:
+        yield
+    finally:
+        _interception.leave()

@@ -7,6 +7,8 @@ that `simloop.run` gives it, whatever ran before it and however that ended.
 import contextlib
 from typing import Self, Unpack
 
+from simloop.adapters.interception import kept_interception
+from simloop.runs.design import AgentDesign
 from simloop.runs.options import RunOptions, check_scenario
 from simloop.runs.plan import Plan
 from simloop.runs.result import Result
@@ -26,8 +28,9 @@ class Runner:
     agent, for each run.
 
     Inside `with`, the clocks and the randomness of Python stay exchanged from one run to the next,
-    which saves time. Code between the runs gets the real ones, through stand-ins. Without `with`
-    each run exchanges them and puts them back.
+    which saves time. Code between the runs gets the real ones, through stand-ins. The dummy keys
+    of providers stay set as well if the loop is an agent. Without `with` each run exchanges all of
+    them and puts them back.
     """
 
     def __init__(self, scenario: Scenario, **given: Unpack[RunOptions]) -> None:
@@ -41,6 +44,8 @@ class Runner:
 
     def __enter__(self) -> Self:
         self._kept.enter_context(kept_border())
+        if isinstance(self._plan.loop.design, AgentDesign):
+            self._kept.enter_context(kept_interception())
         return self
 
     def __exit__(self, *_: object) -> None:
