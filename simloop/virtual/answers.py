@@ -17,20 +17,18 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from simloop.errors import RunawayRun
 from simloop.virtual.importing import is_importing, stream_here
 from simloop.virtual.listener import report_sleep
 from simloop.virtual.memory import GeneratorState, Memory
+from simloop.virtual.polling import Polling
 from simloop.virtual.seeds import Seeds
-from simloop.virtual.waiting import callers_place
 
 if TYPE_CHECKING:
     from simloop.virtual.clock import VirtualLoop
 
-MOST_SLEEPS = 1_000_000
 _UNIX = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _UUID_EPOCH = 0x01B21DD213814000  # 1582-10-15 to 1970 in units of 100 ns (RFC 9562, 5.1)
 # The originals: the module attributes are exchanged while a simulation runs.
@@ -50,14 +48,22 @@ class Answers:
     seeds: Seeds
     epoch_ns: int
     last_uuid: int = 0
-    sleeps: int = 0
-    slept_in: int = 0
     _generator: random.Random | None = None
+    polling: Polling = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.polling = Polling(self.loop)
 
     @property
     def wall_ns(self) -> int:
         """Return the simulated nanoseconds since 1970."""
-        return self.epoch_ns + self.loop.now_ns
+        return self.epoch_ns + self.now_ns
+
+    @property
+    def now_ns(self) -> int:
+        """Return the virtual nanoseconds since the start. Raises RunawayRun, see polling.py."""
+        self.polling.read()
+        return self.loop.now_ns
 
     @property
     def generator(self) -> random.Random:
@@ -92,19 +98,12 @@ class Answers:
             report_sleep(self.loop, sleep_ns)
             thread.threads.sleep(thread, sleep_ns)
             return
-        callback = self.loop._callbacks  # noqa: SLF001 - counted by the loop
-        self.sleeps = self.sleeps + 1 if self.slept_in == callback else 1
-        self.slept_in = callback
-        if self.sleeps > MOST_SLEEPS:
-            raise RunawayRun(
-                f"no progress: {MOST_SLEEPS} blocking sleeps without an await, the last at "
-                f"{callers_place()}"
-            )
+        self.polling.slept()
         self.loop.block_ns(sleep_ns)
 
     def clock_ns(self, clock: int) -> int:
         """Return the nanoseconds that the POSIX clock of that number shows."""
-        return self.wall_ns if clock in _WALL_CLOCKS else self.loop.now_ns
+        return self.wall_ns if clock in _WALL_CLOCKS else self.now_ns
 
     def broken_down(self, seconds: float | None = None) -> time.struct_time:
         """Return the time in UTC; the machine's time zone must not change a run."""
@@ -208,7 +207,7 @@ def _mktime(_: Answers, fields: Any) -> float:
 
 
 def _times(answers: Answers) -> os.times_result:
-    now_s = answers.loop.time()
+    now_s = answers.now_ns / 1e9
     return os.times_result((now_s, 0.0, 0.0, 0.0, now_s))
 
 
@@ -217,10 +216,10 @@ def _times(answers: Answers) -> os.times_result:
 _BY_NAME: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
     (time, "time", lambda answers: answers.wall_ns / 1e9),
     (time, "time_ns", lambda answers: answers.wall_ns),
-    *((time, name, lambda answers: answers.loop.time()) for name in (
+    *((time, name, lambda answers: answers.now_ns / 1e9) for name in (
         "monotonic", "perf_counter", "process_time", "thread_time",
     )),
-    *((time, f"{name}_ns", lambda answers: answers.loop.now_ns) for name in (
+    *((time, f"{name}_ns", lambda answers: answers.now_ns) for name in (
         "monotonic", "perf_counter", "process_time", "thread_time",
     )),
     (time, "clock_gettime", lambda answers, clock: answers.clock_ns(clock) / 1e9),

@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from incases import in_cases
 
-from simloop import RunawayRun, simulate
-from simloop.virtual import answers
+from simloop import simulate
 
 EPOCH_S = 1_767_225_600
 FIELDS = (2026, 1, 1, 0, 1, 30, 3, 1, 0)
@@ -108,27 +107,6 @@ def test_randomness_comes_from_the_seed(name: str) -> None:
 def test_a_negative_number_of_random_bytes_is_refused_as_python_does() -> None:
     with pytest.raises(ValueError, match="negative argument"):
         after_a_while(lambda: os.urandom(-1))
-
-
-def test_a_program_that_polls_with_a_blocking_sleep_is_ended(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(answers, "MOST_SLEEPS", 100)
-
-    async def polls() -> None:
-        while True:
-            time.sleep(1)  # noqa: ASYNC251 - what blocks is tested
-
-    async def awaits() -> float:
-        for _ in range(3):
-            for _ in range(100):
-                time.sleep(1)  # noqa: ASYNC251 - what blocks is tested
-            await asyncio.sleep(1)
-        return time.monotonic()
-
-    assert simulate(awaits()) == 303
-    with pytest.raises(RunawayRun, match=r"no progress: 100 .* the last at test_answers.py:\d+ in"):
-        simulate(polls())
 
 
 def test_a_blocking_sleep_that_rounds_to_nothing_moves_time() -> None:
