@@ -22,12 +22,12 @@ class ReceivedReply:
 
     `is_closed` is true after a finish, an error or the end of the stream. `fault` is the failure as
     it arrived. `is_stopped` is true if a stop was requested before that. `steps` is the number of
-    steps that the finish reports.
+    steps that the finish reports, `begun` the id of the newest call of which a piece came.
     """
 
     __slots__ = (
-        "at_ns", "calls", "fault", "finish", "first_ns", "is_closed", "is_stopped", "pieces",
-        "purpose", "sent_ns", "steps",
+        "at_ns", "begun", "calls", "fault", "finish", "first_ns", "is_closed", "is_stopped",
+        "pieces", "purpose", "sent_ns", "steps",
     )  # fmt: skip
 
     def __init__(self, purpose: str, sent_ns: int) -> None:
@@ -39,12 +39,18 @@ class ReceivedReply:
         self.fault: Fault | None = None
         self.first_ns: int | None = None  # the time of the first part
         self.steps = 1
+        self.begun = ""
         self.is_closed = self.is_stopped = False
 
     @property
     def text(self) -> str:
         """Return the text so far."""
         return "".join(self.pieces)
+
+    @property
+    def has_half_call(self) -> bool:
+        """Return whether the last call broke off."""
+        return self.begun != "" and all(call.id != self.begun for call in self.calls)
 
 
 class Facts:
@@ -164,10 +170,17 @@ class Facts:
             if reply.first_ns is None:
                 reply.first_ns = entry.at_ns
 
-    def _think(self, entry: entries.ReasoningDelta | entries.ToolCallDelta) -> None:
+    def _think(self, entry: entries.ReasoningDelta) -> None:
         reply = self.replies.get(entry.request)
         if reply is not None and reply.first_ns is None:
             reply.first_ns = entry.at_ns
+
+    def _begin_call(self, entry: entries.ToolCallDelta) -> None:
+        reply = self.replies.get(entry.request)
+        if reply is not None:
+            reply.begun = entry.call_id
+            if reply.first_ns is None:
+                reply.first_ns = entry.at_ns
 
     def _call(self, entry: entries.ToolCall) -> None:
         self.asked[entry.call_id] = entry.request
@@ -229,7 +242,7 @@ _READERS: dict[type, Callable[[Facts, Any], None]] = {
     entries.Request: Facts._send,  # noqa: SLF001
     entries.TextDelta: Facts._say,  # noqa: SLF001
     entries.ReasoningDelta: Facts._think,  # noqa: SLF001
-    entries.ToolCallDelta: Facts._think,  # noqa: SLF001
+    entries.ToolCallDelta: Facts._begin_call,  # noqa: SLF001
     entries.ToolCall: Facts._call,  # noqa: SLF001
     entries.CallRenamed: Facts._rename,  # noqa: SLF001
     entries.Finish: Facts._finish,  # noqa: SLF001

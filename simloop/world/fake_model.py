@@ -19,6 +19,7 @@ from simloop.messages import (
     Part,
     Request,
     TextDelta,
+    ToolCallDelta,
     ToolCallPart,
 )
 from simloop.world.streams import TimedPart, TimedStream, WholeStream
@@ -226,4 +227,8 @@ def _is_whole(timed: Iterable[TimedPart]) -> bool:
 
 
 def _count_calls(timed: Iterable[TimedPart]) -> int:
-    return sum(type(part) is ToolCallPart for _, part in timed)
+    """Return the number of calls, also of those that break off: their ids are used up."""
+    parts = [part for _, part in timed]
+    whole = [part.call.id for part in parts if type(part) is ToolCallPart]
+    broken_off = {part.call_id for part in parts if type(part) is ToolCallDelta}.difference(whole)
+    return len(whole) + len(broken_off)

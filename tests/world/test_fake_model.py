@@ -140,6 +140,17 @@ def test_calls_without_an_id_are_numbered_over_the_whole_run() -> None:
     assert found == ["call-1", "call-2", "call-3"]
 
 
+def test_no_call_has_the_id_of_one_that_broke_off() -> None:
+    first, second = played(
+        Reply(call={"a": {}}, fragments=2, half_call={"b": "{"}),
+        Reply(call={"c": {}}),
+        asked=[request(), request()],
+    )
+    pieces = [part.call_id for part in first if isinstance(part, ToolCallDelta)]
+    calls = [part.call.id for part in (*first, *second) if isinstance(part, ToolCallPart)]
+    assert (pieces, calls) == (["call-1", "call-1", "call-2"], ["call-1", "call-3"])
+
+
 def test_every_request_is_remembered() -> None:
     model = FakeModel([Reply(say="a", times=2).entry("model.0")])
     asked = [request("one"), request("two")]

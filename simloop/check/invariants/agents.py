@@ -216,7 +216,7 @@ def agent_uses_its_steps(subject: Subject) -> Watch:
     begins=[Queued, Ended],
 )
 def no_failure_after_an_answer(subject: Subject) -> Watch:
-    """A reply with text and without calls, which ended by itself, is an answer.
+    """A reply with text and without calls, also half ones, which ended by itself, is an answer.
 
     A message of the user that no request of the run has needs a further answer.
     """
@@ -232,7 +232,9 @@ def no_failure_after_an_answer(subject: Subject) -> Watch:
             continue
         if entry.outcome is not Outcome.FAILED or facts.stop is not None or reply is None:
             continue
-        if reply.finish is FinishReason.STOP and reply.text.strip() and not reply.calls:
+        if reply.calls or reply.has_half_call:
+            continue
+        if reply.finish is FinishReason.STOP and reply.text.strip():
             return f"the run fails ({entry.message!r:.80}), and the model has answered"
 
 

@@ -26,7 +26,7 @@ from simloop.check.invariants.subject import Subject
 from simloop.kernel.machine import Machine
 from simloop.loops.reference import ReferenceLoop
 from simloop.messages import FinishReason, Message, Outcome, UserMessage
-from simloop.trace.entries import LoopBlocked
+from simloop.trace.entries import LoopBlocked, ToolCallDelta
 
 GO = UserMessage("Go.")
 FAILED = Outcome.FAILED
@@ -212,6 +212,7 @@ GOOD = [
     asked().finish().request([GO, UserMessage("And?")]).replied("Done.").ended(text="Done."),
     failing(1, 1).failed().after(2).request([GO]).failed().ended(FAILED),
     looking(1).replied("", "a").started("a").result("a").ended(FAILED),
+    asked().text("Half").add(ToolCallDelta, 1, "a", "look", "{").finish().ended(FAILED),
     asked().replied("", "a").started("a").ended(FAILED),
     given_up(1).failed().after(1).request([GO]).replied("Done.").ended(text="Done."),
     given_up(1).failed().after(2).request([GO]).replied("Done.").ended(text="Done."),
