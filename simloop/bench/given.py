@@ -9,7 +9,7 @@ from simloop.bench.point_calls import INPUTS
 from simloop.engine.hook_meter import POINTS
 from simloop.engine.hooks import Hooks
 from simloop.errors import ScenarioError
-from simloop.runs.isolation import imported, isolated
+from simloop.runs.isolation import loaded
 from simloop.world.user_function import UserFunction
 
 _A_HOOK = (
@@ -33,8 +33,9 @@ def given_hooks(name: str) -> Iterator[GivenHook]:
     function without an annotation may be for any point.
     Raises ScenarioError if there is no hook.
     """
-    with isolated(f"the hook `{name}` cannot be loaded", _A_HOOK, key="hook"):
-        found: Any = imported(name)
+    if ":" not in name:
+        raise ScenarioError(f"`{name}` does not name a hook", key="hook", hint=_A_HOOK)
+    found = loaded(name, "hook", _A_HOOK, key="hook")
     if isinstance(found, Hooks):
         given = [GivenHook(point, hook) for point in POINTS for hook in getattr(found, point)]
         if not given:

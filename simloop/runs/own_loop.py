@@ -17,7 +17,7 @@ from simloop.errors import ScenarioError
 from simloop.kernel.limits import Limits
 from simloop.kernel.machine import Bound, Machine, Run
 from simloop.kernel.policies import Policies
-from simloop.runs.isolation import imported, isolated
+from simloop.runs.isolation import isolated, loaded
 from simloop.scenario.designs import names
 from simloop.world.agent import Agent, is_agent, is_async, reads
 
@@ -106,8 +106,7 @@ def found(loop: GivenLoop) -> Any:
     """Return the object that `loop` names, or `loop`. Raises ScenarioError if the import fails."""
     if not isinstance(loop, str):
         return loop
-    with isolated(f"the loop `{loop}` cannot be loaded", A_LOOP):
-        return imported(loop)
+    return loaded(loop, "loop", A_LOOP)
 
 
 def check_clear(made: Any, name: str) -> None:

@@ -67,7 +67,7 @@ def test_hooks_are_for_their_own_points() -> None:
     [
         ("no_such_module:x", "cannot be loaded: ModuleNotFoundError"),
         ("given_hooks_module:x", "cannot be loaded: AttributeError"),
-        ("given_hooks_module", "cannot be loaded"),
+        ("given_hooks_module", "does not name a hook"),
         ("given_hooks_module:number", "is no hook, but int"),
         ("given_hooks_module:none", "has no hooks"),
         ("given_hooks_module:odd", "is the input of no point"),

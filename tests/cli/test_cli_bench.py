@@ -268,10 +268,10 @@ def test_a_plot_without_matplotlib_is_refused_before_anything_is_measured(
 
 
 @pytest.mark.slow
-def test_an_earlier_report_of_an_equal_hook_shows_no_growth_and_of_a_faster_one_does() -> None:
+def test_an_earlier_report_shows_the_growth_of_a_slower_hook_and_none_of_an_equal_one() -> None:
     """Its name must be equal, so its module is written and imported again."""
     grown: list[Interval | None] = []
-    for rounds in (200, 200, 300):
+    for rounds in (200, 200, 2_000):  # far apart: a machine may be busy with other work
         Path("bench_computing.py").write_text(COMPUTING.format(rounds))
         sys.modules.pop("bench_computing", None)
         importlib.invalidate_caches()
@@ -284,9 +284,8 @@ def test_an_earlier_report_of_an_equal_hook_shows_no_growth_and_of_a_faster_one_
             Path("earlier.json").write_text(result.stdout)
     assert grown[0] is None
     assert grown[1] is not None
-    assert grown[1].has_zero
     assert grown[2] is not None
-    assert grown[2].low > 0
+    assert grown[1].low < 1 < grown[2].low
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ from signal import SIGINT, raise_signal
 import pytest
 
 from simloop.errors import ScenarioError
-from simloop.runs.isolation import imported, isolated
+from simloop.runs.isolation import imported, isolated, loaded
 
 
 def ended_by(error: BaseException) -> str:
@@ -43,3 +43,58 @@ def test_a_module_that_ends_the_program_can_be_imported_anew(
         with pytest.raises(SystemExit):
             imported("leaves_once:x")
     assert "leaves_once" not in sys.modules
+
+
+def written(folder: Path, monkeypatch: pytest.MonkeyPatch, **modules: str) -> None:
+    monkeypatch.syspath_prepend(folder)
+    for name, text in modules.items():
+        (folder / f"{name}.py").write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("advised_good:agent", "did you mean `agents`? write it so"),
+        ("advised_good:Support.runn", "did you mean `run`? write it so"),
+        ("advised_good:nothing_like_it", "write it so"),
+        ("advised_none:agent", "write it so"),
+        ("advised_good.sub:agent", "write it so"),
+        (":agent", "write it so"),
+        (
+            "advised_bad:agent",
+            "importing `advised_bad` fails at advised_bad.py:2: correct that, or install what is "
+            "missing",
+        ),
+        (
+            "advised_deep:agent",
+            "importing `advised_deep` fails at advised_deep.py:3: correct that, or install what is "
+            "missing",
+        ),
+        (
+            "advised_odd:agent",
+            "importing `advised_odd` fails at advised_odd.py:2: correct that, or install what is "
+            "missing",
+        ),
+        (
+            "advised_attribute:agents",
+            "importing `advised_attribute` fails at advised_attribute.py:2: correct that, or "
+            "install what is missing",
+        ),
+    ],
+)
+def test_the_advice_is_about_the_name_or_the_line_that_fails(
+    name: str, hint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(
+        tmp_path,
+        monkeypatch,
+        advised_good="agents = 1\nclass Support:\n    def run(self): pass\n",
+        advised_bad="\nimport no_such_package\n",
+        advised_deep="import json\n\njson.loads('{')\n",
+        advised_odd="x = 1\ny = (\n",
+        advised_attribute="import json\njson.agent\n",
+    )
+    with pytest.raises(ScenarioError) as caught:
+        loaded(name, "loop", "write it so")
+    assert caught.value.message.startswith(f"the loop `{name}` cannot be loaded: ")
+    assert caught.value.hint == hint

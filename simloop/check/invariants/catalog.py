@@ -5,7 +5,6 @@ name, so that a report does not depend on the order of imports.
 """
 
 from functools import cache
-from importlib import import_module
 from importlib.metadata import entry_points
 from types import ModuleType
 
@@ -41,7 +40,7 @@ from simloop.check.invariants import (
 )
 from simloop.check.invariants.invariant import Invariant
 from simloop.errors import ScenarioError
-from simloop.runs.isolation import imported, isolated
+from simloop.runs.isolation import isolated, loaded
 
 _MODULES: tuple[ModuleType, ...] = (
     requests,
@@ -112,8 +111,7 @@ def own_invariants(name: str) -> tuple[Invariant, ...]:
 
     Raises ScenarioError if it names none.
     """
-    with isolated(f"the invariant `{name}` cannot be loaded", _WRITTEN, "--invariant"):
-        found = imported(name) if ":" in name else import_module(name)
+    found = loaded(name, "invariant", _WRITTEN, "--invariant")
     own = (found,) if isinstance(found, Invariant) else in_module(found)
     if not own:
         raise ScenarioError(f"`{name}` is no invariant", key="--invariant", hint=_WRITTEN)
