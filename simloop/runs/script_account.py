@@ -24,7 +24,7 @@ def check_script(run: PreparedRun, result: Result) -> None:
     if not result.unused_places or expect.unused is not None:
         return  # the latter is compared with the other expectations
     error = _unused_error(run)
-    error.others = (f"it ended with {result.outcome}: {result.message}",)
+    error.others = (": ".join(filter(None, (f"it ended with {result.outcome}", result.message))),)
     if run.loop.name == run.scenario.loop:
         error.others += tuple(map(str, mismatches_by_default(expect, result)))
     else:

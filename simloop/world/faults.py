@@ -57,7 +57,7 @@ class ChanceFaults:
     `sites` limits them to some of `SITES`; by default all take part.
     """
 
-    __pydantic_config__: ClassVar = {"extra": "forbid"}
+    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True}
 
     activate: Annotated[float, Ge(0), Le(1)] = 0.25
     """The probability that a site takes part in a run."""

@@ -51,6 +51,11 @@ def written(folder: Path, monkeypatch: pytest.MonkeyPatch, **modules: str) -> No
         (folder / f"{name}.py").write_text(text)
 
 
+def failing(place: str) -> str:
+    module = place.partition(".")[0]
+    return f"importing `{module}` fails at {place}: correct that, or install what is missing"
+
+
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
@@ -60,26 +65,10 @@ def written(folder: Path, monkeypatch: pytest.MonkeyPatch, **modules: str) -> No
         ("advised_none:agent", "write it so"),
         ("advised_good.sub:agent", "write it so"),
         (":agent", "write it so"),
-        (
-            "advised_bad:agent",
-            "importing `advised_bad` fails at advised_bad.py:2: correct that, or install what is "
-            "missing",
-        ),
-        (
-            "advised_deep:agent",
-            "importing `advised_deep` fails at advised_deep.py:3: correct that, or install what is "
-            "missing",
-        ),
-        (
-            "advised_odd:agent",
-            "importing `advised_odd` fails at advised_odd.py:2: correct that, or install what is "
-            "missing",
-        ),
-        (
-            "advised_attribute:agents",
-            "importing `advised_attribute` fails at advised_attribute.py:2: correct that, or "
-            "install what is missing",
-        ),
+        ("advised_bad:agent", failing("advised_bad.py:2")),
+        ("advised_deep:agent", failing("advised_deep.py:3")),
+        ("advised_odd:agent", failing("advised_odd.py:2")),
+        ("advised_attribute:agents", failing("advised_attribute.py:2")),
     ],
 )
 def test_the_advice_is_about_the_name_or_the_line_that_fails(

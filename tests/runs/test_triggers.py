@@ -114,6 +114,11 @@ def test_only_the_moments_are_told_where_no_reply_is_left_over() -> None:
     assert ending == "it ended with completed: y"
 
 
+def test_an_end_without_a_message_is_told_without_a_colon() -> None:
+    with pytest.raises(ScriptUnused, match=r"\nit ended with completed\n"):
+        run(Scenario(prompt="x", model=[Reply(say="y")]), loop=lambda prompt: None)
+
+
 def test_replies_and_moments_that_are_left_over_are_named_together() -> None:
     text = "prompt: x\nmodel: [{http: {status: 401}}, {say: x}]\nabort: {after: backoff}"
     with pytest.raises(

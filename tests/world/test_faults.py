@@ -19,6 +19,7 @@ from simloop.errors import ScriptUnused
 from simloop.kernel.policies import CompactionStrategy
 from simloop.messages import UserMessage
 from simloop.runs.simulation import Simulation
+from simloop.scenario.loader import parse_scenario
 from simloop.trace.codec import encode
 from simloop.trace.entries import Error, Finish, TextDelta, ToolResult
 from simloop.virtual.seeds import Seeds
@@ -100,6 +101,13 @@ def test_a_site_that_is_not_listed_never_fires() -> None:
 def test_a_site_that_there_is_not_is_refused_with_those_there_are() -> None:
     with pytest.raises(ScenarioError, match=r"no fault site `tool.slwo` \(there are model.rate-"):
         FaultSites(ChanceFaults(sites=["tool.slwo"]), Seeds(0))
+
+
+@pytest.mark.parametrize("activate", ['"0.5"', "true", "1.5"])
+def test_a_probability_is_a_number_from_0_to_1(activate: str) -> None:
+    text = f"prompt: Go.\nmodel: [{{say: x}}]\nfaults: {{activate: {activate}}}"
+    with pytest.raises(ScenarioError, match="3:20: faults.activate: must be "):
+        parse_scenario(text)
 
 
 def test_a_call_that_fails_at_once_uses_up_no_reply() -> None:
