@@ -106,7 +106,7 @@ def test_a_site_that_there_is_not_is_refused_with_those_there_are() -> None:
 @pytest.mark.parametrize("activate", ['"0.5"', "true", "1.5"])
 def test_a_probability_is_a_number_from_0_to_1(activate: str) -> None:
     text = f"prompt: Go.\nmodel: [{{say: x}}]\nfaults: {{activate: {activate}}}"
-    with pytest.raises(ScenarioError, match="3:20: faults.activate: must be "):
+    with pytest.raises(ScenarioError, match=r"3:20: faults\.activate: must be "):
         parse_scenario(text)
 
 
