@@ -4,6 +4,7 @@ Not here: a program that goes on from callback to callback without progress (sta
 rule to keep: only the calls of one callback, or of one turn of a thread, count together.
 """
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from simloop.errors import RunawayRun
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 MOST_SLEEPS = 1_000_000
 MOST_READS = 2_000_000
+_MOST_SWALLOWED = 100
 
 
 class Polling:
@@ -39,7 +41,8 @@ class Polling:
     def read(self) -> None:
         """Count a read of the clock. Raises RunawayRun if there are too many without a wait.
 
-        Virtual time stands still until the program waits.
+        Virtual time stands still until the program waits. A program that goes on reading, because
+        it catches all exceptions, gets CancelledError.
         """
         callback = self._loop._callbacks  # noqa: SLF001 - counted by the loop
         if self._read_in != callback:
@@ -53,4 +56,6 @@ class Polling:
             )
             if self._reads == MOST_READS + 1:  # the run fails even if the program swallows it
                 self._loop.escapes.append(error)
+            if self._reads > MOST_READS + _MOST_SWALLOWED:
+                raise asyncio.CancelledError
             raise error

@@ -2,6 +2,7 @@
 # ruff: noqa: DTZ005, PLW0108 - what people write is what is tested, looked up when it is called
 
 import asyncio
+import contextlib
 import datetime as dt
 import time
 from collections.abc import Callable
@@ -50,6 +51,11 @@ def test_a_program_that_waits_for_the_time_without_a_wait_is_ended(
             return "on"
         return "ended"
 
+    async def swallows_all() -> None:
+        while True:
+            with contextlib.suppress(Exception):
+                time.time()
+
     async def waits() -> float:
         for _ in range(3):
             for _ in range(100):
@@ -67,6 +73,8 @@ def test_a_program_that_waits_for_the_time_without_a_wait_is_ended(
             simulate(spins(read))
     with pytest.raises(RunawayRun, match=r"the last at test_polling.py:\d+ in .*swallows"):
         simulate(swallows())
+    with pytest.raises(RunawayRun, match=r"the last at test_polling.py:\d+ in .*swallows_all"):
+        simulate(swallows_all())
 
 
 def test_a_thread_that_waits_for_the_time_without_a_wait_is_ended(
@@ -78,5 +86,11 @@ def test_a_thread_that_waits_for_the_time_without_a_wait_is_ended(
         while time.monotonic() < 1:
             pass
 
-    with pytest.raises(RunawayRun, match=r"no progress: 100 reads of the clock.* in .*spins"):
-        simulate(asyncio.to_thread(spins))
+    def swallows() -> None:
+        while True:
+            with contextlib.suppress(Exception):
+                time.time()
+
+    for function in (spins, swallows):
+        with pytest.raises(RunawayRun, match=rf"100 reads of the clock.* in .*{function.__name__}"):
+            simulate(asyncio.to_thread(function))
