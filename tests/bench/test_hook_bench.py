@@ -85,10 +85,19 @@ def at_each_point(function: Callable[[Any], object], *, is_stated: bool = False)
 def test_a_hook_that_spins_is_measured_within_five_percent_or_100_ns(
     nanoseconds: int, *, is_async: bool
 ) -> None:
-    hook = spinning(nanoseconds, is_async=is_async)
-    known_ns = time_alone(hook)
-    assert known_ns >= nanoseconds
-    assert abs(row_of(hook, seconds=0.1).median_ns - known_ns) <= max(100, 0.05 * known_ns)
+    """The machine is shared, and its speed changes: so the time is known before and after."""
+    hook, errors = spinning(nanoseconds, is_async=is_async), []
+    before_ns = time_alone(hook)
+    assert before_ns >= nanoseconds
+    for _ in range(5):
+        median_ns = row_of(hook, seconds=0.1).median_ns
+        after_ns = time_alone(hook)
+        least_ns, most_ns = sorted((before_ns, after_ns))
+        errors.append(max(least_ns - median_ns, median_ns - most_ns, 0))
+        if errors[-1] <= max(100, 0.05 * least_ns):
+            return
+        before_ns = after_ns
+    pytest.fail(f"off by {errors} ns")
 
 
 @pytest.mark.slow
@@ -209,6 +218,8 @@ def test_a_round_includes_the_time_of_its_tool(monkeypatch: pytest.MonkeyPatch) 
         sum(range(20_000))  # the clocks of a run are virtual: a spin would never end
         return path
 
-    alone = min(timeit.repeat(lambda: _look("x"), number=10, repeat=50)) / 10 * 1e9
+    alone_ns = min(timeit.repeat(lambda: _look("x"), number=10, repeat=50)) / 10 * 1e9
+    without_ns = round_ns()
     monkeypatch.setattr(hook_bench, "_look", _look)
-    assert 0.9 * alone < round_ns() < 10 * alone
+    # A round alone takes a tenth of it. Both bounds are far, because the machine is shared.
+    assert without_ns < alone_ns / 2 < round_ns() < 10 * alone_ns
