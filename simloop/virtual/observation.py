@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from importlib.machinery import EXTENSION_SUFFIXES
-from types import BuiltinFunctionType, FrameType, FunctionType, ModuleType
+from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
 from simloop.virtual.answers import FUNCTIONS, strftime_now
@@ -114,11 +114,14 @@ class Observer:
         self.uses: dict[str, dict[str, Counter[str]]] = {}
         self._watching = False
         self._c_functions = _c_functions()
+        self._collects = set[CodeType | None]()
 
     @contextmanager
     def observing(self) -> Iterator[None]:
         """Observe the calling thread, and the threads that it starts."""
         _add_hook()
+        # Of a tool that measures, such as Hypothesis: not called by the program, but at its places.
+        self._collects = {getattr(each, "__code__", None) for each in gc.callbacks}
         self._watching = True
         _OBSERVERS[threading.get_ident()] = self
         plain, time.__class__ = time.__class__, self._watched_time()
@@ -151,7 +154,7 @@ class Observer:
 
     def _note(self, gap: str, frame: FrameType | None, subject: str) -> None:
         place = callers_place(frame)
-        if place:
+        if place and frame is not None and frame.f_code not in self._collects:
             self.uses.setdefault(gap, {}).setdefault(place, Counter())[subject] += 1
 
     def on_event(self, event: str, args: tuple[Any, ...], frame: FrameType) -> None:

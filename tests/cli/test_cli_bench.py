@@ -271,7 +271,7 @@ def test_a_plot_without_matplotlib_is_refused_before_anything_is_measured(
 def test_an_earlier_report_shows_the_growth_of_a_slower_hook_and_none_of_an_equal_one() -> None:
     """Its name must be equal, so its module is written and imported again."""
     grown: list[Interval | None] = []
-    for rounds in (200, 200, 2_000):  # far apart: a machine may be busy with other work
+    for rounds in (30, 30, 300):  # far apart: a machine may be busy with other work
         Path("bench_computing.py").write_text(COMPUTING.format(rounds))
         sys.modules.pop("bench_computing", None)
         importlib.invalidate_caches()

@@ -1,8 +1,12 @@
+import gc
 import sys
 import threading
+import time
+from collections.abc import Callable
 
 import pytest
 
+from simloop import simulate
 from simloop.virtual.observation import Observer
 
 
@@ -29,3 +33,23 @@ def test_an_observation_leaves_no_profile_function_for_threads() -> None:
         assert threading.getprofile() is earlier
     finally:
         threading.setprofile(None)
+
+
+def test_what_is_called_when_python_collects_garbage_is_no_use_of_the_program() -> None:
+    def collecting(phase: str, info: object, clock: Callable[[], float] = time.monotonic) -> None:
+        del phase, info
+        clocks.append(clock())
+
+    async def main() -> None:
+        with observer.observing():
+            gc.collect()
+
+    clocks: list[float] = []
+    observer = Observer()
+    gc.callbacks.append(collecting)
+    try:
+        simulate(main())
+    finally:
+        gc.callbacks.remove(collecting)
+    assert clocks
+    assert observer.uses == {}
