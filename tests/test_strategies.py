@@ -106,15 +106,18 @@ def shrunk_from(has_it: Callable[[Scenario], bool], seed: int) -> Scenario:
 @pytest.mark.slow
 @pytest.mark.parametrize("has_it", ALONE)
 def test_a_fault_shrinks_alone(has_it: Callable[[Scenario], bool]) -> None:
-    """Hypothesis seldom stops before the end: of two searches, one may keep one more setting."""
+    """Hypothesis seldom stops before the end, with one more setting; then it searches again."""
     plainest = plainest_scenario()
     alone = plainest.model_copy(update=ALONE[has_it])
-    kept = [
-        [name for name in type(alone).model_fields if getattr(each, name) != getattr(alone, name)]
-        for each in (shrunk_from(has_it, seed) for seed in (3, 4))
-    ]
-    assert [] in kept
-    assert all(len(names) <= 1 for names in kept)
+    for seed in (3, 4):
+        each = shrunk_from(has_it, seed)
+        kept = [
+            name for name in type(alone).model_fields if getattr(each, name) != getattr(alone, name)
+        ]
+        if not kept:
+            return
+        assert len(kept) == 1
+    pytest.fail("each search kept a setting")
 
 
 @given(sim.faults())

@@ -50,6 +50,7 @@ def built(name: str, folder: Path, version: str = THIS) -> Path:
         "pip",
         "install",
         "-q",
+        "--no-compile",  # most of their modules are never imported
         "-r",
         str(PINNED / f"{name}.txt"),
         str(TOP),
