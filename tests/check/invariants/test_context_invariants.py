@@ -278,6 +278,12 @@ def test_a_result_in_a_request_counts_as_that_of_a_tool_that_nobody_recorded() -
         assert asked().replied("I look.", "a").request(right).found(answered_replies_kept) == []
 
 
+def test_a_call_that_breaks_off_may_look_whole_to_an_agent() -> None:
+    run = asked().text("I look.").call("a").add(entries.ToolCallDelta, 1, "b", "look", "")
+    sent: list[Message] = [GO, said("I look.", "a", "b"), returned("a"), returned("b")]
+    assert run.finish(FinishReason.TOOL_CALLS).request(sent).found(answered_replies_kept) == []
+
+
 @pytest.mark.parametrize(
     ("sent", "is_kept"),
     [
